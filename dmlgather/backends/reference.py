@@ -1,0 +1,66 @@
+"""The reference backend: the plan's pseudocode, line for line, in Python integers. The judge of every other backend.
+
+Slow on purpose; it takes plans in any form and does not canonicalise.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.plan import IndexPlan, OutOfBounds
+
+
+def run(plan: IndexPlan, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
+    """Execute `plan` over three one-dimensional buffers and return the smallest offset of a bad index under RAISE.
+
+    data: [in_extent] and out: [out_extent], elements of `plan.element_bytes` bytes of one dtype; indices: [index_extent] of
+    `plan.index_type`, None without lookups. Under RAISE the output is complete only when None is returned.
+    """
+    plan.check_limits()
+    bad: list[int] = []
+    if plan.out_of_bounds is OutOfBounds.RAISE:
+        bad = _bad_offsets(plan, indices)
+        if bad:
+            return min(bad)
+    fill = np.frombuffer(plan.fill, out.dtype)[0] if plan.fill else None
+    for o in itertools.product(*map(range, plan.shape)):
+        source = plan.in_offset + _dot(o, plan.in_strides)
+        ok = True
+        for lookup in plan.lookups:
+            if plan.constant:
+                ok = False
+                break
+            assert indices is not None
+            value = int(indices[lookup.index_offset + _dot(o, lookup.index_strides)])
+            if value < 0:
+                value += lookup.wrap
+            ok = ok and 0 <= value < lookup.limit
+            source += min(max(value, 0), lookup.limit - 1) * lookup.in_stride
+        target = plan.out_offset + _dot(o, plan.out_strides)
+        if ok or plan.out_of_bounds is not OutOfBounds.FILL:
+            out[target] = data[source]
+        else:
+            out[target] = fill
+    return None
+
+
+def _bad_offsets(plan: IndexPlan, indices: NDArray[Any] | None) -> list[int]:
+    bad = []
+    for o in itertools.product(*map(range, plan.index_shape)):
+        for lookup in plan.lookups:
+            assert indices is not None
+            offset = lookup.index_offset + _dot(o, lookup.index_strides)
+            value = int(indices[offset])
+            if value < 0:
+                value += lookup.wrap
+            if not 0 <= value < lookup.limit:
+                bad.append(offset)
+    return bad
+
+
+def _dot(o: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    return sum(a * b for a, b in zip(o, strides, strict=True))

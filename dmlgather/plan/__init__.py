@@ -1,0 +1,24 @@
+"""The plan: one strided copy with looked-up indices. Knows no operator, no dialect and no array library."""
+
+from dmlgather.plan.canonical import WIDEST, canonicalise, narrow
+from dmlgather.plan.compose import CompositionError, compose
+from dmlgather.plan.index_plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.plan.layout import Layout, coordinates, overlaps, packed_strides, reach
+
+__all__ = [
+    "ELEMENT_BYTES",
+    "WIDEST",
+    "CompositionError",
+    "IndexPlan",
+    "IndexType",
+    "Layout",
+    "Lookup",
+    "OutOfBounds",
+    "canonicalise",
+    "compose",
+    "coordinates",
+    "narrow",
+    "overlaps",
+    "packed_strides",
+    "reach",
+]

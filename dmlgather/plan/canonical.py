@@ -1,0 +1,222 @@
+"""The canonical form: two problems that mean the same become the same plan.
+
+Drop dimensions of size 1, walk the output forwards by falling stride, merge neighbours that move as one, sort lookups and
+drop those that cannot matter, widen elements, and state only the extents that are reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from dmlgather.plan.index_plan import IndexPlan, IndexType, Lookup, OutOfBounds
+
+WIDEST = 16
+"""Bytes of the widest element that a backend moves at once."""
+
+
+def canonicalise(plan: IndexPlan, widest: int = WIDEST) -> IndexPlan:
+    """The canonical form of `plan`, with elements of at most `widest` bytes (a pointer's alignment, or 16).
+
+    Writes the same bits as `plan` and, under RAISE, names the same bad index. ValueError when the elements are wider than
+    `widest` and the fill value cannot be split.
+    """
+    if plan.element_bytes > widest:
+        plan = narrow(plan, widest)
+    plan = simplify(plan)
+    while (wider := _widen(plan, widest)) is not plan:
+        plan = simplify(wider)
+    return plan
+
+
+def simplify(plan: IndexPlan) -> IndexPlan:
+    """The canonical form at the plan's own element size."""
+    if plan.empty:
+        return _checks_alone(plan)
+    if plan.constant:
+        zeros = (0,) * plan.rank
+        nothing = Lookup(zeros, index_offset=0, limit=0, wrap=0, in_stride=0)
+        plan = replace(plan, in_strides=zeros, in_offset=0, lookups=(nothing,), index_type=IndexType.INT64)
+    if not plan.lookups or plan.out_of_bounds in (OutOfBounds.CLAMP, OutOfBounds.PROMISE):
+        plan = _without(plan, lambda lookup: lookup.limit == 1 or lookup.in_stride == 0)
+    dims = [_Dim.of(plan, axis) for axis in range(plan.rank) if plan.shape[axis] > 1]
+    in_offset, out_offset = plan.in_offset, plan.out_offset
+    index_offsets = [lookup.index_offset for lookup in plan.lookups]
+    for position, dim in enumerate(dims):
+        if dim.out_stride < 0:
+            last = dim.size - 1
+            in_offset += last * dim.in_stride
+            out_offset += last * dim.out_stride
+            index_offsets = [offset + last * step for offset, step in zip(index_offsets, dim.index_strides, strict=True)]
+            dims[position] = dim.reversed()
+    dims = _merge(sorted(dims, key=lambda dim: -dim.out_stride))
+    return _tighten(
+        replace(
+            plan,
+            shape=tuple(dim.size for dim in dims),
+            out_strides=tuple(dim.out_stride for dim in dims),
+            in_strides=tuple(dim.in_stride for dim in dims),
+            in_offset=in_offset,
+            out_offset=out_offset,
+            lookups=_lookups(plan, dims, index_offsets),
+        )
+    )
+
+
+def narrow(plan: IndexPlan, element_bytes: int) -> IndexPlan:
+    """The same copy by elements of `element_bytes`, a divisor of the plan's own. ValueError when the fill value is not a
+    repetition of that many bytes."""
+    factor = plan.element_bytes // element_bytes
+    if factor == 1:
+        return plan
+    if plan.fill and plan.fill != plan.fill[:element_bytes] * factor:
+        raise ValueError(
+            f"the fill value 0x{plan.fill.hex()} of {plan.element_bytes} bytes cannot be written by aligned pieces of "
+            f"{element_bytes} bytes; bind arrays aligned to {plan.element_bytes} bytes"
+        )
+    return replace(
+        plan,
+        shape=(*plan.shape, factor),
+        out_strides=(*(factor * step for step in plan.out_strides), 1),
+        in_strides=(*(factor * step for step in plan.in_strides), 1),
+        in_offset=factor * plan.in_offset,
+        out_offset=factor * plan.out_offset,
+        in_extent=factor * plan.in_extent,
+        out_extent=factor * plan.out_extent,
+        element_bytes=element_bytes,
+        fill=plan.fill[:element_bytes],
+        lookups=tuple(
+            replace(lookup, index_strides=(*lookup.index_strides, 0), in_stride=factor * lookup.in_stride)
+            for lookup in plan.lookups
+        ),
+    )
+
+
+class _Dim:
+    """One output dimension with every stride that moves along it."""
+
+    __slots__ = ("in_stride", "index_strides", "out_stride", "size")
+
+    def __init__(self, size: int, out_stride: int, in_stride: int, index_strides: tuple[int, ...]) -> None:
+        self.size, self.out_stride, self.in_stride, self.index_strides = size, out_stride, in_stride, index_strides
+
+    @classmethod
+    def of(cls, plan: IndexPlan, axis: int) -> _Dim:
+        index_strides = tuple(lookup.index_strides[axis] for lookup in plan.lookups)
+        return cls(plan.shape[axis], plan.out_strides[axis], plan.in_strides[axis], index_strides)
+
+    def reversed(self) -> _Dim:
+        return _Dim(self.size, -self.out_stride, -self.in_stride, tuple(-step for step in self.index_strides))
+
+    def absorbs(self, inner: _Dim) -> bool:
+        """Whether this dimension and the one inside it move as a single one."""
+        return all(
+            outer_step == inner.size * inner_step
+            for outer_step, inner_step in zip(
+                (self.out_stride, self.in_stride, *self.index_strides),
+                (inner.out_stride, inner.in_stride, *inner.index_strides),
+                strict=True,
+            )
+        )
+
+
+def _merge(dims: Iterable[_Dim]) -> list[_Dim]:
+    merged: list[_Dim] = []
+    for dim in dims:
+        if merged and merged[-1].absorbs(dim):
+            outer = merged.pop()
+            dim = _Dim(outer.size * dim.size, dim.out_stride, dim.in_stride, dim.index_strides)
+        merged.append(dim)
+    return merged
+
+
+def _widen(plan: IndexPlan, widest: int) -> IndexPlan:
+    """Treat the innermost dimension's neighbours as one element as far as every size, stride and offset divides."""
+    if not plan.shape or plan.empty or plan.out_strides[-1] != 1:
+        return plan
+    if plan.in_strides[-1] != 1 and not plan.constant:
+        return plan
+    if any(lookup.index_strides[-1] for lookup in plan.lookups):
+        return plan
+    steps = [plan.shape[-1], plan.in_offset, plan.out_offset, *plan.in_strides[:-1], *plan.out_strides[:-1]]
+    steps += [lookup.in_stride for lookup in plan.lookups]
+    factor = widest // plan.element_bytes
+    while factor > 1 and any(step % factor for step in steps):
+        factor //= 2
+    if factor <= 1:
+        return plan
+    return replace(
+        plan,
+        shape=(*plan.shape[:-1], plan.shape[-1] // factor),
+        out_strides=(*(step // factor for step in plan.out_strides[:-1]), 1),
+        in_strides=(*(step // factor for step in plan.in_strides[:-1]), plan.in_strides[-1]),
+        in_offset=plan.in_offset // factor,
+        out_offset=plan.out_offset // factor,
+        in_extent=plan.in_extent // factor,
+        out_extent=plan.out_extent // factor,
+        element_bytes=plan.element_bytes * factor,
+        fill=plan.fill * factor,
+        lookups=tuple(replace(lookup, in_stride=lookup.in_stride // factor) for lookup in plan.lookups),
+    )
+
+
+def _checks_alone(plan: IndexPlan) -> IndexPlan:
+    """The canonical plan without output: nothing at all, or under RAISE the index checks behind a leading size of 0."""
+    if plan.index_reach is None:
+        return IndexPlan((0,), (1,), (1,), element_bytes=1, in_extent=0, out_extent=0)
+    dims: list[_Dim] = []
+    index_offsets = [lookup.index_offset for lookup in plan.lookups]
+    for axis, size in enumerate(plan.index_shape):
+        dim = _Dim(size, 0, 0, tuple(lookup.index_strides[axis] for lookup in plan.lookups))
+        if size > 1:
+            if dim.index_strides < (0,) * len(dim.index_strides):
+                last = size - 1
+                index_offsets = [at + last * step for at, step in zip(index_offsets, dim.index_strides, strict=True)]
+                dim = dim.reversed()
+            dims.append(dim)
+    dims = _merge(sorted(dims, key=lambda dim: dim.index_strides, reverse=True))
+    dims.insert(0, _Dim(0, 0, 0, (0,) * len(plan.lookups)))
+    unread = replace(plan, lookups=tuple(replace(lookup, in_stride=0) for lookup in plan.lookups))
+    return _tighten(
+        replace(
+            plan,
+            shape=tuple(dim.size for dim in dims),
+            out_strides=(0,) * len(dims),
+            in_strides=(0,) * len(dims),
+            in_offset=0,
+            out_offset=0,
+            element_bytes=1,
+            lookups=_lookups(unread, dims, index_offsets),
+        )
+    )
+
+
+def _without(plan: IndexPlan, idle: Callable[[Lookup], bool]) -> IndexPlan:
+    """The plan without its idle lookups; without any lookup, the policy has nothing to say and becomes CLAMP."""
+    lookups = tuple(lookup for lookup in plan.lookups if not idle(lookup))
+    if lookups:
+        return replace(plan, lookups=lookups)
+    return replace(plan, lookups=(), index_type=None, index_extent=0, out_of_bounds=OutOfBounds.CLAMP, fill=b"")
+
+
+def _lookups(plan: IndexPlan, dims: Sequence[_Dim], index_offsets: Sequence[int]) -> tuple[Lookup, ...]:
+    """The plan's lookups over new dimensions, in canonical order."""
+    moved = [
+        replace(lookup, index_strides=tuple(dim.index_strides[number] for dim in dims), index_offset=offset)
+        for number, (lookup, offset) in enumerate(zip(plan.lookups, index_offsets, strict=True))
+    ]
+    return tuple(sorted(moved, key=lambda item: (item.index_offset, item.index_strides, item.limit, item.wrap, item.in_stride)))
+
+
+def _tighten(plan: IndexPlan) -> IndexPlan:
+    """State the extents that are reached, so that padding behind a tensor does not make two plans differ."""
+
+    def extent(span: tuple[int, int] | None) -> int:
+        return 0 if span is None else span[1] + 1
+
+    return replace(
+        plan,
+        in_extent=extent(plan.in_reach),
+        out_extent=extent(plan.out_reach),
+        index_extent=extent(plan.index_reach),
+    )

@@ -1,0 +1,216 @@
+"""IndexPlan: the one value that every operator lowers to and every backend executes.
+
+    for o in shape:
+        v_k    = indices[index_offset_k + o·index_strides_k];  if v_k < 0: v_k += wrap_k
+        ok     = all(0 <= v_k < limit_k)
+        source = in_offset + o·in_strides + sum(clamp(v_k, 0, limit_k - 1) * in_stride_k)
+        out[out_offset + o·out_strides] = input[source] if ok or the policy is not FILL else fill
+
+A plan that exists is safe: its constructor proves that every address it can form, whatever the index values are, lies
+inside the extents it states. Binding only has to prove that the arrays own those extents.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from math import prod
+
+from dmlgather.plan.layout import reach
+
+ELEMENT_BYTES = (1, 2, 4, 8, 16)
+"""Sizes of an element, in bytes. Elements are opaque bits; a data type's name plays no part in a plan."""
+
+
+class IndexType(enum.Enum):
+    """The integer type of the index tensor. Values are resolved and compared at this width and sign."""
+
+    INT8 = "INT8"
+    INT16 = "INT16"
+    INT32 = "INT32"
+    INT64 = "INT64"
+    UINT8 = "UINT8"
+    UINT16 = "UINT16"
+    UINT32 = "UINT32"
+    UINT64 = "UINT64"
+
+    @property
+    def signed(self) -> bool:
+        """Whether negative values exist."""
+        return not self.value.startswith("U")
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one index."""
+        return int(self.value.removeprefix("U").removeprefix("INT")) // 8
+
+
+class OutOfBounds(enum.Enum):
+    """What an index outside 0 … limit-1 (after the wrap) does. No policy ever reads outside the input."""
+
+    CLAMP = "clamp"
+    """Read the nearest valid position of that axis. DirectML; jax mode "clip"."""
+    FILL = "fill"
+    """Write the fill value instead of reading. OpenVINO (with 0); jax mode "fill"."""
+    RAISE = "raise"
+    """IndexError that names the bad index of smallest offset in the index tensor. ONNX."""
+    PROMISE = "promise"
+    """The caller says there are none; executed as CLAMP. jax mode "promise_in_bounds"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """One looked-up index.
+
+    index_strides: elements of the index tensor per step of each output dimension; index_offset: elements.
+    limit: valid values are 0 … limit-1. wrap: added once to a negative value; 0 leaves negatives out of bounds.
+    in_stride: input elements per unit of the value.
+    """
+
+    index_strides: tuple[int, ...]
+    index_offset: int
+    limit: int
+    wrap: int
+    in_stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlan:
+    """One strided copy whose source address may also depend on looked-up indices.
+
+    shape: the output's iteration space (elements). out_strides, in_strides: elements per step of each dimension.
+    in_offset, out_offset: elements. in_extent, index_extent, out_extent: elements that the input, the index tensor and
+    the output own. index_type is None exactly when there are no lookups. fill: `element_bytes` raw bytes under FILL,
+    else empty.
+
+    Raises ValueError when a field contradicts another or when an address would leave its extent.
+    """
+
+    shape: tuple[int, ...]
+    out_strides: tuple[int, ...]
+    in_strides: tuple[int, ...]
+    element_bytes: int
+    in_extent: int
+    out_extent: int
+    in_offset: int = 0
+    out_offset: int = 0
+    lookups: tuple[Lookup, ...] = ()
+    index_type: IndexType | None = None
+    index_extent: int = 0
+    out_of_bounds: OutOfBounds = OutOfBounds.CLAMP
+    fill: bytes = b""
+
+    def __post_init__(self) -> None:
+        self._check_fields()
+        if not self.empty:
+            self._check_reach("input", self.in_reach, self.in_extent)
+            self._check_reach("output", self.out_reach, self.out_extent)
+        self._check_reach("index tensor", self.index_reach, self.index_extent)
+
+    @property
+    def rank(self) -> int:
+        """The number of output dimensions."""
+        return len(self.shape)
+
+    @property
+    def elements(self) -> int:
+        """The number of elements the plan writes."""
+        return prod(self.shape)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is written."""
+        return 0 in self.shape
+
+    @property
+    def constant(self) -> bool:
+        """Whether every element is the fill value: FILL over an axis without elements."""
+        return self.out_of_bounds is OutOfBounds.FILL and any(lookup.limit == 0 for lookup in self.lookups)
+
+    @property
+    def index_shape(self) -> tuple[int, ...]:
+        """`shape` with 1 for every dimension along which no lookup moves: the indices that are looked up."""
+        return tuple(
+            size if any(lookup.index_strides[axis] for lookup in self.lookups) else 1
+            for axis, size in enumerate(self.shape)
+        )
+
+    @property
+    def in_reach(self) -> tuple[int, int] | None:
+        """First and last input address (elements) any index values can lead to; None when nothing is read."""
+        if self.empty or self.constant or any(lookup.limit == 0 for lookup in self.lookups):
+            return None
+        limits = tuple(lookup.limit for lookup in self.lookups)
+        steps = tuple(lookup.in_stride for lookup in self.lookups)
+        return reach(self.shape + limits, self.in_strides + steps, self.in_offset)
+
+    @property
+    def out_reach(self) -> tuple[int, int] | None:
+        """First and last output address (elements); None when nothing is written."""
+        return None if self.empty else reach(self.shape, self.out_strides, self.out_offset)
+
+    @property
+    def index_reach(self) -> tuple[int, int] | None:
+        """First and last address (elements) in the index tensor; None when no index is looked at."""
+        if not self.lookups or self.constant or 0 in self.index_shape:
+            return None
+        if self.empty and self.out_of_bounds is not OutOfBounds.RAISE:
+            return None
+        ends = [reach(self.index_shape, lookup.index_strides, lookup.index_offset) for lookup in self.lookups]
+        return min(low for low, _ in ends), max(high for _, high in ends)
+
+    def check_limits(self) -> None:
+        """ValueError when a non-empty CLAMP or PROMISE plan looks into an axis without elements."""
+        if self.empty or self.out_of_bounds in (OutOfBounds.FILL, OutOfBounds.RAISE):
+            return
+        for number, lookup in enumerate(self.lookups):
+            if lookup.limit == 0:
+                raise ValueError(
+                    f"lookup {number} indexes an axis of size 0 while the output has {self.elements} elements: under "
+                    f"{self.out_of_bounds.name} there is nothing to read (expected size >= 1, got 0); use FILL or RAISE"
+                )
+
+    def _check_fields(self) -> None:
+        rank = len(self.shape)
+        for name, values in (("out_strides", self.out_strides), ("in_strides", self.in_strides)):
+            if len(values) != rank:
+                raise ValueError(f"{name} has {len(values)} entries, shape has {rank}")
+        if any(size < 0 for size in self.shape):
+            raise ValueError(f"shape {self.shape} has a negative size")
+        if self.element_bytes not in ELEMENT_BYTES:
+            raise ValueError(f"element_bytes is {self.element_bytes}, expected one of {ELEMENT_BYTES}")
+        if not self.empty and any(size > 1 and not step for size, step in zip(self.shape, self.out_strides, strict=True)):
+            raise ValueError(f"out_strides {self.out_strides} write several elements of shape {self.shape} to one address")
+        if (self.index_type is None) != (not self.lookups):
+            raise ValueError(f"index_type is {self.index_type} with {len(self.lookups)} lookups")
+        expected = self.element_bytes if self.out_of_bounds is OutOfBounds.FILL else 0
+        if len(self.fill) != expected:
+            raise ValueError(f"fill has {len(self.fill)} bytes, expected {expected} under {self.out_of_bounds.name}")
+        for number, lookup in enumerate(self.lookups):
+            if len(lookup.index_strides) != rank:
+                raise ValueError(f"lookup {number}: index_strides has {len(lookup.index_strides)} entries, shape {rank}")
+            if lookup.limit < 0 or lookup.wrap < 0:
+                raise ValueError(f"lookup {number}: limit {lookup.limit} and wrap {lookup.wrap} must be >= 0")
+            if lookup.wrap and self.index_type is not None and not self.index_type.signed:
+                raise ValueError(f"lookup {number}: wrap is {lookup.wrap} for the unsigned type {self.index_type.value}")
+
+    @staticmethod
+    def _check_reach(what: str, span: tuple[int, int] | None, extent: int) -> None:
+        if span is not None and (span[0] < 0 or span[1] >= extent):
+            raise ValueError(f"the plan reaches {what} elements {span[0]} … {span[1]}, the {what} owns 0 … {extent - 1}")
+
+    def __str__(self) -> str:
+        lines = [
+            f"shape {list(self.shape)} of {self.element_bytes}-byte elements, {self.out_of_bounds.name}",
+            f"  out [{self.out_extent}]: offset {self.out_offset}, strides {list(self.out_strides)}",
+            f"  in  [{self.in_extent}]: offset {self.in_offset}, strides {list(self.in_strides)}",
+        ]
+        for number, lookup in enumerate(self.lookups):
+            lines.append(
+                f"  lookup {number}: {self.index_type.value if self.index_type else ''} [{self.index_extent}] "
+                f"offset {lookup.index_offset}, strides {list(lookup.index_strides)}; values 0 … {lookup.limit - 1}, "
+                f"wrap {lookup.wrap}, in stride {lookup.in_stride}"
+            )
+        if self.fill:
+            lines.append(f"  fill 0x{self.fill.hex()}")
+        return "\n".join(lines)

@@ -1,0 +1,128 @@
+"""Strided layouts: where the elements of a tensor lie in its buffer, counted in elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+EXACT_OVERLAP_ELEMENTS = 2**20
+"""Up to this many elements `overlaps` enumerates every address; above it, only a sufficient test is made."""
+
+
+def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides in elements; a size of 0 counts as 1 so that no stride collapses to 0."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def reach(sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> tuple[int, int]:
+    """First and last address (elements) touched by a non-empty strided tensor."""
+    low = high = offset
+    for size, stride in zip(sizes, strides, strict=True):
+        if stride < 0:
+            low += (size - 1) * stride
+        else:
+            high += (size - 1) * stride
+    return low, high
+
+
+def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool | None:
+    """Whether two coordinates share an address: True, False, or None where neither can be shown.
+
+    Exact for up to `EXACT_OVERLAP_ELEMENTS` elements. Above that the sufficient test decides: sorted by stride, each
+    stride is larger than the span of the smaller ones.
+    """
+    if 0 in sizes:
+        return False
+    dims = sorted((abs(stride), size) for size, stride in zip(sizes, strides, strict=True) if size > 1)
+    if dims and dims[0][0] == 0:
+        return True
+    span = 0
+    for stride, size in dims:
+        if stride <= span:
+            break
+        span += (size - 1) * stride
+    else:
+        return False
+    total = prod(size for _, size in dims)
+    if total > EXACT_OVERLAP_ELEMENTS:
+        return None
+    addresses = {0}
+    count = 1
+    for stride, size in dims:
+        addresses = {address + step * stride for address in addresses for step in range(size)}
+        count *= size
+        if len(addresses) < count:
+            return True
+    return False
+
+
+def coordinates(address: int, sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
+    """The first coordinates (row-major order not implied) whose strided address is `address`; None when there are none.
+
+    Dimensions of stride 0 get coordinate 0. Negative strides are allowed.
+    """
+    if 0 in sizes:
+        return None
+    order = sorted(range(len(sizes)), key=lambda axis: -abs(strides[axis]))
+    spans = [(sizes[axis] - 1) * abs(strides[axis]) for axis in order]
+    found = [0] * len(sizes)
+
+    def search(position: int, rest: int, room: int) -> bool:
+        # `rest` counts from the lowest address, so that a negative stride is walked from its far end.
+        if position == len(order):
+            return rest == 0
+        axis, step, room = order[position], abs(strides[order[position]]), room - spans[position]
+        if step == 0:
+            return search(position + 1, rest, room)
+        first = max(0, -((room - rest) // step))
+        for count in range(first, min(sizes[axis] - 1, rest // step) + 1):
+            found[axis] = count if strides[axis] > 0 else sizes[axis] - 1 - count
+            if search(position + 1, rest - count * step, room):
+                return True
+        return False
+
+    low, high = reach(sizes, strides)
+    if not low <= address <= high:
+        return None
+    return tuple(found) if search(0, address - low, high - low) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a tensor's elements lie.
+
+    sizes: elements per dimension. strides: elements per step of each dimension, 0 and negative allowed.
+    offset: address of element (0, …, 0), in elements from the start of the buffer. extent: elements the buffer owns.
+    """
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    extent: int
+
+    @classmethod
+    def packed(cls, sizes: Sequence[int]) -> Layout:
+        """The row-major layout of `sizes` in a buffer of exactly that many elements."""
+        return cls(tuple(sizes), packed_strides(sizes), 0, prod(sizes))
+
+    @classmethod
+    def strided(cls, sizes: Sequence[int], strides: Sequence[int], extent: int | None = None) -> Layout:
+        """A layout that starts at address 0; without `extent` the buffer ends at the last element reached."""
+        if extent is None:
+            extent = 0 if 0 in sizes else reach(sizes, strides)[1] + 1
+        return cls(tuple(sizes), tuple(strides), 0, extent)
+
+    @property
+    def elements(self) -> int:
+        """The number of logical elements."""
+        return prod(self.sizes)
+
+    def position(self, address: int) -> tuple[int, ...] | None:
+        """Coordinates of the element at `address` (elements from the start of the buffer), None between elements."""
+        return coordinates(address - self.offset, self.sizes, self.strides)
