@@ -1,0 +1,1 @@
+"""DirectML indexing operators on any OS."""

@@ -6,6 +6,7 @@ Slow on purpose; it takes plans in any form and does not canonicalise.
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from dmlgather.plan import IndexPlan, OutOfBounds
 
 
-def run(plan: IndexPlan, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
+def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
     """Execute `plan` over three one-dimensional buffers and return the smallest offset of a bad index under RAISE.
 
     data: [in_extent] and out: [out_extent], elements of `plan.element_bytes` bytes of one dtype; indices: [index_extent] of
@@ -46,6 +47,26 @@ def run(plan: IndexPlan, data: NDArray[Any], indices: NDArray[Any] | None, out: 
         else:
             out[target] = fill
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceProgram:
+    """A plan bound to `run`, in the form that the other backends' programs have."""
+
+    plan: IndexPlan
+
+    def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
+        """As the module's `run`."""
+        return run(self.plan, data, indices, out)
+
+    def describe(self) -> str:
+        """What executes the plan."""
+        return "the plan's pseudocode, one element at a time"
+
+
+def prepare(plan: IndexPlan) -> ReferenceProgram:
+    """A program for `plan`."""
+    return ReferenceProgram(plan)
 
 
 def _bad_offsets(plan: IndexPlan, indices: NDArray[Any] | None) -> list[int]:

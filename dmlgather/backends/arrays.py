@@ -1,0 +1,191 @@
+"""Arrays as backends see them: memory with a layout. NumPy and CuPy directly, everything else through DLPack."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.backends.devices import CPU, Device
+from dmlgather.plan import Layout, overlaps, reach
+
+_DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
+_DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One array ready to be bound.
+
+    array: the NumPy or CuPy array whose memory is used (kept alive). layout: its elements, counted from `pointer`, the
+    address in bytes of the lowest element.
+    """
+
+    array: Any
+    device: Device
+    layout: Layout
+    pointer: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of one element."""
+        return np.dtype(self.array.dtype)
+
+    @property
+    def alignment(self) -> int:
+        """The largest power of two, at most 16, that divides the pointer."""
+        return 16 if self.pointer % 16 == 0 else self.pointer & -self.pointer
+
+    def flat(self) -> NDArray[Any]:
+        """Every element the layout owns as one NumPy dimension, shape [extent] (arrays on the CPU only)."""
+        array = self.array
+        if array.ndim == 1 and array.strides == (array.itemsize,) and self.layout.extent == array.size:
+            return array  # type: ignore[no-any-return]
+        if self.layout.extent == 0:
+            return np.empty(0, array.dtype)
+        low = array[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in array.strides)]
+        flat = np.lib.stride_tricks.as_strided(low, (self.layout.extent,), (array.itemsize,), writeable=array.flags.writeable)
+        return np.asarray(flat)
+
+
+def adopt(array: Any) -> tuple[Any, Device]:
+    """The NumPy or CuPy array over the same memory as `array`, and its device. TypeError for anything without memory."""
+    if isinstance(array, np.ndarray):
+        return array, CPU
+    if _is_cupy(array):
+        return array, Device("cuda", array.device.id)
+    if not hasattr(array, "__dlpack__"):
+        raise TypeError(
+            f"expected an array (NumPy, CuPy or any with __dlpack__), got {type(array).__name__}: "
+            "wrap Python values with numpy.asarray(values, dtype=…)"
+        )
+    kind, number = array.__dlpack_device__()
+    if kind in _DLPACK_HOST:
+        try:
+            return np.from_dlpack(array), CPU
+        except (BufferError, RuntimeError, TypeError):  # a data type that NumPy's DLPack lacks, such as bfloat16
+            if not hasattr(array, "__array_interface__") and not hasattr(array, "__array__"):
+                raise
+            return np.asarray(array), CPU
+    if kind in _DLPACK_CUDA:
+        from dmlgather.backends.cuda import require
+
+        cupy = require(number)
+        try:
+            return cupy.from_dlpack(array), Device("cuda", number)
+        except (BufferError, RuntimeError, TypeError):
+            if not hasattr(array, "__cuda_array_interface__"):
+                raise
+            return cupy.asarray(array), Device("cuda", number)
+    raise TypeError(f"{type(array).__name__} lies on DLPack device type {kind}; only host and CUDA memory can be used")
+
+
+def _is_cupy(array: Any) -> bool:
+    cupy = sys.modules.get("cupy")
+    return cupy is not None and isinstance(array, cupy.ndarray)
+
+
+def logical(array: Any, device: Device, name: str) -> Operand:
+    """`array` (NumPy or CuPy) with its own shape and strides. ValueError when a stride is not a whole number of elements."""
+    itemsize = array.dtype.itemsize
+    if itemsize == 0 or any(step % itemsize for size, step in zip(array.shape, array.strides, strict=True) if size > 1):
+        raise ValueError(
+            f"{name}: strides {array.strides} bytes are not whole elements of {itemsize} bytes; pass a copy (array.copy())"
+        )
+    shape = tuple(array.shape)
+    strides = tuple(step // itemsize if size > 1 else 0 for size, step in zip(shape, array.strides, strict=True))
+    pointer = int(array.ctypes.data) if device == CPU else int(array.data.ptr)
+    if 0 in shape:
+        return Operand(array, device, Layout(shape, strides, 0, 0), pointer)
+    low, high = reach(shape, strides)
+    return Operand(array, device, Layout(shape, strides, -low, high - low + 1), pointer + low * itemsize)
+
+
+def buffer(array: Any, device: Device, layout: Layout, dtype: np.dtype[Any]) -> Operand:
+    """A one-dimensional contiguous array read as `layout` of `dtype` elements from its first byte on."""
+    if array.dtype != dtype:
+        array = array.view(np.uint8)[: layout.extent * dtype.itemsize].view(dtype)
+    array = array[: layout.extent]
+    pointer = int(array.ctypes.data) if device == CPU else int(array.data.ptr)
+    return Operand(array, device, layout, pointer)
+
+
+def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any]) -> Any:
+    """A new packed array of shape `sizes` on `device`."""
+    if not device.on_gpu:
+        return np.empty(tuple(sizes), dtype)
+    import cupy
+
+    with cupy.cuda.Device(device.index):
+        return cupy.empty(tuple(sizes), dtype)
+
+
+def move(array: Any, source: Device, target: Device) -> Any:
+    """`array` on `target`: itself, or a copy when it lies on another device."""
+    if source == target:
+        return array
+    if not target.on_gpu:
+        return array.get()
+    from dmlgather.backends.cuda import require
+
+    cupy = require(target.index)
+    with cupy.cuda.Device(target.index):
+        return cupy.asarray(array)
+
+
+def hand_back(result: Any, like: Any) -> Any:
+    """`result` (NumPy or CuPy) as the kind of array that `like` is, over the same memory."""
+    if isinstance(like, np.ndarray) or _is_cupy(like):
+        return result
+    root = type(like).__module__.partition(".")[0]
+    library = sys.modules.get(root)
+    for module in (library, getattr(library, "dlpack", None)):
+        if hasattr(module, "from_dlpack"):
+            return module.from_dlpack(result)  # type: ignore[union-attr]
+    raise TypeError(f"{root} has no from_dlpack to hand the result back as {type(like).__name__}; pass out=")
+
+
+def check_output_layout(layout: Layout) -> None:
+    """ValueError when elements of an output with this layout share addresses, or when that cannot be ruled out."""
+    if overlaps(layout.sizes, layout.strides) is not False:
+        raise ValueError(
+            f"out has strides {layout.strides} (elements) for shape {layout.sizes}, so that elements share an address "
+            "or may do so; pass an array without overlap"
+        )
+
+
+def check_output(out: Operand, inputs: Sequence[Operand]) -> None:
+    """ValueError when `out` is read-only or overlaps an input."""
+    if not out.device.on_gpu and not out.array.flags.writeable:
+        raise ValueError("out is read-only; pass a writeable array")
+    for number, operand in enumerate(inputs):
+        if operand.device == out.device and _share_memory(operand, out):
+            raise ValueError(f"out overlaps input {number}; DirectML has no in-place form of these operators: pass another array")
+
+
+class _Addresses:
+    """The addresses of an operand for NumPy's overlap solver, which looks at them and never at the memory."""
+
+    def __init__(self, operand: Operand) -> None:
+        layout, itemsize = operand.layout, operand.dtype.itemsize
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": layout.sizes,
+            "strides": tuple(step * itemsize for step in layout.strides),
+            "typestr": f"|V{itemsize}",
+            "data": (operand.pointer + layout.offset * itemsize, True),
+        }
+
+
+def _share_memory(left: Operand, right: Operand) -> bool:
+    ends = [(item.pointer, item.pointer + item.layout.extent * item.dtype.itemsize) for item in (left, right)]
+    if max(ends[0][0], ends[1][0]) >= min(ends[0][1], ends[1][1]):
+        return False
+    try:
+        return bool(np.shares_memory(np.asarray(_Addresses(left)), np.asarray(_Addresses(right)), max_work=100_000))
+    except np.exceptions.TooHardError:
+        return True

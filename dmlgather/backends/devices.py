@@ -1,0 +1,63 @@
+"""Devices by name: "cpu", "cuda" (device 0), "cuda:N", and "reference", the slow judge in host memory."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Where plans run. index is the CUDA ordinal, else 0."""
+
+    kind: str
+    index: int = 0
+
+    @classmethod
+    def parse(cls, name: str | Device) -> Device:
+        """The device called `name`; ValueError for an unknown name."""
+        if isinstance(name, Device):
+            return name
+        match = re.fullmatch(r"cpu|reference|cuda(?::(\d+))?", name)
+        if match is None:
+            raise ValueError(f"device is {name!r}, expected 'cpu', 'cuda', 'cuda:N' (the N-th GPU) or 'reference'")
+        return cls(name.partition(":")[0], int(match[1] or 0))
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether kernels run there."""
+        return self.kind == "cuda"
+
+    @property
+    def memory(self) -> Device:
+        """The device whose memory is used: the CPU's for the reference."""
+        return self if self.on_gpu else CPU
+
+    def __str__(self) -> str:
+        return f"cuda:{self.index}" if self.on_gpu else self.kind
+
+
+CPU = Device("cpu")
+
+
+def stream_pointer(stream: Any, device: Device) -> int:
+    """The cudaStream_t of a CuPy stream, of any object with `__cuda_stream__`, of an integer, or of the current stream (None).
+
+    TypeError for anything else, and for a stream given to the CPU.
+    """
+    if not device.on_gpu:
+        if stream is not None:
+            raise TypeError(f"stream is {type(stream).__name__}, but the arrays are on the CPU, which has no streams: leave it out")
+        return 0
+    if stream is None:
+        import cupy
+
+        return int(cupy.cuda.get_current_stream(device.index).ptr)
+    if isinstance(stream, int) and not isinstance(stream, bool):
+        return stream
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    if hasattr(stream, "ptr"):
+        return int(stream.ptr)
+    raise TypeError(f"stream is {type(stream).__name__}, expected a CuPy stream, an object with __cuda_stream__, or an int")

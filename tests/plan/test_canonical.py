@@ -1,0 +1,151 @@
+"""The canonical form never changes a bit, and says the same thing in one way. The judge is the reference backend."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dmlgather.backends import reference
+from dmlgather.plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, narrow, packed_strides
+from tests.plans import Buffers, random_buffers, random_plan
+
+seeds = st.integers(0, 2**64 - 1).map(random.Random)
+
+
+def execute(plan: IndexPlan, buffers: Buffers) -> tuple[int | None, bytes]:
+    """Run any form of a plan over the same bytes."""
+    data = buffers.data.view("u1")[: plan.in_extent * plan.element_bytes].view(f"V{plan.element_bytes}")
+    out = buffers.out.view("u1").copy()
+    bad = reference.run(plan, data, buffers.indices, out[: plan.out_extent * plan.element_bytes].view(f"V{plan.element_bytes}"))
+    return bad, out.tobytes() if bad is None else b""
+
+
+@settings(max_examples=400, deadline=None)
+@given(seeds)
+def test_the_canonical_form_writes_the_same_bits(rng: random.Random) -> None:
+    plan = random_plan(rng, elements=200)
+    buffers = random_buffers(plan, rng)
+    assert execute(canonicalise(plan), buffers) == execute(plan, buffers)
+
+
+@settings(max_examples=400, deadline=None)
+@given(seeds)
+def test_the_canonical_form_is_a_fixed_point_at_every_width(rng: random.Random) -> None:
+    plan = canonicalise(random_plan(rng))
+    assert canonicalise(plan) == plan
+    for widest in ELEMENT_BYTES:
+        if plan.fill and widest < plan.element_bytes and plan.fill != plan.fill[:widest] * (plan.element_bytes // widest):
+            with pytest.raises(ValueError, match="cannot be written by aligned pieces"):
+                narrow(plan, widest)
+        elif widest <= plan.element_bytes:
+            assert canonicalise(plan, widest).element_bytes <= widest
+            assert canonicalise(canonicalise(plan, widest)) == plan
+
+
+@settings(max_examples=200, deadline=None)
+@given(seeds)
+def test_reordered_split_and_reversed_dimensions_are_the_same_plan(rng: random.Random) -> None:
+    plan = random_plan(rng)
+    if plan.empty:
+        plan = random_plan(rng, rank=0)
+    assert canonicalise(_disguised(plan, rng)) == canonicalise(plan)
+
+
+def _disguised(plan: IndexPlan, rng: random.Random) -> IndexPlan:
+    """The same copy said differently: a size-1 dimension more, dimensions in another order, one of them walked backwards."""
+    order = [*range(plan.rank), plan.rank]
+    rng.shuffle(order)
+    backwards = rng.randrange(plan.rank) if plan.rank else -1
+
+    def strides(given: tuple[int, ...]) -> tuple[int, ...]:
+        turned = [-step if axis == backwards else step for axis, step in enumerate(given)]
+        return tuple([*turned, rng.randint(-9, 9)][axis] for axis in order)
+
+    def start(offset: int, given: tuple[int, ...]) -> int:
+        return offset + (plan.shape[backwards] - 1) * given[backwards] if backwards >= 0 else offset
+
+    return replace(
+        plan,
+        shape=tuple([*plan.shape, 1][axis] for axis in order),
+        in_strides=strides(plan.in_strides),
+        out_strides=strides(plan.out_strides),
+        in_offset=start(plan.in_offset, plan.in_strides),
+        out_offset=start(plan.out_offset, plan.out_strides),
+        lookups=tuple(
+            replace(item, index_strides=strides(item.index_strides), index_offset=start(item.index_offset, item.index_strides))
+            for item in rng.sample(plan.lookups, len(plan.lookups))
+        ),
+    )
+
+
+def rows(count: int, width: int, element_bytes: int) -> IndexPlan:
+    """A gather of `count` rows from a table of 10."""
+    return IndexPlan(
+        shape=(count, width),
+        out_strides=(width, 1),
+        in_strides=(0, 1),
+        element_bytes=element_bytes,
+        in_extent=10 * width,
+        out_extent=count * width,
+        lookups=(Lookup((1, 0), 0, limit=10, wrap=10, in_stride=width),),
+        index_type=IndexType.INT32,
+        index_extent=count,
+    )
+
+
+@pytest.mark.parametrize(
+    ("width", "element_bytes", "expected_shape", "expected_bytes"),
+    [
+        (384, 4, (7, 96), 16),  # a row of an embedding
+        (4, 4, (7,), 16),  # exactly one vector: the dimension disappears
+        (6, 4, (7, 3), 8),
+        (3, 4, (7, 3), 4),  # an odd width stays
+        (5, 2, (7, 5), 2),
+        (64, 1, (7, 4), 16),
+        (2, 16, (7, 2), 16),
+    ],
+)
+def test_rows_widen_as_far_as_they_divide(
+    width: int, element_bytes: int, expected_shape: tuple[int, ...], expected_bytes: int
+) -> None:
+    form = canonicalise(rows(7, width, element_bytes))
+    assert (form.shape, form.element_bytes) == (expected_shape, expected_bytes)
+
+
+def test_rows_of_any_type_with_the_same_bytes_are_one_plan() -> None:
+    assert canonicalise(rows(7, 64, 4)) == canonicalise(rows(7, 32, 8)) == canonicalise(rows(7, 256, 1))
+
+
+def test_a_pitch_that_does_not_divide_keeps_elements_narrow() -> None:
+    plan = rows(7, 8, 4)
+    padded = replace(plan, out_strides=(9, 1), out_extent=9 * 7)
+    assert canonicalise(padded).element_bytes == 4
+    padded = replace(plan, lookups=(replace(plan.lookups[0], in_stride=10),), in_extent=98)
+    assert canonicalise(padded).element_bytes == 8
+
+
+def test_a_lookup_that_cannot_matter_is_dropped_unless_the_policy_notices() -> None:
+    plan = replace(rows(7, 4, 4), lookups=(Lookup((1, 0), 0, limit=1, wrap=1, in_stride=4),))
+    assert canonicalise(plan).lookups == ()
+    assert canonicalise(plan).index_type is None
+    assert len(canonicalise(replace(plan, out_of_bounds=OutOfBounds.RAISE)).lookups) == 1
+    assert len(canonicalise(replace(plan, out_of_bounds=OutOfBounds.FILL, fill=b"abcd")).lookups) == 1
+
+
+def test_an_empty_output_under_raise_still_checks_its_indices() -> None:
+    plan = replace(rows(7, 0, 4), out_of_bounds=OutOfBounds.RAISE)
+    form = canonicalise(plan)
+    assert form.shape == (0, 7)
+    assert form.index_shape == (1, 7)
+    assert canonicalise(rows(7, 0, 4)).lookups == ()
+
+
+def test_a_contiguous_copy_is_one_dimension() -> None:
+    shape = (4, 6, 8)
+    plan = IndexPlan(shape, packed_strides(shape), packed_strides(shape), 2, 192, 192)
+    form = canonicalise(plan)
+    assert (form.shape, form.element_bytes) == ((24,), 16)
