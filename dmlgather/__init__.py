@@ -1,1 +1,71 @@
-"""DirectML indexing operators on any OS."""
+"""DirectML's indexing operators on any OS: descriptors, validation, and execution with the same bits on CPU and NVIDIA GPU.
+
+Importing this package loads NumPy and Pydantic; CuPy, Typer and Rich are loaded by what needs them.
+"""
+
+from dmlgather.backends.cuda.errors import DeviceError
+from dmlgather.compare import Comparison, compare
+from dmlgather.directml import (
+    BufferTensorDesc,
+    DataType,
+    DescriptorError,
+    FeatureLevel,
+    Finding,
+    GatherElementsOperatorDesc,
+    GatherND1OperatorDesc,
+    GatherNDOperatorDesc,
+    GatherOperatorDesc,
+    OperatorDesc,
+    Report,
+    Severity,
+    Slice1OperatorDesc,
+    SliceOperatorDesc,
+    TensorFlags,
+    minimum_level,
+    parse_descriptor,
+    support,
+    validate,
+)
+from dmlgather.explain import Explanation
+from dmlgather.operator import BoundOperator, CompiledOperator, compile  # noqa: A004 - the word users know
+from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, compose
+from dmlgather.policy import Fill
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BoundOperator",
+    "BufferTensorDesc",
+    "Comparison",
+    "CompiledOperator",
+    "CompositionError",
+    "DataType",
+    "DescriptorError",
+    "DeviceError",
+    "Explanation",
+    "FeatureLevel",
+    "Fill",
+    "Finding",
+    "GatherElementsOperatorDesc",
+    "GatherND1OperatorDesc",
+    "GatherNDOperatorDesc",
+    "GatherOperatorDesc",
+    "IndexPlan",
+    "IndexType",
+    "Lookup",
+    "OperatorDesc",
+    "OutOfBounds",
+    "Report",
+    "Severity",
+    "Slice1OperatorDesc",
+    "SliceOperatorDesc",
+    "TensorFlags",
+    "canonicalise",
+    "compare",
+    "compile",
+    "compose",
+    "minimum_level",
+    "parse_descriptor",
+    "support",
+    "validate",
+]

@@ -16,7 +16,6 @@ from dmlgather.directml import (
     DataType,
     FeatureLevel,
     OperatorDesc,
-    lookup_axes,
     lower,
     validate,
 )
@@ -85,7 +84,7 @@ class CompiledOperator:
         call.run(stream_pointer(stream, result.device))
         self._last = call
         if not result.device.on_gpu:
-            self.raise_if_bad()
+            self._raise(call)
         return self._returned(inputs, out, result)
 
     def bind(self, *inputs: Any, out: Any) -> BoundOperator:
@@ -103,10 +102,11 @@ class CompiledOperator:
             adopted, device = arrays.adopt(array)
             operands.append(self._as_buffer(name, adopted, device))
         self._check_devices(operands, self._device)
-        self._last = self._executor.bind(self._device or operands[-1].device, operands[:-1], operands[-1])
-        self._last.run(stream_pointer(stream, operands[-1].device))
+        call = self._executor.bind(self._device or operands[-1].device, operands[:-1], operands[-1])
+        call.run(stream_pointer(stream, operands[-1].device))
+        self._last = call
         if not operands[-1].device.on_gpu:
-            self.raise_if_bad()
+            self._raise(call)
 
     def launch(self, *pointers: int, stream: Any = None, device: str = "cuda") -> None:
         """Run on raw device addresses (inputs, then output) of buffers that the described tensors occupy. Nothing is checked
@@ -201,7 +201,7 @@ class CompiledOperator:
         if bad is None:
             return
         lookup = call.plan.lookups[bad.lookup]
-        axis = lookup_axes(self.desc)[bad.lookup]
+        axis = self.desc.operator.lookup_axes(self.desc)[bad.lookup]
         position = call.index_layout.position(bad.offset) if call.index_layout else None
         where = f"[{', '.join(map(str, position))}]" if position is not None else f" at offset {bad.offset}"
         valid = f"{-lookup.wrap} … {lookup.limit - 1}" if lookup.limit else "none (the axis has size 0)"

@@ -1,0 +1,215 @@
+"""Run DxDispatch models: allocate and initialise the resources, then execute the commands in order."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.backends import arrays
+from dmlgather.backends.devices import CPU, Device
+from dmlgather.directml.dxdispatch.bindings import Bound, sites
+from dmlgather.directml.dxdispatch.commands import Dispatch, Print, WriteFile
+from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
+from dmlgather.directml.dxdispatch.files import FileError, available_memory, described
+from dmlgather.directml.dxdispatch.model_file import CheckedFile
+from dmlgather.directml.dxdispatch.values import dtype_of
+from dmlgather.operator import CompiledOperator
+from dmlgather.operator import compile as compile_operator
+
+
+@dataclass(frozen=True)
+class Dispatched:
+    """A dispatch has run. cpu_ms, gpu_ms: median milliseconds of one iteration; gpu_ms is None off the GPU."""
+
+    dispatchable: str
+    iterations: int
+    cpu_ms: float
+    gpu_ms: float | None
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A resource is to be printed. values: [count] in the type of its initial values."""
+
+    resource: str
+    values: NDArray[Any]
+    verbose: bool
+
+
+@dataclass(frozen=True)
+class Written:
+    """A resource has been written to a file."""
+
+    resource: str
+    file: Path
+
+
+Event = Dispatched | Printed | Written
+
+
+@dataclass(frozen=True)
+class Step:
+    """A dispatch made ready: the operator, and the byte buffers it reads and writes, in the descriptor's order."""
+
+    dispatchable: Dispatchable
+    operator: CompiledOperator
+    inputs: tuple[Any, ...]
+    out: Any
+
+    def run(self) -> None:
+        """Execute once; on a GPU without waiting."""
+        self.operator.run_buffers(*self.inputs, out=self.out)
+
+
+class Runner:
+    """A checked model on one device, its resources at their initial values."""
+
+    def __init__(self, model: CheckedFile, device: str = "cpu", output_folder: Path = Path()) -> None:
+        """device: "cpu", "cuda", "cuda:N" or "reference". output_folder: where writeFile commands write.
+
+        Raises ValueError for a model with problems or errors, FileError when initial values cannot be read, MemoryError when
+        the resources do not fit, DeviceError when the device cannot be used.
+        """
+        if not model.ok:
+            raise ValueError(f"{model.file} has problems or errors; check_file lists them")
+        self.model, self.device, self.output_folder = model, Device.parse(device), output_folder
+        self._operators: dict[str, CompiledOperator] = {}
+        check_memory(model)
+        for name in {command.dispatchable: None for command in model.commands if isinstance(command, Dispatch)}:
+            self._operators[name] = compile_operator(model.dispatchables[name].desc, device=device)
+        self.buffers: dict[str, Any] = {
+            name: arrays.move(resource.buffer(), CPU, self.device.memory) for name, resource in model.resources.items()
+        }
+        self._owned = {
+            (command.dispatchable, tensor): self._range(bound).copy()
+            for command in model.commands
+            if isinstance(command, Dispatch)
+            for tensor, bound in self._bound(command)[1].items()
+        }
+        self._last_output: dict[str, tuple[Dispatchable, Bound]] = {}
+
+    def run(self, iterations: int = 1, on_step: Callable[[Step], None] | None = None) -> Iterator[Event]:
+        """Execute the commands in order, each dispatch `iterations` times. on_step: called before each dispatch."""
+        for command in self.model.commands:
+            match command:
+                case Dispatch():
+                    step = self._step(command)
+                    if on_step is not None:
+                        on_step(step)
+                    yield self._timed(command.dispatchable, step, iterations)
+                case Print():
+                    yield Printed(command.resource, self.values(command.resource), command.verbose)
+                case WriteFile():
+                    yield self._written(command)
+
+    def host(self, resource: str) -> NDArray[np.uint8]:
+        """The bytes of a resource in host memory, shape [size]."""
+        return np.asarray(arrays.move(self.buffers[resource], self.device.memory, CPU))
+
+    def values(self, resource: str) -> NDArray[Any]:
+        """As many elements from the resource's start as it has initial values, in their type; on the host."""
+        values = self.model.resources[resource].values
+        return self.host(resource)[: values.bytes].view(dtype_of(values.data_type))
+
+    def _bound(self, command: Dispatch) -> tuple[Mapping[str, Bound], Mapping[str, Bound]]:
+        """The tensors bound at execution, and those bound at initialisation."""
+        found = self.model.dispatchables[command.dispatchable]
+        tensors = {found.desc.operator.wire_name(field) for field in found.desc.operator.tensors}
+        at_execution, initial = sites(command, found, self.model.resources, self.model.resources, tensors)
+        return at_execution.bound(), initial.bound()
+
+    def _range(self, bound: Bound) -> Any:
+        return self.buffers[bound.resource][bound.offset : bound.offset + bound.size]
+
+    def _step(self, command: Dispatch) -> Step:
+        found = self.model.dispatchables[command.dispatchable]
+        operator = found.desc.operator
+        bound, _ = self._bound(command)
+        inputs = []
+        for name in map(operator.wire_name, operator.inputs):
+            owned = self._owned.get((command.dispatchable, name))
+            inputs.append(self._range(bound[name]) if owned is None else owned)
+        output = bound[operator.wire_name(operator.output)]
+        self._last_output[output.resource] = (found, output)
+        return Step(found, self._operators[command.dispatchable], tuple(inputs), self._range(output))
+
+    def _timed(self, name: str, step: Step, iterations: int) -> Dispatched:
+        with self._on_device():
+            if self.device.on_gpu:
+                step.run()  # kernels are compiled and loaded before anything is timed
+            timings = [self._gpu_times(step) if self.device.on_gpu else self._cpu_time(step) for _ in range(iterations)]
+        gpu = [gpu for _, gpu in timings if gpu is not None]
+        return Dispatched(name, iterations, statistics.median(cpu for cpu, _ in timings), statistics.median(gpu) if gpu else None)
+
+    def _on_device(self) -> AbstractContextManager[Any]:
+        if not self.device.on_gpu:
+            return nullcontext()
+        import cupy
+
+        return cupy.cuda.Device(self.device.index)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def _cpu_time(step: Step) -> tuple[float, None]:
+        start = time.perf_counter()
+        step.run()
+        return (time.perf_counter() - start) * 1e3, None
+
+    @staticmethod
+    def _gpu_times(step: Step) -> tuple[float, float]:
+        import cupy
+
+        first, last = cupy.cuda.Event(), cupy.cuda.Event()
+        start = time.perf_counter()
+        first.record()
+        step.run()
+        last.record()
+        last.synchronize()
+        return (time.perf_counter() - start) * 1e3, float(cupy.cuda.get_elapsed_time(first, last))
+
+    def _written(self, command: WriteFile) -> Written:
+        target = self.output_folder / command.target
+        try:
+            with described():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with target.open("wb") as file:
+                    if target.suffix.lower() == ".npy":
+                        np.lib.format.write_array(file, self._array(command), allow_pickle=False)
+                    else:
+                        file.write(self.host(command.resource).data)
+        except FileError as error:
+            raise FileError(f"{target} {error}") from None
+        return Written(command.resource, target)
+
+    def _array(self, command: WriteFile) -> NDArray[Any]:
+        """What a .npy gets: the stated dimensions, else the output that was last dispatched into it, else a flat array."""
+        if command.dimensions is not None:
+            return self.values(command.resource).reshape(command.dimensions)
+        if command.resource not in self._last_output:
+            return self.values(command.resource)
+        found, bound = self._last_output[command.resource]
+        tensor = found.desc.tensor(found.desc.operator.output)
+        dtype = dtype_of(tensor.data_type)
+        raw = self.host(command.resource)[bound.offset : bound.offset + bound.size]
+        flat = raw[: raw.size // dtype.itemsize * dtype.itemsize].view(dtype)
+        strides = tuple(step * dtype.itemsize for step in tensor.element_strides)
+        return np.lib.stride_tricks.as_strided(flat, tensor.sizes, strides, writeable=False)
+
+
+def check_memory(model: CheckedFile) -> None:
+    """MemoryError when the model's resources need more memory than there is."""
+    needed = {name: resource.size for name, resource in model.resources.items()}
+    free = available_memory()
+    if free is not None and sum(needed.values()) > free:
+        largest = max(needed, key=lambda name: needed[name])
+        raise MemoryError(
+            f"{model.file}: its resources need {sum(needed.values())} bytes, {needed[largest]} for {largest!r} alone; "
+            f"{free} are free"
+        )

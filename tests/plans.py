@@ -1,0 +1,184 @@
+"""Random plans and the buffers they run over, for every backend's tests.
+
+Plans come in two flavours, mixed freely: shaped like operators (packed inputs, index tensors over some of the dimensions,
+rows that widen) and free (any strides at all). Output addresses never collide, so that every order of execution gives the
+same bits. `rng` may be hypothesis' `randoms()`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides, reach
+
+EXTREMES = (
+    *(-(2**63), 2**63 - 1, 2**64 - 1),
+    *(-(2**31), 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, -(2**32)),
+    *(-129, -128, 127, 128, 255, 256),
+)
+"""Index values that break backends which compare at less than full width or sign."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """The three one-dimensional buffers of a plan; `out` is poisoned with random bytes."""
+
+    data: NDArray[Any]
+    indices: NDArray[Any] | None
+    out: NDArray[Any]
+
+
+def random_plan(
+    rng: random.Random,
+    *,
+    rank: int | None = None,
+    lookups: int | None = None,
+    element_bytes: int | None = None,
+    index_type: IndexType | None = None,
+    out_of_bounds: OutOfBounds | None = None,
+    elements: int = 600,
+) -> IndexPlan:
+    """A legal plan of at most about `elements` elements; keywords fix what the caller cares for."""
+    rank = rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6)) if rank is None else rank
+    count = rng.choice((0, 1, 1, 1, 1, 2, 2, 3)) if lookups is None else lookups
+    size = rng.choice(ELEMENT_BYTES) if element_bytes is None else element_bytes
+    kind = (rng.choice(list(IndexType)) if index_type is None else index_type) if count else None
+    policy = (rng.choice(list(OutOfBounds)) if out_of_bounds is None else out_of_bounds) if count else OutOfBounds.CLAMP
+    shape = _shape(rng, rank, elements)
+    out_strides, out_offset = _out_strides(rng, shape)
+    in_strides = _strides(rng, shape)
+    found = [_lookup(rng, shape, kind, policy, in_strides) for _ in range(count)]
+    index_extent = 0
+    for number, lookup in enumerate(found):
+        low, high = _span(shape, lookup.index_strides)
+        offset = -low + rng.choice((0, 0, 0, 1, 5))
+        found[number] = replace(lookup, index_offset=offset)
+        index_extent = max(index_extent, high + offset + 1)
+    limits = tuple(max(lookup.limit, 1) for lookup in found)
+    low, high = _span((*shape, *limits), (*in_strides, *(lookup.in_stride for lookup in found)))
+    in_offset = -low + rng.choice((0, 0, 0, 4, 7))
+    return IndexPlan(
+        shape=shape,
+        out_strides=out_strides,
+        in_strides=in_strides,
+        element_bytes=size,
+        in_extent=high + in_offset + 1 + rng.choice((0, 0, 3)),
+        out_extent=_span(shape, out_strides)[1] + out_offset + 1 + rng.choice((0, 0, 5)),
+        in_offset=in_offset,
+        out_offset=out_offset,
+        lookups=tuple(found),
+        index_type=kind,
+        index_extent=index_extent + (rng.choice((0, 0, 2)) if found else 0),
+        out_of_bounds=policy,
+        fill=_fill(rng, size) if policy is OutOfBounds.FILL else b"",
+    )
+
+
+def random_buffers(plan: IndexPlan, rng: random.Random) -> Buffers:
+    """Exact-size buffers for `plan`: random elements (NaN payloads included), indices good and bad, a poisoned output."""
+    noise = np.random.default_rng(rng.getrandbits(64))
+    dtype = np.dtype(f"V{plan.element_bytes}")
+
+    def elements(count: int) -> NDArray[Any]:
+        return np.frombuffer(noise.bytes(count * plan.element_bytes), dtype).copy()
+
+    return Buffers(elements(plan.in_extent), random_indices(plan, rng), elements(plan.out_extent))
+
+
+def random_indices(plan: IndexPlan, rng: random.Random) -> NDArray[Any] | None:
+    """Indices for `plan`: all valid, a few bad ones, or mostly wild; None without lookups."""
+    if plan.index_type is None:
+        return None
+    dtype = np.dtype(plan.index_type.value.lower())
+    info = np.iinfo(dtype)
+    limit = max(min(lookup.limit for lookup in plan.lookups), 1)
+    wrap = min(lookup.wrap for lookup in plan.lookups)
+    bad = rng.choice((0.0, 0.0, 0.02, 0.6))
+    noise = np.random.default_rng(rng.getrandbits(64))
+    low = -min(wrap, limit) if info.min < 0 else 0
+    good = noise.integers(max(low, info.min), min(limit - 1, info.max), plan.index_extent, dtype=np.int64, endpoint=True)
+    values = good.astype(dtype)
+    for position in np.flatnonzero(noise.random(plan.index_extent) < bad):
+        choices = (*EXTREMES, -1, -2, limit, limit + 1, -limit, -limit - 1, -wrap - 1, info.min, info.max)
+        values[position] = max(info.min, min(info.max, rng.choice(choices)))
+    return values
+
+
+def _shape(rng: random.Random, rank: int, elements: int) -> tuple[int, ...]:
+    shape = []
+    room = elements
+    for _ in range(rank):
+        sizes = [size for size in (1, 1, 2, 2, 3, 4, 5, 7, 8, 16, 33, 64, 257) if size <= room]
+        size = 0 if rng.random() < 0.02 else rng.choice(sizes)
+        shape.append(size)
+        room //= max(size, 1)
+    rng.shuffle(shape)
+    return tuple(shape)
+
+
+def _out_strides(rng: random.Random, shape: Sequence[int]) -> tuple[tuple[int, ...], int]:
+    """Strides in which no two coordinates meet, and the offset that keeps the lowest address at 0 or a little above."""
+    order = list(reversed(range(len(shape))))
+    if rng.random() < 0.4:
+        rng.shuffle(order)
+    step, offset = rng.choice((1, 1, 1, 1, 2, 3)), rng.choice((0, 0, 0, 8, 5))
+    padding = rng.choice(((0,), (0,), (0, 0, 1, 4)))
+    strides = [0] * len(shape)
+    for axis in order:
+        strides[axis] = step
+        step = step * max(shape[axis], 1) + rng.choice(padding)
+        if rng.random() < 0.1:
+            offset += (max(shape[axis], 1) - 1) * strides[axis]
+            strides[axis] = -strides[axis]
+    return tuple(strides), offset
+
+
+def _strides(rng: random.Random, shape: Sequence[int]) -> tuple[int, ...]:
+    """Input or index strides: packed over dimensions in some order, some of them broadcast, or free."""
+    if rng.random() < 0.2:
+        return tuple(rng.choice((0, 1, 1, 2, 3, 4, 8, -1, -4)) for _ in shape)
+    order = list(range(len(shape)))
+    if rng.random() < 0.3:
+        rng.shuffle(order)
+    packed = packed_strides([shape[axis] * rng.choice((1, 1, 1, 2)) for axis in order])
+    strides = [0] * len(shape)
+    for axis, step in zip(order, packed, strict=True):
+        strides[axis] = step * rng.choice((1, 1, 1, 1, 1, 1, 0, -1, 2))
+    return tuple(strides)
+
+
+def _lookup(
+    rng: random.Random, shape: Sequence[int], kind: IndexType | None, policy: OutOfBounds, in_strides: Sequence[int]
+) -> Lookup:
+    empty_axis = policy in (OutOfBounds.FILL, OutOfBounds.RAISE) or 0 in shape
+    limit = 0 if empty_axis and rng.random() < 0.1 else rng.choice((1, 2, 3, 5, 8, 13, 40, 300))
+    moving = [axis for axis in range(len(shape)) if rng.random() < 0.5]
+    strides = [0] * len(shape)
+    for axis, step in zip(moving, _strides(rng, [shape[axis] for axis in moving]), strict=True):
+        strides[axis] = step
+    assert kind is not None
+    wrap = rng.choice((0, limit, limit, limit + 1)) if kind.signed else 0
+    row = max((abs(size * step) for size, step in zip(shape, in_strides, strict=True)), default=1)
+    return Lookup(tuple(strides), 0, limit, wrap, rng.choice((row, row, row, 1, 1, 16, 3, -2, 0)))
+
+
+def _fill(rng: random.Random, size: int) -> bytes:
+    """A fill value that repeats (and so can be narrowed) or does not."""
+    unit = rng.choice([width for width in ELEMENT_BYTES if width <= size])
+    return rng.randbytes(unit) * (size // unit)
+
+
+def _span(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
+    return reach([max(size, 1) for size in shape], strides)
+
+
+def size_of(plan: IndexPlan) -> int:
+    """The number of steps a literal interpreter takes."""
+    return prod(plan.shape) * max(len(plan.lookups), 1)

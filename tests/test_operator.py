@@ -1,0 +1,285 @@
+"""Compiled operators on arrays: what they take, what they return, what they refuse. Judged by NumPy indexing."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlgather as dg
+
+ROWS, WIDTH, COUNT = 50, 24, 9
+
+
+def gather(data_type: str = "FLOAT32", index_type: str = "INT64", **tensors: Any) -> dg.GatherOperatorDesc:
+    """Rows of a [ROWS, WIDTH] table."""
+    return dg.GatherOperatorDesc(
+        input_tensor=dg.BufferTensorDesc(data_type=data_type, sizes=(ROWS, WIDTH), **tensors.get("data", {})),
+        indices_tensor=dg.BufferTensorDesc(data_type=index_type, sizes=(1, COUNT), **tensors.get("indices", {})),
+        output_tensor=dg.BufferTensorDesc(data_type=data_type, sizes=(COUNT, WIDTH), **tensors.get("output", {})),
+        axis=0,
+        index_dimensions=1,
+    )
+
+
+@pytest.fixture
+def table() -> np.ndarray[Any, np.dtype[np.float32]]:
+    return np.random.default_rng().random((ROWS, WIDTH), dtype=np.float32)
+
+
+@pytest.fixture
+def ids() -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.random.default_rng().integers(-ROWS, ROWS, (1, COUNT))
+
+
+def test_the_result_is_a_new_array_of_the_output_sizes(table: Any, ids: Any) -> None:
+    result = dg.compile(gather())(table, ids)
+    assert isinstance(result, np.ndarray)
+    assert result.flags.c_contiguous
+    assert result.tobytes() == table[ids[0]].tobytes()
+
+
+def test_arrays_keep_their_own_strides(table: Any, ids: Any) -> None:
+    op = dg.compile(gather())
+    spread = np.repeat(np.repeat(table, 2, axis=0), 3, axis=1)[::2, ::3]
+    flipped = np.ascontiguousarray(table[::-1, ::-1])[::-1, ::-1]
+    columns = np.asfortranarray(table)
+    out = np.full((COUNT, 2 * WIDTH), -1, np.float32)
+    for view in (spread, flipped, columns):
+        assert op(view, np.repeat(ids, 2, axis=1)[:, ::2]).tobytes() == table[ids[0]].tobytes()
+        assert op(view, ids, out=out[::-1, ::2]) is not None
+        assert (out[::-1, ::2] == table[ids[0]]).all()
+        assert (out[:, 1::2] == -1).all()
+
+
+def test_one_dimensional_buffers_are_read_through_the_described_strides(table: Any, ids: Any) -> None:
+    padded = {"strides": (WIDTH + 8, 1), "total_tensor_size_in_bytes": 4 * ROWS * (WIDTH + 8)}
+    op = dg.compile(gather(data=padded, output={"strides": (1, COUNT)}))
+    buffer = np.zeros((ROWS, WIDTH + 8), np.float32)
+    buffer[:, :WIDTH] = table
+    expected = table[ids[0]]
+    assert op(buffer.reshape(-1), ids).tobytes() == expected.tobytes()
+    raw_out = np.zeros(4 * COUNT * WIDTH, np.uint8)
+    op(buffer.view(np.uint8).reshape(-1), ids.view(np.uint8).reshape(-1), out=raw_out)
+    assert raw_out.tobytes() == expected.T.tobytes()
+    op.run_buffers(buffer.view(np.uint8).reshape(-1), ids.view(np.uint8).reshape(-1), out=raw_out)
+    assert raw_out.tobytes() == expected.T.tobytes()
+
+
+def test_out_is_written_and_returned(table: Any, ids: Any) -> None:
+    out = np.full((COUNT, WIDTH), np.nan, np.float32)
+    assert dg.compile(gather())(table, ids, out=out) is out
+    assert out.tobytes() == table[ids[0]].tobytes()
+
+
+def test_a_bound_operator_follows_its_arrays(table: Any, ids: Any) -> None:
+    out = np.empty((COUNT, WIDTH), np.float32)
+    bound = dg.compile(gather()).bind(table, ids, out=out)
+    for _ in range(3):
+        ids[...] = np.random.default_rng().integers(-ROWS, ROWS, ids.shape)
+        bound()
+        assert out.tobytes() == table[ids[0]].tobytes()
+
+
+def test_other_libraries_get_their_own_kind_back(table: Any, ids: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+    import types
+
+    class Tensor:
+        def __init__(self, array: Any) -> None:
+            self.array = array
+
+        def __dlpack__(self, **arguments: Any) -> Any:
+            return self.array.__dlpack__(**arguments)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    library = types.ModuleType("tensorlib")
+    library.from_dlpack = lambda array: Tensor(np.from_dlpack(array))  # type: ignore[attr-defined]
+    Tensor.__module__ = "tensorlib"
+    monkeypatch.setitem(sys.modules, "tensorlib", library)
+    result = dg.compile(gather())(Tensor(table), Tensor(ids))
+    assert isinstance(result, Tensor)
+    assert result.array.tobytes() == table[ids[0]].tobytes()
+
+
+def test_bool_travels_as_uint8(ids: Any) -> None:
+    table = np.random.default_rng().random((ROWS, WIDTH)) < 0.5
+    result = dg.compile(gather("UINT8"))(table, ids)
+    assert result.view(bool).tobytes() == table[ids[0]].tobytes()
+
+
+def test_nan_payloads_survive(ids: Any) -> None:
+    bits = np.random.default_rng().integers(0, 2**16, (ROWS, WIDTH), dtype=np.uint16) | 0x7C01
+    result = dg.compile(gather("FLOAT16"))(bits.view(np.float16), ids)
+    assert result.tobytes() == bits[ids[0]].tobytes()
+
+
+@pytest.mark.parametrize("bad", [ROWS, -ROWS - 1, 2**32 + 1, -(2**63), 2**63 - 1])
+def test_policies(table: Any, ids: Any, bad: int) -> None:
+    ids[0, 3] = bad
+    good = np.clip(np.where(ids[0] < 0, ids[0] + ROWS * (ids[0] >= -ROWS), ids[0]), 0, ROWS - 1)
+    expected = table[good]
+    for policy in (None, "clamp", "promise"):
+        assert dg.compile(gather(), out_of_bounds=policy)(table, ids).tobytes() == expected.tobytes()
+    expected[3] = 2.5
+    assert dg.compile(gather(), out_of_bounds=dg.Fill(2.5))(table, ids).tobytes() == expected.tobytes()
+    message = rf"IndicesTensor\[0, 3\] = {bad} is out of range for axis 0 of size {ROWS}: valid indices are -{ROWS} … {ROWS - 1}"
+    for device in (None, "cpu", "reference"):
+        with pytest.raises(IndexError, match=message):
+            dg.compile(gather(), device=device, out_of_bounds="raise")(table, ids)
+
+
+def test_unsigned_indices_never_wrap(table: Any) -> None:
+    ids = np.array([[0, 1, 2, ROWS - 1, ROWS, 2**32 - 1, 2**31, 5, 6]], np.uint32)
+    expected = table[np.minimum(ids[0].astype(np.int64), ROWS - 1)]
+    assert dg.compile(gather(index_type="UINT32"))(table, ids).tobytes() == expected.tobytes()
+
+
+def test_the_first_bad_index_in_memory_is_named(table: Any, ids: Any) -> None:
+    ids[0, [2, 6]] = (ROWS + 1, -ROWS - 5)
+    op = dg.compile(gather(), out_of_bounds="raise")
+    with pytest.raises(IndexError, match=r"IndicesTensor\[0, 2\] = 51 "):
+        op(table, ids)
+    reversed_memory = np.ascontiguousarray(ids[:, ::-1])[:, ::-1]
+    with pytest.raises(IndexError, match=r"IndicesTensor\[0, 6\] = -55 "):
+        op(table, reversed_memory)
+    with pytest.raises(IndexError, match=r"IndicesTensor\[0, 6\] = -55 "):
+        op.raise_if_bad()
+
+
+def test_tuples_name_the_axis_of_their_component() -> None:
+    desc = dg.GatherNDOperatorDesc(
+        input_tensor=dg.BufferTensorDesc(data_type="INT32", sizes=(3, 4)),
+        indices_tensor=dg.BufferTensorDesc(data_type="INT32", sizes=(2, 2)),
+        output_tensor=dg.BufferTensorDesc(data_type="INT32", sizes=(1, 2)),
+        input_dimension_count=2,
+        indices_dimension_count=2,
+    )
+    data = np.arange(12, dtype=np.int32).reshape(3, 4)
+    op = dg.compile(desc, out_of_bounds="raise")
+    with pytest.raises(IndexError, match=r"IndicesTensor\[1, 1\] = 4 is out of range for axis 1 of size 4: valid indices are -4 … 3"):
+        op(data, np.array([[2, 3], [1, 4]], np.int32))
+    with pytest.raises(IndexError, match=r"IndicesTensor\[0, 0\] = -4 is out of range for axis 0 of size 3"):
+        op(data, np.array([[-4, 3], [1, 4]], np.int32))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda x, i, o: (x.astype(np.float64), i, o), TypeError, r"input_tensor: expected float32 elements .*got float64"),
+        (lambda x, i, o: (x, i.astype(np.int32), o), TypeError, r"indices_tensor: expected int64 elements"),
+        (lambda x, i, o: (x[:-1], i, o), ValueError, r"input_tensor: expected shape \(50, 24\).*got float32 of shape \(49, 24\)"),
+        (lambda x, i, o: (x, i[0, :-1], o), ValueError, r"indices_tensor: .*at least 72 bytes.*with 64 bytes"),
+        (lambda x, i, o: (x, i, o[:-1]), ValueError, r"output_tensor: expected shape \(9, 24\)"),
+        (lambda x, i, o: (x, i, x[:COUNT]), ValueError, r"out overlaps input 0"),
+        (lambda x, i, o: (x, i, np.broadcast_to(o[:1], o.shape)), ValueError, r"read-only"),
+        (lambda x, i, o: (x.tolist(), i, o), TypeError, r"got list"),
+    ],
+)
+def test_wrong_arrays_are_refused_by_name(table: Any, ids: Any, change: Any, error: type[Exception], message: str) -> None:
+    x, i, out = change(table, ids, np.empty((COUNT, WIDTH), np.float32))
+    with pytest.raises(error, match=message):
+        dg.compile(gather())(x, i, out=out)
+
+
+def test_the_number_of_arrays_and_streams_are_checked(table: Any, ids: Any) -> None:
+    op = dg.compile(gather())
+    with pytest.raises(TypeError, match=r"GATHER takes 2 arrays \(input_tensor, indices_tensor\), got 1"):
+        op(table)
+    with pytest.raises(TypeError, match="the CPU, which has no streams"):
+        op(table, ids, stream=5)
+    with pytest.raises(TypeError, match="launch takes 3 addresses"):
+        op.launch(0, 16)
+    with pytest.raises(ValueError, match="not a multiple of 16 bytes"):
+        op.launch(0, 16, 24)
+
+
+def test_a_wrong_descriptor_is_refused_with_every_error() -> None:
+    wrong = gather("INT4").model_copy(update={"axis": 7})
+    with pytest.raises(dg.DescriptorError) as caught:
+        dg.compile(wrong)
+    assert len(caught.value.report.errors) >= 2
+    assert all(finding.code in str(caught.value) for finding in caught.value.report.errors)
+    with pytest.raises(dg.DescriptorError, match="INT64"):
+        dg.compile(gather(), level="2_1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"device": "gpu"}, "device is 'gpu'"),
+        ({"level": "7_0"}, "7_0"),
+        ({"out_of_bounds": "fill"}, r"dmlgather\.Fill\(value\)"),
+        ({"out_of_bounds": dg.Fill(1e300)}, "cannot be stored as float32"),
+        ({"out_of_bounds": dg.Fill("x")}, "is not one number"),
+    ],
+)
+def test_wrong_options_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        dg.compile(gather(), **arguments)
+
+
+@pytest.mark.parametrize(("data_type", "value"), [("UINT8", 256), ("INT32", 1.5), ("UINT64", -1), ("INT8", float("nan"))])
+def test_a_fill_value_must_fit(data_type: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=r"Fill value .* cannot be stored as"):
+        dg.compile(gather(data_type), out_of_bounds=dg.Fill(value))
+
+
+def test_threads_may_share_an_operator(table: Any) -> None:
+    op = dg.compile(gather())
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            rng = np.random.default_rng()
+            for _ in range(50):
+                ids = rng.integers(-ROWS, ROWS, (1, COUNT))
+                assert op(table, ids).tobytes() == table[ids[0]].tobytes()
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_explain_says_what_happens() -> None:
+    text = str(dg.compile(gather()).explain())
+    for part in ("GATHER, lowest feature level 3_0", "plan", "canonical", "16-byte elements", "cpu", "cuda", f"{COUNT * 8} of indices"):
+        assert part in text
+
+
+def test_compare_agrees_and_finds_the_first_mismatch(table: Any, ids: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dmlgather.backends.reference import ReferenceProgram
+
+    found = dg.compare(gather(), table, ids, devices=("cpu", "reference"))
+    assert found.equal
+    assert str(found) == f"equal on cpu, reference: {COUNT * WIDTH} elements, bit for bit"
+    honest = ReferenceProgram.run
+
+    def wrong(self: ReferenceProgram, data: Any, indices: Any, out: Any) -> int | None:
+        result = honest(self, data, indices, out)
+        out.view(np.uint32)[3 * WIDTH + 5 :] ^= 1
+        return result
+
+    monkeypatch.setattr(ReferenceProgram, "run", wrong)
+    found = dg.compare(gather(), table, ids, devices=("cpu", "reference"))
+    assert not found.equal
+    assert found.differing == COUNT * WIDTH - 3 * WIDTH - 5
+    assert found.first is not None
+    assert found.first.output == (3, 5)
+    assert found.first.source == (int(ids[0, 3]) % ROWS, 5)
+    assert int(found.first.bits[0], 16) == int(table[ids[0, 3], 5].view(np.uint32))
+    assert f"OutputTensor[3, 5], which should come from InputTensor[{ids[0, 3] % ROWS}, 5]" in str(found)
+
+
+def test_compare_needs_two_devices(table: Any, ids: Any) -> None:
+    with pytest.raises(ValueError, match="at least two devices"):
+        dg.compare(gather(), table, ids, devices=("cpu",))
