@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,8 @@ class Operand:
     def flat(self) -> NDArray[Any]:
         """Every element the layout owns as one NumPy dimension, shape [extent] (arrays on the CPU only)."""
         array = self.array
-        if array.ndim == 1 and array.strides == (array.itemsize,) and self.layout.extent == array.size:
-            return array  # type: ignore[no-any-return]
+        if array.flags.c_contiguous and self.layout.extent == array.size:
+            return array.reshape(-1)  # type: ignore[no-any-return]
         if self.layout.extent == 0:
             return np.empty(0, array.dtype)
         low = array[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in array.strides)]
@@ -91,6 +92,9 @@ def _is_cupy(array: Any) -> bool:
 
 def logical(array: Any, device: Device, name: str) -> Operand:
     """`array` (NumPy or CuPy) with its own shape and strides. ValueError when a stride is not a whole number of elements."""
+    pointer = int(array.ctypes.data) if device == CPU else int(array.data.ptr)
+    if array.flags.c_contiguous:
+        return Operand(array, device, _packed(array.shape), pointer)
     itemsize = array.dtype.itemsize
     if itemsize == 0 or any(step % itemsize for size, step in zip(array.shape, array.strides, strict=True) if size > 1):
         raise ValueError(
@@ -98,11 +102,15 @@ def logical(array: Any, device: Device, name: str) -> Operand:
         )
     shape = tuple(array.shape)
     strides = tuple(step // itemsize if size > 1 else 0 for size, step in zip(shape, array.strides, strict=True))
-    pointer = int(array.ctypes.data) if device == CPU else int(array.data.ptr)
     if 0 in shape:
         return Operand(array, device, Layout(shape, strides, 0, 0), pointer)
     low, high = reach(shape, strides)
     return Operand(array, device, Layout(shape, strides, -low, high - low + 1), pointer + low * itemsize)
+
+
+@lru_cache(maxsize=1024)
+def _packed(shape: tuple[int, ...]) -> Layout:
+    return Layout.packed(shape)
 
 
 def buffer(array: Any, device: Device, layout: Layout, dtype: np.dtype[Any]) -> Operand:

@@ -1,0 +1,52 @@
+"""What a user gets: a light import, and kernels that are found from a wheel and from a checkout. Judged by fresh interpreters."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+HEAVY = ("cupy", "onnx", "jax", "openvino", "dask", "matplotlib", "typer", "rich")
+FIND_KERNELS = "from dmlgather.backends.cuda.sources import kernel_folder; print(kernel_folder().resolve())"
+
+
+def python(code: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *options, "-c", code], cwd="/", env=environment, text=True, capture_output=True, check=True, timeout=120
+    )
+
+
+def test_import_is_light() -> None:
+    done = python("import dmlgather", "-X", "importtime", PYTHONPATH=str(ROOT))
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert {"dmlgather", "numpy", "pydantic"} <= loaded
+    assert not loaded & set(HEAVY)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder), str(ROOT)], check=True, timeout=240)
+    return next(folder.glob("*.whl"))
+
+
+def test_a_wheel_carries_its_kernels(wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    found = Path(python(FIND_KERNELS, PYTHONPATH=str(tmp_path)).stdout.strip())
+    assert found == (tmp_path / "dmlgather" / "cuda_kernels").resolve()
+    sources = {path.name: path.read_bytes() for path in (ROOT / "cuda_kernels").iterdir()}
+    assert sources
+    assert {path.name: path.read_bytes() for path in found.iterdir()} == sources
+    assert (tmp_path / "dmlgather" / "py.typed").exists()
+    assert not (tmp_path / "tests").exists()
+
+
+def test_an_editable_install_uses_the_checkouts_kernels() -> None:
+    # The environment of these tests is one: ci/setup installs for editing.
+    assert Path(python(FIND_KERNELS).stdout.strip()) == ROOT / "cuda_kernels"
