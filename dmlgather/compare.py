@@ -93,7 +93,7 @@ def compare(
             if first is None and unequal.any():
                 at = tuple(int(index) for index in np.unravel_index(int(np.argmax(unequal)), unequal.shape))
                 pair = (expected[at].tobytes()[::-1].hex(), result[at].tobytes()[::-1].hex())
-                first = Mismatch(at, _source(operators[0], host, at), (devices[0], name), pair)
+                first = Mismatch(at, source_coordinates(operators[0], host, at), (devices[0], name), pair)
     elements = int(np.prod(expected.shape[:-1], dtype=np.int64))
     return Comparison(tuple(devices), elements, differing, first, tuple(error for _, error in outcomes))
 
@@ -116,7 +116,7 @@ def _outcome(operator: CompiledOperator, inputs: Sequence[NDArray[Any]]) -> tupl
     return raw, None
 
 
-def _source(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], at: tuple[int, ...]) -> tuple[int, ...] | None:
+def source_coordinates(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], at: tuple[int, ...]) -> tuple[int, ...] | None:
     """Input coordinates of the element that belongs at output coordinates `at`: the plan's pseudocode for one element."""
     tensors = [getattr(operator.desc, name) for name in operator.desc.operator.tensors]
     logical = all(array.shape == tensor.sizes for array, tensor in zip(inputs, tensors, strict=False))

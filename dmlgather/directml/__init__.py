@@ -1,0 +1,48 @@
+"""What DirectML says: types, descriptions, feature levels, rules, and lowering to plans."""
+
+from dmlgather.directml.codes import CODES, SOURCES, Code
+from dmlgather.directml.descriptors import (
+    GatherElementsOperatorDesc,
+    GatherND1OperatorDesc,
+    GatherNDOperatorDesc,
+    GatherOperatorDesc,
+    OperatorDesc,
+    Slice1OperatorDesc,
+    SliceOperatorDesc,
+)
+from dmlgather.directml.findings import DescriptorError, Finding, Report, Severity
+from dmlgather.directml.operators import OPERATORS, operator_named
+from dmlgather.directml.operators.operator import Operator
+from dmlgather.directml.queries import lower, parse_descriptor, support
+from dmlgather.directml.tensor import BufferTensorDesc
+from dmlgather.directml.types import DataType, FeatureLevel, TensorFlags
+from dmlgather.directml.validation import minimum_level, validate
+
+__all__ = [
+    "CODES",
+    "OPERATORS",
+    "SOURCES",
+    "BufferTensorDesc",
+    "Code",
+    "DataType",
+    "DescriptorError",
+    "FeatureLevel",
+    "Finding",
+    "GatherElementsOperatorDesc",
+    "GatherND1OperatorDesc",
+    "GatherNDOperatorDesc",
+    "GatherOperatorDesc",
+    "Operator",
+    "OperatorDesc",
+    "Report",
+    "Severity",
+    "Slice1OperatorDesc",
+    "SliceOperatorDesc",
+    "TensorFlags",
+    "lower",
+    "minimum_level",
+    "operator_named",
+    "parse_descriptor",
+    "support",
+    "validate",
+]

@@ -1,0 +1,140 @@
+"""The six operator descriptions of directml.h, field for field."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field, model_validator
+
+from dmlgather.directml.fields import DerivedCount, Int32s, Structure, UInt32, UInt32s, fill_count, unstated
+from dmlgather.directml.tensor import BufferTensorDesc
+
+if TYPE_CHECKING:
+    from dmlgather.directml.operators.operator import Operator
+
+
+class OperatorDesc(Structure):
+    """What all operator descriptions share. Any well-typed one can be built; `validate` says what is wrong with it."""
+
+    operator: ClassVar[Operator]
+    """The operator's declaration: name, number, tensors, support table, rules, lowering, documented reference."""
+
+    def tensor(self, field: str) -> BufferTensorDesc:
+        """The tensor description in `field` ("indices_tensor")."""
+        found = getattr(self, field)
+        assert isinstance(found, BufferTensorDesc)
+        return found
+
+    def document(self) -> dict[str, Any]:
+        """The description as `parse_descriptor` reads it: {"type": "DML_OPERATOR_GATHER", "desc": {...}}, ready for JSON."""
+        return {"type": self.operator.type, "desc": self.model_dump(mode="json")}
+
+
+class _WithIndices(OperatorDesc):
+    """The three tensors with which every gathering operator's structure starts."""
+
+    input_tensor: BufferTensorDesc
+    """The tensor to read from."""
+
+    indices_tensor: BufferTensorDesc
+    """Positions along the indexed dimensions. UINT32; from feature level 3_0 also INT32, INT64 and UINT64, where negative
+    values of the signed types count from the end. A value out of range is clamped to the nearest valid position."""
+
+    output_tensor: BufferTensorDesc
+    """The tensor to write; same data type as InputTensor."""
+
+
+class GatherOperatorDesc(_WithIndices):
+    """DML_GATHER_OPERATOR_DESC: output[lead…, i…, trail…] = input[lead…, indices[i…], trail…]. Source: [G]."""
+
+    axis: UInt32
+    """Dimension of InputTensor that is indexed, 0 to DimensionCount - 1, counted with its leading 1s. Source: [G]."""
+
+    index_dimensions: UInt32
+    """How many trailing dimensions of IndicesTensor are real, 0 to DimensionCount; 0 for a single index, whose dimension
+    disappears from the output. Source: [G]; its half-open range contradicts its own examples."""
+
+
+class GatherElementsOperatorDesc(_WithIndices):
+    """DML_GATHER_ELEMENTS_OPERATOR_DESC: output[c] = input[c with c[Axis] replaced by indices[c]]. Source: [GE]."""
+
+    axis: UInt32
+    """Dimension of InputTensor that is indexed, 0 to DimensionCount - 1. Source: [GE]."""
+
+
+class GatherNDOperatorDesc(_WithIndices):
+    """DML_GATHER_ND_OPERATOR_DESC: output[i…, trail…] = input[tuple indices[i…, :], trail…]. Source: [GN]."""
+
+    input_dimension_count: UInt32
+    """How many trailing dimensions of InputTensor are real, 1 to DimensionCount; the others are 1. Source: [GN]."""
+
+    indices_dimension_count: UInt32
+    """How many trailing dimensions of IndicesTensor are real, 1 to DimensionCount; the others are 1. The last one holds the
+    index tuples. Source: [GN]."""
+
+
+class GatherND1OperatorDesc(GatherNDOperatorDesc):
+    """DML_GATHER_ND1_OPERATOR_DESC: output[b…, i…, trail…] = input[b…, tuple indices[b…, i…, :], trail…]. Source: [GN1]."""
+
+    batch_dimension_count: UInt32
+    """How many of the first real dimensions of InputTensor and IndicesTensor run together; less than both counts. 0 for
+    none. Source: [GN1]."""
+
+
+class SliceOperatorDesc(OperatorDesc):
+    """DML_SLICE_OPERATOR_DESC: output[c] = input[Offsets + Strides·c]. Source: [S]."""
+
+    input_tensor: BufferTensorDesc
+    """The tensor to read from."""
+
+    output_tensor: BufferTensorDesc
+    """The tensor to write; same data type as InputTensor."""
+
+    dimension_count: DerivedCount = Field(default_factory=unstated)
+    """Number of entries of Offsets, Sizes and Strides: the tensors' DimensionCount. Default: the number of Offsets.
+    Source: [S]."""
+
+    offsets: UInt32s
+    """First position read in each dimension, in elements. Source: [S]."""
+
+    sizes: UInt32s
+    """Elements copied in each dimension: OutputTensor's Sizes. Source: [S]."""
+
+    strides: UInt32s
+    """Elements between neighbouring reads in each dimension, at least 1. Source: [S]."""
+
+    @model_validator(mode="after")
+    def _fill_in(self) -> SliceOperatorDesc:
+        fill_count(self, "dimension_count", self.offsets)
+        return self
+
+
+class Slice1OperatorDesc(OperatorDesc):
+    """DML_SLICE1_OPERATOR_DESC: output[c] = input[start + stride·c], start at the window's first element, or at its last
+    where the stride is negative. Source: [S1].
+    """
+
+    input_tensor: BufferTensorDesc
+    """The tensor to read from."""
+
+    output_tensor: BufferTensorDesc
+    """The tensor to write; same data type as InputTensor. In each dimension at most 1 + (window - 1) div |stride|."""
+
+    dimension_count: DerivedCount = Field(default_factory=unstated)
+    """Number of entries of the three arrays: the tensors' DimensionCount. Default: the number of InputWindowOffsets.
+    Source: [S1]."""
+
+    input_window_offsets: UInt32s
+    """First position of the window in each dimension of InputTensor, in elements. Source: [S1]."""
+
+    input_window_sizes: UInt32s
+    """Elements of the window in each dimension, at least 1; the window ends inside InputTensor. Source: [S1]."""
+
+    input_window_strides: Int32s
+    """Elements between neighbouring reads in each dimension, not 0; negative walks the window backwards. INT in directml.h,
+    though the page prints UINT. Source: [HDR], [S1]."""
+
+    @model_validator(mode="after")
+    def _fill_in(self) -> Slice1OperatorDesc:
+        fill_count(self, "dimension_count", self.input_window_offsets)
+        return self

@@ -1,0 +1,105 @@
+"""Commands of a model, in order: dispatch, print, writeFile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from dmlgather.directml.dxdispatch import wire
+from dmlgather.directml.dxdispatch.jsonc import Path
+from dmlgather.directml.dxdispatch.npy import IMAGES
+from dmlgather.directml.dxdispatch.reading import Reading
+
+
+@dataclass(frozen=True)
+class Source:
+    """What one binding names. element_offset counts elements of element_bytes, by default of the resource's data type."""
+
+    resource: str
+    element_offset: int
+    element_bytes: int | None
+    path: Path
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What stands for one field in a `bindings` object: rightly one source. path: of the field."""
+
+    field: str
+    sources: tuple[Source, ...]
+    path: Path
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """Run an operator over resources."""
+
+    dispatchable: str
+    bindings: tuple[Binding, ...]
+    path: Path
+
+
+@dataclass(frozen=True)
+class Print:
+    """Print a resource."""
+
+    resource: str
+    verbose: bool
+    path: Path
+
+
+@dataclass(frozen=True)
+class WriteFile:
+    """Write a resource to a file. dimensions: the .npy's shape where the model states it."""
+
+    resource: str
+    target: str
+    dimensions: tuple[int, ...] | None
+    path: Path
+
+
+Command = Dispatch | Print | WriteFile
+
+
+def read_command(reading: Reading, path: Path) -> Command | None:
+    """The command at `path`; None after reporting why it is none."""
+    part = reading.validated(wire.CommandPart, path)
+    match part:
+        case wire.DispatchPart():
+            bindings = read_bindings(part.bindings, (*path, "bindings"))
+            return Dispatch(part.dispatchable, bindings, path)
+        case wire.PrintPart():
+            return Print(part.resource, part.verbose, path)
+        case wire.WriteFilePart():
+            if part.target_path.lower().endswith(IMAGES):
+                reading.problem((*path, "targetPath"), "images cannot be written here; write a .npy or raw bytes")
+                return None
+            target = PurePath(part.target_path)
+            if target.is_absolute() or ".." in target.parts or not target.name:
+                reading.problem(
+                    (*path, "targetPath"), "expected the path of a file inside the output folder; --output-dir says which"
+                )
+                return None
+            return WriteFile(part.resource, part.target_path, None if part.dimensions is None else tuple(part.dimensions), path)
+    return None
+
+
+def read_bindings(given: Mapping[str, Any], path: Path) -> tuple[Binding, ...]:
+    """The bindings of a `bindings` object that has been validated."""
+    found = []
+    for field, value in given.items():
+        at = (*path, field)
+        if isinstance(value, list):
+            sources = tuple(_source(item, (*at, index)) for index, item in enumerate(value))
+        else:
+            sources = (_source(value, at),)
+        found.append(Binding(field, sources, at))
+    return tuple(found)
+
+
+def _source(value: str | wire.BindingPart, path: Path) -> Source:
+    if isinstance(value, str):
+        return Source(value, 0, None, path)
+    return Source(value.name, value.element_offset, value.element_size_in_bytes, path)

@@ -1,0 +1,135 @@
+"""Dispatchables of a model: DirectML operators with their descriptors. A single descriptor's file is read here as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from dmlgather.directml.descriptors import OperatorDesc
+from dmlgather.directml.dxdispatch import wire
+from dmlgather.directml.dxdispatch.commands import Binding, read_bindings
+from dmlgather.directml.dxdispatch.jsonc import Object, Path
+from dmlgather.directml.dxdispatch.reading import Reading, closest, unknown
+from dmlgather.directml.fields import Structure
+from dmlgather.directml.operators import OPERATORS
+from dmlgather.directml.operators.operator import Operator
+from dmlgather.directml.tensor import BufferTensorDesc
+
+PREFIX = "DML_OPERATOR_"
+
+_FOREIGN = {
+    "hlsl": "an HLSL shader",
+    "onnx": "an ONNX model",
+    "dmlserializedgraph": "a serialized DirectML graph",
+}
+
+
+@dataclass(frozen=True)
+class Dispatchable:
+    """An operator of the file. name: empty for the descriptor that is the whole file. outer_path: of the dispatchable;
+    path: of the operator's structure in it.
+    """
+
+    name: str
+    desc: OperatorDesc
+    outer_path: Path
+    path: Path
+    initial_bindings: tuple[Binding, ...]
+
+    @property
+    def subject(self) -> str:
+        """The part of the file that findings about it start from."""
+        return f"dispatchables.{self.name}" if self.name else ""
+
+
+def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable | None:
+    """The dispatchable at `path`; None after reporting why it is none."""
+    given = reading.at(path)
+    if not isinstance(given, Object):
+        reading.problem(path, 'expected an object {"type": "DML_OPERATOR_…", "desc": {…}}')
+        return None
+    type_key = next((key for key in ("type", "Type") if key in given), None)
+    if type_key is None:
+        reading.problem(path, "'type' is missing")
+        return None
+    operator = _operator(reading, given[type_key], (*path, type_key))
+    desc_key = next((key for key in ("desc", "Desc") if key in given), None)
+    if operator is None:
+        return None
+    if desc_key is None and given.keys().isdisjoint(wire.names(operator.desc)):
+        reading.problem(path, "'desc' is missing")
+        return None
+    envelope = reading.validated(wire.Envelope, path, _known(operator, type_key, desc_key))
+    desc_path = path if desc_key is None else (*path, desc_key)
+    outside = (type_key, *wire.names(wire.Envelope)) if desc_key is None else ()
+    desc = _structure(reading, operator.desc, desc_path, outside)
+    if desc is None or envelope is None:
+        return None
+    assert isinstance(desc, OperatorDesc)
+    return Dispatchable(name, desc, path, desc_path, read_bindings(envelope.bindings, (*path, "bindings")))
+
+
+def _operator(reading: Reading, name: object, path: Path) -> Operator | None:
+    if not isinstance(name, str):
+        reading.problem(path, "expected the name of a DML_OPERATOR_TYPE in double quotes")
+        return None
+    full = PREFIX + name.removeprefix(PREFIX)
+    if full in OPERATORS:
+        return OPERATORS[full]
+    known = ", ".join(OPERATORS)
+    meant = closest(full, OPERATORS)
+    if name.lower() in _FOREIGN:
+        reading.problem(
+            path, f"{name!r} is {_FOREIGN[name.lower()]}, which cannot be checked or run here; known types are {known}"
+        )
+    elif meant:
+        reading.problem(path, unknown(name, meant))
+    else:
+        reading.problem(path, f"dispatchable type {name!r} cannot be checked or run here; known types are {known}")
+    return None
+
+
+def _known(operator: Operator, *keys: str | None) -> list[str]:
+    """What may stand beside an envelope's own keys: the type and the structure, or all of the structure's fields."""
+    known = [key for key in keys if key is not None]
+    return known if "desc" in map(str.lower, known) else [*known, *wire.names(operator.desc)]
+
+
+def _structure(reading: Reading, kind: type[Structure], path: Path, outside: Iterable[str]) -> Structure | None:
+    """The structure of DirectML at `path`, whose object may also have the keys `outside`; None after reporting."""
+    given = reading.at(path)
+    if not isinstance(given, Object):
+        reading.problem(path, f"expected an object with the fields {', '.join(wire.names(kind))}")
+        return None
+    before = len(reading.problems)
+    fields = {key: value for key, value in given.items() if key not in outside}
+    if not outside:
+        _check_names(reading, kind, path)
+    try:
+        found = kind.model_validate(fields)
+    except ValidationError as error:
+        known = [*wire.names(kind), *wire.names(BufferTensorDesc)]
+        reading.invalid(error, path, known, skip=("extra_forbidden",))
+        if len(reading.problems) == before:  # never silent, whatever the names were
+            reading.invalid(error, path, known)
+        return None
+    return found if len(reading.problems) == before else None
+
+
+def _check_names(reading: Reading, kind: type[Structure], path: Path) -> None:
+    """Report fields that DirectML's structure does not have; in files its own names count, not Python's."""
+    known = wire.names(kind)
+    extra = ("Type",) if kind is BufferTensorDesc else ()
+    for key in reading.at(path):
+        if key not in known and key not in extra:
+            meant = closest(key, known)
+            told = unknown(key, meant) if meant else f"unknown field {key!r}; the fields are {', '.join(known)}"
+            reading.problem((*path, key), told, key=True)
+    for name, field in kind.model_fields.items():
+        alias = field.alias or name
+        tensor = reading.at(path).get(alias)
+        if field.annotation is BufferTensorDesc and isinstance(tensor, Object):
+            long = isinstance(tensor.get("Desc"), Object)
+            _check_names(reading, BufferTensorDesc, (*path, alias, "Desc") if long else (*path, alias))

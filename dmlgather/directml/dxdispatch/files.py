@@ -1,0 +1,131 @@
+"""Files that a user or a model names: opened only when they are regular files, read only when they fit into memory."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dmlgather.directml.dxdispatch.jsonc import Position
+
+BYTES_PER_CHARACTER = 16
+"""Memory that reading a JSON text takes, per byte of the file: the text, its values and their positions."""
+
+_BOM = b"\xef\xbb\xbf"
+_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+class FileError(Exception):
+    """A file cannot be used. The message names no file; whoever asked for it does. `position` is known for text alone."""
+
+    def __init__(self, message: str, position: Position | None = None) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+@contextmanager
+def open_regular(path: Path) -> Iterator[tuple[io.BufferedReader, int]]:
+    """The opened file and its size in bytes. FileError when it is missing, unreadable or no regular file."""
+    with described():
+        size = _regular(path)
+        with path.open("rb") as file:
+            yield file, size
+
+
+def _regular(path: Path) -> int:
+    """The size of a regular file in bytes. FileError for anything else: to open a pipe or a device may wait forever."""
+    info = path.stat()
+    if not stat.S_ISREG(info.st_mode):
+        raise FileError(f"is {_KINDS.get(stat.S_IFMT(info.st_mode), 'no regular file')}, not a regular file")
+    return info.st_size
+
+
+@contextmanager
+def described() -> Iterator[None]:
+    """Turn what the operating system says about a path into a FileError."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileError("does not exist") from None
+    except PermissionError:
+        raise FileError("may not be read or written: permission denied") from None
+    except OSError as error:
+        raise FileError(f"cannot be used: {error.strerror or error}") from None
+    except ValueError as error:  # a path with a zero character, which no file system takes
+        raise FileError(f"is no possible path: {error}") from None
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[io.BufferedWriter]:
+    """A new file at `path`, whose folder is made where needed. FileError, with the path, when that is impossible."""
+    try:
+        with described():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.exists():
+                _regular(path)
+            with path.open("wb") as file:
+                yield file
+    except FileError as error:
+        raise FileError(f"{path} {error}") from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file, without byte order mark. FileError for anything else."""
+    with open_regular(path) as (file, size):
+        room = available_memory()
+        if room is not None and size * BYTES_PER_CHARACTER > room:
+            raise FileError(
+                f"holds {size} bytes of text, too many to read with {room} bytes of memory free: move its values to .npy files"
+            )
+        raw = file.read()
+    if raw.startswith(_UTF16_BOMS) or (len(raw) > 1 and 0 in raw[:2] and raw[:2] != b"\0\0"):
+        raise FileError("is UTF-16 text; save it as UTF-8")
+    try:
+        return raw.removeprefix(_BOM).decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start]
+        line_start = before.rfind(b"\n") + 1
+        column = len(before[line_start:].decode("utf-8")) + 1
+        raise FileError(
+            f"is not UTF-8 text: byte 0x{error.object[error.start]:02x} at offset {error.start}",
+            Position(before.count(b"\n") + 1, column),
+        ) from None
+
+
+def available_memory() -> int | None:
+    """Bytes of memory that can still be had without swapping, as far as the system tells; None where it does not."""
+    found = [value for value in (_free_memory(), _control_group_room()) if value is not None]
+    return min(found, default=None)
+
+
+def _free_memory() -> int | None:
+    for line in _lines(Path("/proc/meminfo")):
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf; other systems may lack a name
+        return None
+
+
+def _control_group_room() -> int | None:
+    folder = Path("/sys/fs/cgroup")
+    limit, used = (next(iter(_lines(folder / name)), "") for name in ("memory.max", "memory.current"))
+    return max(int(limit) - int(used), 0) if limit.isdigit() and used.isdigit() else None
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return []

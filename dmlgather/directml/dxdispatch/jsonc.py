@@ -1,0 +1,266 @@
+"""JSON as DxDispatch's model files use it: comments, trailing commas, and a position for every value.
+
+    document = parse('{"Sizes": [1, 2]} // two dimensions')
+    document.value                               # plain dicts, lists, str, int, float, bool and None
+    document.position(("Sizes", 1))              # Position(line=1, column=14)
+
+Standard JSON otherwise: UTF-8 strings in double quotes, no NaN literals, no duplicate keys. Integers are exact at any size.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from array import array
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+DEPTH_LIMIT = 100
+"""Arrays and objects may be nested this deep; a model needs seven levels."""
+
+DIGITS_LIMIT = 400
+"""Digits of a whole number; more than any data type can hold, less than what Python refuses to convert."""
+
+_BLANK = r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+"
+_DIGITS = r"(?P<number>-?+(?:0|[1-9][0-9]*+)(?P<fraction>(?:\.[0-9]++)?+(?:[eE][-+]?+[0-9]++)?+))(?![0-9A-Za-z_.+-])"
+_CHARACTERS = r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+'
+
+_SPACE = re.compile(_BLANK)
+_NUMBER = re.compile(_DIGITS)
+_ELEMENT = re.compile(_BLANK + _DIGITS + _BLANK + ",")  # arrays of a million numbers are common: one match for each
+_INSIDE = re.compile(_CHARACTERS)
+_STRING = re.compile(f'"({_CHARACTERS})"')
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
+_WORD = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*+")
+_NUMBER_LIKE = re.compile(r"[-+.]?+[0-9A-Za-z_.+-]*+")
+
+_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_LITERALS = {"true": True, "false": False, "null": None}
+
+Path = tuple[str | int, ...]
+"""Keys and indices from the root to a value."""
+
+
+class Position(NamedTuple):
+    """A place in a text file, both counted from 1; the column counts characters."""
+
+    line: int
+    column: int
+
+
+class JsonError(ValueError):
+    """The text is not such JSON. `position` says where, the message what was expected."""
+
+    def __init__(self, message: str, position: Position) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+class Object(dict[str, Any]):
+    """A JSON object that remembers where its keys and values began (character offsets)."""
+
+    __slots__ = ("keys_at", "values_at")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys_at: dict[str, int] = {}
+        self.values_at: dict[str, int] = {}
+
+
+class Array(list[Any]):
+    """A JSON array that remembers where its elements began (character offsets)."""
+
+    __slots__ = ("values_at",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values_at = array("Q")
+
+
+class Document:
+    """A parsed text: its value, and the position of everything in it."""
+
+    def __init__(self, text: str) -> None:
+        reader = _Reader(text)
+        self._text = text
+        try:
+            self.value, self._root = reader.document()
+        except _PlacedError as error:
+            raise JsonError(error.message, self._locate(error.offset)) from None
+
+    def position(self, path: Sequence[str | int], key: bool = False) -> Position:
+        """Where the value at `path` begins, or its key; the innermost place that exists when the path leads nowhere."""
+        value, at = self.value, self._root
+        for number, step in enumerate(path):
+            if isinstance(value, Object) and step in value and isinstance(step, str):
+                last = key and number == len(path) - 1
+                at = (value.keys_at if last else value.values_at)[step]
+            elif isinstance(value, Array) and isinstance(step, int) and 0 <= step < len(value):
+                at = value.values_at[step]
+            else:
+                break
+            value = value[step]
+        return self._locate(at)
+
+    @cached_property
+    def _lines(self) -> list[int]:
+        return [0, *(match.end() for match in re.finditer("\n", self._text))]
+
+    def _locate(self, offset: int) -> Position:
+        line = bisect.bisect_right(self._lines, offset)
+        return Position(line, offset - self._lines[line - 1] + 1)
+
+
+def parse(text: str) -> Document:
+    """Parse `text`. JsonError with the first place that is not JSON."""
+    return Document(text)
+
+
+class _PlacedError(Exception):
+    """What is wrong, and at which character."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.message, self.offset = message, offset
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text, self.at, self.depth = text, 0, 0
+
+    def document(self) -> tuple[Any, int]:
+        if not self.peek():
+            raise _PlacedError("the file is empty: it holds no JSON value", 0)
+        start = self.at
+        value = self.value()
+        if self.peek():
+            raise _PlacedError(f"the JSON value ended before this {self.shown()}: a file holds one value", self.at)
+        return value, start
+
+    def peek(self) -> str:
+        """Skip space and comments; the next character, "" at the end."""
+        self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr] # matches the empty string too
+        return self.text[self.at : self.at + 1]
+
+    def value(self) -> Any:
+        first = self.peek()
+        if first == '"':
+            return self.string()
+        if first == "{":
+            return self.nested(self.object)
+        if first == "[":
+            return self.nested(self.array)
+        match = _NUMBER.match(self.text, self.at)
+        return self.other(first) if match is None else self.number(match)
+
+    def nested(self, read: Any) -> Any:
+        self.depth += 1
+        if self.depth > DEPTH_LIMIT:
+            raise _PlacedError(f"arrays and objects are nested more than {DEPTH_LIMIT} deep; no model or descriptor is", self.at)
+        self.at += 1
+        value = read()
+        self.at += 1
+        self.depth -= 1
+        return value
+
+    def object(self) -> Object:
+        found = Object()
+        while self.peek() != "}":
+            start = self.at
+            if self.text[start : start + 1] != '"':
+                raise self.unexpected("a key in double quotes or '}'")
+            key = self.string()
+            if key in found:
+                raise _PlacedError(f"the key {key!r} appears twice in one object", start)
+            if self.peek() != ":":
+                raise self.unexpected(f"':' after the key {key!r}")
+            self.at += 1
+            self.peek()
+            found.keys_at[key], found.values_at[key] = start, self.at
+            found[key] = self.value()
+            self.comma("}")
+        return found
+
+    def array(self) -> Array:
+        found = Array()
+        while self.peek() != "]":
+            while match := _ELEMENT.match(self.text, self.at):
+                found.values_at.append(match.start("number"))
+                found.append(self.number(match))
+            if self.peek() == "]":
+                break
+            found.values_at.append(self.at)
+            found.append(self.value())
+            self.comma("]")
+        return found
+
+    def comma(self, end: str) -> None:
+        after = self.peek()
+        if after == ",":
+            self.at += 1
+        elif after != end:
+            raise self.unexpected(f"',' or {end!r}")
+
+    def string(self) -> str:
+        start = self.at
+        match = _STRING.match(self.text, start)
+        if match is None:
+            raise self.bad_string()
+        self.at = match.end()
+        raw = match[1]
+        if "\\" not in raw:
+            return raw
+        units = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)) if escape[1] else _ESCAPES[escape[2]], raw)
+        try:
+            return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        except UnicodeDecodeError:
+            raise _PlacedError("the string has half of a surrogate pair (\\ud800 … \\udfff come in twos)", start) from None
+
+    def number(self, match: re.Match[str]) -> int | float:
+        start, self.at = match.start("number"), match.end()
+        text, fraction = match.groups()
+        if not fraction:
+            if len(text) > DIGITS_LIMIT:
+                raise _PlacedError(f"a whole number of {len(text)} digits; no data type holds one of more than 309", start)
+            return int(text)
+        value = float(text)
+        if value in (float("inf"), float("-inf")):
+            raise _PlacedError(f'{text[:40]} is too large for a 64-bit float; infinity is written "inf"', start)
+        return value
+
+    def other(self, first: str) -> Any:
+        """A literal, or an error that says what stands there instead of a value."""
+        word = _WORD.match(self.text, self.at)
+        if word is not None and word[0] in _LITERALS:
+            self.at = word.end()
+            return _LITERALS[word[0]]
+        like = _NUMBER_LIKE.match(self.text, self.at)
+        spelled = like[0] if like is not None else ""
+        if spelled.strip("+-").lower() in ("nan", "inf", "infinity"):
+            raise _PlacedError(f'{spelled} is not JSON; write "nan", "inf" or "-inf" in double quotes', self.at)
+        if spelled and (first in "+-." or first.isdigit()):
+            raise _PlacedError(f"{spelled[:40]} is not how JSON spells a number", self.at)
+        raise self.unexpected("a value")
+
+    def bad_string(self) -> _PlacedError:
+        at = _INSIDE.match(self.text, self.at + 1).end()  # type: ignore[union-attr] # matches the empty string too
+        if at >= len(self.text):
+            return _PlacedError("the file ends inside the string that begins here", self.at)
+        if self.text[at] == "\\":
+            return _PlacedError(f"{self.text[at : at + 6]!r} is not an escape that JSON knows (a backslash is written \\\\)", at)
+        return _PlacedError(f"the control character U+{ord(self.text[at]):04X} in a string; close the string or escape it", at)
+
+    def unexpected(self, expected: str) -> _PlacedError:
+        if self.at >= len(self.text):
+            return _PlacedError(f"the file ends where {expected} is expected: it was cut off", self.at)
+        if self.text.startswith("/*", self.at):
+            return _PlacedError("the file ends inside the comment that begins here", self.at)
+        return _PlacedError(f"expected {expected}, got {self.shown()}", self.at)
+
+    def shown(self) -> str:
+        character = self.text[self.at]
+        if not character.isprintable():
+            return f"the character U+{ord(character):04X}"
+        word = _WORD.match(self.text, self.at)
+        return repr(word[0][:40]) if word is not None else repr(character)

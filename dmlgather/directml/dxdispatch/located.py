@@ -1,0 +1,61 @@
+"""What is said about a file: findings and problems, each with its place in the text."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from dmlgather.directml.findings import Finding
+
+
+def _place(file: str, line: int | None, column: int | None) -> str:
+    return ":".join([file, *(str(number) for number in (line, column) if number is not None)])
+
+
+class LocatedFinding(Finding):
+    """A finding in a file: the descriptor or the bindings there break a rule."""
+
+    file: str
+    """The file as it was named."""
+
+    line: int | None = Field(default=None, ge=1)
+    """Line of the value that the finding is about, counted from 1."""
+
+    column: int | None = Field(default=None, ge=1)
+    """Column of that value in characters, counted from 1."""
+
+    subject: str = ""
+    """The part of the file that `path` starts from: "dispatchables.gather"; empty for a single descriptor."""
+
+    @property
+    def place(self) -> str:
+        """The place as compilers write it: FILE:LINE:COLUMN."""
+        return _place(self.file, self.line, self.column)
+
+    @classmethod
+    def of(cls, finding: Finding, file: str, line: int | None, column: int | None, subject: str) -> LocatedFinding:
+        """`finding` with its place."""
+        return cls(**dict(finding), file=file, line=line, column=column, subject=subject)
+
+
+class Problem(BaseModel):
+    """Why a file, or a part of it, cannot be understood, so that nothing is known about its correctness."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    file: str
+    """The file as it was named."""
+
+    line: int | None = Field(default=None, ge=1)
+    """Line, counted from 1; none when the whole file is meant."""
+
+    column: int | None = Field(default=None, ge=1)
+    """Column in characters, counted from 1."""
+
+    path: str = ""
+    """The value meant, by keys and indices: "resources.input.sizeInBytes"."""
+
+    message: str
+    """What is wrong and what would be right."""
+
+    def __str__(self) -> str:
+        return f"{_place(self.file, self.line, self.column)}: {self.path + ': ' if self.path else ''}{self.message}"

@@ -1,0 +1,192 @@
+"""Read and check a file: a DxDispatch model, or a single operator descriptor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Literal
+
+from dmlgather.directml.dxdispatch import bindings
+from dmlgather.directml.dxdispatch.commands import Command, Dispatch, Print, WriteFile, read_command
+from dmlgather.directml.dxdispatch.dispatchables import PREFIX, Dispatchable, read_dispatchable
+from dmlgather.directml.dxdispatch.files import FileError, read_text
+from dmlgather.directml.dxdispatch.jsonc import Array, JsonError, Object, parse
+from dmlgather.directml.dxdispatch.located import LocatedFinding, Problem
+from dmlgather.directml.dxdispatch.reading import Reading, closest
+from dmlgather.directml.dxdispatch.resources import Resource, read_resource
+from dmlgather.directml.findings import Severity
+from dmlgather.directml.types import FeatureLevel
+from dmlgather.directml.validation import validate
+
+SECTIONS: dict[str, type[Object] | type[Array]] = {"resources": Object, "dispatchables": Object, "commands": Array}
+"""What a model consists of."""
+
+Kind = Literal["model", "descriptor", "foreign", "unreadable"]
+
+
+@dataclass(frozen=True)
+class CheckedFile:
+    """What a file holds and what is wrong with it. A file with problems or ERROR findings cannot be run.
+
+    kind: "foreign" when it is JSON of another sort, or no JSON and nothing of DirectML in it; "unreadable" when there is no
+    text at all. A descriptor has one dispatchable, of empty name. resources, dispatchables, commands: those that could be read.
+    """
+
+    file: str
+    kind: Kind
+    resources: dict[str, Resource] = field(default_factory=dict)
+    dispatchables: dict[str, Dispatchable] = field(default_factory=dict)
+    commands: tuple[Command, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    findings: tuple[LocatedFinding, ...] = ()
+
+    @property
+    def errors(self) -> tuple[LocatedFinding, ...]:
+        """The findings of severity ERROR."""
+        return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing keeps the file from being run."""
+        return not self.problems and not self.errors
+
+
+def check_file(path: FilePath, level: str | FeatureLevel = "6_4") -> CheckedFile:
+    """Read the file at `path` and check everything in it at a feature level. ValueError for an unknown level."""
+    level = FeatureLevel.parse(level)
+    file = str(path)
+    text = ""
+    try:
+        text = read_text(path)
+        document = parse(text)
+    except FileError as error:
+        return CheckedFile(file, "unreadable", problems=(_whole(file, str(error), error.position),))
+    except JsonError as error:
+        kind: Kind = "model" if PREFIX in text or '"dispatchables"' in text else "foreign"
+        return CheckedFile(file, kind, problems=(_whole(file, str(error), error.position),))
+    reading = Reading(file, document)
+    kind = _kind(document.value)
+    if kind == "model":
+        return _Model(reading, path.parent, level).checked()
+    if kind == "descriptor":
+        return _descriptor(reading, level)
+    shown = "an object with other keys" if isinstance(document.value, Object) else "another value"
+    reading.problem(
+        (), f"expected a model {{resources, dispatchables, commands}} or a descriptor {{type: {PREFIX}…, desc}}, got {shown}"
+    )
+    return CheckedFile(file, kind, problems=tuple(reading.problems))
+
+
+def _whole(file: str, message: str, position: tuple[int, int] | None) -> Problem:
+    line, column = position or (None, None)
+    return Problem(file=file, line=line, column=column, message=message)
+
+
+def _kind(value: object) -> Kind:
+    if not isinstance(value, Object):
+        return "foreign"
+    if not SECTIONS.keys().isdisjoint(value):
+        return "model"
+    name = value.get("type", value.get("Type"))
+    named = isinstance(name, str) and name.startswith(PREFIX)
+    return "descriptor" if named or (name is not None and not {"desc", "Desc"}.isdisjoint(value)) else "foreign"
+
+
+def _descriptor(reading: Reading, level: FeatureLevel) -> CheckedFile:
+    found = read_dispatchable(reading, "", ())
+    if found is not None:
+        reading.about(validate(found.desc, level=level).findings, found.path, found.subject)
+    dispatchables = {} if found is None else {"": found}
+    return CheckedFile(
+        reading.file,
+        "descriptor",
+        dispatchables=dispatchables,
+        problems=tuple(reading.problems),
+        findings=tuple(reading.findings),
+    )
+
+
+class _Model:
+    """A model while it is checked."""
+
+    def __init__(self, reading: Reading, folder: FilePath, level: FeatureLevel) -> None:
+        self.reading, self.folder, self.level = reading, folder, level
+        self.root: Object = reading.document.value
+        self.resources: dict[str, Resource] = {}
+        self.dispatchables: dict[str, Dispatchable] = {}
+        self.commands: list[Command] = []
+        self.sound: dict[str, set[str]] = {}
+
+    def checked(self) -> CheckedFile:
+        for key in self.root:
+            if key not in SECTIONS:
+                self.reading.unknown_key((key,), SECTIONS)
+        for name in self.section("resources"):
+            resource = read_resource(self.reading, name, ("resources", name), self.folder)
+            if resource is not None:
+                self.resources[name] = resource
+        for name in self.section("dispatchables"):
+            self.dispatchable(name)
+        for number in range(len(self.section("commands"))):
+            command = read_command(self.reading, ("commands", number))
+            if command is not None:
+                self.commands.append(command)
+                self.command(command)
+        return CheckedFile(
+            self.reading.file,
+            "model",
+            self.resources,
+            self.dispatchables,
+            tuple(self.commands),
+            tuple(self.reading.problems),
+            tuple(self.reading.findings),
+        )
+
+    def section(self, name: str) -> Object | Array:
+        """The section, or an empty one after reporting why there is none."""
+        kind = SECTIONS[name]
+        if name not in self.root:
+            if not any(closest(key, [name]) for key in self.root):  # else the misspelt key has been reported
+                self.reading.problem((), f"{name!r} is missing: a model has {', '.join(SECTIONS)}")
+        elif not isinstance(self.root[name], kind):
+            self.reading.problem((name,), f"expected an {'object' if kind is Object else 'array'}")
+        else:
+            return self.root[name]  # type: ignore[no-any-return] # of the kind just tested
+        return Array() if kind is Array else Object()
+
+    def dispatchable(self, name: str) -> None:
+        found = read_dispatchable(self.reading, name, ("dispatchables", name))
+        if found is None:
+            return
+        self.dispatchables[name] = found
+        report = validate(found.desc, level=self.level)
+        self.reading.about(report.findings, found.path, found.subject)
+        operator = found.desc.operator
+        damaged = {finding.path.partition(".")[0] for finding in report.errors}
+        self.sound[name] = {operator.wire_name(field) for field in operator.tensors} - damaged
+        bindings.check_initial(self.reading, self.initial(found))
+
+    def initial(self, found: Dispatchable) -> bindings.Site:
+        return bindings.initial_site(found, self.resources, self.declared("resources"), self.sound[found.name])
+
+    def command(self, command: Command) -> None:
+        match command:
+            case Dispatch():
+                place = (*command.path, "dispatchable")
+                declared = self.declared("dispatchables")
+                bindings.check_name(self.reading, "dispatchable", command.dispatchable, declared, place)
+                found = self.dispatchables.get(command.dispatchable)
+                if found is not None:
+                    here, initial = bindings.sites(
+                        command, found, self.resources, self.declared("resources"), self.sound[found.name]
+                    )
+                    bindings.check_dispatch(self.reading, here, initial)
+            case Print() | WriteFile():
+                place = (*command.path, "resource")
+                bindings.check_name(self.reading, "resource", command.resource, self.declared("resources"), place)
+                if isinstance(command, WriteFile) and command.resource in self.resources:
+                    bindings.check_dimensions(self.reading, command, self.resources[command.resource])
+
+    def declared(self, section: str) -> list[str]:
+        value = self.root.get(section)
+        return list(value) if isinstance(value, Object) else []

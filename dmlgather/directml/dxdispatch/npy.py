@@ -1,0 +1,109 @@
+"""Values that lie in files: NumPy's .npy, whose own type counts, and raw bytes (.dat, .bin)."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
+
+from dmlgather.directml.dxdispatch.files import FileError, open_regular
+from dmlgather.directml.dxdispatch.values import Values, dtype_of
+from dmlgather.directml.types import DataType
+
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+
+_MAGIC = b"\x93NUMPY"
+_TYPES = {dtype_of(item).str.lstrip("<|"): item for item in DataType if item.whole_bytes} | {"b1": DataType.UINT8}
+_READERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
+
+
+@dataclass(frozen=True)
+class FileValues(Values):
+    """Values in a file, read when they are written to the buffer.
+
+    stored: the file's own type, which may be big-endian. shape: of a .npy, else [count]. offset: where the data begin, bytes.
+    """
+
+    data_type: DataType
+    count: int
+    path: Path
+    offset: int
+    stored: np.dtype[Any]
+    shape: tuple[int, ...]
+    fortran_order: bool = False
+
+    def write(self, out: NDArray[Any]) -> None:
+        """As `Values.write`. FileError when the file has changed since it was checked."""
+        with open_regular(self.path) as (file, _):
+            file.seek(self.offset)
+            raw = out.view(np.uint8)
+            if file.readinto(raw.data) != raw.nbytes:
+                raise FileError("became shorter while it was read")
+        if self.stored.byteorder == ">":
+            out.view(self.stored.newbyteorder("=")).byteswap(inplace=True)
+        if self.fortran_order:
+            out[...] = out.reshape(self.shape, order="F").ravel()
+
+
+def read_npy(path: Path) -> FileValues:
+    """What a .npy file holds, from its header. FileError when it is no such file or its size contradicts its header."""
+    with open_regular(path) as (file, size):
+        shape, fortran_order, dtype = _header(file)
+        offset = file.tell()
+    if dtype.hasobject:
+        raise FileError("holds pickled Python objects, which are never loaded; save an array of numbers")
+    data_type = _TYPES.get(dtype.str.lstrip("<>|="))
+    if data_type is None:
+        known = ", ".join(item.name for item in DataType if item.whole_bytes)
+        raise FileError(f"holds elements of type {dtype}, which is none of DirectML's: {known}")
+    count = prod(shape)
+    expected = count * dtype.itemsize
+    if size - offset != expected:
+        raise FileError(
+            f"has the wrong size: its header says {dtype} of shape {shape}, {expected} bytes, and {size - offset} bytes follow"
+        )
+    if count == 0:
+        raise FileError(f"holds no values (shape {shape}); a resource needs at least one")
+    return FileValues(data_type, count, path, offset, dtype, shape, fortran_order and len(shape) > 1)
+
+
+def read_raw(path: Path, data_type: DataType) -> FileValues:
+    """A file of packed little-endian elements. FileError when it is empty or ends inside an element."""
+    with open_regular(path) as (_, size):
+        pass
+    if size == 0 or size % data_type.bytes:
+        raise FileError(f"has {size} bytes, which is no whole number of {data_type.name} elements of {data_type.bytes} bytes")
+    count = size // data_type.bytes
+    return FileValues(data_type, count, path, 0, dtype_of(data_type), (count,))
+
+
+def _header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    start = file.read(len(_MAGIC))
+    if start != _MAGIC:
+        raise FileError(f"is no .npy file: it begins with {start!r}, not {_MAGIC!r}" if start else "is empty, not a .npy file")
+    file.seek(0)
+    try:
+        version = npy_format.read_magic(file)
+        if version not in _READERS:
+            raise FileError(f"is a .npy file of format version {version[0]}.{version[1]}; versions 1.0 and 2.0 can be read")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a header as Python 2 wrote it
+            shape, fortran_order, dtype = _READERS[version](file)
+    except FileError:
+        raise
+    except Exception as error:  # the header is a Python literal of unknown origin: its parser may say no in many ways
+        raise FileError(f"has no readable .npy header: {_first_line(error)}") from None
+    if any(size < 0 for size in shape):
+        raise FileError(f"has a negative size in its shape {shape}")
+    return shape, fortran_order, dtype
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,188 @@
+"""One file while it is read: its parsed text, and everything that is to be said about it, with places."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from dmlgather.directml.codes import CODES
+from dmlgather.directml.dxdispatch.jsonc import Array, Document, Object, Path
+from dmlgather.directml.dxdispatch.located import LocatedFinding, Problem
+from dmlgather.directml.dxdispatch.wire import Part, names
+from dmlgather.directml.findings import Finding
+
+T = TypeVar("T")
+
+_NAMES_ONLY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
+_PATH_STEP = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]")
+
+
+class Reading:
+    """Collects problems and findings while a file is read; nothing stops at the first."""
+
+    def __init__(self, file: str, document: Document) -> None:
+        self.file, self.document = file, document
+        self.problems: list[Problem] = []
+        self.findings: list[LocatedFinding] = []
+
+    def at(self, path: Path) -> Any:
+        """The value at `path`, which exists."""
+        value = self.document.value
+        for step in path:
+            value = value[step]
+        return value
+
+    def problem(self, path: Path, message: str, key: bool = False) -> None:
+        """Report that the value at `path` (or its key) cannot be understood."""
+        line, column = self.document.position(path, key)
+        problem = Problem(file=self.file, line=line, column=column, path=dotted(path), message=message)
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def finding(self, finding: Finding, path: Path, subject: str = "", key: bool = False) -> None:
+        """Report a finding about the value at `path` (or its key)."""
+        line, column = self.document.position(path, key)
+        self.findings.append(LocatedFinding.of(finding, self.file, line, column, subject))
+
+    def about(self, findings: Iterable[Finding], path: Path, subject: str) -> None:
+        """Report findings whose own paths ("IndicesTensor.Sizes[2]") start from the value at `path`."""
+        for finding in findings:
+            steps = [int(index) if index else name for name, index in _PATH_STEP.findall(finding.path)]
+            self.finding(finding, self.existing(path, steps), subject)
+
+    def existing(self, path: Path, steps: Iterable[str | int]) -> Path:
+        """`path` followed by those steps that lead anywhere: a step that names no value there, like the tag of a union or
+        a field that was left out, is passed over, and a long form's "Desc" is entered where needed.
+        """
+        value = self.at(path)
+        for step in steps:
+            if isinstance(value, Object) and step not in value and isinstance(value.get("Desc"), Object):
+                path, value = (*path, "Desc"), value["Desc"]
+            found = step in value if isinstance(value, Object) else isinstance(value, Array) and _within(step, value)
+            if found:
+                path, value = (*path, step), value[step]
+        return path
+
+    def validated(self, kind: Any, path: Path, also: Iterable[str] = ()) -> Any:
+        """The value at `path` as `kind` (a Part, or a union of them), which may have the keys `also` besides its own; None
+        after reporting why it is none.
+        """
+        try:
+            part = TypeAdapter(kind).validate_python(self.at(path))
+        except ValidationError as error:
+            self.invalid(error, path, [name for part in Part.__subclasses__() for name in names(part)])
+            return None
+        self.unknown_keys(part, path, also)
+        return part
+
+    def invalid(self, error: ValidationError, path: Path, known: Iterable[str], skip: Iterable[str] = ()) -> None:
+        """Report each thing that Pydantic found in the value at `path`, but for the kinds to `skip`.
+
+        known: names that mean something, so that none of them is a misspelling of a missing one.
+        """
+        for item in error.errors(include_url=False):
+            if item["type"] in skip:
+                continue
+            place = self.existing(path, item["loc"])
+            if item["type"] == "missing":
+                misspelt = closest(str(item["loc"][-1]), set(self.at(place)).difference(known))
+                if misspelt is not None:
+                    self.problem((*place, misspelt), unknown(misspelt, str(item["loc"][-1])), key=True)
+                    continue
+            self.problem(place, _sentence(item["type"], item["msg"], item["loc"], item["input"]))
+
+    def unknown_keys(self, part: Any, path: Path, also: Iterable[str] = ()) -> None:
+        """Report keys that mean nothing: a misspelt one is a problem, any other a warning."""
+        if isinstance(part, Part):
+            known = [*also, *names(type(part))]
+            for key in part.model_extra or ():
+                if key not in known:
+                    self.unknown_key((*path, key), known)
+            for name, field in type(part).model_fields.items():
+                if name in part.model_fields_set:
+                    self.unknown_keys(getattr(part, name), self.existing(path, [field.alias or name]))
+        elif isinstance(part, dict):
+            for key, item in part.items():
+                self.unknown_keys(item, (*path, key))
+        elif isinstance(part, list) and part and isinstance(part[0], Part | dict):
+            for index, item in enumerate(part):
+                self.unknown_keys(item, (*path, index))
+
+    def unknown_key(self, path: Path, known: Iterable[str]) -> None:
+        """Report the unknown key that ends `path`, unless it is a remark ("$schema", "_note")."""
+        key = str(path[-1])
+        if key.startswith(("$", "_")):
+            return
+        meant = closest(key, known)
+        if meant:
+            self.problem(path, unknown(key, meant), key=True)
+            return
+        finding = CODES["DML801"].finding(
+            dotted(path),
+            expected=f"one of {', '.join(known)}",
+            got=repr(key),
+            remedy="remove it, or begin its name with '_' to mark a remark",
+        )
+        self.finding(finding, path, key=True)
+
+
+def dotted(path: Path) -> str:
+    """A path as it is written in messages: resources.input.initialValues[3]."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif _NAMES_ONLY.fullmatch(step):
+            text += f".{step}" if text else step
+        else:
+            text += f"[{json.dumps(step, ensure_ascii=False)}]"
+    return text
+
+
+def unknown(word: str, meant: str) -> str:
+    """What is said of a misspelt name."""
+    return f"unknown name {word!r}; did you mean {meant!r}?"
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that `word` probably is a misspelling of."""
+    plain = {_plain(item): item for item in known}
+    found = difflib.get_close_matches(_plain(word), list(plain), n=1, cutoff=0.8)
+    return plain[found[0]] if found else None
+
+
+def _plain(word: str) -> str:
+    return word.replace("_", "").replace("-", "").lower()
+
+
+def _within(step: Any, value: Array) -> bool:
+    return isinstance(step, int) and 0 <= step < len(value)
+
+
+def _sentence(kind: str, message: str, loc: tuple[int | str, ...], given: Any) -> str:
+    if kind == "missing":
+        return f"{loc[-1]!r} is missing"
+    if kind == "union_tag_not_found":
+        return "'type' is missing"
+    if kind == "union_tag_invalid":
+        return re.sub(
+            r"Input tag (.*) found using 'type' does not match any of the expected tags", r"unknown type \1; known", message
+        )
+    if kind in ("model_type", "model_attributes_type", "dict_type"):
+        message = "expected an object"
+    text = message.removeprefix("Value error, ").removeprefix("Input ")
+    return text if kind == "value_error" else f"{text}, got {_shown(given)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, BaseModel | dict):
+        return "an object"
+    if isinstance(value, list):
+        return "an array"
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text if len(text) <= 60 else text[:57] + "…"

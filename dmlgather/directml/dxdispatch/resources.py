@@ -1,0 +1,151 @@
+"""Resources of a model: named buffers with initial values."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.directml.codes import CODES
+from dmlgather.directml.dxdispatch import npy, wire
+from dmlgather.directml.dxdispatch.files import FileError
+from dmlgather.directml.dxdispatch.jsonc import Path
+from dmlgather.directml.dxdispatch.reading import Reading, dotted
+from dmlgather.directml.dxdispatch.values import Constant, ValueFitError, Values, dtype_of, listed, progression, scalar
+from dmlgather.directml.types import DataType
+
+GRANULE = 4
+"""Bytes that a buffer's size is a multiple of."""
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A buffer: `offset` zero bytes, the values, zero bytes up to `size`."""
+
+    name: str
+    values: Values
+    offset: int
+    size: int
+
+    @property
+    def data_type(self) -> DataType:
+        """The type of its initial values, in which it is printed."""
+        return self.values.data_type
+
+    @property
+    def file(self) -> FilePath | None:
+        """The file its values lie in."""
+        return self.values.path if isinstance(self.values, npy.FileValues) else None
+
+    def buffer(self) -> NDArray[np.uint8]:
+        """A new buffer with its initial contents, shape [size] of bytes. FileError when the values' file cannot be read."""
+        buffer = np.zeros(self.size, np.uint8)
+        raw = buffer[self.offset : self.offset + self.values.bytes]
+        if self.offset % self.data_type.bytes == 0:
+            self.values.write(raw.view(dtype_of(self.data_type)))
+            return buffer
+        values: NDArray[Any] = np.empty(self.values.count, dtype_of(self.data_type))
+        self.values.write(values)
+        raw[:] = values.view(np.uint8)
+        return buffer
+
+
+def read_resource(reading: Reading, name: str, path: Path, folder: FilePath) -> Resource | None:
+    """The resource at `path`; None after reporting why it is none. folder: where the model file lies."""
+    part = reading.validated(wire.ResourcePart, path)
+    if part is None:
+        return None
+    data_type = part.initial_values_data_type
+    if data_type is not DataType.UNKNOWN and not data_type.whole_bytes:
+        reading.problem(
+            (*path, "initialValuesDataType"), f"{data_type.name} elements do not fill whole bytes; they cannot be used"
+        )
+        return None
+    at = (*path, "initialValues")
+    try:
+        values = _values(reading, part.initial_values, data_type, at, folder)
+    except ValueFitError as error:
+        reading.problem(at if error.index is None else (*at, error.index), str(error))
+        return None
+    return None if values is None else _sized(reading, name, part, values, path)
+
+
+def _values(reading: Reading, given: Any, data_type: DataType, at: Path, folder: FilePath) -> Values | None:
+    if isinstance(given, wire.FileValues):
+        return _from_file(reading, given.source_path, data_type, at, folder)
+    if data_type is DataType.UNKNOWN:
+        if isinstance(given, list) and given and all(isinstance(item, dict) for item in given):
+            reading.problem(at, "a list of typed constants is for HLSL shaders, which cannot be run here")
+        else:
+            reading.problem(at[:-1], "'initialValuesDataType' is missing: only .npy files bring their own type")
+        return None
+    if isinstance(given, list):
+        if not given:
+            reading.problem(at, "expected at least one value, got an empty array")
+            return None
+        return listed(data_type, given)
+    numbers = {}
+    keys = ("value",) if isinstance(given, wire.ConstantValues) else ("valueStart", "valueDelta")
+    for key in keys:
+        try:
+            numbers[key] = scalar(data_type, reading.at(at)[key])
+        except ValueFitError as error:
+            reading.problem((*at, key), str(error))
+    if len(numbers) < len(keys):
+        return None
+    if isinstance(given, wire.ConstantValues):
+        return Constant(data_type, given.value_count, numbers["value"])
+    return progression(data_type, given.value_count, numbers["valueStart"], numbers["valueDelta"])
+
+
+def _from_file(reading: Reading, source: str, data_type: DataType, at: Path, folder: FilePath) -> Values | None:
+    beside = folder / source
+    file = beside if os.path.lexists(beside) else FilePath(source)
+    suffix = file.suffix.lower()
+    try:
+        if suffix in npy.IMAGES:
+            raise FileError("is an image; images cannot be used as initial values here: convert it to .npy")
+        if suffix != ".npy" and data_type is DataType.UNKNOWN:
+            raise FileError("holds raw bytes, so that 'initialValuesDataType' must say their type")
+        values = npy.read_npy(file) if suffix == ".npy" else npy.read_raw(file, data_type)
+    except FileError as error:
+        looked = "" if os.path.lexists(file) else f" (looked in {folder.absolute()} and {FilePath.cwd()})"
+        reading.problem((*at, "sourcePath"), f"{source} {error}{looked}")
+        return None
+    if data_type not in (DataType.UNKNOWN, values.data_type):
+        place = (*at[:-1], "initialValuesDataType")
+        finding = CODES["DML802"].finding(
+            dotted(place),
+            expected=f"{values.data_type.name}, the type of {source}, which counts (DxDispatch refuses another)",
+            got=data_type.name,
+            remedy=f"initialValuesDataType = {values.data_type.name}, or leave it out",
+        )
+        reading.finding(finding, place)
+    return values
+
+
+def _sized(reading: Reading, name: str, part: wire.ResourcePart, values: Values, path: Path) -> Resource | None:
+    needed = part.initial_values_offset_in_bytes + values.bytes
+    stated = part.size_in_bytes
+    if stated is not None and stated < needed:
+        reading.problem(
+            (*path, "sizeInBytes"),
+            f"the buffer is too small for its values: expected at least {needed} bytes "
+            f"({part.initial_values_offset_in_bytes} of offset and {values.bytes} of values), got {stated}",
+        )
+        return None
+    size = -(-max(needed, stated or 0) // GRANULE) * GRANULE
+    if stated is not None and stated % GRANULE:
+        place = (*path, "sizeInBytes")
+        finding = CODES["DML803"].finding(
+            dotted(place),
+            expected=f"{size}, to which it is rounded up (DxDispatch takes a stated size as it is)",
+            got=str(stated),
+            remedy=f"sizeInBytes = {size}",
+        )
+        reading.finding(finding, place)
+    return Resource(name, values, part.initial_values_offset_in_bytes, size)

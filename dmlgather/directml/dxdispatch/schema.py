@@ -1,0 +1,80 @@
+"""JSON Schema of the files, generated from the classes that read them."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import Any, Literal, cast
+
+from pydantic import Field, TypeAdapter, create_model
+
+from dmlgather.directml.dxdispatch import wire
+from dmlgather.directml.dxdispatch.dispatchables import PREFIX
+from dmlgather.directml.operators import OPERATORS
+from dmlgather.directml.operators.operator import Operator
+from dmlgather.directml.tensor import BufferTensorDesc
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def descriptor_schema() -> dict[str, Any]:
+    """Of a single descriptor: {"type": "DML_OPERATOR_GATHER", "desc": {…}}."""
+    return _finished(TypeAdapter(_any_operator()).json_schema(), "DirectML operator descriptor")
+
+
+def model_schema() -> dict[str, Any]:
+    """Of a model of the operators that are known here."""
+    named: Any = dict  # of a class that is made at run time
+    model = create_model(
+        "Model",
+        __base__=wire.Part,
+        resources=(dict[str, wire.ResourcePart], Field(description="Buffers, by name.")),
+        dispatchables=(named[str, _any_operator()], Field(description="Operators, by name.")),
+        commands=(list[wire.CommandPart], Field(description="What to do, in order.")),
+    )
+    return _finished(model.model_json_schema(), "DxDispatch model of indexing operators")
+
+
+def _any_operator() -> Any:
+    return reduce(or_, map(_described, OPERATORS.values()))
+
+
+def _described(operator: Operator) -> Any:
+    """The class of the operator's whole descriptor, with its envelope."""
+    names = cast("Any", Literal)[operator.type, operator.type.removeprefix(PREFIX)]
+    return create_model(
+        f"{operator.desc.__name__.removesuffix('OperatorDesc')}Operator",
+        __base__=wire.Envelope,
+        __config__=None,
+        type=(names, Field(description="DML_OPERATOR_TYPE, with or without its prefix.")),
+        desc=(operator.desc, Field(description='The operator\'s structure; the key may also be spelt "Desc".')),
+    )
+
+
+def _finished(schema: dict[str, Any], title: str) -> dict[str, Any]:
+    """The schema with the spellings that reading accepts besides those of the classes."""
+    definitions = schema["$defs"]
+    for definition in definitions.values():
+        properties = definition["properties"]
+        if {"type", "desc"} <= properties.keys():
+            properties["Desc"] = properties["desc"]
+            definition["required"].remove("desc")
+            definition["oneOf"] = [{"required": ["desc"]}, {"required": ["Desc"]}]
+    tensor = BufferTensorDesc.__name__
+    short = definitions.pop(tensor)
+    kind = {"enum": ["BUFFER", "DML_TENSOR_TYPE_BUFFER"], "description": "DML_TENSOR_TYPE; buffers are the only one."}
+    plain = f"{tensor}Fields"
+    definitions[plain] = short
+    definitions[tensor] = {
+        "description": short["description"],
+        "anyOf": [
+            {**short, "properties": {"Type": kind, **short["properties"]}},
+            {
+                "type": "object",
+                "properties": {"Type": kind, "Desc": {"$ref": f"#/$defs/{plain}"}},
+                "required": ["Type", "Desc"],
+                "additionalProperties": False,
+            },
+        ],
+    }
+    return {"$schema": DIALECT, **schema, "title": title}

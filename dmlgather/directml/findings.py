@@ -1,0 +1,115 @@
+"""What a check finds: one fact with its place, both values and its remedy; and the report that collects them."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from dmlgather.directml.types import FeatureLevelField
+
+
+class Severity(enum.StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"
+    """The descriptor cannot work."""
+    WARNING = "warning"
+    """It works, but not everywhere or not as it looks."""
+    NOTE = "note"
+    """Worth knowing; nothing to mend."""
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Finding(_Value):
+    """One thing that a rule found."""
+
+    code: str
+    """Stable code of the rule, "DML302"; `docs/findings.md` has a section for each."""
+
+    severity: Severity
+    """ERROR, WARNING or NOTE; the same for every finding of a code."""
+
+    path: str
+    """Where, in DirectML's names: "IndicesTensor.Sizes[2]". Empty for the whole."""
+
+    message: str
+    """The rule that does not hold, as a sentence."""
+
+    expected: str
+    """What the rule asks for, with its numbers."""
+
+    got: str
+    """What stands there instead."""
+
+    remedy: str
+    """How to mend it."""
+
+    level: FeatureLevelField | None = None
+    """Lowest feature level that accepts what stands there; None where no level does, or where levels play no part."""
+
+    source: str
+    """Where the rule comes from, with a key of `SOURCES`: "[G] Tensor support"."""
+
+    def __str__(self) -> str:
+        where = f" {self.path}" if self.path else ""
+        return f"{self.code} {self.severity}{where}: {self.message}: expected {self.expected}, got {self.got}; fix: {self.remedy}"
+
+
+class Report(_Value):
+    """Everything that was found in one descriptor, or in one file."""
+
+    subject: str
+    """What was checked: "DML_OPERATOR_GATHER"."""
+
+    level: FeatureLevelField
+    """The feature level it was checked for."""
+
+    findings: tuple[Finding, ...] = ()
+    """In the order of the rules."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is an ERROR."""
+        return not self.errors
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The findings of severity ERROR."""
+        return self._of(Severity.ERROR)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """The findings of severity WARNING."""
+        return self._of(Severity.WARNING)
+
+    def raise_for_errors(self) -> None:
+        """DescriptorError, listing all errors, unless `ok`."""
+        if not self.ok:
+            raise DescriptorError(self)
+
+    def _of(self, severity: Severity) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.severity is severity)
+
+    def __str__(self) -> str:
+        head = f"{self.subject} at feature level {self.level}: "
+        if not self.findings:
+            return head + "no findings"
+        return "\n  ".join([head + f"{len(self.findings)} findings, {len(self.errors)} of them errors", *map(str, self.findings)])
+
+
+class DescriptorError(ValueError):
+    """A descriptor that cannot work. `report` has every finding; the message lists all errors."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        count = len(report.errors)
+        head = f"{report.subject} at feature level {report.level} has {count} error{'' if count == 1 else 's'}"
+        super().__init__("\n  ".join([head + ":", *map(str, report.errors)]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.report,)

@@ -1,0 +1,78 @@
+"""What the declaration of an operator consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dmlgather.directml.descriptors import OperatorDesc
+from dmlgather.directml.fields import wire_name
+from dmlgather.directml.rules.rule import Rule
+from dmlgather.directml.support import Row, rows_of
+from dmlgather.directml.types import FeatureLevel
+from dmlgather.plan import IndexPlan, Layout
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator, declared once. Everything else asks this declaration."""
+
+    name: str
+    """Name within DML_OPERATOR_TYPE: "GATHER"."""
+
+    value: int
+    """Number within DML_OPERATOR_TYPE: 67. Source: [HDR]."""
+
+    desc: type[OperatorDesc]
+    """Class of its descriptions."""
+
+    introduced: FeatureLevel
+    """The feature level that brought it."""
+
+    inputs: tuple[str, ...]
+    """Fields of its input tensors, in binding order."""
+
+    rules: tuple[Rule, ...]
+    """Rules between its fields; those of every tensor and of every operator come on top."""
+
+    output_sizes: Callable[[Any], tuple[int, ...] | None]
+    """The output sizes that follow from a description's other fields (for SLICE1 the largest); None where they do not fit
+    into its DimensionCount. The description breaks no rule, but for the one on its output sizes."""
+
+    lower: Callable[[Any, Mapping[str, Layout]], IndexPlan]
+    """The plan of a legal description over the layouts of its tensors; an index out of range is clamped."""
+
+    lookup_axes: Callable[[Any], tuple[int, ...]]
+    """The InputTensor dimension that each lookup of the lowered plan indexes, in the plan's order."""
+
+    reference: Callable[..., NDArray[Any]]
+    """The documented pseudocode: (description, *input arrays of the described Sizes) -> array of OutputTensor's Sizes."""
+
+    output: str = "output_tensor"
+    """Field of its output tensor."""
+
+    def __post_init__(self) -> None:
+        self.desc.operator = self
+
+    @property
+    def type(self) -> str:
+        """Name of its DML_OPERATOR_TYPE: "DML_OPERATOR_GATHER"."""
+        return f"DML_OPERATOR_{self.name}"
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Fields of its tensors in binding order: inputs, then the output."""
+        return (*self.inputs, self.output)
+
+    @property
+    def table(self) -> tuple[Row, ...]:
+        """Its rows of the support table, oldest level first."""
+        return rows_of(self.name)
+
+    @staticmethod
+    def wire_name(field: str) -> str:
+        """DirectML's name of a field: "IndicesTensor" for "indices_tensor"."""
+        return wire_name(field)

@@ -1,0 +1,1 @@
+"""The rules: one function per rule, one row per function."""

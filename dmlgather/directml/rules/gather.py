@@ -1,0 +1,116 @@
+"""DML3xx: GATHER. DML4xx: GATHER_ELEMENTS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dmlgather.directml.descriptors import GatherElementsOperatorDesc, GatherOperatorDesc
+from dmlgather.directml.rules.rule import Case, Fault, Rule, braces
+from dmlgather.directml.rules.shared import AXIS, RANKS, SIZES, compare_sizes
+from dmlgather.directml.shapes import gather_batch, gather_output, gathered
+
+
+def _index_dimensions(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
+    found, rank = case.desc.index_dimensions, case.desc.indices_tensor.rank
+    if found > rank:
+        yield Fault(
+            "IndexDimensions",
+            expected=f"0 … {rank}",
+            got=str(found),
+            remedy=f"state how many trailing dimensions of IndicesTensor {braces(case.desc.indices_tensor.sizes)} are real",
+        )
+
+
+def _output_sizes(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
+    expected = gather_output(case.desc)
+    assert expected is not None
+    reason = f"Input[0..Axis) ++ last {case.desc.index_dimensions} of Indices ++ Input(Axis+1..), right-aligned"
+    got = case.desc.output_tensor.sizes
+    yield from compare_sizes("OutputTensor.Sizes", expected, got, reason, f"set OutputTensor.Sizes to {braces(expected)}")
+
+
+def _output_fits(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
+    if gather_output(case.desc) is None:
+        sizes, rank = gathered(case.desc), case.desc.input_tensor.rank
+        yield Fault(
+            "IndexDimensions",
+            expected=f"at most {rank} dimensions once leading 1s are cropped",
+            got=f"{braces(sizes)} with IndexDimensions {case.desc.index_dimensions} and Axis {case.desc.axis}; "
+            f"the stated output is {braces(case.desc.output_tensor.sizes)}",
+            remedy=f"prepend 1s to all tensors until DimensionCount is {len(sizes)}, or lower IndexDimensions",
+        )
+
+
+def _leading_index_dimensions(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
+    data, indices, axis = case.desc.input_tensor.sizes, case.desc.indices_tensor.sizes, case.desc.axis
+    batch = gather_batch(case.desc)
+    remedy = f"keep all but the last {case.desc.index_dimensions} dimensions of IndicesTensor at 1, or raise IndexDimensions"
+    if batch and batch[-1][0] >= axis:
+        (start, first), live = batch[0], indices[batch[0][1] : batch[-1][1] + 1]
+        yield Fault(
+            f"IndicesTensor.Sizes[{first}]",
+            expected=f"1, or at most {max(axis - start, 0)} live leading dimensions: those of InputTensor {braces(data)} "
+            f"between its leading 1s and Axis {axis}",
+            got=f"{len(live)}: {braces(live)} left of the last {case.desc.index_dimensions} dimensions of {braces(indices)}",
+            remedy=remedy,
+        )
+        return
+    for with_input, dimension in batch:
+        if indices[dimension] != data[with_input]:
+            yield Fault(
+                f"IndicesTensor.Sizes[{dimension}]",
+                expected=f"{data[with_input]}, the size of InputTensor.Sizes[{with_input}], along which it would run",
+                got=str(indices[dimension]),
+                remedy=remedy,
+            )
+
+
+def _batch_reading(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
+    indices = case.desc.indices_tensor.sizes
+    batch = gather_batch(case.desc)
+    if batch:
+        pairs = ", ".join(f"dimension {dimension} with InputTensor's {with_input}" for with_input, dimension in batch)
+        yield Fault(
+            f"IndicesTensor.Sizes[{batch[0][1]}]",
+            expected="1",
+            got=f"{indices[batch[0][1]]}, read as a batch ({pairs}); some devices use the first row for all",
+            remedy="use GATHER_ND1 with BatchDimensionCount, or GATHER_ELEMENTS, whose meaning is documented",
+        )
+
+
+def _elements_sizes(case: Case[GatherElementsOperatorDesc]) -> Iterator[Fault]:
+    data, indices, axis = case.desc.input_tensor.sizes, case.desc.indices_tensor.sizes, case.desc.axis
+    expected = (*data[:axis], indices[axis], *data[axis + 1 :])
+    yield from compare_sizes(
+        "IndicesTensor.Sizes",
+        expected,
+        indices,
+        f"InputTensor's sizes except on Axis {axis}",
+        f"shrink InputTensor.Sizes to {braces((*indices[:axis], data[axis], *indices[axis + 1 :]))} and keep its strides, "
+        f"or set IndicesTensor.Sizes to {braces(expected)}",
+    )
+
+
+def _elements_output(case: Case[GatherElementsOperatorDesc]) -> Iterator[Fault]:
+    expected, got = case.desc.indices_tensor.sizes, case.desc.output_tensor.sizes
+    remedy = f"set OutputTensor.Sizes to {braces(expected)}"
+    yield from compare_sizes("OutputTensor.Sizes", expected, got, "IndicesTensor's sizes", remedy)
+
+
+_IN_RANGE = (*SIZES, "DML206", "DML301")
+_FIELDS = ("index_dimensions", "axis")
+
+GATHER_RULES = (
+    AXIS,
+    Rule("DML301", _index_dimensions, needs=RANKS, alternatives=("index_dimensions",)),
+    Rule("DML303", _output_fits, needs=_IN_RANGE, alternatives=_FIELDS),
+    Rule("DML302", _output_sizes, needs=("DML303",), alternatives=_FIELDS),
+    Rule("DML304", _leading_index_dimensions, needs=_IN_RANGE, alternatives=_FIELDS),
+    Rule("DML305", _batch_reading, needs=("DML304",)),
+)
+
+GATHER_ELEMENTS_RULES = (
+    AXIS,
+    Rule("DML401", _elements_sizes, needs=(*SIZES, "DML206"), alternatives=("axis",)),
+    Rule("DML402", _elements_output, needs=SIZES),
+)

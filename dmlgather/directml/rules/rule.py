@@ -1,0 +1,110 @@
+"""What a rule is, and how rules run: all of them, except those that an earlier error leaves nothing to judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from dmlgather.directml.codes import CODES
+from dmlgather.directml.descriptors import OperatorDesc
+from dmlgather.directml.fields import wire_name
+from dmlgather.directml.findings import Finding, Severity
+from dmlgather.directml.tensor import BufferTensorDesc
+from dmlgather.directml.types import FeatureLevel
+
+D_co = TypeVar("D_co", bound=OperatorDesc, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Generic[D_co]):
+    """What an operator's rule looks at: a description at a feature level."""
+
+    desc: D_co
+    level: FeatureLevel
+
+    def tensors(self) -> Iterator[TensorCase]:
+        """Its tensors in binding order."""
+        operator = self.desc.operator
+        for field in operator.tensors:
+            yield TensorCase(self.desc, self.level, self.desc.tensor(field), wire_name(field), field == operator.output)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorCase(Case[OperatorDesc]):
+    """What a tensor's rule looks at: one tensor of a description at a feature level."""
+
+    tensor: BufferTensorDesc
+    name: str
+    is_output: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One place where a rule does not hold. The rule's code adds sentence, severity and source."""
+
+    path: str
+    expected: str
+    got: str
+    remedy: str
+    level: FeatureLevel | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row of the rules.
+
+    code: one of `CODES`, which holds its sentence, severity and source. check: yields the faults of a case. needs: codes of
+    earlier rules without which there is nothing to judge: they erred, or could not be judged themselves. alternatives: fields
+    for which another value may be what was meant; the remedy names each value that mends this fault and causes no other.
+    """
+
+    code: str
+    check: Callable[[Any], Iterable[Fault]]
+    needs: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for code in (self.code, *self.needs):
+            if code not in CODES:
+                raise ValueError(f"{code} is not in the registry of codes")
+
+
+def run(rules: Iterable[Rule], case: Case[OperatorDesc], unjudged: set[str]) -> Iterator[tuple[Rule, Finding]]:
+    """Run `rules` in order. `unjudged` collects the codes that erred or, for want of another, could not be judged."""
+    for rule in rules:
+        if not unjudged.isdisjoint(rule.needs):
+            unjudged.add(rule.code)
+            continue
+        code = CODES[rule.code]
+        for fault in rule.check(case):
+            if code.severity is Severity.ERROR:
+                unjudged.add(rule.code)
+            yield (
+                rule,
+                code.finding(
+                    fault.path,
+                    expected=fault.expected,
+                    got=fault.got,
+                    remedy=fault.remedy,
+                    level=fault.level,
+                    source=fault.source,
+                ),
+            )
+
+
+def braces(sizes: Sequence[int]) -> str:
+    """Sizes as DirectML's pages write them: {3,2}."""
+    return "{" + ",".join(map(str, sizes)) + "}"
+
+
+def listed(names: Iterable[object]) -> str:
+    """Alternatives in words: "INT64, INT32 or UINT32"."""
+    *first, last = map(str, names)
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def entries_of(count: int) -> str:
+    """A number of entries in words."""
+    return "1 entry" if count == 1 else f"{count} entries"

@@ -1,0 +1,130 @@
+"""DML2xx: operator, feature level and tensors against each other; and what several operators' rules share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dmlgather.directml.descriptors import GatherElementsOperatorDesc, GatherOperatorDesc, OperatorDesc
+from dmlgather.directml.rules.rule import Case, Fault, Rule, TensorCase, braces, listed
+from dmlgather.directml.support import row_at
+
+
+def _introduced(case: Case[OperatorDesc]) -> Iterator[Fault]:
+    operator = case.desc.operator
+    if case.level < operator.introduced:
+        yield Fault(
+            "",
+            expected=f"feature level {operator.introduced} or newer for {operator.name}",
+            got=str(case.level),
+            remedy=f"check against level {operator.introduced} or newer, or use an older operator",
+            level=operator.introduced,
+        )
+
+
+def _data_type(case: TensorCase) -> Iterator[Fault]:
+    operator, found = case.desc.operator, case.tensor.data_type
+    row = row_at(operator.table, case.name, case.level)
+    if row is None or found in row.data_types:
+        return
+    accepting = next((other for other in operator.table if other.tensor == case.name and found in other.data_types), None)
+    newer = f", or feature level {accepting.level} or newer" if accepting else "; no feature level takes " + found.name
+    yield Fault(
+        f"{case.name}.DataType",
+        expected=f"{listed(row.data_types)} ({operator.name} at level {case.level})",
+        got=found.name,
+        remedy=f"use {listed(row.data_types)}{newer}",
+        level=accepting.level if accepting else None,
+        source=row.source,
+    )
+
+
+def _dimension_count(case: TensorCase) -> Iterator[Fault]:
+    operator, found = case.desc.operator, case.tensor.rank
+    row = row_at(operator.table, case.name, case.level)
+    if row is None or found in row.dimension_counts:
+        return
+    accepting = next(other for other in operator.table if other.tensor == case.name and found in other.dimension_counts)
+    legal = listed(row.dimension_counts)
+    missing = row.dimension_counts[0] - found
+    here = f"prepend sizes of 1 in all tensors ({braces((1,) * missing + case.tensor.sizes)} here), or " if missing > 0 else ""
+    yield Fault(
+        f"{case.name}.DimensionCount",
+        expected=f"{legal} ({operator.name} at level {case.level})",
+        got=str(found),
+        remedy=f"{here}use feature level {accepting.level} or newer",
+        level=accepting.level,
+        source=row.source,
+    )
+
+
+def _same_count(case: Case[OperatorDesc]) -> Iterator[Fault]:
+    tensors = list(case.tensors())
+    most = max(tensors, key=lambda each: each.tensor.rank)
+    for each in tensors:
+        missing = most.tensor.rank - each.tensor.rank
+        if missing:
+            yield Fault(
+                f"{each.name}.DimensionCount",
+                expected=f"{most.tensor.rank}, as in {most.name}",
+                got=str(each.tensor.rank),
+                remedy=f"prepend sizes of 1: {braces((1,) * missing + each.tensor.sizes)}",
+            )
+
+
+def _same_data_type(case: Case[OperatorDesc]) -> Iterator[Fault]:
+    operator = case.desc.operator
+    source = case.desc.tensor(operator.inputs[0]).data_type
+    target = case.desc.tensor(operator.output).data_type
+    if source is not target:
+        yield Fault(
+            "OutputTensor.DataType",
+            expected=f"{source.name}, as in InputTensor",
+            got=target.name,
+            remedy=f"set OutputTensor.DataType to {source.name}: data is moved, never converted",
+        )
+
+
+def _axis_range(case: Case[GatherOperatorDesc | GatherElementsOperatorDesc]) -> Iterator[Fault]:
+    desc = case.desc
+    rank = desc.input_tensor.rank
+    if desc.axis >= rank:
+        yield Fault(
+            "Axis",
+            expected=f"0 … {rank - 1}",
+            got=str(desc.axis),
+            remedy=f"choose a dimension of InputTensor {braces(desc.input_tensor.sizes)}; leading 1s count",
+        )
+
+
+def compare_sizes(path: str, expected: Sequence[int], got: Sequence[int], reason: str, remedy: str) -> Iterator[Fault]:
+    """The fault of sizes that differ, dimension by dimension; nothing where they agree."""
+    differing = [axis for axis in range(len(expected)) if expected[axis] != got[axis]]
+    if differing:
+        each = ", ".join(f"dimension {axis}: expected {expected[axis]}, got {got[axis]}" for axis in differing)
+        yield Fault(
+            f"{path}[{differing[0]}]" if len(differing) == 1 else path,
+            expected=f"{braces(expected)}, {reason}",
+            got=f"{braces(got)} ({each})",
+            remedy=remedy,
+        )
+
+
+RANKS = ("DML204",)
+"""Codes without whose rules tensors cannot be compared dimension by dimension."""
+
+SIZES = (*RANKS, "DML103")
+"""The same, with every size at least 1."""
+
+OPERATOR_LEVEL = Rule("DML203", _introduced)
+
+TENSOR_LEVEL_RULES = (
+    Rule("DML201", _data_type, needs=("DML203", "DML105")),
+    Rule("DML202", _dimension_count, needs=("DML203", "DML102")),
+)
+
+SHARED_RULES = (
+    Rule("DML204", _same_count, needs=("DML102",)),
+    Rule("DML205", _same_data_type, needs=("DML105",)),
+)
+
+AXIS = Rule("DML206", _axis_range, needs=RANKS, alternatives=("axis",))

@@ -1,0 +1,160 @@
+"""DML6xx: SLICE and SLICE1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dmlgather.directml.descriptors import Slice1OperatorDesc, SliceOperatorDesc
+from dmlgather.directml.rules.rule import Case, Fault, Rule, braces, entries_of, listed
+from dmlgather.directml.rules.shared import RANKS, SIZES, compare_sizes
+from dmlgather.directml.shapes import slice1_output
+
+AnySlice = SliceOperatorDesc | Slice1OperatorDesc
+
+
+def _arrays(desc: AnySlice) -> dict[str, tuple[int, ...]]:
+    if isinstance(desc, SliceOperatorDesc):
+        return {"Offsets": desc.offsets, "Sizes": desc.sizes, "Strides": desc.strides}
+    return {
+        "InputWindowOffsets": desc.input_window_offsets,
+        "InputWindowSizes": desc.input_window_sizes,
+        "InputWindowStrides": desc.input_window_strides,
+    }
+
+
+def _array_lengths(case: Case[AnySlice]) -> Iterator[Fault]:
+    count = case.desc.dimension_count
+    for field, entries in _arrays(case.desc).items():
+        if len(entries) != count:
+            yield Fault(
+                field,
+                expected=f"{entries_of(count)}, the slice's DimensionCount",
+                got=entries_of(len(entries)),
+                remedy=f"state one entry of {field} per dimension, or correct DimensionCount",
+            )
+
+
+def _tensors_count(case: Case[AnySlice]) -> Iterator[Fault]:
+    count, rank = case.desc.dimension_count, case.desc.input_tensor.rank
+    if count != rank:
+        arrays = ", ".join(_arrays(case.desc))
+        yield Fault(
+            "DimensionCount",
+            expected=f"{rank}, as in InputTensor and OutputTensor",
+            got=str(count),
+            remedy=f"give {arrays} {entries_of(rank)} and set DimensionCount to {rank}, or leave DimensionCount out",
+        )
+
+
+def _nonzero_strides(case: Case[AnySlice]) -> Iterator[Fault]:
+    field, strides = list(_arrays(case.desc).items())[-1]
+    legal = "at least 1" if isinstance(case.desc, SliceOperatorDesc) else "a positive or negative step"
+    for axis, stride in enumerate(strides):
+        if stride == 0:
+            yield Fault(
+                f"{field}[{axis}]",
+                expected=legal,
+                got="0",
+                remedy="use 1 where one element is taken; to repeat an element, give InputTensor a stride of 0 there",
+            )
+
+
+def _slice_sizes(case: Case[SliceOperatorDesc]) -> Iterator[Fault]:
+    output = case.desc.output_tensor.sizes
+    remedy = f"set Sizes to {braces(output)}, or OutputTensor.Sizes to {braces(case.desc.sizes)}"
+    yield from compare_sizes("Sizes", output, case.desc.sizes, "OutputTensor's sizes", remedy)
+
+
+def _slice_reads(case: Case[SliceOperatorDesc]) -> Iterator[Fault]:
+    desc = case.desc
+    for axis, limit in enumerate(desc.input_tensor.sizes):
+        offset, size, stride = desc.offsets[axis], desc.sizes[axis], desc.strides[axis]
+        last = offset + (size - 1) * stride
+        if size and last >= limit:
+            step = max(0, -(-(limit - offset) // stride))
+            yield Fault(
+                f"Sizes[{axis}]" if step else f"Offsets[{axis}]",
+                expected=f"positions 0 … {limit - 1} in dimension {axis} of InputTensor",
+                got=f"{offset} + {size - 1}·{stride} = {last} at the end; the first one outside is {offset + step * stride}, "
+                f"for element {step} of the output",
+                remedy=_inside(axis, limit, step, (offset, size, stride)),
+            )
+
+
+def _inside(axis: int, limit: int, step: int, entry: tuple[int, int, int]) -> str:
+    """Values of single fields that keep a slice inside a dimension of size `limit`; those that keep the output come first."""
+    offset, size, stride = entry
+    values = []
+    if size > 1 and (most := (limit - 1 - offset) // (size - 1)) >= 1:
+        values.append(f"Strides[{axis}] to {most}")
+    if (most := limit - 1 - (size - 1) * stride) >= 0:
+        values.append(f"Offsets[{axis}] to {most}")
+    if step:
+        values.append(f"Sizes[{axis}] and OutputTensor.Sizes[{axis}] to {step}")
+    return f"lower {listed(values)}" if values else f"choose Offsets, Sizes and Strides inside size {limit}"
+
+
+def _window_empty(case: Case[Slice1OperatorDesc]) -> Iterator[Fault]:
+    for axis, size in enumerate(case.desc.input_window_sizes):
+        if size == 0:
+            yield Fault(
+                f"InputWindowSizes[{axis}]",
+                expected="at least 1",
+                got="0",
+                remedy="leave the operator out where nothing is copied: DirectML cannot describe an empty tensor",
+            )
+
+
+def _window_inside(case: Case[Slice1OperatorDesc]) -> Iterator[Fault]:
+    desc = case.desc
+    for axis, limit in enumerate(desc.input_tensor.sizes):
+        offset, size = desc.input_window_offsets[axis], desc.input_window_sizes[axis]
+        if offset + size > limit:
+            inside = f"lower InputWindowSizes[{axis}] to {limit - offset}" if offset < limit else "lower the offset"
+            yield Fault(
+                f"InputWindowSizes[{axis}]" if offset < limit else f"InputWindowOffsets[{axis}]",
+                expected=f"offset + size at most {limit}, InputTensor.Sizes[{axis}]",
+                got=f"{offset} + {size} = {offset + size}; the first position outside is {max(offset, limit)}",
+                remedy=inside,
+            )
+
+
+def _window_yields(case: Case[Slice1OperatorDesc]) -> Iterator[Fault]:
+    desc = case.desc
+    for axis, most in enumerate(slice1_output(desc)):
+        found = desc.output_tensor.sizes[axis]
+        if found > most:
+            offset, size = desc.input_window_offsets[axis], desc.input_window_sizes[axis]
+            stride = abs(desc.input_window_strides[axis])
+            values = [f"OutputTensor.Sizes[{axis}] to {most} or less"]
+            if (step := (size - 1) // (found - 1)) >= 1:
+                values.append(f"InputWindowStrides[{axis}] to {step} or -{step}")
+            if offset + (needed := 1 + (found - 1) * stride) <= desc.input_tensor.sizes[axis]:
+                values.append(f"InputWindowSizes[{axis}] to {needed}")
+            yield Fault(
+                f"OutputTensor.Sizes[{axis}]",
+                expected=f"1 … {most}: 1 + ({size} - 1) div {stride}",
+                got=str(found),
+                remedy=f"set {listed(values)}",
+            )
+
+
+_FORM = ("DML602",)
+_COMMON = (
+    Rule("DML601", _array_lengths),
+    Rule("DML602", _tensors_count, needs=(*RANKS, "DML601")),
+    Rule("DML603", _nonzero_strides, needs=_FORM),
+)
+
+SLICE_RULES = (
+    *_COMMON,
+    Rule("DML604", _slice_sizes, needs=(*SIZES, *_FORM)),
+    Rule("DML605", _slice_reads, needs=(*SIZES, "DML603")),
+)
+
+SLICE1_RULES = (
+    *_COMMON,
+    Rule("DML606", _window_empty, needs=_FORM),
+    Rule("DML607", _window_inside, needs=(*SIZES, "DML606")),
+    Rule("DML608", _window_yields, needs=(*SIZES, "DML603", "DML606")),
+)

@@ -1,0 +1,98 @@
+"""Output sizes, and which dimensions of the tensors run together: the arithmetic that rules and lowering share.
+
+Preconditions: every tensor has the same DimensionCount (DC below); Axis and the stated dimension counts are in range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dmlgather.directml.descriptors import (
+    GatherElementsOperatorDesc,
+    GatherND1OperatorDesc,
+    GatherNDOperatorDesc,
+    GatherOperatorDesc,
+    Slice1OperatorDesc,
+    SliceOperatorDesc,
+)
+
+
+def aligned(sizes: Sequence[int], rank: int) -> tuple[int, ...] | None:
+    """`sizes` right-aligned in `rank` dimensions: leading 1s cropped or prepended; None where something else is in the way."""
+    surplus = len(sizes) - rank
+    if surplus <= 0:
+        return (1,) * -surplus + tuple(sizes)
+    return tuple(sizes[surplus:]) if all(size == 1 for size in sizes[:surplus]) else None
+
+
+def gathered(desc: GatherOperatorDesc) -> tuple[int, ...]:
+    """GATHER's result before alignment: Input[0..Axis) ++ the last IndexDimensions of Indices ++ Input(Axis+1..)."""
+    data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
+    return (*data[: desc.axis], *indices[len(indices) - desc.index_dimensions :], *data[desc.axis + 1 :])
+
+
+def gather_output(desc: GatherOperatorDesc) -> tuple[int, ...] | None:
+    """GATHER's output sizes."""
+    return aligned(gathered(desc), desc.input_tensor.rank)
+
+
+def gather_batch(desc: GatherOperatorDesc) -> tuple[tuple[int, int], ...]:
+    """GATHER's live leading index dimensions as (InputTensor dimension, IndicesTensor dimension) that run together.
+
+    Leading 1s are stripped from both, then they are aligned on the left. The InputTensor dimension may be Axis or beyond,
+    DC included, where nothing can run along.
+    """
+    data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
+    leading = indices[: len(indices) - desc.index_dimensions]
+    first = _leading_ones(leading)
+    start = _leading_ones(data)
+    return tuple((start + step, first + step) for step in range(len(leading) - first))
+
+
+def gather_elements_output(desc: GatherElementsOperatorDesc) -> tuple[int, ...]:
+    """GATHER_ELEMENTS' output sizes: those of IndicesTensor."""
+    return desc.indices_tensor.sizes
+
+
+def batch_count(desc: GatherNDOperatorDesc) -> int:
+    """BatchDimensionCount, which GATHER_ND does not have and takes as 0."""
+    return desc.batch_dimension_count if isinstance(desc, GatherND1OperatorDesc) else 0
+
+
+def tuple_size(desc: GatherNDOperatorDesc) -> int:
+    """Components of one index tuple."""
+    return desc.indices_tensor.sizes[-1]
+
+
+def first_indexed(desc: GatherNDOperatorDesc) -> int:
+    """The InputTensor dimension that a tuple's first component indexes."""
+    return desc.input_tensor.rank - desc.input_dimension_count + batch_count(desc)
+
+
+def gathered_nd(desc: GatherNDOperatorDesc) -> tuple[int, ...]:
+    """GATHER_ND(1)'s result before alignment: real Indices dimensions but the last ++ Input dimensions behind the indexed."""
+    indices = desc.indices_tensor.sizes
+    behind = desc.input_tensor.sizes[first_indexed(desc) + tuple_size(desc) :]
+    return (*indices[len(indices) - desc.indices_dimension_count : -1], *behind)
+
+
+def gather_nd_output(desc: GatherNDOperatorDesc) -> tuple[int, ...] | None:
+    """GATHER_ND(1)'s output sizes: leading 1s, then the gathered ones; None where these are more than DC."""
+    sizes = gathered_nd(desc)
+    return aligned(sizes, desc.input_tensor.rank) if len(sizes) <= desc.input_tensor.rank else None
+
+
+def slice_output(desc: SliceOperatorDesc) -> tuple[int, ...]:
+    """SLICE's output sizes: Sizes."""
+    return desc.sizes
+
+
+def slice1_output(desc: Slice1OperatorDesc) -> tuple[int, ...]:
+    """SLICE1's largest output sizes, MaxCopied: 1 + (window - 1) div |stride|."""
+    return tuple(
+        1 + (size - 1) // abs(stride) for size, stride in zip(desc.input_window_sizes, desc.input_window_strides, strict=True)
+    )
+
+
+def _leading_ones(sizes: Sequence[int]) -> int:
+    return next((axis for axis, size in enumerate(sizes) if size != 1), len(sizes))

@@ -1,0 +1,101 @@
+"""The support tables: which data types and dimension counts each tensor of an operator takes, from which feature level on.
+
+Literal data; code only looks up. A level between two rows, or newer than the last, uses the row before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dmlgather.directml.types import DataType, FeatureLevel
+
+_D, _L = DataType, FeatureLevel
+
+FLOATS = (_D.FLOAT32, _D.FLOAT16)
+NO_BYTES = (_D.FLOAT32, _D.FLOAT16, _D.INT32, _D.INT16, _D.UINT32, _D.UINT16)
+UP_TO_32_BITS = (_D.FLOAT32, _D.FLOAT16, _D.INT32, _D.INT16, _D.INT8, _D.UINT32, _D.UINT16, _D.UINT8)
+UP_TO_64_BITS = (_D.FLOAT64, _D.INT64, _D.UINT64, *UP_TO_32_BITS)
+UINT32_ALONE = (_D.UINT32,)
+INDICES = (_D.INT64, _D.INT32, _D.UINT64, _D.UINT32)
+
+FOUR = (4,)
+FOUR_OR_FIVE = (4, 5)
+ONE_TO_EIGHT = (1, 2, 3, 4, 5, 6, 7, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one tensor of one operator takes from `level` on."""
+
+    operator: str
+    level: FeatureLevel
+    tensor: str
+    data_types: tuple[DataType, ...]
+    dimension_counts: tuple[int, ...]
+    source: str
+
+
+TABLE: tuple[Row, ...] = (
+    Row("GATHER", _L.LEVEL_1_0, "InputTensor", FLOATS, FOUR, "[G] Tensor support"),
+    Row("GATHER", _L.LEVEL_1_0, "IndicesTensor", UINT32_ALONE, FOUR, "[G] Tensor support"),
+    Row("GATHER", _L.LEVEL_1_0, "OutputTensor", FLOATS, FOUR, "[G] Tensor support"),
+    Row("GATHER", _L.LEVEL_2_1, "InputTensor", UP_TO_32_BITS, FOUR, "[G] Tensor support"),
+    Row("GATHER", _L.LEVEL_2_1, "IndicesTensor", UINT32_ALONE, FOUR, "[G] Tensor support"),
+    Row("GATHER", _L.LEVEL_2_1, "OutputTensor", UP_TO_32_BITS, FOUR, "[G] Tensor support"),
+    Row("GATHER", _L.LEVEL_3_0, "InputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[G] Tensor support"),
+    Row("GATHER", _L.LEVEL_3_0, "IndicesTensor", INDICES, ONE_TO_EIGHT, "[G] Tensor support"),
+    Row("GATHER", _L.LEVEL_3_0, "OutputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[G] Tensor support"),
+    Row("GATHER", _L.LEVEL_4_1, "InputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[G] Tensor support"),
+    Row("GATHER", _L.LEVEL_4_1, "IndicesTensor", INDICES, ONE_TO_EIGHT, "[G] Tensor support"),
+    Row("GATHER", _L.LEVEL_4_1, "OutputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[G] Tensor support"),
+    Row("GATHER_ELEMENTS", _L.LEVEL_2_1, "InputTensor", UP_TO_32_BITS, FOUR, "[GE] Tensor support"),
+    Row("GATHER_ELEMENTS", _L.LEVEL_2_1, "IndicesTensor", UINT32_ALONE, FOUR, "[GE] Tensor support"),
+    Row("GATHER_ELEMENTS", _L.LEVEL_2_1, "OutputTensor", UP_TO_32_BITS, FOUR, "[GE] Tensor support"),
+    Row("GATHER_ELEMENTS", _L.LEVEL_3_0, "InputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[GE] Tensor support"),
+    Row("GATHER_ELEMENTS", _L.LEVEL_3_0, "IndicesTensor", INDICES, ONE_TO_EIGHT, "[GE] Tensor support"),
+    Row("GATHER_ELEMENTS", _L.LEVEL_3_0, "OutputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[GE] Tensor support"),
+    Row("GATHER_ELEMENTS", _L.LEVEL_4_1, "InputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[GE] Tensor support"),
+    Row("GATHER_ELEMENTS", _L.LEVEL_4_1, "IndicesTensor", INDICES, ONE_TO_EIGHT, "[GE] Tensor support"),
+    Row("GATHER_ELEMENTS", _L.LEVEL_4_1, "OutputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[GE] Tensor support"),
+    Row("GATHER_ND", _L.LEVEL_2_1, "InputTensor", UP_TO_32_BITS, FOUR, "[GN] Tensor support"),
+    Row("GATHER_ND", _L.LEVEL_2_1, "IndicesTensor", UINT32_ALONE, FOUR, "[GN] Tensor support"),
+    Row("GATHER_ND", _L.LEVEL_2_1, "OutputTensor", UP_TO_32_BITS, FOUR, "[GN] Tensor support"),
+    Row("GATHER_ND", _L.LEVEL_3_0, "InputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[GN] Tensor support"),
+    Row("GATHER_ND", _L.LEVEL_3_0, "IndicesTensor", INDICES, ONE_TO_EIGHT, "[GN] Tensor support"),
+    Row("GATHER_ND", _L.LEVEL_3_0, "OutputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[GN] Tensor support"),
+    Row("GATHER_ND", _L.LEVEL_4_1, "InputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[GN] Tensor support"),
+    Row("GATHER_ND", _L.LEVEL_4_1, "IndicesTensor", INDICES, ONE_TO_EIGHT, "[GN] Tensor support"),
+    Row("GATHER_ND", _L.LEVEL_4_1, "OutputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[GN] Tensor support"),
+    Row("GATHER_ND1", _L.LEVEL_3_0, "InputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[GN1] Tensor support"),
+    Row("GATHER_ND1", _L.LEVEL_3_0, "IndicesTensor", INDICES, ONE_TO_EIGHT, "[GN1] Tensor support"),
+    Row("GATHER_ND1", _L.LEVEL_3_0, "OutputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[GN1] Tensor support"),
+    Row("GATHER_ND1", _L.LEVEL_4_1, "InputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[GN1] Tensor support"),
+    Row("GATHER_ND1", _L.LEVEL_4_1, "IndicesTensor", INDICES, ONE_TO_EIGHT, "[GN1] Tensor support"),
+    Row("GATHER_ND1", _L.LEVEL_4_1, "OutputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[GN1] Tensor support"),
+    Row("SLICE", _L.LEVEL_1_0, "InputTensor", NO_BYTES, FOUR_OR_FIVE, "[S] Tensor support"),
+    Row("SLICE", _L.LEVEL_1_0, "OutputTensor", NO_BYTES, FOUR_OR_FIVE, "[S] Tensor support"),
+    Row("SLICE", _L.LEVEL_2_1, "InputTensor", UP_TO_32_BITS, FOUR_OR_FIVE, "[S] Tensor support"),
+    Row("SLICE", _L.LEVEL_2_1, "OutputTensor", UP_TO_32_BITS, FOUR_OR_FIVE, "[S] Tensor support"),
+    Row("SLICE", _L.LEVEL_3_0, "InputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[S] Tensor support"),
+    Row("SLICE", _L.LEVEL_3_0, "OutputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[S] Tensor support"),
+    Row("SLICE", _L.LEVEL_4_1, "InputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[S] Tensor support"),
+    Row("SLICE", _L.LEVEL_4_1, "OutputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[S] Tensor support"),
+    Row("SLICE1", _L.LEVEL_2_1, "InputTensor", UP_TO_32_BITS, FOUR_OR_FIVE, "[S1] Tensor support"),
+    Row("SLICE1", _L.LEVEL_2_1, "OutputTensor", UP_TO_32_BITS, FOUR_OR_FIVE, "[S1] Tensor support"),
+    Row("SLICE1", _L.LEVEL_3_0, "InputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[S1] Tensor support"),
+    Row("SLICE1", _L.LEVEL_3_0, "OutputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[S1] Tensor support"),
+    Row("SLICE1", _L.LEVEL_4_1, "InputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[S1] Tensor support"),
+    Row("SLICE1", _L.LEVEL_4_1, "OutputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[S1] Tensor support"),
+)
+
+
+def rows_of(operator: str) -> tuple[Row, ...]:
+    """The rows of one operator ("GATHER"), oldest level first."""
+    return tuple(row for row in TABLE if row.operator == operator)
+
+
+def row_at(rows: Iterable[Row], tensor: str, level: FeatureLevel) -> Row | None:
+    """The row in force for `tensor` ("IndicesTensor") at `level`; None where the operator is newer than the level."""
+    in_force = [row for row in rows if row.tensor == tensor and row.level <= level]
+    return in_force[-1] if in_force else None

@@ -1,0 +1,109 @@
+"""DML_BUFFER_TENSOR_DESC: a tensor's type and where its elements lie in a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from dmlgather.directml.fields import DerivedCount, Structure, UInt32, UInt32s, UInt64, fill_count, unstated
+from dmlgather.directml.types import DataTypeField, TensorFlags, TensorFlagsField
+from dmlgather.plan import Layout, packed_strides
+
+SIZE_GRANULE = 4
+"""Bytes to which DirectML rounds a tensor's size up."""
+
+
+class BufferTensorDesc(Structure):
+    """A tensor in a buffer (DML_BUFFER_TENSOR_DESC).
+
+    Any well-typed description can be built; `validate` says what is wrong with it. JSON may also be written as DxDispatch
+    writes it: with "Type": "BUFFER" beside the fields, or as {"Type": "BUFFER", "Desc": {...}}.
+    """
+
+    data_type: DataTypeField
+    """Type of one element. UNKNOWN, UINT4 and INT4 can be written but no operator here takes them. Source: [BTD], [HDR]."""
+
+    flags: TensorFlagsField = TensorFlags.NONE
+    """NONE, or OWNED_BY_DML (inputs only: bound at initialisation and copied there). Source: [TF]."""
+
+    dimension_count: DerivedCount = Field(default_factory=unstated)
+    """Number of dimensions, 1 to 8; the feature level and operator may allow fewer. Default: the number of Sizes.
+    Source: [BTD]."""
+
+    sizes: UInt32s
+    """Elements in each dimension, every one at least 1; no more than 2^32 - 1 elements in all. Source: [BTD]."""
+
+    strides: UInt32s | None = None
+    """Elements between neighbours along each dimension: 0 repeats one element, more than packed leaves gaps. One entry per
+    dimension. Default: packed in row-major order. Source: [BTD], [STR]."""
+
+    total_tensor_size_in_bytes: UInt64 | None = None
+    """Bytes of the buffer that belong to the tensor, at least `minimum_bytes`. An output may be written anywhere inside.
+    Default: `minimum_bytes`. Source: [BTD], [HELP]."""
+
+    guaranteed_base_offset_alignment: UInt32 = 0
+    """Bytes: the binding's offset is promised to be a multiple of it. 0 for no promise beyond the 16 that always holds, else
+    a power of two no smaller than the element. Source: [BTD], [CONST]."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unwrap(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or "Type" not in value:
+            return value
+        if value["Type"] not in ("BUFFER", "DML_TENSOR_TYPE_BUFFER", 1) or isinstance(value["Type"], bool):
+            raise ValueError(f"tensor Type is {value['Type']!r}; expected BUFFER")
+        if "Desc" not in value:
+            return {key: entry for key, entry in value.items() if key != "Type"}
+        if not isinstance(value["Desc"], Mapping) or len(value) > 2:
+            raise ValueError(f"expected {{'Type': 'BUFFER', 'Desc': {{…}}}}, got the fields {list(value)}")
+        return dict(value["Desc"])
+
+    @model_validator(mode="after")
+    def _fill_in(self) -> BufferTensorDesc:
+        fill_count(self, "dimension_count", self.sizes)
+        return self
+
+    @property
+    def rank(self) -> int:
+        """The number of Sizes, which a legal description states as DimensionCount."""
+        return len(self.sizes)
+
+    @property
+    def elements(self) -> int:
+        """The number of logical elements."""
+        return prod(self.sizes)
+
+    @property
+    def element_strides(self) -> tuple[int, ...]:
+        """Strides, in elements; the packed ones where none are stated."""
+        return packed_strides(self.sizes) if self.strides is None else self.strides
+
+    @property
+    def span(self) -> int:
+        """Elements from the first to the last addressed one, both included; 0 when there are none."""
+        if 0 in self.sizes:
+            return 0
+        return 1 + sum((size - 1) * stride for size, stride in zip(self.sizes, self.element_strides, strict=False))
+
+    @property
+    def minimum_bytes(self) -> int:
+        """The smallest legal TotalTensorSizeInBytes: the addressed span, rounded up to 4 bytes.
+
+        As DMLCalcBufferTensorSize, but exact where that wraps at 32 bits. ValueError for a type without whole bytes.
+        """
+        return -(-self.span * self.data_type.bytes // SIZE_GRANULE) * SIZE_GRANULE
+
+    @property
+    def total_bytes(self) -> int:
+        """TotalTensorSizeInBytes as stated, else `minimum_bytes`."""
+        return self.minimum_bytes if self.total_tensor_size_in_bytes is None else self.total_tensor_size_in_bytes
+
+    def layout(self) -> Layout:
+        """The described sizes and strides; the extent is the whole elements inside `total_bytes`.
+
+        ValueError for a type without whole bytes.
+        """
+        return Layout(self.sizes, self.element_strides, 0, self.total_bytes // self.data_type.bytes)

@@ -1,0 +1,177 @@
+"""DirectML's enumerations, with the numbers of directml.h, and how their values may be written."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import operator
+import re
+from collections.abc import Iterable
+from typing import Annotated, TypeVar
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+from dmlgather.plan import IndexType
+
+
+class DataType(enum.IntEnum):
+    """DML_TENSOR_DATA_TYPE. Callers store bool as UINT8 and bfloat16 as UINT16: data movement keeps the bits."""
+
+    UNKNOWN = 0
+    FLOAT32 = 1
+    FLOAT16 = 2
+    UINT32 = 3
+    UINT16 = 4
+    UINT8 = 5
+    INT32 = 6
+    INT16 = 7
+    INT8 = 8
+    FLOAT64 = 9
+    UINT64 = 10
+    INT64 = 11
+    UINT4 = 12
+    INT4 = 13
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def whole_bytes(self) -> bool:
+        """Whether an element fills whole bytes; false for UNKNOWN, UINT4 and INT4."""
+        return self not in (DataType.UNKNOWN, DataType.UINT4, DataType.INT4)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element. ValueError for UNKNOWN, UINT4 and INT4, whose elements are not whole bytes."""
+        if not self.whole_bytes:
+            raise ValueError(f"an element of data type {self.name} has no whole number of bytes")
+        return int(re.sub(r"\D", "", self.name)) // 8
+
+    @property
+    def index_type(self) -> IndexType | None:
+        """The integer type that index values of this data type have; None for floats and types without whole bytes."""
+        return IndexType[self.name] if self.name in IndexType.__members__ else None
+
+
+class TensorFlags(enum.IntFlag):
+    """DML_TENSOR_FLAGS."""
+
+    NONE = 0
+    OWNED_BY_DML = 1
+    """The data is copied at initialisation, where the tensor must then be bound, and not at execution."""
+
+    def __str__(self) -> str:
+        return self.name or str(self.value)
+
+
+class FeatureLevel(enum.IntEnum):
+    """DML_FEATURE_LEVEL. Each level contains those before it; 6_4 is the last."""
+
+    LEVEL_1_0 = 0x1000
+    LEVEL_2_0 = 0x2000
+    LEVEL_2_1 = 0x2100
+    LEVEL_3_0 = 0x3000
+    LEVEL_3_1 = 0x3100
+    LEVEL_4_0 = 0x4000
+    LEVEL_4_1 = 0x4100
+    LEVEL_5_0 = 0x5000
+    LEVEL_5_1 = 0x5100
+    LEVEL_5_2 = 0x5200
+    LEVEL_6_0 = 0x6000
+    LEVEL_6_1 = 0x6100
+    LEVEL_6_2 = 0x6200
+    LEVEL_6_3 = 0x6300
+    LEVEL_6_4 = 0x6400
+
+    def __str__(self) -> str:
+        return self.name.removeprefix("LEVEL_")
+
+    @classmethod
+    def parse(cls, value: object) -> FeatureLevel:
+        """The level written as a member, "3_0", "LEVEL_3_0", "DML_FEATURE_LEVEL_3_0" or 0x3000. ValueError lists the levels."""
+        given = value
+        if isinstance(value, str):
+            value = "LEVEL_" + value.removeprefix("DML_FEATURE_").removeprefix("LEVEL_")
+        try:
+            return member(cls, "", value)
+        except ValueError:
+            raise ValueError(f"unknown feature level {_shown(given)}; known levels are {', '.join(map(str, cls))}") from None
+
+
+Member = TypeVar("Member", bound=enum.Enum)
+
+
+def member(kind: type[Member], prefix: str, value: object) -> Member:
+    """The member of `kind` that `value` names: a member, a name with or without `prefix`, or a known number.
+
+    ValueError, with the legal set, for an unknown name or number; also for bool and float, which are no enum values.
+    """
+    if isinstance(value, kind):
+        return value
+    members = {name: kind[name] for name in kind.__members__}
+    if isinstance(value, str):
+        if (short := value.removeprefix(prefix)) in members:
+            return members[short]
+    elif not isinstance(value, bool | float):
+        with contextlib.suppress(TypeError, KeyError):  # of other types, and of unknown numbers
+            return {item.value: item for item in members.values()}[operator.index(value)]  # type: ignore[arg-type]
+    legal = ", ".join(f"{name} ({item.value})" for name, item in members.items())
+    raise ValueError(f"{_shown(value)} is no {kind.__name__}; expected one of {legal}, by name or number")
+
+
+def _flags(value: object) -> TensorFlags:
+    """One flag or an iterable of them, or'ed; "A | B" as well."""
+    if isinstance(value, str):
+        parts: Iterable[object] = [part.strip() for part in value.split("|")]
+    elif isinstance(value, list | tuple | set | frozenset):
+        parts = value
+    else:
+        parts = [value]
+    flags = TensorFlags.NONE
+    for part in parts:
+        flags |= member(TensorFlags, "DML_TENSOR_FLAG_", part)
+    return flags
+
+
+def _data_type(value: object) -> DataType:
+    return member(DataType, "DML_TENSOR_DATA_TYPE_", value)
+
+
+def _shown(value: object) -> str:
+    text = f"an integer of {value.bit_length()} bits" if isinstance(value, int) and value.bit_length() > 64 else repr(value)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def _schema(kind: type[Member], prefix: str) -> WithJsonSchema:
+    members = kind.__members__.items()
+    names = [name for name, _ in members]
+    return WithJsonSchema({"enum": [*names, *(prefix + name for name in names), *(item.value for _, item in members)]})
+
+
+def _name(value: enum.IntEnum | enum.IntFlag) -> str:
+    return str(value)
+
+
+DataTypeField = Annotated[
+    DataType,
+    BeforeValidator(_data_type),
+    PlainSerializer(_name, when_used="json"),
+    _schema(DataType, "DML_TENSOR_DATA_TYPE_"),
+]
+"""A DataType in a model: accepts a member, a name with or without DirectML's prefix, or a number; JSON has the name."""
+
+TensorFlagsField = Annotated[
+    TensorFlags,
+    BeforeValidator(_flags),
+    PlainSerializer(_name, when_used="json"),
+    _schema(TensorFlags, "DML_TENSOR_FLAG_"),
+]
+"""TensorFlags in a model: accepts a member, a name, several names, or a number; JSON has the name."""
+
+FeatureLevelField = Annotated[
+    FeatureLevel,
+    BeforeValidator(FeatureLevel.parse),
+    PlainSerializer(_name, when_used="json"),
+    WithJsonSchema({"enum": [str(level) for level in FeatureLevel]}),
+]
+"""A FeatureLevel in a model: accepts what `FeatureLevel.parse` does; JSON has "3_0"."""

@@ -1,0 +1,79 @@
+"""Checking a description: every rule runs, every finding is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from dmlgather.directml.descriptors import OperatorDesc
+from dmlgather.directml.fields import wire_name
+from dmlgather.directml.findings import Finding, Report, Severity
+from dmlgather.directml.rules.rule import Case, Rule, braces, listed, run
+from dmlgather.directml.rules.shared import OPERATOR_LEVEL, SHARED_RULES, TENSOR_LEVEL_RULES
+from dmlgather.directml.rules.tensors import TENSOR_RULES
+from dmlgather.directml.types import FeatureLevel
+
+
+def validate(desc: OperatorDesc, level: FeatureLevel | str = FeatureLevel.LEVEL_6_4) -> Report:
+    """Everything that is wrong with `desc` at a feature level ("6_4"). Never raises for a description, however wrong.
+
+    ValueError for an unknown level.
+    """
+    case = Case(desc, FeatureLevel.parse(level))
+    return Report(subject=desc.operator.type, level=case.level, findings=tuple(_findings(case)))
+
+
+def minimum_level(desc: OperatorDesc) -> FeatureLevel | None:
+    """The lowest feature level at which `desc` has no ERROR; None when no level accepts it."""
+    if not validate(desc, max(FeatureLevel)).ok:
+        return None
+    # Levels contain those before them, so only the rules that look at the level can still object.
+    return next(level for level in FeatureLevel if not any(_tensor_and_level(Case(desc, level), (), set())))
+
+
+def _findings(case: Case[OperatorDesc]) -> Iterator[Finding]:
+    unjudged: set[str] = set()
+    yield from _tensor_and_level(case, TENSOR_RULES, unjudged)
+    of_tensors = frozenset(unjudged)
+    found = _operator_findings(case, of_tensors)
+    errors = _errors(found)
+    for rule, finding in found:
+
+        def mends(other: Case[OperatorDesc], others: set[str] = errors - {rule.code}) -> bool:
+            return _errors(_operator_findings(other, of_tensors)) <= others
+
+        meant = _meant(case, rule, mends)
+        yield finding.model_copy(update={"remedy": f"{meant}; or {finding.remedy}"}) if meant else finding
+
+
+def _tensor_and_level(case: Case[OperatorDesc], rules: Iterable[Rule], unjudged: set[str]) -> Iterator[Finding]:
+    """The findings of `rules` for each tensor, and of the rules that look at the level. A rule that one tensor leaves
+    nothing to judge still runs for the others.
+    """
+    for _, finding in run((OPERATOR_LEVEL,), case, unjudged):
+        yield finding
+    seen = [set(unjudged) for _ in case.desc.operator.tensors]
+    for tensor, unjudged_here in zip(case.tensors(), seen, strict=True):
+        for _, finding in run((*rules, *TENSOR_LEVEL_RULES), tensor, unjudged_here):
+            yield finding
+    unjudged.update(*seen)
+
+
+def _operator_findings(case: Case[OperatorDesc], unjudged: Iterable[str]) -> list[tuple[Rule, Finding]]:
+    """The findings of the rules between an operator's fields, where `unjudged` came out of its tensors."""
+    return list(run((*SHARED_RULES, *case.desc.operator.rules), case, set(unjudged)))
+
+
+def _errors(found: Iterable[tuple[Rule, Finding]]) -> set[str]:
+    return {finding.code for _, finding in found if finding.severity is Severity.ERROR}
+
+
+def _meant(case: Case[OperatorDesc], rule: Rule, mends: Callable[[Case[OperatorDesc]], bool]) -> str:
+    """Values of single fields that mend a fault of `rule`: "IndexDimensions = 1 gives the stated output {3,2}"."""
+    output = case.desc.tensor(case.desc.operator.output)
+    values = [(field, value) for field in rule.alternatives for value in range(output.rank + 1)]
+    found = [
+        f"{wire_name(field)} = {value}"
+        for field, value in values
+        if mends(Case(case.desc.model_copy(update={field: value}), case.level))
+    ]
+    return f"{listed(found)} gives the stated output {braces(output.sizes)}" if found else ""

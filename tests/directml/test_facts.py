@@ -1,0 +1,219 @@
+"""The facts inside findings: place, both values, remedy. Expectations follow from the documents by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.directml.writing import cut, document, found, rows, tensor
+
+CASES: dict[str, tuple[dict[str, Any], str, str, str, str]] = {
+    # name: description, path, then what expected, got and remedy contain
+    "size 0": (cut(tensor([4, 0]), tensor([4, 1])), "InputTensor.Sizes[1]", "at least 1", "0", "leave the operator out"),
+    "count 9": (
+        cut(tensor([1] * 9), tensor([1] * 9)),
+        "InputTensor.DimensionCount",
+        "1 … 8",
+        "9",
+        "collapse",
+    ),
+    "scalar": (cut(tensor([]), tensor([1]), Sizes=[]), "InputTensor.DimensionCount", "1 … 8", "0", "{1}"),
+    "strides": (
+        cut(tensor([4, 3], Strides=[1]), tensor([4, 3])),
+        "InputTensor.Strides",
+        "2 entries",
+        "1 entry",
+        "one stride per dimension",
+    ),
+    "total": (
+        cut(tensor([3], "INT8", TotalTensorSizeInBytes=3), tensor([3], "INT8")),
+        "InputTensor.TotalTensorSizeInBytes",
+        "at least 4: 3 elements of 1 bytes",
+        "3",
+        "set TotalTensorSizeInBytes to 4",
+    ),
+    "total beyond 32 bits": (
+        cut(
+            tensor([3, 3], "FLOAT64", Strides=[2**30, 2**30 - 1], TotalTensorSizeInBytes=2**35 - 20),
+            tensor([1, 1], "FLOAT64"),
+        ),
+        "InputTensor.TotalTensorSizeInBytes",
+        f"at least {(2 * 2**30 + 2 * (2**30 - 1) + 1) * 8}",
+        str(2**35 - 20),
+        f"to {2**35 - 8}",
+    ),
+    "span": (
+        cut(tensor([2, 2], Strides=[2**31, 2**31]), tensor([1, 1])),
+        "InputTensor.Strides",
+        "at most 4294967295",
+        "4294967297",
+        "split",
+    ),
+    "product of an output": (
+        cut(
+            tensor([2**17, 2**16], Strides=[0, 1]),
+            tensor([2**17, 2**16], Strides=[1, 1]),
+        ),
+        "OutputTensor.Sizes",
+        "at most 4294967295",
+        "8589934592, the product of {131072,65536}",
+        "split",
+    ),
+    "alignment": (
+        cut(tensor([4], "INT64", GuaranteedBaseOffsetAlignment=4), tensor([4], "INT64")),
+        "InputTensor.GuaranteedBaseOffsetAlignment",
+        "no smaller than 8, the bytes of INT64",
+        "4",
+        "set it to 16",
+    ),
+    "stride 0 of an output": (
+        cut(tensor([4, 3]), tensor([4, 3], Strides=[0, 1])),
+        "OutputTensor.Strides[0]",
+        "at least 1 in a dimension of size 4",
+        "0",
+        "room for its 4 elements",
+    ),
+    "collision": (
+        cut(tensor([3, 3]), tensor([3, 3], Strides=[2, 1])),
+        "OutputTensor.Strides",
+        "each of the 9 elements",
+        "{2,1} for sizes {3,3}: elements (0, 2) and (1, 0) both lie at 2",
+        "packed",
+    ),
+    "UNKNOWN": (
+        rows(tensor([4]), tensor([2], "UNKNOWN"), tensor([2])),
+        "IndicesTensor.DataType",
+        "INT64, INT32, UINT64 or UINT32 (GATHER from level 4_1)",
+        "UNKNOWN",
+        "use one of these types",
+    ),
+    "other type": (
+        cut(tensor([4]), tensor([4], "FLOAT16")),
+        "OutputTensor.DataType",
+        "FLOAT32",
+        "FLOAT16",
+        "set OutputTensor.DataType to FLOAT32",
+    ),
+    "other rank": (
+        rows(tensor([1, 4]), tensor([2]), tensor([1, 2]), axis=1),
+        "IndicesTensor.DimensionCount",
+        "2, as in InputTensor",
+        "1",
+        "{1,2}",
+    ),
+    "axis": (
+        rows(tensor([1, 4]), tensor([1, 2]), tensor([1, 2]), axis=7),
+        "Axis",
+        "0 … 1",
+        "7",
+        "Axis = 1 gives the stated output {1,2}",
+    ),
+    "output of GATHER": (
+        rows(tensor([30, 8]), tensor([1, 5]), tensor([5, 7])),
+        "OutputTensor.Sizes[1]",
+        "{5,8}",
+        "{5,7} (dimension 1: expected 8, got 7)",
+        "set OutputTensor.Sizes to {5,8}",
+    ),
+    "output of GATHER for another Axis": (
+        rows(tensor([5, 8]), tensor([1, 2]), tensor([5, 2])),
+        "OutputTensor.Sizes",
+        "{2,8}",
+        "{5,2} (dimension 0: expected 2, got 5, dimension 1: expected 8, got 2)",
+        "Axis = 1 gives the stated output {5,2}",
+    ),
+    "live leading index dimension": (
+        rows(tensor([5, 8]), tensor([3, 2]), tensor([2, 8])),
+        "IndicesTensor.Sizes[0]",
+        "at most 0 live leading dimensions",
+        "1: {3}",
+        "raise IndexDimensions",
+    ),
+    "indices of GATHER_ELEMENTS": (
+        document("GATHER_ELEMENTS", tensor([5, 8]), tensor([5, 2]), tensor([5, 2]), Axis=0),
+        "IndicesTensor.Sizes[1]",
+        "{5,8}",
+        "{5,2} (dimension 1: expected 8, got 2)",
+        "Axis = 1 gives the stated output {5,2}",
+    ),
+    "tuples": (
+        document(
+            "GATHER_ND1",
+            *(tensor([2, 3, 4]), tensor([2, 1, 3]), tensor([1, 2, 1])),
+            InputDimensionCount=3,
+            IndicesDimensionCount=3,
+            BatchDimensionCount=1,
+        ),
+        "IndicesTensor.Sizes[2]",
+        "1 … 2: InputDimensionCount 3 less 1 batch dimensions",
+        "3",
+        "BatchDimensionCount = 0 gives the stated output {1,2,1}",
+    ),
+    "counts of GATHER_ND": (
+        document(
+            "GATHER_ND",
+            *(tensor([5, 6]), tensor([3, 1]), tensor([3, 6])),
+            InputDimensionCount=3,
+            IndicesDimensionCount=2,
+        ),
+        "InputDimensionCount",
+        "1 … 2",
+        "3",
+        "InputDimensionCount = 2 gives the stated output {3,6}",
+    ),
+    "reads": (
+        cut(tensor([10]), tensor([5]), Offsets=[1], Strides=[3]),
+        "Sizes[0]",
+        "positions 0 … 9",
+        "1 + 4·3 = 13 at the end; the first one outside is 10, for element 3",
+        "Strides[0] to 2",
+    ),
+    "offset": (
+        cut(tensor([10]), tensor([2]), Offsets=[12]),
+        "Offsets[0]",
+        "positions 0 … 9",
+        "the first one outside is 12, for element 0",
+        "Offsets[0] to 8",
+    ),
+    "slice sizes": (cut(tensor([9]), tensor([5]), Sizes=[4]), "Sizes[0]", "{5}", "{4}", "OutputTensor.Sizes to {4}"),
+    "window": (
+        document(
+            "SLICE1",
+            *(tensor([9]), tensor([2])),
+            InputWindowOffsets=[4],
+            InputWindowSizes=[6],
+            InputWindowStrides=[-3],
+        ),
+        "InputWindowSizes[0]",
+        "at most 9",
+        "4 + 6 = 10; the first position outside is 9",
+        "InputWindowSizes[0] to 5",
+    ),
+    "yield": (
+        document(
+            "SLICE1",
+            *(tensor([9]), tensor([3])),
+            InputWindowOffsets=[1],
+            InputWindowSizes=[4],
+            InputWindowStrides=[-3],
+        ),
+        "OutputTensor.Sizes[0]",
+        "1 … 2: 1 + (4 - 1) div 3",
+        "3",
+        "InputWindowStrides[0] to 1 or -1 or InputWindowSizes[0] to 7",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_facts_of_a_finding(name: str) -> None:
+    written, path, expected, got, remedy = CASES[name]
+    first, *_ = (finding for finding in found(written) if finding.path == path)
+    assert expected in first.expected
+    assert got in first.got
+    assert remedy in first.remedy
+    line = str(first)
+    assert "\n" not in line
+    for part in (first.code, first.path, first.expected, first.got, first.remedy):
+        assert part in line

@@ -1,0 +1,225 @@
+"""Enumerations, field order and field types against directml.h; what may be written for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from dmlgather.directml import (
+    OPERATORS,
+    BufferTensorDesc,
+    DataType,
+    FeatureLevel,
+    Slice1OperatorDesc,
+    TensorFlags,
+    operator_named,
+    parse_descriptor,
+    validate,
+)
+from dmlgather.plan import IndexType
+from tests.directml.examples import EXAMPLES
+
+# DML_TENSOR_DATA_TYPE, in the order of the header's numbers, with bytes per element (0: not whole).
+TYPES = (
+    "UNKNOWN 0, FLOAT32 4, FLOAT16 2, UINT32 4, UINT16 2, UINT8 1, INT32 4, INT16 2, INT8 1, FLOAT64 8, UINT64 8, INT64 8, "
+    "UINT4 0, INT4 0"
+)
+LEVELS = "1_0 2_0 2_1 3_0 3_1 4_0 4_1 5_0 5_1 5_2 6_0 6_1 6_2 6_3 6_4"
+NUMBERS = {"SLICE": 60, "GATHER": 67, "GATHER_ELEMENTS": 107, "GATHER_ND": 108, "SLICE1": 111, "GATHER_ND1": 140}
+FIELDS = {
+    "SLICE": "InputTensor, OutputTensor, DimensionCount, Offsets, Sizes, Strides",
+    "GATHER": "InputTensor, IndicesTensor, OutputTensor, Axis, IndexDimensions",
+    "GATHER_ELEMENTS": "InputTensor, IndicesTensor, OutputTensor, Axis",
+    "GATHER_ND": "InputTensor, IndicesTensor, OutputTensor, InputDimensionCount, IndicesDimensionCount",
+    "SLICE1": "InputTensor, OutputTensor, DimensionCount, InputWindowOffsets, InputWindowSizes, InputWindowStrides",
+    "GATHER_ND1": "InputTensor, IndicesTensor, OutputTensor, InputDimensionCount, IndicesDimensionCount, BatchDimensionCount",
+}
+ENORMOUS = pytest.param(10**5000, id="10**5000")  # has more digits than Python prints
+TENSOR_FIELDS = "DataType, Flags, DimensionCount, Sizes, Strides, TotalTensorSizeInBytes, GuaranteedBaseOffsetAlignment"
+
+
+def test_data_types() -> None:
+    listed = [entry.split() for entry in TYPES.split(", ")]
+    assert [(kind.name, kind.value) for kind in DataType] == [(name, number) for number, (name, _) in enumerate(listed)]
+    for name, width in listed:
+        if width == "0":
+            with pytest.raises(ValueError, match=name):
+                _ = DataType[name].bytes
+        else:
+            assert DataType[name].bytes == int(width)
+
+
+def test_index_types() -> None:
+    assert {kind.name: kind.index_type for kind in DataType if kind.index_type} == {each.name: each for each in IndexType}
+
+
+def test_feature_levels() -> None:
+    assert [(str(level), level.value) for level in FeatureLevel] == [
+        (name, int(name[0]) << 12 | int(name[2]) << 8) for name in LEVELS.split()
+    ]
+
+
+@pytest.mark.parametrize("written", ["3_0", "LEVEL_3_0", "DML_FEATURE_LEVEL_3_0", 0x3000, FeatureLevel.LEVEL_3_0])
+def test_a_level_is_written_in_several_ways(written: Any) -> None:
+    assert FeatureLevel.parse(written) is FeatureLevel.LEVEL_3_0
+
+
+@pytest.mark.parametrize("written", ["3.0", "7_0", "", 3, 3.0, None, True, ENORMOUS])
+def test_an_unknown_level_is_refused_with_the_known_ones(written: Any) -> None:
+    with pytest.raises(ValueError, match=r"unknown feature level .*1_0, 2_0, .*, 6_4"):
+        FeatureLevel.parse(written)
+
+
+def test_operators_and_their_fields() -> None:
+    assert {operator.name: operator.value for operator in OPERATORS.values()} == NUMBERS
+    for name, fields in FIELDS.items():
+        operator = OPERATORS[f"DML_OPERATOR_{name}"]
+        assert [field.alias for field in operator.desc.model_fields.values()] == fields.split(", ")
+        tensors = [field for field in fields.split(", ") if field.endswith("Tensor")]
+        assert [operator.wire_name(field) for field in operator.tensors] == tensors
+        assert operator.desc.operator is operator
+        assert operator_named(name) is operator_named(operator.type) is operator
+    assert [field.alias for field in BufferTensorDesc.model_fields.values()] == TENSOR_FIELDS.split(", ")
+
+
+def test_every_field_has_its_docstring_in_the_json_schema() -> None:
+    for operator in OPERATORS.values():
+        schema = operator.desc.model_json_schema()
+        properties = {**schema["properties"], **schema["$defs"]["BufferTensorDesc"]["properties"]}
+        for name, entry in properties.items():
+            assert len(entry["description"]) > 20, name
+            assert entry.get("title", name) == name
+        assert schema["additionalProperties"] is False
+    strides = Slice1OperatorDesc.model_json_schema()["properties"]["InputWindowStrides"]["items"]
+    assert (strides["minimum"], strides["maximum"]) == (-(2**31), 2**31 - 1)
+
+
+@pytest.mark.parametrize("written", ["INT64", "DML_TENSOR_DATA_TYPE_INT64", 11, np.uint8(11), DataType.INT64])
+def test_a_data_type_is_written_in_several_ways(written: Any) -> None:
+    assert BufferTensorDesc(data_type=written, sizes=(1,)).data_type is DataType.INT64
+
+
+@pytest.mark.parametrize("written", ["INT65", "int64", "11", 14, -1, True, 11.0, None, [11], ENORMOUS])
+def test_an_unknown_data_type_is_refused_with_the_known_ones(written: Any) -> None:
+    with pytest.raises(ValidationError, match=r"(?s)expected one of UNKNOWN \(0\), FLOAT32 \(1\), .*INT4 \(13\)"):
+        BufferTensorDesc(data_type=written, sizes=(1,))
+
+
+@pytest.mark.parametrize(
+    "written", ["OWNED_BY_DML", "DML_TENSOR_FLAG_OWNED_BY_DML", ["NONE", "OWNED_BY_DML"], 1, "NONE | OWNED_BY_DML"]
+)
+def test_flags_are_written_in_several_ways(written: Any) -> None:
+    assert BufferTensorDesc(data_type=1, sizes=(1,), flags=written).flags is TensorFlags.OWNED_BY_DML
+
+
+@pytest.mark.parametrize("written", ["OWNED", 2, -1, True, 1.0, ""])
+def test_an_unknown_flag_is_refused_with_the_known_ones(written: Any) -> None:
+    with pytest.raises(ValidationError, match=r"expected one of NONE \(0\), OWNED_BY_DML \(1\)"):
+        BufferTensorDesc(data_type=1, sizes=(1,), flags=written)
+
+
+@pytest.mark.parametrize("entry", [1.0, "1", True, None, -1, 2**32, ENORMOUS, np.float32(1), np.bool_(True), [1]])
+def test_a_size_of_the_wrong_kind_is_refused(entry: Any) -> None:
+    with pytest.raises(ValidationError) as caught:
+        BufferTensorDesc(data_type=1, sizes=(3, entry))
+    assert caught.value.errors()[0]["loc"] == ("sizes", 1)
+
+
+@pytest.mark.parametrize("sizes", ["12", b"12", {1, 2}, 3, None, np.ones((2, 2), int), np.ones(2)])
+def test_sizes_of_the_wrong_kind_are_refused(sizes: Any) -> None:
+    with pytest.raises(ValidationError):
+        BufferTensorDesc(data_type=1, sizes=sizes)
+
+
+@pytest.mark.parametrize("sizes", [[2, 3], (2, 3), np.array([2, 3], np.uint16), [np.int64(2), 3], range(2, 4)])
+def test_integers_of_any_kind_are_exact_ints(sizes: Any) -> None:
+    found = BufferTensorDesc(data_type=1, sizes=sizes).sizes
+    assert found == (2, 3)
+    assert {type(size) for size in found} == {int}
+
+
+def test_limits_of_the_integer_fields() -> None:
+    widest = BufferTensorDesc(data_type=1, sizes=(2**32 - 1,), total_tensor_size_in_bytes=2**64 - 1)
+    assert widest.total_bytes == 2**64 - 1
+    with pytest.raises(ValidationError):
+        BufferTensorDesc(data_type=1, sizes=(1,), total_tensor_size_in_bytes=2**64)
+    with pytest.raises(ValidationError):
+        BufferTensorDesc(data_type=1, sizes=(1,), guaranteed_base_offset_alignment=2**32)
+    document = EXAMPLES[-1].document
+    for stride in (-(2**31), 2**31 - 1):
+        document["desc"]["InputWindowStrides"][2] = stride
+        assert parse_descriptor(document).model_dump()["InputWindowStrides"][2] == stride
+    for stride in (-(2**31) - 1, 2**31):
+        document["desc"]["InputWindowStrides"][2] = stride
+        with pytest.raises(ValidationError):
+            parse_descriptor(document)
+
+
+def test_names_of_both_kinds_and_no_others() -> None:
+    wire = BufferTensorDesc.model_validate({"DataType": "INT8", "Sizes": [2], "TotalTensorSizeInBytes": 4})
+    assert wire == BufferTensorDesc(data_type="INT8", sizes=[2], total_tensor_size_in_bytes=4)
+    assert wire.model_dump_json().startswith('{"DataType":"INT8","Flags":"NONE","DimensionCount":1,"Sizes":[2]')
+    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
+        BufferTensorDesc.model_validate({"DataType": "INT8", "Sizes": [2], "Size": 4})
+    with pytest.raises(ValidationError, match="frozen"):
+        wire.sizes = (3,)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"Type": "BUFFER", "DataType": "INT8", "Sizes": [2]},
+        {"Type": "DML_TENSOR_TYPE_BUFFER", "Desc": {"DataType": "INT8", "Sizes": [2]}},
+        {"DataType": "INT8", "Sizes": [2], "DimensionCount": None, "Strides": None, "TotalTensorSizeInBytes": None},
+    ],
+)
+def test_dxdispatch_forms_of_a_tensor(written: dict[str, Any]) -> None:
+    assert BufferTensorDesc.model_validate(written) == BufferTensorDesc(data_type="INT8", sizes=(2,), dimension_count=1)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"Type": "INVALID", "DataType": "INT8", "Sizes": [2]},
+        {"Type": True, "DataType": "INT8", "Sizes": [2]},
+        {"Type": "BUFFER", "Desc": [1]},
+        {"Type": "BUFFER", "Desc": {"DataType": "INT8", "Sizes": [2]}, "Sizes": [2]},
+    ],
+)
+def test_other_forms_of_a_tensor_are_refused(written: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="BUFFER"):
+        BufferTensorDesc.model_validate(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (
+            {"type": "DML_OPERATOR_SCATTER", "desc": {}},
+            "known operators are GATHER, GATHER_ELEMENTS, GATHER_ND, ",
+        ),
+        ({"type": "DML_OPERATOR_GATHER"}, "expected .*desc.* got the keys"),
+        ({"desc": {}}, "expected .*type.* got the keys"),
+        ({"type": "DML_OPERATOR_GATHER", "desc": {}}, "Field required"),
+        ({"type": ["GATHER"], "desc": {}}, "unknown operator"),
+        ([], "expected .*type.* got a value of type list"),
+    ],
+)
+def test_documents_that_are_no_description(written: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_descriptor(written)
+
+
+def test_a_stated_count_may_be_wrong_and_is_a_finding() -> None:
+    tensor = BufferTensorDesc(data_type=1, sizes=(2, 3), dimension_count=7)
+    desc = EXAMPLES[1].desc.model_copy(update={"input_tensor": tensor})
+    (finding,) = validate(desc).errors
+    assert (finding.code, finding.path, finding.expected, finding.got) == (
+        "DML101",
+        "InputTensor.DimensionCount",
+        "2, the number of Sizes",
+        "7",
+    )

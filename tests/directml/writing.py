@@ -1,0 +1,35 @@
+"""Descriptions as files write them, in few words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dmlgather.directml import Finding, parse_descriptor, validate
+
+
+def tensor(sizes: list[int], kind: str = "", **fields: Any) -> dict[str, Any]:
+    """A tensor; without a type, what `document` makes of it."""
+    return {"DataType": kind, "Sizes": sizes, **fields}
+
+
+def document(operator: str, *tensors: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    names = ["InputTensor", "IndicesTensor", "OutputTensor"] if len(tensors) == 3 else ["InputTensor", "OutputTensor"]
+    typed = {
+        name: {**each, "DataType": each["DataType"] or ("UINT32" if name == "IndicesTensor" else "FLOAT32")}
+        for name, each in zip(names, tensors, strict=True)
+    }
+    return {"type": f"DML_OPERATOR_{operator}", "desc": {**typed, **fields}}
+
+
+def found(written: dict[str, Any], level: str = "6_4") -> list[Finding]:
+    return list(validate(parse_descriptor(written), level).findings)
+
+
+def rows(data: dict[str, Any], indices: dict[str, Any], output: dict[str, Any], axis: int = 0, count: int = 1) -> dict[str, Any]:
+    return document("GATHER", data, indices, output, Axis=axis, IndexDimensions=count)
+
+
+def cut(data: dict[str, Any], output: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    ones = [1] * len(data["Sizes"])
+    whole = {"Offsets": [0] * len(ones), "Sizes": output["Sizes"], "Strides": ones}
+    return document("SLICE", data, output, **{**whole, **fields})
