@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from dmlgather.backends import reference
 from dmlgather.backends.arrays import adopt
 from dmlgather.directml import FeatureLevel, OperatorDesc
-from dmlgather.operator import CompiledOperator, compile
+from dmlgather.operator import CompiledOperator
+from dmlgather.operator import compile as compile_operator
 from dmlgather.plan import IndexPlan, Layout, coordinates
 from dmlgather.policy import Fill
 
@@ -81,7 +82,7 @@ def compare(
     """
     if len(devices) < 2:
         raise ValueError(f"compare needs at least two devices, got {list(devices)}")
-    operators = [compile(desc, device=name, level=level, out_of_bounds=out_of_bounds) for name in devices]
+    operators = [compile_operator(desc, device=name, level=level, out_of_bounds=out_of_bounds) for name in devices]
     host = [_on_host(array) for array in inputs]
     outcomes = [_outcome(operator, host) for operator in operators]
     expected = outcomes[0][0]
@@ -105,7 +106,7 @@ def _on_host(array: Any) -> NDArray[Any]:
 
 def _outcome(operator: CompiledOperator, inputs: Sequence[NDArray[Any]]) -> tuple[NDArray[np.uint8], str | None]:
     """The output's bytes, shape [*Sizes, bytes of an element], and the error under "raise"."""
-    output = operator.desc.output_tensor
+    output = operator.desc.tensor(operator.desc.operator.output)
     raw = np.full((*output.sizes, output.data_type.bytes), POISON, np.uint8)
     out = raw.view(output.data_type.name.lower()).reshape(output.sizes)
     try:
@@ -118,7 +119,7 @@ def _outcome(operator: CompiledOperator, inputs: Sequence[NDArray[Any]]) -> tupl
 
 def source_coordinates(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], at: tuple[int, ...]) -> tuple[int, ...] | None:
     """Input coordinates of the element that belongs at output coordinates `at`: the plan's pseudocode for one element."""
-    tensors = [getattr(operator.desc, name) for name in operator.desc.operator.tensors]
+    tensors = [operator.desc.tensor(name) for name in operator.desc.operator.tensors]
     logical = all(array.shape == tensor.sizes for array, tensor in zip(inputs, tensors, strict=False))
     layouts = [Layout.packed(tensor.sizes) if logical else tensor.layout() for tensor in tensors]
     layouts[-1] = Layout.packed(tensors[-1].sizes)
@@ -133,7 +134,8 @@ def source_coordinates(operator: CompiledOperator, inputs: Sequence[NDArray[Any]
 
 def _source_address(plan: IndexPlan, indices: NDArray[Any] | None, target: int) -> int | None:
     """The input address that output address `target` reads: the reference's answer over an input whose elements are their
-    own addresses, for that one element."""
+    own addresses, for that one element.
+    """
     at = coordinates(target - plan.out_offset, plan.shape, plan.out_strides)
     assert at is not None
 
@@ -147,9 +149,7 @@ def _source_address(plan: IndexPlan, indices: NDArray[Any] | None, target: int) 
         out_offset=0,
         element_bytes=8,
         fill=b"\xff" * 8 if plan.fill else b"",
-        lookups=tuple(
-            replace(lookup, index_offset=moved(lookup.index_offset, lookup.index_strides)) for lookup in plan.lookups
-        ),
+        lookups=tuple(replace(lookup, index_offset=moved(lookup.index_offset, lookup.index_strides)) for lookup in plan.lookups),
     )
     found = np.empty(1, np.int64)
     reference.run(one, range(plan.in_extent), indices, found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +18,10 @@ from dmlgather.backends.devices import CPU, Device
 from dmlgather.directml.dxdispatch.bindings import Bound, sites
 from dmlgather.directml.dxdispatch.commands import Dispatch, Print, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
-from dmlgather.directml.dxdispatch.files import FileError, available_memory, described
+from dmlgather.directml.dxdispatch.files import available_memory, writing
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.dxdispatch.values import dtype_of
+from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.operator import CompiledOperator
 from dmlgather.operator import compile as compile_operator
 
@@ -96,15 +97,12 @@ class Runner:
         }
         self._last_output: dict[str, tuple[Dispatchable, Bound]] = {}
 
-    def run(self, iterations: int = 1, on_step: Callable[[Step], None] | None = None) -> Iterator[Event]:
-        """Execute the commands in order, each dispatch `iterations` times. on_step: called before each dispatch."""
+    def run(self, iterations: int = 1) -> Iterator[Event]:
+        """Execute the commands in order, each dispatch `iterations` times."""
         for command in self.model.commands:
             match command:
                 case Dispatch():
-                    step = self._step(command)
-                    if on_step is not None:
-                        on_step(step)
-                    yield self._timed(command.dispatchable, step, iterations)
+                    yield self._timed(command.dispatchable, self.step(command), iterations)
                 case Print():
                     yield Printed(command.resource, self.values(command.resource), command.verbose)
                 case WriteFile():
@@ -129,7 +127,8 @@ class Runner:
     def _range(self, bound: Bound) -> Any:
         return self.buffers[bound.resource][bound.offset : bound.offset + bound.size]
 
-    def _step(self, command: Dispatch) -> Step:
+    def step(self, command: Dispatch) -> Step:
+        """The dispatch with its operator and buffers, ready to run."""
         found = self.model.dispatchables[command.dispatchable]
         operator = found.desc.operator
         bound, _ = self._bound(command)
@@ -176,16 +175,11 @@ class Runner:
 
     def _written(self, command: WriteFile) -> Written:
         target = self.output_folder / command.target
-        try:
-            with described():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with target.open("wb") as file:
-                    if target.suffix.lower() == ".npy":
-                        np.lib.format.write_array(file, self._array(command), allow_pickle=False)
-                    else:
-                        file.write(self.host(command.resource).data)
-        except FileError as error:
-            raise FileError(f"{target} {error}") from None
+        with writing(target) as file:
+            if target.suffix.lower() == ".npy":
+                np.lib.format.write_array(file, self._array(command), allow_pickle=False)
+            else:
+                file.write(self.host(command.resource).data)
         return Written(command.resource, target)
 
     def _array(self, command: WriteFile) -> NDArray[Any]:
@@ -195,12 +189,15 @@ class Runner:
         if command.resource not in self._last_output:
             return self.values(command.resource)
         found, bound = self._last_output[command.resource]
-        tensor = found.desc.tensor(found.desc.operator.output)
-        dtype = dtype_of(tensor.data_type)
-        raw = self.host(command.resource)[bound.offset : bound.offset + bound.size]
-        flat = raw[: raw.size // dtype.itemsize * dtype.itemsize].view(dtype)
-        strides = tuple(step * dtype.itemsize for step in tensor.element_strides)
-        return np.lib.stride_tricks.as_strided(flat, tensor.sizes, strides, writeable=False)
+        return elements(self.host(command.resource)[bound.offset :], found.desc.tensor(found.desc.operator.output))
+
+
+def elements(buffer: NDArray[np.uint8], tensor: BufferTensorDesc) -> NDArray[Any]:
+    """The tensor's elements in a byte buffer that begins with it: a view of shape Sizes, writeable if the buffer is."""
+    dtype = dtype_of(tensor.data_type)
+    flat = buffer[: tensor.span * dtype.itemsize].view(dtype)
+    strides = tuple(step * dtype.itemsize for step in tensor.element_strides)
+    return np.lib.stride_tricks.as_strided(flat, tensor.sizes, strides, writeable=buffer.flags.writeable)
 
 
 def check_memory(model: CheckedFile) -> None:

@@ -36,8 +36,9 @@ def compile(  # noqa: A001 - the word users know for preparing an operator
 ) -> CompiledOperator:
     """Validate `desc` at a feature level and make it callable.
 
-    device: None follows the arrays at each call; "cpu", "cuda", "cuda:N" or "reference" prepares for packed arrays now and
-    runs there, moving arrays that lie elsewhere. out_of_bounds: None is DirectML's clamping; "clamp", "raise", "promise" or Fill(value).
+    device: None follows the arrays at each call; "cpu", "cuda", "cuda:N" or "reference" prepares for packed arrays now, runs
+    there, and moves arrays that lie elsewhere. out_of_bounds: None is DirectML's clamping; else "clamp", "raise", "promise"
+    or Fill(value).
 
     Raises DescriptorError (a ValueError that lists every error), ValueError for an unknown device, level or policy, and
     DeviceError when the device cannot be used.
@@ -57,7 +58,7 @@ class CompiledOperator:
     def __init__(self, desc: OperatorDesc, device: Device | None, out_of_bounds: str | Fill | None) -> None:
         self.desc = desc
         self._device = device
-        self._tensors: dict[str, BufferTensorDesc] = {name: getattr(desc, name) for name in desc.operator.tensors}
+        self._tensors: dict[str, BufferTensorDesc] = {name: desc.tensor(name) for name in desc.operator.tensors}
         *self._inputs, self._output = self._tensors
         self._dtypes = {name: np.dtype(tensor.data_type.name.lower()) for name, tensor in self._tensors.items()}
         self._policy, self._fill = resolve_policy(out_of_bounds, OutOfBounds.CLAMP, self._dtypes[self._output])
@@ -110,7 +111,8 @@ class CompiledOperator:
 
     def launch(self, *pointers: int, stream: Any = None, device: str = "cuda") -> None:
         """Run on raw device addresses (inputs, then output) of buffers that the described tensors occupy. Nothing is checked
-        but their number and their alignment to 16 bytes."""
+        but their number and their alignment to 16 bytes.
+        """
         if len(pointers) != len(self._tensors):
             raise TypeError(f"launch takes {len(self._tensors)} addresses ({', '.join(self._tensors)}), got {len(pointers)}")
         for name, pointer in zip(self._tensors, pointers, strict=True):
@@ -131,6 +133,7 @@ class CompiledOperator:
         return explain(self.desc, self.plan)
 
     def lower(self, layouts: Sequence[Layout]) -> IndexPlan:
+        """The plan over other layouts: one per tensor in binding order, inputs first."""
         return lower(self.desc, dict(zip(self._tensors, layouts, strict=True)), self._policy, self._fill)
 
     def _bound(self, inputs: Sequence[Any], out: Any) -> tuple[Call, Operand]:
@@ -165,9 +168,9 @@ class CompiledOperator:
         contiguous = array.ndim == 1 and (array.size < 2 or array.strides == (array.itemsize,))
         if not contiguous or array.dtype not in (dtype, np.dtype(np.uint8)) or array.nbytes < tensor.total_bytes:
             raise ValueError(
-                f"{name}: expected shape {tensor.sizes}, or a one-dimensional contiguous buffer of {dtype} or uint8 with at least "
-                f"{tensor.total_bytes} bytes (TotalTensorSizeInBytes), got {array.dtype} of shape {tuple(array.shape)} with "
-                f"{array.nbytes} bytes"
+                f"{name}: expected shape {tensor.sizes}, or a one-dimensional contiguous buffer of {dtype} or uint8 with at "
+                f"least {tensor.total_bytes} bytes (TotalTensorSizeInBytes), got {array.dtype} of shape {tuple(array.shape)} "
+                f"with {array.nbytes} bytes"
             )
         return arrays.buffer(array, device, tensor.layout(), dtype)
 
@@ -206,7 +209,8 @@ class CompiledOperator:
         where = f"[{', '.join(map(str, position))}]" if position is not None else f" at offset {bad.offset}"
         valid = f"{-lookup.wrap} … {lookup.limit - 1}" if lookup.limit else "none (the axis has size 0)"
         raise IndexError(
-            f"IndicesTensor{where} = {bad.value} is out of range for axis {axis} of size {lookup.limit}: valid indices are {valid}"
+            f"IndicesTensor{where} = {bad.value} is out of range for axis {axis} of size {lookup.limit}: "
+            f"valid indices are {valid}"
         )
 
 

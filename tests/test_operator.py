@@ -161,7 +161,9 @@ def test_tuples_name_the_axis_of_their_component() -> None:
     )
     data = np.arange(12, dtype=np.int32).reshape(3, 4)
     op = dg.compile(desc, out_of_bounds="raise")
-    with pytest.raises(IndexError, match=r"IndicesTensor\[1, 1\] = 4 is out of range for axis 1 of size 4: valid indices are -4 … 3"):
+    with pytest.raises(
+        IndexError, match=r"IndicesTensor\[1, 1\] = 4 is out of range for axis 1 of size 4: valid indices are -4 … 3"
+    ):
         op(data, np.array([[2, 3], [1, 4]], np.int32))
     with pytest.raises(IndexError, match=r"IndicesTensor\[0, 0\] = -4 is out of range for axis 0 of size 3"):
         op(data, np.array([[-4, 3], [1, 4]], np.int32))
@@ -252,7 +254,15 @@ def test_threads_may_share_an_operator(table: Any) -> None:
 
 def test_explain_says_what_happens() -> None:
     text = str(dg.compile(gather()).explain())
-    for part in ("GATHER, lowest feature level 3_0", "plan", "canonical", "16-byte elements", "cpu", "cuda", f"{COUNT * 8} of indices"):
+    for part in (
+        "GATHER, lowest feature level 3_0",
+        "plan",
+        "canonical",
+        "16-byte elements",
+        "cpu",
+        "cuda",
+        f"{COUNT * 8} of indices",
+    ):
         assert part in text
 
 

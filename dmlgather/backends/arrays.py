@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.plan import Layout, overlaps, reach
 
+_OVERLAP_WORK = 100_000
+"""Steps that NumPy's overlap solver may take; arrays that it cannot tell apart in time count as overlapping."""
+
 _DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
 _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
@@ -34,7 +37,8 @@ class Operand:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype of one element."""
-        return np.dtype(self.array.dtype)
+        dtype: np.dtype[Any] = self.array.dtype
+        return dtype
 
     @property
     def alignment(self) -> int:
@@ -194,6 +198,7 @@ def _share_memory(left: Operand, right: Operand) -> bool:
     if max(ends[0][0], ends[1][0]) >= min(ends[0][1], ends[1][1]):
         return False
     try:
-        return bool(np.shares_memory(np.asarray(_Addresses(left)), np.asarray(_Addresses(right)), max_work=100_000))
+        views = (np.asarray(_Addresses(left)), np.asarray(_Addresses(right)))
+        return bool(np.shares_memory(*views, max_work=_OVERLAP_WORK))  # type: ignore[arg-type] # the stub knows 0 and -1 only
     except np.exceptions.TooHardError:
         return True

@@ -48,7 +48,9 @@ def stream_pointer(stream: Any, device: Device) -> int:
     """
     if not device.on_gpu:
         if stream is not None:
-            raise TypeError(f"stream is {type(stream).__name__}, but the arrays are on the CPU, which has no streams: leave it out")
+            raise TypeError(
+                f"stream is {type(stream).__name__}, but the arrays are on the CPU, which has no streams: leave it out"
+            )
         return 0
     if stream is None:
         import cupy

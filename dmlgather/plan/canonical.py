@@ -65,7 +65,8 @@ def simplify(plan: IndexPlan) -> IndexPlan:
 
 def narrow(plan: IndexPlan, element_bytes: int) -> IndexPlan:
     """The same copy by elements of `element_bytes`, a divisor of the plan's own. ValueError when the fill value is not a
-    repetition of that many bytes."""
+    repetition of that many bytes.
+    """
     factor = plan.element_bytes // element_bytes
     if factor == 1:
         return plan
@@ -124,9 +125,9 @@ def _merge(dims: Iterable[_Dim]) -> list[_Dim]:
     merged: list[_Dim] = []
     for dim in dims:
         if merged and merged[-1].absorbs(dim):
-            outer = merged.pop()
-            dim = _Dim(outer.size * dim.size, dim.out_stride, dim.in_stride, dim.index_strides)
-        merged.append(dim)
+            merged[-1] = _Dim(merged[-1].size * dim.size, dim.out_stride, dim.in_stride, dim.index_strides)
+        else:
+            merged.append(dim)
     return merged
 
 

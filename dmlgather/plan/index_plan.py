@@ -131,8 +131,7 @@ class IndexPlan:
     def index_shape(self) -> tuple[int, ...]:
         """`shape` with 1 for every dimension along which no lookup moves: the indices that are looked up."""
         return tuple(
-            size if any(lookup.index_strides[axis] for lookup in self.lookups) else 1
-            for axis, size in enumerate(self.shape)
+            size if any(lookup.index_strides[axis] for lookup in self.lookups) else 1 for axis, size in enumerate(self.shape)
         )
 
     @property

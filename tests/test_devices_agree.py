@@ -1,0 +1,130 @@
+"""Descriptors executed three ways — reference, cpu, kernels built for the host — give the same bits.
+
+The judges are the documented examples and each operator's documented pseudocode, which knows no plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from numpy.typing import NDArray
+
+from dmlgather.backends import cpu, reference
+from dmlgather.directml import OPERATORS, OperatorDesc, lower, parse_descriptor, validate
+from dmlgather.plan import IndexPlan, OutOfBounds
+from tests.directml.buffers import documented, elements, logical
+from tests.directml.examples import EXAMPLES, Example
+from tests.kernels import host
+from tests.strategies import Problem, problems
+
+Run = Callable[[IndexPlan, NDArray[Any], NDArray[Any] | None, NDArray[Any]], int | None]
+
+EXECUTIONS: dict[str, Run] = {
+    "reference": reference.run,
+    "cpu": lambda plan, data, indices, out: cpu.prepare(plan).run(data, indices, out),
+    "host-built kernels": host.run,
+    "host-built general kernels": lambda plan, data, indices, out: host.run(plan, data, indices, out, specialise=False),
+}
+
+
+def execute(run: Run, desc: OperatorDesc, inputs: tuple[NDArray[np.uint8], ...], poison: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The output buffer after one execution over byte buffers."""
+    out = poison.copy()
+    width = f"V{desc.tensor('output_tensor').data_type.bytes}"
+    data, *indices = (elements(desc.tensor(name), buffer) for name, buffer in zip(desc.operator.inputs, inputs, strict=True))
+    target = elements(desc.tensor("output_tensor"), out).view(width)
+    assert run(lower(desc), data.view(width), indices[0] if indices else None, target) is None
+    return out
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_documented_examples_give_their_documented_result(example: Example, execution: str) -> None:
+    inputs = tuple(array.reshape(-1).view(np.uint8) for array in example.arrays)
+    poison = np.full(example.desc.tensor("output_tensor").total_bytes, 0xA5, np.uint8)
+    out = execute(EXECUTIONS[execution], example.desc, inputs, poison)
+    found = logical(example.desc.tensor("output_tensor"), out)
+    assert found.tobytes() == example.result.tobytes()
+
+
+@settings(max_examples=2000, deadline=None)
+@given(problems())
+def test_random_legal_descriptors_give_the_same_bits_three_ways(problem: Problem) -> None:
+    desc = problem.desc
+    poison = np.random.default_rng(problem.seed).integers(0, 256, desc.tensor("output_tensor").total_bytes, dtype=np.uint8)
+    expected = execute(reference.run, desc, problem.inputs, poison)
+    assert logical(desc.tensor("output_tensor"), expected).tobytes() == documented(desc, problem.inputs).tobytes()
+    for name in ("cpu", "host-built kernels"):
+        assert execute(EXECUTIONS[name], desc, problem.inputs, poison).tobytes() == expected.tobytes(), name
+
+
+SIZE = 6
+CASES: dict[str, dict[str, Any]] = {
+    "GATHER": {"Axis": 0, "IndexDimensions": 1},
+    "GATHER_ELEMENTS": {"Axis": 0},
+    "GATHER_ND": {"InputDimensionCount": 2, "IndicesDimensionCount": 2},
+    "GATHER_ND1": {"InputDimensionCount": 2, "IndicesDimensionCount": 2, "BatchDimensionCount": 0},
+}
+
+
+def extreme_case(operator: str, index_type: str, values: list[int]) -> tuple[OperatorDesc, NDArray[Any], NDArray[Any]]:
+    """An operator over a [SIZE, 1] input with one index per output row."""
+    count = len(values)
+    sizes = [1, count] if operator == "GATHER" else [count, 1]
+    document = {
+        "InputTensor": {"DataType": "FLOAT64", "Sizes": [SIZE, 1]},
+        "IndicesTensor": {"DataType": index_type, "Sizes": sizes},
+        "OutputTensor": {"DataType": "FLOAT64", "Sizes": [1, count] if operator.startswith("GATHER_ND") else [count, 1]},
+        **CASES[operator],
+    }
+    if operator.startswith("GATHER_ND"):
+        document["InputTensor"]["Sizes"] = [1, SIZE]
+        document["IndicesTensor"]["Sizes"] = [count, 1]
+        document["InputDimensionCount"] = 1
+    desc = parse_descriptor({"type": f"DML_OPERATOR_{operator}", "desc": document})
+    assert validate(desc).ok, str(validate(desc))
+    return desc, np.random.default_rng().random(SIZE), np.array(values, index_type.lower())
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("index_type", ["INT32", "INT64", "UINT32", "UINT64"])
+@pytest.mark.parametrize("operator", CASES)
+def test_index_extremes_clamp_per_axis(operator: str, index_type: str, execution: str) -> None:
+    info = np.iinfo(index_type.lower())
+    wanted = [-(2**63), 2**63 - 1, 2**64 - 1, -SIZE - 1, -SIZE, SIZE, 2**32 + 1, -1, 0, SIZE - 1, 2**31, 2**32 - 1]
+    values = [value for value in wanted if info.min <= value <= info.max]
+    desc, data, indices = extreme_case(operator, index_type, values)
+    # Decided: wrap once where signed, then clamp to the nearest valid position; Python integers cannot overflow.
+    positions = [min(max(value + SIZE if value < 0 else value, 0), SIZE - 1) for value in values]
+    poison = np.full(8 * len(values), 0xA5, np.uint8)
+    out = execute(EXECUTIONS[execution], desc, (data.view(np.uint8), indices.view(np.uint8)), poison)
+    assert out.tobytes() == data[positions].tobytes()
+
+
+@pytest.mark.parametrize("policy", [OutOfBounds.FILL, OutOfBounds.RAISE])
+@pytest.mark.parametrize("index_type", ["INT32", "INT64", "UINT32", "UINT64"])
+@pytest.mark.parametrize("operator", CASES)
+def test_every_execution_agrees_on_what_is_out_of_bounds(operator: str, index_type: str, policy: OutOfBounds) -> None:
+    info = np.iinfo(index_type.lower())
+    values = [value for value in (0, SIZE - 1, -1, -SIZE, SIZE, 2**32 + 1, 2**64 - 1, -(2**63)) if info.min <= value <= info.max]
+    desc, data, indices = extreme_case(operator, index_type, values)
+    lowest = -SIZE if info.min < 0 else 0
+    good = [lowest <= value < SIZE for value in values]
+    fill = b"\xee" * 8 if policy is OutOfBounds.FILL else b""
+    plan = lower(desc, out_of_bounds=policy, fill=fill)
+    for name, run in EXECUTIONS.items():
+        out = np.full(len(values), np.nan)
+        bad = run(plan, data.view("V8"), indices, out.view("V8"))
+        if policy is OutOfBounds.RAISE:
+            assert bad == good.index(False), name
+        else:
+            expected = [data[value].tobytes() if ok else fill for value, ok in zip(values, good, strict=True)]
+            assert out.tobytes() == b"".join(expected), name
+
+
+def test_every_operator_with_indices_has_a_case() -> None:
+    assert set(CASES) == {operator.name for operator in OPERATORS.values() if "indices_tensor" in operator.inputs}
