@@ -1,0 +1,199 @@
+"""Compiled operators on CUDA arrays, over a driver that is not one (tests/kernels/test_program.py): device memory is host
+memory and kernels are the host-built ones. Shows how arrays, devices and streams are handled; ci/gpu shows a GPU.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlgather as dg
+from dmlgather.backends.cuda import driver
+from tests.kernels.test_program import HostDriver
+from tests.test_operator import COUNT, ROWS, WIDTH, gather
+
+
+class DeviceArray:
+    """What `dmlgather` uses of a cupy.ndarray."""
+
+    def __init__(self, array: np.ndarray[Any, Any], number: int = 0) -> None:
+        self.held, self.device = array, SimpleNamespace(id=number)
+
+    shape = property(lambda self: self.held.shape)
+    strides = property(lambda self: self.held.strides)
+    dtype = property(lambda self: self.held.dtype)
+    ndim = property(lambda self: self.held.ndim)
+    size = property(lambda self: self.held.size)
+    nbytes = property(lambda self: self.held.nbytes)
+    itemsize = property(lambda self: self.held.itemsize)
+    flags = property(lambda self: self.held.flags)
+    data = property(lambda self: SimpleNamespace(ptr=self.held.ctypes.data))
+
+    def view(self, dtype: Any) -> DeviceArray:
+        return DeviceArray(self.held.view(dtype), self.device.id)
+
+    def __getitem__(self, key: Any) -> DeviceArray:
+        return DeviceArray(self.held[key], self.device.id)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.held[key] = value.held if isinstance(value, DeviceArray) else value
+
+    def get(self) -> np.ndarray[Any, Any]:
+        return self.held.copy()
+
+
+class ArrayDriver(HostDriver):
+    """A HostDriver that also has arrays and a current stream."""
+
+    ndarray = DeviceArray
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.streams: list[int] = []
+        self.arrays_made = 0
+        self.cuda.get_current_stream = lambda number: SimpleNamespace(ptr=1000 + number)
+
+    def empty(self, shape: Any, dtype: Any) -> DeviceArray:
+        self.arrays_made += 1
+        return DeviceArray(np.empty(shape, dtype), self.getDevice())
+
+    def asarray(self, array: Any) -> DeviceArray:
+        held = array.held if isinstance(array, DeviceArray) else array
+        return DeviceArray(held.copy(), self.getDevice())
+
+    def launchKernel(self, function: int, *numbers: int) -> None:  # noqa: N802 - CUDA's name
+        self.streams.append(numbers[-3])
+        super().launchKernel(function, *numbers)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[ArrayDriver]:
+    stand_in = ArrayDriver()
+    monkeypatch.setitem(sys.modules, "cupy", stand_in)
+    driver.require.cache_clear()
+    driver._compiled.cache_clear()
+    yield stand_in
+    driver.require.cache_clear()
+    driver._compiled.cache_clear()
+
+
+@pytest.fixture
+def table() -> Any:
+    return np.random.default_rng().random((ROWS, WIDTH), dtype=np.float32)
+
+
+@pytest.fixture
+def ids() -> Any:
+    return np.random.default_rng().integers(-ROWS, ROWS, (1, COUNT))
+
+
+def test_cuda_arrays_give_cuda_arrays_on_the_current_stream(gpu: ArrayDriver, table: Any, ids: Any) -> None:
+    result = dg.compile(gather())(DeviceArray(table, 1), DeviceArray(ids, 1))
+    assert isinstance(result, DeviceArray)
+    assert result.device.id == 1
+    assert result.held.tobytes() == table[ids[0]].tobytes()
+    assert set(gpu.streams) == {1001}
+    assert set(gpu.launched_on) == {1}
+
+
+def test_a_call_with_out_allocates_nothing_and_takes_a_stream(gpu: ArrayDriver, table: Any, ids: Any) -> None:
+    op = dg.compile(gather())
+    out = DeviceArray(np.full((COUNT, WIDTH), np.nan, np.float32))
+    op(DeviceArray(table), DeviceArray(ids), out=out)
+    made, allocated = gpu.arrays_made, gpu.allocations
+    out.held[...] = np.nan
+    assert op(DeviceArray(table), DeviceArray(ids), out=out, stream=SimpleNamespace(ptr=55)) is out
+    assert (gpu.arrays_made, gpu.allocations) == (made, allocated)
+    assert gpu.streams[-1] == 55
+    assert out.held.tobytes() == table[ids[0]].tobytes()
+
+
+def test_strided_and_misaligned_arrays_are_read_in_place(gpu: ArrayDriver, table: Any, ids: Any) -> None:
+    op = dg.compile(gather())
+    wide = np.zeros((ROWS, 2 * WIDTH + 1), np.float32)
+    wide[:, 1::2] = table
+    out = np.zeros((COUNT, WIDTH + 1), np.float32)
+    op(DeviceArray(wide[:, 1::2]), DeviceArray(ids), out=DeviceArray(out[::-1, 1:]))
+    assert out[::-1, 1:].tobytes() == table[ids[0]].tobytes()
+    assert not out[:, 0].any()
+
+
+def test_bound_and_pointer_calls(gpu: ArrayDriver, table: Any, ids: Any) -> None:
+    op = dg.compile(gather())
+    out = np.empty((COUNT, WIDTH), np.float32)
+    bound = op.bind(DeviceArray(table), DeviceArray(ids), out=DeviceArray(out))
+    for stream in (None, 77):
+        ids[...] = np.random.default_rng().integers(-ROWS, ROWS, ids.shape)
+        bound(stream)
+        assert out.tobytes() == table[ids[0]].tobytes()
+    assert gpu.streams[-1] == 77
+    aligned = [_aligned(array) for array in (table, ids, out)]
+    aligned[2][...] = 0
+    op.launch(*(array.ctypes.data for array in aligned), stream=78)
+    assert aligned[2].tobytes() == table[ids[0]].tobytes()
+    assert gpu.streams[-1] == 78
+
+
+def test_raise_on_a_gpu_is_asked_for(gpu: ArrayDriver, table: Any, ids: Any) -> None:
+    ids[0, [4, 7]] = (ROWS, -ROWS - 1)
+    op = dg.compile(gather(), out_of_bounds="raise")
+    op(DeviceArray(table), DeviceArray(ids), stream=9)
+    with pytest.raises(IndexError, match=rf"IndicesTensor\[0, 4\] = {ROWS} is out of range for axis 0 of size {ROWS}"):
+        op.raise_if_bad()
+    ids[...] = 0
+    op(DeviceArray(table), DeviceArray(ids), stream=9)
+    op.raise_if_bad()
+
+
+def test_arrays_on_different_devices_are_refused(gpu: ArrayDriver, table: Any, ids: Any) -> None:
+    op = dg.compile(gather())
+    for pair in ((DeviceArray(table), ids), (table, DeviceArray(ids)), (DeviceArray(table), DeviceArray(ids, 1))):
+        with pytest.raises(TypeError, match=r"different devices \((cuda:0|cpu), (cuda:[01]|cpu)\)"):
+            op(*pair)
+    with pytest.raises(TypeError, match="different devices"):
+        op(DeviceArray(table), DeviceArray(ids), out=np.empty((COUNT, WIDTH), np.float32))
+    assert not gpu.streams
+
+
+def test_device_moves_arrays_there_and_the_result_back(gpu: ArrayDriver, table: Any, ids: Any) -> None:
+    result = dg.compile(gather(), device="cuda:1")(table, ids)
+    assert isinstance(result, np.ndarray)
+    assert result.tobytes() == table[ids[0]].tobytes()
+    assert set(gpu.launched_on) == {1}
+    out = np.empty((COUNT, WIDTH), np.float32)
+    assert dg.compile(gather(), device="cuda")(table, ids, out=out) is out
+    assert out.tobytes() == table[ids[0]].tobytes()
+    back = dg.compile(gather(), device="cpu")(DeviceArray(table), DeviceArray(ids))
+    assert isinstance(back, DeviceArray)
+    assert back.held.tobytes() == table[ids[0]].tobytes()
+    with pytest.raises(TypeError, match="bind takes arrays that lie on cuda:1"):
+        dg.compile(gather(), device="cuda:1").bind(table, ids, out=out)
+
+
+def test_compare_runs_on_every_device(gpu: ArrayDriver, table: Any, ids: Any) -> None:
+    ids[0, 0] = 2**40
+    found = dg.compare(gather(), table, ids, devices=("cuda", "cuda:1", "cpu", "reference"))
+    assert str(found) == f"equal on cuda, cuda:1, cpu, reference: {COUNT * WIDTH} elements, bit for bit"
+    found = dg.compare(gather(), table, ids, devices=("cuda", "cpu"), out_of_bounds="raise")
+    assert found.equal
+    assert "IndicesTensor[0, 0] = 1099511627776" in str(found)
+
+
+def test_without_a_gpu_compiling_for_one_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    driver.require.cache_clear()
+    with pytest.raises(dg.DeviceError, match=r"CuPy cannot be imported .*pip install"):
+        dg.compile(gather(), device="cuda")
+
+
+def _aligned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    room = np.empty(array.nbytes + 16, np.uint8)
+    start = -room.ctypes.data % 16
+    placed = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    placed[...] = array
+    return placed
