@@ -179,6 +179,11 @@ def _span(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
     return reach([max(size, 1) for size in shape], strides)
 
 
+def unwritable_fill(plan: IndexPlan, alignment: int) -> bool:
+    """Whether pointers of that alignment cannot write the plan's fill value, because its pieces differ."""
+    return plan.fill[:alignment] * (plan.element_bytes // alignment) != plan.fill if plan.element_bytes > alignment else False
+
+
 def size_of(plan: IndexPlan) -> int:
     """The number of steps a literal interpreter takes."""
     return prod(plan.shape) * max(len(plan.lookups), 1)

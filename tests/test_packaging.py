@@ -31,7 +31,9 @@ def test_import_is_light() -> None:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
-    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder), str(ROOT)], check=True, timeout=240)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder), str(ROOT)], check=True, timeout=240
+    )
     return next(folder.glob("*.whl"))
 
 

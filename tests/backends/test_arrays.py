@@ -110,7 +110,8 @@ def test_a_buffer_is_read_through_the_described_layout() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("cpu", CPU), ("cuda", Device("cuda", 0)), ("cuda:3", Device("cuda", 3)), ("reference", Device("reference"))]
+    ("name", "expected"),
+    [("cpu", CPU), ("cuda", Device("cuda", 0)), ("cuda:3", Device("cuda", 3)), ("reference", Device("reference"))],
 )
 def test_devices_have_names(name: str, expected: Device) -> None:
     assert Device.parse(name) == expected

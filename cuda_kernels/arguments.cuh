@@ -1,0 +1,83 @@
+// The one by-value argument block of every kernel. dmlgather/backends/cuda/arguments.py packs the same bytes.
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef signed char s8;
+typedef short s16;
+typedef int s32;
+typedef long long s64;
+
+constexpr int BLOCK = 256;          // threads per block, all kernels
+constexpr int MAX_DIMENSIONS = 4;   // of the specialised kernels
+constexpr int MAX_LOOKUPS = 2;
+
+// A thread dimension. Steps are bytes per coordinate; coordinates are below 2^31, so that 32 x 32 -> 64 bit products
+// reach every address of the device.
+struct Dimension {
+    u32 size;
+    u32 multiplier;  // quotient = (n * multiplier) >> shift for every n < 2^31
+    u32 shift;
+    s32 out_step;
+    s32 in_step;
+    s32 index_step[MAX_LOOKUPS];
+};
+
+// One looked-up index. Specialised kernels use the low halves of wrap, last, below and in_step.
+struct Lookup {
+    s64 offset;   // bytes from the start of the index buffer
+    s64 walk;     // bytes from one walked element's index to the next
+    s64 wrap;     // added once to a negative value
+    s64 last;     // limit - 1
+    s64 below;    // what a value that is still negative clamps to: 0, or `last` where the type is unsigned
+    s64 in_step;  // bytes of input per unit of the value
+};
+
+struct Arguments {
+    const char* in;       // written at every launch
+    const char* indices;  // written at every launch
+    char* out;            // written at every launch
+    u64* first_bad;       // written at every launch: smallest offset of a bad index (atomicMin), null unless under RAISE
+    const char* table;    // general kernels: GeneralDimension[rank], Lookup[lookups], s64 index_step[lookups][rank]
+    s64 in_offset;        // bytes
+    s64 out_offset;
+    s64 in_walk;          // bytes from one walked element to the next
+    s64 out_walk;
+    u32 threads;
+    u32 full;             // a thread whose chunk coordinate is below this walks UNROLL elements, any other moves one
+    u32 chunk_slowest;    // the chunk coordinate is the slowest thread dimension, else the fastest
+    u32 rank;             // general kernels
+    u32 lookups;          // general kernels
+    u32 index_shift;      // general kernels: an index has 1 << index_shift bytes
+    u32 index_signed;     // general kernels
+    u32 extent[2];        // tile kernels: sizes of the innermost output dimension and of the innermost input dimension
+    u32 checked;          // general kernels: an element with a bad index becomes the fill value
+    u32 fill[4];          // the fill value, repeated to 16 bytes
+    Dimension dimension[MAX_DIMENSIONS];  // fastest first
+    Lookup lookup[MAX_LOOKUPS];
+};
+
+static_assert(sizeof(Dimension) == 28, "arguments.py packs Dimension in 28 bytes");
+static_assert(sizeof(Lookup) == 48, "arguments.py packs Lookup in 48 bytes");
+static_assert(sizeof(Arguments) == 336, "arguments.py packs Arguments in 336 bytes");
+
+__device__ __forceinline__ u32 divide(u32 n, u32 multiplier, u32 shift) {
+    return static_cast<u32>((static_cast<u64>(n) * multiplier) >> shift);
+}
+
+// base + coordinate * step. One instruction, which the compiler misses where it knows how the coordinate came about.
+__device__ __forceinline__ s64 advance(s64 base, u32 coordinate, s32 step) {
+#ifdef __CUDACC_RTC__
+    s64 sum;
+    asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(sum) : "r"(coordinate), "r"(step), "l"(base));
+    return sum;
+#else
+    return base + static_cast<s64>(static_cast<s32>(coordinate)) * step;
+#endif
+}
+
+template <typename T> __device__ __forceinline__ T* advance(T* base, u32 coordinate, s32 step) {
+    return reinterpret_cast<T*>(advance(reinterpret_cast<s64>(base), coordinate, step));
+}

@@ -1,0 +1,123 @@
+// The copy in launch form: Dimensions thread dimensions, and one dimension that every thread walks UNROLL times.
+//
+// The walked dimension of size n is cut into chunks of `full` = n / UNROLL: the thread at chunk coordinate c < full moves
+// elements c, c + full, c + 2 full, ..., so that neighbouring threads stay neighbours in memory. The n % UNROLL elements left
+// over get a thread each, at chunk coordinates from `full` on. No lane of the long path is predicated: with guards, the
+// compiler interleaves index and payload loads, and a payload waits for an index that it does not need.
+#pragma once
+#include "elements.cuh"
+#include "lookup.cuh"
+
+// Invariant: no lookup moves along the walked dimension, so that a thread resolves its indices once.
+// Narrow elements need more of them in flight; many indices and wide elements need the registers.
+template <int Bytes, bool Invariant> constexpr int UNROLL = Invariant && Bytes <= 4 ? 8 : 4;
+
+template <int Lookups> struct Addresses {
+    const char* in;
+    char* out;
+    const char* index[Lookups ? Lookups : 1];
+};
+
+template <int Dimensions, int Lookups>
+__device__ __forceinline__ u32 locate(const Arguments& a, u32 thread, Addresses<Lookups>& to) {
+    to.in = a.in + a.in_offset;
+    to.out = a.out + a.out_offset;
+#pragma unroll
+    for (int k = 0; k < Lookups; ++k) to.index[k] = a.indices + a.lookup[k].offset;
+    u32 rest = thread, fastest = 0, at = 0;
+#pragma unroll
+    for (int d = 0; d < Dimensions; ++d) {
+        const Dimension& dim = a.dimension[d];
+        const u32 quotient = d + 1 < Dimensions ? divide(rest, dim.multiplier, dim.shift) : 0;
+        at = rest - quotient * dim.size;
+        rest = quotient;
+        if (d == 0) fastest = at;
+        to.in = advance(to.in, at, dim.in_step);
+        to.out = advance(to.out, at, dim.out_step);
+#pragma unroll
+        for (int k = 0; k < Lookups; ++k) to.index[k] = advance(to.index[k], at, dim.index_step[k]);
+    }
+    return a.chunk_slowest ? at : fastest;
+}
+
+// Only where something is wrong: looks at the thread's indices again and names the bad ones.
+template <int Count, int Lookups, int IndexBytes>
+__device__ __forceinline__ void report_bad(const Arguments& a, const Addresses<Lookups>& from) {
+    for (int k = 0; k < Lookups; ++k) {
+        const char* at = from.index[k];
+        for (int u = 0; u < Count; ++u, at += a.lookup[k].walk) {
+            if (!resolve<IndexBytes>(load_index<IndexBytes>(at), a.lookup[k]).good) report(a, at, IndexBytes / 4 + 1);
+        }
+    }
+}
+
+// Moves Count elements: every index load, then every payload load, then every store.
+template <int Count, int Lookups, int Bytes, int IndexBytes, bool Checked, bool Invariant, int Lane>
+__device__ __forceinline__ void move(const Arguments& a, const Addresses<Lookups>& from) {
+    constexpr int Sets = Invariant ? 1 : Count;
+    s64 source[Sets] = {};
+    bool good[Sets];
+    if constexpr (Lookups > 0) {
+        Index<IndexBytes> index[Lookups][Sets];
+#pragma unroll
+        for (int k = 0; k < Lookups; ++k) {
+            const char* at = from.index[k];
+#pragma unroll
+            for (int u = 0; u < Sets; ++u, at += a.lookup[k].walk) index[k][u] = load_index<IndexBytes>(at);
+        }
+#pragma unroll
+        for (int u = 0; u < Sets; ++u) {
+            good[u] = true;
+#pragma unroll
+            for (int k = 0; k < Lookups; ++k) {
+                const Position position = resolve<IndexBytes>(index[k][u], a.lookup[k]);
+                source[u] = advance(source[u], position.value, static_cast<s32>(a.lookup[k].in_step));
+                good[u] = good[u] && position.good;
+            }
+        }
+    }
+    Element<Bytes> value[Count];
+    const char* in = from.in;
+#pragma unroll
+    for (int u = 0; u < Count; ++u, in += a.in_walk) value[u] = load<Bytes>(in + source[Invariant ? 0 : u]);
+    char* out = from.out;
+    bool all_good = true;
+#pragma unroll
+    for (int u = 0; u < Count; ++u, out += a.out_walk) {
+        if constexpr (Checked) {
+            if (!good[Invariant ? 0 : u]) value[u] = fill_value<Bytes>(a.fill);
+            all_good = all_good && good[Invariant ? 0 : u];
+        }
+        store<Bytes>(out, reversed<Lane>(value[u]));
+    }
+    if constexpr (Checked) {
+        if (!all_good && a.first_bad) report_bad<Sets, Lookups, IndexBytes>(a, from);
+    }
+}
+
+template <int Dimensions, int Lookups, int Bytes, int IndexBytes, bool Checked, bool Invariant, int Lane = 0>
+__device__ __forceinline__ void copy(const Arguments& a) {
+    constexpr int Unroll = UNROLL<Bytes, Invariant>;
+    const u32 thread = blockIdx.x * BLOCK + threadIdx.x;
+    if (thread >= a.threads) return;
+    Addresses<Lookups> from;
+    const u32 chunk = locate<Dimensions, Lookups>(a, thread, from);
+    if (chunk < a.full) {
+        move<Unroll, Lookups, Bytes, IndexBytes, Checked, Invariant, Lane>(a, from);
+    } else {
+        from.in += (Unroll - 1) * a.in_walk;
+        from.out += (Unroll - 1) * a.out_walk;
+#pragma unroll
+        for (int k = 0; k < Lookups; ++k) from.index[k] += (Unroll - 1) * a.lookup[k].walk;
+        move<1, Lookups, Bytes, IndexBytes, Checked, Invariant, Lane>(a, from);
+    }
+}
+
+// The entry points: one line of a .cu file each, a row of dmlgather/backends/cuda/variants.py.
+#define ENTRY extern "C" __global__ void __launch_bounds__(BLOCK, 4)
+#define COPY(name, dimensions, bytes) \
+    ENTRY name(const Arguments a) { copy<dimensions, 0, bytes, 4, false, true>(a); }
+#define REVERSE(name, dimensions, lane) \
+    ENTRY name(const Arguments a) { copy<dimensions, 0, 16, 4, false, true, lane>(a); }
+#define GATHER(name, dimensions, lookups, bytes, index_bytes, checked, invariant) \
+    ENTRY name(const Arguments a) { copy<dimensions, lookups, bytes, index_bytes, checked, invariant>(a); }

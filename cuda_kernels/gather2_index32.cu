@@ -1,0 +1,23 @@
+// Two lookups, 32-bit indices. Entry points: rows of dmlgather/backends/cuda/variants.py; `ci/kernels --write` writes this file.
+#include "copy.cuh"
+
+GATHER(gather_d3_k2_e1_i4_clamp_each, 3, 2, 1, 4, false, false)
+GATHER(gather_d3_k2_e1_i4_clamp_once, 3, 2, 1, 4, false, true)
+GATHER(gather_d3_k2_e1_i4_checked_each, 3, 2, 1, 4, true, false)
+GATHER(gather_d3_k2_e1_i4_checked_once, 3, 2, 1, 4, true, true)
+GATHER(gather_d3_k2_e2_i4_clamp_each, 3, 2, 2, 4, false, false)
+GATHER(gather_d3_k2_e2_i4_clamp_once, 3, 2, 2, 4, false, true)
+GATHER(gather_d3_k2_e2_i4_checked_each, 3, 2, 2, 4, true, false)
+GATHER(gather_d3_k2_e2_i4_checked_once, 3, 2, 2, 4, true, true)
+GATHER(gather_d3_k2_e4_i4_clamp_each, 3, 2, 4, 4, false, false)
+GATHER(gather_d3_k2_e4_i4_clamp_once, 3, 2, 4, 4, false, true)
+GATHER(gather_d3_k2_e4_i4_checked_each, 3, 2, 4, 4, true, false)
+GATHER(gather_d3_k2_e4_i4_checked_once, 3, 2, 4, 4, true, true)
+GATHER(gather_d3_k2_e8_i4_clamp_each, 3, 2, 8, 4, false, false)
+GATHER(gather_d3_k2_e8_i4_clamp_once, 3, 2, 8, 4, false, true)
+GATHER(gather_d3_k2_e8_i4_checked_each, 3, 2, 8, 4, true, false)
+GATHER(gather_d3_k2_e8_i4_checked_once, 3, 2, 8, 4, true, true)
+GATHER(gather_d3_k2_e16_i4_clamp_each, 3, 2, 16, 4, false, false)
+GATHER(gather_d3_k2_e16_i4_clamp_once, 3, 2, 16, 4, false, true)
+GATHER(gather_d3_k2_e16_i4_checked_each, 3, 2, 16, 4, true, false)
+GATHER(gather_d3_k2_e16_i4_checked_once, 3, 2, 16, 4, true, true)

@@ -1,0 +1,23 @@
+// Two lookups, 64-bit indices. Entry points: rows of dmlgather/backends/cuda/variants.py; `ci/kernels --write` writes this file.
+#include "copy.cuh"
+
+GATHER(gather_d3_k2_e1_i8_clamp_each, 3, 2, 1, 8, false, false)
+GATHER(gather_d3_k2_e1_i8_clamp_once, 3, 2, 1, 8, false, true)
+GATHER(gather_d3_k2_e1_i8_checked_each, 3, 2, 1, 8, true, false)
+GATHER(gather_d3_k2_e1_i8_checked_once, 3, 2, 1, 8, true, true)
+GATHER(gather_d3_k2_e2_i8_clamp_each, 3, 2, 2, 8, false, false)
+GATHER(gather_d3_k2_e2_i8_clamp_once, 3, 2, 2, 8, false, true)
+GATHER(gather_d3_k2_e2_i8_checked_each, 3, 2, 2, 8, true, false)
+GATHER(gather_d3_k2_e2_i8_checked_once, 3, 2, 2, 8, true, true)
+GATHER(gather_d3_k2_e4_i8_clamp_each, 3, 2, 4, 8, false, false)
+GATHER(gather_d3_k2_e4_i8_clamp_once, 3, 2, 4, 8, false, true)
+GATHER(gather_d3_k2_e4_i8_checked_each, 3, 2, 4, 8, true, false)
+GATHER(gather_d3_k2_e4_i8_checked_once, 3, 2, 4, 8, true, true)
+GATHER(gather_d3_k2_e8_i8_clamp_each, 3, 2, 8, 8, false, false)
+GATHER(gather_d3_k2_e8_i8_clamp_once, 3, 2, 8, 8, false, true)
+GATHER(gather_d3_k2_e8_i8_checked_each, 3, 2, 8, 8, true, false)
+GATHER(gather_d3_k2_e8_i8_checked_once, 3, 2, 8, 8, true, true)
+GATHER(gather_d3_k2_e16_i8_clamp_each, 3, 2, 16, 8, false, false)
+GATHER(gather_d3_k2_e16_i8_clamp_once, 3, 2, 16, 8, false, true)
+GATHER(gather_d3_k2_e16_i8_checked_each, 3, 2, 16, 8, true, false)
+GATHER(gather_d3_k2_e16_i8_checked_once, 3, 2, 16, 8, true, true)

@@ -1,0 +1,28 @@
+// Slices: copies, mirrored copies and transposes. Entry points: rows of dmlgather/backends/cuda/variants.py; `ci/kernels --write` writes this file.
+#include "copy.cuh"
+#include "tile.cuh"
+
+COPY(copy_d2_e1, 2, 1)
+COPY(copy_d3_e1, 3, 1)
+COPY(copy_d4_e1, 4, 1)
+COPY(copy_d2_e2, 2, 2)
+COPY(copy_d3_e2, 3, 2)
+COPY(copy_d4_e2, 4, 2)
+COPY(copy_d2_e4, 2, 4)
+COPY(copy_d3_e4, 3, 4)
+COPY(copy_d4_e4, 4, 4)
+COPY(copy_d2_e8, 2, 8)
+COPY(copy_d3_e8, 3, 8)
+COPY(copy_d4_e8, 4, 8)
+COPY(copy_d2_e16, 2, 16)
+COPY(copy_d3_e16, 3, 16)
+COPY(copy_d4_e16, 4, 16)
+REVERSE(reverse_d3_e1, 3, 1)
+REVERSE(reverse_d3_e2, 3, 2)
+REVERSE(reverse_d3_e4, 3, 4)
+REVERSE(reverse_d3_e8, 3, 8)
+TRANSPOSE(transpose_e1, 1)
+TRANSPOSE(transpose_e2, 2)
+TRANSPOSE(transpose_e4, 4)
+TRANSPOSE(transpose_e8, 8)
+TRANSPOSE(transpose_e16, 16)

@@ -1,0 +1,132 @@
+"""The by-value argument block of every kernel, byte for byte as `cuda_kernels/arguments.cuh` declares it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dmlgather.backends.cuda.magic import magic
+
+LAYOUT: tuple[tuple[str, str], ...] = (
+    ("in", "Q"),
+    ("indices", "Q"),
+    ("out", "Q"),
+    ("first_bad", "Q"),
+    ("table", "Q"),
+    ("in_offset", "q"),
+    ("out_offset", "q"),
+    ("in_walk", "q"),
+    ("out_walk", "q"),
+    ("threads", "I"),
+    ("full", "I"),
+    ("chunk_slowest", "I"),
+    ("rank", "I"),
+    ("lookups", "I"),
+    ("index_shift", "I"),
+    ("index_signed", "I"),
+    ("extent", "2I"),
+    ("checked", "I"),
+    ("fill", "16s"),
+    ("dimension", "112s"),
+    ("lookup", "96s"),
+)
+"""Fields of `Arguments` in order, with their struct formats; a test compares the offsets with the compiler's."""
+
+POINTERS = struct.Struct("<4Q")
+"""in, indices, out, first_bad: what a launch writes, at offset 0."""
+CONSTANTS = struct.Struct("<Q")
+"""table: written once, at offset `CONSTANTS_OFFSET`."""
+CONSTANTS_OFFSET = POINTERS.size
+
+MAX_DIMENSIONS = 4
+MAX_LOOKUPS = 2
+
+_BLOCK = struct.Struct("<" + "".join(code for _, code in LAYOUT))
+_DIMENSION = struct.Struct("<3I2i2i")
+_LOOKUP = struct.Struct("<6q")
+_GENERAL_DIMENSION = struct.Struct("<4I2q")
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A thread dimension: coordinates, and bytes per coordinate in each buffer (one index step per lookup)."""
+
+    size: int
+    out_step: int = 0
+    in_step: int = 0
+    index_steps: tuple[int, ...] = ()
+
+    def fits(self) -> bool:
+        """Whether the specialised kernels can say it."""
+        return all(-(2**31) <= step < 2**31 for step in (self.out_step, self.in_step, *self.index_steps))
+
+    def pack(self) -> bytes:
+        """As `Dimension` of a specialised kernel."""
+        steps = (*self.index_steps, *(0,) * (MAX_LOOKUPS - len(self.index_steps)))
+        return _DIMENSION.pack(self.size, *magic(self.size), self.out_step, self.in_step, *steps)
+
+    def pack_general(self) -> bytes:
+        """As `GeneralDimension` of a general kernel's table."""
+        return _GENERAL_DIMENSION.pack(self.size, *magic(self.size), 0, self.out_step, self.in_step)
+
+
+@dataclass(frozen=True, slots=True)
+class LookupBytes:
+    """A lookup in bytes: where its indices lie, how they move along the walk, and what their values mean."""
+
+    offset: int
+    walk: int
+    wrap: int
+    limit: int
+    in_step: int
+    signed: bool
+
+    def fits(self) -> bool:
+        """Whether the specialised kernels can say it: limit, wrap and step in 31 bits."""
+        return self.limit < 2**31 and self.wrap < 2**31 and -(2**31) <= self.in_step < 2**31
+
+    def pack(self) -> bytes:
+        """As `Lookup`. A limit or a wrap beyond 63 bits cannot be exceeded or used by any index value in memory."""
+        last = min(self.limit, 2**63 - 1) - 1
+        below = 0 if self.signed else last
+        return _LOOKUP.pack(self.offset, self.walk, min(self.wrap, 2**63 - 1), last, below, self.in_step)
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """One launch's arguments but for the pointers. Steps and offsets in bytes; dimensions fastest first."""
+
+    dimensions: tuple[Dimension, ...]
+    threads: int
+    lookups: tuple[LookupBytes, ...] = ()
+    in_offset: int = 0
+    out_offset: int = 0
+    in_walk: int = 0
+    out_walk: int = 0
+    full: int = 0
+    chunk_slowest: bool = False
+    index_shift: int = 0
+    index_signed: bool = False
+    checked: bool = False
+    extent: tuple[int, int] = (0, 0)
+    fill: bytes = field(default=b"")
+
+    def pack(self, general: bool) -> bytes:
+        """The block, with null pointers. A general kernel finds dimensions and lookups in `table` instead."""
+        dimensions = b"" if general else b"".join(dim.pack() for dim in self.dimensions)
+        lookups = b"" if general else b"".join(lookup.pack() for lookup in self.lookups)
+        fill = self.fill * (16 // len(self.fill)) if self.fill else bytes(16)
+        return _BLOCK.pack(
+            *(0, 0, 0, 0, 0),
+            *(self.in_offset, self.out_offset, self.in_walk, self.out_walk),
+            *(self.threads, self.full, self.chunk_slowest, len(self.dimensions), len(self.lookups)),
+            *(self.index_shift, self.index_signed, *self.extent, self.checked, fill, dimensions, lookups),
+        )
+
+    def table(self) -> bytes:
+        """The table of a general kernel: dimensions, lookups, index steps [lookups][rank]."""
+        dimensions = b"".join(dim.pack_general() for dim in self.dimensions)
+        lookups = b"".join(lookup.pack() for lookup in self.lookups)
+        steps: Sequence[int] = [dim.index_steps[k] for k in range(len(self.lookups)) for dim in self.dimensions]
+        return dimensions + lookups + struct.pack(f"<{len(steps)}q", *steps)

@@ -1,0 +1,44 @@
+"""What the CUDA backend would do with a plan, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dmlgather.backends.cuda.launches import Launch, launches_for
+from dmlgather.backends.cuda.variants import Kind, Variant
+from dmlgather.plan import IndexPlan
+
+
+def describe(plan: IndexPlan, alignment: int = 16) -> str:
+    """The kernels for `plan` and pointers that are multiples of `alignment` bytes, on a GPU of common size. Needs none."""
+    try:
+        return describe_launches(launches_for(plan, alignment))
+    except ValueError as error:
+        return f"refused: {error}"
+
+
+def describe_launches(launches: Sequence[Launch]) -> str:
+    """One line per launch."""
+    if not launches:
+        return "no launch: nothing is written"
+    return "\n".join(
+        f"{launch.variant.name}, {launch.grid} block{'s' * (launch.grid != 1)} of {launch.block} threads: {_what(launch.variant)}"
+        for launch in launches
+    )
+
+
+def _what(variant: Variant) -> str:
+    elements = f"{variant.element_bytes}-byte elements"
+    walk = f"up to {variant.unroll} per thread"
+    match variant.kind:
+        case Kind.COPY:
+            return f"{elements}, {walk}"
+        case Kind.REVERSE:
+            return f"16-byte vectors of {elements} in reverse, {walk}"
+        case Kind.TRANSPOSE:
+            return f"32 x 32 tiles of {elements} in shared memory"
+        case Kind.GATHER:
+            return f"{elements}, {walk}, indices resolved {'once per thread' if variant.invariant else 'for each element'}"
+        case Kind.GENERAL:
+            return f"{elements}, {walk}, dimensions and lookups from a table"
+    return "only looks at the indices"

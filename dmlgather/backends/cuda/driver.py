@@ -1,0 +1,102 @@
+"""CuPy, as far as this backend touches it: finding a device, compiling a kernel, memory of its own."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from dmlgather.backends.cuda.errors import DeviceError
+from dmlgather.backends.cuda.sources import OPTIONS, kernel_source
+from dmlgather.backends.cuda.variants import Variant
+
+_WHEELS = "pip install 'dmlgather[cuda13]' (for driver 580 or newer), or 'dmlgather[cuda12]' (525 or newer)"
+_DRIVER = "`sudo apt install nvidia-driver-580` on Ubuntu, https://www.nvidia.com/drivers elsewhere; `nvidia-smi` shows it"
+
+_compiling = threading.Lock()
+
+
+@functools.cache
+def require(device: int) -> Any:
+    """The cupy module, for a machine that has GPU number `device`. DeviceError names what is missing."""
+    try:
+        import cupy
+    except ImportError as error:
+        raise DeviceError(f"CuPy cannot be imported ({error}); install it: {_WHEELS}") from None
+    runtime = cupy.cuda.runtime
+    try:
+        count = runtime.getDeviceCount()
+    except RuntimeError as error:  # CUDARuntimeError, or a driver library that cannot be loaded
+        raise DeviceError(
+            f"no usable NVIDIA GPU or driver ({_first_line(error)}); install or update the driver: {_DRIVER}"
+        ) from None
+    if device >= count:
+        raise DeviceError(f"there is no cuda:{device}: this machine has {count} GPU{'s' * (count != 1)}, counted from cuda:0")
+    return cupy
+
+
+@functools.cache
+def _compiled(variant: Variant, device: int) -> Any:
+    cupy = require(device)
+    with cupy.cuda.Device(device):
+        try:
+            kernel = cupy.RawModule(code=kernel_source(variant), options=OPTIONS).get_function(variant.name)
+            # A lazily loaded kernel would load at its first launch, where a stream that is being captured forbids it.
+            _ = kernel.num_regs
+        except cupy.cuda.compiler.CompileException as error:
+            raise DeviceError(f"NVRTC rejects the kernel {variant.name} for cuda:{device}: {_first_line(error)}") from error
+        except (RuntimeError, ImportError) as error:
+            raise DeviceError(
+                f"the kernel {variant.name} cannot be compiled or loaded on cuda:{device} ({_first_line(error)}); NVRTC comes "
+                f"with the wheels: {_WHEELS}"
+            ) from error
+    return kernel
+
+
+def kernel(variant: Variant, device: int) -> Any:
+    """The compiled kernel (a cupy.RawKernel), kept per device here, and on disk in CuPy's kernel cache."""
+    with _compiling:
+        return _compiled(variant, device)
+
+
+class DeviceMemory:
+    """Bytes on a device that no pool reuses; freeing them waits for the kernels that read them."""
+
+    def __init__(self, content: bytes, device: int) -> None:
+        cupy = require(device)
+        runtime = cupy.cuda.runtime
+        with cupy.cuda.Device(device):
+            self._memory = cupy.cuda.Memory(len(content))
+            self.pointer = int(self._memory.ptr)
+            host = ctypes.create_string_buffer(content, len(content))
+            runtime.memcpy(self.pointer, ctypes.addressof(host), len(content), runtime.memcpyHostToDevice)
+            runtime.streamSynchronize(0)  # a copy of few bytes may return before it has arrived
+
+
+def read_bytes(pointer: int, count: int, device: int, stream: int | None = None) -> bytes:
+    """Bytes at a device address once everything on `stream` (None: the whole device) has run."""
+    cupy = require(device)
+    runtime = cupy.cuda.runtime
+    host = ctypes.create_string_buffer(count)
+    with cupy.cuda.Device(device):
+        if stream is None:
+            runtime.deviceSynchronize()
+            runtime.memcpy(ctypes.addressof(host), pointer, count, runtime.memcpyDeviceToHost)
+        else:
+            runtime.memcpyAsync(ctypes.addressof(host), pointer, count, runtime.memcpyDeviceToHost, stream)
+            runtime.streamSynchronize(stream)
+    return host.raw
+
+
+def read_element(pointer: int, dtype: DTypeLike, device: int) -> Any:
+    """The element of `dtype` at a device address."""
+    kind = np.dtype(dtype)
+    return np.frombuffer(read_bytes(pointer, kind.itemsize, device), kind)[0]
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,83 @@
+"""The launch form: thread dimensions, and one dimension that every thread walks.
+
+The walked dimension of size n is cut into chunks of n // U: the thread at chunk coordinate c < n // U moves elements c,
+c + n // U, …, so that neighbouring threads stay neighbours in memory; the n % U elements left over get a thread each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from dmlgather.backends.cuda.arguments import Dimension
+
+SEGMENT_BYTES = 64
+"""A walk along the innermost dimension leaves neighbouring threads at least this many adjacent bytes."""
+THREADS_PER_MULTIPROCESSOR = 1024
+"""Threads walk only where every multiprocessor still gets this many of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a kernel is launched with.
+
+    dimensions: fastest first. walked: steps in bytes from one walked element to the next. full: chunk coordinates below it
+    walk, any other moves one element. invariant: no lookup moves along the walk.
+    """
+
+    dimensions: tuple[Dimension, ...]
+    walked: Dimension
+    full: int
+    chunk_slowest: bool
+    invariant: bool
+
+    @property
+    def threads(self) -> int:
+        """Threads of the launch."""
+        return prod(dim.size for dim in self.dimensions)
+
+    def padded(self, count: int) -> Form:
+        """The same with `count` dimensions; the chunk stays the fastest or the slowest, where the kernels look for it."""
+        padding = (Dimension(1, index_steps=(0,) * len(self.walked.index_steps)),) * (count - len(self.dimensions))
+        if self.chunk_slowest:
+            return replace(self, dimensions=(*self.dimensions[:-1], *padding, self.dimensions[-1]))
+        return replace(self, dimensions=self.dimensions + padding)
+
+
+def launch_form(dims: Sequence[Dimension], element_bytes: int, unroll: Callable[[bool], int], multiprocessors: int) -> Form:
+    """The form in which `dims` (at least one, fastest first) are launched.
+
+    unroll: elements that the kernel's threads walk, given whether the walk is invariant.
+    """
+    axis = _walked_axis(dims, element_bytes, unroll)
+    dim = dims[axis]
+    invariant = not any(dim.index_steps)
+    count = unroll(invariant)
+    full = dim.size // count
+    chunks = full + dim.size % count
+    threads = prod(other.size for other in dims) // dim.size * chunks
+    if threads < multiprocessors * THREADS_PER_MULTIPROCESSOR:
+        full, chunks = 0, dim.size
+    chunk = replace(dim, size=chunks)
+    others = (*dims[:axis], *dims[axis + 1 :])
+    ordered = (chunk, *others) if axis == 0 else (*others, chunk)
+    return Form(ordered, _times(dim, full), full, axis != 0, invariant)
+
+
+def _walked_axis(dims: Sequence[Dimension], element_bytes: int, unroll: Callable[[bool], int]) -> int:
+    """The dimension to walk: one along which no lookup moves, else a long one, as far as threads stay coalesced."""
+    best, rank = 0, (False, False, False, 0)
+    for axis, dim in enumerate(dims):
+        invariant = not any(dim.index_steps)
+        full = dim.size // unroll(invariant)
+        coalesced = axis > 0 or len(dims) == 1 or full * element_bytes >= SEGMENT_BYTES
+        candidate = (full > 0 and coalesced, invariant, axis == 0, dim.size)
+        if candidate > rank:
+            best, rank = axis, candidate
+    return best
+
+
+def _times(dim: Dimension, count: int) -> Dimension:
+    steps = tuple(count * step for step in dim.index_steps)
+    return Dimension(dim.size, count * dim.out_step, count * dim.in_step, steps)

@@ -1,0 +1,18 @@
+"""Division by an invariant: one multiply-high and a shift."""
+
+from __future__ import annotations
+
+LIMIT = 2**31
+"""Dividends and divisors are below this."""
+
+
+def magic(divisor: int) -> tuple[int, int]:
+    """The 32-bit multiplier and the shift with which n // divisor == (n * multiplier) >> shift for every 0 <= n < 2**31.
+
+    With shift = 31 + ceil(log2 divisor) and multiplier = ceil(2**shift / divisor), the excess e = multiplier * divisor -
+    2**shift is below 2**(shift - 31), so n * e < 2**shift and the quotient never rises; divisor 1 is no special case.
+    """
+    if not 0 < divisor < LIMIT:
+        raise ValueError(f"the divisor is {divisor}, expected 1 … {LIMIT - 1}")
+    shift = 31 + (divisor - 1).bit_length()
+    return -(-(1 << shift) // divisor), shift

@@ -1,0 +1,55 @@
+"""Where the kernel sources are, and one self-contained text per kernel."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+from dmlgather.backends.cuda.variants import Variant
+
+OPTIONS = ("-std=c++17",)
+"""Compiler options of every kernel, beside the architecture."""
+
+_PACKAGE = Path(__file__).parents[2]
+_INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
+_ENTRY = re.compile(r"^[A-Z]+\((\w+)\b.*\)$")
+
+
+def kernel_folder() -> Path:
+    """`cuda_kernels/` inside the installed wheel, else of the checkout that this package is imported from."""
+    for folder in (_PACKAGE / "cuda_kernels", _PACKAGE.parent / "cuda_kernels"):
+        if (folder / "arguments.cuh").is_file():
+            return folder
+    raise FileNotFoundError(
+        f"the CUDA sources are neither at {_PACKAGE / 'cuda_kernels'} (wheel) nor at {_PACKAGE.parent / 'cuda_kernels'} "
+        f"(checkout); install dmlgather again"
+    )
+
+
+@functools.cache
+def unit_source(unit: str) -> str:
+    """A unit with its headers put in, each once: the whole text decides whether a compiled kernel is still the right one."""
+    seen: set[str] = set()
+
+    def expanded(name: str) -> str:
+        text = (kernel_folder() / name).read_text(encoding="utf-8").replace("#pragma once\n", "")
+
+        def header(match: re.Match[str]) -> str:
+            if match[1] in seen:
+                return ""
+            seen.add(match[1])
+            return expanded(match[1])
+
+        return _INCLUDE.sub(header, text)
+
+    return expanded(unit)
+
+
+def kernel_source(variant: Variant) -> str:
+    """The unit of `variant` with the other entry points left out, so that a first call compiles one kernel."""
+    lines = unit_source(variant.unit).splitlines()
+    kept = [line for line in lines if (entry := _ENTRY.match(line)) is None or entry[1] == variant.name]
+    if variant.line not in kept:
+        raise ValueError(f"{variant.unit} in {kernel_folder()} has no line {variant.line}")
+    return "\n".join(kept) + "\n"

@@ -1,0 +1,133 @@
+"""The declared list of kernel variants: every entry point of `cuda_kernels/`, and nothing else.
+
+Common ranks and lookup counts are specialised; the general kernels run everything else. A variant's `line` is its line in
+the `.cu` file `unit`; a test holds both lists equal.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+BLOCK = 256
+"""Threads per block, all kernels."""
+GENERAL_UNROLL = 4
+"""Elements a thread of a general kernel walks."""
+
+
+class Kind(enum.Enum):
+    """What a kernel does."""
+
+    COPY = "copy"
+    """A slice: no lookups."""
+    REVERSE = "reverse"
+    """A slice whose innermost input stride is -1: 16-byte vectors from mirrored addresses, lanes reversed."""
+    TRANSPOSE = "transpose"
+    """A slice whose innermost input dimension is not the innermost output dimension: tiles in shared memory."""
+    GATHER = "gather"
+    """One or two lookups."""
+    GENERAL = "general"
+    """Any rank and number of lookups up to 32, any index type, steps and limits beyond 31 bits."""
+    CHECK = "check"
+    """RAISE where nothing can be copied: only looks at the indices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One compiled kernel.
+
+    dimensions: thread dimensions (general: 0, counted at run time). element_bytes: of one load and store; for REVERSE of
+    one lane. index_bytes: 4 or 8 for GATHER. checked: FILL and RAISE, else CLAMP and PROMISE. invariant: no lookup moves
+    along the walked dimension, so that a thread resolves its indices once.
+    """
+
+    kind: Kind
+    dimensions: int = 0
+    element_bytes: int = 0
+    lookups: int = 0
+    index_bytes: int = 0
+    checked: bool = False
+    invariant: bool = True
+
+    @property
+    def name(self) -> str:
+        """The entry point, a C identifier such as `gather_d2_k1_e16_i8_clamp_once`."""
+        match self.kind:
+            case Kind.COPY | Kind.REVERSE:
+                return f"{self.kind.value}_d{self.dimensions}_e{self.element_bytes}"
+            case Kind.TRANSPOSE | Kind.GENERAL:
+                return f"{self.kind.value}_e{self.element_bytes}"
+            case Kind.CHECK:
+                return "check_indices_only"
+        policy, lookup = "checked" if self.checked else "clamp", "once" if self.invariant else "each"
+        return f"gather_d{self.dimensions}_k{self.lookups}_e{self.element_bytes}_i{self.index_bytes}_{policy}_{lookup}"
+
+    @property
+    def unit(self) -> str:
+        """The `.cu` file that holds the entry point."""
+        match self.kind:
+            case Kind.COPY | Kind.REVERSE | Kind.TRANSPOSE:
+                return "slice.cu"
+            case Kind.GENERAL | Kind.CHECK:
+                return "general.cu"
+        return f"gather{self.lookups}_index{8 * self.index_bytes}.cu"
+
+    @property
+    def line(self) -> str:
+        """The entry point's line in its unit."""
+        match self.kind:
+            case Kind.COPY | Kind.REVERSE:
+                arguments: tuple[object, ...] = (self.dimensions, self.element_bytes)
+            case Kind.TRANSPOSE | Kind.GENERAL:
+                arguments = (self.element_bytes,)
+            case Kind.CHECK:
+                arguments = ()
+            case Kind.GATHER:
+                flags = (str(self.checked).lower(), str(self.invariant).lower())
+                arguments = (self.dimensions, self.lookups, self.element_bytes, self.index_bytes, *flags)
+        return f"{self.kind.name}({', '.join(map(str, (self.name, *arguments)))})"
+
+    @property
+    def unroll(self) -> int:
+        """Elements that a thread walks: UNROLL in `copy.cuh`."""
+        match self.kind:
+            case Kind.TRANSPOSE | Kind.CHECK:
+                return 1
+            case Kind.GENERAL:
+                return GENERAL_UNROLL
+            case Kind.REVERSE:
+                return unroll(16, invariant=True)
+        return unroll(self.element_bytes, self.invariant)
+
+
+def unroll(element_bytes: int, invariant: bool) -> int:
+    """Elements that a thread walks. Narrow elements need more of them in flight; many indices need the registers."""
+    return 8 if invariant and element_bytes <= 4 else 4
+
+
+def _declared() -> Iterator[Variant]:
+    sizes = (1, 2, 4, 8, 16)
+    for size in sizes:
+        for dimensions in (2, 3, 4):
+            yield Variant(Kind.COPY, dimensions, size)
+    for lane in (1, 2, 4, 8):
+        yield Variant(Kind.REVERSE, 3, lane)
+    for size in sizes:
+        yield Variant(Kind.TRANSPOSE, 4, size)
+    for dimensions, lookups in ((2, 1), (3, 1), (3, 2)):
+        for size in sizes:
+            for index_bytes in (4, 8):
+                for checked in (False, True):
+                    for invariant in (False, True):
+                        yield Variant(Kind.GATHER, dimensions, size, lookups, index_bytes, checked, invariant)
+    for size in sizes:
+        yield Variant(Kind.GENERAL, element_bytes=size)
+    yield Variant(Kind.CHECK)
+
+
+VARIANTS: tuple[Variant, ...] = tuple(_declared())
+"""Every variant, in the order of the units' lines."""
+
+UNITS: tuple[str, ...] = tuple(dict.fromkeys(variant.unit for variant in VARIANTS))
+"""The `.cu` files."""

@@ -1,0 +1,123 @@
+"""A canonical plan in bytes, fastest dimension first: what one launch, or several, have to move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from dmlgather.backends.cuda.arguments import Dimension, LookupBytes
+from dmlgather.plan import IndexPlan, IndexType, OutOfBounds
+
+MAX_RANK = 32
+"""Dimensions and lookups that the general kernels take."""
+COUNTABLE = 2**63
+"""Limits and wraps are below this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Elements to move. dims: one at least, steps in bytes; offsets in bytes; a lookup's walk is 0 until a form is chosen."""
+
+    dims: tuple[Dimension, ...]
+    element_bytes: int
+    in_offset: int
+    out_offset: int
+    lookups: tuple[LookupBytes, ...] = ()
+    index_bytes: int = 0
+    checked: bool = False
+    fill: bytes = b""
+
+    @property
+    def elements(self) -> int:
+        """Elements to move."""
+        return prod(dim.size for dim in self.dims)
+
+    @classmethod
+    def of(cls, plan: IndexPlan) -> Work:
+        """What `plan` (canonical, not empty) moves; a constant plan reads its fill value from a table."""
+        constant = plan.constant
+        return cls(
+            dims=_dims(plan, plan.shape),
+            element_bytes=plan.element_bytes,
+            in_offset=plan.in_offset * plan.element_bytes,
+            out_offset=plan.out_offset * plan.element_bytes,
+            lookups=() if constant else _lookups(plan),
+            index_bytes=0 if plan.index_type is None or constant else plan.index_type.bytes,
+            checked=plan.out_of_bounds in (OutOfBounds.FILL, OutOfBounds.RAISE),
+            fill=plan.fill,
+        )
+
+    @classmethod
+    def checks(cls, plan: IndexPlan) -> Work:
+        """The index checks of a RAISE plan that moves nothing."""
+        assert plan.index_type is not None
+        dims = tuple(replace(dim, out_step=0, in_step=0) for dim in _dims(plan, plan.index_shape))
+        return cls(dims, 1, 0, 0, _lookups(plan), plan.index_type.bytes, checked=True)
+
+    def halves(self) -> tuple[Work, Work]:
+        """The same work as two, cut along the longest dimension."""
+        axis = max(range(len(self.dims)), key=lambda axis: self.dims[axis].size)
+        dim = self.dims[axis]
+        cut = dim.size // 2
+        rest = replace(
+            self._resized(axis, dim.size - cut),
+            in_offset=self.in_offset + cut * dim.in_step,
+            out_offset=self.out_offset + cut * dim.out_step,
+            lookups=tuple(
+                replace(lookup, offset=lookup.offset + cut * step)
+                for lookup, step in zip(self.lookups, dim.index_steps, strict=True)
+            ),
+        )
+        return self._resized(axis, cut), rest
+
+    def _resized(self, axis: int, size: int) -> Work:
+        dims = list(self.dims)
+        dims[axis] = replace(dims[axis], size=size)
+        return replace(self, dims=tuple(dims))
+
+
+def _dims(plan: IndexPlan, shape: tuple[int, ...]) -> tuple[Dimension, ...]:
+    lookups = () if plan.constant else plan.lookups
+    width = 1 if plan.index_type is None else plan.index_type.bytes
+    dims = [
+        Dimension(
+            size,
+            plan.out_strides[axis] * plan.element_bytes,
+            plan.in_strides[axis] * plan.element_bytes,
+            tuple(lookup.index_strides[axis] * width for lookup in lookups),
+        )
+        for axis, size in enumerate(shape)
+        if size != 1
+    ]
+    return tuple(reversed(dims)) or (Dimension(1, index_steps=(0,) * len(lookups)),)
+
+
+def _lookups(plan: IndexPlan) -> tuple[LookupBytes, ...]:
+    kind = plan.index_type or IndexType.INT64
+    for number, lookup in enumerate(plan.lookups):
+        if lookup.limit >= COUNTABLE or lookup.wrap >= COUNTABLE:
+            raise ValueError(
+                f"lookup {number} has limit {lookup.limit} and wrap {lookup.wrap}; the CUDA backend counts to 2^63 - 1"
+            )
+    return tuple(
+        LookupBytes(
+            offset=lookup.index_offset * kind.bytes,
+            walk=0,
+            wrap=lookup.wrap,
+            limit=lookup.limit,
+            # The only valid value is 0 then, so that the step never counts; it may be beyond 64 bits.
+            in_step=0 if lookup.limit <= 1 else lookup.in_stride * plan.element_bytes,
+            signed=kind.signed,
+        )
+        for lookup in plan.lookups
+    )
+
+
+def check_rank(plan: IndexPlan) -> None:
+    """ValueError where even the general kernels have too few dimensions or lookups."""
+    for what, count in (("dimensions", plan.rank), ("lookups", len(plan.lookups))):
+        if count > MAX_RANK:
+            raise ValueError(
+                f"the canonical plan has {count} {what}, the CUDA kernels take up to {MAX_RANK}; run it on the CPU, or make "
+                f"the tensors packed so that dimensions merge"
+            )

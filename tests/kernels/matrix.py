@@ -1,0 +1,94 @@
+"""Every kernel for every architecture: `ci/kernels`. Needs neither a GPU nor a driver nor CuPy.
+
+ci/kernels            compile all, compare with registers.json, read the machine code of sm_90
+ci/kernels --record   write registers.json anew
+ci/kernels --write    write cuda_kernels/*.cu from the table of variants
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from dmlgather.backends.cuda.sources import unit_source
+from dmlgather.backends.cuda.variants import UNITS, VARIANTS
+from tests.kernels import nvrtc, sass
+from tests.kernels.units import write_units
+
+RECORD = Path(__file__).with_name("registers.json")
+CEILING = 64
+"""Registers per thread that leave room for four blocks of 256 threads on a multiprocessor."""
+
+Job = tuple[str, str]
+"""A unit and an architecture."""
+
+
+def compile_unit(job: Job) -> tuple[Job, dict[str, nvrtc.Usage], list[str]]:
+    """The usage of every kernel of a unit, and what is wrong with their machine code."""
+    unit, architecture = job
+    compiled = nvrtc.compile_source(unit_source(unit), architecture)
+    variants = [variant for variant in VARIANTS if variant.unit == unit]
+    problems = [f"{name}: not compiled" for name in {variant.name for variant in variants} - set(compiled.usage)]
+    if architecture == sass.ARCHITECTURE:
+        code = sass.disassemble(compiled.cubin)
+        problems += [problem for variant in variants for problem in sass.complaints(variant, code[variant.name])]
+    return job, compiled.usage, problems
+
+
+def record() -> dict[str, Any]:
+    """The committed register counts, {"nvrtc": version, "registers": {architecture: {kernel: registers}}}."""
+    content: dict[str, Any] = json.loads(RECORD.read_text())
+    return content
+
+
+def usage_problems(architecture: str, usage: dict[str, nvrtc.Usage]) -> Iterator[str]:
+    """Spills, and registers beyond the record (of this compiler version) or the ceiling (of any)."""
+    recorded = record()
+    known = recorded["registers"].get(architecture, {}) if recorded["nvrtc"] == nvrtc.version() else {}
+    for name, used in usage.items():
+        if used.spills or used.stack:
+            yield f"{architecture} {name}: {used.spills} bytes of spills, {used.stack} bytes of stack (expected none)"
+        if used.registers > known.get(name, CEILING):
+            yield (
+                f"{architecture} {name}: {used.registers} registers, recorded are {known.get(name, CEILING)}; where the growth "
+                f"is worth it, run `ci/kernels --record`"
+            )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser("ci/kernels", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record", action="store_true", help="write registers.json anew")
+    parser.add_argument("--write", action="store_true", help="write cuda_kernels/*.cu from the table of variants")
+    chosen = parser.parse_args()
+    if chosen.write:
+        write_units()
+        return 0
+    start = time.perf_counter()
+    jobs = [(unit, architecture) for architecture in nvrtc.ARCHITECTURES for unit in UNITS]
+    registers: dict[str, dict[str, int]] = {architecture: {} for architecture in nvrtc.ARCHITECTURES}
+    problems: list[str] = []
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for (_, architecture), usage, found in pool.map(compile_unit, jobs):
+            registers[architecture] |= {name: used.registers for name, used in usage.items()}
+            problems += [*found, *([] if chosen.record else usage_problems(architecture, usage))]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if chosen.record and not problems:
+        RECORD.write_text(json.dumps({"nvrtc": nvrtc.version(), "registers": registers}, indent=1, sort_keys=True) + "\n")
+    most = {architecture: max(counts.values()) for architecture, counts in registers.items()}
+    print(
+        f"{len(VARIANTS)} kernels x {len(nvrtc.ARCHITECTURES)} architectures with NVRTC {nvrtc.version()} in "
+        f"{time.perf_counter() - start:.0f} s; most registers: {most}; {len(problems)} problems"
+    )
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""NVRTC without a driver and without CuPy: source in, machine code and ptxas' report out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from cuda.bindings import nvrtc
+
+from dmlgather.backends.cuda.sources import OPTIONS
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
+
+_ENTRY = re.compile(
+    r"Compiling entry function '(?P<name>\w+)'.*?(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, "
+    r"(?P<loads>\d+) bytes spill loads.*?Used (?P<registers>\d+) registers",
+    re.DOTALL,
+)
+
+
+class CompilationError(Exception):
+    """NVRTC refuses the source; the message is its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What ptxas says about one kernel: registers per thread, bytes of stack and of spills."""
+
+    registers: int
+    stack: int
+    spills: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The machine code of a source, and the usage of each kernel in it."""
+
+    cubin: bytes
+    usage: dict[str, Usage]
+
+
+def version() -> str:
+    """The version of NVRTC, such as "13.5"."""
+    _, major, minor = nvrtc.nvrtcVersion()
+    return f"{major}.{minor}"
+
+
+def compile_source(source: str, architecture: str) -> Compiled:
+    """Compile for a real architecture such as "sm_90". Raises CompilationError."""
+    options = [option.encode() for option in (*OPTIONS, f"-arch={architecture}", "--ptxas-options=-v")]
+    program = _checked(nvrtc.nvrtcCreateProgram(source.encode(), b"kernels.cu", 0, [], []))
+    try:
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).decode()
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise CompilationError(f"{architecture}:\n{log}")
+        cubin = _text(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    return Compiled(cubin, {match["name"]: _usage(match) for match in _ENTRY.finditer(log)})
+
+
+def _usage(match: re.Match[str]) -> Usage:
+    return Usage(int(match["registers"]), int(match["stack"]), int(match["stores"]) + int(match["loads"]))
+
+
+def _text(size_of: Any, content_of: Any, program: Any) -> bytes:
+    content = b" " * int(_checked(size_of(program)))
+    _checked((*content_of(program, content), None))
+    return content
+
+
+def _checked(answer: Any) -> Any:
+    status, *values = answer
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise CompilationError(str(status))
+    return values[0]

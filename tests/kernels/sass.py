@@ -1,0 +1,133 @@
+"""Reads disassembled kernels: what the long path of a specialised kernel has to look like in machine code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dmlgather.backends.cuda.variants import Kind, Variant
+
+ARCHITECTURE = "sm_90"
+"""The architecture whose machine code is read."""
+
+_SECTION = re.compile(r"\.section\s+\.text\.(\w+),")
+_INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+)?\s*([A-Z][\w.]*)\s*([^;]*);")
+_REGISTER = re.compile(r"\bR(\d+)(\.64)?")
+_FORBIDDEN = ("MUFU", "I2F", "F2I", "CALL", "LDL", "STL")
+"""A division by a run-time value, a call, or a spill."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction: its predicate or nothing, opcode with its suffixes, and operands."""
+
+    predicate: str
+    opcode: str
+    operands: str
+
+    @property
+    def memory(self) -> str:
+        """L for a load from global memory, S for a store to it, else nothing."""
+        return {"LDG": "L", "STG": "S"}.get(self.opcode[:3], "")
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that a load or a store moves."""
+        for suffix, size in (("U8", 1), ("U16", 2), ("64", 8), ("128", 16)):
+            if suffix in self.opcode.split("."):
+                return size
+        return 4
+
+    @property
+    def written(self) -> set[int]:
+        """Registers written; a wide result takes two."""
+        if self.memory == "S" or not (first := re.match(r"R(\d+)", self.operands)):
+            return set()
+        count = max(self.bytes // 4, 1) if self.memory else 2 if "WIDE" in self.opcode or ".64" in self.opcode else 1
+        return {int(first[1]) + offset for offset in range(count)}
+
+    @property
+    def read(self) -> set[int]:
+        """Registers read; an address takes two."""
+        sources = self.operands if self.memory == "S" else self.operands.partition(",")[2]
+        numbers = [(int(match[1]), bool(match[2])) for match in _REGISTER.finditer(sources)]
+        return {number for number, _ in numbers} | {number + 1 for number, pair in numbers if pair}
+
+
+def disassemble(cubin: bytes) -> dict[str, list[Instruction]]:
+    """The instructions of every kernel, by nvdisasm."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "kernels.cubin")
+        path.write_bytes(cubin)
+        text = subprocess.run([_nvdisasm(), "-c", path], capture_output=True, text=True, check=True).stdout
+    parts = _SECTION.split(text)[1:]
+    bodies = zip(parts[::2], parts[1::2], strict=True)
+    return {name: [Instruction(*found) for found in _INSTRUCTION.findall(body)] for name, body in bodies}
+
+
+def complaints(variant: Variant, instructions: list[Instruction]) -> Iterator[str]:
+    """What is wrong with the machine code of a specialised kernel."""
+    for instruction in instructions:
+        if instruction.opcode.startswith(_FORBIDDEN):
+            yield f"{variant.name}: {instruction.opcode} {instruction.operands}"
+    if variant.kind in (Kind.COPY, Kind.REVERSE, Kind.GATHER):
+        expected = _expected(variant)
+        paths = [_order(path) for path in _paths(instructions)]
+        if expected not in paths:
+            yield f"{variant.name}: no path accesses memory in the order {expected}, found {paths}"
+        size = 16 if variant.kind is Kind.REVERSE else variant.element_bytes
+        if any(store.bytes != size for store in instructions if store.memory == "S"):
+            yield f"{variant.name}: a store of other than {size} bytes"
+
+
+def _expected(variant: Variant) -> str:
+    sets = 1 if variant.invariant else variant.unroll
+    size = 16 if variant.kind is Kind.REVERSE else variant.element_bytes
+    return f"i{variant.index_bytes} " * variant.lookups * sets + f"p{size} " * variant.unroll + f"s{size} " * variant.unroll
+
+
+def _paths(instructions: list[Instruction]) -> Iterator[list[Instruction]]:
+    """Stretches that end with the last of their stores: between them, an EXIT or a branch away."""
+    path: list[Instruction] = []
+    for instruction in instructions:
+        path.append(instruction)
+        if instruction.opcode == "EXIT" and any(step.memory == "S" for step in path):
+            yield path
+            path = []
+    yield path
+
+
+def _order(path: list[Instruction]) -> str:
+    """The accesses of a path: i an index load, p a payload load, s a store, each with its bytes.
+
+    A payload load is one whose address depends on a loaded index, or, without lookups, any load.
+    """
+    tainted: set[int] = set()
+    loads: list[bool] = []
+    order: list[tuple[bool, Instruction]] = []
+    for step in path:
+        depends = bool(step.read & tainted)
+        if step.memory == "L":
+            loads.append(depends)
+            order.append((depends, step))
+            tainted |= step.written
+        elif step.memory == "S":
+            order.append((False, step))
+        elif depends:
+            tainted |= step.written
+        elif not step.predicate:
+            tainted -= step.written
+    letters = {"S": "s", "L": "p" if not any(loads) else "i"}
+    return "".join(f"{'p' if depends else letters[step.memory]}{step.bytes} " for depends, step in order)
+
+
+def _nvdisasm() -> Path:
+    for folder in map(Path, sys.path):
+        for found in folder.glob("nvidia/cu*/bin/nvdisasm"):
+            return found
+    raise FileNotFoundError("nvdisasm is missing; install it: pip install 'nvidia-cuda-nvdisasm>=13,<14'")

@@ -1,0 +1,210 @@
+"""The kernels on a GPU (ci/gpu): the same random plans as on the host, with guard bands round every buffer."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dmlgather.backends import reference
+from dmlgather.backends.cuda import DeviceError, driver, prepare, require
+from dmlgather.backends.cuda.program import CudaProgram
+from dmlgather.backends.cuda.variants import VARIANTS, Variant
+from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from tests.kernels import matrix, nvrtc
+from tests.kernels.targets import plan_for
+from tests.plans import Buffers, random_buffers, random_plan, unwritable_fill
+
+pytestmark = pytest.mark.gpu
+
+EXACT = "DMLGATHER_EXACT_BUFFERS" in os.environ
+"""Under compute-sanitizer: allocations of their own and of exact size, so that the tool sees one byte too far."""
+GUARD = 0 if EXACT else 256
+"""Bytes of pattern on either side of a buffer."""
+PLANS = 300 if EXACT else 2000
+
+seeds = st.integers(0, 2**64 - 1).map(random.Random)
+
+
+@pytest.fixture(scope="module")
+def cupy() -> Any:
+    try:
+        found = require(0)
+    except DeviceError as error:
+        pytest.skip(str(error))
+    if EXACT:
+        found.cuda.set_allocator(None)
+    return found
+
+
+class Guarded:
+    """A host array's bytes on the device between guard bands, at a multiple of `alignment` bytes and of no more (up to 16)."""
+
+    def __init__(self, cupy: Any, array: NDArray[Any] | None, alignment: int) -> None:
+        content = b"" if array is None else array.tobytes()
+        self._start, self._end = GUARD + (alignment if alignment < 16 else 0), len(content)
+        self._end += self._start
+        self.before = np.frombuffer(random.randbytes(self._end + GUARD), np.uint8).copy()
+        self.before[self._start : self._end] = np.frombuffer(content, np.uint8)
+        self._device = cupy.asarray(self.before)
+        self.pointer = int(self._device.data.ptr) + self._start
+
+    def content(self) -> bytes:
+        """The bytes between the bands; AssertionError when a band was written."""
+        after = self._device.get()
+        for band in (slice(0, self._start), slice(self._end, None)):
+            assert np.array_equal(after[band], self.before[band]), "written outside the buffer"
+        return bytes(after[self._start : self._end])
+
+
+def agree(cupy: Any, plan: IndexPlan, buffers: Buffers, alignment: int = 16) -> CudaProgram:
+    """The GPU and the reference leave the same bits, and name the same bad index."""
+    expected = buffers.out.copy()
+    bad = reference.run(plan, buffers.data, buffers.indices, expected)
+    data, out = Guarded(cupy, buffers.data, alignment), Guarded(cupy, buffers.out, alignment)
+    width = 1 if buffers.indices is None else buffers.indices.itemsize
+    indices = Guarded(cupy, buffers.indices, width)
+    program = prepare(plan, 0, alignment)
+    stream = cupy.cuda.get_current_stream().ptr
+    program.launch(data.pointer, indices.pointer, out.pointer, stream)
+    assert program.first_bad(stream) == bad
+    found = out.content()
+    assert data.content() == buffers.data.tobytes()
+    if bad is None:
+        assert found == expected.tobytes()
+    return program
+
+
+def walking(patch: pytest.MonkeyPatch) -> None:
+    """Let threads walk in small plans too."""
+    patch.setattr("dmlgather.backends.cuda.form.THREADS_PER_MULTIPROCESSOR", 0)
+
+
+@settings(max_examples=PLANS, deadline=None)
+@given(seeds, st.sampled_from((16, 8, 4, 2, 1)), st.booleans())
+def test_random_plans(cupy: Any, rng: random.Random, alignment: int, walk: bool) -> None:
+    plan = random_plan(rng)
+    if unwritable_fill(plan, alignment):
+        alignment = plan.element_bytes
+    with pytest.MonkeyPatch.context() as patch:
+        if walk:
+            walking(patch)
+        agree(cupy, plan, random_buffers(plan, rng), alignment)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+def test_every_variant(cupy: Any, monkeypatch: pytest.MonkeyPatch, variant: Variant) -> None:
+    seed = random.SystemRandom().getrandbits(64)
+    print(f"random.Random({seed})")
+    rng = random.Random(seed)
+    walking(monkeypatch)
+    for _ in range(3):
+        plan, alignment = plan_for(variant, rng)
+        program = agree(cupy, plan, random_buffers(plan, rng), alignment)
+        assert variant in {launch.variant for launch in program.launches}
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+def test_no_kernel_spills_and_registers_are_as_recorded(cupy: Any, variant: Variant) -> None:
+    kernel = driver.kernel(variant, 0)
+    assert kernel.local_size_bytes == 0
+    record = matrix.record()
+    major, minor = cupy.cuda.nvrtc.getVersion()
+    architecture = f"sm_{cupy.cuda.Device(0).compute_capability}"
+    if record["nvrtc"] == f"{major}.{minor}" and architecture in nvrtc.ARCHITECTURES:
+        assert kernel.num_regs <= record["registers"][architecture][variant.name], json.dumps(kernel.attributes)
+
+
+def rows(policy: OutOfBounds = OutOfBounds.CLAMP) -> IndexPlan:
+    """Rows of 64 bytes of a table of 1000, by 64-bit indices."""
+    return IndexPlan(
+        (4000, 16), (16, 1), (0, 1), 4, 16_000, 64_000, lookups=(Lookup((1, 0), 0, 1000, 1000, 16),),
+        index_type=IndexType.INT64, index_extent=4000, out_of_bounds=policy,
+    )  # fmt: skip
+
+
+def test_a_captured_graph_replays_on_new_contents(cupy: Any) -> None:
+    program = prepare(rows(OutOfBounds.RAISE), 0)
+    table = cupy.arange(16_000, dtype=cupy.uint32)
+    indices, out = cupy.zeros(4000, cupy.int64), cupy.zeros(64_000, cupy.uint32)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    stream.synchronize()
+    cupy.cuda.get_current_stream().synchronize()
+    with stream:
+        stream.begin_capture()
+        program.launch(table.data.ptr, indices.data.ptr, out.data.ptr, stream.ptr)
+        graph = stream.end_capture()
+    for fresh in (np.arange(4000) % 1000, np.full(4000, 999), np.arange(4000) - 1000):
+        indices.set(fresh)
+        cupy.cuda.get_current_stream().synchronize()
+        graph.launch(stream)
+        bad = program.first_bad(stream.ptr)
+        wrong = np.flatnonzero((fresh < -1000) | (fresh >= 1000))
+        assert bad == (int(wrong[0]) if wrong.size else None)
+        if bad is None:
+            assert np.array_equal(out.get().reshape(4000, 16), table.get().reshape(1000, 16)[fresh])
+
+
+def test_a_launch_allocates_nothing_and_does_not_wait(cupy: Any) -> None:
+    program = prepare(rows(), 0)
+    table, indices, out = cupy.arange(16_000, dtype=cupy.uint32), cupy.zeros(4000, cupy.int64), cupy.zeros(64_000, cupy.uint32)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.get_current_stream().synchronize()
+    program.launch(table.data.ptr, indices.data.ptr, out.data.ptr, stream.ptr)
+    stream.synchronize()
+    free = cupy.cuda.runtime.memGetInfo()[0]
+    pool = cupy.get_default_memory_pool().total_bytes()
+    for _ in range(1000):
+        program.launch(table.data.ptr, indices.data.ptr, out.data.ptr, stream.ptr)
+    stream.synchronize()
+    assert cupy.cuda.runtime.memGetInfo()[0] == free
+    assert cupy.get_default_memory_pool().total_bytes() == pool
+
+
+def test_a_new_thread_launches(cupy: Any) -> None:
+    program = prepare(rows(), 0)
+    table, indices, out = cupy.arange(16_000, dtype=cupy.uint32), cupy.full(4000, -1), cupy.zeros(64_000, cupy.uint32)
+    stream = cupy.cuda.get_current_stream()
+    stream.synchronize()
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            program.launch(table.data.ptr, indices.data.ptr, out.data.ptr, stream.ptr)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert not failures
+    assert np.array_equal(out.get().reshape(4000, 16), np.broadcast_to(np.arange(15_984, 16_000), (4000, 16)))
+
+
+@pytest.mark.parametrize("element_bytes", [1, 4])
+def test_a_table_of_more_than_2_to_the_31_elements(cupy: Any, element_bytes: int) -> None:
+    row, count = 12, 3 * 2**31 // 12
+    need = row * count * element_bytes
+    if cupy.cuda.runtime.memGetInfo()[0] < need + 2**30:
+        pytest.skip(f"needs {need / 2**30:.0f} GiB of free device memory")
+    table = cupy.zeros(row * count, f"u{element_bytes}")
+    wanted = np.array([0, 1, count - 1, 2**31 // row, 2**32 // row + 5, -1, -count, count, 2**62, -(2**63)])
+    read = [max(0, min(count - 1, number + count if number < 0 else number)) for number in wanted.tolist()]
+    for number in set(read):
+        table[number * row : number * row + row] = cupy.arange(row) + number % 200
+    plan = IndexPlan(
+        (wanted.size, row), (row, 1), (0, 1), element_bytes, row * count, wanted.size * row,
+        lookups=(Lookup((1, 0), 0, count, count, row),), index_type=IndexType.INT64, index_extent=wanted.size,
+    )  # fmt: skip
+    out, indices = cupy.zeros(wanted.size * row, table.dtype), cupy.asarray(wanted)
+    program = prepare(plan, 0)
+    program.launch(table.data.ptr, indices.data.ptr, out.data.ptr, cupy.cuda.get_current_stream().ptr)
+    assert out.get().reshape(-1, row).tolist() == [[number % 200 + column for column in range(row)] for number in read]

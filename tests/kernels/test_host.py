@@ -1,0 +1,94 @@
+"""The host-built kernels write the reference's bits: random plans, every variant, plans that are split."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dmlgather.backends import reference
+from dmlgather.backends.cuda import launches
+from dmlgather.backends.cuda.launches import launches_for
+from dmlgather.backends.cuda.variants import VARIANTS, Variant
+from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from tests.kernels import host
+from tests.kernels.targets import plan_for
+from tests.plans import EXTREMES, random_buffers, random_plan, unwritable_fill
+
+seeds = st.integers(0, 2**64 - 1).map(random.Random)
+
+
+def agree(plan: IndexPlan, rng: random.Random, alignment: int = 16, **launching: Any) -> None:
+    """The host-built kernels and the reference leave the same bits, and name the same bad index."""
+    buffers = random_buffers(plan, rng)
+    expected, found = buffers.out.copy(), buffers.out.copy()
+    bad = reference.run(plan, buffers.data, buffers.indices, expected)
+    assert host.run(plan, buffers.data, buffers.indices, found, alignment=alignment, **launching) == bad
+    if bad is None:
+        assert found.tobytes() == expected.tobytes()
+
+
+@settings(max_examples=500, deadline=None)
+@given(seeds, st.sampled_from((16, 8, 4, 2, 1)), st.booleans(), st.sampled_from((0, 132)))
+def test_random_plans(rng: random.Random, alignment: int, specialise: bool, multiprocessors: int) -> None:
+    plan = random_plan(rng)
+    if unwritable_fill(plan, alignment):
+        with pytest.raises(ValueError, match="cannot be written by aligned pieces"):
+            launches_for(plan, alignment)
+    else:
+        agree(plan, rng, alignment, specialise=specialise, multiprocessors=multiprocessors)
+
+
+@settings(max_examples=4, deadline=None)
+@given(rng=seeds)
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+def test_every_variant(variant: Variant, rng: random.Random) -> None:
+    plan, alignment = plan_for(variant, rng)
+    agree(plan, rng, alignment)
+
+
+@settings(max_examples=100, deadline=None)
+@given(seeds, st.integers(1, 200))
+def test_plans_with_too_many_threads_are_split(rng: random.Random, most: int) -> None:
+    plan = random_plan(rng)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launches, "MAX_THREADS", most)
+        assert all(launch.grid <= most for launch in launches_for(plan, 16, 0) if launch.grid)
+        agree(plan, rng)
+
+
+@pytest.mark.parametrize("kind", list(IndexType), ids=lambda kind: kind.name)
+@pytest.mark.parametrize("policy", list(OutOfBounds), ids=lambda policy: policy.name)
+@pytest.mark.parametrize("element_bytes", [1, 2, 4, 8, 16])
+def test_index_extremes(kind: IndexType, policy: OutOfBounds, element_bytes: int) -> None:
+    """One bad value at a time, among good ones, at each of a thread's walked positions."""
+    size = 5
+    info = np.iinfo(kind.value.lower())
+    values = [info.min, info.max, -size - 1, -size, -1, size - 1, size, *EXTREMES]
+    for value in (value for value in values if info.min <= value <= info.max):
+        indices: NDArray[Any] = np.arange(24, dtype=info.dtype) % size
+        indices[7] = value
+        plan = IndexPlan(
+            shape=(24, 3),
+            out_strides=(3, 1),
+            in_strides=(0, 1),
+            element_bytes=element_bytes,
+            in_extent=size * 3,
+            out_extent=72,
+            lookups=(Lookup((1, 0), 0, size, size if kind.signed else 0, 3),),
+            index_type=kind,
+            index_extent=24,
+            out_of_bounds=policy,
+            fill=b"\xab" * element_bytes if policy is OutOfBounds.FILL else b"",
+        )
+        data = np.frombuffer(random.randbytes(size * 3 * element_bytes), f"V{element_bytes}")
+        expected, found = np.zeros(72, data.dtype), np.zeros(72, data.dtype)
+        bad = reference.run(plan, data, indices, expected)
+        assert host.run(plan, data, indices, found) == bad
+        if bad is None:
+            assert found.tobytes() == expected.tobytes()

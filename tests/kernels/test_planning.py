@@ -1,0 +1,172 @@
+"""Which launches a plan becomes: the walks of known workloads, limits, refusals. No kernel runs here."""
+
+from __future__ import annotations
+
+import random
+import struct
+from dataclasses import replace
+from math import prod
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dmlgather.backends.cuda.arguments import LAYOUT
+from dmlgather.backends.cuda.describe import describe
+from dmlgather.backends.cuda.launches import MAX_THREADS, Launch, launches_for
+from dmlgather.backends.cuda.variants import VARIANTS, Kind
+from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides
+from tests.plans import random_plan
+
+
+def fields(launch: Launch) -> dict[str, int]:
+    """The scalar fields of a launch's argument block."""
+    values, at = {}, 0
+    for name, code in LAYOUT:
+        if len(code) == 1:
+            (values[name],) = struct.unpack_from("<" + code, launch.arguments, at)
+        at += struct.calcsize("<" + code)
+    return values
+
+
+def row_gather(rows: int, tokens: int, row: int, element_bytes: int = 2, kind: IndexType = IndexType.INT64) -> IndexPlan:
+    """out[t, c] = table[index[t], c]"""
+    return IndexPlan(
+        (tokens, row), (row, 1), (0, 1), element_bytes, rows * row, tokens * row,
+        lookups=(Lookup((1, 0), 0, rows, rows if kind.signed else 0, row),), index_type=kind, index_extent=tokens,
+    )  # fmt: skip
+
+
+def axis_gather(outer: int, axis: int, picked: int, inner: int, element_bytes: int = 4) -> IndexPlan:
+    """out[o, k, i] = data[o, index[k], i]"""
+    return IndexPlan(
+        (outer, picked, inner), (picked * inner, inner, 1), (axis * inner, 0, 1), element_bytes, outer * axis * inner,
+        outer * picked * inner, lookups=(Lookup((0, 1, 0), 0, axis, axis, inner),), index_type=IndexType.INT32,
+        index_extent=picked,
+    )  # fmt: skip
+
+
+def gather_elements(rows: int, columns: int, picked: int) -> IndexPlan:
+    """out[r, c] = data[index[r, c], c]"""
+    return IndexPlan(
+        (picked, columns), (columns, 1), (0, 1), 4, rows * columns, picked * columns,
+        lookups=(Lookup((columns, 1), 0, rows, rows, columns),), index_type=IndexType.INT64, index_extent=picked * columns,
+    )  # fmt: skip
+
+
+def slice_of(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0, element_bytes: int = 4) -> IndexPlan:
+    high = offset + sum((size - 1) * max(step, 0) for size, step in zip(shape, strides, strict=True))
+    return IndexPlan(shape, packed_strides(shape), strides, element_bytes, high + 1, prod(shape), offset)
+
+
+@pytest.mark.parametrize(
+    ("plan", "name", "full"),
+    [
+        pytest.param(row_gather(151936, 10000, 2560), "gather_d2_k1_e16_i8_clamp_once", 320 // 4, id="embedding"),
+        pytest.param(row_gather(151936, 10000, 2564), "gather_d2_k1_e8_i8_clamp_once", 641 // 4, id="rows of 8-byte multiples"),
+        pytest.param(row_gather(30522, 32, 384), "gather_d2_k1_e16_i8_clamp_once", 0, id="few tokens: one element a thread"),
+        pytest.param(row_gather(10**6, 10**6, 16), "gather_d2_k1_e16_i8_clamp_each", 250000, id="short rows: walk the rows"),
+        pytest.param(row_gather(10**6, 10**6, 8), "gather_d2_k1_e16_i8_clamp_each", 250000, id="rows of one vector"),
+        pytest.param(row_gather(10**7, 5 * 10**6, 1, 4), "gather_d2_k1_e4_i8_clamp_each", 1250000, id="elements"),
+        pytest.param(axis_gather(4096, 4096, 4096, 1), "gather_d2_k1_e4_i4_clamp_once", 512, id="inner axis"),
+        pytest.param(axis_gather(128, 1024, 1024, 1024), "gather_d3_k1_e16_i4_clamp_once", 64, id="middle axis"),
+        pytest.param(gather_elements(2048, 4096, 2048), "gather_d2_k1_e4_i8_clamp_each", 1024, id="gather elements"),
+        pytest.param(slice_of((4096, 4096), (4096, -1), 4095), "reverse_d3_e4", 256, id="mirrored"),
+        pytest.param(slice_of((4096, 4096), (1, 4096)), "transpose_e4", 0, id="transposed"),
+        pytest.param(slice_of((192, 224, 224), (65536, 256, 1)), "copy_d3_e16", 14, id="crop"),
+        pytest.param(slice_of((64, 2048, 2048), (2**25, 8192, 2)), "copy_d3_e4", 256, id="every other element"),
+    ],
+)
+def test_the_kernel_and_the_walk_of_known_workloads(plan: IndexPlan, name: str, full: int) -> None:
+    (launch,) = launches_for(plan)
+    assert launch.variant.name == name
+    assert fields(launch)["full"] == full
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**64 - 1).map(random.Random))
+def test_every_plan_gets_declared_variants_within_a_launchs_limits(rng: random.Random) -> None:
+    plan = random_plan(rng)
+    for launch in launches_for(plan, 16, rng.choice((0, 1, 132))):
+        assert launch.variant in VARIANTS
+        assert len(launch.arguments) < 4096
+        assert 0 < launch.grid < 2**31
+        assert 0 < fields(launch)["threads"] <= MAX_THREADS
+
+
+def test_more_threads_than_a_launch_has_are_split() -> None:
+    plan = slice_of((2**33 + 5, 3), (4, 1), element_bytes=1)
+    launches = launches_for(plan)
+    assert len(launches) > 1
+    threads = [fields(launch)["threads"] for launch in launches]
+    assert max(threads) <= MAX_THREADS
+    moved = sum(fields(launch)["full"] * 3 * 8 + (fields(launch)["threads"] - fields(launch)["full"] * 3) for launch in launches)
+    assert moved == plan.elements
+    assert len({fields(launch)["out_offset"] for launch in launches}) == len(launches)
+
+
+def test_an_empty_plan_has_no_launch_but_raise_looks_at_the_indices() -> None:
+    plan = replace(axis_gather(1, 7, 5, 3), shape=(1, 5, 0))
+    assert launches_for(plan) == ()
+    (launch,) = launches_for(replace(plan, out_of_bounds=OutOfBounds.RAISE))
+    assert launch.variant.kind is Kind.CHECK
+    assert fields(launch)["threads"] == 5
+
+
+def test_raise_over_an_empty_axis_never_reaches_a_kernel_that_reads() -> None:
+    plan = replace(row_gather(7, 5, 4), out_of_bounds=OutOfBounds.RAISE)
+    plan = replace(plan, lookups=(replace(plan.lookups[0], limit=0),), in_extent=0)
+    assert [launch.variant.kind for launch in launches_for(plan)] == [Kind.CHECK]
+
+
+def test_fill_over_an_empty_axis_reads_the_fill_value() -> None:
+    plan = row_gather(7, 5, 4)
+    nothing = replace(plan.lookups[0], limit=0)
+    plan = replace(plan, out_of_bounds=OutOfBounds.FILL, fill=b"\x01\x02", lookups=(nothing,), in_extent=0)
+    (launch,) = launches_for(plan)
+    assert launch.variant.kind is Kind.COPY
+    assert launch.input_in_table is not None
+    assert launch.table[launch.input_in_table :] == b"\x01\x02" * 4  # 40 bytes: five elements of 8
+
+
+def test_an_alignment_narrows() -> None:
+    plan = row_gather(100, 1000, 2560)
+    assert [launches_for(plan, alignment)[0].variant.element_bytes for alignment in (16, 8, 4, 2)] == [16, 8, 4, 2]
+    with pytest.raises(ValueError, match="cannot be written by aligned pieces of 1 bytes"):
+        launches_for(replace(plan, out_of_bounds=OutOfBounds.FILL, fill=b"\x01\x02"), 1)
+
+
+def test_clamp_over_an_empty_axis_is_refused() -> None:
+    plan = row_gather(7, 5, 4)
+    plan = replace(plan, lookups=(replace(plan.lookups[0], limit=0),))
+    with pytest.raises(ValueError, match="indexes an axis of size 0"):
+        launches_for(plan)
+
+
+def test_the_general_kernels_take_32_dimensions_and_no_more() -> None:
+    def sparse_slice(rank: int) -> IndexPlan:
+        return slice_of((2,) * rank, tuple(3**axis for axis in reversed(range(rank))), element_bytes=1)
+
+    threads = [fields(launch)["threads"] for launch in launches_for(sparse_slice(32), 1, 2**20)]
+    assert sum(threads) == 2**32
+    with pytest.raises(ValueError, match="has 33 dimensions, the CUDA kernels take up to 32"):
+        launches_for(sparse_slice(33), 1)
+
+
+def test_limits_beyond_63_bits_are_refused() -> None:
+    plan = IndexPlan(
+        (3,), (1,), (0,), 1, 1, 3, lookups=(Lookup((1,), 0, 2**63, 0, 0),), index_type=IndexType.UINT64, index_extent=3,
+        out_of_bounds=OutOfBounds.RAISE,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="counts to 2\\^63 - 1"):
+        launches_for(plan)
+    assert describe(plan).startswith("refused: lookup 0 has limit 9223372036854775808")
+
+
+def test_a_description_names_kernels_blocks_and_walks() -> None:
+    text = describe(row_gather(151936, 10000, 2560))
+    assert text == (
+        "gather_d2_k1_e16_i8_clamp_once, 3125 blocks of 256 threads: 16-byte elements, up to 4 per thread, "
+        "indices resolved once per thread"
+    )
+    assert describe(IndexPlan((0,), (1,), (1,), 4, 0, 0)) == "no launch: nothing is written"

@@ -1,0 +1,141 @@
+"""Thousands of random plans under AddressSanitizer and UBSan, the tile under ThreadSanitizer; and proof that they notice."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dmlgather.backends import reference
+from dmlgather.backends.cuda.variants import VARIANTS, Kind, Variant
+from tests.kernels import build, sanitized
+from tests.kernels.sanitized import Case, Result, SanitizerError
+from tests.kernels.targets import plan_for
+from tests.kernels.units import KERNELS
+from tests.plans import random_buffers, random_plan, unwritable_fill
+
+PLANS = 2000
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    seed = random.SystemRandom().getrandbits(64)
+    print(f"random.Random({seed})")  # pytest shows it with a failure
+    return random.Random(seed)
+
+
+def random_case(rng: random.Random) -> Case:
+    plan, alignment = random_plan(rng, elements=400), rng.choice((16, 16, 8, 4, 2, 1))
+    if unwritable_fill(plan, alignment):
+        alignment = plan.element_bytes
+    return Case.of(plan, random_buffers(plan, rng), alignment, specialise=rng.random() < 0.8)
+
+
+def expected(case: Case) -> Result:
+    out = case.buffers.out.copy()
+    bad = reference.run(case.plan, case.buffers.data, case.buffers.indices, out)
+    return Result(out.tobytes(), bad)
+
+
+def mismatches(cases: list[Case], results: list[Result]) -> list[int]:
+    """Numbers of the cases whose result is not the reference's."""
+    wrong = []
+    for number, (case, found) in enumerate(zip(cases, results, strict=True)):
+        right = expected(case)
+        if found.first_bad != right.first_bad or (right.first_bad is None and found.out != right.out):
+            wrong.append(number)
+    return wrong
+
+
+def test_random_plans_and_every_variant_are_clean(rng: random.Random, tmp_path: Path) -> None:
+    cases = [random_case(rng) for _ in range(PLANS)]
+    for variant in VARIANTS:
+        plan, alignment = plan_for(variant, rng, elements=600)
+        cases.append(Case.of(plan, random_buffers(plan, rng), alignment))
+    assert {launch.variant for case in cases for launch in case.launches} == set(VARIANTS)
+    assert mismatches(cases, sanitized.run(build.batch(build.ADDRESS), cases, tmp_path)) == []
+
+
+def test_one_byte_too_few_and_a_misaligned_buffer_are_caught(rng: random.Random, tmp_path: Path) -> None:
+    """The batch program's buffers are exact, and no better aligned than a case says."""
+    program = build.batch(build.ADDRESS)
+    variant = Variant(Kind.GATHER, 2, 16, lookups=1, index_bytes=8, checked=False, invariant=True)
+    plan, alignment = plan_for(variant, rng)
+    whole = Case.of(plan, random_buffers(plan, rng), alignment)
+    with pytest.raises(SanitizerError, match="misaligned address"):
+        sanitized.run(program, [whole, replace(whole, alignment=8)], tmp_path)
+    last = plan.out_reach
+    assert last is not None
+    short = whole.buffers.out.view(np.uint8)[: (last[1] + 1) * plan.element_bytes - 1]
+    with pytest.raises(SanitizerError, match=r"case 1\n(.|\n)*heap-buffer-overflow"):
+        sanitized.run(program, [whole, replace(whole, buffers=replace(whole.buffers, out=short))], tmp_path)
+
+
+WRAP = "    value += value < 0 ? static_cast"
+MUTATIONS = {
+    "no clamp": ("lookup.cuh", "good ? static_cast<u32>(value) : last", "static_cast<u32>(value)"),
+    "no lower clamp": ("lookup.cuh", "static_cast<u32>(lookup.below) : upper", "static_cast<u32>(value) : upper"),
+    "indices cut to 32 bits": ("lookup.cuh", WRAP, f"    value = static_cast<s32>(value);\n{WRAP}"),
+    "left-over elements a chunk too far": ("copy.cuh", "from.in += (Unroll - 1)", "from.in += Unroll"),
+    "left-over elements read the first index": ("copy.cuh", "from.index[k] += (Unroll - 1) * a.lookup[k].walk", ""),
+    "one thread too many": ("copy.cuh", "if (thread >= a.threads) return;", "if (thread > a.threads) return;"),
+}
+"""Header, text, and the text that breaks it."""
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_broken_kernel_is_caught(name: str, rng: random.Random, tmp_path: Path) -> None:
+    """By a sanitizer's report or by a wrong result; without the mutation, the same cases pass (see above)."""
+    header, before, after = MUTATIONS[name]
+    kernels = mutated(tmp_path, header, before, after)
+    unit = "gather1_index64.cu"
+    variants = [variant for variant in VARIANTS if variant.unit == unit] * 3
+    cases = []
+    for variant in variants:
+        plan, alignment = plan_for(variant, rng, elements=600)
+        cases.append(Case.of(plan, random_buffers(plan, rng), alignment))
+    program = build.batch(build.ADDRESS, kernels, (unit,))
+    assert noticed(cases, program, tmp_path)
+
+
+def noticed(cases: list[Case], program: Path, folder: Path) -> bool:
+    """Whether a sanitizer reports, in a kernel, or a result is wrong."""
+    try:
+        return bool(mismatches(cases, sanitized.run(program, cases, folder)))
+    except SanitizerError as caught:
+        spoken = "AddressSanitizer" in caught.report or "runtime error" in caught.report
+        return spoken and "copy.cuh" in caught.report
+
+
+def test_the_tile_has_no_race(rng: random.Random, tmp_path: Path) -> None:
+    cases = tiles(rng)
+    assert mismatches(cases, sanitized.run(build.batch(build.THREAD, KERNELS, ("slice.cu",)), cases, tmp_path)) == []
+
+
+def test_a_missing_barrier_is_caught(rng: random.Random, tmp_path: Path) -> None:
+    kernels = mutated(tmp_path, "tile.cuh", "__syncthreads();", "")
+    with pytest.raises(SanitizerError, match="data race"):
+        sanitized.run(build.batch(build.THREAD, kernels, ("slice.cu",)), tiles(rng), tmp_path)
+
+
+def tiles(rng: random.Random) -> list[Case]:
+    cases = []
+    for variant in VARIANTS:
+        if variant.kind is Kind.TRANSPOSE:
+            plan, alignment = plan_for(variant, rng)
+            cases.append(Case.of(plan, random_buffers(plan, rng), alignment))
+    return cases
+
+
+def mutated(folder: Path, header: str, before: str, after: str) -> Path:
+    """A copy of the kernels in which `before` in `header` reads `after`."""
+    kernels = folder / "cuda_kernels"
+    shutil.copytree(KERNELS, kernels)
+    text = (kernels / header).read_text()
+    assert text.count(before) == 1
+    (kernels / header).write_text(text.replace(before, after))
+    return kernels

@@ -1,0 +1,71 @@
+"""The table of variants, the entry points and the argument block agree."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+
+from dmlgather.backends.cuda import sources
+from dmlgather.backends.cuda.arguments import CONSTANTS_OFFSET, LAYOUT, POINTERS
+from dmlgather.backends.cuda.sources import kernel_folder, kernel_source, unit_source
+from dmlgather.backends.cuda.variants import BLOCK, GENERAL_UNROLL, UNITS, VARIANTS
+from tests.kernels import host
+from tests.kernels.units import KERNELS, unit_text
+
+
+def test_the_list_is_short_and_its_names_are_unique() -> None:
+    assert len(VARIANTS) <= 150
+    assert len({variant.name for variant in VARIANTS}) == len(VARIANTS)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_every_unit_has_exactly_the_declared_entry_points(unit: str) -> None:
+    assert (KERNELS / unit).read_text() == unit_text(unit), "run ci/kernels --write"
+
+
+def test_there_are_no_other_units() -> None:
+    assert {path.name for path in KERNELS.glob("*.cu")} == set(UNITS)
+
+
+def test_constants_are_the_same_on_both_sides() -> None:
+    headers = "".join(path.read_text() for path in KERNELS.glob("*.cuh"))
+    assert f"BLOCK = {BLOCK};" in headers
+    assert f"GENERAL_UNROLL = {GENERAL_UNROLL};" in headers
+
+
+def test_the_packer_has_the_compilers_offsets() -> None:
+    offsets = [struct.calcsize("<" + "".join(code for _, code in LAYOUT[:count])) for count in range(len(LAYOUT) + 1)]
+    assert offsets == host.layout()
+    names = [name for name, _ in LAYOUT]
+    assert names[:4] == ["in", "indices", "out", "first_bad"]
+    assert POINTERS.size == offsets[names.index("table")] == CONSTANTS_OFFSET
+
+
+def test_a_kernels_source_stands_alone_and_holds_one_entry_point() -> None:
+    for variant in VARIANTS:
+        source = kernel_source(variant)
+        assert "#include" not in source
+        assert source.isascii(), "CuPy writes it in the locale's encoding"
+        entries = [line for line in source.splitlines() if re.match(r"[A-Z]+\(\w", line)]
+        assert entries == [variant.line]
+
+
+def test_headers_are_put_in_once() -> None:
+    assert unit_source("slice.cu").count("struct Arguments {") == 1
+
+
+def test_a_checkout_uses_its_own_folder() -> None:
+    assert kernel_folder() == KERNELS
+
+
+def test_an_installed_package_uses_the_folder_inside_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    package = tmp_path / "dmlgather"
+    monkeypatch.setattr(sources, "_PACKAGE", package)
+    with pytest.raises(FileNotFoundError, match=r"neither at .*cuda_kernels \(checkout\) nor at .*cuda_kernels \(wheel\)"):
+        kernel_folder()
+    shutil.copytree(KERNELS, package / "cuda_kernels")
+    assert kernel_folder() == package / "cuda_kernels"

@@ -1,0 +1,36 @@
+"""The text of every `.cu` file, from the table of variants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dmlgather.backends.cuda.variants import UNITS, VARIANTS
+
+KERNELS = Path(__file__).parents[2] / "cuda_kernels"
+
+_HEADERS = {
+    "slice.cu": ("Slices: copies, mirrored copies and transposes.", ("copy.cuh", "tile.cuh")),
+    "gather1_index32.cu": ("One lookup, 32-bit indices.", ("copy.cuh",)),
+    "gather1_index64.cu": ("One lookup, 64-bit indices.", ("copy.cuh",)),
+    "gather2_index32.cu": ("Two lookups, 32-bit indices.", ("copy.cuh",)),
+    "gather2_index64.cu": ("Two lookups, 64-bit indices.", ("copy.cuh",)),
+    "general.cu": ("Everything that is not specialised.", ("general.cuh",)),
+}
+
+
+def unit_text(unit: str) -> str:
+    """What `cuda_kernels/<unit>` has to be."""
+    title, headers = _HEADERS[unit]
+    lines = [
+        f"// {title} Entry points: rows of dmlgather/backends/cuda/variants.py; `ci/kernels --write` writes this file.",
+        *(f'#include "{header}"' for header in headers),
+        "",
+        *(variant.line for variant in VARIANTS if variant.unit == unit),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write_units() -> None:
+    """Write every unit."""
+    for unit in UNITS:
+        (KERNELS / unit).write_text(unit_text(unit))
