@@ -187,7 +187,8 @@ class CompiledOperator:
     def _check_count(self, inputs: Sequence[Any]) -> None:
         if len(inputs) != len(self._inputs):
             raise TypeError(
-                f"{self.desc.operator.name} takes {len(self._inputs)} arrays ({', '.join(self._inputs)}), got {len(inputs)}"
+                f"{self.desc.operator.name} takes the input arrays ({', '.join(self._inputs)}), {len(self._inputs)} in number, "
+                f"got {len(inputs)}"
             )
 
     def _check_devices(self, operands: Sequence[Operand], wanted: Device | None = None) -> None:

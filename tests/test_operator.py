@@ -190,7 +190,7 @@ def test_wrong_arrays_are_refused_by_name(table: Any, ids: Any, change: Any, err
 
 def test_the_number_of_arrays_and_streams_are_checked(table: Any, ids: Any) -> None:
     op = dg.compile(gather())
-    with pytest.raises(TypeError, match=r"GATHER takes 2 arrays \(input_tensor, indices_tensor\), got 1"):
+    with pytest.raises(TypeError, match=r"GATHER takes the input arrays \(input_tensor, indices_tensor\), 2 in number, got 1"):
         op(table)
     with pytest.raises(TypeError, match="the CPU, which has no streams"):
         op(table, ids, stream=5)
@@ -293,3 +293,10 @@ def test_compare_agrees_and_finds_the_first_mismatch(table: Any, ids: Any, monke
 def test_compare_needs_two_devices(table: Any, ids: Any) -> None:
     with pytest.raises(ValueError, match="at least two devices"):
         dg.compare(gather(), table, ids, devices=("cpu",))
+
+
+@pytest.mark.parametrize("function", [dg.validate, dg.minimum_level, dg.compile])
+def test_only_descriptions_of_operators_are_taken(function: Any) -> None:
+    for wrong in (None, 5, dg.BufferTensorDesc(data_type="FLOAT32", sizes=[1]), {"type": "DML_OPERATOR_GATHER"}):
+        with pytest.raises(TypeError, match="expected the description of an operator such as GatherOperatorDesc, got"):
+            function(wrong)

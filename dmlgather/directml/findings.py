@@ -99,7 +99,8 @@ class Report(_Value):
         head = f"{self.subject} at feature level {self.level}: "
         if not self.findings:
             return head + "no findings"
-        return "\n  ".join([head + f"{len(self.findings)} findings, {len(self.errors)} of them errors", *map(str, self.findings)])
+        counts = [f"{n} {kind}{'s' * (n != 1)}" for kind in Severity if (n := len(self._of(kind)))]
+        return "\n  ".join([head + ", ".join(counts), *map(str, self.findings)])
 
 
 class DescriptorError(ValueError):

@@ -16,18 +16,30 @@ from dmlgather.directml.types import FeatureLevel
 def validate(desc: OperatorDesc, level: FeatureLevel | str = FeatureLevel.LEVEL_6_4) -> Report:
     """Everything that is wrong with `desc` at a feature level ("6_4"). Never raises for a description, however wrong.
 
-    ValueError for an unknown level.
+    ValueError for an unknown level, TypeError for anything but a description of an operator.
     """
+    _check_type(desc)
     case = Case(desc, FeatureLevel.parse(level))
     return Report(subject=desc.operator.type, level=case.level, findings=tuple(_findings(case)))
 
 
 def minimum_level(desc: OperatorDesc) -> FeatureLevel | None:
-    """The lowest feature level at which `desc` has no ERROR; None when no level accepts it."""
+    """The lowest feature level at which `desc` has no ERROR; None when no level accepts it.
+
+    TypeError for anything but a description of an operator.
+    """
     if not validate(desc, max(FeatureLevel)).ok:
         return None
     # Levels contain those before them, so only the rules that look at the level can still object.
     return next(level for level in FeatureLevel if not any(_tensor_and_level(Case(desc, level), (), set())))
+
+
+def _check_type(desc: object) -> None:
+    if not isinstance(desc, OperatorDesc) or not hasattr(desc, "operator"):
+        raise TypeError(
+            f"expected the description of an operator such as GatherOperatorDesc, got {type(desc).__name__}; "
+            'parse_descriptor reads {"type": "DML_OPERATOR_…", "desc": {…}}'
+        )
 
 
 def _findings(case: Case[OperatorDesc]) -> Iterator[Finding]:
