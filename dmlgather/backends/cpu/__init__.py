@@ -1,0 +1,6 @@
+"""The CPU backend: executes a plan with NumPy primitives that do the work in C, over a kept pool of threads."""
+
+from dmlgather.backends.cpu.program import CpuProgram, prepare
+from dmlgather.backends.cpu.workers import cpus
+
+__all__ = ["CpuProgram", "cpus", "prepare"]

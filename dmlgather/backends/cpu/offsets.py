@@ -1,0 +1,124 @@
+"""Source offsets of a block: what the lookups and the steps inside the block add to the block's base address."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.backends.cpu.blocks import Box, extent
+from dmlgather.backends.cpu.geometry import Geometry
+from dmlgather.backends.cpu.resolve import Resolver, Scratch
+
+Integers = NDArray[np.integer]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What all blocks of one size share. walks: offsets along single dimensions, to be added up by broadcasting, the first one
+    moved up so that no offset is negative. low: the smallest offset before that. span: offsets are 0 … span-1.
+    """
+
+    walks: Sequence[Integers]
+    low: int
+    span: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """values: one offset per position of the block over the addressing's `dims`, C-contiguous. bad: where FILL writes the fill
+    value, broadcastable to the block. offset: the smallest offset of a bad index under RAISE.
+    """
+
+    values: Integers
+    bad: NDArray[np.bool_] | None
+    offset: int | None
+    frame: Frame
+
+
+class Addressing:
+    """How offsets are computed over the dimensions `dims`, of which `summed` contribute their own steps too; whoever moves the
+    units accounts for the steps of all others. Offsets count pitches of the geometry.
+    """
+
+    def __init__(self, geometry: Geometry, dims: range, summed: range) -> None:
+        self.geometry, self.dims, self.summed = geometry, dims, summed
+        self.moved = [geometry.moves(axis) for axis in range(geometry.rank)]
+        self.in_steps = [step // geometry.pitch for step in geometry.in_strides]
+        self.lookup_steps = [lookup.in_stride // geometry.pitch for lookup in geometry.lookups]
+        self.reaches = [
+            (max(lookup.limit, 1) - 1) * step for lookup, step in zip(geometry.lookups, self.lookup_steps, strict=True)
+        ]
+        self.resolvers = [Resolver(geometry, lookup) for lookup in geometry.lookups]
+
+    def frame(self, sizes: tuple[int, ...]) -> Frame:
+        """The frame of blocks of `sizes`."""
+        ends = [(sizes[axis] - 1) * self.in_steps[axis] for axis in self.summed] + self.reaches
+        low = sum(end for end in ends if end < 0)
+        walks = [
+            np.arange(sizes[axis], dtype=np.int64).reshape((sizes[axis], *[1] * (self.dims.stop - 1 - axis)))
+            * self.in_steps[axis]
+            for axis in self.summed
+            if sizes[axis] > 1 and self.in_steps[axis]
+        ]
+        if low:
+            walks = [walks[0] - low, *walks[1:]] if walks else [np.array(-low)]
+        return Frame(walks, low, sum(map(abs, ends)) + 1)
+
+
+class Addresser:
+    """Computes offsets for one thread of one call."""
+
+    def __init__(self, addressing: Addressing, indices: NDArray[Any]) -> None:
+        self.addressing = addressing
+        self.views = [resolver.view(indices) for resolver in addressing.resolvers]
+        self.frames: dict[tuple[int, ...], Frame] = {}
+        self.key: object = None
+        self.latest: Offsets
+        self.scratch = Scratch()
+
+    def offsets(self, box: Box) -> Offsets:
+        """The offsets of one block; those of the block before where it looks up the same indices."""
+        sizes = extent(box)
+        key = sizes, [span.start for span, moved in zip(box, self.addressing.moved, strict=True) if moved]
+        if key != self.key:
+            if sizes not in self.frames:
+                self.frames[sizes] = self.addressing.frame(sizes)
+            self.key, self.latest = key, self._offsets(box, sizes, self.frames[sizes])
+        return self.latest
+
+    def _offsets(self, box: Box, sizes: tuple[int, ...], frame: Frame) -> Offsets:
+        bad: NDArray[np.bool_] | None = None
+        offset: int | None = None
+        dims = slice(self.addressing.dims.start, self.addressing.dims.stop)
+        terms: list[Integers] = []
+        for resolver, view in zip(self.addressing.resolvers, self.views, strict=True):
+            resolved = resolver.resolve(view, box, self.scratch)
+            if resolved.bad is not None:
+                bad = resolved.bad if bad is None else bad | resolved.bad
+            if resolved.offset is not None:
+                offset = resolved.offset if offset is None else min(offset, resolved.offset)
+            terms.append(resolved.values.reshape(resolved.values.shape[dims]))
+        return Offsets(self._sum(terms, frame.walks, sizes[dims]), bad, offset, frame)
+
+    def _sum(self, terms: list[Integers], walks: Sequence[Integers], shape: tuple[int, ...]) -> Integers:
+        """Σ values · step + Σ walks, without a copy where that is a block of raw indices as it stands."""
+        steps = self.addressing.lookup_steps
+        first = terms[0]
+        if len(terms) == 1 and steps[0] == 1 and not walks and first.shape == shape and first.flags.c_contiguous:
+            return first
+        total = self.scratch.room("total", shape)
+        if steps[0] == 1:
+            np.add(first, walks[0] if walks else 0, out=total, dtype=np.int64)
+            walks = walks[1:]
+        else:
+            np.multiply(first, steps[0], out=total, dtype=np.int64)
+        for values, step in zip(terms[1:], steps[1:], strict=True):
+            product = self.scratch.room("product", values.shape)
+            total += np.multiply(values, step, out=product, dtype=np.int64)
+        for walk in walks:
+            total += walk
+        return total

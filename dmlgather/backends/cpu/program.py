@@ -1,0 +1,96 @@
+"""A plan prepared for the CPU: recipes chosen and blocks cut once, run many times by any number of threads."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.backends.cpu import recipes, workers
+from dmlgather.backends.cpu.buffers import Buffers
+from dmlgather.backends.cpu.geometry import Geometry
+from dmlgather.backends.cpu.recipes import Recipe, Task
+from dmlgather.backends.cpu.tuning import MEASURED, Tuning
+from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
+
+
+def prepare(plan: IndexPlan, tuning: Tuning = MEASURED) -> CpuProgram:
+    """Prepare `plan`, in any form. ValueError when CLAMP or PROMISE looks into an axis without elements."""
+    return CpuProgram(plan, tuning)
+
+
+class CpuProgram:
+    """An immutable program; `run` keeps its scratch memory to itself, so that threads may share one program."""
+
+    def __init__(self, plan: IndexPlan, tuning: Tuning = MEASURED) -> None:
+        plan.check_limits()
+        self.plan, self.tuning = plan, tuning
+        # Void items need no alignment, so elements are joined by Geometry, freely, and not by the canonical form.
+        self.canonical = canonicalise(plan, plan.element_bytes)
+        self.index_dtype = None if plan.index_type is None else np.dtype(plan.index_type.value.lower())
+        self.shares = max(1, min(workers.cpus(), Geometry.of(self.canonical).traffic // tuning.share_bytes))
+
+    def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
+        """Execute the plan and return, under RAISE, the smallest offset (elements of the index buffer) of a bad index.
+
+        data: [>= in_extent] and out: [>= out_extent], contiguous, of data types of `plan.element_bytes` bytes; indices:
+        [>= index_extent] of `plan.index_type`, None without lookups. Under RAISE the output is complete only when None is
+        returned. Raises ValueError when a buffer is not that, TypeError where elements hold references and the output is of
+        another data type or the plan would write raw fill bytes, and for StringDType.
+        """
+        plan = self.plan
+        _check_buffer("input", data, plan.in_extent, plan.element_bytes)
+        _check_buffer("output", out, plan.out_extent, plan.element_bytes)
+        if not out.flags.writeable:
+            raise ValueError("the output buffer is read-only")
+        if self.index_dtype is not None:
+            if indices is None:
+                raise ValueError("the plan looks up indices, got no index buffer")
+            _check_buffer("index", indices, plan.index_extent, self.index_dtype.itemsize)
+            if indices.dtype != self.index_dtype:
+                raise ValueError(f"the index buffer has data type {indices.dtype}, expected {self.index_dtype}")
+        if data.dtype.hasobject or out.dtype.hasobject:
+            self._check_references(data, out)
+            _, task = self._references
+        else:
+            _, task = self._opaque
+        buffers = Buffers.of(task.geometry, data, indices, out)
+        return workers.share(functools.partial(task.work, buffers), task.blocks.count, self.shares)
+
+    def describe(self) -> str:
+        """The recipe, why it was chosen, and the blocks."""
+        recipe, task = self._opaque
+        threads = min(self.shares, max(task.blocks.count, 1))
+        return (
+            f"{recipe.name}: {recipe.why}; {task.blocks.count} blocks of up to {list(task.blocks.sizes)} units of "
+            f"{task.geometry.unit} bytes on {threads} thread{'s' if threads > 1 else ''}"
+        )
+
+    @functools.cached_property
+    def _opaque(self) -> tuple[Recipe, Task]:
+        return recipes.apply(Geometry.of(self.canonical), self.tuning, self.shares, opaque=True)
+
+    @functools.cached_property
+    def _references(self) -> tuple[Recipe, Task]:
+        return recipes.apply(Geometry.of(self.canonical), self.tuning, self.shares, opaque=False)
+
+    def _check_references(self, data: NDArray[Any], out: NDArray[Any]) -> None:
+        if data.dtype.kind == "T":
+            raise TypeError(f"{data.dtype} elements point into memory of their own array; convert them with .astype(object)")
+        if data.dtype != out.dtype:
+            raise TypeError(f"the input holds {data.dtype} elements, the output {out.dtype}: references cannot change type")
+        if self.plan.out_of_bounds is OutOfBounds.FILL:
+            raise TypeError(f"FILL writes raw bytes, which {data.dtype} elements cannot be made of; use another policy")
+
+
+def _check_buffer(name: str, buffer: NDArray[Any], extent: int, itemsize: int) -> None:
+    if buffer.ndim != 1 or not buffer.flags.c_contiguous:
+        raise ValueError(
+            f"the {name} buffer has shape {buffer.shape} and strides {buffer.strides}, expected one contiguous dimension"
+        )
+    if buffer.dtype.itemsize != itemsize:
+        raise ValueError(f"the {name} buffer's elements have {buffer.dtype.itemsize} bytes, expected {itemsize}")
+    if buffer.size < extent:
+        raise ValueError(f"the {name} buffer has {buffer.size} elements, expected at least {extent}")

@@ -1,0 +1,248 @@
+"""The recipes: which of NumPy's primitives serves which shape of plan, and how it is cut into blocks.
+
+The table is read from the top; the first recipe whose condition holds is used. Every recipe is correct wherever its condition
+holds: `copy` for every plan without lookups, `flat` for every plan with some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import Protocol
+
+from dmlgather.backends.cpu import gathering
+from dmlgather.backends.cpu.blocks import Blocks, fit
+from dmlgather.backends.cpu.buffers import Buffers
+from dmlgather.backends.cpu.copying import Copy, Fill
+from dmlgather.backends.cpu.gathering import Gather, Move
+from dmlgather.backends.cpu.geometry import WORDS, Geometry
+from dmlgather.backends.cpu.offsets import Addressing
+from dmlgather.backends.cpu.tuning import Tuning
+from dmlgather.backends.cpu.workers import PARTS
+from dmlgather.plan import OutOfBounds
+
+
+class Task(Protocol):
+    """A recipe applied to a geometry."""
+
+    @property
+    def geometry(self) -> Geometry:
+        """What is executed."""
+
+    @property
+    def blocks(self) -> Blocks:
+        """How it is cut."""
+
+    def work(self, buffers: Buffers, first: int, last: int) -> int | None:
+        """Do blocks `first` … `last` - 1 and return the smallest offset of a bad index among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """name and why: for describe(). when: the condition. cut: the recipe applied to a geometry for which it holds."""
+
+    name: str
+    why: str
+    when: Callable[[Geometry, Tuning], bool]
+    cut: Callable[[Geometry, Tuning], Task]
+
+
+def apply(geometry: Geometry, tuning: Tuning, shares: int, opaque: bool) -> tuple[Recipe, Task]:
+    """The first recipe of the table that serves `geometry`, and `geometry` cut by it into blocks for that many threads.
+
+    `opaque` allows elements to be joined to larger units and moved as plain bytes.
+    """
+    if opaque:
+        geometry = geometry.joined(_unit(geometry, tuning))
+    if shares > 1:
+        units = -(-geometry.units() // (PARTS * shares))
+        tuning = replace(
+            tuning,
+            block_units=min(tuning.block_units, units),
+            block_bytes=min(tuning.block_bytes, units * geometry.unit),
+            row_units=tuning.shared_row_units,
+        )
+    recipe = next(recipe for recipe in RECIPES if recipe.when(geometry, tuning))
+    return recipe, recipe.cut(geometry, tuning)
+
+
+def _unit(geometry: Geometry, tuning: Tuning) -> int:
+    """Bytes of the unit: the innermost run, unless it is very long or a few words that are quicker walked apart."""
+    run = geometry.run
+    if run > tuning.longest_unit:
+        return geometry.unit
+    word = gcd(run, max(WORDS))
+    few = 2 < run // word <= tuning.short and run < tuning.cache_line // 2
+    return word if few and not geometry.lookups and geometry.rank > 1 and geometry.shape[-2] > tuning.short else run
+
+
+# When: without lookups.
+
+
+def _writes_nothing(geometry: Geometry, _: Tuning) -> bool:
+    return not geometry.writes and not geometry.lookups
+
+
+def _only_checks(geometry: Geometry, _: Tuning) -> bool:
+    return not geometry.writes
+
+
+def _is_constant(geometry: Geometry, _: Tuning) -> bool:
+    return geometry.out_of_bounds is OutOfBounds.FILL and any(lookup.limit == 0 for lookup in geometry.lookups)
+
+
+def _is_transposed(geometry: Geometry, tuning: Tuning) -> bool:
+    fastest, step = _fastest(geometry, tuning), abs(geometry.in_strides[-1])
+    crosses = abs(geometry.in_strides[fastest]) < tuning.cache_line <= step
+    long = min(geometry.shape[fastest], geometry.shape[-1]) > tuning.short
+    # Otherwise the lines that a run of the output reads stay in cache until the next run reads them again.
+    evicts = step % tuning.alias_bytes == 0 or geometry.shape[-1] * tuning.cache_line > tuning.tile_bytes
+    return not geometry.lookups and geometry.unit < tuning.cache_line and crosses and long and evicts
+
+
+def _is_short(geometry: Geometry, tuning: Tuning) -> bool:
+    return not geometry.lookups and geometry.rank > 1 and geometry.shape[-1] <= tuning.short < geometry.shape[-2]
+
+
+def _is_copy(geometry: Geometry, _: Tuning) -> bool:
+    return not geometry.lookups
+
+
+def _fastest(geometry: Geometry, tuning: Tuning) -> int:
+    """The dimension with the smallest source stride among the long ones; one that stands still (0) is the slowest."""
+    strides = [abs(step) for step in geometry.in_strides]
+    return min(range(geometry.rank), key=lambda axis: (geometry.shape[axis] <= tuning.short, not strides[axis], strides[axis]))
+
+
+# When: with lookups.
+
+
+def _moves_slices(geometry: Geometry, tuning: Tuning) -> bool:
+    if geometry.still == geometry.rank:
+        return False
+    units = geometry.units(geometry.still)
+    return units >= tuning.slice_units or units * geometry.unit >= tuning.longest_unit
+
+
+def _moves_columns(geometry: Geometry, tuning: Tuning) -> bool:
+    axis = _row_axis(geometry)
+    return axis is not None and (axis == 0 or geometry.units(axis) >= tuning.row_units)
+
+
+def _moves_rows(geometry: Geometry, tuning: Tuning) -> bool:
+    return (
+        len(geometry.lookups) == 1
+        and geometry.lookups[0].in_stride == geometry.pitch
+        and 0 < geometry.direct < geometry.rank
+        and geometry.units(geometry.direct) >= tuning.row_units
+    )
+
+
+def _shares_lines(geometry: Geometry, tuning: Tuning) -> bool:
+    return geometry.rank > 1 and 0 < abs(geometry.in_strides[-1]) < tuning.cache_line and geometry.shape[-1] > tuning.column_block
+
+
+def _always(_: Geometry, __: Tuning) -> bool:
+    return True
+
+
+def _row_axis(geometry: Geometry) -> int | None:
+    """The innermost axis along which no lookup moves and one step of which spans every column reached by what is inside it.
+
+    That axis and the offsets are the rows and columns of one contiguous array.
+    """
+    if geometry.pitch != geometry.unit:
+        return None
+    for axis in reversed(range(geometry.rank - 1)):
+        step = geometry.in_strides[axis]
+        if not geometry.moves(axis) and step % geometry.unit == 0 and step > geometry.span(axis + 1):
+            return axis
+    return None
+
+
+# How it is cut.
+
+
+def _copy(geometry: Geometry, tuning: Tuning) -> Task:
+    return Copy(geometry, _blocks(geometry, fit(geometry.shape, tuning.block_bytes // geometry.unit)))
+
+
+def _fill(geometry: Geometry, tuning: Tuning) -> Task:
+    return Fill(geometry, _blocks(geometry, fit(geometry.shape, tuning.block_bytes // geometry.unit)))
+
+
+def _apart(geometry: Geometry, tuning: Tuning) -> Task:
+    units = tuning.tile_bytes // (geometry.unit * geometry.shape[-1])
+    return Copy(geometry, _blocks(geometry, fit(geometry.shape, units, {geometry.rank - 1: 1})))
+
+
+def _tiles(geometry: Geometry, tuning: Tuning) -> Task:
+    units, last, fastest = tuning.tile_bytes // geometry.unit, geometry.rank - 1, _fastest(geometry, tuning)
+    sides = {axis: max(tuning.tile, units // geometry.shape[other]) for axis, other in ((fastest, last), (last, fastest))}
+    order = sorted(range(geometry.rank), key=lambda axis: -abs(geometry.in_strides[axis]))
+    margin = -(-tuning.cache_line // geometry.unit)
+    return Copy(geometry, _blocks(geometry, fit(geometry.shape, units, sides)), tuple(order), margin)
+
+
+def _slices(geometry: Geometry, tuning: Tuning) -> Task:
+    looked_up = range(geometry.still)
+    return _gather(geometry, fit(geometry.shape, tuning.block_bytes // geometry.unit), looked_up, looked_up, gathering.slices)
+
+
+def _columns(geometry: Geometry, tuning: Tuning) -> Task:
+    axis = _row_axis(geometry)
+    assert axis is not None
+    columns = range(axis + 1, geometry.rank)
+    first = {inner: geometry.shape[inner] for inner in reversed(columns)} | dict.fromkeys(range(axis), 1)
+    return _gather(geometry, fit(geometry.shape, tuning.block_bytes // geometry.unit, first), columns, columns, gathering.along)
+
+
+def _rows(geometry: Geometry, tuning: Tuning) -> Task:
+    summed = range(geometry.direct, geometry.rank)
+    return _gather(geometry, fit(geometry.shape, _units(geometry, tuning)), range(geometry.rank), summed, gathering.rows)
+
+
+def _flat(geometry: Geometry, tuning: Tuning) -> Task:
+    everything = range(geometry.rank)
+    return _gather(geometry, fit(geometry.shape, _units(geometry, tuning)), everything, everything, gathering.flat)
+
+
+def _narrow(geometry: Geometry, tuning: Tuning) -> Task:
+    everything = range(geometry.rank)
+    sizes = fit(geometry.shape, _units(geometry, tuning), {geometry.rank - 1: tuning.column_block})
+    return _gather(geometry, sizes, everything, everything, gathering.flat)
+
+
+def _check(geometry: Geometry, tuning: Tuning) -> Task:
+    everything = range(geometry.rank)
+    return _gather(geometry, fit(geometry.shape, tuning.block_units), everything, everything, gathering.check)
+
+
+def _gather(geometry: Geometry, sizes: tuple[int, ...], dims: range, summed: range, move: Move) -> Task:
+    return Gather(geometry, _blocks(geometry, sizes), Addressing(geometry, dims, summed), move)
+
+
+def _units(geometry: Geometry, tuning: Tuning) -> int:
+    return min(tuning.block_units, tuning.block_bytes // geometry.unit)
+
+
+def _blocks(geometry: Geometry, sizes: tuple[int, ...]) -> Blocks:
+    # Dimensions without lookups change fastest, so that one block's offsets serve the next.
+    order = sorted(range(geometry.rank), key=lambda axis: not geometry.moves(axis))
+    return Blocks(geometry.shape, sizes, tuple(order))
+
+
+RECIPES = (
+    Recipe("nothing", "the output is empty", _writes_nothing, _copy),
+    Recipe("check", "the output is empty, but RAISE checks the indices", _only_checks, _check),
+    Recipe("fill", "an indexed axis is empty, so every element is the fill value", _is_constant, _fill),
+    Recipe("tiles", "source and output run along different dimensions, so blocks are turned in cache", _is_transposed, _tiles),
+    Recipe("apart", "the innermost dimension is short, so its positions are copied one after the other", _is_short, _apart),
+    Recipe("copy", "no lookups, so strided blocks are copied", _is_copy, _copy),
+    Recipe("slices", "each lookup moves a large slice, which is copied as one strided block", _moves_slices, _slices),
+    Recipe("columns", "every row uses the same offsets, so columns are taken from many rows at once", _moves_columns, _columns),
+    Recipe("rows", "long rows have indices of their own, so each is one take with its indices as they are", _moves_rows, _rows),
+    Recipe("narrow", "neighbours share cache lines of the source's rows, so blocks are narrow", _shares_lines, _narrow),
+    Recipe("flat", "units are taken at their offsets", _always, _flat),
+)

@@ -1,0 +1,11 @@
+"""What can go wrong with a benchmark, in the words of whoever started it."""
+
+from __future__ import annotations
+
+
+class BenchError(RuntimeError):
+    """The suite cannot run as asked: an unknown name, a missing package. The message says what to do."""
+
+
+class MismatchError(RuntimeError):
+    """A contender's result differs from the peer's; nothing was timed."""

@@ -1,0 +1,180 @@
+"""Large calls on several threads give what NumPy gives; programs are shared by threads and survive a fork."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dmlgather.backends.cpu import CpuProgram, prepare, workers
+from dmlgather.plan import IndexType, OutOfBounds
+from tests.backends.shapes import Kind, Shaped, gather, gather_elements, gather_nd, view
+
+LARGE = (
+    gather((3000, 300), (9000,)),
+    gather((3000, 300), (2000, 4), 0, Kind(2, IndexType.INT32)),
+    gather((900, 2000), (1500,), 1),
+    gather((40, 60, 700), (90,), 1),
+    gather((5, 2**19 + 1), (7,)),
+    gather((2**16,), (3_000_000,), 0, Kind(1, IndexType.UINT16)),
+    gather_elements((700, 3000), 1),
+    gather_elements((30, 2**17), 1, Kind(8)),
+    gather_elements((700, 3000), 0),
+    gather_nd((300, 200, 8), 200_000, 2, Kind(4, IndexType.UINT64)),
+    view((2000, 1500), lambda x: x[::-1, 3:-3:2], 8),
+    view((2048, 1500), lambda x: x.T),
+    view((6, 500, 600, 3), lambda x: x[:, :, ::-1, ::-1], 1),
+)
+
+
+@pytest.fixture(autouse=True)
+def many_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four shares, however few CPUs there are."""
+    monkeypatch.setattr(workers, "cpus", lambda: 4)
+
+
+def arrays(shaped: Shaped) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Random data, valid indices (negative ones among them where the type has any) and a poisoned output."""
+    noise = np.random.default_rng()
+    plan = shaped.plan
+    data = np.frombuffer(noise.bytes(plan.in_extent * plan.element_bytes), f"u{plan.element_bytes}").reshape(shaped.input_shape)
+    out = np.frombuffer(noise.bytes(plan.out_extent * plan.element_bytes), data.dtype).copy()
+    if plan.index_type is None:
+        return data, np.empty(0, np.int64), out
+    limit = min(lookup.limit for lookup in plan.lookups)
+    low = -limit if plan.index_type.signed else 0
+    return data, noise.integers(low, limit, shaped.index_shape).astype(plan.index_type.value.lower()), out
+
+
+@pytest.mark.parametrize("shaped", LARGE)
+def test_large_calls_equal_numpy(shaped: Shaped) -> None:
+    data, indices, out = arrays(shaped)
+    program = prepare(shaped.plan)
+    assert program.shares > 1
+    assert program.describe().endswith("threads")
+    assert program.run(data.reshape(-1), indices.reshape(-1), out) is None
+    assert out.tobytes() == shaped.numpy(data, indices).tobytes()
+
+
+@pytest.mark.parametrize("shaped", [one for one in LARGE if one.plan.lookups and one.plan.index_type is not IndexType.UINT16])
+def test_bad_indices_in_every_share(shaped: Shaped) -> None:
+    data, indices, out = arrays(shaped)
+    limit = min(lookup.limit for lookup in shaped.plan.lookups)
+    bad = np.random.default_rng().choice(indices.size, min(9, indices.size), replace=False)
+    indices.reshape(-1)[bad] = np.iinfo(indices.dtype).max
+    raising = prepare(replace(shaped.plan, out_of_bounds=OutOfBounds.RAISE))
+    assert raising.run(data.reshape(-1), indices.reshape(-1), out) == bad.min()
+
+    assert prepare(shaped.plan).run(data.reshape(-1), indices.reshape(-1), out) is None
+    if len(shaped.plan.lookups) == 1:
+        clamped = np.where(indices == np.iinfo(indices.dtype).max, limit - 1, indices)
+        assert out.tobytes() == shaped.numpy(data, clamped).tobytes()
+
+    fill = b"\x5a" * shaped.plan.element_bytes
+    filling = prepare(replace(shaped.plan, out_of_bounds=OutOfBounds.FILL, fill=fill))
+    assert filling.run(data.reshape(-1), indices.reshape(-1), out) is None
+    harmless = np.where(indices == np.iinfo(indices.dtype).max, 0, indices)
+    expected = shaped.numpy(data, harmless)
+    expected[_bad(shaped, indices)] = np.frombuffer(fill, expected.dtype)[0]
+    assert out.tobytes() == expected.tobytes()
+
+
+def _bad(shaped: Shaped, indices: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether a bad index stands behind an output position, by broadcasting the index array along the plan's strides."""
+    marks = (indices == np.iinfo(indices.dtype).max).reshape(-1)
+    found = np.zeros(shaped.plan.shape, np.bool_)
+    for lookup in shaped.plan.lookups:
+        found |= np.ndarray(shaped.plan.shape, np.bool_, marks, lookup.index_offset, lookup.index_strides)
+    return found
+
+
+def test_threads_may_share_a_program() -> None:
+    shaped = gather((500, 40), (3000,))
+    program = CpuProgram(shaped.plan)
+    problems = [arrays(shaped) for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(5):
+            list(pool.map(lambda one: program.run(one[0].reshape(-1), one[1], one[2]), problems))
+            for data, indices, out in problems:
+                assert out.tobytes() == data[indices].tobytes()
+                out[...] = 0
+
+
+def test_an_error_in_another_thread_reaches_the_caller() -> None:
+    caller, failed = threading.get_ident(), threading.Event()
+
+    def work(*_: int) -> None:
+        if threading.get_ident() == caller:
+            failed.wait()
+        else:
+            failed.set()
+            raise ArithmeticError("in another thread")
+
+    with pytest.raises(ArithmeticError, match="in another thread"):
+        workers.share(work, count=8, shares=2)
+
+
+def test_nobody_writes_after_an_error_has_reached_the_caller() -> None:
+    caller, started, done = threading.get_ident(), threading.Event(), threading.Event()
+
+    def work(*_: int) -> None:
+        if threading.get_ident() == caller:
+            started.wait()
+            raise ArithmeticError("in the caller's thread")
+        started.set()
+        time.sleep(0.05)
+        done.set()
+
+    with pytest.raises(ArithmeticError, match="in the caller's thread"):
+        workers.share(work, count=2, shares=2)
+    assert done.is_set()
+
+
+@pytest.mark.parametrize("shares", [1, 2, 5])
+@pytest.mark.parametrize("count", [1, 2, 19, 100])
+def test_every_block_is_done_once(count: int, shares: int) -> None:
+    done: list[int] = []
+
+    def work(first: int, last: int) -> int | None:
+        done.extend(range(first, last))
+        return min((100 - block for block in range(first, last) if block % 2), default=None)
+
+    smallest = workers.share(work, count, shares)
+    assert sorted(done) == list(range(count))
+    assert smallest == min((100 - block for block in range(count) if block % 2), default=None)
+
+
+FORKING = """
+import os, sys, threading
+import numpy as np
+from dmlgather.backends.cpu import prepare, workers
+from tests.backends.shapes import gather
+workers.cpus = lambda: 2
+shaped = gather((3000, 300), (9000,))
+data, indices = np.arange(900_000, dtype=np.float32), np.arange(9000) % 3000
+out = np.zeros(9000 * 300, np.float32)
+program = prepare(shaped.plan)
+program.run(data, indices, out)
+assert any(thread.name.startswith("dmlgather") for thread in threading.enumerate())
+child = os.fork()
+if child == 0:
+    out[:] = 0
+    program.run(data, indices, out)
+    os._exit(0 if (out.reshape(9000, 300) == data.reshape(3000, 300)[indices]).all() else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_the_pool_survives_a_fork() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKING], timeout=60, check=False, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
