@@ -53,8 +53,9 @@ def _output(runner: Runner, step: Step, poison: int) -> NDArray[np.uint8]:
     before = _on_host(runner, step.out).copy()
     width = tensor.data_type.bytes
     elements(before, tensor).view(f"u{width}")[...] = int.from_bytes(bytes([poison]) * width)
-    step.out[...] = arrays.move(before, CPU, runner.device.memory)
-    step.run()
+    with runner.on_device():
+        step.out[...] = arrays.move(before, CPU, runner.device.memory)
+        step.run()
     after = np.ascontiguousarray(elements(_on_host(runner, step.out), tensor))
     return after.reshape(*tensor.sizes, 1).view(np.uint8)
 

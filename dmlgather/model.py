@@ -86,15 +86,14 @@ class Runner:
         check_memory(model)
         for name in {command.dispatchable: None for command in model.commands if isinstance(command, Dispatch)}:
             self._operators[name] = compile_operator(model.dispatchables[name].desc, device=device)
-        self.buffers: dict[str, Any] = {
-            name: arrays.move(resource.buffer(), CPU, self.device.memory) for name, resource in model.resources.items()
-        }
+        initial = {name: resource.buffer() for name, resource in model.resources.items()}
         self._owned = {
-            (command.dispatchable, tensor): self._range(bound).copy()
+            (command.dispatchable, tensor): self._moved(_range(initial, bound).copy())
             for command in model.commands
             if isinstance(command, Dispatch)
             for tensor, bound in self._bound(command)[1].items()
         }
+        self.buffers: dict[str, Any] = {name: self._moved(buffer) for name, buffer in initial.items()}
         self._last_output: dict[str, tuple[Dispatchable, Bound]] = {}
 
     def run(self, iterations: int = 1) -> Iterator[Event]:
@@ -124,8 +123,8 @@ class Runner:
         at_execution, initial = sites(command, found, self.model.resources, self.model.resources, tensors)
         return at_execution.bound(), initial.bound()
 
-    def _range(self, bound: Bound) -> Any:
-        return self.buffers[bound.resource][bound.offset : bound.offset + bound.size]
+    def _moved(self, buffer: NDArray[np.uint8]) -> Any:
+        return arrays.move(buffer, CPU, self.device.memory)
 
     def step(self, command: Dispatch) -> Step:
         """The dispatch with its operator and buffers, ready to run."""
@@ -135,20 +134,21 @@ class Runner:
         inputs = []
         for name in map(operator.wire_name, operator.inputs):
             owned = self._owned.get((command.dispatchable, name))
-            inputs.append(self._range(bound[name]) if owned is None else owned)
+            inputs.append(_range(self.buffers, bound[name]) if owned is None else owned)
         output = bound[operator.wire_name(operator.output)]
         self._last_output[output.resource] = (found, output)
-        return Step(found, self._operators[command.dispatchable], tuple(inputs), self._range(output))
+        return Step(found, self._operators[command.dispatchable], tuple(inputs), _range(self.buffers, output))
 
     def _timed(self, name: str, step: Step, iterations: int) -> Dispatched:
-        with self._on_device():
+        with self.on_device():
             if self.device.on_gpu:
                 step.run()  # kernels are compiled and loaded before anything is timed
             timings = [self._gpu_times(step) if self.device.on_gpu else self._cpu_time(step) for _ in range(iterations)]
         gpu = [gpu for _, gpu in timings if gpu is not None]
         return Dispatched(name, iterations, statistics.median(cpu for cpu, _ in timings), statistics.median(gpu) if gpu else None)
 
-    def _on_device(self) -> AbstractContextManager[Any]:
+    def on_device(self) -> AbstractContextManager[Any]:
+        """A context in which this runner's GPU is the current one."""
         if not self.device.on_gpu:
             return nullcontext()
         import cupy
@@ -190,6 +190,10 @@ class Runner:
             return self.values(command.resource)
         found, bound = self._last_output[command.resource]
         return elements(self.host(command.resource)[bound.offset :], found.desc.tensor(found.desc.operator.output))
+
+
+def _range(buffers: Mapping[str, Any], bound: Bound) -> Any:
+    return buffers[bound.resource][bound.offset : bound.offset + bound.size]
 
 
 def elements(buffer: NDArray[np.uint8], tensor: BufferTensorDesc) -> NDArray[Any]:

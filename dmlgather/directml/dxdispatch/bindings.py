@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from math import prod
 
 from dmlgather.directml.codes import CODES
@@ -17,6 +18,10 @@ from dmlgather.directml.types import TensorFlags
 
 BASE_ALIGNMENT = 16
 """Bytes that every binding's offset is a multiple of (DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT)."""
+
+
+SHOWN = 20
+"""Names that a message lists at most."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Bound:
 class Site:
     """One `bindings` object: of a dispatch, or of a dispatchable for the tensors that DirectML owns.
 
-    resources: those that could be read; declared: the names of all. sound: tensors without an ERROR of their own.
+    resources: those that could be read; declared: the names of all. sound: tensors that break no rule of DML1xx.
     """
 
     dispatchable: Dispatchable
@@ -177,8 +182,8 @@ EVERYWHERE: dict[str, Callable[[Site], Faults]] = {
 """The rules of every site, by code."""
 
 
-def check_initial(reading: Reading, site: Site) -> None:
-    """Report what is wrong with the bindings of a dispatchable."""
+def check_site(reading: Reading, site: Site) -> None:
+    """Report what is wrong with the bindings at one site, whichever it is."""
     for code, rule in EVERYWHERE.items():
         _report(reading, code, rule(site))
     _short_files(reading, site)
@@ -186,7 +191,7 @@ def check_initial(reading: Reading, site: Site) -> None:
 
 def check_dispatch(reading: Reading, site: Site, initial: Site) -> None:
     """Report what is wrong with the bindings of a dispatch. initial: its dispatchable's own bindings."""
-    check_initial(reading, site)
+    check_site(reading, site)
     _report(reading, "DML701", unbound(site, {binding.field for binding in initial.bindings}))
     _report(reading, "DML707", overlap(site))
 
@@ -210,7 +215,8 @@ def check_dimensions(reading: Reading, command: WriteFile, resource: Resource) -
 def missing(kind: str, name: str, declared: Collection[str]) -> tuple[str, str, str]:
     """Expected, got and remedy of a name that leads nowhere."""
     meant = closest(name, declared)
-    known = ", ".join(map(repr, declared)) or f"none: the model has no {kind}s"
+    known = ", ".join([*map(repr, islice(declared, SHOWN)), *(["…"] if len(declared) > SHOWN else [])])
+    known = known or f"none: the model has no {kind}s"
     return f"a {kind} of the model ({known})", repr(name), f"write {meant!r}" if meant else f"declare the {kind}, or name another"
 
 

@@ -65,7 +65,7 @@ Command = Dispatch | Print | WriteFile
 
 def read_command(reading: Reading, path: Path) -> Command | None:
     """The command at `path`; None after reporting why it is none."""
-    part = reading.validated(wire.CommandPart, path)
+    part = reading.validated(wire.COMMAND, path)
     match part:
         case wire.DispatchPart():
             bindings = read_bindings(part.bindings, (*path, "bindings"))

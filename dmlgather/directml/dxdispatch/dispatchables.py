@@ -61,7 +61,7 @@ def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable |
     if desc_key is None and given.keys().isdisjoint(wire.names(operator.desc)):
         reading.problem(path, "'desc' is missing")
         return None
-    envelope = reading.validated(wire.Envelope, path, _known(operator, type_key, desc_key))
+    envelope = reading.validated(wire.ENVELOPE, path, _known(operator, type_key, desc_key))
     desc_path = path if desc_key is None else (*path, desc_key)
     outside = (type_key, *wire.names(wire.Envelope)) if desc_key is None else ()
     desc = _structure(reading, operator.desc, desc_path, outside)

@@ -162,12 +162,10 @@ class _Model:
         report = validate(found.desc, level=self.level)
         self.reading.about(report.findings, found.path, found.subject)
         operator = found.desc.operator
-        damaged = {finding.path.partition(".")[0] for finding in report.errors}
+        damaged = {finding.path.partition(".")[0] for finding in report.errors if finding.code.startswith("DML1")}
         self.sound[name] = {operator.wire_name(field) for field in operator.tensors} - damaged
-        bindings.check_initial(self.reading, self.initial(found))
-
-    def initial(self, found: Dispatchable) -> bindings.Site:
-        return bindings.initial_site(found, self.resources, self.declared("resources"), self.sound[found.name])
+        resources = self.declared("resources")
+        bindings.check_site(self.reading, bindings.initial_site(found, self.resources, resources, self.sound[name]))
 
     def command(self, command: Command) -> None:
         match command:

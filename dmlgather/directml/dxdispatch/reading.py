@@ -68,12 +68,12 @@ class Reading:
                 path, value = (*path, step), value[step]
         return path
 
-    def validated(self, kind: Any, path: Path, also: Iterable[str] = ()) -> Any:
-        """The value at `path` as `kind` (a Part, or a union of them), which may have the keys `also` besides its own; None
+    def validated(self, kind: TypeAdapter[T], path: Path, also: Iterable[str] = ()) -> T | None:
+        """The value at `path` as `kind`, a Part or a union of them, which may have the keys `also` besides its own; None
         after reporting why it is none.
         """
         try:
-            part = TypeAdapter(kind).validate_python(self.at(path))
+            part = kind.validate_python(self.at(path))
         except ValidationError as error:
             self.invalid(error, path, [name for part in Part.__subclasses__() for name in names(part)])
             return None

@@ -56,7 +56,7 @@ class Resource:
 
 def read_resource(reading: Reading, name: str, path: Path, folder: FilePath) -> Resource | None:
     """The resource at `path`; None after reporting why it is none. folder: where the model file lies."""
-    part = reading.validated(wire.ResourcePart, path)
+    part = reading.validated(wire.RESOURCE, path)
     if part is None:
         return None
     data_type = part.initial_values_data_type

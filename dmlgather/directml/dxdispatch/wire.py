@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, SkipValidation, Tag, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SkipValidation,
+    Tag,
+    TypeAdapter,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
 
 from dmlgather.directml.types import DataType, DataTypeField
@@ -249,3 +259,7 @@ class WriteFilePart(Part):
 
 
 CommandPart = Annotated[DispatchPart | PrintPart | WriteFilePart, Field(discriminator="type")]
+
+RESOURCE: TypeAdapter[ResourcePart] = TypeAdapter(ResourcePart)
+ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
+COMMAND: TypeAdapter[DispatchPart | PrintPart | WriteFilePart] = TypeAdapter(CommandPart)

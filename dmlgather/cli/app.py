@@ -1,0 +1,63 @@
+"""The command with its subcommands, and how it ends."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Sequence
+
+import typer
+
+from dmlgather.cli import bench, check, compare, env, explain, levels, run_model, schema
+from dmlgather.cli.failures import UsageError, guarded, say
+
+HELP = """Check, run, compare and explain DirectML's indexing operators (gather, gather-elements, gather-nd, slice).
+
+Files are DxDispatch models or single descriptors: JSON with comments and trailing commas.
+
+Exit codes: 0 clean; 1 findings of severity error, or a mismatch; 2 a usage, file or internal problem."""
+
+SUBCOMMANDS: dict[str, Callable[..., int]] = {
+    "run": run_model.run,
+    "check": check.check,
+    "levels": levels.levels,
+    "explain": explain.explain,
+    "compare": compare.compare,
+    "schema": schema.schema,
+    "env": env.env,
+    "bench": bench.bench,
+}
+
+
+def build() -> typer.Typer:
+    """The Typer application."""
+    app = typer.Typer(
+        help=HELP,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for name, function in SUBCOMMANDS.items():
+        app.command(name)(guarded(function))
+    return app
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command with `arguments`; its exit code. Never raises."""
+    if sys.stdout is None:
+        say("dmlgather: standard output is closed")
+        return 2
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # characters that a terminal lacks are spelled out, not an error
+            stream.reconfigure(errors="backslashreplace")
+    return guarded(_dispatched)(arguments)
+
+
+def _dispatched(arguments: Sequence[str]) -> int:
+    try:
+        code = build()(list(arguments), prog_name="dmlgather", standalone_mode=False)
+    except UsageError as error:
+        error.show()
+        return 2
+    return code if isinstance(code, int) else 0

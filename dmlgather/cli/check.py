@@ -1,0 +1,62 @@
+"""`dmlgather check`: validate files."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dmlgather.cli.failures import say
+from dmlgather.cli.options import Level, known_level
+
+
+class OutputFormat(StrEnum):
+    """Names of the report formats."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def check(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE…", help="Models, descriptors, or folders, which are searched for both.", show_default=False),
+    ],
+    level: Level = "6_4",
+    output_format: Annotated[OutputFormat, typer.Option(help="How findings are written to standard output.")] = OutputFormat.TEXT,
+) -> int:
+    """Validate DxDispatch models and single descriptors: operators, bindings, initial values.
+
+    A JSON file of another sort is skipped in a folder and a problem when named. Findings go to standard output, problems and
+    the summary to standard error.
+
+    Exit codes: 0 no errors, 1 findings of severity error, 2 a file could not be understood.
+    """
+    from dmlgather.report.collect import check_paths
+    from dmlgather.report.formats import FORMATS
+
+    report = check_paths(files, known_level(level))
+    for line in FORMATS[output_format](report):
+        sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+    for file in report.files:
+        for problem in file.problems:
+            say(problem)
+    say(_summary(report.summary.model_dump()))
+    return report.exit_code
+
+
+def _summary(counts: dict[str, int]) -> str:
+    parts = [_count(counts.pop("files"), "file") + " checked"]
+    skipped = counts.pop("skipped")
+    parts += [_count(number, name.removesuffix("s")) for name, number in counts.items() if number]
+    if skipped:
+        parts.append(_count(skipped, "file") + " of another sort skipped")
+    return ", ".join(parts) if len(parts) > 1 else parts[0] + ", no findings"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -1,0 +1,59 @@
+"""What the NVIDIA driver says of itself and its GPUs, asked directly: it answers without CuPy or a CUDA toolkit."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from dataclasses import dataclass
+
+_LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+_CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU. memory: bytes."""
+
+    name: str
+    compute_capability: str
+    memory: int
+
+
+@dataclass(frozen=True)
+class Driver:
+    """The driver. cuda: the newest CUDA version it runs ("13.0"). error: why there are no GPUs, else None."""
+
+    cuda: str | None
+    gpus: tuple[Gpu, ...]
+    error: str | None
+
+
+def ask() -> Driver:
+    """The driver of this machine."""
+    try:
+        library = ctypes.CDLL(_LIBRARY)
+    except OSError:
+        return Driver(None, (), f"there is no NVIDIA driver ({_LIBRARY} was not found)")
+    status = library.cuInit(0)
+    version = ctypes.c_int()
+    library.cuDriverGetVersion(ctypes.byref(version))
+    cuda = f"{version.value // 1000}.{version.value % 1000 // 10}"
+    if status:
+        return Driver(cuda, (), f"the NVIDIA driver finds no usable GPU (cuInit returned {status})")
+    count = ctypes.c_int()
+    library.cuDeviceGetCount(ctypes.byref(count))
+    gpus = tuple(_gpu(library, number) for number in range(count.value))
+    return Driver(cuda, gpus, None if gpus else "the NVIDIA driver lists no GPU")
+
+
+def _gpu(library: ctypes.CDLL, number: int) -> Gpu:
+    device, memory, name = ctypes.c_int(), ctypes.c_size_t(), ctypes.create_string_buffer(256)
+    library.cuDeviceGet(ctypes.byref(device), number)
+    library.cuDeviceGetName(name, len(name), device)
+    library.cuDeviceTotalMem_v2(ctypes.byref(memory), device)
+    capability = []
+    for attribute in (_CAPABILITY_MAJOR, _CAPABILITY_MINOR):
+        value = ctypes.c_int()
+        library.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
+        capability.append(str(value.value))
+    return Gpu(name.value.decode(errors="replace"), ".".join(capability), memory.value)

@@ -1,0 +1,92 @@
+"""`dmlgather env`: what is installed, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from dataclasses import asdict
+from importlib import metadata
+from typing import Any
+
+from dmlgather.cli.options import AsJson
+
+PACKAGES = ("numpy", "pydantic", "typer", "rich")
+CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
+NVRTC = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
+
+
+def env(as_json: AsJson = False) -> int:
+    """Show versions, GPU, driver and NVRTC, and what is missing to run on a GPU. Put it into every bug report."""
+    found = environment()
+    if as_json:
+        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+        return 0
+    rows = [(name, value if isinstance(value, str) else "not installed") for name, value in _rows(found)]
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        sys.stdout.write(f"{name:{width}}  {value}\n")
+    for missing in found["missing"]:
+        sys.stdout.write(f"\nmissing: {missing['what']}\n    {missing['remedy']}\n")
+    return 0
+
+
+def environment() -> dict[str, Any]:
+    """Everything as plain data. gpu.usable: whether the CUDA backend can run here; missing: what keeps it from that."""
+    from dmlgather import __version__
+    from dmlgather.cli import driver
+
+    asked = driver.ask()
+    cupy = next((f"{name} {found}" for name in CUPY if (found := _version(name))), None)
+    nvrtc = next((f"{name} {found}" for name in NVRTC if (found := _version(name))), None)
+    missing = _missing(asked, cupy)
+    return {
+        "dmlgather": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processor": {"name": platform.processor() or platform.machine(), "threads": os.cpu_count()},
+        "packages": {name: _version(name) for name in PACKAGES},
+        "cupy": cupy,
+        "nvrtc": nvrtc,
+        "driver": {"cuda": asked.cuda, "error": asked.error},
+        "gpu": {"usable": not missing, "devices": [asdict(gpu) for gpu in asked.gpus]},
+        "missing": missing,
+    }
+
+
+def _missing(asked: Any, cupy: str | None) -> list[dict[str, str]]:
+    from dmlgather.cli.devices import missing_gpu
+
+    missing = []
+    if asked.error is not None:
+        remedy = "install the NVIDIA driver, or run where there is a GPU; everything but --device cuda works without one"
+        missing.append({"what": asked.error, "remedy": remedy})
+    if cupy is None:
+        extra = "cuda12" if asked.cuda is not None and asked.cuda.startswith("12.") else "cuda13"
+        missing.append({"what": "CuPy", "remedy": f"pip install 'dmlgather[{extra}]'"})
+    if not missing:
+        reason = missing_gpu()
+        if reason is not None:
+            missing.append({"what": "a working CUDA backend", "remedy": reason})
+    return missing
+
+
+def _rows(found: dict[str, Any]) -> list[tuple[str, str | None]]:
+    rows: list[tuple[str, str | None]] = [(name, found[name]) for name in ("dmlgather", "python", "platform")]
+    rows.append(("processor", f"{found['processor']['name']}, {found['processor']['threads']} threads"))
+    rows += found["packages"].items()
+    rows += [("cupy", found["cupy"]), ("nvrtc", found["nvrtc"])]
+    cuda = found["driver"]["cuda"]
+    rows.append(("driver", f"CUDA {cuda}" if cuda else "none"))
+    for number, gpu in enumerate(found["gpu"]["devices"]):
+        gigabytes = gpu["memory"] / 2**30
+        rows.append((f"gpu {number}", f"{gpu['name']}, compute capability {gpu['compute_capability']}, {gigabytes:.1f} GiB"))
+    return rows
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,47 @@
+"""`dmlgather levels`: the support tables."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from dmlgather.cli.options import AsJson
+
+
+def levels(
+    operator: Annotated[str | None, typer.Option(metavar="NAME", help="Only this operator, such as GATHER.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Show which data types and dimension counts each operator takes, from which feature level on."""
+    from dmlgather.directml import OPERATORS, operator_named, support
+
+    names = list(OPERATORS)
+    if operator is not None:
+        try:
+            names = [operator_named(operator.upper()).type]
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="'--operator'") from None
+    tables = [support(name) for name in names]
+    if as_json:
+        sys.stdout.write(json.dumps(tables, indent=2) + "\n")
+    else:
+        sys.stdout.write("\n\n".join(map(table, tables)) + "\n")
+    return 0
+
+
+def table(data: dict[str, Any]) -> str:
+    """One operator's table as text."""
+    rows = [("level", "tensor", "dimensions", "data types")]
+    for step in data["levels"]:
+        for tensor, row in step["tensors"].items():
+            rows.append((step["level"], tensor, _range(row["dimension_counts"]), " ".join(row["data_types"])))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([f"{data['operator']} ({data['value']}), from feature level {data['introduced']}", *lines])
+
+
+def _range(counts: list[int]) -> str:
+    return str(counts[0]) if len(counts) == 1 else f"{counts[0]}-{counts[-1]}"

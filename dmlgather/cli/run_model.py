@@ -1,0 +1,95 @@
+"""`dmlgather run`: execute a DxDispatch model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dmlgather.cli.failures import say
+
+if TYPE_CHECKING:
+    from dmlgather.model import Event, Printed
+
+CHUNK = 4096
+"""Elements that are spelled and written at a time."""
+
+
+class DeviceChoice(StrEnum):
+    """Names of devices to run on."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+def run(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.json", help="A DxDispatch model.", show_default=False)],
+    device: Annotated[DeviceChoice, typer.Option(help="Where to run; auto takes a GPU if there is one.")] = DeviceChoice.AUTO,
+    output_dir: Annotated[Path, typer.Option(metavar="DIR", help="Where writeFile commands write.")] = Path(),
+    iterations: Annotated[int, typer.Option(min=1, metavar="N", help="Times to execute each dispatch; the median is shown.")] = 1,
+) -> int:
+    """Run a DxDispatch model: its commands in order, on the CPU or an NVIDIA GPU.
+
+    print commands write to standard output: "Resource 'NAME': 7, 9, 12". The device, a timing line per dispatch and the files
+    written go to standard error. A model with errors is not run.
+
+    Exit codes: 0 it ran, 1 the model has errors, 2 it could not be understood or run.
+    """
+    from dmlgather.cli.devices import choose, title
+    from dmlgather.cli.loading import load
+    from dmlgather.model import Runner
+
+    checked = load(model)
+    if checked.kind != "model":
+        say(f"{model}: a single descriptor has no resources and commands to run; explain and compare take it")
+        return 2
+    runner = Runner(checked, choose(device), output_dir)
+    say(f"Running on '{title(runner.device)}'")
+    for event in runner.run(iterations):
+        show(event)
+    return 0
+
+
+def show(event: Event) -> None:
+    """Print what happened."""
+    from dmlgather.model import Dispatched, Printed
+
+    if isinstance(event, Printed):
+        for piece in printed(event):
+            sys.stdout.write(piece)
+        sys.stdout.flush()
+    elif isinstance(event, Dispatched):
+        gpu = "" if event.gpu_ms is None else f", {event.gpu_ms:.4f} ms median (GPU)"
+        say(f"Dispatch '{event.dispatchable}': {event.iterations} iterations, {event.cpu_ms:.4f} ms median (CPU){gpu}")
+    else:
+        say(f"Resource '{event.resource}' written to '{event.file}'")
+
+
+def printed(event: Printed) -> Iterator[str]:
+    """The text of a print command, in pieces: however large the resource, all of it."""
+    values = event.values
+    if event.verbose:
+        width = len(str(values.size - 1))
+        yield f"Resource '{event.resource}':\n"
+        for number, value in enumerate(values):
+            yield f"[{number:{width}}] {spelled(value)} (0x{value.tobytes()[::-1].hex().upper()})\n"
+        return
+    yield f"Resource '{event.resource}': "
+    for at in range(0, values.size, CHUNK):
+        yield (", " if at else "") + ", ".join(map(spelled, values[at : at + CHUNK]))
+    yield "\n"
+
+
+def spelled(value: Any) -> str:
+    """A NumPy number as briefly as it can be written without losing a bit (of a number; NaNs are all "nan")."""
+    if value.dtype.kind in "iu":
+        return str(int(value))
+    number = float(value)
+    if number.is_integer() and abs(number) < 1e16:
+        return "-0" if number == 0 and str(number).startswith("-") else str(int(number))
+    return str(value)

@@ -1,0 +1,1 @@
+"""DxDispatch model files: reading them with file positions, checking them, writing them."""

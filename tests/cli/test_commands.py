@@ -1,0 +1,235 @@
+"""levels, explain, compare, schema, env, and help."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from numpy.typing import NDArray
+
+import dmlgather as dg
+from dmlgather import model as model_module
+from dmlgather.backends import reference
+from dmlgather.cli.app import SUBCOMMANDS
+from dmlgather.cli.schema import Schema, schema_of
+from dmlgather.compare_model import compare_model
+from dmlgather.directml.dxdispatch.jsonc import parse
+from dmlgather.directml.dxdispatch.model_file import check_file
+from dmlgather.directml.dxdispatch.writing import write_model
+from dmlgather.model import Printed, Runner
+from tests.cli.command import EXAMPLES, Command, process
+from tests.directml.making import Described
+from tests.dxdispatch.models import GATHER, MODEL, PRINTED, changed, write
+from tests.strategies import legal_descriptors
+
+
+def test_levels_text(command: Command) -> None:
+    ended = command("levels", "--operator", "slice1")
+    lines = ended.out.splitlines()
+    assert ended.code == 0
+    assert lines[0] == "DML_OPERATOR_SLICE1 (111), from feature level 2_1"
+    assert lines[2].split() == [
+        "2_1",
+        "InputTensor",
+        "4-5",
+        "FLOAT32",
+        "FLOAT16",
+        "INT32",
+        "INT16",
+        "INT8",
+        "UINT32",
+        "UINT16",
+        "UINT8",
+    ]
+
+
+def test_levels_json_is_the_public_query(command: Command) -> None:
+    everything = json.loads(command("levels", "--json").out)
+    assert everything == [dg.support(table["operator"]) for table in everything]
+    assert [table["value"] for table in everything] == [67, 107, 108, 140, 60, 111]
+    assert json.loads(command("levels", "--operator", "DML_OPERATOR_GATHER", "--json").out) == everything[:1]
+
+
+def test_explain(tmp_path: Path, command: Command) -> None:
+    ended = command("explain", write(tmp_path, MODEL))
+    assert ended.code == 0
+    assert ended.out.startswith("dispatchable 'gather'\nGATHER, lowest feature level 3_0\n")
+    for word in ("plan ", "canonical ", "cpu ", "cuda ", "bytes "):
+        assert f"\n{word}" in ended.out
+    (data,) = json.loads(command("explain", "--json", write(tmp_path, GATHER)).out)
+    assert (data["operator"], data["lowest_level"]) == ("GATHER", "3_0")
+    assert data["bytes_moved"] == {"index": 16, "read": 32, "written": 32, "total": 80}
+
+
+def test_explain_of_a_wrong_descriptor(tmp_path: Path, command: Command) -> None:
+    ended = command("explain", write(tmp_path, changed((("desc", "Axis"), 2), start=GATHER)))
+    assert (ended.code, ended.out) == (1, "")
+
+
+def test_compare_a_model(tmp_path: Path, command: Command) -> None:
+    ended = command("compare", "--devices", "cpu,reference", write(tmp_path, MODEL))
+    assert (ended.code, ended.out) == (0, "commands[0] 'gather': equal on cpu, reference: 8 elements, bit for bit\n")
+
+
+def test_a_mismatch_is_shown_and_is_exit_code_1(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reference that spoils its sixth element: the comparison names it, where it comes from, and both values."""
+    honest = reference.run
+
+    def spoilt(plan: Any, data: Any, indices: Any, out: NDArray[Any]) -> int | None:
+        bad = honest(plan, data, indices, out)
+        if isinstance(data, np.ndarray):  # not where the mismatch's own source is looked up
+            out[5] = 0
+        return bad
+
+    monkeypatch.setattr(reference, "run", spoilt)
+    ended = command("compare", "--devices", "cpu,reference", write(tmp_path, MODEL))
+    assert ended.code == 1
+    assert ended.out == (
+        "commands[0] 'gather': 1 of 8 elements differ between cpu, reference; first: OutputTensor[2, 1], which should come from "
+        "InputTensor[1, 1], is 40800000 on cpu and 00000000 on reference\n"
+    )
+
+
+def test_an_element_that_nobody_writes_differs(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_module.Step, "run", lambda step: None)
+    ended = command("compare", "--devices", "cpu,reference", write(tmp_path, MODEL))
+    assert ended.code == 1
+    assert "8 of 8 elements differ" in ended.out
+
+
+def test_compare_without_a_gpu_says_so(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dmlgather.cli.devices.missing_gpu", lambda: "no GPU today")
+    ended = command("compare", write(tmp_path, MODEL))
+    assert (ended.code, ended.err) == (0, "cuda is left out: no GPU today\n")
+    assert "equal on cpu, reference" in ended.out
+
+
+@pytest.mark.parametrize("case", ["case", "deep/case.json"])
+def test_a_saved_case_replays(tmp_path: Path, command: Command, case: str) -> None:
+    saved = command("compare", "--devices", "cpu,reference", "--save", tmp_path / case, write(tmp_path, MODEL))
+    assert saved.code == 0
+    file = tmp_path / case if case.endswith(".json") else tmp_path / case / "case.json"
+    assert f"Case written to '{file}'" in saved.err
+    jsonschema.validate(json.loads(file.read_text()), schema_of(Schema.MODEL))
+    assert "null" not in file.read_text()  # DxDispatch reads none
+    assert command("run", file).out == PRINTED
+    assert command("compare", "--devices", "cpu,reference", file).out == saved.out
+
+
+def test_a_descriptor_gets_random_inputs_that_a_seed_repeats(tmp_path: Path, command: Command) -> None:
+    file = write(tmp_path, GATHER)
+    first = command("compare", "--devices", "cpu,reference", file, "--save", tmp_path / "first")
+    assert first.code == 0
+    seed = first.err.partition("--seed ")[2].split()[0]
+    again = command("compare", "--devices", "cpu,reference", file, "--save", tmp_path / "again", "--seed", seed)
+    assert again.out == first.out == "commands[0] 'gather': equal on cpu, reference: 8 elements, bit for bit\n"
+    files = sorted(path.name for path in (tmp_path / "first").iterdir())
+    assert files == ["case.0_InputTensor.npy", "case.1_IndicesTensor.npy", "case.json"]
+    for name in files:
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(legal_descriptors())
+def test_random_descriptors_compare_and_replay(tmp_path: Path, command: Command, described: Described) -> None:
+    file = write(tmp_path, described.desc.document())
+    ended = command("compare", "--devices", "cpu,reference", "--seed", 1, file, "--save", tmp_path / "case")
+    assert ended.code == 0, ended.err
+    assert "bit for bit" in ended.out
+    jsonschema.validate(parse(file.read_text()).value, schema_of(Schema.DESCRIPTOR))
+    saved = check_file(tmp_path / "case" / "case.json")
+    assert saved.ok, (saved.problems, saved.errors)
+    rewritten = check_file(write_model(saved, tmp_path / "rewritten"))
+    assert {name: item.buffer().tobytes() for name, item in rewritten.resources.items()} == {
+        name: item.buffer().tobytes() for name, item in saved.resources.items()
+    }
+    (found,) = compare_model(rewritten, ["reference", "cpu"])
+    assert found.comparison.equal
+
+
+def test_saving_keeps_every_part_of_a_model(tmp_path: Path) -> None:
+    model = changed(
+        (("dispatchables", "gather", "desc", "InputTensor", "Flags"), "OWNED_BY_DML"),
+        (("dispatchables", "gather", "bindings"), {"InputTensor": {"name": "table", "elementOffset": 4}}),
+        (("resources", "table", "sizeInBytes"), 64),
+        (("resources", "table", "initialValuesOffsetInBytes"), 16),
+        (("commands", 0, "bindings"), {"IndicesTensor": "rows", "OutputTensor": ["output"]}),
+        (("commands", 1, "verbose"), True),
+        (("commands", 2), {"type": "writeFile", "resource": "output", "targetPath": "x.npy", "dimensions": [8]}),
+    )
+    original = check_file(write(tmp_path, model))
+    saved = check_file(write_model(original, tmp_path / "saved"))
+    assert saved.ok, (saved.problems, saved.errors)
+
+    def outcome(checked: Any) -> list[Any]:
+        events = list(Runner(checked, "cpu", tmp_path).run())
+        return [(event.values.tolist(), event.verbose) if isinstance(event, Printed) else type(event) for event in events]
+
+    assert outcome(saved) == outcome(original)
+    assert outcome(saved)[1] == ([1, 2, 3, 4, 3, 4, 5, 6], True)
+    assert [type(command) for command in saved.commands] == [type(command) for command in original.commands]
+
+
+@pytest.mark.parametrize("name", Schema)
+def test_schemas_are_schemas(command: Command, name: Schema) -> None:
+    ended = command("schema", name)
+    assert ended.code == 0
+    jsonschema.Draft202012Validator.check_schema(json.loads(ended.out))
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.json")), ids=lambda file: file.name)
+def test_examples_follow_the_schema(file: Path) -> None:
+    value = parse(file.read_text(encoding="utf-8")).value
+    jsonschema.validate(value, schema_of(Schema.MODEL if "resources" in value else Schema.DESCRIPTOR))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        (("desc", "InputTensor", "DataType"), "FLOAT31"),
+        (("desc", "InputTensor", "Sizes"), [1.5]),
+        (("desc", "Axis"), -1),
+        (("desc", "Axes"), 0),
+        (("desc", "IndicesTensor"), 3),
+        (("type",), "DML_OPERATOR_GEMM"),
+        (("executionFlags",), ["FAST"]),
+    ],
+)
+def test_the_schema_refuses_what_reading_refuses(tmp_path: Path, change: Any) -> None:
+    wrong = changed(change, start=GATHER)
+    assert check_file(write(tmp_path, wrong)).problems
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(wrong, schema_of(Schema.DESCRIPTOR))
+
+
+def test_env(command: Command) -> None:
+    found = json.loads(command("env", "--json").out)
+    assert (found["dmlgather"], found["packages"]["numpy"]) == (dg.__version__, np.__version__)
+    assert found["gpu"]["usable"] == (not found["missing"])
+    assert all(item["what"] and item["remedy"] for item in found["missing"])
+    text = command("env").out
+    assert f"dmlgather  {dg.__version__}\n" in text
+    assert text.count("\nmissing: ") == len(found["missing"])
+
+
+def test_help_of_every_subcommand(command: Command) -> None:
+    assert all(name in command("--help").out for name in SUBCOMMANDS)
+    for name in SUBCOMMANDS:
+        ended = command(name, "--help")
+        assert (ended.code, ended.err) == (0, "")
+        assert f"Usage: dmlgather {name}" in ended.out
+
+
+def test_without_arguments_there_is_help(command: Command) -> None:
+    ended = command()
+    assert ended.code == 2
+    assert "Usage: dmlgather" in ended.out + ended.err
+
+
+def test_the_module_is_the_command() -> None:
+    assert process("levels", "--operator", "GATHER").out.startswith("DML_OPERATOR_GATHER (67)")

@@ -1,0 +1,132 @@
+"""How the command ends when the world fails: one line, exit code 2."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dmlgather import DeviceError
+from dmlgather.cli import levels
+from tests.cli.command import EXAMPLES, ROOT, Command, process
+from tests.dxdispatch.models import changed, write
+
+FAILURES: list[tuple[BaseException, str]] = [
+    (DeviceError("no driver; install one"), "dmlgather: no driver; install one"),
+    (KeyboardInterrupt(), "dmlgather: interrupted"),
+    (MemoryError(), "dmlgather: out of memory"),
+    (MemoryError("5 bytes wanted"), "dmlgather: out of memory: 5 bytes wanted"),
+    (RecursionError(), "dmlgather: the input is nested too deeply"),
+    (OSError(28, "No space left on device", "x.npy"), "dmlgather: x.npy: No space left on device"),
+    (BrokenPipeError(), "dmlgather: whatever read the output closed it before the end"),
+    (SystemExit(1), "dmlgather: whatever read the output closed it before the end"),
+    (
+        AssertionError("two\nlines"),
+        "dmlgather: internal error: AssertionError: two lines; set DMLGATHER_DEBUG=1 for a traceback and please report it",
+    ),
+]
+
+
+@pytest.mark.parametrize(("error", "says"), FAILURES, ids=lambda value: type(value).__name__)
+def test_every_failure_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch, error: BaseException, says: str) -> None:
+    def fails(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(levels, "table", fails)
+    if isinstance(error, BrokenPipeError | SystemExit):  # the output is given up then, and this process still needs its own
+        monkeypatch.setattr("dmlgather.cli.failures._discard", lambda stream: None)
+    ended = command("levels")
+    assert (ended.code, ended.out, ended.err) == (2, "", says + "\n")
+
+
+def test_debugging_shows_the_traceback(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: object) -> None:
+        raise ZeroDivisionError("nought")
+
+    monkeypatch.setattr(levels, "table", fails)
+    monkeypatch.setenv("DMLGATHER_DEBUG", "1")
+    ended = command("levels")
+    assert ended.code == 2
+    assert "Traceback (most recent call last)" in ended.err
+    assert ended.err.endswith("dmlgather: internal error: ZeroDivisionError: nought\n")
+
+
+def _start(*arguments: object, **more: Any) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "dmlgather.cli", *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, **more)
+
+
+def _large(folder: Path) -> Path:
+    values = {"initialValuesDataType": "UINT32", "initialValues": {"valueCount": 2_000_000, "valueStart": 0, "valueDelta": 1}}
+    return write(folder, changed((("resources", "x"), values), (("commands",), [{"type": "print", "resource": "x"}])))
+
+
+def test_a_reader_that_goes_away(tmp_path: Path) -> None:
+    with _start("run", "--device", "cpu", _large(tmp_path), stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        running.stdout.read(100)
+        running.stdout.close()
+        assert running.stderr is not None
+        said = running.stderr.read().decode().splitlines()
+        assert running.wait(60) == 2
+    assert said[1:] == ["dmlgather: whatever read the output closed it before the end"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [("levels",), ("run", EXAMPLES / "slice.json"), ("check", "--output-format", "json", EXAMPLES)]
+)
+def test_a_full_disk(arguments: tuple[object, ...]) -> None:
+    with Path("/dev/full").open("wb") as full, _start(*arguments, stdout=full) as running:
+        assert running.stderr is not None
+        said = running.stderr.read().decode().splitlines()
+        assert running.wait(60) == 2
+    assert said[-1] == "dmlgather: No space left on device"
+    assert not any("Traceback" in line or "Exception ignored" in line for line in said)
+
+
+def test_a_closed_output() -> None:
+    script = f"exec {sys.executable} -m dmlgather.cli levels >&-"
+    ended = subprocess.run(
+        ["/bin/sh", "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr.decode()) == (2, "dmlgather: standard output is closed\n")
+
+
+def test_an_interrupt(tmp_path: Path) -> None:
+    with _start("run", "--device", "cpu", _large(tmp_path), stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        running.stdout.read(1)  # it prints by now, and soon waits for a reader
+        time.sleep(0.5)
+        running.send_signal(signal.SIGINT)
+        running.stdout.close()
+        assert running.stderr is not None
+        said = running.stderr.read().decode().splitlines()
+        assert running.wait(60) == 2
+    assert said[-1] == "dmlgather: interrupted"
+
+
+def test_a_terminal_without_unicode(tmp_path: Path) -> None:
+    file = write(tmp_path, changed((("dispatchables", "gather", "desc", "Axis"), 2)))
+    ended = process("check", file, PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert ended.code == 1
+    assert "DML206" in ended.out
+    ended = process("levels", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert ended.code == 0
+
+
+def test_importing_the_command_loads_nothing_heavy() -> None:
+    script = (
+        "import sys, dmlgather, dmlgather.cli; "
+        "print([name for name in ('cupy', 'onnx', 'typer', 'rich', 'jax') if name in sys.modules])"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=60, check=True
+    )
+    assert ended.stdout.decode().strip() == "[]"

@@ -1,0 +1,238 @@
+"""Files that users pass by mistake: one clear message, exit code 2, and never a traceback."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.command import EXAMPLES, Command, process
+from tests.dxdispatch.models import MODEL, changed, write
+
+
+def _model(folder: Path, source: str) -> Path:
+    return write(folder, changed((("resources", "table"), {"initialValues": {"sourcePath": source}})))
+
+
+def _bytes(content: bytes) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        file = folder / "model.json"
+        file.write_bytes(content)
+        return file
+
+    return make
+
+
+def _truncated(folder: Path) -> Path:
+    text = write(folder, MODEL).read_text()
+    return write(folder, text[: len(text) // 2])
+
+
+def _missing_npy(folder: Path) -> Path:
+    return _model(folder, "gone.npy")
+
+
+def _short_npy(folder: Path) -> Path:
+    np.save(folder / "x.npy", np.zeros(6, np.float32))
+    content = (folder / "x.npy").read_bytes()
+    (folder / "x.npy").write_bytes(content[:-4])
+    return _model(folder, "x.npy")
+
+
+def _small_npy(folder: Path) -> Path:
+    np.save(folder / "x.npy", np.zeros((2, 2), np.float32))
+    return _model(folder, "x.npy")
+
+
+def _pickled_npy(folder: Path) -> Path:
+    np.save(folder / "x.npy", np.array([{1: 2}] * 6, object), allow_pickle=True)
+    return _model(folder, "x.npy")
+
+
+def _raw_pickle(folder: Path) -> Path:
+    (folder / "x.npy").write_bytes(pickle.dumps([1, 2, 3]))
+    return _model(folder, "x.npy")
+
+
+def _huge_npy(folder: Path) -> Path:
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4000000000, 4000000000), }\n"
+    (folder / "x.npy").write_bytes(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header)
+    return _model(folder, "x.npy")
+
+
+def _npy(folder: Path) -> Path:
+    np.save(folder / "model.npy", np.zeros(3))
+    return folder / "model.npy"
+
+
+def _loop(folder: Path) -> Path:
+    (folder / "loop.json").symlink_to("loop.json")
+    return folder / "loop.json"
+
+
+def _empty_folder(folder: Path) -> Path:
+    (folder / "inside").mkdir()
+    write(folder / "inside", {"name": "package"}, "package.json")
+    (folder / "inside" / "notes.txt").write_text("model")
+    return folder / "inside"
+
+
+def _pipe(folder: Path) -> Path:
+    os.mkfifo(folder / "pipe.json")
+    return folder / "pipe.json"
+
+
+def _socket(folder: Path) -> Path:
+    with socket.socket(socket.AF_UNIX) as unix:
+        at = Path.cwd()
+        os.chdir(folder)  # the path of a socket has to be short
+        try:
+            unix.bind("socket.json")
+        finally:
+            os.chdir(at)
+    return folder / "socket.json"
+
+
+MISTAKES: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "missing": (lambda folder: folder / "gone.json", "gone.json: does not exist"),
+    "empty": (_bytes(b""), "model.json:1:1: the file is empty"),
+    "blank": (_bytes(b"\n\n  \n"), "the file is empty"),
+    "binary": (_bytes(bytes(range(128, 256))), "model.json:1:1: is not UTF-8 text: byte 0x80 at offset 0"),
+    "latin 1": (_bytes('{"a":\n "é"}'.encode("latin-1")), "model.json:2:3: is not UTF-8 text: byte 0xe9"),
+    "utf-16": (_bytes('{"resources": {}}'.encode("utf-16")), "is UTF-16 text; save it as UTF-8"),
+    "utf-16 without mark": (_bytes('{"resources": {}}'.encode("utf-16-le")), "is UTF-16 text; save it as UTF-8"),
+    "zeros": (_bytes(bytes(100)), "U+0000"),
+    "npy": (_npy, "not UTF-8"),
+    "truncated": (_truncated, "cut off"),
+    "list": (_bytes(b"[1, 2, 3]"), "model.json:1:1: expected a model {resources, dispatchables, commands} or a descriptor"),
+    "number": (_bytes(b"42"), "expected a model"),
+    "other json": (_bytes(b'{"name": "x", "version": 3}'), "expected a model"),
+    "json lines": (_bytes(b'{"a": 1}\n{"a": 2}\n'), "model.json:2:1: "),
+    "missing npy": (_missing_npy, "gone.npy does not exist (looked in "),
+    "short npy": (_short_npy, "x.npy has the wrong size: its header says float32 of shape (6,), 24 bytes, and 20 bytes follow"),
+    "small npy": (_small_npy, "x.npy has the wrong size: expected at least 24 bytes for InputTensor"),
+    "pickled npy": (_pickled_npy, "x.npy holds pickled Python objects, which are never loaded"),
+    "raw pickle": (_raw_pickle, "x.npy is no .npy file"),
+    "huge npy": (_huge_npy, "x.npy has the wrong size"),
+    "symlink loop": (_loop, "Too many levels of symbolic links"),
+    "pipe": (_pipe, "pipe.json: is a pipe, not a regular file"),
+    "socket": (_socket, "socket.json: is a socket, not a regular file"),
+    "endless device": (lambda folder: Path("/dev/zero"), "/dev/zero: is a character device, not a regular file"),
+    "no device": (lambda folder: Path("/dev/null"), "/dev/null: is a character device, not a regular file"),
+    "long name": (lambda folder: folder / ("x" * 5000), "File name too long"),
+    "file as folder": (lambda folder: write(folder, MODEL) / "model.json", "Not a directory"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_as_a_process(tmp_path: Path, mistake: str) -> None:
+    make, says = MISTAKES[mistake]
+    ended = process("run", make(tmp_path))
+    lines = ended.err.splitlines()
+    assert (ended.code, ended.out, len(lines)) == (2, "", 1), ended.err
+    assert says in lines[0]
+
+
+@pytest.mark.parametrize("subcommand", ["check", "run", "compare", "explain"])
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_inside_this_process(tmp_path: Path, command: Command, mistake: str, subcommand: str) -> None:
+    make, says = MISTAKES[mistake]
+    ended = command(subcommand, make(tmp_path))
+    assert (ended.code, ended.out) == (2, "")
+    assert says in ended.err
+    assert "Traceback" not in ended.err
+    assert len(ended.err.splitlines()) == (2 if subcommand == "check" else 1)  # check ends with its summary
+
+
+def test_a_hundred_megabytes_of_brackets(tmp_path: Path) -> None:
+    file = tmp_path / "brackets.json"
+    file.write_bytes(b"[" * 100_000_000)
+    for subcommand in ("check", "run"):
+        ended = process(subcommand, file)
+        assert ended.code == 2
+        assert ended.err.splitlines()[0] == (
+            f"{file}:1:101: arrays and objects are nested more than 100 deep; no model or descriptor is"
+        )
+
+
+@pytest.mark.parametrize("subcommand", ["run", "compare", "explain"])
+def test_a_folder_is_no_model(tmp_path: Path, command: Command, subcommand: str) -> None:
+    ended = command(subcommand, tmp_path)
+    assert (ended.code, ended.err) == (2, f"{tmp_path}: is a folder, not a regular file\n")
+
+
+def test_a_folder_without_models(tmp_path: Path, command: Command) -> None:
+    folder = _empty_folder(tmp_path)
+    ended = command("check", folder)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.splitlines()[0] == f"{folder}: holds no model or descriptor (1 .json file of another sort)"
+
+
+def test_no_permission(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(tmp_path, MODEL)
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(file))  # chmod does not keep the superuser out
+
+    monkeypatch.setattr(Path, "open", refused)
+    for subcommand in ("check", "run"):
+        ended = command(subcommand, file)
+        assert ended.code == 2
+        assert ended.err.startswith(f"{file}: may not be read or written: permission denied\n")
+
+
+def test_resources_larger_than_memory(tmp_path: Path, command: Command) -> None:
+    bomb = {"initialValuesDataType": "FLOAT64", "initialValues": {"valueCount": 2**32 - 1, "value": 0}}
+    model = changed(*((("resources", f"bomb{number}"), bomb) for number in range(100)))
+    file = write(tmp_path, model)
+    assert command("check", file).code == 0  # nothing is allocated for a check
+    ended = command("run", file)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"dmlgather: out of memory: {file}: its resources need 34359738")
+
+
+def test_sizes_larger_than_any_memory(tmp_path: Path, command: Command) -> None:
+    ended = command("run", write(tmp_path, changed((("resources", "table", "sizeInBytes"), 2**63))))
+    assert ended.code == 2
+    assert "out of memory" in ended.err
+
+
+@pytest.mark.parametrize("target", ["blocked/x.npy", "x.npy"])
+def test_files_that_cannot_be_written(tmp_path: Path, command: Command, target: str) -> None:
+    (tmp_path / "blocked").write_text("a file where a folder should be")
+    (tmp_path / "x.npy").mkdir()
+    step = {"type": "writeFile", "resource": "output", "targetPath": target}
+    ended = command("run", write(tmp_path, changed((("commands", 2), step))), "--output-dir", tmp_path)
+    assert ended.code == 2
+    assert ended.err.splitlines()[-1].startswith(f"dmlgather: {tmp_path / target} ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("frobnicate",),
+        ("check",),
+        ("check", "--level", "7_0", EXAMPLES),
+        ("check", "--output-format", "yaml", EXAMPLES),
+        ("check", "--colour", EXAMPLES),
+        ("run",),
+        ("run", "--device", "tpu", EXAMPLES / "slice.json"),
+        ("run", "--iterations", "0", EXAMPLES / "slice.json"),
+        ("run", "--iterations", "many", EXAMPLES / "slice.json"),
+        ("levels", "--operator", "CONVOLUTION"),
+        ("compare", "--devices", "cpu", EXAMPLES / "slice.json"),
+        ("compare", "--devices", "cpu,cpu", EXAMPLES / "slice.json"),
+        ("compare", "--devices", "cpu,tpu", EXAMPLES / "slice.json"),
+        ("schema", "everything"),
+    ],
+)
+def test_usage_errors(command: Command, arguments: tuple[object, ...]) -> None:
+    ended = command(*arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert "Usage: dmlgather" in ended.err
+    assert "Traceback" not in ended.err

