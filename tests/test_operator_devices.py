@@ -194,6 +194,6 @@ def test_without_a_gpu_compiling_for_one_says_what_is_missing(monkeypatch: pytes
 def _aligned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     room = np.empty(array.nbytes + 16, np.uint8)
     start = -room.ctypes.data % 16
-    placed = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    placed: np.ndarray[Any, Any] = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     placed[...] = array
     return placed

@@ -26,8 +26,11 @@ class OperatorDesc(Structure):
         return found
 
     def document(self) -> dict[str, Any]:
-        """The description as `parse_descriptor` reads it: {"type": "DML_OPERATOR_GATHER", "desc": {...}}, ready for JSON."""
-        return {"type": self.operator.type, "desc": self.model_dump(mode="json")}
+        """The description as `parse_descriptor` reads it: {"type": "DML_OPERATOR_GATHER", "desc": {...}}, ready for JSON.
+
+        Without the fields that are not stated: DxDispatch reads no nulls.
+        """
+        return {"type": self.operator.type, "desc": self.model_dump(mode="json", exclude_none=True)}
 
 
 class _WithIndices(OperatorDesc):

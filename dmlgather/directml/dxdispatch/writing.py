@@ -75,7 +75,7 @@ def write_random(found: Dispatchable, seed: int, case: Path) -> Path:
         resources[name] = {"initialValuesDataType": tensor.data_type.name, "initialValues": values}
     owned = [name for name in resources if desc.tensor(_field(desc, name)).flags & TensorFlags.OWNED_BY_DML]
     operator = desc.operator.name.lower()
-    dispatchable = {**_document(desc), **({"bindings": {name: name for name in owned}} if owned else {})}
+    dispatchable = {**desc.document(), **({"bindings": {name: name for name in owned}} if owned else {})}
     bindings = {name: name for name in resources if name not in owned}
     dispatch = {"type": "dispatch", "dispatchable": operator, "bindings": bindings}
     _write(target, resources, {operator: dispatchable}, [dispatch])
@@ -98,12 +98,7 @@ def _indices(random: np.random.Generator, count: int, dtype: np.dtype[Any], limi
 
 
 def _dispatchable(found: Dispatchable) -> dict[str, Any]:
-    return {**_document(found.desc), **({"bindings": _bindings(found.initial_bindings)} if found.initial_bindings else {})}
-
-
-def _document(desc: OperatorDesc) -> dict[str, Any]:
-    """The descriptor without the fields that are not stated: DxDispatch reads no nulls."""
-    return {"type": desc.operator.type, "desc": desc.model_dump(mode="json", exclude_none=True)}
+    return {**found.desc.document(), **({"bindings": _bindings(found.initial_bindings)} if found.initial_bindings else {})}
 
 
 def _command(command: Command) -> dict[str, Any]:
