@@ -6,6 +6,7 @@ example whose description contradicts its result.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,12 +29,12 @@ class Example:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The description as a file holds it."""
+        """The description as a file holds it; the caller's own, to change at will."""
         tensors = {
             name: {"DataType": "UINT32" if name == "IndicesTensor" else "FLOAT32", "Sizes": sizes}
             for name, sizes in self.tensors.items()
         }
-        return {"type": f"DML_OPERATOR_{self.operator}", "desc": {**tensors, **self.fields}}
+        return deepcopy({"type": f"DML_OPERATOR_{self.operator}", "desc": {**tensors, **self.fields}})
 
     @property
     def desc(self) -> OperatorDesc:

@@ -65,7 +65,7 @@ def test_a_checkout_uses_its_own_folder() -> None:
 def test_an_installed_package_uses_the_folder_inside_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     package = tmp_path / "dmlgather"
     monkeypatch.setattr(sources, "_PACKAGE", package)
-    with pytest.raises(FileNotFoundError, match=r"neither at .*cuda_kernels \(checkout\) nor at .*cuda_kernels \(wheel\)"):
+    with pytest.raises(FileNotFoundError, match=r"neither at .*cuda_kernels \(wheel\) nor at .*cuda_kernels \(checkout\)"):
         kernel_folder()
     shutil.copytree(KERNELS, package / "cuda_kernels")
     assert kernel_folder() == package / "cuda_kernels"
