@@ -72,11 +72,14 @@ def coordinates(address: int, sizes: Sequence[int], strides: Sequence[int]) -> t
     order = sorted(range(len(sizes)), key=lambda axis: -abs(strides[axis]))
     spans = [(sizes[axis] - 1) * abs(strides[axis]) for axis in order]
     found = [0] * len(sizes)
+    hopeless: set[tuple[int, int]] = set()
 
     def search(position: int, rest: int, room: int) -> bool:
         # `rest` counts from the lowest address, so that a negative stride is walked from its far end.
         if position == len(order):
             return rest == 0
+        if (position, rest) in hopeless:
+            return False
         axis, step, room = order[position], abs(strides[order[position]]), room - spans[position]
         if step == 0:
             return search(position + 1, rest, room)
@@ -85,6 +88,7 @@ def coordinates(address: int, sizes: Sequence[int], strides: Sequence[int]) -> t
             found[axis] = count if strides[axis] > 0 else sizes[axis] - 1 - count
             if search(position + 1, rest - count * step, room):
                 return True
+        hopeless.add((position, rest))
         return False
 
     low, high = reach(sizes, strides)

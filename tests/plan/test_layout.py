@@ -66,6 +66,10 @@ def test_a_layout_finds_its_elements() -> None:
     assert [layout.position(address) for address in range(7)] == [(1, 0), (1, 1), (1, 2), None, (0, 0), (0, 1), (0, 2)]
 
 
+def test_an_address_between_many_dimensions_is_given_up_quickly() -> None:
+    assert coordinates(29, (2,) * 28, (2,) * 28) is None
+
+
 def test_coordinates_of_many_dimensions_are_found_quickly() -> None:
     rng = random.Random(0)
     sizes = (2,) * 20
