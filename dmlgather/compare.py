@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,15 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends import reference
-from dmlgather.backends.arrays import adopt
+from dmlgather.backends.arrays import adopt, move
+from dmlgather.backends.devices import CPU, Device
 from dmlgather.directml import FeatureLevel, OperatorDesc
 from dmlgather.operator import CompiledOperator
 from dmlgather.operator import compile as compile_operator
 from dmlgather.plan import IndexPlan, Layout, coordinates
 from dmlgather.policy import Fill
+from dmlgather.wording import counted
 
 POISON = 0xA5
-"""Every output byte before a run, so that an element that was not written shows."""
+"""Every byte of the first device's output before a run, and less one on each further device, so that an element that no
+device writes differs as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,11 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What `compare` found. differing: output elements that differ from the first device's, over all devices."""
+    """What `compare` found.
+
+    devices: as they were named. elements: of the output. differing: output elements that differ from the first device's, over
+    all devices. first: the first of them on the first device that differs. errors: per device, what it raised under "raise".
+    """
 
     devices: tuple[str, ...]
     elements: int
@@ -65,8 +72,8 @@ class Comparison:
         if self.errors[0] is not None:
             return f"equal on {names}: {self.errors[0]}"
         if self.first is None:
-            return f"equal on {names}: {self.elements} elements, bit for bit"
-        return f"{self.differing} of {self.elements} elements differ between {names}; first: {self.first}"
+            return f"equal on {names}: {counted(self.elements, 'element')}, bit for bit"
+        return f"{self.differing} of {counted(self.elements, 'element')} differ between {names}; first: {self.first}"
 
 
 def compare(
@@ -78,36 +85,55 @@ def compare(
 ) -> Comparison:
     """Run `desc` on the same `inputs` on each device ("cpu", "cuda", "cuda:N", "reference") and compare bits.
 
-    Raises what `compile` raises, DeviceError for a device that is not there, and ValueError for fewer than two devices.
+    An IndexError under "raise" is an outcome like a result, and compared. Raises what `compile` and the call of an operator
+    raise otherwise, DeviceError for a device that is not there, and ValueError for fewer than two different devices.
     """
-    if len(devices) < 2:
-        raise ValueError(f"compare needs at least two devices, got {list(devices)}")
+    check_devices(devices)
     operators = [compile_operator(desc, device=name, level=level, out_of_bounds=out_of_bounds) for name in devices]
     host = [_on_host(array) for array in inputs]
-    outcomes = [_outcome(operator, host) for operator in operators]
-    expected = outcomes[0][0]
+    outcomes = [_outcome(operator, host, POISON - rank) for rank, operator in enumerate(operators)]
+    outputs, errors = [output for output, _ in outcomes], tuple(error for _, error in outcomes)
+    if any(error is not None for error in errors):
+        return Comparison(tuple(devices), outputs[0][..., 0].size, 0, None, errors)
+    return compare_outputs(devices, outputs, lambda at: source_coordinates(operators[0], host, at))
+
+
+def check_devices(names: Sequence[str]) -> None:
+    """ValueError unless these name at least two different devices."""
+    if len({Device.parse(name) for name in names}) < 2:
+        raise ValueError(f"comparing takes at least two different devices, got {', '.join(names) or 'none'}")
+
+
+def compare_outputs(
+    devices: Sequence[str],
+    outputs: Sequence[NDArray[np.uint8]],
+    source: Callable[[tuple[int, ...]], tuple[int, ...] | None],
+) -> Comparison:
+    """Compare the bytes that each device wrote.
+
+    outputs: one per device, shape [*Sizes, bytes of an element]. source: output coordinates -> those of the element in
+    InputTensor that belongs there, None for a fill value; asked for the first mismatch only.
+    """
     differing, first = 0, None
-    if all(error is None for _, error in outcomes):
-        for name, (result, _) in zip(devices[1:], outcomes[1:], strict=True):
-            unequal = (expected != result).any(axis=-1)
-            differing += int(np.count_nonzero(unequal))
-            if first is None and unequal.any():
-                at = tuple(int(index) for index in np.unravel_index(int(np.argmax(unequal)), unequal.shape))
-                pair = (expected[at].tobytes()[::-1].hex(), result[at].tobytes()[::-1].hex())
-                first = Mismatch(at, source_coordinates(operators[0], host, at), (devices[0], name), pair)
-    elements = int(np.prod(expected.shape[:-1], dtype=np.int64))
-    return Comparison(tuple(devices), elements, differing, first, tuple(error for _, error in outcomes))
+    for device, output in zip(devices[1:], outputs[1:], strict=True):
+        unequal = (outputs[0] != output).any(axis=-1)
+        differing += int(np.count_nonzero(unequal))
+        if first is None and unequal.any():
+            at = tuple(int(index) for index in np.unravel_index(int(np.argmax(unequal)), unequal.shape))
+            bits = outputs[0][at].tobytes()[::-1].hex(), output[at].tobytes()[::-1].hex()
+            first = Mismatch(at, source(at), (devices[0], device), bits)
+    return Comparison(tuple(devices), outputs[0][..., 0].size, differing, first, (None,) * len(devices))
 
 
 def _on_host(array: Any) -> NDArray[Any]:
     adopted, device = adopt(array)
-    return adopted.get() if device.on_gpu else adopted  # type: ignore[no-any-return]
+    return np.asarray(move(adopted, device, CPU))
 
 
-def _outcome(operator: CompiledOperator, inputs: Sequence[NDArray[Any]]) -> tuple[NDArray[np.uint8], str | None]:
+def _outcome(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], poison: int) -> tuple[NDArray[np.uint8], str | None]:
     """The output's bytes, shape [*Sizes, bytes of an element], and the error under "raise"."""
     output = operator.desc.tensor(operator.desc.operator.output)
-    raw = np.full((*output.sizes, output.data_type.bytes), POISON, np.uint8)
+    raw = np.full((*output.sizes, output.data_type.bytes), poison, np.uint8)
     out = raw.view(output.data_type.name.lower()).reshape(output.sizes)
     try:
         operator(*inputs, out=out)

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU
-from dmlgather.compare import Comparison, Mismatch, source_coordinates
+from dmlgather.compare import POISON, Comparison, check_devices, compare_outputs, source_coordinates
 from dmlgather.directml.dxdispatch.commands import Dispatch
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
-from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.model import Runner, Step, elements
-
-POISON = 0xA5
-"""What the first device's output elements are filled with before a run, and less one on each further device, so that an
-element that no device writes differs as well."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +29,9 @@ class ComparedDispatch:
 def compare_model(model: CheckedFile, devices: Sequence[str]) -> Iterator[ComparedDispatch]:
     """Run each dispatch of `model` on every device, each on its own resources, and compare the outputs.
 
-    devices: at least two of "cpu", "cuda", "cuda:N", "reference". Raises as `Runner` does, and ValueError for fewer devices.
+    devices: at least two different ones of "cpu", "cuda", "cuda:N", "reference"; ValueError for fewer. Raises as `Runner` does.
     """
-    if len(devices) < 2:
-        raise ValueError(f"comparing takes at least two devices, got {', '.join(devices) or 'none'}")
+    check_devices(devices)
     runners = [Runner(model, device) for device in devices]
     for number, command in enumerate(model.commands):
         if isinstance(command, Dispatch):
@@ -44,7 +39,8 @@ def compare_model(model: CheckedFile, devices: Sequence[str]) -> Iterator[Compar
             outputs = [
                 _output(runner, step, POISON - rank) for rank, (runner, step) in enumerate(zip(runners, steps, strict=True))
             ]
-            yield ComparedDispatch(number, command.dispatchable, _compared(devices, runners[0], steps[0], outputs))
+            source = partial(_source, runners[0], steps[0])
+            yield ComparedDispatch(number, command.dispatchable, compare_outputs(devices, outputs, source))
 
 
 def _output(runner: Runner, step: Step, poison: int) -> NDArray[np.uint8]:
@@ -60,25 +56,13 @@ def _output(runner: Runner, step: Step, poison: int) -> NDArray[np.uint8]:
     return after.reshape(*tensor.sizes, 1).view(np.uint8)
 
 
-def _compared(devices: Sequence[str], runner: Runner, step: Step, outputs: Sequence[NDArray[np.uint8]]) -> Comparison:
-    differing, first = 0, None
-    for device, output in zip(devices[1:], outputs[1:], strict=True):
-        unequal = (outputs[0] != output).any(axis=-1)
-        differing += int(np.count_nonzero(unequal))
-        if first is None and unequal.any():
-            at = tuple(int(index) for index in np.unravel_index(int(np.argmax(unequal)), unequal.shape))
-            bits = outputs[0][at].tobytes()[::-1].hex(), output[at].tobytes()[::-1].hex()
-            inputs = [
-                elements(_on_host(runner, buffer), tensor) for buffer, tensor in zip(step.inputs, _inputs(step), strict=True)
-            ]
-            first = Mismatch(at, source_coordinates(step.operator, inputs, at), (devices[0], device), bits)
-    return Comparison(tuple(devices), outputs[0][..., 0].size, differing, first, (None,) * len(devices))
+def _source(runner: Runner, step: Step, at: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Coordinates in InputTensor of what belongs at the output's coordinates `at`."""
+    operator = step.dispatchable.desc.operator
+    tensors = [step.dispatchable.desc.tensor(field) for field in operator.inputs]
+    inputs = [elements(_on_host(runner, buffer), tensor) for buffer, tensor in zip(step.inputs, tensors, strict=True)]
+    return source_coordinates(step.operator, inputs, at)
 
 
 def _on_host(runner: Runner, buffer: object) -> NDArray[np.uint8]:
     return np.asarray(arrays.move(buffer, runner.device.memory, CPU))
-
-
-def _inputs(step: Step) -> list[BufferTensorDesc]:
-    desc = step.dispatchable.desc
-    return [desc.tensor(field) for field in desc.operator.inputs]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dmlgather.backends.arrays import Operand, check_output, check_output_layout
+from dmlgather.backends.arrays import Operand, check_indices, check_output, check_output_layout
 from dmlgather.backends.devices import Device
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds, coordinates
 
@@ -24,11 +24,15 @@ PROGRAMS_KEPT = 64
 
 @dataclass(frozen=True, slots=True)
 class BadIndex:
-    """The first bad index of a RAISE plan: its offset in the index buffer (elements), value, and lookup number."""
+    """The first bad index of a RAISE plan: its offset in the index buffer (elements), value, and lookup number.
+
+    overwritten: the buffer holds a valid value there by now, which `value` is.
+    """
 
     offset: int
     value: int
     lookup: int
+    overwritten: bool = False
 
 
 class Call:
@@ -76,7 +80,7 @@ class Call:
         if offset is None:
             return None
         value = int(_element(self._indices, offset))
-        return BadIndex(offset, value, _looking_lookup(self._plan, offset, value))
+        return _bad_index(self._plan, offset, value)
 
 
 class Executor:
@@ -87,16 +91,21 @@ class Executor:
         self._programs: OrderedDict[tuple[Any, ...], tuple[Any, IndexPlan]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def bind(self, device: Device, inputs: Sequence[Operand], out: Operand) -> Call:
+    def bind(self, device: Device, inputs: Sequence[Operand], out: Operand, *, reports_alone: bool = False) -> Call:
         """The call that runs the problem on these operands, which lie in `device`'s memory.
 
-        ValueError when `out` cannot be written.
+        reports_alone: under RAISE on a GPU, other calls on the same stream leave the call's bad index as it is.
+
+        ValueError when `out` cannot be written, or when a GPU could not read the indices where they lie.
         """
         check_output(out, inputs)
-        alignment = min(inputs[0].alignment, out.alignment) if device.on_gpu else 16
+        alignment = 16
+        if device.on_gpu:
+            alignment = min(inputs[0].alignment, out.alignment)
+            check_indices(inputs[1:])
         layouts = (*(operand.layout for operand in inputs), out.layout)
         program, plan = self._prepared(device, layouts, alignment)
-        return Call(program, plan, inputs, out)
+        return Call(program.reporting_alone() if reports_alone and device.on_gpu else program, plan, inputs, out)
 
     def prepare(self, device: Device, layouts: Sequence[Layout], alignment: int = 16) -> Any:
         """The program for arrays of these layouts on `device`; compiled now."""
@@ -138,11 +147,15 @@ def _element(indices: Operand, offset: int) -> Any:
     return read_element(indices.pointer + offset * indices.dtype.itemsize, indices.dtype, indices.device.index)
 
 
-def _looking_lookup(plan: IndexPlan, offset: int, value: int) -> int:
-    """The number of the first lookup that reads the bad value at `offset`."""
-    for number, lookup in enumerate(plan.lookups):
-        resolved = value + lookup.wrap if value < 0 else value
-        bad = not 0 <= resolved < lookup.limit
-        if bad and coordinates(offset - lookup.index_offset, plan.index_shape, lookup.index_strides) is not None:
-            return number
-    raise AssertionError(f"no lookup of the plan reads a bad index at offset {offset}")
+def _bad_index(plan: IndexPlan, offset: int, value: int) -> BadIndex:
+    """The bad index at `offset`, by the first lookup that reads it and refuses `value`."""
+    reading = [
+        number
+        for number, lookup in enumerate(plan.lookups)
+        if coordinates(offset - lookup.index_offset, plan.index_shape, lookup.index_strides) is not None
+    ]
+    for number in reading:
+        lookup = plan.lookups[number]
+        if not 0 <= (value + lookup.wrap if value < 0 else value) < lookup.limit:
+            return BadIndex(offset, value, number)
+    return BadIndex(offset, value, reading[0], overwritten=True)  # a GPU is asked later than it runs

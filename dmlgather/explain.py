@@ -27,7 +27,11 @@ class BytesMoved:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The answer of `CompiledOperator.explain`; `str()` gives it as text, `to_json()` as plain data."""
+    """The answer of `CompiledOperator.explain`; `str()` gives it as text, `to_json()` as plain data.
+
+    lowest_level: "3_0". plan: as lowered over the described layouts; canonical: its canonical form. cpu, cuda: what runs it
+    there, in words. bytes_moved: of one run.
+    """
 
     operator: str
     lowest_level: str | None

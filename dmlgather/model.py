@@ -21,6 +21,7 @@ from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.files import available_memory, writing
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.dxdispatch.values import dtype_of
+from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.operator import CompiledOperator
 from dmlgather.operator import compile as compile_operator
@@ -119,7 +120,7 @@ class Runner:
     def _bound(self, command: Dispatch) -> tuple[Mapping[str, Bound], Mapping[str, Bound]]:
         """The tensors bound at execution, and those bound at initialisation."""
         found = self.model.dispatchables[command.dispatchable]
-        tensors = {found.desc.operator.wire_name(field) for field in found.desc.operator.tensors}
+        tensors = {wire_name(field) for field in found.desc.operator.tensors}
         at_execution, initial = sites(command, found, self.model.resources, self.model.resources, tensors)
         return at_execution.bound(), initial.bound()
 
@@ -132,10 +133,10 @@ class Runner:
         operator = found.desc.operator
         bound, _ = self._bound(command)
         inputs = []
-        for name in map(operator.wire_name, operator.inputs):
+        for name in map(wire_name, operator.inputs):
             owned = self._owned.get((command.dispatchable, name))
             inputs.append(_range(self.buffers, bound[name]) if owned is None else owned)
-        output = bound[operator.wire_name(operator.output)]
+        output = bound[wire_name(operator.output)]
         self._last_output[output.resource] = (found, output)
         return Step(found, self._operators[command.dispatchable], tuple(inputs), _range(self.buffers, output))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -76,23 +77,24 @@ class CompiledOperator:
         """Run on arrays and return the output, the same kind of array as the first input, shape OutputTensor.Sizes.
 
         inputs: one array per input tensor. out: written instead of a new array and returned; nothing is allocated then.
-        stream: on a GPU, the stream to run on (CuPy stream, `__cuda_stream__` object or address), else the current one.
+        stream: on a GPU, the stream to run on (CuPy stream, `__cuda_stream__` object or address), else CuPy's current one.
 
         Raises TypeError for a wrong type, kind or mixture of devices, ValueError for a wrong shape or an overlapping `out`;
         IndexError for a bad index under "raise" on the CPU (on a GPU, ask with `raise_if_bad`).
         """
-        call, result = self._bound(inputs, out)
-        call.run(stream_pointer(stream, result.device))
-        self._last = call
-        if not result.device.on_gpu:
-            self._raise(call)
-        return self._returned(inputs, out, result)
+        with self._on(stream, inputs):
+            call, result = self._bound(inputs, out)
+            call.run(stream_pointer(stream, result.device))
+            self._last = call
+            if not result.device.on_gpu:
+                self._raise(call)
+            return self._returned(inputs, out, result)
 
     def bind(self, *inputs: Any, out: Any) -> BoundOperator:
         """The operator with its arrays fixed: the cheapest way to run it again, and what a CUDA graph captures."""
         if self._device is not None and any(arrays.adopt(item)[1] != self._device.memory for item in (*inputs, out)):
             raise TypeError(f"bind takes arrays that lie on {self._device.memory}; move them there first")
-        call, result = self._bound(inputs, out)
+        call, result = self._bound(inputs, out, reports_alone=True)
         return BoundOperator(self, call, result.device)
 
     def run_buffers(self, *inputs: Any, out: Any, stream: Any = None) -> None:
@@ -110,18 +112,23 @@ class CompiledOperator:
             self._raise(call)
 
     def launch(self, *pointers: int, stream: Any = None, device: str = "cuda") -> None:
-        """Run on raw device addresses (inputs, then output) of buffers that the described tensors occupy. Nothing is checked
-        but their number and their alignment to 16 bytes.
+        """Run on raw device addresses (inputs, then output) of buffers that the described tensors occupy, whole.
+
+        Only what addresses show is checked: their number, their alignment to 16 bytes, and that the output is no input.
         """
         if len(pointers) != len(self._tensors):
             raise TypeError(f"launch takes {len(self._tensors)} addresses ({', '.join(self._tensors)}), got {len(pointers)}")
-        for name, pointer in zip(self._tensors, pointers, strict=True):
+        target = self._device or Device.parse(device)
+        if not target.on_gpu:
+            raise ValueError(f"launch takes addresses on a GPU, and the device is {target}; call the operator with arrays there")
+        operands = []
+        for (name, tensor), pointer in zip(self._tensors.items(), pointers, strict=True):
             if pointer % 16:
                 raise ValueError(f"{name} is at address {pointer:#x}, which is not a multiple of 16 bytes")
-        target = self._device if self._device is not None and self._device.on_gpu else Device.parse(device)
-        program = self._executor.prepare(target, [tensor.layout() for tensor in self._tensors.values()])
-        index_pointer = pointers[1] if len(pointers) == 3 else 0
-        program.launch(pointers[0], index_pointer, pointers[-1], stream_pointer(stream, target))
+            operands.append(arrays.at_address(pointer, target, tensor.layout(), self._dtypes[name]))
+        call = self._executor.bind(target, operands[:-1], operands[-1])
+        call.run(stream_pointer(stream, target))
+        self._last = call
 
     def raise_if_bad(self) -> None:
         """Under "raise": IndexError for the first bad index (in memory order) of the last call; on a GPU, one sync."""
@@ -136,7 +143,13 @@ class CompiledOperator:
         """The plan over other layouts: one per tensor in binding order, inputs first."""
         return lower(self.desc, dict(zip(self._tensors, layouts, strict=True)), self._policy, self._fill)
 
-    def _bound(self, inputs: Sequence[Any], out: Any) -> tuple[Call, Operand]:
+    def _on(self, stream: Any, inputs: Sequence[Any]) -> AbstractContextManager[None]:
+        """A context in which a stream that was given is the current one."""
+        if stream is None or not inputs:
+            return nullcontext()
+        return arrays.on_stream(stream, arrays.adopt(inputs[0])[1] if self._device is None else self._device)
+
+    def _bound(self, inputs: Sequence[Any], out: Any, *, reports_alone: bool = False) -> tuple[Call, Operand]:
         self._check_count(inputs)
         operands = [self._operand(name, array) for name, array in zip(self._inputs, inputs, strict=True)]
         self._check_devices(operands)
@@ -147,7 +160,7 @@ class CompiledOperator:
         else:
             result = self._operand(self._output, out, "out")
             self._check_devices([operands[0], result])
-        return self._executor.bind(self._device or device, operands, result), result
+        return self._executor.bind(self._device or device, operands, result, reports_alone=reports_alone), result
 
     def _operand(self, name: str, array: Any, shown: str | None = None) -> Operand:
         adopted, device = arrays.adopt(array)
@@ -180,8 +193,7 @@ class CompiledOperator:
             return arrays.hand_back(arrays.move(result.array, result.device, home), inputs[0])
         adopted, home = arrays.adopt(out)
         if home != result.device:  # `device=` said to compute elsewhere; `out` still gets the result
-            moved = arrays.move(result.array, result.device, home)
-            adopted[...] = moved
+            arrays.fill_from(adopted, home, arrays.move(result.array, result.device, home))
         return out
 
     def _check_count(self, inputs: Sequence[Any]) -> None:
@@ -209,10 +221,8 @@ class CompiledOperator:
         position = call.index_layout.position(bad.offset) if call.index_layout else None
         where = f"[{', '.join(map(str, position))}]" if position is not None else f" at offset {bad.offset}"
         valid = f"{-lookup.wrap} … {lookup.limit - 1}" if lookup.limit else "none (the axis has size 0)"
-        raise IndexError(
-            f"IndicesTensor{where} = {bad.value} is out of range for axis {axis} of size {lookup.limit}: "
-            f"valid indices are {valid}"
-        )
+        found = f"was out of range (it is {bad.value} by now)" if bad.overwritten else f"= {bad.value} is out of range"
+        raise IndexError(f"IndicesTensor{where} {found} for axis {axis} of size {lookup.limit}: valid indices are {valid}")
 
 
 class BoundOperator:
@@ -222,11 +232,16 @@ class BoundOperator:
         self._operator, self._call, self._device = operator, call, device
 
     def __call__(self, stream: Any = None) -> None:
-        """Run into the bound output; on a GPU on `stream` (or the current one), without a sync or an allocation."""
+        """Run into the bound output; on a GPU on `stream` (or the current one), without a sync or an allocation.
+
+        A CUDA graph that captured this uses the binding's memory: keep the binding as long as the graph.
+        """
         self._call.run(stream_pointer(stream, self._device))
         if self._device == CPU:
             self.raise_if_bad()
 
     def raise_if_bad(self) -> None:
-        """As `CompiledOperator.raise_if_bad`, for this binding's last run."""
+        """As `CompiledOperator.raise_if_bad`, for this binding's last run. After a CUDA graph that ran on another stream than it
+        was captured on, wait for that stream first.
+        """
         self._operator._raise(self._call)

@@ -12,7 +12,10 @@ from dmlgather.plan import OutOfBounds
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """The policy that writes `value` wherever an index is out of bounds, rounded where the output's type is floating."""
+    """The policy that writes `value`, one number, wherever an index is out of bounds.
+
+    An integer type must hold it exactly; a floating one takes it rounded.
+    """
 
     value: Any = 0
 
@@ -21,25 +24,27 @@ def resolve_policy(choice: str | Fill | None, default: OutOfBounds, dtype: np.dt
     """The policy and its fill bytes for elements of `dtype`.
 
     choice: None for `default`, "clamp", "raise", "promise", or a Fill. ValueError for any other name and for a fill value
-    that the type cannot hold exactly.
+    that the type cannot hold: integers exactly, floats rounded but finite where the value is.
     """
     if choice is None:
         return default, b""
     if isinstance(choice, Fill):
-        return OutOfBounds.FILL, _exact_bytes(choice.value, dtype)
+        return OutOfBounds.FILL, _fill_bytes(choice.value, dtype)
     names = [policy.value for policy in OutOfBounds if policy is not OutOfBounds.FILL]
     if choice not in names:
         raise ValueError(f"out_of_bounds is {choice!r}, expected one of {names} or dmlgather.Fill(value)")
     return OutOfBounds(choice), b""
 
 
-def _exact_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
+def _fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
     given = np.asarray(value)
-    if given.shape or given.dtype.kind not in "biufc":
-        raise ValueError(f"Fill value {value!r} is not one number; expected a scalar that {dtype} can hold")
+    real = given.dtype.kind in "biuf" or (given.dtype.kind == "c" and dtype.kind == "c")
+    if given.shape or not real:
+        raise ValueError(f"Fill value {value!r} is not one number of a type that {dtype} can hold")
     with np.errstate(all="ignore"):
         stored = given.astype(dtype)
-    integral = dtype.kind in "biu"
-    if (integral and stored != given) or (not integral and np.isfinite(given) and not np.isfinite(stored)):
+    # As Python numbers, because NumPy would compare a float with a large integer as floats.
+    lost = stored.item() != given.item() if dtype.kind in "biu" else np.isfinite(given) and not np.isfinite(stored)
+    if lost:
         raise ValueError(f"Fill value {value!r} cannot be stored as {dtype}: it would become {stored.item()!r}")
     return stored.tobytes()

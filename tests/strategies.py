@@ -1,4 +1,4 @@
-"""hypothesis strategies for descriptions: legal ones, ones with input buffers, and ones that break exactly one rule.
+"""hypothesis strategies for descriptors: legal ones, ones with input buffers, and ones that break exactly one rule.
 
 Each draws one seed, which is all that hypothesis prints and shrinks; everything else follows from it, so that thousands are
 made in seconds. Tensors have at most a few hundred elements.
@@ -20,11 +20,11 @@ from tests.directml.buffers import input_buffers
 from tests.directml.making import Described, make
 
 BREAKERS = {**breaking_tensors.BREAKERS, **breaking_operators.BREAKERS}
-"""For each ERROR code of a description: how to make one that breaks that rule and no other."""
+"""For each ERROR code of a descriptor: how to make one that breaks that rule and no other."""
 
 
 class Broken(NamedTuple):
-    """A description, the level it is checked at, and the one code it is to be found under."""
+    """A descriptor, the level it is checked at, and the one code it is to be found under."""
 
     desc: OperatorDesc
     level: FeatureLevel
@@ -33,7 +33,7 @@ class Broken(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """A legal description, a level that takes it, and what its input tensors hold.
+    """A legal descriptor, a level that takes it, and what its input tensors hold.
 
     inputs: byte buffers in binding order (InputTensor, then IndicesTensor where there is one), each of exactly
     TotalTensorSizeInBytes bytes.
@@ -46,7 +46,7 @@ class Problem:
 
 
 def described(seed: int) -> Described:
-    """The legal description of a seed."""
+    """The legal descriptor of a seed."""
     return make(random.Random(seed))
 
 
@@ -58,7 +58,7 @@ def problem(seed: int) -> Problem:
 
 
 def broken(seed: int) -> Broken:
-    """The broken description of a seed; the codes come in turn."""
+    """The broken descriptor of a seed; the codes come in turn."""
     rng = random.Random(seed)
     code = list(BREAKERS)[seed % len(BREAKERS)]
     return Broken(*BREAKERS[code](rng), code)
@@ -68,15 +68,15 @@ _seeds = st.integers(0, 2**63 - 1)
 
 
 def legal_descriptors() -> st.SearchStrategy[Described]:
-    """Random legal descriptions over all six operators, data and index types, strides, levels; each with such a level."""
+    """Random legal descriptors over all six operators, data and index types, strides, levels; each with such a level."""
     return _seeds.map(described)
 
 
 def problems() -> st.SearchStrategy[Problem]:
-    """Random legal descriptions with input buffers; index values in range, negative, just outside and extreme."""
+    """Random legal descriptors with input buffers; index values in range, negative, just outside and extreme."""
     return _seeds.map(problem)
 
 
 def broken_descriptors() -> st.SearchStrategy[Broken]:
-    """Random descriptions that break exactly one rule, with the code it is to be found under."""
+    """Random descriptors that break exactly one rule, with the code it is to be found under."""
     return _seeds.map(broken)

@@ -76,7 +76,7 @@ def test_the_command_takes_the_gpu_by_itself(gpu: ModelDriver, tmp_path: Path, c
     assert (ended.code, ended.out) == (0, PRINTED)
     device, timing = ended.err.splitlines()
     assert device == "Running on 'Stand-in 0'"
-    assert re.fullmatch(r"Dispatch 'gather': 1 iterations, \d+\.\d{4} ms median \(CPU\), 0\.2500 ms median \(GPU\)", timing)
+    assert re.fullmatch(r"Dispatch 'gather': 1 iteration, \d+\.\d{4} ms median \(CPU\), 0\.2500 ms median \(GPU\)", timing)
     ended = Command(capfd)("compare", write(tmp_path, GATHER))
     assert (ended.code, "equal on cuda, cpu, reference" in ended.out) == (0, True)
     assert "left out" not in ended.err

@@ -218,6 +218,8 @@ def test_a_wrong_descriptor_is_refused_with_every_error() -> None:
         ({"out_of_bounds": "fill"}, r"dmlgather\.Fill\(value\)"),
         ({"out_of_bounds": dg.Fill(1e300)}, "cannot be stored as float32"),
         ({"out_of_bounds": dg.Fill("x")}, "is not one number"),
+        ({"out_of_bounds": dg.Fill([1, 2])}, "is not one number"),
+        ({"out_of_bounds": dg.Fill(1 + 2j)}, "is not one number of a type that float32 can hold"),
     ],
 )
 def test_wrong_options_are_refused(arguments: dict[str, Any], message: str) -> None:
@@ -225,7 +227,10 @@ def test_wrong_options_are_refused(arguments: dict[str, Any], message: str) -> N
         dg.compile(gather(), **arguments)
 
 
-@pytest.mark.parametrize(("data_type", "value"), [("UINT8", 256), ("INT32", 1.5), ("UINT64", -1), ("INT8", float("nan"))])
+@pytest.mark.parametrize(
+    ("data_type", "value"),
+    [("UINT8", 256), ("INT32", 1.5), ("UINT64", -1), ("UINT64", 2.0**64), ("INT64", 2**63), ("INT8", float("nan"))],
+)
 def test_a_fill_value_must_fit(data_type: str, value: Any) -> None:
     with pytest.raises(ValueError, match=r"Fill value .* cannot be stored as"):
         dg.compile(gather(data_type), out_of_bounds=dg.Fill(value))
@@ -290,13 +295,14 @@ def test_compare_agrees_and_finds_the_first_mismatch(table: Any, ids: Any, monke
     assert f"OutputTensor[3, 5], which should come from InputTensor[{ids[0, 3] % ROWS}, 5]" in str(found)
 
 
-def test_compare_needs_two_devices(table: Any, ids: Any) -> None:
-    with pytest.raises(ValueError, match="at least two devices"):
-        dg.compare(gather(), table, ids, devices=("cpu",))
+@pytest.mark.parametrize("devices", [(), ("cpu",), ("cpu", "cpu"), ("cuda", "cuda:0")])
+def test_compare_needs_two_devices(table: Any, ids: Any, devices: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="at least two different devices"):
+        dg.compare(gather(), table, ids, devices=devices)
 
 
 @pytest.mark.parametrize("function", [dg.validate, dg.minimum_level, dg.compile])
-def test_only_descriptions_of_operators_are_taken(function: Any) -> None:
+def test_only_descriptors_of_operators_are_taken(function: Any) -> None:
     for wrong in (None, 5, dg.BufferTensorDesc(data_type="FLOAT32", sizes=[1]), {"type": "DML_OPERATOR_GATHER"}):
-        with pytest.raises(TypeError, match="expected the description of an operator such as GatherOperatorDesc, got"):
+        with pytest.raises(TypeError, match="expected an operator descriptor such as GatherOperatorDesc, got"):
             function(wrong)

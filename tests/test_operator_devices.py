@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -56,14 +57,39 @@ class ArrayDriver(HostDriver):
         super().__init__()
         self.streams: list[int] = []
         self.arrays_made = 0
-        self.cuda.get_current_stream = lambda number: SimpleNamespace(ptr=1000 + number)
+        self.current: dict[int, int] = {}
+        self.used: list[tuple[str, int]] = []
+        self.waited: list[int] = []
+        self.cuda.get_current_stream = self._stream_of
+        self.cuda.Stream = SimpleNamespace(from_external=self._made_current)
+
+    def _stream_of(self, number: int) -> Any:
+        pointer = self.current.get(number, 1000 + number)
+        return SimpleNamespace(ptr=pointer, synchronize=lambda: self.waited.append(pointer))
+
+    @contextmanager
+    def _made_current(self, stream: Any) -> Iterator[None]:
+        version, self.current[self.getDevice()] = stream.__cuda_stream__()
+        assert version == 0
+        yield
+        del self.current[self.getDevice()]
+
+    def use(self, what: str) -> None:
+        """Remember on which stream the current device does something besides launching."""
+        self.used.append((what, self._stream_of(self.getDevice()).ptr))
 
     def empty(self, shape: Any, dtype: Any) -> DeviceArray:
         self.arrays_made += 1
+        self.use("empty")
         return DeviceArray(np.empty(shape, dtype), self.getDevice())
 
-    def asarray(self, array: Any) -> DeviceArray:
+    def asarray(self, array: Any, *, order: str = "K", blocking: bool = False) -> DeviceArray:
+        if isinstance(array, DeviceArray) and array.device.id == self.getDevice():
+            return DeviceArray(np.asarray(array.held, order=order), array.device.id)  # type: ignore[call-overload]
         held = array.held if isinstance(array, DeviceArray) else array
+        assert blocking
+        assert held.flags.forc or not isinstance(array, DeviceArray), "CuPy copies only packed arrays between GPUs"
+        self.use("copy")
         return DeviceArray(held.copy(), self.getDevice())
 
     def launchKernel(self, function: int, *numbers: int) -> None:  # noqa: N802 - CUDA's name
@@ -139,6 +165,19 @@ def test_bound_and_pointer_calls(gpu: ArrayDriver, table: Any, ids: Any) -> None
     assert gpu.streams[-1] == 78
 
 
+def test_a_launch_on_addresses_reports_bad_indices_too(gpu: ArrayDriver, table: Any, ids: Any) -> None:
+    ids[0, 5] = ROWS + 3
+    op = dg.compile(gather(), out_of_bounds="raise")
+    held = [_aligned(array) for array in (table, ids, np.empty((COUNT, WIDTH), np.float32))]
+    op.launch(*(array.ctypes.data for array in held), stream=8)
+    with pytest.raises(IndexError, match=rf"IndicesTensor\[0, 5\] = {ROWS + 3} is out of range"):
+        op.raise_if_bad()
+    with pytest.raises(ValueError, match="addresses on a GPU, and the device is cpu"):
+        op.launch(0, 16, 32, device="cpu")
+    with pytest.raises(ValueError, match="out overlaps input 0"):
+        op.launch(held[0].ctypes.data, held[1].ctypes.data, held[0].ctypes.data)
+
+
 def test_raise_on_a_gpu_is_asked_for(gpu: ArrayDriver, table: Any, ids: Any) -> None:
     ids[0, [4, 7]] = (ROWS, -ROWS - 1)
     op = dg.compile(gather(), out_of_bounds="raise")
@@ -173,6 +212,53 @@ def test_device_moves_arrays_there_and_the_result_back(gpu: ArrayDriver, table: 
     assert back.held.tobytes() == table[ids[0]].tobytes()
     with pytest.raises(TypeError, match="bind takes arrays that lie on cuda:1"):
         dg.compile(gather(), device="cuda:1").bind(table, ids, out=out)
+
+
+def test_a_given_stream_orders_copies_and_allocations_too(gpu: ArrayDriver, table: Any, ids: Any) -> None:
+    op = dg.compile(gather(), device="cuda:1")
+    assert op(table, ids, stream=55).tobytes() == table[ids[0]].tobytes()
+    assert gpu.used == [("copy", 55), ("copy", 55), ("empty", 55)]
+    assert gpu.streams == [55]
+    assert not gpu.current
+    dg.compile(gather())(DeviceArray(table, 1), DeviceArray(ids, 1), stream=56)
+    assert gpu.used[3:] == [("empty", 56)]
+    with pytest.raises(TypeError, match="the CPU, which has no streams"):
+        dg.compile(gather())(table, ids, stream=57)
+
+
+def test_a_view_moves_from_one_gpu_to_another_after_its_stream(gpu: ArrayDriver, table: Any, ids: Any) -> None:
+    wide = np.zeros((ROWS, 2 * WIDTH), np.float32)
+    wide[:, ::2] = table
+    result = dg.compile(gather(), device="cuda:1")(DeviceArray(wide[:, ::2], 0), DeviceArray(ids, 0))
+    assert (result.device.id, result.held.tobytes()) == (0, table[ids[0]].tobytes())
+    assert gpu.waited == [1000, 1000, 1001]
+
+
+def test_indices_at_an_odd_address_are_refused(gpu: ArrayDriver, table: Any, ids: Any) -> None:
+    room = np.zeros(ids.nbytes + 4, np.uint8)
+    room[4:].view(np.int64)[...] = ids[0]
+    odd = room[4:].view(np.int64).reshape(ids.shape)
+    with pytest.raises(ValueError, match=r"indices lie at address 0x\w+, but a GPU reads int64 at multiples of 8 bytes"):
+        dg.compile(gather())(DeviceArray(table), DeviceArray(odd))
+    assert dg.compile(gather())(table, odd).tobytes() == table[ids[0]].tobytes()
+
+
+def test_bindings_on_one_stream_report_their_own_bad_index(gpu: ArrayDriver, table: Any, ids: Any) -> None:
+    op = dg.compile(gather(), out_of_bounds="raise")
+    bad = ids.copy()
+    bad[0, 3] = ROWS
+    out = [DeviceArray(np.empty((COUNT, WIDTH), np.float32)) for _ in range(2)]
+    first, second = (op.bind(DeviceArray(table), DeviceArray(i), out=o) for i, o in zip((bad, ids), out, strict=True))
+    allocated = gpu.allocations
+    first(9)
+    second(9)
+    assert gpu.allocations == allocated
+    second.raise_if_bad()
+    with pytest.raises(IndexError, match=rf"IndicesTensor\[0, 3\] = {ROWS} is out of range"):
+        first.raise_if_bad()
+    bad[0, 3] = 1
+    with pytest.raises(IndexError, match=r"IndicesTensor\[0, 3\] was out of range \(it is 1 by now\) for axis 0"):
+        first.raise_if_bad()
 
 
 def test_compare_runs_on_every_device(gpu: ArrayDriver, table: Any, ids: Any) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import email
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+import dmlgather
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ("cupy", "onnx", "jax", "openvino", "dask", "matplotlib", "typer", "rich")
@@ -46,6 +49,9 @@ def test_a_wheel_carries_its_kernels(wheel: Path, tmp_path: Path) -> None:
     assert sources
     assert {path.name: path.read_bytes() for path in found.iterdir()} == sources
     assert (tmp_path / "dmlgather" / "py.typed").exists()
+    metadata = email.message_from_bytes(next(tmp_path.glob("*.dist-info/METADATA")).read_bytes())
+    assert metadata["Version"] == dmlgather.__version__
+    assert {"cuda12", "cuda13", "plot", "examples", "test", "dev"} <= set(metadata.get_all("Provides-Extra", []))
     assert not (tmp_path / "tests").exists()
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.backends.devices import CPU, Device
+from dmlgather.backends.devices import CPU, Device, stream_pointer
 from dmlgather.plan import Layout, overlaps, reach
 
 _OVERLAP_WORK = 100_000
@@ -81,11 +82,12 @@ def adopt(array: Any) -> tuple[Any, Device]:
 
         cupy = require(number)
         try:
-            return cupy.from_dlpack(array), Device("cuda", number)
+            found = cupy.from_dlpack(array)
         except (BufferError, RuntimeError, TypeError):
             if not hasattr(array, "__cuda_array_interface__"):
                 raise
-            return cupy.asarray(array), Device("cuda", number)
+            found = cupy.asarray(array)
+        return found, Device("cuda", found.device.id)  # managed memory may state another number
     raise TypeError(f"{type(array).__name__} lies on DLPack device type {kind}; only host and CUDA memory can be used")
 
 
@@ -126,6 +128,18 @@ def buffer(array: Any, device: Device, layout: Layout, dtype: np.dtype[Any]) -> 
     return Operand(array, device, layout, pointer)
 
 
+@dataclass(frozen=True, slots=True)
+class _Bare:
+    """Stands for the array of an operand that is only an address."""
+
+    dtype: np.dtype[Any]
+
+
+def at_address(pointer: int, device: Device, layout: Layout, dtype: np.dtype[Any]) -> Operand:
+    """Device memory of which only the address is known; whoever gave it keeps it alive."""
+    return Operand(_Bare(dtype), device, layout, pointer)
+
+
 def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any]) -> Any:
     """A new packed array of shape `sizes` on `device`."""
     if not device.on_gpu:
@@ -137,7 +151,9 @@ def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any]) -> Any:
 
 
 def move(array: Any, source: Device, target: Device) -> Any:
-    """`array` on `target`: itself, or a copy when it lies on another device."""
+    """`array` on `target`: itself, or a copy when it lies on another device. Ordered with the devices' current streams; a copy
+    from the host has read all of `array` on return.
+    """
     if source == target:
         return array
     if not target.on_gpu:
@@ -145,8 +161,45 @@ def move(array: Any, source: Device, target: Device) -> Any:
     from dmlgather.backends.cuda import require
 
     cupy = require(target.index)
+    if source.on_gpu:  # CuPy copies only packed arrays from GPU to GPU, and on a stream that waits for no other GPU's
+        with cupy.cuda.Device(source.index):
+            array = cupy.asarray(array, order="C")
+            cupy.cuda.get_current_stream(source.index).synchronize()
     with cupy.cuda.Device(target.index):
-        return cupy.asarray(array)
+        return cupy.asarray(array, blocking=True)
+
+
+def fill_from(target: Any, device: Device, array: Any) -> None:
+    """Write `array`, of the same shape and on the same device, into `target`."""
+    if not device.on_gpu:
+        target[...] = array
+        return
+    import cupy
+
+    with cupy.cuda.Device(device.index):
+        target[...] = array
+
+
+@contextmanager
+def on_stream(stream: Any, device: Device) -> Iterator[None]:
+    """Makes a stream that a caller gave CuPy's current one, so that copies, allocations and DLPack's exchange are ordered with
+    the kernel. TypeError as `stream_pointer`.
+    """
+    pointer = stream_pointer(stream, device)
+    import cupy
+
+    with cupy.cuda.Device(device.index), cupy.cuda.Stream.from_external(_CudaStream(pointer)):
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class _CudaStream:
+    """An address as the object that the CUDA stream protocol asks for."""
+
+    pointer: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.pointer
 
 
 def hand_back(result: Any, like: Any) -> Any:
@@ -177,6 +230,17 @@ def check_output(out: Operand, inputs: Sequence[Operand]) -> None:
     for number, operand in enumerate(inputs):
         if operand.device == out.device and _share_memory(operand, out):
             raise ValueError(f"out overlaps input {number}; DirectML has no in-place form of these operators: pass another array")
+
+
+def check_indices(indices: Sequence[Operand]) -> None:
+    """ValueError when an index array lies where a GPU cannot read its elements."""
+    for operand in indices:
+        size = operand.dtype.itemsize
+        if operand.pointer % size:
+            raise ValueError(
+                f"indices lie at address {operand.pointer:#x}, but a GPU reads {operand.dtype} at multiples of {size} bytes "
+                "only; pass a copy (array.copy())"
+            )
 
 
 class _Addresses:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -39,6 +41,16 @@ class Device:
 
 
 CPU = Device("cpu")
+
+
+def processor() -> str:
+    """The processor's name where the system tells, else its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return named or platform.processor() or platform.machine()
 
 
 def stream_pointer(stream: Any, device: Device) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime
 import platform
 from collections.abc import Callable, Mapping
-from importlib import metadata
-from pathlib import Path
 
 import numpy as np
 
+from dmlgather import __version__
 from dmlgather.backends import cpu
+from dmlgather.backends.devices import processor
 from dmlgather.bench import peers as known
 from dmlgather.bench.case import Array, Case, Problem
 from dmlgather.bench.errors import BenchError, MismatchError
@@ -21,6 +21,7 @@ from dmlgather.bench.timing import interleave
 from dmlgather.operator import CompiledOperator
 from dmlgather.operator import compile as prepare
 from dmlgather.plan import Layout
+from dmlgather.wording import counted
 
 ROUNDS = 15
 
@@ -58,8 +59,8 @@ def run(
         scale=size,
         rounds=rounds,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        machine=Machine(platform=platform.platform(), processor=_processor(), cpus=cpu.cpus()),
-        versions={"python": platform.python_version(), "dmlgather": _version("dmlgather"), "numpy": np.__version__},
+        machine=Machine(platform=platform.platform(), processor=processor(), cpus=cpu.cpus()),
+        versions={"python": platform.python_version(), "dmlgather": __version__, "numpy": np.__version__},
         cases=tuple(reports),
     )
 
@@ -106,22 +107,5 @@ def _compare(case: str, peer: str, ours: Array, theirs: Array) -> None:
     if len(differ):
         at = tuple(map(int, differ[0]))
         raise MismatchError(
-            f"{case}: {len(differ)} elements differ from {peer}'s, first at {list(at)}: {ours[at]} and {theirs[at]}"
+            f"{case}: not {peer}'s bits in {counted(len(differ), 'element')}, first at {list(at)}: {ours[at]} and {theirs[at]}"
         )
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
-
-
-def _processor() -> str:
-    """The processor's name where the system tells, else its architecture."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return named or platform.processor() or platform.machine()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import sys
 from collections.abc import Callable, Sequence
@@ -39,8 +40,13 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     for name, function in SUBCOMMANDS.items():
-        app.command(name)(guarded(function))
+        app.command(name, help=paragraphs(function))(guarded(function))
     return app
+
+
+def paragraphs(function: Callable[..., int]) -> str:
+    """What a subcommand's docstring says, for terminals of any width: without the source's line breaks inside paragraphs."""
+    return "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(function) or "").split("\n\n"))
 
 
 def run(arguments: Sequence[str]) -> int:

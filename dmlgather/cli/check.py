@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dmlgather.cli.failures import say
 from dmlgather.cli.options import Level, known_level
+
+if TYPE_CHECKING:
+    from dmlgather.report.check_report import Summary
 
 
 class OutputFormat(StrEnum):
@@ -45,18 +48,21 @@ def check(
     for file in report.files:
         for problem in file.problems:
             say(problem)
-    say(_summary(report.summary.model_dump()))
+    say(_summary(report.summary))
     return report.exit_code
 
 
-def _summary(counts: dict[str, int]) -> str:
-    parts = [_count(counts.pop("files"), "file") + " checked"]
-    skipped = counts.pop("skipped")
-    parts += [_count(number, name.removesuffix("s")) for name, number in counts.items() if number]
-    if skipped:
-        parts.append(_count(skipped, "file") + " of another sort skipped")
-    return ", ".join(parts) if len(parts) > 1 else parts[0] + ", no findings"
+def _summary(summary: Summary) -> str:
+    from dmlgather.wording import counted
 
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
+    parts = [f"{counted(summary.files, 'file')} checked"]
+    severities = (
+        ("problem", summary.problems),
+        ("error", summary.errors),
+        ("warning", summary.warnings),
+        ("note", summary.notes),
+    )
+    parts += [counted(number, name) for name, number in severities if number]
+    if summary.skipped:
+        parts.append(f"{counted(summary.skipped, 'file')} of another sort skipped")
+    return ", ".join(parts) if len(parts) > 1 else f"{parts[0]}, no findings"

@@ -69,8 +69,8 @@ def _random_case(checked: CheckedFile, case: Path, seed: int | None, *, keep: bo
 
 
 def _devices(given: str | None) -> list[str]:
-    from dmlgather.backends.devices import Device
     from dmlgather.cli.devices import missing_gpu
+    from dmlgather.compare import check_devices
 
     if given is None:
         missing = missing_gpu()
@@ -79,11 +79,9 @@ def _devices(given: str | None) -> list[str]:
         return [*(["cuda"] if missing is None else []), "cpu", "reference"]
     names = [name.strip() for name in given.split(",") if name.strip()]
     try:
-        distinct = {Device.parse(name) for name in names}
+        check_devices(names)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--devices'") from None
-    if len(distinct) < 2:
-        raise typer.BadParameter(f"comparing takes at least two different devices, got {given!r}", param_hint="'--devices'")
     return names
 
 

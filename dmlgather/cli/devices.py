@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import platform
-
-from dmlgather.backends.devices import Device
+from dmlgather.backends.devices import Device, processor
+from dmlgather.wording import counted
 
 
 def choose(name: str) -> str:
@@ -28,9 +26,10 @@ def missing_gpu() -> str | None:
 def title(device: Device) -> str:
     """The device's name for people."""
     if not device.on_gpu:
-        processor = platform.processor() or platform.machine()
+        from dmlgather.backends.cpu import cpus
+
         suffix = ", one element at a time, as the plan's definition says" if device.kind == "reference" else ""
-        return f"{processor} CPU with {os.cpu_count()} threads{suffix}"
+        return f"{processor()}, {counted(cpus(), 'CPU')}{suffix}"
     from dmlgather.backends import cuda
 
     properties = cuda.require(device.index).cuda.runtime.getDeviceProperties(device.index)

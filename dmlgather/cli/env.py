@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import sys
 from dataclasses import asdict
@@ -35,6 +34,8 @@ def env(as_json: AsJson = False) -> int:
 def environment() -> dict[str, Any]:
     """Everything as plain data. gpu.usable: whether the CUDA backend can run here; missing: what keeps it from that."""
     from dmlgather import __version__
+    from dmlgather.backends.cpu import cpus
+    from dmlgather.backends.devices import processor
     from dmlgather.cli import driver
 
     asked = driver.ask()
@@ -45,7 +46,7 @@ def environment() -> dict[str, Any]:
         "dmlgather": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "processor": {"name": platform.processor() or platform.machine(), "threads": os.cpu_count()},
+        "processor": {"name": processor(), "cpus": cpus()},
         "packages": {name: _version(name) for name in PACKAGES},
         "cupy": cupy,
         "nvrtc": nvrtc,
@@ -73,8 +74,10 @@ def _missing(asked: Any, cupy: str | None) -> list[dict[str, str]]:
 
 
 def _rows(found: dict[str, Any]) -> list[tuple[str, str | None]]:
+    from dmlgather.wording import counted
+
     rows: list[tuple[str, str | None]] = [(name, found[name]) for name in ("dmlgather", "python", "platform")]
-    rows.append(("processor", f"{found['processor']['name']}, {found['processor']['threads']} threads"))
+    rows.append(("processor", f"{found['processor']['name']}, {counted(found['processor']['cpus'], 'CPU')}"))
     rows += found["packages"].items()
     rows += [("cupy", found["cupy"]), ("nvrtc", found["nvrtc"])]
     cuda = found["driver"]["cuda"]

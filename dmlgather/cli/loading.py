@@ -10,17 +10,14 @@ from dmlgather.cli.failures import say
 from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_file
 
 
-def load(path: Path, level: str = "6_4") -> CheckedFile:
+def load(path: Path) -> CheckedFile:
     """The checked file, after its findings have been shown on standard error.
 
     Ends the command with exit code 2 when something could not be understood, with 1 when there are errors.
     """
-    checked = check_file(path, level)
-    for finding in checked.findings:
-        subject = f" {finding.subject}" if finding.subject else ""
-        say(f"{finding.place}:{subject} {finding}")
-    for problem in checked.problems:
-        say(problem)
+    checked = check_file(path)
+    for item in (*checked.findings, *checked.problems):
+        say(item)
     if not checked.ok:
         raise typer.Exit(2 if checked.problems else 1)
     return checked

@@ -58,6 +58,7 @@ def run(
 def show(event: Event) -> None:
     """Print what happened."""
     from dmlgather.model import Dispatched, Printed
+    from dmlgather.wording import counted
 
     if isinstance(event, Printed):
         for piece in printed(event):
@@ -65,7 +66,8 @@ def show(event: Event) -> None:
         sys.stdout.flush()
     elif isinstance(event, Dispatched):
         gpu = "" if event.gpu_ms is None else f", {event.gpu_ms:.4f} ms median (GPU)"
-        say(f"Dispatch '{event.dispatchable}': {event.iterations} iterations, {event.cpu_ms:.4f} ms median (CPU){gpu}")
+        times = counted(event.iterations, "iteration")
+        say(f"Dispatch '{event.dispatchable}': {times}, {event.cpu_ms:.4f} ms median (CPU){gpu}")
     else:
         say(f"Resource '{event.resource}' written to '{event.file}'")
 

@@ -1,4 +1,4 @@
-"""The six operator descriptions of directml.h, field for field."""
+"""The six operator descriptors of directml.h, field for field."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 class OperatorDesc(Structure):
-    """What all operator descriptions share. Any well-typed one can be built; `validate` says what is wrong with it."""
+    """What all operator descriptors share. Any well-typed one can be built; `validate` says what is wrong with it."""
 
     operator: ClassVar[Operator]
     """The operator's declaration: name, number, tensors, support table, rules, lowering, documented reference."""
 
     def tensor(self, field: str) -> BufferTensorDesc:
-        """The tensor description in `field` ("indices_tensor")."""
+        """The tensor descriptor in `field` ("indices_tensor")."""
         found = getattr(self, field)
         assert isinstance(found, BufferTensorDesc)
         return found
 
     def document(self) -> dict[str, Any]:
-        """The description as `parse_descriptor` reads it: {"type": "DML_OPERATOR_GATHER", "desc": {...}}, ready for JSON.
+        """The descriptor as `parse_descriptor` reads it: {"type": "DML_OPERATOR_GATHER", "desc": {...}}, ready for JSON.
 
         Without the fields that are not stated: DxDispatch reads no nulls.
         """

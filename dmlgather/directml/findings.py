@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from dmlgather.directml.types import FeatureLevelField
+from dmlgather.wording import counted
 
 
 class Severity(enum.StrEnum):
@@ -61,7 +62,7 @@ class Finding(_Value):
 
 
 class Report(_Value):
-    """Everything that was found in one descriptor, or in one file."""
+    """Everything that was found in one descriptor."""
 
     subject: str
     """What was checked: "DML_OPERATOR_GATHER"."""
@@ -99,7 +100,7 @@ class Report(_Value):
         head = f"{self.subject} at feature level {self.level}: "
         if not self.findings:
             return head + "no findings"
-        counts = [f"{n} {kind}{'s' * (n != 1)}" for kind in Severity if (n := len(self._of(kind)))]
+        counts = [counted(n, kind) for kind in Severity if (n := len(self._of(kind)))]
         return "\n  ".join([head + ", ".join(counts), *map(str, self.findings)])
 
 
@@ -108,8 +109,7 @@ class DescriptorError(ValueError):
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        count = len(report.errors)
-        head = f"{report.subject} at feature level {report.level} has {count} error{'' if count == 1 else 's'}"
+        head = f"{report.subject} at feature level {report.level} has {counted(len(report.errors), 'error')}"
         super().__init__("\n  ".join([head + ":", *map(str, report.errors)]))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""What can be asked about operators by name, and how descriptions are read and lowered."""
+"""What can be asked about operators by name, and how descriptors are read and lowered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 
 def parse_descriptor(obj: Mapping[str, Any]) -> OperatorDesc:
-    """The description in {"type": "DML_OPERATOR_GATHER", "desc": {...}}, as DxDispatch writes it ("Desc" is taken too).
+    """The descriptor in {"type": "DML_OPERATOR_GATHER", "desc": {...}}, as DxDispatch writes it ("Desc" is taken too).
 
     ValueError for an unknown operator, with the known names, and for a missing part; pydantic.ValidationError (a ValueError)
     for a field of the wrong kind.
@@ -62,7 +62,7 @@ def lower(
     out_of_bounds: OutOfBounds = OutOfBounds.CLAMP,
     fill: bytes = b"",
 ) -> IndexPlan:
-    """The plan of a description without ERROR findings.
+    """The plan of a descriptor without ERROR findings.
 
     layouts: where tensors lie, by field ("indices_tensor"), sizes as described; a tensor left out lies as it is described.
     out_of_bounds, fill: what an index out of range does, CLAMP in DirectML; `fill` has one element's bytes, for FILL only.
@@ -75,6 +75,6 @@ def lower(
             raise ValueError(f"{operator.name} has no tensor {field!r}; its tensors are {list(operator.tensors)}")
         if layout.sizes != desc.tensor(field).sizes:
             sizes = desc.tensor(field).sizes
-            raise ValueError(f"the layout of {wire_name(field)} has sizes {layout.sizes}, the description has {sizes}")
+            raise ValueError(f"the layout of {wire_name(field)} has sizes {layout.sizes}, the descriptor has {sizes}")
     complete = {field: given.get(field) or desc.tensor(field).layout() for field in operator.tensors}
     return replace(operator.lower(desc, complete), out_of_bounds=out_of_bounds, fill=fill)

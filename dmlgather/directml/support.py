@@ -13,7 +13,7 @@ from dmlgather.directml.types import DataType, FeatureLevel
 _D, _L = DataType, FeatureLevel
 
 FLOATS = (_D.FLOAT32, _D.FLOAT16)
-NO_BYTES = (_D.FLOAT32, _D.FLOAT16, _D.INT32, _D.INT16, _D.UINT32, _D.UINT16)
+SIXTEEN_OR_32_BITS = (_D.FLOAT32, _D.FLOAT16, _D.INT32, _D.INT16, _D.UINT32, _D.UINT16)
 UP_TO_32_BITS = (_D.FLOAT32, _D.FLOAT16, _D.INT32, _D.INT16, _D.INT8, _D.UINT32, _D.UINT16, _D.UINT8)
 UP_TO_64_BITS = (_D.FLOAT64, _D.INT64, _D.UINT64, *UP_TO_32_BITS)
 UINT32_ALONE = (_D.UINT32,)
@@ -73,8 +73,8 @@ TABLE: tuple[Row, ...] = (
     Row("GATHER_ND1", _L.LEVEL_4_1, "InputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[GN1] Tensor support"),
     Row("GATHER_ND1", _L.LEVEL_4_1, "IndicesTensor", INDICES, ONE_TO_EIGHT, "[GN1] Tensor support"),
     Row("GATHER_ND1", _L.LEVEL_4_1, "OutputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[GN1] Tensor support"),
-    Row("SLICE", _L.LEVEL_1_0, "InputTensor", NO_BYTES, FOUR_OR_FIVE, "[S] Tensor support"),
-    Row("SLICE", _L.LEVEL_1_0, "OutputTensor", NO_BYTES, FOUR_OR_FIVE, "[S] Tensor support"),
+    Row("SLICE", _L.LEVEL_1_0, "InputTensor", SIXTEEN_OR_32_BITS, FOUR_OR_FIVE, "[S] Tensor support"),
+    Row("SLICE", _L.LEVEL_1_0, "OutputTensor", SIXTEEN_OR_32_BITS, FOUR_OR_FIVE, "[S] Tensor support"),
     Row("SLICE", _L.LEVEL_2_1, "InputTensor", UP_TO_32_BITS, FOUR_OR_FIVE, "[S] Tensor support"),
     Row("SLICE", _L.LEVEL_2_1, "OutputTensor", UP_TO_32_BITS, FOUR_OR_FIVE, "[S] Tensor support"),
     Row("SLICE", _L.LEVEL_3_0, "InputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[S] Tensor support"),

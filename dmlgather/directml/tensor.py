@@ -13,13 +13,21 @@ from dmlgather.directml.types import DataTypeField, TensorFlags, TensorFlagsFiel
 from dmlgather.plan import Layout, packed_strides
 
 SIZE_GRANULE = 4
-"""Bytes to which DirectML rounds a tensor's size up."""
+"""Bytes to which DirectML rounds the sizes of tensors and buffers up."""
+
+BASE_ALIGNMENT = 16
+"""Bytes that every binding's offset is a multiple of (DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT)."""
+
+
+def rounded_up(count: int, granule: int = SIZE_GRANULE) -> int:
+    """The smallest multiple of `granule` that is at least `count`."""
+    return -(-count // granule) * granule
 
 
 class BufferTensorDesc(Structure):
     """A tensor in a buffer (DML_BUFFER_TENSOR_DESC).
 
-    Any well-typed description can be built; `validate` says what is wrong with it. JSON may also be written as DxDispatch
+    Any well-typed descriptor can be built; `validate` says what is wrong with it. JSON may also be written as DxDispatch
     writes it: with "Type": "BUFFER" beside the fields, or as {"Type": "BUFFER", "Desc": {...}}.
     """
 
@@ -68,7 +76,7 @@ class BufferTensorDesc(Structure):
 
     @property
     def rank(self) -> int:
-        """The number of Sizes, which a legal description states as DimensionCount."""
+        """The number of Sizes, which a legal descriptor states as DimensionCount."""
         return len(self.sizes)
 
     @property
@@ -94,7 +102,7 @@ class BufferTensorDesc(Structure):
 
         As DMLCalcBufferTensorSize, but exact where that wraps at 32 bits. ValueError for a type without whole bytes.
         """
-        return -(-self.span * self.data_type.bytes // SIZE_GRANULE) * SIZE_GRANULE
+        return rounded_up(self.span * self.data_type.bytes)
 
     @property
     def total_bytes(self) -> int:

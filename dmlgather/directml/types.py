@@ -54,9 +54,10 @@ class DataType(enum.IntEnum):
 
 
 class TensorFlags(enum.IntFlag):
-    """DML_TENSOR_FLAGS."""
+    """DML_TENSOR_FLAGS: whose memory holds a tensor's data."""
 
     NONE = 0
+    """The caller's, bound at each execution."""
     OWNED_BY_DML = 1
     """The data is copied at initialisation, where the tensor must then be bound, and not at execution."""
 

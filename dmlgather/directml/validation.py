@@ -1,4 +1,4 @@
-"""Checking a description: every rule runs, every finding is kept."""
+"""Checking a descriptor: every rule runs, every finding is kept."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.findings import Finding, Report, Severity
-from dmlgather.directml.rules.rule import Case, Rule, braces, listed, run
+from dmlgather.directml.rules.rule import Case, Rule, run
 from dmlgather.directml.rules.shared import OPERATOR_LEVEL, SHARED_RULES, TENSOR_LEVEL_RULES
 from dmlgather.directml.rules.tensors import TENSOR_RULES
 from dmlgather.directml.types import FeatureLevel
+from dmlgather.wording import alternatives, braces
 
 
 def validate(desc: OperatorDesc, level: FeatureLevel | str = FeatureLevel.LEVEL_6_4) -> Report:
-    """Everything that is wrong with `desc` at a feature level ("6_4"). Never raises for a description, however wrong.
+    """Everything that is wrong with `desc` at a feature level ("6_4"). Never raises for a descriptor, however wrong.
 
-    ValueError for an unknown level, TypeError for anything but a description of an operator.
+    ValueError for an unknown level, TypeError for anything but an operator descriptor.
     """
     _check_type(desc)
     case = Case(desc, FeatureLevel.parse(level))
@@ -26,7 +27,7 @@ def validate(desc: OperatorDesc, level: FeatureLevel | str = FeatureLevel.LEVEL_
 def minimum_level(desc: OperatorDesc) -> FeatureLevel | None:
     """The lowest feature level at which `desc` has no ERROR; None when no level accepts it.
 
-    TypeError for anything but a description of an operator.
+    TypeError for anything but an operator descriptor.
     """
     if not validate(desc, max(FeatureLevel)).ok:
         return None
@@ -37,7 +38,7 @@ def minimum_level(desc: OperatorDesc) -> FeatureLevel | None:
 def _check_type(desc: object) -> None:
     if not isinstance(desc, OperatorDesc) or not hasattr(desc, "operator"):
         raise TypeError(
-            f"expected the description of an operator such as GatherOperatorDesc, got {type(desc).__name__}; "
+            f"expected an operator descriptor such as GatherOperatorDesc, got {type(desc).__name__}; "
             'parse_descriptor reads {"type": "DML_OPERATOR_…", "desc": {…}}'
         )
 
@@ -88,4 +89,4 @@ def _meant(case: Case[OperatorDesc], rule: Rule, mends: Callable[[Case[OperatorD
         for field, value in values
         if mends(Case(case.desc.model_copy(update={field: value}), case.level))
     ]
-    return f"{listed(found)} gives the stated output {braces(output.sizes)}" if found else ""
+    return f"{alternatives(found)} gives the stated output {braces(output.sizes)}" if found else ""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from dmlgather.plan.index_plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.plan.layout import reach
 
 WIDEST = 16
 """Bytes of the widest element that a backend moves at once."""
@@ -165,19 +166,15 @@ def _checks_alone(plan: IndexPlan) -> IndexPlan:
     """The canonical plan without output: nothing at all, or under RAISE the index checks behind a leading size of 0."""
     if plan.index_reach is None:
         return IndexPlan((0,), (1,), (1,), element_bytes=1, in_extent=0, out_extent=0)
-    dims: list[_Dim] = []
-    index_offsets = [lookup.index_offset for lookup in plan.lookups]
-    for axis, size in enumerate(plan.index_shape):
-        dim = _Dim(size, 0, 0, tuple(lookup.index_strides[axis] for lookup in plan.lookups))
-        if size > 1:
-            if dim.index_strides < (0,) * len(dim.index_strides):
-                last = size - 1
-                index_offsets = [at + last * step for at, step in zip(index_offsets, dim.index_strides, strict=True)]
-                dim = dim.reversed()
-            dims.append(dim)
-    dims = _merge(sorted(dims, key=lambda dim: dim.index_strides, reverse=True))
-    dims.insert(0, _Dim(0, 0, 0, (0,) * len(plan.lookups)))
-    unread = replace(plan, lookups=tuple(replace(lookup, in_stride=0) for lookup in plan.lookups))
+    shape = plan.index_shape
+    # By what neither sorting nor merging dimensions changes, since those are sorted by the lookups. Ties keep the given order.
+    lookups = sorted(
+        (_forwards(lookup, shape) for lookup in plan.lookups),
+        key=lambda item: (item.index_offset, reach(shape, item.index_strides)[1], item.limit, item.wrap),
+    )
+    dims = [_Dim(size, 0, 0, tuple(item.index_strides[axis] for item in lookups)) for axis, size in enumerate(shape) if size > 1]
+    dims = _merge(sorted(dims, key=lambda dim: (dim.index_strides, dim.size), reverse=True))
+    dims.insert(0, _Dim(0, 0, 0, (0,) * len(lookups)))
     return _tighten(
         replace(
             plan,
@@ -187,8 +184,21 @@ def _checks_alone(plan: IndexPlan) -> IndexPlan:
             in_offset=0,
             out_offset=0,
             element_bytes=1,
-            lookups=_lookups(unread, dims, index_offsets),
+            lookups=tuple(
+                replace(item, index_strides=tuple(dim.index_strides[number] for dim in dims))
+                for number, item in enumerate(lookups)
+            ),
         )
+    )
+
+
+def _forwards(lookup: Lookup, shape: Sequence[int]) -> Lookup:
+    """A lookup that only checks, which meets the same indices whichever way it walks: by steps that are not negative."""
+    return replace(
+        lookup,
+        index_strides=tuple(map(abs, lookup.index_strides)),
+        index_offset=reach(shape, lookup.index_strides, lookup.index_offset)[0],
+        in_stride=0,
     )
 
 

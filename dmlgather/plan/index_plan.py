@@ -137,7 +137,7 @@ class IndexPlan:
     @property
     def in_reach(self) -> tuple[int, int] | None:
         """First and last input address (elements) any index values can lead to; None when nothing is read."""
-        if self.empty or self.constant or any(lookup.limit == 0 for lookup in self.lookups):
+        if self.empty or any(lookup.limit == 0 for lookup in self.lookups):
             return None
         limits = tuple(lookup.limit for lookup in self.lookups)
         steps = tuple(lookup.in_stride for lookup in self.lookups)

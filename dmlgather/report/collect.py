@@ -11,6 +11,7 @@ from dmlgather.directml.dxdispatch.located import Problem
 from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_file
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.report.check_report import CheckReport, FileReport
+from dmlgather.wording import counted
 
 SUFFIXES = (".json",)
 """Files that are looked at in folders."""
@@ -43,7 +44,7 @@ def _folder(folder: Path, level: FeatureLevel, files: list[FileReport], skipped:
         files.append(FileReport(file=str(error.filename), kind="unknown", problems=(problem,)))
     if len(files) == before[0]:
         count = len(skipped) - before[1]
-        others = f" ({count} .json file{'' if count == 1 else 's'} of another sort)" if count else ""
+        others = f" ({counted(count, '.json file')} of another sort)" if count else ""
         problem = Problem(file=str(folder), message=f"holds no model or descriptor{others}")
         files.append(FileReport(file=str(folder), kind="unknown", problems=(problem,)))
 

@@ -10,9 +10,7 @@ from dmlgather.report.check_report import CheckReport
 
 def text(report: CheckReport) -> Iterator[str]:
     """One line per finding, FILE:LINE:COLUMN first, as editors and terminals know it. Problems go to standard error."""
-    for finding in report.findings():
-        subject = f" {finding.subject}" if finding.subject else ""
-        yield f"{finding.place}:{subject} {finding}"
+    yield from map(str, report.findings())
 
 
 def as_json(report: CheckReport) -> Iterator[str]:

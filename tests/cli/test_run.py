@@ -16,7 +16,7 @@ from dmlgather.cli.run_model import spelled
 from tests.cli.command import EXAMPLES, Command, process
 from tests.dxdispatch.models import GATHER, MODEL, PRINTED, changed, write
 
-TIMING = re.compile(r"Dispatch '([^']+)': (\d+) iterations, (\d+\.\d{4}) ms median \(CPU\)(, \d+\.\d{4} ms median \(GPU\))?")
+TIMING = re.compile(r"Dispatch '([^']+)': (\d+) iterations?, (\d+\.\d{4}) ms median \(CPU\)(, \d+\.\d{4} ms median \(GPU\))?")
 
 
 def test_a_process_prints_the_resource_alone(tmp_path: Path) -> None:

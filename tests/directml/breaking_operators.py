@@ -1,4 +1,4 @@
-"""Descriptions that break exactly one rule of DML3xx to DML6xx, by construction."""
+"""Descriptors that break exactly one rule of DML3xx to DML6xx, by construction."""
 
 from __future__ import annotations
 

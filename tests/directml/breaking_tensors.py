@@ -1,4 +1,4 @@
-"""Descriptions that break exactly one rule of DML1xx or DML2xx, by construction."""
+"""Descriptors that break exactly one rule of DML1xx or DML2xx, by construction."""
 
 from __future__ import annotations
 

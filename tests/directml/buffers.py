@@ -1,4 +1,4 @@
-"""Random buffers for descriptions, and how tests look at them and run plans over them."""
+"""Random buffers for descriptors, and how tests look at them and run plans over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small changes to descriptions, for tests that break or bend them."""
+"""Small changes to descriptors, for tests that break or bend them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ D = TypeVar("D", bound=OperatorDesc)
 
 
 def legal(rng: random.Random, *operators: str, at_least: FeatureLevel = FeatureLevel.LEVEL_1_0) -> Described:
-    """A random legal description of one of `operators` (all by default), at `at_least` or a newer level."""
+    """A random legal descriptor of one of `operators` (all by default), at `at_least` or a newer level."""
     operator = rng.choice(operators or tuple(INTRODUCED))
     floor = max(at_least, INTRODUCED[operator])
     return make(rng, operator, rng.choice([level for level in FeatureLevel if level >= floor]))

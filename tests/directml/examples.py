@@ -1,7 +1,7 @@
-"""The examples that DirectML's pages print, as data: description, input values, documented result.
+"""The examples that DirectML's pages print, as data: descriptor, input values, documented result.
 
 Values of the pages are FLOAT32 where these do not name another type; indices are UINT32. `GATHER_3_AS_PRINTED` is the one
-example whose description contradicts its result.
+example whose descriptor contradicts its result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Example:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The description as a file holds it; the caller's own, to change at will."""
+        """The descriptor as a file holds it; the caller's own, to change at will."""
         tensors = {
             name: {"DataType": "UINT32" if name == "IndicesTensor" else "FLOAT32", "Sizes": sizes}
             for name, sizes in self.tensors.items()
@@ -38,7 +38,7 @@ class Example:
 
     @property
     def desc(self) -> OperatorDesc:
-        """The description."""
+        """The descriptor."""
         return parse_descriptor(self.document)
 
     @property

@@ -1,4 +1,4 @@
-"""Random legal descriptions, legal by construction: the validator under test has no part in them."""
+"""Random legal descriptors, legal by construction: the validator under test has no part in them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ UP_TO_64 = [*UP_TO_32, "FLOAT64", "INT64", "UINT64"]
 
 
 class Described(NamedTuple):
-    """A description and a feature level at which it is legal."""
+    """A descriptor and a feature level at which it is legal."""
 
     desc: OperatorDesc
     level: FeatureLevel
@@ -113,7 +113,7 @@ def _packed(of: Sequence[int]) -> list[int]:
 
 
 class _Types:
-    """The data types of one description."""
+    """The data types of one descriptor."""
 
     def __init__(self, rng: random.Random, operator: str, level: FeatureLevel) -> None:
         self.rng = rng
@@ -240,7 +240,7 @@ _MAKERS: dict[str, Callable[[random.Random, _Types, int], OperatorDesc]] = {
 def make(
     rng: random.Random, operator: str | None = None, level: FeatureLevel | None = None, rank: int | None = None
 ) -> Described:
-    """A random legal description. A stated `rank` may be one that the level does not take; all else is legal there."""
+    """A random legal descriptor. A stated `rank` may be one that the level does not take; all else is legal there."""
     operator = operator or rng.choice(list(_MAKERS))
     level = level or rng.choice([each for each in L if each >= INTRODUCED[operator]])
     rank = rank or rng.choice(ranks(operator, level))

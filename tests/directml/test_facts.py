@@ -9,7 +9,7 @@ import pytest
 from tests.directml.writing import cut, document, found, rows, tensor
 
 CASES: dict[str, tuple[dict[str, Any], str, str, str, str]] = {
-    # name: description, path, then what expected, got and remedy contain
+    # name: descriptor, path, then what expected, got and remedy contain
     "size 0": (cut(tensor([4, 0]), tensor([4, 1])), "InputTensor.Sizes[1]", "at least 1", "0", "leave the operator out"),
     "count 9": (
         cut(tensor([1] * 9), tensor([1] * 9)),
@@ -29,7 +29,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str, str]] = {
     "total": (
         cut(tensor([3], "INT8", TotalTensorSizeInBytes=3), tensor([3], "INT8")),
         "InputTensor.TotalTensorSizeInBytes",
-        "at least 4: 3 elements of 1 bytes",
+        "at least 4: 3 elements of 1 byte,",
         "3",
         "set TotalTensorSizeInBytes to 4",
     ),

@@ -1,4 +1,4 @@
-"""Any well-typed description can be built and checked quickly; and what is accepted can be lowered safely."""
+"""Any well-typed descriptor can be built and checked quickly; and what is accepted can be lowered safely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thousands of random descriptions: legal ones are clean and lower right, broken ones are found under their one code."""
+"""Thousands of random descriptors: legal ones are clean and lower right, broken ones are found under their one code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STEPS = [FeatureLevel.parse(level) for level in ("1_0", "2_0", "2_1", "3_0", "4_
 
 @many
 @given(legal_descriptors())
-def test_legal_descriptions_have_no_errors(found: Described) -> None:
+def test_legal_descriptors_have_no_errors(found: Described) -> None:
     report = validate(found.desc, found.level)
     assert report.ok, str(report)
     lowest = minimum_level(found.desc)
@@ -77,14 +77,14 @@ def test_a_broken_rule_is_found_under_its_code_alone(found: Broken) -> None:
         assert all((finding.expected, finding.got, finding.remedy, finding.source))
 
 
-def test_every_error_of_a_description_has_a_breaker() -> None:
+def test_every_error_of_a_descriptor_has_a_breaker() -> None:
     errors = [code for code, row in CODES.items() if row.severity is Severity.ERROR and code < "DML7"]
     assert list(BREAKERS) == errors
 
 
 @some
 @given(legal_descriptors())
-def test_descriptions_survive_json(found: Described) -> None:
+def test_descriptors_survive_json(found: Described) -> None:
     assert parse_descriptor(found.desc.document()) == found.desc
     assert type(found.desc).model_validate_json(found.desc.model_dump_json()) == found.desc
 

@@ -82,7 +82,7 @@ def test_batch_reading_of_leading_index_dimensions(
     assert [finding.code for finding in found(rows(tensor(data), tensor(indices, "INT32"), output, axis, count))] == codes
 
 
-def test_every_finding_of_a_description_is_reported_at_once() -> None:
+def test_every_finding_of_a_descriptor_is_reported_at_once() -> None:
     written = rows(
         tensor([4, 3], TotalTensorSizeInBytes=40),
         tensor([1, 2], "FLOAT16", GuaranteedBaseOffsetAlignment=3),
@@ -126,7 +126,7 @@ def test_a_rule_needs_no_rule_behind_it(operator: Any) -> None:
     assert len({rule.code for rule in rules}) == len(rules)
 
 
-def test_every_code_of_a_description_has_a_rule() -> None:
+def test_every_code_of_a_descriptor_has_a_rule() -> None:
     common = (OPERATOR_LEVEL, *TENSOR_RULES, *TENSOR_LEVEL_RULES, *SHARED_RULES)
     rules = [rule for rules in (common, *(operator.rules for operator in OPERATORS.values())) for rule in rules]
     assert {rule.code for rule in rules} == {code for code in CODES if code < "DML7"}

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from dmlgather.directml import OPERATORS, SOURCES, FeatureLevel, support
+from dmlgather.directml.fields import wire_name
 from dmlgather.directml.support import TABLE, row_at
 
 EIGHT = "FLOAT32 FLOAT16 INT32 INT16 INT8 UINT32 UINT16 UINT8"
@@ -78,7 +79,7 @@ def test_a_level_without_a_row_uses_the_row_before_it(name: str) -> None:
 
 
 def test_every_row_belongs_to_an_operator_and_a_tensor() -> None:
-    known = {(operator.name, operator.wire_name(field)) for operator in OPERATORS.values() for field in operator.tensors}
+    known = {(operator.name, wire_name(field)) for operator in OPERATORS.values() for field in operator.tensors}
     assert {(row.operator, row.tensor) for row in TABLE} == known
     assert len({(row.operator, row.level, row.tensor) for row in TABLE}) == len(TABLE)
 

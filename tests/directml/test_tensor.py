@@ -1,4 +1,4 @@
-"""Sizes in bytes and layouts of tensor descriptions, against the numbers of DirectML's pages."""
+"""Sizes in bytes and layouts of tensor descriptors, against the numbers of DirectML's pages."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from dmlgather.directml import (
     parse_descriptor,
     validate,
 )
+from dmlgather.directml.fields import wire_name
 from dmlgather.plan import IndexType
 from tests.directml.examples import EXAMPLES
 
@@ -79,7 +80,7 @@ def test_operators_and_their_fields() -> None:
         operator = OPERATORS[f"DML_OPERATOR_{name}"]
         assert [field.alias for field in operator.desc.model_fields.values()] == fields.split(", ")
         tensors = [field for field in fields.split(", ") if field.endswith("Tensor")]
-        assert [operator.wire_name(field) for field in operator.tensors] == tensors
+        assert [wire_name(field) for field in operator.tensors] == tensors
         assert operator.desc.operator is operator
         assert operator_named(name) is operator_named(operator.type) is operator
     assert [field.alias for field in BufferTensorDesc.model_fields.values()] == TENSOR_FIELDS.split(", ")
@@ -208,7 +209,7 @@ def test_other_forms_of_a_tensor_are_refused(written: dict[str, Any]) -> None:
         ([], "expected .*type.* got a value of type list"),
     ],
 )
-def test_documents_that_are_no_description(written: Any, message: str) -> None:
+def test_documents_that_are_no_descriptor(written: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_descriptor(written)
 

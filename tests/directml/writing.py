@@ -1,4 +1,4 @@
-"""Descriptions as files write them, in few words."""
+"""Descriptors as files write them, in few words."""
 
 from __future__ import annotations
 

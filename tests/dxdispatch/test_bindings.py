@@ -164,7 +164,7 @@ def test_a_finding_names_the_line_of_the_binding(tmp_path: Path) -> None:
     text = '{"resources": {}, "dispatchables": {},\n "commands": [\n  {"type": "print",\n   "resource": "gone"}]}'
     (finding,) = check(tmp_path, text).findings
     assert (finding.line, finding.column) == (4, 16)
-    assert finding.place == f"{tmp_path}/model.json:4:16"
+    assert str(finding).startswith(f"{tmp_path}/model.json:4:16: ")
     assert "none: the model has no resources" in finding.expected
 
 

@@ -1,4 +1,8 @@
-"""Writes what ci/gpu found on a GPU: benchmarks/results/gpu-DEVICE-DATE.json."""
+"""What ci/gpu found on a GPU.
+
+python -m tests.kernels.device_report                     prints DEVICE-DATE, which the names of results end in
+python -m tests.kernels.device_report TESTS.xml MEMCHECK  writes benchmarks/results/gpu-DEVICE-DATE.json
+"""
 
 from __future__ import annotations
 
@@ -22,24 +26,41 @@ def report(tests: Path, memcheck: str) -> dict[str, Any]:
     assert suite is not None
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     return {
-        "device": properties["name"].decode(),
+        "device": device(),
         "compute_capability": f"{properties['major']}.{properties['minor']}",
         "multiprocessors": properties["multiProcessorCount"],
         "driver": cupy.cuda.runtime.driverGetVersion(),
         "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())),
         "cupy": cupy.__version__,
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": today(),
         "tests": {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")},
         "seconds": float(suite.attrib["time"]),
         "memcheck": memcheck,
     }
 
 
+def device() -> str:
+    """The name of the first GPU."""
+    return str(require(0).cuda.runtime.getDeviceProperties(0)["name"].decode())
+
+
+def today() -> str:
+    """The date in UTC, ISO 8601."""
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+def name_of(device: str, date: str) -> str:
+    """DEVICE-DATE in lower case letters, digits and hyphens."""
+    return f"{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}-{date}"
+
+
 def main() -> None:
+    if len(sys.argv) == 1:
+        print(name_of(device(), today()))
+        return
     found = report(Path(sys.argv[1]), sys.argv[2])
-    name = re.sub(r"[^a-z0-9]+", "-", found["device"].lower()).strip("-")
     RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"gpu-{name}-{found['date']}.json"
+    path = RESULTS / f"gpu-{name_of(found['device'], found['date'])}.json"
     path.write_text(json.dumps(found, indent=2) + "\n")
     print(f"wrote {path}\n{json.dumps(found, indent=2)}")
 

@@ -6,6 +6,7 @@ Shows what surrounds the kernels (blocks, words, tables, threads, devices), not 
 from __future__ import annotations
 
 import ctypes
+import importlib.abc
 import random
 import sys
 import threading
@@ -191,6 +192,16 @@ def test_more_streams_than_words_at_first(fake: HostDriver) -> None:
     assert [program.first_bad(stream) for stream in range(2 * WORDS + 3)] == [stream % 8 for stream in range(2 * WORDS + 3)]
 
 
+def test_the_per_thread_stream_has_a_word_in_each_thread(fake: HostDriver) -> None:
+    program = prepare(raising(), 0)
+    data, out = np.arange(5, dtype=np.int32), np.zeros(8, np.int32)
+    program.launch(pointer(data), pointer(np.full(8, 9)), pointer(out), 2)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(program.launch, pointer(data), pointer(np.zeros(8, np.int64)), pointer(out), 2).result()
+        assert pool.submit(program.first_bad, 2).result() is None
+    assert program.first_bad(2) == 0
+
+
 def test_threads_share_a_program(fake: HostDriver) -> None:
     plan = IndexPlan(
         (64, 4), (4, 1), (0, 1), 4, 400, 256, lookups=(Lookup((1, 0), 0, 100, 0, 4),), index_type=IndexType.INT32, index_extent=64
@@ -230,6 +241,19 @@ def test_a_missing_cupy_is_named_with_its_command(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "cupy", None)
     driver.require.cache_clear()
     with pytest.raises(DeviceError, match=r"CuPy cannot be imported.*pip install 'dmlgather\[cuda13\]'"):
+        require(0)
+
+
+def test_a_cupy_that_cannot_load_gives_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(importlib.abc.MetaPathFinder):
+        def find_spec(self, name: str, path: object, target: object = None) -> None:
+            if name == "cupy":
+                raise ImportError("\n====\nadvice\n====\n") from ImportError("libcublas.so.13: cannot open")
+
+    monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    driver.require.cache_clear()
+    with pytest.raises(DeviceError, match=r"^CuPy cannot be imported \(libcublas.so.13: cannot open\); install it"):
         require(0)
 
 

@@ -55,6 +55,29 @@ def test_reordered_split_and_reversed_dimensions_are_the_same_plan(rng: random.R
     assert canonicalise(_disguised(plan, rng)) == canonicalise(plan)
 
 
+@settings(max_examples=400, deadline=None)
+@given(seeds)
+def test_checks_without_output_name_the_same_bad_index_in_canonical_form(rng: random.Random) -> None:
+    plan = _emptied(random_plan(rng, lookups=rng.randint(1, 3), out_of_bounds=OutOfBounds.RAISE))
+    form = canonicalise(plan)
+    assert canonicalise(form) == form
+    if len({item.index_offset for item in form.lookups}) == len(form.lookups):  # else their order may be the caller's
+        assert canonicalise(_disguised(plan, rng)) == form
+    buffers = random_buffers(plan, rng)
+    assert execute(form, buffers) == execute(plan, buffers)
+
+
+def _emptied(plan: IndexPlan) -> IndexPlan:
+    """The same indices behind a dimension of size 0, along which none of them moves."""
+    return replace(
+        plan,
+        shape=(0, *plan.shape),
+        out_strides=(0, *plan.out_strides),
+        in_strides=(0, *plan.in_strides),
+        lookups=tuple(replace(item, index_strides=(0, *item.index_strides)) for item in plan.lookups),
+    )
+
+
 def _disguised(plan: IndexPlan, rng: random.Random) -> IndexPlan:
     """The same copy said differently: a size-1 dimension more, dimensions in another order, one of them walked backwards."""
     order = [*range(plan.rank), plan.rank]

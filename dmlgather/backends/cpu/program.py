@@ -14,6 +14,7 @@ from dmlgather.backends.cpu.geometry import Geometry
 from dmlgather.backends.cpu.recipes import Recipe, Task
 from dmlgather.backends.cpu.tuning import MEASURED, Tuning
 from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
+from dmlgather.wording import counted
 
 
 def prepare(plan: IndexPlan, tuning: Tuning = MEASURED) -> CpuProgram:
@@ -64,8 +65,8 @@ class CpuProgram:
         recipe, task = self._opaque
         threads = min(self.shares, max(task.blocks.count, 1))
         return (
-            f"{recipe.name}: {recipe.why}; {task.blocks.count} blocks of up to {list(task.blocks.sizes)} units of "
-            f"{task.geometry.unit} bytes on {threads} thread{'s' if threads > 1 else ''}"
+            f"{recipe.name}: {recipe.why}; {counted(task.blocks.count, 'block')} of up to {list(task.blocks.sizes)} units of "
+            f"{counted(task.geometry.unit, 'byte')} on {counted(threads, 'thread')}"
         )
 
     @functools.cached_property

@@ -26,7 +26,8 @@ def require(device: int) -> Any:
     try:
         import cupy
     except ImportError as error:
-        raise DeviceError(f"CuPy cannot be imported ({error}); install it: {_WHEELS}") from None
+        reason = _first_line(error.__cause__ or error)  # CuPy wraps the reason in a page of advice
+        raise DeviceError(f"CuPy cannot be imported ({reason}); install it: {_WHEELS}") from None
     runtime = cupy.cuda.runtime
     try:
         count = runtime.getDeviceCount()

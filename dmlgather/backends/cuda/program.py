@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import threading
 
@@ -14,6 +15,8 @@ from dmlgather.plan import IndexPlan, OutOfBounds
 WORDS = 32
 """Streams that can have launches of one RAISE program in flight before another block of words is allocated."""
 NOTHING_BAD = b"\xff" * 8
+PER_THREAD_STREAM = 2
+"""cudaStreamPerThread: one address, a stream for each thread."""
 
 
 class CudaProgram:
@@ -70,6 +73,14 @@ class CudaProgram:
         word = read_bytes(self._words.of(stream), len(NOTHING_BAD), self.device, stream)
         return None if word == NOTHING_BAD else int.from_bytes(word, "little")
 
+    def reporting_alone(self) -> CudaProgram:
+        """The same program, but its `first_bad` knows only launches made through it."""
+        if self._words is None:
+            return self
+        alone = copy.copy(self)
+        alone._words = _Words(self.device)
+        return alone
+
     def describe(self) -> str:
         """The kernels, their launches, and what a thread does."""
         return describe_launches(self.launches)
@@ -104,22 +115,23 @@ class _Words:
 
     def __init__(self, device: int) -> None:
         self._device = device
-        self._of: dict[int, int] = {}
+        self._of: dict[tuple[int, int], int] = {}
         self._chunks: list[DeviceMemory] = []
         self._lock = threading.Lock()
         self._grow()
 
     def of(self, stream: int) -> int:
         """The address of the stream's word."""
-        word = self._of.get(stream)
-        return self._claim(stream) if word is None else word
+        key = (stream, threading.get_ident() if stream == PER_THREAD_STREAM else 0)
+        word = self._of.get(key)
+        return self._claim(key) if word is None else word
 
-    def _claim(self, stream: int) -> int:
+    def _claim(self, key: tuple[int, int]) -> int:
         with self._lock:
             used = len(self._of)
             if used == WORDS * len(self._chunks):
                 self._grow()
-            return self._of.setdefault(stream, self._chunks[used // WORDS].pointer + len(NOTHING_BAD) * (used % WORDS))
+            return self._of.setdefault(key, self._chunks[used // WORDS].pointer + len(NOTHING_BAD) * (used % WORDS))
 
     def _grow(self) -> None:
         self._chunks.append(DeviceMemory(NOTHING_BAD * WORDS, self._device))

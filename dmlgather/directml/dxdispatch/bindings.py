@@ -13,12 +13,9 @@ from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.jsonc import Path
 from dmlgather.directml.dxdispatch.reading import Reading, closest, dotted
 from dmlgather.directml.dxdispatch.resources import Resource
-from dmlgather.directml.tensor import BufferTensorDesc
+from dmlgather.directml.fields import wire_name
+from dmlgather.directml.tensor import BASE_ALIGNMENT, BufferTensorDesc, rounded_up
 from dmlgather.directml.types import TensorFlags
-
-BASE_ALIGNMENT = 16
-"""Bytes that every binding's offset is a multiple of (DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT)."""
-
 
 SHOWN = 20
 """Names that a message lists at most."""
@@ -54,7 +51,7 @@ class Site:
     def tensors(self) -> dict[str, BufferTensorDesc]:
         """The operator's tensors by DirectML's names."""
         operator = self.dispatchable.desc.operator
-        return {operator.wire_name(field): self.dispatchable.desc.tensor(field) for field in operator.tensors}
+        return {wire_name(field): self.dispatchable.desc.tensor(field) for field in operator.tensors}
 
     def belongs(self, tensor: str) -> bool:
         """Whether the tensor is bound here rather than at the other site."""
@@ -134,7 +131,7 @@ def misaligned(site: Site) -> Faults:
     for bound, resource in _ranges(site):
         step = max(BASE_ALIGNMENT, site.tensors[bound.tensor].guaranteed_base_offset_alignment)
         if bound.offset % step:
-            nearest = -(-bound.offset // step) * step
+            nearest = rounded_up(bound.offset, step)
             element = resource.data_type.bytes
             yield (
                 bound.path,
@@ -157,7 +154,7 @@ def overlap(site: Site) -> Faults:
     """DML707."""
     ranges = site.bound()
     operator = site.dispatchable.desc.operator
-    output = ranges.get(operator.wire_name(operator.output))
+    output = ranges.get(wire_name(operator.output))
     for bound in ranges.values():
         if output is None or bound is output or bound.resource != output.resource:
             continue

@@ -10,6 +10,7 @@ Standard JSON otherwise: UTF-8 strings in double quotes, no NaN literals, no dup
 from __future__ import annotations
 
 import bisect
+import json
 import re
 from array import array
 from collections.abc import Sequence
@@ -115,6 +116,16 @@ class Document:
 def parse(text: str) -> Document:
     """Parse `text`. JsonError with the first place that is not JSON."""
     return Document(text)
+
+
+def shown_value(value: object) -> str:
+    """A value of a document as messages write it, in short where it is long."""
+    if isinstance(value, list):
+        return "an array"
+    if value is not None and not isinstance(value, str | int | float):
+        return "an object"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "…"
 
 
 class _PlacedError(Exception):

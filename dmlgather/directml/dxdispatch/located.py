@@ -8,6 +8,7 @@ from dmlgather.directml.findings import Finding
 
 
 def _place(file: str, line: int | None, column: int | None) -> str:
+    """The place as compilers write it: FILE:LINE:COLUMN."""
     return ":".join([file, *(str(number) for number in (line, column) if number is not None)])
 
 
@@ -26,10 +27,9 @@ class LocatedFinding(Finding):
     subject: str = ""
     """The part of the file that `path` starts from: "dispatchables.gather"; empty for a single descriptor."""
 
-    @property
-    def place(self) -> str:
-        """The place as compilers write it: FILE:LINE:COLUMN."""
-        return _place(self.file, self.line, self.column)
+    def __str__(self) -> str:
+        subject = f" {self.subject}" if self.subject else ""
+        return f"{_place(self.file, self.line, self.column)}:{subject} {super().__str__()}"
 
     @classmethod
     def of(cls, finding: Finding, file: str, line: int | None, column: int | None, subject: str) -> LocatedFinding:

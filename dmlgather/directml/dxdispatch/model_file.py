@@ -14,6 +14,7 @@ from dmlgather.directml.dxdispatch.jsonc import Array, JsonError, Object, parse
 from dmlgather.directml.dxdispatch.located import LocatedFinding, Problem
 from dmlgather.directml.dxdispatch.reading import Reading, closest
 from dmlgather.directml.dxdispatch.resources import Resource, read_resource
+from dmlgather.directml.fields import wire_name
 from dmlgather.directml.findings import Severity
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.directml.validation import validate
@@ -163,7 +164,7 @@ class _Model:
         self.reading.about(report.findings, found.path, found.subject)
         operator = found.desc.operator
         damaged = {finding.path.partition(".")[0] for finding in report.errors if finding.code.startswith("DML1")}
-        self.sound[name] = {operator.wire_name(field) for field in operator.tensors} - damaged
+        self.sound[name] = {wire_name(field) for field in operator.tensors} - damaged
         resources = self.declared("resources")
         bindings.check_site(self.reading, bindings.initial_site(found, self.resources, resources, self.sound[name]))
 

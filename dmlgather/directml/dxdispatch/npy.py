@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dmlgather.directml.dxdispatch.files import FileError, open_regular
 from dmlgather.directml.dxdispatch.values import Values, dtype_of
 from dmlgather.directml.types import DataType
+from dmlgather.wording import counted
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
@@ -79,7 +80,9 @@ def read_raw(path: Path, data_type: DataType) -> FileValues:
     with open_regular(path) as (_, size):
         pass
     if size == 0 or size % data_type.bytes:
-        raise FileError(f"has {size} bytes, which is no whole number of {data_type.name} elements of {data_type.bytes} bytes")
+        raise FileError(
+            f"has {counted(size, 'byte')}, which is no whole number of {data_type.name} elements of {data_type.bytes}"
+        )
     count = size // data_type.bytes
     return FileValues(data_type, count, path, 0, dtype_of(data_type), (count,))
 

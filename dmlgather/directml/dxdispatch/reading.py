@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from dmlgather.directml.codes import CODES
-from dmlgather.directml.dxdispatch.jsonc import Array, Document, Object, Path
+from dmlgather.directml.dxdispatch.jsonc import Array, Document, Object, Path, shown_value
 from dmlgather.directml.dxdispatch.located import LocatedFinding, Problem
 from dmlgather.directml.dxdispatch.wire import Part, names
 from dmlgather.directml.findings import Finding
@@ -176,13 +176,4 @@ def _sentence(kind: str, message: str, loc: tuple[int | str, ...], given: Any) -
     if kind in ("model_type", "model_attributes_type", "dict_type"):
         message = "expected an object"
     text = message.removeprefix("Value error, ").removeprefix("Input ")
-    return text if kind == "value_error" else f"{text}, got {_shown(given)}"
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, BaseModel | dict):
-        return "an object"
-    if isinstance(value, list):
-        return "an array"
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= 60 else text[:57] + "…"
+    return text if kind == "value_error" else f"{text}, got {shown_value(given)}"

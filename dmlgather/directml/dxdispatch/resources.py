@@ -16,10 +16,8 @@ from dmlgather.directml.dxdispatch.files import FileError
 from dmlgather.directml.dxdispatch.jsonc import Path
 from dmlgather.directml.dxdispatch.reading import Reading, dotted
 from dmlgather.directml.dxdispatch.values import Constant, ValueFitError, Values, dtype_of, listed, progression, scalar
+from dmlgather.directml.tensor import SIZE_GRANULE, rounded_up
 from dmlgather.directml.types import DataType
-
-GRANULE = 4
-"""Bytes that a buffer's size is a multiple of."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +136,8 @@ def _sized(reading: Reading, name: str, part: wire.ResourcePart, values: Values,
             f"({part.initial_values_offset_in_bytes} of offset and {values.bytes} of values), got {stated}",
         )
         return None
-    size = -(-max(needed, stated or 0) // GRANULE) * GRANULE
-    if stated is not None and stated % GRANULE:
+    size = rounded_up(max(needed, stated or 0))
+    if stated is not None and stated % SIZE_GRANULE:
         place = (*path, "sizeInBytes")
         finding = CODES["DML803"].finding(
             dotted(place),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather.directml.dxdispatch.jsonc import shown_value
 from dmlgather.directml.types import DataType
 
 CHUNK = 2**20
@@ -139,13 +139,13 @@ def scalar(data_type: DataType, given: Any) -> Any:
     named = isinstance(given, str) and given.lower() in _NAMED
     if isinstance(given, bool) or not (isinstance(given, int | float) or named):
         hint = '; "nan", "inf" and "-inf" are the only words' if isinstance(given, str) else ""
-        raise ValueFitError(f"expected a number of type {data_type.name}, got {_shown(given)}{hint}")
+        raise ValueFitError(f"expected a number of type {data_type.name}, got {shown_value(given)}{hint}")
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         if not isinstance(given, int):
-            raise ValueFitError(f"{_shown(given)} is no integer, but the values are {data_type.name}")
+            raise ValueFitError(f"{shown_value(given)} is no integer, but the values are {data_type.name}")
         if not limits.min <= given <= limits.max:
-            raise ValueFitError(f"{_shown(given)} does not fit {data_type.name}, which holds {limits.min} … {limits.max}")
+            raise ValueFitError(f"{shown_value(given)} does not fit {data_type.name}, which holds {limits.min} … {limits.max}")
         return dtype.type(given)
     if named:
         return dtype.type(_NAMED[given.lower()])
@@ -157,7 +157,7 @@ def scalar(data_type: DataType, given: Any) -> Any:
     if not np.isfinite(value):
         largest = np.finfo(dtype).max
         raise ValueFitError(
-            f'{_shown(given)} does not fit {data_type.name}, which holds -{largest} … {largest}; infinity is written "inf"'
+            f'{shown_value(given)} does not fit {data_type.name}, which holds -{largest} … {largest}; infinity is written "inf"'
         )
     return value
 
@@ -190,10 +190,3 @@ def progression(data_type: DataType, count: int, start: Any, delta: Any) -> Prog
             return found  # the steps became too small to move the sum
         shown = "infinity"
     raise ValueFitError(f"value {number} of the sequence would be {shown}, which does not fit {data_type.name}")
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list | dict):
-        return "an array" if isinstance(value, list) else "an object"
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:57] + "…"

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch.commands import Binding, Command, Dispatch, Print, Source, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.files import writing
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.dxdispatch.values import Constant, dtype_of
+from dmlgather.directml.fields import wire_name
 from dmlgather.directml.queries import lower
 from dmlgather.directml.types import TensorFlags
 
@@ -63,7 +63,7 @@ def write_random(found: Dispatchable, seed: int, case: Path) -> Path:
     desc = found.desc
     resources: dict[str, Any] = {}
     for number, field in enumerate(desc.operator.tensors):
-        tensor, name = desc.tensor(field), desc.operator.wire_name(field)
+        tensor, name = desc.tensor(field), wire_name(field)
         count = -(-tensor.total_bytes // tensor.data_type.bytes)
         if field == desc.operator.output:
             values: dict[str, Any] = {"valueCount": count, "value": 0}
@@ -73,17 +73,13 @@ def write_random(found: Dispatchable, seed: int, case: Path) -> Path:
             limit = max((lookup.limit for lookup in lower(desc).lookups), default=1)
             values = {"sourcePath": _save(_indices(random, count, dtype_of(tensor.data_type), limit), target, number, name)}
         resources[name] = {"initialValuesDataType": tensor.data_type.name, "initialValues": values}
-    owned = [name for name in resources if desc.tensor(_field(desc, name)).flags & TensorFlags.OWNED_BY_DML]
+    owned = [wire_name(field) for field in desc.operator.tensors if desc.tensor(field).flags & TensorFlags.OWNED_BY_DML]
     operator = desc.operator.name.lower()
     dispatchable = {**desc.document(), **({"bindings": {name: name for name in owned}} if owned else {})}
     bindings = {name: name for name in resources if name not in owned}
     dispatch = {"type": "dispatch", "dispatchable": operator, "bindings": bindings}
     _write(target, resources, {operator: dispatchable}, [dispatch])
     return target
-
-
-def _field(desc: OperatorDesc, name: str) -> str:
-    return next(field for field in desc.operator.tensors if desc.operator.wire_name(field) == name)
 
 
 def _bits(random: np.random.Generator, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:

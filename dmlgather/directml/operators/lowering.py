@@ -1,4 +1,4 @@
-"""From a description and the layouts of its tensors to an IndexPlan: what the operators' lowerings share."""
+"""From a descriptor and the layouts of its tensors to an IndexPlan: what the operators' lowerings share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Layouts = Mapping[str, Layout]
 def index_type(data_type: DataType) -> IndexType:
     """The index type of IndicesTensor's data type."""
     found = data_type.index_type
-    assert found is not None, "a legal description has integer indices"
+    assert found is not None, "a legal descriptor has integer indices"
     return found
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dmlgather.directml.descriptors import OperatorDesc
-from dmlgather.directml.fields import wire_name
 from dmlgather.directml.rules.rule import Rule
 from dmlgather.directml.support import Row, rows_of
 from dmlgather.directml.types import FeatureLevel
@@ -27,7 +26,7 @@ class Operator:
     """Number within DML_OPERATOR_TYPE: 67. Source: [HDR]."""
 
     desc: type[OperatorDesc]
-    """Class of its descriptions."""
+    """Class of its descriptors."""
 
     introduced: FeatureLevel
     """The feature level that brought it."""
@@ -39,17 +38,17 @@ class Operator:
     """Rules between its fields; those of every tensor and of every operator come on top."""
 
     output_sizes: Callable[[Any], tuple[int, ...] | None]
-    """The output sizes that follow from a description's other fields (for SLICE1 the largest); None where they do not fit
-    into its DimensionCount. The description breaks no rule, but for the one on its output sizes."""
+    """The output sizes that follow from a descriptor's other fields (for SLICE1 the largest); None where they do not fit
+    into its DimensionCount. The descriptor breaks no rule, but for the one on its output sizes."""
 
     lower: Callable[[Any, Mapping[str, Layout]], IndexPlan]
-    """The plan of a legal description over the layouts of its tensors; an index out of range is clamped."""
+    """The plan of a legal descriptor over the layouts of its tensors; an index out of range is clamped."""
 
     lookup_axes: Callable[[Any], tuple[int, ...]]
     """The InputTensor dimension that each lookup of the lowered plan indexes, in the plan's order."""
 
     reference: Callable[..., NDArray[Any]]
-    """The documented pseudocode: (description, *input arrays of the described Sizes) -> array of OutputTensor's Sizes."""
+    """The documented pseudocode: (descriptor, *input arrays of the described Sizes) -> array of OutputTensor's Sizes."""
 
     output: str = "output_tensor"
     """Field of its output tensor."""
@@ -71,8 +70,3 @@ class Operator:
     def table(self) -> tuple[Row, ...]:
         """Its rows of the support table, oldest level first."""
         return rows_of(self.name)
-
-    @staticmethod
-    def wire_name(field: str) -> str:
-        """DirectML's name of a field: "IndicesTensor" for "indices_tensor"."""
-        return wire_name(field)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dmlgather.directml.descriptors import GatherElementsOperatorDesc, GatherOperatorDesc
-from dmlgather.directml.rules.rule import Case, Fault, Rule, braces
+from dmlgather.directml.rules.rule import Case, Fault, Rule
 from dmlgather.directml.rules.shared import AXIS, RANKS, SIZES, compare_sizes
 from dmlgather.directml.shapes import gather_batch, gather_output, gathered
+from dmlgather.wording import braces
 
 
 def _index_dimensions(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dmlgather.directml.descriptors import GatherND1OperatorDesc, GatherNDOperatorDesc
-from dmlgather.directml.rules.rule import Case, Fault, Rule, braces
+from dmlgather.directml.rules.rule import Case, Fault, Rule
 from dmlgather.directml.rules.shared import RANKS, SIZES, compare_sizes
 from dmlgather.directml.shapes import batch_count, gather_nd_output, gathered_nd, tuple_size
+from dmlgather.wording import braces
 
 
 def _input_count(case: Case[GatherNDOperatorDesc]) -> Iterator[Fault]:

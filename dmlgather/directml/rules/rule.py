@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -18,7 +18,7 @@ D_co = TypeVar("D_co", bound=OperatorDesc, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Case(Generic[D_co]):
-    """What an operator's rule looks at: a description at a feature level."""
+    """What an operator's rule looks at: a descriptor at a feature level."""
 
     desc: D_co
     level: FeatureLevel
@@ -32,7 +32,7 @@ class Case(Generic[D_co]):
 
 @dataclass(frozen=True, slots=True)
 class TensorCase(Case[OperatorDesc]):
-    """What a tensor's rule looks at: one tensor of a description at a feature level."""
+    """What a tensor's rule looks at: one tensor of a descriptor at a feature level."""
 
     tensor: BufferTensorDesc
     name: str
@@ -92,19 +92,3 @@ def run(rules: Iterable[Rule], case: Case[OperatorDesc], unjudged: set[str]) -> 
                     source=fault.source,
                 ),
             )
-
-
-def braces(sizes: Sequence[int]) -> str:
-    """Sizes as DirectML's pages write them: {3,2}."""
-    return "{" + ",".join(map(str, sizes)) + "}"
-
-
-def listed(names: Iterable[object]) -> str:
-    """Alternatives in words: "INT64, INT32 or UINT32"."""
-    *first, last = map(str, names)
-    return f"{', '.join(first)} or {last}" if first else last
-
-
-def entries_of(count: int) -> str:
-    """A number of entries in words."""
-    return "1 entry" if count == 1 else f"{count} entries"

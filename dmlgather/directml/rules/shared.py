@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dmlgather.directml.descriptors import GatherElementsOperatorDesc, GatherOperatorDesc, OperatorDesc
-from dmlgather.directml.rules.rule import Case, Fault, Rule, TensorCase, braces, listed
+from dmlgather.directml.rules.rule import Case, Fault, Rule, TensorCase
 from dmlgather.directml.support import row_at
+from dmlgather.wording import alternatives, braces
 
 
 def _introduced(case: Case[OperatorDesc]) -> Iterator[Fault]:
@@ -30,9 +31,9 @@ def _data_type(case: TensorCase) -> Iterator[Fault]:
     newer = f", or feature level {accepting.level} or newer" if accepting else "; no feature level takes " + found.name
     yield Fault(
         f"{case.name}.DataType",
-        expected=f"{listed(row.data_types)} ({operator.name} at level {case.level})",
+        expected=f"{alternatives(row.data_types)} ({operator.name} at level {case.level})",
         got=found.name,
-        remedy=f"use {listed(row.data_types)}{newer}",
+        remedy=f"use {alternatives(row.data_types)}{newer}",
         level=accepting.level if accepting else None,
         source=row.source,
     )
@@ -44,7 +45,7 @@ def _dimension_count(case: TensorCase) -> Iterator[Fault]:
     if row is None or found in row.dimension_counts:
         return
     accepting = next(other for other in operator.table if other.tensor == case.name and found in other.dimension_counts)
-    legal = listed(row.dimension_counts)
+    legal = alternatives(row.dimension_counts)
     missing = row.dimension_counts[0] - found
     here = f"prepend sizes of 1 in all tensors ({braces((1,) * missing + case.tensor.sizes)} here), or " if missing > 0 else ""
     yield Fault(

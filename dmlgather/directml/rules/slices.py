@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dmlgather.directml.descriptors import Slice1OperatorDesc, SliceOperatorDesc
-from dmlgather.directml.rules.rule import Case, Fault, Rule, braces, entries_of, listed
+from dmlgather.directml.rules.rule import Case, Fault, Rule
 from dmlgather.directml.rules.shared import RANKS, SIZES, compare_sizes
 from dmlgather.directml.shapes import slice1_output
+from dmlgather.wording import alternatives, braces, counted
 
 AnySlice = SliceOperatorDesc | Slice1OperatorDesc
 
@@ -28,8 +29,8 @@ def _array_lengths(case: Case[AnySlice]) -> Iterator[Fault]:
         if len(entries) != count:
             yield Fault(
                 field,
-                expected=f"{entries_of(count)}, the slice's DimensionCount",
-                got=entries_of(len(entries)),
+                expected=f"{counted(count, 'entry')}, the slice's DimensionCount",
+                got=counted(len(entries), "entry"),
                 remedy=f"state one entry of {field} per dimension, or correct DimensionCount",
             )
 
@@ -42,7 +43,7 @@ def _tensors_count(case: Case[AnySlice]) -> Iterator[Fault]:
             "DimensionCount",
             expected=f"{rank}, as in InputTensor and OutputTensor",
             got=str(count),
-            remedy=f"give {arrays} {entries_of(rank)} and set DimensionCount to {rank}, or leave DimensionCount out",
+            remedy=f"give {arrays} {counted(rank, 'entry')} and set DimensionCount to {rank}, or leave DimensionCount out",
         )
 
 
@@ -91,7 +92,7 @@ def _inside(axis: int, limit: int, step: int, entry: tuple[int, int, int]) -> st
         values.append(f"Offsets[{axis}] to {most}")
     if step:
         values.append(f"Sizes[{axis}] and OutputTensor.Sizes[{axis}] to {step}")
-    return f"lower {listed(values)}" if values else f"choose Offsets, Sizes and Strides inside size {limit}"
+    return f"lower {alternatives(values)}" if values else f"choose Offsets, Sizes and Strides inside size {limit}"
 
 
 def _window_empty(case: Case[Slice1OperatorDesc]) -> Iterator[Fault]:
@@ -135,7 +136,7 @@ def _window_yields(case: Case[Slice1OperatorDesc]) -> Iterator[Fault]:
                 f"OutputTensor.Sizes[{axis}]",
                 expected=f"1 … {most}: 1 + ({size} - 1) div {stride}",
                 got=str(found),
-                remedy=f"set {listed(values)}",
+                remedy=f"set {alternatives(values)}",
             )
 
 

@@ -8,17 +8,15 @@ from itertools import islice
 
 import numpy as np
 
-from dmlgather.directml.rules.rule import Fault, Rule, TensorCase, braces, entries_of, listed
+from dmlgather.directml.rules.rule import Fault, Rule, TensorCase
 from dmlgather.directml.support import ONE_TO_EIGHT, row_at
-from dmlgather.directml.tensor import SIZE_GRANULE
+from dmlgather.directml.tensor import BASE_ALIGNMENT, SIZE_GRANULE, rounded_up
 from dmlgather.directml.types import FeatureLevel, TensorFlags
 from dmlgather.plan import overlaps
+from dmlgather.wording import alternatives, braces, counted
 
 ELEMENT_LIMIT = 2**32 - 1
 """Elements that a tensor may have."""
-
-BASE_ALIGNMENT = 16
-"""Bytes: the alignment that holds for every tensor (DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT)."""
 
 
 def _stated_count(case: TensorCase) -> Iterator[Fault]:
@@ -59,8 +57,8 @@ def _strides_length(case: TensorCase) -> Iterator[Fault]:
     if strides is not None and len(strides) != case.tensor.rank:
         yield Fault(
             f"{case.name}.Strides",
-            expected=f"{entries_of(case.tensor.rank)}, one per dimension",
-            got=entries_of(len(strides)),
+            expected=f"{counted(case.tensor.rank, 'entry')}, one per dimension",
+            got=counted(len(strides), "entry"),
             remedy="state one stride per dimension, or none at all for a packed tensor",
         )
 
@@ -72,7 +70,7 @@ def _whole_bytes(case: TensorCase) -> Iterator[Fault]:
         assert row is not None
         yield Fault(
             f"{case.name}.DataType",
-            expected=f"{listed(row.data_types)} ({case.desc.operator.name} from level {row.level})",
+            expected=f"{alternatives(row.data_types)} ({case.desc.operator.name} from level {row.level})",
             got=case.tensor.data_type.name,
             remedy="use one of these types; pairs of 4-bit elements that stay together can be moved as UINT8",
             source=row.source,
@@ -82,10 +80,10 @@ def _whole_bytes(case: TensorCase) -> Iterator[Fault]:
 def _total_size(case: TensorCase) -> Iterator[Fault]:
     stated, minimum = case.tensor.total_tensor_size_in_bytes, case.tensor.minimum_bytes
     if stated is not None and stated < minimum:
-        bits = case.tensor.data_type.bytes
+        element = counted(case.tensor.data_type.bytes, "byte")
         yield Fault(
             f"{case.name}.TotalTensorSizeInBytes",
-            expected=f"at least {minimum}: {case.tensor.span} elements of {bits} bytes, rounded up to {SIZE_GRANULE}",
+            expected=f"at least {minimum}: {counted(case.tensor.span, 'element')} of {element}, rounded up to {SIZE_GRANULE}",
             got=str(stated),
             remedy=f"set TotalTensorSizeInBytes to {minimum} or leave it out",
         )
@@ -94,12 +92,11 @@ def _total_size(case: TensorCase) -> Iterator[Fault]:
 def _total_granule(case: TensorCase) -> Iterator[Fault]:
     stated = case.tensor.total_tensor_size_in_bytes
     if stated is not None and stated % SIZE_GRANULE:
-        rounded = -(-stated // SIZE_GRANULE) * SIZE_GRANULE
         yield Fault(
             f"{case.name}.TotalTensorSizeInBytes",
             expected=f"a multiple of {SIZE_GRANULE} (the minimum here is {case.tensor.minimum_bytes})",
             got=str(stated),
-            remedy=f"set TotalTensorSizeInBytes to {rounded}",
+            remedy=f"set TotalTensorSizeInBytes to {rounded_up(stated)}",
         )
 
 

@@ -1,0 +1,22 @@
+"""How messages write counts, sizes and alternatives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things: "1 entry", "2 entries", "0 files"."""
+    several = thing[:-1] + "ies" if thing.endswith("y") else thing + "s"
+    return f"{number} {thing if number == 1 else several}"
+
+
+def braces(sizes: Sequence[int]) -> str:
+    """Sizes as DirectML's pages write them: {3,2}."""
+    return "{" + ",".join(map(str, sizes)) + "}"
+
+
+def alternatives(names: Iterable[object]) -> str:
+    """Alternatives in words: "INT64, INT32 or UINT32"."""
+    *first, last = map(str, names)
+    return f"{', '.join(first)} or {last}" if first else last
