@@ -91,14 +91,21 @@ class CompiledOperator:
             return self._returned(inputs, out, result)
 
     def bind(self, *inputs: Any, out: Any) -> BoundOperator:
-        """The operator with its arrays fixed: the cheapest way to run it again, and what a CUDA graph captures."""
+        """The operator with its arrays fixed: the cheapest way to run it again, and what a CUDA graph captures.
+
+        Raises TypeError and ValueError as a call does.
+        """
         if self._device is not None and any(arrays.adopt(item)[1] != self._device.memory for item in (*inputs, out)):
             raise TypeError(f"bind takes arrays that lie on {self._device.memory}; move them there first")
         call, result = self._bound(inputs, out, reports_alone=True)
         return BoundOperator(self, call, result.device)
 
     def run_buffers(self, *inputs: Any, out: Any, stream: Any = None) -> None:
-        """Run on one-dimensional byte buffers (uint8), all read and written through the described strides."""
+        """Run on one-dimensional byte buffers (uint8), all read and written through the described strides.
+
+        Raises TypeError for buffers elsewhere than the operator was compiled for, ValueError for one that is too short or
+        overlaps; IndexError as a call does.
+        """
         self._check_count(inputs)
         operands = []
         for name, array in zip(self._tensors, (*inputs, out), strict=True):
@@ -111,14 +118,18 @@ class CompiledOperator:
         if not operands[-1].device.on_gpu:
             self._raise(call)
 
-    def launch(self, *pointers: int, stream: Any = None, device: str = "cuda") -> None:
+    def launch(self, *pointers: int, stream: Any = None, device: str | None = None) -> None:
         """Run on raw device addresses (inputs, then output) of buffers that the described tensors occupy, whole.
 
-        Only what addresses show is checked: their number, their alignment to 16 bytes, and that the output is no input.
+        device: "cuda" or "cuda:N", unless the operator was compiled for a device. Only what addresses show is checked:
+        TypeError for another number of them; ValueError for one that is not a multiple of 16 bytes, for an output that
+        overlaps an input, and for a device that is no GPU.
         """
         if len(pointers) != len(self._tensors):
             raise TypeError(f"launch takes {len(self._tensors)} addresses ({', '.join(self._tensors)}), got {len(pointers)}")
-        target = self._device or Device.parse(device)
+        target = Device.parse(device) if device is not None else self._device or Device("cuda")
+        if self._device is not None and target != self._device:
+            raise ValueError(f"device is {target}, but the operator was compiled for {self._device}")
         if not target.on_gpu:
             raise ValueError(f"launch takes addresses on a GPU, and the device is {target}; call the operator with arrays there")
         operands = []

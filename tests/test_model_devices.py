@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from dmlgather.backends.cuda import driver
 from dmlgather.compare_model import compare_model
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.model import Dispatched, Printed, Runner
 from tests.cli.command import EXAMPLES, Command, process
 from tests.dxdispatch.models import GATHER, MODEL, PRINTED, changed, write
+from tests.kernels.host_driver import installed
 from tests.test_operator_devices import ArrayDriver, DeviceArray
 
 OWNED = changed(
@@ -41,14 +40,9 @@ class ModelDriver(ArrayDriver):
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelDriver]:
-    stand_in = ModelDriver()
-    monkeypatch.setitem(sys.modules, "cupy", stand_in)
-    driver.require.cache_clear()
-    driver._compiled.cache_clear()
-    yield stand_in
-    driver.require.cache_clear()
-    driver._compiled.cache_clear()
+def gpu() -> Iterator[ModelDriver]:
+    with installed(ModelDriver()) as stand_in:
+        yield stand_in
 
 
 @pytest.mark.parametrize("model", [MODEL, OWNED], ids=["plain", "owned"])

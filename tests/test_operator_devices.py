@@ -1,4 +1,4 @@
-"""Compiled operators on CUDA arrays, over a driver that is not one (tests/kernels/test_program.py): device memory is host
+"""Compiled operators on CUDA arrays, over a driver that is not one (tests/kernels/host_driver.py): device memory is host
 memory and kernels are the host-built ones. Shows how arrays, devices and streams are handled; ci/gpu shows a GPU.
 """
 
@@ -15,7 +15,7 @@ import pytest
 
 import dmlgather as dg
 from dmlgather.backends.cuda import driver
-from tests.kernels.test_program import HostDriver
+from tests.kernels.host_driver import HostDriver, installed
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
 
 
@@ -98,14 +98,9 @@ class ArrayDriver(HostDriver):
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[ArrayDriver]:
-    stand_in = ArrayDriver()
-    monkeypatch.setitem(sys.modules, "cupy", stand_in)
-    driver.require.cache_clear()
-    driver._compiled.cache_clear()
-    yield stand_in
-    driver.require.cache_clear()
-    driver._compiled.cache_clear()
+def gpu() -> Iterator[ArrayDriver]:
+    with installed(ArrayDriver()) as stand_in:
+        yield stand_in
 
 
 @pytest.fixture

@@ -207,7 +207,8 @@ class IndexPlan:
         for number, lookup in enumerate(self.lookups):
             lines.append(
                 f"  lookup {number}: {self.index_type.value if self.index_type else ''} [{self.index_extent}] "
-                f"offset {lookup.index_offset}, strides {list(lookup.index_strides)}; values 0 … {lookup.limit - 1}, "
+                f"offset {lookup.index_offset}, strides {list(lookup.index_strides)}; "
+                f"{f'values 0 … {lookup.limit - 1}' if lookup.limit else 'no valid value'}, "
                 f"wrap {lookup.wrap}, in stride {lookup.in_stride}"
             )
         if self.fill:

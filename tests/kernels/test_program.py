@@ -1,18 +1,12 @@
-"""CudaProgram over a driver that is not one: device memory is host memory, and a launch runs the host-built kernel.
-
-Shows what surrounds the kernels (blocks, words, tables, threads, devices), not that a GPU works; ci/gpu does that.
-"""
+"""CudaProgram over a driver that is not one (host_driver.py): blocks, words, tables, threads, devices."""
 
 from __future__ import annotations
 
-import ctypes
 import importlib.abc
 import random
 import sys
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,115 +17,15 @@ from hypothesis import strategies as st
 from dmlgather.backends import reference
 from dmlgather.backends.cuda import DeviceError, driver, prepare, read_element, require
 from dmlgather.backends.cuda.program import WORDS, CudaProgram
-from dmlgather.backends.cuda.variants import VARIANTS, Kind
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
-from tests.kernels import host
+from tests.kernels.host_driver import CompileException, HostDriver, installed
 from tests.plans import random_buffers, random_plan, unwritable_fill
-
-_SEQUENTIAL = {variant.name: variant.kind is not Kind.TRANSPOSE for variant in VARIANTS}
-
-
-class HostDriver:
-    """What `dmlgather.backends.cuda` uses of CuPy, over host memory. Keeps the current device per thread, as CUDA does."""
-
-    memcpyHostToDevice, memcpyDeviceToHost = 1, 2  # noqa: N815 - CUDA's names
-    cudaDevAttrMultiProcessorCount = 16  # noqa: N815
-
-    def __init__(self, devices: int = 2) -> None:
-        self.devices, self.allocations, self.compiled = devices, 0, 0
-        self.launched_on: list[int] = []
-        self._current = threading.local()
-        self._kernels: dict[int, str] = {}
-        self.lock = threading.Lock()
-        compiler = SimpleNamespace(CompileException=CompileException)
-        self.cuda = SimpleNamespace(runtime=self, driver=self, Device=self._device, Memory=self._memory, compiler=compiler)
-
-    # cupy.cuda.runtime
-    def getDeviceCount(self) -> int:  # noqa: N802
-        return self.devices
-
-    def getDevice(self) -> int:  # noqa: N802
-        return int(getattr(self._current, "number", 0))
-
-    def setDevice(self, number: int) -> None:  # noqa: N802
-        self._current.number = number
-
-    def deviceGetAttribute(self, attribute: int, device: int) -> int:  # noqa: N802
-        assert (attribute, device < self.devices) == (self.cudaDevAttrMultiProcessorCount, True)
-        return 0
-
-    def memcpy(self, to: int, source: int, count: int, kind: int) -> None:
-        ctypes.memmove(to, source, count)
-
-    def memcpyAsync(self, to: int, source: int, count: int, kind: int, stream: int) -> None:  # noqa: N802
-        ctypes.memmove(to, source, count)
-
-    def memsetAsync(self, to: int, value: int, count: int, stream: int) -> None:  # noqa: N802
-        ctypes.memset(to, value, count)
-
-    def streamSynchronize(self, stream: int) -> None:  # noqa: N802
-        pass
-
-    def deviceSynchronize(self) -> None:  # noqa: N802
-        pass
-
-    # cupy.cuda.driver: the parameters are an array of pointers to arguments
-    def launchKernel(self, function: int, *numbers: int) -> None:  # noqa: N802
-        grid, *ones, _shared, _stream, parameters, extra = numbers
-        assert (ones, extra) == ([1, 1, 256, 1, 1], 0)
-        block = ctypes.c_void_p.from_address(parameters).value
-        library = host.library()
-        with self.lock:  # the barrier launcher's shared memory is static
-            self.launched_on.append(self.getDevice())
-            start = library.host_launch if _SEQUENTIAL[self._kernels[function]] else library.host_launch_with_barrier
-            start(ctypes.c_void_p(function), ctypes.c_uint(grid), ctypes.c_void_p(block))
-
-    # cupy
-    def RawModule(self, *, code: str, options: tuple[str, ...]) -> Any:  # noqa: N802
-        assert options == ("-std=c++17",)
-
-        def get_function(name: str) -> Any:
-            assert name in code
-            self.compiled += 1
-            pointer = ctypes.cast(host.library()[name], ctypes.c_void_p).value
-            assert pointer is not None
-            self._kernels[pointer] = name
-            return SimpleNamespace(num_regs=32, kernel=SimpleNamespace(ptr=pointer))
-
-        return SimpleNamespace(get_function=get_function)
-
-    def _memory(self, size: int) -> Any:
-        self.allocations += 1
-        content = np.full(size + 32, 0xCD, np.uint8)
-        return SimpleNamespace(ptr=int(content.ctypes.data + -content.ctypes.data % 16), content=content)
-
-    def _device(self, number: int) -> Any:
-        outer = self
-
-        class Current:
-            def __enter__(self) -> None:
-                self.before = outer.getDevice()
-                outer.setDevice(number)
-
-            def __exit__(self, *_: object) -> None:
-                outer.setDevice(self.before)
-
-        return Current()
-
-
-class CompileException(Exception):  # noqa: N818 - CuPy's name
-    """Stands in for cupy.cuda.compiler.CompileException."""
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostDriver]:
-    stand_in = HostDriver()
-    monkeypatch.setitem(sys.modules, "cupy", stand_in)
-    driver.require.cache_clear()
-    driver._compiled.cache_clear()
-    yield stand_in
-    driver.require.cache_clear()
-    driver._compiled.cache_clear()
+def fake() -> Iterator[HostDriver]:
+    with installed(HostDriver()) as stand_in:
+        yield stand_in
 
 
 def pointer(array: Any) -> int:

@@ -1,0 +1,133 @@
+"""A driver that is not one: device memory is host memory, and a launch runs the host-built kernel.
+
+Shows what surrounds the kernels (blocks, words, tables, threads, devices, streams), not that a GPU works; ci/gpu does that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+from dmlgather.backends.cuda import driver
+from dmlgather.backends.cuda.variants import VARIANTS, Kind
+from tests.kernels import host
+
+D = TypeVar("D", bound="HostDriver")
+
+_SEQUENTIAL = {variant.name: variant.kind is not Kind.TRANSPOSE for variant in VARIANTS}
+
+
+class HostDriver:
+    """What `dmlgather.backends.cuda` uses of CuPy, over host memory. Keeps the current device per thread, as CUDA does."""
+
+    memcpyHostToDevice, memcpyDeviceToHost = 1, 2  # noqa: N815 - CUDA's names
+    cudaDevAttrMultiProcessorCount = 16  # noqa: N815
+
+    def __init__(self, devices: int = 2) -> None:
+        self.devices, self.allocations, self.compiled = devices, 0, 0
+        self.launched_on: list[int] = []
+        self._current = threading.local()
+        self._kernels: dict[int, str] = {}
+        self.lock = threading.Lock()
+        compiler = SimpleNamespace(CompileException=CompileException)
+        self.cuda = SimpleNamespace(runtime=self, driver=self, Device=self._device, Memory=self._memory, compiler=compiler)
+
+    # cupy.cuda.runtime
+    def getDeviceCount(self) -> int:  # noqa: N802
+        return self.devices
+
+    def getDevice(self) -> int:  # noqa: N802
+        return int(getattr(self._current, "number", 0))
+
+    def setDevice(self, number: int) -> None:  # noqa: N802
+        self._current.number = number
+
+    def deviceGetAttribute(self, attribute: int, device: int) -> int:  # noqa: N802
+        assert (attribute, device < self.devices) == (self.cudaDevAttrMultiProcessorCount, True)
+        return 0
+
+    def memcpy(self, to: int, source: int, count: int, kind: int) -> None:
+        ctypes.memmove(to, source, count)
+
+    def memcpyAsync(self, to: int, source: int, count: int, kind: int, stream: int) -> None:  # noqa: N802
+        ctypes.memmove(to, source, count)
+
+    def memsetAsync(self, to: int, value: int, count: int, stream: int) -> None:  # noqa: N802
+        ctypes.memset(to, value, count)
+
+    def streamSynchronize(self, stream: int) -> None:  # noqa: N802
+        pass
+
+    def deviceSynchronize(self) -> None:  # noqa: N802
+        pass
+
+    # cupy.cuda.driver: the parameters are an array of pointers to arguments
+    def launchKernel(self, function: int, *numbers: int) -> None:  # noqa: N802
+        grid, *ones, _shared, _stream, parameters, extra = numbers
+        assert (ones, extra) == ([1, 1, 256, 1, 1], 0)
+        block = ctypes.c_void_p.from_address(parameters).value
+        library = host.library()
+        with self.lock:  # the barrier launcher's shared memory is static
+            self.launched_on.append(self.getDevice())
+            start = library.host_launch if _SEQUENTIAL[self._kernels[function]] else library.host_launch_with_barrier
+            start(ctypes.c_void_p(function), ctypes.c_uint(grid), ctypes.c_void_p(block))
+
+    # cupy
+    def RawModule(self, *, code: str, options: tuple[str, ...]) -> Any:  # noqa: N802
+        assert options == ("-std=c++17",)
+
+        def get_function(name: str) -> Any:
+            assert name in code
+            self.compiled += 1
+            pointer = ctypes.cast(host.library()[name], ctypes.c_void_p).value
+            assert pointer is not None
+            self._kernels[pointer] = name
+            return SimpleNamespace(num_regs=32, kernel=SimpleNamespace(ptr=pointer))
+
+        return SimpleNamespace(get_function=get_function)
+
+    def _memory(self, size: int) -> Any:
+        self.allocations += 1
+        content = np.full(size + 32, 0xCD, np.uint8)
+        return SimpleNamespace(ptr=int(content.ctypes.data + -content.ctypes.data % 16), content=content)
+
+    def _device(self, number: int) -> Any:
+        outer = self
+
+        class Current:
+            def __enter__(self) -> None:
+                self.before = outer.getDevice()
+                outer.setDevice(number)
+
+            def __exit__(self, *_: object) -> None:
+                outer.setDevice(self.before)
+
+        return Current()
+
+
+class CompileException(Exception):  # noqa: N818 - CuPy's name
+    """Stands in for cupy.cuda.compiler.CompileException."""
+
+
+@contextmanager
+def installed(stand_in: D) -> Iterator[D]:
+    """`stand_in` as the cupy module, with nothing kept of what was prepared before or meanwhile."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "cupy", stand_in)
+        forget()
+        yield stand_in
+    forget()
+
+
+def forget() -> None:
+    """Let the next preparation look for CuPy and compile again."""
+    driver.require.cache_clear()
+    driver._compiled.cache_clear()
