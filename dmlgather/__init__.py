@@ -3,6 +3,7 @@
 Importing this package loads NumPy and Pydantic; CuPy, Typer and Rich are loaded by what needs them.
 """
 
+from dmlgather import onnx
 from dmlgather.backends.cuda.errors import DeviceError
 from dmlgather.compare import Comparison, compare
 from dmlgather.directml import (
@@ -65,6 +66,7 @@ __all__ = [
     "compile",
     "compose",
     "minimum_level",
+    "onnx",
     "parse_descriptor",
     "support",
     "validate",

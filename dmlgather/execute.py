@@ -58,11 +58,6 @@ class Call:
         """The plan for these arrays' layouts, as lowered."""
         return self._plan
 
-    @property
-    def index_layout(self) -> Layout | None:
-        """The layout of the bound index array, None without one."""
-        return None if self._indices is None else self._indices.layout
-
     def run(self, stream: int = 0) -> None:
         """Execute; on a GPU asynchronously on the stream with that address."""
         if self._out.device.on_gpu:
@@ -81,6 +76,21 @@ class Call:
             return None
         value = int(_element(self._indices, offset))
         return _bad_index(self._plan, offset, value)
+
+    def raise_for_bad_index(self, name: str, axes: Sequence[int]) -> None:
+        """IndexError for `bad_index`, if there is one.
+
+        name: of the index tensor, for the message. axes: the axis of the data that each lookup indexes.
+        """
+        bad = self.bad_index()
+        if bad is None or self._indices is None:
+            return
+        lookup, axis = self._plan.lookups[bad.lookup], axes[bad.lookup]
+        position = self._indices.layout.position(bad.offset)
+        where = f"[{', '.join(map(str, position))}]" if position is not None else f" at offset {bad.offset}"
+        valid = f"{-lookup.wrap} … {lookup.limit - 1}" if lookup.limit else "none (the axis has size 0)"
+        found = f"was out of range (it is {bad.value} by now)" if bad.overwritten else f"= {bad.value} is out of range"
+        raise IndexError(f"{name}{where} {found} for axis {axis} of size {lookup.limit}: valid indices are {valid}")
 
 
 class Executor:

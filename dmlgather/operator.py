@@ -224,16 +224,7 @@ class CompiledOperator:
             )
 
     def _raise(self, call: Call) -> None:
-        bad = call.bad_index()
-        if bad is None:
-            return
-        lookup = call.plan.lookups[bad.lookup]
-        axis = self.desc.operator.lookup_axes(self.desc)[bad.lookup]
-        position = call.index_layout.position(bad.offset) if call.index_layout else None
-        where = f"[{', '.join(map(str, position))}]" if position is not None else f" at offset {bad.offset}"
-        valid = f"{-lookup.wrap} … {lookup.limit - 1}" if lookup.limit else "none (the axis has size 0)"
-        found = f"was out of range (it is {bad.value} by now)" if bad.overwritten else f"= {bad.value} is out of range"
-        raise IndexError(f"IndicesTensor{where} {found} for axis {axis} of size {lookup.limit}: valid indices are {valid}")
+        call.raise_for_bad_index("IndicesTensor", self.desc.operator.lookup_axes(self.desc))
 
 
 class BoundOperator:

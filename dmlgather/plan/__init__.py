@@ -1,5 +1,6 @@
 """The plan: one strided copy with looked-up indices. Knows no operator, no dialect and no array library."""
 
+from dmlgather.plan.building import build, lookup
 from dmlgather.plan.canonical import WIDEST, canonicalise, narrow
 from dmlgather.plan.compose import CompositionError, compose
 from dmlgather.plan.index_plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds
@@ -14,9 +15,11 @@ __all__ = [
     "Layout",
     "Lookup",
     "OutOfBounds",
+    "build",
     "canonicalise",
     "compose",
     "coordinates",
+    "lookup",
     "narrow",
     "overlaps",
     "packed_strides",

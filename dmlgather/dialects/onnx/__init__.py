@@ -1,0 +1,1 @@
+"""ONNX: Gather, GatherElements, GatherND and Slice in all their versions."""

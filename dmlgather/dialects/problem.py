@@ -1,0 +1,106 @@
+"""A problem: one call of a dialect's function without its arrays."""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dmlgather.plan import IndexPlan, IndexType, Layout, OutOfBounds
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Shape and data type of a tensor. Strings have NumPy's object type."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def layout(self) -> Layout:
+        """Packed in row-major order."""
+        return Layout.packed(self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {list(self.shape)}"
+
+
+class Problem(ABC):
+    """Shapes, types and attributes of one call. Problems are frozen dataclasses: hashable, compared by value.
+
+    Constructing one checks everything that can be known without index values: TypeError for data types that the dialect does
+    not take, ValueError for the rest.
+    """
+
+    name: ClassVar[str]
+    """The operator's name in its dialect: "Gather"."""
+
+    inputs: ClassVar[tuple[str, ...]]
+    """The array inputs in binding order: the data, then the indices where there are any."""
+
+    out_of_bounds: ClassVar[OutOfBounds]
+    """What an index out of range does in this dialect."""
+
+    data: TensorType
+    """What is read."""
+
+    @property
+    @abstractmethod
+    def output(self) -> TensorType:
+        """What is written."""
+
+    @property
+    @abstractmethod
+    def lookup_axes(self) -> tuple[int, ...]:
+        """The data axis that each lookup of the plan indexes, in the plan's order."""
+
+    @property
+    def tensors(self) -> tuple[TensorType, ...]:
+        """The array inputs, then the output."""
+        return (*(getattr(self, name) for name in self.inputs), self.output)
+
+    @abstractmethod
+    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
+        """The plan over these layouts, as for `lower`, under CLAMP."""
+
+    def lower(self, layouts: Sequence[Layout], out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> IndexPlan:
+        """The plan over arrays that lie so: the inputs, then the output, each with its tensor's shape as sizes.
+
+        out_of_bounds: None for the dialect's own. fill: the bytes of one element, for FILL.
+        """
+        policy = self.out_of_bounds if out_of_bounds is None else out_of_bounds
+        return replace(self._lower(layouts), out_of_bounds=policy, fill=fill)
+
+    def plan(self, out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> IndexPlan:
+        """The plan over packed arrays; see `lower`."""
+        return self.lower([tensor.layout for tensor in self.tensors], out_of_bounds, fill)
+
+
+def index_type(dtype: np.dtype[Any]) -> IndexType:
+    """The index type of an integer data type."""
+    return IndexType[dtype.name.upper()]
+
+
+def whole(name: str, value: Any) -> int:
+    """`value` as a Python integer. TypeError for anything but one integer."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r} of type {type(value).__name__}, expected an integer") from None
+
+
+def check_axis(name: str, value: Any, rank: int, what: str) -> int:
+    """The axis counted from the front. ValueError unless it is one of the `rank` axes of `what`, counted from either end."""
+    axis = whole(name, value)
+    if not -rank <= axis < rank:
+        raise ValueError(f"{name} is {axis}, but {what} has rank {rank}: expected {-rank} … {rank - 1}")
+    return axis + rank if axis < 0 else axis

@@ -1,0 +1,174 @@
+"""Eager functions: a dialect's call, stated as a problem and run at once on the arrays that came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, update_wrapper
+from typing import Any, Generic, ParamSpec
+
+import numpy as np
+
+from dmlgather.backends import arrays
+from dmlgather.backends.devices import CPU, Device, stream_pointer
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.execute import Executor
+from dmlgather.plan import IndexPlan, Layout, OutOfBounds
+from dmlgather.policy import Fill, resolve_policy
+
+P = ParamSpec("P")
+
+STRING_KINDS = "OSTU"
+"""NumPy's kinds of strings (and Python objects): they run as objects, on the CPU."""
+
+EXECUTORS_KEPT = 256
+"""Problems whose prepared programs are kept (least recently used leave first)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one call asks for.
+
+    state: from the arrays' types, in order, to the problem. arrays: the array arguments by name. out_of_bounds: None for the
+    dialect's own policy, else "clamp", "raise", "promise" or a Fill. device: None for where the arrays are.
+    """
+
+    state: Callable[..., Problem]
+    arrays: Mapping[str, Any]
+    out_of_bounds: str | Fill | None
+    device: str | None
+
+
+class EagerFunction(Generic[P]):
+    """A function on arrays, with the twin `plan`, which needs only their shapes and types."""
+
+    def __init__(self, request: Callable[P, Request]) -> None:
+        self._request = request
+        update_wrapper(self, request)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Run on arrays; the result is the same kind of array as the first."""
+        request = self._request(*args, **kwargs)
+        taken = _take(request.arrays, request.device)
+        problem = request.state(*(item.type for item in taken))
+        return _run(problem, taken, request.out_of_bounds)
+
+    def plan(self, *args: P.args, **kwargs: P.kwargs) -> IndexPlan:
+        """The plan of the same call over packed arrays. In the place of an array stands anything with `shape` and `dtype`, or a
+        pair (shape, dtype); `device` plays no part.
+        """
+        request = self._request(*args, **kwargs)
+        problem = request.state(*(type_of(name, item) for name, item in request.arrays.items()))
+        return problem.plan(*_policy(problem, request.out_of_bounds))
+
+    def __repr__(self) -> str:
+        return f"<function {self.__module__}.{self.__qualname__}>"  # type: ignore[attr-defined] # set by update_wrapper
+
+
+def execute(
+    problem: Problem, inputs: Sequence[Any], *, out_of_bounds: str | Fill | None = None, device: str | None = None
+) -> Any:
+    """Run a problem on arrays of its tensors' shapes and types; the result is the same kind of array as the first.
+
+    out_of_bounds, device: as for the eager functions. Raises TypeError for arrays of another type or on several devices,
+    ValueError for another shape, IndexError for a bad index under RAISE (on every device), DeviceError for no usable GPU.
+    """
+    taken = _take(dict(zip(problem.inputs, inputs, strict=True)), device)
+    for item, expected in zip(taken, problem.tensors, strict=False):
+        if item.type != expected:
+            error = TypeError if item.type.dtype != expected.dtype else ValueError
+            raise error(f"{item.name} is {item.type}, but the problem was stated for {expected}")
+    return _run(problem, taken, out_of_bounds)
+
+
+def type_of(name: str, item: Any) -> TensorType:
+    """Shape and type of an array, of anything with `shape` and `dtype`, or of a pair (shape, dtype)."""
+    if isinstance(item, TensorType):
+        return item
+    if isinstance(item, tuple) and len(item) == 2 and not hasattr(item, "shape"):
+        shape, dtype = item
+    elif hasattr(item, "shape") and hasattr(item, "dtype"):
+        shape, dtype = item.shape, item.dtype
+    else:
+        raise TypeError(f"{name} is of type {type(item).__name__}, expected an array or a pair (shape, dtype)")
+    try:
+        return TensorType(tuple(int(size) for size in shape), _dtype(dtype))
+    except TypeError:
+        if hasattr(item, "__dlpack__"):  # a library with types of its own, such as torch
+            return _taken(name, item, None).type
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """An array argument: as it came, and as NumPy's or CuPy's array on the device that runs (`runs`; its memory: `lies`)."""
+
+    name: str
+    given: Any
+    array: Any
+    home: Device
+    lies: Device
+    runs: Device
+
+    @property
+    def type(self) -> TensorType:
+        return TensorType(tuple(self.array.shape), self.array.dtype)
+
+
+def _take(given: Mapping[str, Any], device: str | None) -> list[_Taken]:
+    target = None if device is None else Device.parse(device)
+    taken = [_taken(name, array, target) for name, array in given.items()]
+    if len({item.lies for item in taken}) > 1:
+        places = ", ".join(f"{item.name} on {item.lies}" for item in taken)
+        raise TypeError(f"arrays lie on different devices ({places}); move them to one, or say device=")
+    return taken
+
+
+def _taken(name: str, given: Any, target: Device | None) -> _Taken:
+    try:
+        array, home = (np.asarray(given), CPU) if isinstance(given, np.generic) else arrays.adopt(given)
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}") from None
+    runs = target or home
+    if array.dtype.kind in STRING_KINDS:
+        if runs.on_gpu:
+            raise TypeError(f"{name} has type {array.dtype}: strings run on the CPU alone, and the device is {runs}")
+        array = array.astype(object)
+    return _Taken(name, given, arrays.move(array, home, runs.memory), home, runs.memory, runs)
+
+
+def _run(problem: Problem, taken: Sequence[_Taken], out_of_bounds: str | Fill | None) -> Any:
+    first = taken[0]
+    executor = _executor(problem, *_policy(problem, out_of_bounds))
+    output = problem.output
+    operands = [arrays.logical(item.array, item.lies, item.name) for item in taken]
+    result = arrays.logical(arrays.allocate(first.lies, output.shape, output.dtype), first.lies, "the result")
+    call = executor.bind(first.runs, operands, result)
+    call.run(stream_pointer(None, first.lies))
+    call.raise_for_bad_index(problem.inputs[-1], problem.lookup_axes)
+    returned = arrays.move(result.array, first.lies, first.home)
+    if output.dtype.hasobject:
+        return returned.astype(first.given.dtype)
+    return arrays.hand_back(returned, first.given)
+
+
+def _policy(problem: Problem, choice: str | Fill | None) -> tuple[OutOfBounds, bytes]:
+    return resolve_policy(choice, problem.out_of_bounds, problem.output.dtype)
+
+
+@lru_cache(maxsize=EXECUTORS_KEPT)
+def _executor(problem: Problem, out_of_bounds: OutOfBounds, fill: bytes) -> Executor:
+    def lower(layouts: Sequence[Layout]) -> IndexPlan:
+        return problem.lower(layouts, out_of_bounds, fill)
+
+    return Executor(lower)
+
+
+def _dtype(name: Any) -> np.dtype[Any]:
+    """The NumPy type, where strings are objects."""
+    if isinstance(name, str) and name == "bfloat16":
+        import ml_dtypes
+
+        name = ml_dtypes.bfloat16
+    dtype: np.dtype[Any] = np.dtype(name)
+    return np.dtype(object) if dtype.kind in STRING_KINDS else dtype
