@@ -153,6 +153,8 @@ def _run(problem: Problem, taken: Sequence[_Taken], out_of_bounds: str | Fill | 
 
 
 def _policy(problem: Problem, choice: str | Fill | None) -> tuple[OutOfBounds, bytes]:
+    if choice is None:
+        return problem.out_of_bounds, problem.fill
     return resolve_policy(choice, problem.out_of_bounds, problem.output.dtype)
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dmlgather.plan import IndexPlan, IndexType, Layout, OutOfBounds
+from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,16 @@ class Problem(ABC):
     inputs: ClassVar[tuple[str, ...]]
     """The array inputs in binding order: the data, then the indices where there are any."""
 
-    out_of_bounds: ClassVar[OutOfBounds]
+    out_of_bounds: OutOfBounds
     """What an index out of range does in this dialect."""
 
     data: TensorType
     """What is read."""
+
+    @property
+    def fill(self) -> bytes:
+        """The bytes of one element that the dialect writes for an index out of range; empty where it writes none."""
+        return b""
 
     @property
     @abstractmethod
@@ -75,19 +80,15 @@ class Problem(ABC):
     def lower(self, layouts: Sequence[Layout], out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> IndexPlan:
         """The plan over arrays that lie so: the inputs, then the output, each with its tensor's shape as sizes.
 
-        out_of_bounds: None for the dialect's own. fill: the bytes of one element, for FILL.
+        out_of_bounds: None for the dialect's own. fill: the bytes of one element, where that is given as FILL.
         """
-        policy = self.out_of_bounds if out_of_bounds is None else out_of_bounds
-        return replace(self._lower(layouts), out_of_bounds=policy, fill=fill)
+        if out_of_bounds is None:
+            out_of_bounds, fill = self.out_of_bounds, self.fill
+        return replace(self._lower(layouts), out_of_bounds=out_of_bounds, fill=fill)
 
     def plan(self, out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> IndexPlan:
         """The plan over packed arrays; see `lower`."""
         return self.lower([tensor.layout for tensor in self.tensors], out_of_bounds, fill)
-
-
-def index_type(dtype: np.dtype[Any]) -> IndexType:
-    """The index type of an integer data type."""
-    return IndexType[dtype.name.upper()]
 
 
 def whole(name: str, value: Any) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dmlgather.dialects.lowering import gather, gathering
 from dmlgather.dialects.onnx.operators import Version, check_type, version_of
-from dmlgather.dialects.problem import Problem, TensorType, check_axis, index_type, whole
-from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build, lookup
+from dmlgather.dialects.problem import Problem, TensorType, check_axis, whole
+from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 
 class _Gathering(Problem):
@@ -35,22 +36,6 @@ class _Gathering(Problem):
         check_type(version, "indices", self.indices.dtype, version.indices)
         if not self.data.rank:
             raise ValueError(f"data is a scalar, but {version} takes data of rank >= 1: reshape it to (1,)")
-
-    def _build(
-        self,
-        layouts: Sequence[Layout],
-        in_strides: Sequence[int],
-        index_strides: Sequence[int],
-        component_stride: int = 0,
-    ) -> IndexPlan:
-        """The plan whose k-th lookup, on the k-th of `lookup_axes`, reads `component_stride` · k elements into the indices."""
-        data, indices, output = layouts
-        kind = index_type(self.indices.dtype)
-        lookups = [
-            lookup(data, indices, axis, index_strides, kind, component=number * component_stride, wraps=self.wraps)
-            for number, axis in enumerate(self.lookup_axes)
-        ]
-        return build(data, output, in_strides, self.data.dtype.itemsize, lookups=lookups, indices=indices, index_type=kind)
 
 
 @dataclass(frozen=True)
@@ -88,10 +73,7 @@ class Gather(_Gathering):
         return (self.axis,)
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
-        data, indices, _ = layouts
-        lead, trail = data.strides[: self.axis], data.strides[self.axis + 1 :]
-        still = (0,) * self.indices.rank
-        return self._build(layouts, lead + still + trail, (0,) * len(lead) + indices.strides + (0,) * len(trail))
+        return gather(self, layouts, self.axis, 0, wraps=self.wraps)
 
 
 @dataclass(frozen=True)
@@ -138,7 +120,7 @@ class GatherElements(_Gathering):
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         data, indices, _ = layouts
         in_strides = tuple(0 if axis == self.axis else stride for axis, stride in enumerate(data.strides))
-        return self._build(layouts, in_strides, indices.strides)
+        return gathering(self, layouts, in_strides, indices.strides, wraps=self.wraps)
 
 
 @dataclass(frozen=True)
@@ -203,5 +185,6 @@ class GatherND(_Gathering):
         data, indices, _ = layouts
         *tuples, component_stride = indices.strides
         batch, trail = data.strides[: self.batch_dims], data.strides[self.batch_dims + self.tuple_size :]
-        still = (0,) * (len(tuples) - len(batch))
-        return self._build(layouts, batch + still + trail, (*tuples, *(0 for _ in trail)), component_stride)
+        in_strides = (*batch, *(0 for _ in tuples[len(batch) :]), *trail)
+        index_strides = (*tuples, *(0 for _ in trail))
+        return gathering(self, layouts, in_strides, index_strides, wraps=self.wraps, component_stride=component_stride)

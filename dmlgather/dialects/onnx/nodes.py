@@ -42,8 +42,8 @@ def problem_of(node: Any, opset: int, tensors: Sequence[TensorType | None], valu
     tensors: shape and type of each of the node's inputs, None where they are not known. values: the host array of each input
     whose values decide the result's shape (starts, ends, axes and steps of Slice), None where it is not known or not needed.
 
-    Raises UnknownTypeError and UnknownValueError (both ValueErrors) for what is needed and None; TypeError and ValueError for a node that
-    breaks a rule of the operator's version.
+    Raises UnknownTypeError and UnknownValueError (both ValueErrors) for what is needed and None; TypeError and ValueError for a
+    node that breaks a rule of the operator's version.
     """
     return _Node(node, opset, tensors, values).problem()
 
