@@ -3,7 +3,7 @@
 Importing this package loads NumPy and Pydantic; CuPy, Typer and Rich are loaded by what needs them.
 """
 
-from dmlgather import onnx
+from dmlgather import onnx, openvino
 from dmlgather.backends.cuda.errors import DeviceError
 from dmlgather.compare import Comparison, compare
 from dmlgather.directml import (
@@ -67,6 +67,7 @@ __all__ = [
     "compose",
     "minimum_level",
     "onnx",
+    "openvino",
     "parse_descriptor",
     "support",
     "validate",

@@ -99,6 +99,19 @@ def type_of(name: str, item: Any) -> TensorType:
         raise
 
 
+def host_values(name: str, values: Any) -> Any:
+    """An argument whose values decide the result's shape, as a NumPy array where it is an array, else as it came.
+
+    TypeError for an array on a GPU: fetching it would make the call wait.
+    """
+    if isinstance(values, np.generic) or not hasattr(values, "__dlpack__"):
+        return values
+    array, device = arrays.adopt(values)
+    if device.on_gpu:
+        raise TypeError(f"{name} lies on {device}, but its values decide the result's shape: copy it to the host first (.get())")
+    return array
+
+
 @dataclass(frozen=True, slots=True)
 class _Taken:
     """An array argument: as it came, and as NumPy's or CuPy's array on the device that runs (`runs`; its memory: `lies`)."""

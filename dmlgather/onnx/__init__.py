@@ -17,12 +17,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dmlgather.backends.arrays import adopt
 from dmlgather.dialects.onnx.gathering import Gather, GatherElements, GatherND
 from dmlgather.dialects.onnx.nodes import check_bounds
 from dmlgather.dialects.onnx.operators import version_of
 from dmlgather.dialects.onnx.slicing import Slice
-from dmlgather.eager import EagerFunction, Request
+from dmlgather.eager import EagerFunction, Request, host_values
 from dmlgather.policy import Fill
 
 if TYPE_CHECKING:
@@ -132,12 +131,9 @@ def _bounds(name: str, values: Any) -> Any:
         return None
     if isinstance(values, list | tuple):
         return tuple(values)
-    try:
-        array, device = adopt(values)
-    except TypeError as error:
-        raise TypeError(f"{name}: {error}, or pass a list of integers") from None
-    if device.on_gpu:
-        raise TypeError(f"{name} lies on {device}, but its values decide the result's shape: copy it to the host first (.get())")
+    array = host_values(name, values)
+    if not hasattr(array, "dtype"):
+        raise TypeError(f"{name} is {values!r}, expected a list of integers or an array of one dimension")
     return array
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
+
+from dmlgather.dialects.element_types import ElementTypes
 
 STRING = np.dtype(object)
 """NumPy's type for tensors of strings."""
@@ -29,7 +30,10 @@ DTYPES = {
     "uint64": "uint64",
     "uint8": "uint8",
 }
-"""The types of ONNX that this family knows: name in ONNX -> name in NumPy (bfloat16 comes from ml_dtypes)."""
+"""The types of ONNX that this family knows: name in ONNX -> name in NumPy."""
+
+TYPES = ElementTypes(DTYPES)
+type_name, check_type = TYPES.name_of, TYPES.check
 
 UNTIL_12 = tuple(name for name in DTYPES if name != "bfloat16")
 SINCE_13 = tuple(DTYPES)
@@ -84,18 +88,3 @@ def version_of(operator: str, opset: int) -> Version:
     if not in_force:
         raise ValueError(f"opset is {opset}, but {operator} exists from opset {versions[0].since} on")
     return in_force[-1]
-
-
-@lru_cache
-def type_name(dtype: np.dtype[Any]) -> str:
-    """The name in ONNX of a NumPy type, or NumPy's own where ONNX's list has none."""
-    return next((name for name, known in DTYPES.items() if known == dtype.name), str(dtype))
-
-
-def check_type(version: Version, name: str, dtype: np.dtype[Any], allowed: tuple[str, ...]) -> None:
-    """TypeError unless the input `name` of an operator may have that type."""
-    found = type_name(dtype)
-    if found not in allowed:
-        raise TypeError(f"{name} has type {found}, but {version} takes {', '.join(allowed)}")
-    if name != "data" and not dtype.isnative:
-        raise TypeError(f"{name} has type {dtype.str!r} with the other byte order; convert with .astype({dtype.name!r})")

@@ -1,0 +1,32 @@
+"""The data types that a dialect knows, by its own names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+
+class ElementTypes:
+    """A dialect's names of NumPy's types."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        """`names`: name in the dialect -> name in NumPy; bfloat16 and float8 types come from ml_dtypes."""
+        self.names = names
+        self._known = {numpy_name: name for name, numpy_name in names.items()}
+        self._found: dict[np.dtype[Any], str] = {}
+
+    def name_of(self, dtype: np.dtype[Any]) -> str:
+        """The dialect's name of a NumPy type, or NumPy's own where it has none."""
+        if dtype not in self._found:
+            self._found[dtype] = self._known.get(dtype.name, str(dtype))
+        return self._found[dtype]
+
+    def check(self, operation: object, name: str, dtype: np.dtype[Any], allowed: Sequence[str]) -> None:
+        """TypeError unless the tensor `name` of an operation may have that type: one of the `allowed` names."""
+        found = self.name_of(dtype)
+        if found not in allowed:
+            raise TypeError(f"{name} has type {found}, but {operation} takes {', '.join(allowed)}")
+        if name != "data" and not dtype.isnative:
+            raise TypeError(f"{name} has type {dtype.str!r} with the other byte order; convert with .astype({dtype.name!r})")
