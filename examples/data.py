@@ -38,6 +38,25 @@ MINILM = DataFile(
 )
 """The weights of the sentence-embedding model all-MiniLM-L6-v2, among them 30522 word embeddings of 384 FLOAT32."""
 
+SILERO = DataFile(
+    package="silero-vad",
+    version="6.2.3",
+    member="silero_vad/data/silero_vad.onnx",
+    size=2_327_524,
+)
+"""A voice detector. Most of its nodes lie in If branches, one for each of two sampling rates, with further ones inside."""
+
+MAGIKA = DataFile(
+    package="magika",
+    version="1.0.3",
+    member="magika/models/standard_v3_3/model.onnx",
+    size=3_163_737,
+)
+"""A classifier of files by their content."""
+
+FILES = (MINILM, SILERO, MAGIKA)
+"""Everything that ci/fetch-data gets."""
+
 
 def folder() -> Path:
     """The folder for fetched data."""
