@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, update_wrapper
@@ -11,15 +12,13 @@ import numpy as np
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device, stream_pointer
-from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.element_types import STRING_KINDS, numpy_type
+from dmlgather.dialects.problem import Problem, TensorType, whole
 from dmlgather.execute import Executor
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 from dmlgather.policy import Fill, resolve_policy
 
 P = ParamSpec("P")
-
-STRING_KINDS = "OSTU"
-"""NumPy's kinds of strings (and Python objects): they run as objects, on the CPU."""
 
 EXECUTORS_KEPT = 256
 """Problems whose prepared programs are kept (least recently used leave first)."""
@@ -92,11 +91,14 @@ def type_of(name: str, item: Any) -> TensorType:
     else:
         raise TypeError(f"{name} is of type {type(item).__name__}, expected an array or a pair (shape, dtype)")
     try:
-        return TensorType(tuple(int(size) for size in shape), _dtype(dtype))
-    except TypeError:
+        found = TensorType(tuple(whole("size", size) for size in shape), numpy_type(dtype))
+    except TypeError as error:
         if hasattr(item, "__dlpack__"):  # a library with types of its own, such as torch
             return _taken(name, item, None).type
-        raise
+        raise TypeError(f"{name} has shape {shape!r} and type {dtype!r}: {error}") from None
+    if any(size < 0 for size in found.shape):
+        raise ValueError(f"{name} has shape {found.shape}, expected sizes of 0 or more")
+    return found
 
 
 def host_values(name: str, values: Any) -> Any:
@@ -152,7 +154,9 @@ def _taken(name: str, given: Any, target: Device | None) -> _Taken:
 
 def _run(problem: Problem, taken: Sequence[_Taken], out_of_bounds: str | Fill | None) -> Any:
     first = taken[0]
-    executor = _executor(problem, *_policy(problem, out_of_bounds))
+    # A program on a GPU reports bad indices by stream, and threads may share one.
+    thread = threading.get_ident() if first.runs.on_gpu else 0
+    executor = _executor(problem, *_policy(problem, out_of_bounds), thread)
     output = problem.output
     operands = [arrays.logical(item.array, item.lies, item.name) for item in taken]
     result = arrays.logical(arrays.allocate(first.lies, output.shape, output.dtype), first.lies, "the result")
@@ -172,18 +176,8 @@ def _policy(problem: Problem, choice: str | Fill | None) -> tuple[OutOfBounds, b
 
 
 @lru_cache(maxsize=EXECUTORS_KEPT)
-def _executor(problem: Problem, out_of_bounds: OutOfBounds, fill: bytes) -> Executor:
+def _executor(problem: Problem, out_of_bounds: OutOfBounds, fill: bytes, _thread: int) -> Executor:
     def lower(layouts: Sequence[Layout]) -> IndexPlan:
         return problem.lower(layouts, out_of_bounds, fill)
 
     return Executor(lower)
-
-
-def _dtype(name: Any) -> np.dtype[Any]:
-    """The NumPy type, where strings are objects."""
-    if isinstance(name, str) and name == "bfloat16":
-        import ml_dtypes
-
-        name = ml_dtypes.bfloat16
-    dtype: np.dtype[Any] = np.dtype(name)
-    return np.dtype(object) if dtype.kind in STRING_KINDS else dtype

@@ -86,7 +86,7 @@ class Call:
         if bad is None or self._indices is None:
             return
         lookup, axis = self._plan.lookups[bad.lookup], axes[bad.lookup]
-        position = self._indices.layout.position(bad.offset)
+        position = _position(self._indices.layout, bad, len(self._plan.lookups))
         where = f"[{', '.join(map(str, position))}]" if position is not None else f" at offset {bad.offset}"
         valid = f"{-lookup.wrap} … {lookup.limit - 1}" if lookup.limit else "none (the axis has size 0)"
         found = f"was out of range (it is {bad.value} by now)" if bad.overwritten else f"= {bad.value} is out of range"
@@ -155,6 +155,15 @@ def _element(indices: Operand, offset: int) -> Any:
     from dmlgather.backends.cuda import read_element
 
     return read_element(indices.pointer + offset * indices.dtype.itemsize, indices.dtype, indices.device.index)
+
+
+def _position(layout: Layout, bad: BadIndex, lookups: int) -> tuple[int, ...] | None:
+    """Coordinates of a bad index. Where there are several lookups, each reads its own component along the last dimension."""
+    if lookups == 1:
+        return layout.position(bad.offset)
+    address = bad.offset - layout.offset - bad.lookup * layout.strides[-1]
+    outer = coordinates(address, layout.sizes[:-1], layout.strides[:-1])
+    return None if outer is None else (*outer, bad.lookup)
 
 
 def _bad_index(plan: IndexPlan, offset: int, value: int) -> BadIndex:

@@ -1,4 +1,4 @@
-"""How messages write counts, sizes and alternatives."""
+"""How messages write counts, sizes, alternatives and names."""
 
 from __future__ import annotations
 
@@ -20,3 +20,8 @@ def alternatives(names: Iterable[object]) -> str:
     """Alternatives in words: "INT64, INT32 or UINT32"."""
     *first, last = map(str, names)
     return f"{', '.join(first)} or {last}" if first else last
+
+
+def printable(text: str) -> str:
+    """A name from a file, with what would break a line or steer a terminal spelled out."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -54,14 +54,20 @@ class Operand:
         if self.layout.extent == 0:
             return np.empty(0, array.dtype)
         low = array[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in array.strides)]
+        if not array.dtype.hasobject:  # as_strided asks for a type by its letter, which float8_e5m2 lacks
+            low = low.view(f"V{array.itemsize}")
         flat = np.lib.stride_tricks.as_strided(low, (self.layout.extent,), (array.itemsize,), writeable=array.flags.writeable)
-        return np.asarray(flat)
+        return np.asarray(flat).view(array.dtype)
 
 
 def adopt(array: Any) -> tuple[Any, Device]:
     """The NumPy or CuPy array over the same memory as `array`, and its device. TypeError for anything without memory."""
-    if isinstance(array, np.ndarray):
+    if type(array) is np.ndarray:
         return array, CPU
+    if isinstance(array, np.ndarray):  # of a class with rules of its own, such as numpy.matrix
+        if isinstance(array, np.ma.MaskedArray):
+            raise TypeError("expected a plain array, got a masked one, whose mask would be lost: pass array.filled(value)")
+        return array.view(np.ndarray), CPU
     if _is_cupy(array):
         return array, Device("cuda", array.device.id)
     if not hasattr(array, "__dlpack__"):
@@ -211,7 +217,9 @@ def hand_back(result: Any, like: Any) -> Any:
     for module in (library, getattr(library, "dlpack", None)):
         if hasattr(module, "from_dlpack"):
             return module.from_dlpack(result)  # type: ignore[union-attr]
-    raise TypeError(f"{root} has no from_dlpack to hand the result back as {type(like).__name__}; pass out=")
+    raise TypeError(
+        f"{root} has no from_dlpack to hand the result back as {type(like).__name__}; pass a NumPy or CuPy view of the array"
+    )
 
 
 def check_output_layout(layout: Layout) -> None:

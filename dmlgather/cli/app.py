@@ -14,7 +14,7 @@ from dmlgather.cli.failures import UsageError, guarded, say
 
 HELP = """Check, run, compare and explain DirectML's indexing operators (gather, gather-elements, gather-nd, slice).
 
-Files are DxDispatch models or single descriptors: JSON with comments and trailing commas.
+Files are DxDispatch models or single descriptors: JSON with comments and trailing commas. `check` takes ONNX models too.
 
 Exit codes: 0 clean; 1 findings of severity error, or a mismatch; 2 a usage, file or internal problem."""
 

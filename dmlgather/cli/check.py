@@ -13,7 +13,7 @@ from dmlgather.cli.failures import say
 from dmlgather.cli.options import Level, known_level
 
 if TYPE_CHECKING:
-    from dmlgather.report.check_report import Summary
+    from dmlgather.report.check_report import Summary, Verdicts
 
 
 class OutputFormat(StrEnum):
@@ -26,12 +26,17 @@ class OutputFormat(StrEnum):
 def check(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE…", help="Models, descriptors, or folders, which are searched for both.", show_default=False),
+        typer.Argument(
+            metavar="FILE…", help="Models, descriptors, ONNX models, or folders, which are searched for all.", show_default=False
+        ),
     ],
     level: Level = "6_4",
     output_format: Annotated[OutputFormat, typer.Option(help="How findings are written to standard output.")] = OutputFormat.TEXT,
 ) -> int:
-    """Validate DxDispatch models and single descriptors: operators, bindings, initial values.
+    """Validate DxDispatch models and single descriptors (operators, bindings, initial values), and judge ONNX models (.onnx).
+
+    Of an ONNX model, each Gather, GatherElements, GatherND and Slice is shown with the DirectML operators that do it at the
+    level, or what stands against it, or what the model does not say; nothing is run, and external data is not read.
 
     A JSON file of another sort is skipped in a folder and a problem when named. Findings go to standard output, problems and
     the summary to standard error.
@@ -48,14 +53,18 @@ def check(
     for file in report.files:
         for problem in file.problems:
             say(problem)
-    say(_summary(report.summary))
+    say(_summary(report.summary, report.verdicts))
     return report.exit_code
 
 
-def _summary(summary: Summary) -> str:
+def _summary(summary: Summary, verdicts: Verdicts) -> str:
     from dmlgather.wording import counted
 
     parts = [f"{counted(summary.files, 'file')} checked"]
+    nodes = verdicts.model_dump()
+    if any(nodes.values()):
+        found = ", ".join(f"{number} {verdict}" for verdict, number in nodes.items() if number)
+        parts.append(f"{counted(sum(nodes.values()), 'node')} ({found})")
     severities = (
         ("problem", summary.problems),
         ("error", summary.errors),
@@ -65,4 +74,5 @@ def _summary(summary: Summary) -> str:
     parts += [counted(number, name) for name, number in severities if number]
     if summary.skipped:
         parts.append(f"{counted(summary.skipped, 'file')} of another sort skipped")
-    return ", ".join(parts) if len(parts) > 1 else f"{parts[0]}, no findings"
+    findings = summary.problems + summary.errors + summary.warnings + summary.notes + summary.skipped
+    return ", ".join(parts) if findings else f"{', '.join(parts)}, no findings"

@@ -7,6 +7,24 @@ from typing import Any
 
 import numpy as np
 
+STRING_KINDS = "OSTU"
+"""The kinds of NumPy types that stand for strings; problems have them as objects."""
+
+
+def numpy_type(given: Any) -> np.dtype[Any]:
+    """The NumPy type that a type or its name means, bfloat16 and float8 included; the object type for strings.
+
+    TypeError, as NumPy's own, for anything else.
+    """
+    if isinstance(given, str) and given.startswith(("bfloat16", "float8_")):
+        import ml_dtypes
+
+        given = getattr(ml_dtypes, given, given)
+    if given is None:  # which NumPy takes for float64
+        raise TypeError("no data type")
+    dtype: np.dtype[Any] = np.dtype(given)
+    return np.dtype(object) if dtype.kind in STRING_KINDS else dtype
+
 
 class ElementTypes:
     """A dialect's names of NumPy's types."""
@@ -16,6 +34,10 @@ class ElementTypes:
         self.names = names
         self._known = {numpy_name: name for name, numpy_name in names.items()}
         self._found: dict[np.dtype[Any], str] = {}
+
+    def dtype_of(self, name: str) -> np.dtype[Any]:
+        """The NumPy type of one of the names."""
+        return numpy_type(self.names[name])
 
     def name_of(self, dtype: np.dtype[Any]) -> str:
         """The dialect's name of a NumPy type, or NumPy's own where it has none."""

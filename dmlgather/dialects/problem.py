@@ -94,6 +94,8 @@ class Problem(ABC):
 def whole(name: str, value: Any) -> int:
     """`value` as a Python integer. TypeError for anything but one integer."""
     try:
+        if isinstance(value, bool):
+            raise TypeError
         return operator.index(value)
     except TypeError:
         raise TypeError(f"{name} is {value!r} of type {type(value).__name__}, expected an integer") from None

@@ -14,9 +14,11 @@ Each has a twin, `gather.plan(…)`, which takes (shape, dtype) pairs in the pla
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dmlgather.dialects.onnx.export import to_directml
 from dmlgather.dialects.onnx.gathering import Gather, GatherElements, GatherND
 from dmlgather.dialects.onnx.nodes import check_bounds
 from dmlgather.dialects.onnx.operators import version_of
@@ -25,7 +27,6 @@ from dmlgather.eager import EagerFunction, Request, host_values
 from dmlgather.policy import Fill
 
 if TYPE_CHECKING:
-    from dmlgather.dialects.onnx.export import to_directml
     from dmlgather.onnx.backend import Backend
 
 __all__ = ["Backend", "gather", "gather_elements", "gather_nd", "slice", "to_directml"]
@@ -129,7 +130,7 @@ def _bounds(name: str, values: Any) -> Any:
     """A sequence of integers, or an array in host memory."""
     if values is None and name in ("axes", "steps"):
         return None
-    if isinstance(values, list | tuple):
+    if isinstance(values, Sequence) and not isinstance(values, str | bytes):
         return tuple(values)
     array = host_values(name, values)
     if not hasattr(array, "dtype"):
@@ -138,12 +139,12 @@ def _bounds(name: str, values: Any) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "to_directml":
-        from dmlgather.dialects.onnx.export import to_directml
-
-        return to_directml
     if name == "Backend":
-        from dmlgather.onnx.backend import Backend
-
+        try:
+            from dmlgather.onnx.backend import Backend
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                f"Backend runs models of the package onnx, which is missing ({error}): pip install 'dmlgather[onnx]'", name=error.name
+            ) from None
         return Backend
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

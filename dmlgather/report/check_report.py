@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, computed_field
 
+from dmlgather.dialects.checking import CheckedNode, Verdict
 from dmlgather.directml.dxdispatch.located import LocatedFinding, Problem
 from dmlgather.directml.findings import Severity
 from dmlgather.directml.types import FeatureLevelField
@@ -22,11 +23,23 @@ class FileReport(_Value):
     file: str
     """The file as it was named or found."""
 
-    kind: Literal["model", "descriptor", "unknown"]
-    """What it holds, as far as it could be read."""
+    kind: Literal["model", "descriptor", "onnx", "openvino", "unknown"]
+    """What it holds, as far as it could be read: a DxDispatch model, a descriptor, an ONNX model, an OpenVINO IR."""
+
+    format: int | None = None
+    """The version of an OpenVINO IR's format; none for a single layer, and for other kinds."""
+
+    opsets: dict[str, int] = {}
+    """Versions of the operator sets that an ONNX model imports, by domain; ONNX's own has the empty one."""
+
+    nodes: tuple[CheckedNode, ...] = ()
+    """The nodes of an ONNX model, or layers of an OpenVINO IR, that gather or slice, each with its verdict."""
+
+    others: dict[str, int] = {}
+    """How many other nodes it has, by operator. They are not judged."""
 
     findings: tuple[LocatedFinding, ...] = ()
-    """Rules that the file's descriptors and bindings break."""
+    """Rules that the file's descriptors and bindings break; of a node, what stands against it and what is not known."""
 
     problems: tuple[Problem, ...] = ()
     """Why the file, or parts of it, could not be understood."""
@@ -39,7 +52,7 @@ class Summary(_Value):
     """Files checked."""
 
     skipped: int
-    """Files in folders that hold JSON of another sort."""
+    """Files in folders that hold JSON or XML of another sort."""
 
     problems: int
     """Things that could not be understood."""
@@ -52,6 +65,19 @@ class Summary(_Value):
 
     notes: int
     """Findings that are worth knowing."""
+
+
+class Verdicts(_Value):
+    """How many nodes of ONNX models and layers of OpenVINO IRs have which verdict."""
+
+    taken: int
+    """DirectML takes them at the level that was checked for."""
+
+    refused: int
+    """It does not."""
+
+    unknown: int
+    """Their models do not say enough to tell."""
 
 
 class CheckReport(_Value):
@@ -70,7 +96,7 @@ class CheckReport(_Value):
     """Every file that was checked, in the order they were named and found."""
 
     skipped: tuple[str, ...] = ()
-    """Files in folders that hold JSON of another sort."""
+    """Files in folders that hold JSON or XML of another sort."""
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
@@ -88,6 +114,12 @@ class CheckReport(_Value):
 
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
+    def verdicts(self) -> Verdicts:
+        """What was found about the nodes of ONNX models and the layers of OpenVINO IRs."""
+        return Verdicts(**counts([node for file in self.files for node in file.nodes]))
+
+    @computed_field  # type: ignore[prop-decorator] # as above
+    @property
     def exit_code(self) -> int:
         """2 when something could not be understood, else 1 when there are errors, else 0."""
         if self.summary.problems:
@@ -98,3 +130,8 @@ class CheckReport(_Value):
         """The findings of all files."""
         for file in self.files:
             yield from file.findings
+
+
+def counts(nodes: Sequence[CheckedNode]) -> dict[str, int]:
+    """How many of these nodes have each verdict."""
+    return {str(verdict): sum(node.verdict is verdict for node in nodes) for verdict in Verdict}

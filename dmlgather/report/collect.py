@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 from dmlgather import __version__
+from dmlgather.dialects.checking import CheckedModel
+from dmlgather.dialects.onnx import model_check
+from dmlgather.dialects.openvino import ir_check, ir_file
 from dmlgather.directml.dxdispatch.located import Problem
-from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_file
+from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.wording import counted
 
-SUFFIXES = (".json",)
+MODELS: Mapping[str, tuple[Literal["onnx", "openvino"], Callable[[Path, FeatureLevel], CheckedModel]]] = {
+    model_check.SUFFIX: ("onnx", model_check.check_model),
+    ir_file.SUFFIX: ("openvino", ir_check.check_ir),
+}
+"""The models of other dialects by what their names end with: the kind, and how it is checked. Anything else is JSON."""
+
+SUFFIXES = (".json", *MODELS)
 """Files that are looked at in folders."""
 
 
@@ -26,7 +37,7 @@ def check_paths(paths: Iterable[Path], level: str | FeatureLevel = "6_4") -> Che
         if os.path.isdir(path):  # noqa: PTH112 # unlike Path.is_dir, it never raises
             _folder(path, level, files, skipped)
         else:
-            files.append(_report(check_file(path, level)))
+            files.append(_file(path, level)[0])
     return CheckReport(version=__version__, level=level, files=tuple(files), skipped=tuple(skipped))
 
 
@@ -34,17 +45,18 @@ def _folder(folder: Path, level: FeatureLevel, files: list[FileReport], skipped:
     problems: list[OSError] = []
     before = len(files), len(skipped)
     for path in _walk(folder, problems):
-        checked = check_file(path, level)
-        if checked.kind == "foreign":
+        report, foreign = _file(path, level)
+        if foreign:
             skipped.append(str(path))
         else:
-            files.append(_report(checked))
+            files.append(report)
     for error in problems:
         problem = Problem(file=str(error.filename), message=f"cannot be listed: {error.strerror}")
         files.append(FileReport(file=str(error.filename), kind="unknown", problems=(problem,)))
     if len(files) == before[0]:
-        count = len(skipped) - before[1]
-        others = f" ({counted(count, '.json file')} of another sort)" if count else ""
+        kinds = Counter(Path(name).suffix.lower() for name in skipped[before[1] :])
+        found = " and ".join(counted(count, f"{kind} file") for kind, count in sorted(kinds.items()))
+        others = f" ({found} of another sort)" if found else ""
         problem = Problem(file=str(folder), message=f"holds no model or descriptor{others}")
         files.append(FileReport(file=str(folder), kind="unknown", problems=(problem,)))
 
@@ -56,6 +68,26 @@ def _walk(folder: Path, problems: list[OSError]) -> Iterator[Path]:
         yield from (Path(inside, name) for name in sorted(names) if name.lower().endswith(SUFFIXES))
 
 
-def _report(checked: CheckedFile) -> FileReport:
-    kind = checked.kind if checked.kind in ("model", "descriptor") else "unknown"
-    return FileReport(file=checked.file, kind=kind, findings=checked.findings, problems=checked.problems)
+def _file(path: Path, level: FeatureLevel) -> tuple[FileReport, bool]:
+    """What was found in a file, and whether it is a file of another sort."""
+    for suffix, (kind, check) in MODELS.items():
+        if path.name.lower().endswith(suffix):
+            return _model(kind, check(path, level))
+    checked = check_file(path, level)
+    known = checked.kind if checked.kind in ("model", "descriptor") else "unknown"
+    report = FileReport(file=checked.file, kind=known, findings=checked.findings, problems=checked.problems)
+    return report, checked.kind == "foreign"
+
+
+def _model(kind: Literal["onnx", "openvino"], checked: CheckedModel) -> tuple[FileReport, bool]:
+    report = FileReport(
+        file=checked.file,
+        kind="unknown" if checked.problems else kind,
+        format=checked.format,
+        opsets=checked.opsets,
+        nodes=checked.nodes,
+        others=checked.others,
+        findings=checked.findings,
+        problems=checked.problems,
+    )
+    return report, checked.foreign

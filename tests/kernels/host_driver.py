@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
+from dmlgather import eager
 from dmlgather.backends.cuda import driver
 from dmlgather.backends.cuda.variants import VARIANTS, Kind
 from tests.kernels import host
@@ -131,3 +132,4 @@ def forget() -> None:
     """Let the next preparation look for CuPy and compile again."""
     driver.require.cache_clear()
     driver._compiled.cache_clear()
+    eager._executor.cache_clear()

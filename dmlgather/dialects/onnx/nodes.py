@@ -140,14 +140,11 @@ def _attribute(version: Version, attribute: Any) -> Any:
 def check_bounds(version: Version, bounds: Mapping[str, Any]) -> None:
     """Check the arrays among Slice's starts, ends, axes and steps; sequences of Python integers need no check here.
 
-    TypeError for a type that the version does not list and for starts, ends, axes and steps of different types; ValueError for
-    an array that has not one dimension.
+    TypeError for a type that the version does not list and for starts, ends, axes and steps of different types.
     """
     arrays = {name: values for name, values in bounds.items() if hasattr(values, "dtype")}
     for name, values in arrays.items():
         check_type(version, name, values.dtype, version.indices)
-        if values.ndim != 1:
-            raise ValueError(f"{name} has shape {tuple(values.shape)}, but {version} takes one dimension: reshape to (-1,)")
     if len({values.dtype for values in arrays.values()}) > 1:
         found = ", ".join(f"{name} {values.dtype}" for name, values in arrays.items())
         raise TypeError(f"starts, ends, axes and steps have different types ({found}), but {version} takes one type for all")

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from dmlgather.dialects.element_types import ElementTypes
+from dmlgather.dialects.problem import whole
 
 STRING = np.dtype(object)
 """NumPy's type for tensors of strings."""
@@ -80,11 +81,12 @@ DOMAINS = ("", "ai.onnx")
 """The two names of ONNX's own operator set."""
 
 
-@lru_cache
+@lru_cache(typed=True)
 def version_of(operator: str, opset: int) -> Version:
     """The version of an operator ("Gather") in force at an opset: the newest at or below it. ValueError before the first."""
+    number = whole("opset", opset)
     versions = [version for version in VERSIONS if version.operator == operator]
-    in_force = [version for version in versions if version.since <= opset]
+    in_force = [version for version in versions if version.since <= number]
     if not in_force:
         raise ValueError(f"opset is {opset}, but {operator} exists from opset {versions[0].since} on")
     return in_force[-1]

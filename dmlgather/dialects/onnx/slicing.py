@@ -46,9 +46,9 @@ class Slice(Problem):
         check_type(version, "data", self.data.dtype, version.types)
         if self.steps is not None and version.since < 10:
             raise ValueError(f"steps is {self.steps}, but {version} has none; they came with opset 10")
-        starts, ends = _integers("starts", self.starts), _integers("ends", self.ends)
-        axes = tuple(range(len(starts))) if self.axes is None else _integers("axes", self.axes)
-        steps = (1,) * len(starts) if self.steps is None else _integers("steps", self.steps)
+        starts, ends = _integers(version, "starts", self.starts), _integers(version, "ends", self.ends)
+        axes = tuple(range(len(starts))) if self.axes is None else _integers(version, "axes", self.axes)
+        steps = (1,) * len(starts) if self.steps is None else _integers(version, "steps", self.steps)
         for name, values in (("ends", ends), ("axes", axes), ("steps", steps)):
             if len(values) != len(starts) and not (name == "axes" and self.axes is None):
                 raise ValueError(f"starts has {counted(len(starts), 'entry')} and {name} {len(values)}: expected equally many")
@@ -94,7 +94,10 @@ class Slice(Problem):
         return build(data, output, in_strides, self.data.dtype.itemsize, in_offset=in_offset)
 
 
-def _integers(name: str, values: Sequence[Any]) -> tuple[int, ...]:
+def _integers(version: Version, name: str, values: Sequence[Any]) -> tuple[int, ...]:
+    shape = getattr(values, "shape", (0,))
+    if len(shape) != 1:
+        raise ValueError(f"{name} has shape {tuple(shape)}, but {version} takes one dimension: reshape to (-1,)")
     found = tuple(whole(f"{name}[{number}]", value) for number, value in enumerate(values))
     for number, value in enumerate(found):
         if not -(2**63) <= value < 2**63:

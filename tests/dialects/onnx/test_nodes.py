@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 from dmlgather.dialects.onnx.gathering import Gather, GatherElements, GatherND
 from dmlgather.dialects.onnx.nodes import READERS, UnknownTypeError, UnknownValueError, in_family, problem_of
-from dmlgather.dialects.onnx.operators import DTYPES, FAMILY, VERSIONS, version_of
+from dmlgather.dialects.onnx.operators import FAMILY
 from dmlgather.dialects.onnx.slicing import Slice, Window
 from dmlgather.dialects.problem import TensorType
 
@@ -25,29 +25,6 @@ def _int64(*values: int) -> np.ndarray[Any, Any]:
 
 def test_each_operator_has_a_reader() -> None:
     assert set(READERS) == set(FAMILY)
-
-
-def test_the_table_is_onnx_s_own() -> None:
-    for operator in FAMILY:
-        schemas = {
-            schema.since_version: schema
-            for schema in onnx.defs.get_all_schemas_with_history()
-            if schema.name == operator and schema.domain == ""
-        }
-        assert {version.since for version in VERSIONS if version.operator == operator} == set(schemas)
-        for since, schema in schemas.items():
-            version = version_of(operator, since)
-            listed = {row.type_param_str: set(row.allowed_type_strs) for row in schema.type_constraints}
-            assert listed["T"] == {f"tensor({name})" for name in version.types}
-            if "Tind" in listed:
-                assert listed["Tind"] == {f"tensor({name})" for name in version.indices}
-            elif operator == "GatherND":
-                assert schema.inputs[1].type_str == f"tensor({version.indices[0]})"
-
-
-def test_numpy_s_names_of_types() -> None:
-    for name, dtype in DTYPES.items():
-        assert helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(name.upper())) == np.dtype(dtype)
 
 
 @pytest.mark.parametrize("opset", [1, 7, 11, 12, 13, 16, 24])

@@ -1,0 +1,99 @@
+"""How views fit into what an operator takes at a feature level, and the refusal where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NoReturn
+
+from dmlgather.dialects.codes import CODES
+from dmlgather.dialects.descriptors.views import View
+from dmlgather.directml import BufferTensorDesc, DataType, FeatureLevel, Finding, Operator
+from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
+from dmlgather.directml.support import Row, row_at
+from dmlgather.wording import braces
+
+
+class InexpressibleError(Exception):
+    """DirectML's descriptors cannot say what was asked for; `finding` says why."""
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+        super().__init__(str(finding))
+
+
+def _row(operator: Operator, tensor: str, level: FeatureLevel) -> Row:
+    row = row_at(operator.table, tensor, level)
+    assert row is not None, "the level has the operator"
+    return row
+
+
+def fits(operator: Operator, level: FeatureLevel, *views: View) -> bool:
+    """Whether the level, which has the operator, takes as many dimensions as the views have."""
+    return max(view.rank for view in views) <= _row(operator, "InputTensor", level).dimension_counts[-1]
+
+
+def described(
+    operator: Operator, level: FeatureLevel, data: View, output: View, indices: View | None = None
+) -> Mapping[str, BufferTensorDesc]:
+    """The operator's tensors by field, with the dimension count that the level takes for them."""
+    if indices is not None:
+        indices = replace(indices, data_type=_index_type(operator, indices.data_type, level))
+    views = {"input_tensor": data, "output_tensor": output} | ({"indices_tensor": indices} if indices is not None else {})
+    for view in views.values():
+        _check_span(view)
+    rank = _dimension_count(operator, level, max(views.values(), key=lambda view: view.rank))
+    return {field: view.described(rank) for field, view in views.items()}
+
+
+def _check_span(view: View) -> None:
+    if view.span > ELEMENT_LIMIT:
+        refuse(
+            "EXP107",
+            f"{view.name}.shape",
+            expected=f"at most {ELEMENT_LIMIT} elements",
+            got=f"{view.span} from the first to the last of {braces(view.sizes)}",
+            remedy="split the tensor along a dimension and run the operator once per part",
+        )
+
+
+def _dimension_count(operator: Operator, level: FeatureLevel, widest: View) -> int:
+    """The fewest dimensions that the level takes and that hold the view of most dimensions."""
+    counts = _row(operator, "InputTensor", level).dimension_counts
+    if widest.rank > counts[-1]:
+        accepting = next((row for row in operator.table if widest.rank in row.dimension_counts), None)
+        newer = f"use feature level {accepting.level} or newer, or " if accepting else ""
+        refuse(
+            "EXP104",
+            f"{widest.name}.shape",
+            expected=f"at most {counts[-1]} dimensions once neighbours are merged ({operator.name} at level {level})",
+            got=f"{widest.rank}: {braces(widest.sizes)}",
+            remedy=newer + "reshape dimensions that are indexed together into one, and turn their indices into positions there",
+            level=accepting.level if accepting else None,
+        )
+    return max(widest.rank, counts[0])
+
+
+def _index_type(operator: Operator, own: DataType, level: FeatureLevel) -> DataType:
+    """The type to bring indices to: their own where the level takes it, else INT32 for signed ones, else UINT32."""
+    taken = _row(operator, "IndicesTensor", level).data_types
+    signed = own.index_type is not None and own.index_type.signed
+    return next(kind for kind in (own, *([DataType.INT32] if signed else []), DataType.UINT32) if kind in taken)
+
+
+def require(operator: Operator, level: FeatureLevel) -> None:
+    """Refuse a level that does not have the operator."""
+    if level < operator.introduced:
+        refuse(
+            "EXP106",
+            "",
+            expected=f"feature level {operator.introduced} or newer, which has {operator.name}",
+            got=str(level),
+            remedy=f"use feature level {operator.introduced} or newer",
+            level=operator.introduced,
+        )
+
+
+def refuse(code: str, path: str, *, expected: str, got: str, remedy: str, level: FeatureLevel | None = None) -> NoReturn:
+    """Raise InexpressibleError with a finding of `code`."""
+    raise InexpressibleError(CODES[code].finding(path, expected=expected, got=got, remedy=remedy, level=level))

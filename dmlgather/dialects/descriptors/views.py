@@ -1,0 +1,99 @@
+"""Tensors on their way into a descriptor: named, typed, and cut, joined or merged as dimensions of size and stride."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dmlgather.dialects.element_types import STRING_KINDS
+from dmlgather.directml import BufferTensorDesc, DataType
+from dmlgather.plan import ELEMENT_BYTES, packed_strides
+
+
+class Dim(NamedTuple):
+    """One dimension: size, and the elements from one of its entries to the next."""
+
+    size: int
+    stride: int
+
+
+Dims = tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A tensor to describe.
+
+    name: what the dialect calls it ("data"), for messages. dims: outermost first, over a buffer of `data_type` elements that
+    starts with element (0, …, 0).
+    """
+
+    name: str
+    data_type: DataType
+    dims: Dims
+
+    @classmethod
+    def packed(cls, name: str, data_type: DataType, sizes: Sequence[int]) -> View:
+        """The tensor in row-major order without gaps."""
+        return cls(name, data_type, tuple(map(Dim, sizes, packed_strides(sizes))))
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self.dims)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Elements per dimension."""
+        return tuple(dim.size for dim in self.dims)
+
+    @property
+    def span(self) -> int:
+        """Elements from the first to the last one, both included; no size is 0."""
+        return 1 + sum((size - 1) * stride for size, stride in self.dims)
+
+    def described(self, rank: int) -> BufferTensorDesc:
+        """The tensor with leading 1s up to `rank` dimensions. Strides are stated unless it lies packed.
+
+        Precondition: it spans at most 2^32 - 1 elements, none of its sizes is 0, and it has at most `rank` dimensions.
+        """
+        dims = (Dim(1, 0),) * (rank - self.rank) + self.dims
+        sizes = tuple(dim.size for dim in dims)
+        strides = tuple(stride if size > 1 else 0 for size, stride in dims)
+        packed = tuple(step if size > 1 else 0 for size, step in zip(sizes, packed_strides(sizes), strict=True))
+        return BufferTensorDesc(data_type=self.data_type, sizes=sizes, strides=None if strides == packed else strides)
+
+
+def merge(*walks: Dims) -> list[Dims]:
+    """Dimensions that several tensors walk together, in as few as can be; the same number and sizes for each tensor.
+
+    Those of size 1 go, and neighbours that every tensor walks as if they were one become one.
+    """
+    merged: list[tuple[Dim, ...]] = []
+    for here in zip(*walks, strict=True):
+        if here[0].size == 1:
+            continue
+        if merged and all(outer.stride == inner.size * inner.stride for outer, inner in zip(merged[-1], here, strict=True)):
+            merged[-1] = tuple(Dim(outer.size * inner.size, inner.stride) for outer, inner in zip(merged[-1], here, strict=True))
+        else:
+            merged.append(here)
+    return [tuple(dims) for dims in zip(*merged, strict=True)] or [() for _ in walks]
+
+
+def carrier(dtype: np.dtype[Any]) -> tuple[DataType, tuple[int, ...]] | None:
+    """The DirectML type that holds an element's bits, and the sizes of the dimensions it adds behind the others.
+
+    By name where DirectML has the type; else the unsigned integer as wide: bool is UINT8, bfloat16 UINT16, complex64 UINT64,
+    and complex128 two of UINT64, (2,). None for strings and for other elements that are not 1, 2, 4, 8 or 16 bytes.
+    """
+    named = DataType.__members__.get(dtype.name.upper(), DataType.UNKNOWN)
+    if named.whole_bytes:
+        return named, ()
+    if dtype.kind in STRING_KINDS or dtype.itemsize not in ELEMENT_BYTES:
+        return None
+    parts = (2,) if dtype.itemsize == 16 else ()
+    return DataType[f"UINT{8 * dtype.itemsize // prod(parts)}"], parts

@@ -1,0 +1,85 @@
+"""The nodes of a model as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from dmlgather.dialects.checking import CheckedNode, CheckedTensor, Route, Verdict
+from dmlgather.directml.dxdispatch.located import LocatedFinding
+from dmlgather.directml.types import FeatureLevel
+from dmlgather.report.check_report import FileReport, counts
+from dmlgather.wording import braces, counted, printable
+
+
+def lines(file: FileReport, level: FeatureLevel) -> Iterator[str]:
+    """A heading, then a line per node, each followed by its findings; findings about a whole graph come first."""
+    findings: dict[str, list[LocatedFinding]] = {node.place: [] for node in file.nodes}
+    yield heading(file, level)
+    for finding in file.findings:
+        if finding.subject in findings:
+            findings[finding.subject].append(finding)
+        else:
+            yield str(finding)
+    for node in file.nodes:
+        yield f"  {line(node, level)}"
+        yield from (f"    {finding}" for finding in findings[node.place])
+
+
+def heading(file: FileReport, level: FeatureLevel) -> str:
+    """The model in one line: its version, how many nodes of which operator with which verdict, how many others."""
+    operators = [node.operator for node in file.nodes]
+    family = ", ".join(f"{operators.count(name)} {name}" for name in dict.fromkeys(sorted(operators)))
+    verdicts = ", ".join(f"{number} {verdict}" for verdict, number in counts(file.nodes).items() if number)
+    judged = f"{family}: {verdicts} at {level}" if operators else "nothing to judge"
+    others = sum(file.others.values())
+    head, thing = HEADS[file.kind]
+    return f"{file.file}: {head(file)}; {judged}; {counted(others, f'other {thing}')}"
+
+
+def _onnx(file: FileReport) -> str:
+    opsets = ", ".join(printable(f"{domain} {version}".strip()) for domain, version in sorted(file.opsets.items()))
+    return f"ONNX model, opset {opsets}"
+
+
+def _openvino(file: FileReport) -> str:
+    return "OpenVINO layer" if file.format is None else f"OpenVINO IR {file.format}"
+
+
+HEADS: Mapping[str, tuple[Callable[[FileReport], str], str]] = {"onnx": (_onnx, "node"), "openvino": (_openvino, "layer")}
+"""The kinds of files that have nodes: how a heading starts, and what the dialect calls a node."""
+
+
+def line(node: CheckedNode, level: FeatureLevel) -> str:
+    """A node in one line: place, operator and version, types and shapes, verdict."""
+    version = f"-{node.version}" if node.version is not None else f" (opset {node.opset})"
+    given = [*map(_tensor, node.inputs), *(f"{printable(name)} {value}" for name, value in node.attributes.items())]
+    results = ", ".join(_type(tensor) for tensor in node.outputs)
+    return f"{node.place}: {node.operator}{version}({', '.join(given)}) -> {results}: {verdict(node, level)}"
+
+
+def verdict(node: CheckedNode, level: FeatureLevel) -> str:
+    """What was found: "taken: SLICE1 from 2_1", "refused at 1_0: SLICE1 from 2_1", "unknown: ends"."""
+    lowest = node.lowest
+    provided = f", provided that {' and '.join(node.provided)}" if node.provided else ""
+    if node.verdict is Verdict.TAKEN and node.taken is not None and lowest is not None:
+        same = (node.taken.operators, node.taken.types) == (lowest.operators, lowest.types)
+        since = f" from {lowest.level}" if same else f"; from {lowest.level} as {_route(lowest)}"
+        return f"taken: {_route(node.taken)}{since}{provided}"
+    if node.verdict is Verdict.REFUSED:
+        return f"refused at {level}: " + (f"{_route(lowest)} from {lowest.level}{provided}" if lowest else "no level takes it")
+    return f"unknown: {', '.join(node.missing)}"
+
+
+def _route(route: Route) -> str:
+    types = ", ".join(f"{role} as {name}" for role, name in route.types.items())
+    return " + ".join(route.operators) + (f" with {types}" if types else "")
+
+
+def _tensor(tensor: CheckedTensor) -> str:
+    return f"{tensor.role} {_type(tensor) if tensor.values is None else braces(tensor.values)}"
+
+
+def _type(tensor: CheckedTensor) -> str:
+    if tensor.shape is None:
+        return f"{tensor.type or '?'}[...]"
+    return f"{tensor.type or '?'}[{','.join('?' if size is None else printable(str(size)) for size in tensor.shape)}]"

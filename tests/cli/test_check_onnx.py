@@ -1,0 +1,199 @@
+"""`dmlgather check` on ONNX models: what is printed, JSON, folders, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import onnx
+import pytest
+
+from dmlgather.cli.check import OutputFormat
+from dmlgather.cli.schema import Schema, schema_of
+from tests.cli.command import ROOT, Command, process
+from tests.dialects.onnx.modelling import parsed
+from tests.dxdispatch.models import MODEL, changed, write
+
+TAKEN = "agraph (float[N,4] X, int64[3] i) => (float[M,3] Z) { Z = Gather<axis = 1>(X, i) }"
+REFUSED = "agraph (int64[4] X) => (int64[n] Z) <int64[1] s = {1}, int64[1] e = {3}> { [cut] Z = Slice(X, s, e) }"
+UNKNOWN = "agraph (float[4] X, int64[1] s, int64[1] e) => (float[n] Z) { [cut] Y = Slice(X, s, e) Z = Relu(Y) }"
+ILL_FORMED = "agraph (float[4] X, int64[3] i) => (float[3] Z) { [g] Z = Gather<axis = 7>(X, i) }"
+
+
+def _save(folder: Path, text: str, name: str = "model.onnx") -> Path:
+    path = folder / name
+    onnx.save(parsed(text), path)
+    return path
+
+
+CASES = {
+    "taken": ([TAKEN], 0),
+    "unknown": ([TAKEN, UNKNOWN], 0),
+    "refused": ([TAKEN, UNKNOWN, REFUSED], 1),
+    "ill-formed": ([ILL_FORMED], 1),
+    "broken": ([TAKEN, REFUSED, ""], 2),
+}
+
+
+@pytest.mark.parametrize("output_format", OutputFormat)
+@pytest.mark.parametrize("case", CASES)
+def test_exit_codes(tmp_path: Path, command: Command, case: str, output_format: OutputFormat) -> None:
+    texts, code = CASES[case]
+    paths = [_save(tmp_path, text, f"{number}.onnx") for number, text in enumerate(texts) if text]
+    if "" in texts:
+        paths.append(tmp_path / "broken.onnx")
+        paths[-1].write_bytes(b"broken")
+    assert command("check", "--level", "2_1", "--output-format", output_format, *paths).code == code
+
+
+def test_text_of_a_taken_node(tmp_path: Path, command: Command) -> None:
+    path = _save(tmp_path, TAKEN)
+    ended = command("check", "--level", "2_1", path)
+    assert ended.out.splitlines() == [
+        f"{path}: ONNX model, opset 17; 1 Gather: 1 taken at 2_1; 0 other nodes",
+        "  Gather_0: Gather-13(data float[N,4], indices int64[3], axis 1) -> float[M,3]: "
+        "taken: GATHER with indices as UINT32 from 1_0, provided that N >= 1",
+    ]
+    assert ended.err == "1 file checked, 1 node (1 taken), no findings\n"
+    newest = command("check", path).out.splitlines()[1]
+    assert newest.endswith("taken: GATHER; from 1_0 as GATHER with indices as UINT32, provided that N >= 1")
+
+
+def test_text_of_a_refused_node(tmp_path: Path, command: Command) -> None:
+    path = _save(tmp_path, REFUSED)
+    ended = command("check", "--level", "3_0", path)
+    _, node, finding = ended.out.splitlines()
+    assert node == "  cut: Slice-13(data int64[4], starts {1}, ends {3}) -> int64[2]: refused at 3_0: SLICE1 from 4_1"
+    assert finding.startswith(f"    {path}: cut DML201 error InputTensor.DataType: ")
+    assert ended.err == "1 file checked, 1 node (1 refused), 1 error\n"
+
+
+def test_text_of_an_unknown_node(tmp_path: Path, command: Command) -> None:
+    path = _save(tmp_path, UNKNOWN)
+    ended = command("check", path)
+    heading, node, starts, ends = ended.out.splitlines()
+    assert heading.endswith("1 Slice: 1 unknown at 6_4; 1 other node")
+    assert node.endswith("unknown: starts, ends")
+    for name, line in (("starts", starts), ("ends", ends)):
+        assert line.startswith(f"    {path}: cut EXP302 warning {name}: ")
+        assert "an input of the graph" in line
+    assert ended.err == "1 file checked, 1 node (1 unknown), 2 warnings\n"
+
+
+def test_text_of_an_ill_formed_node(tmp_path: Path, command: Command) -> None:
+    ended = command("check", _save(tmp_path, ILL_FORMED))
+    _, node, finding = ended.out.splitlines()
+    assert node.endswith("refused at 6_4: no level takes it")
+    assert "g EXP101 error: " in finding
+    assert "axis is 7, but data has rank 1: expected -1 … 0" in finding
+
+
+def test_findings_about_a_whole_graph_stand_before_the_nodes(tmp_path: Path, command: Command) -> None:
+    path = _save(tmp_path, "agraph (float[4] X, int64[2] i) => (float[2] Z) { Y = com.example.Foo(X) Z = Gather(X, i) }")
+    heading, remark, node = command("check", path).out.splitlines()
+    assert heading.startswith(f"{path}: ONNX model")
+    assert remark.startswith(f"{path}: EXP303 warning: ")
+    assert node.startswith("  Gather_1: ")
+
+
+def test_a_model_with_nothing_to_judge(tmp_path: Path, command: Command) -> None:
+    path = _save(tmp_path, "agraph (float[4] X) => (float[4] Z) { Z = Relu(X) }")
+    ended = command("check", path)
+    assert ended.out == f"{path}: ONNX model, opset 17; nothing to judge; 1 other node\n"
+    assert (ended.code, ended.err) == (0, "1 file checked, no findings\n")
+
+
+def test_json_has_everything(tmp_path: Path) -> None:
+    for name, text in {"a.onnx": TAKEN, "b.onnx": REFUSED, "c.onnx": UNKNOWN}.items():
+        _save(tmp_path, text, name)
+    (tmp_path / "d.onnx").write_bytes(b"")
+    write(tmp_path, MODEL, "e.json")
+    ended = process("check", "--level", "3_0", "--output-format", "json", ".", cwd=tmp_path)
+    report = json.loads(ended.out)
+    jsonschema.validate(report, schema_of(Schema.REPORT))
+    assert ended.code == report["exit_code"] == 2
+    assert report["verdicts"] == {"taken": 1, "refused": 1, "unknown": 1}
+    assert report["summary"] == {"files": 5, "skipped": 0, "problems": 1, "errors": 1, "warnings": 2, "notes": 0}
+    assert [file["kind"] for file in report["files"]] == ["onnx", "onnx", "onnx", "unknown", "model"]
+    taken, refused, unknown = (file["nodes"][0] for file in report["files"][:3])
+    assert taken == {
+        "place": "Gather_0",
+        "graph": "",
+        "name": "",
+        "index": 0,
+        "operator": "Gather",
+        "opset": 17,
+        "version": 13,
+        "inputs": [
+            {"role": "data", "name": "X", "type": "float", "shape": ["N", 4], "values": None},
+            {"role": "indices", "name": "i", "type": "int64", "shape": [3], "values": None},
+        ],
+        "attributes": {"axis": 1},
+        "outputs": [{"role": "output", "name": "Z", "type": "float", "shape": ["M", 3], "values": None}],
+        "verdict": "taken",
+        "taken": {"level": "3_0", "operators": ["GATHER"], "types": {}},
+        "lowest": {"level": "1_0", "operators": ["GATHER"], "types": {"indices": "UINT32"}},
+        "missing": [],
+        "provided": ["N >= 1"],
+    }
+    assert (refused["verdict"], refused["taken"], refused["lowest"]["level"]) == ("refused", None, "4_1")
+    assert (unknown["verdict"], unknown["missing"]) == ("unknown", ["starts", "ends"])
+    assert report["files"][2]["others"] == {"Relu": 1}
+    assert report["files"][0]["opsets"] == {"": 17}
+    subjects = [finding["subject"] for file in report["files"] for finding in file["findings"]]
+    assert subjects == ["cut", "cut", "cut"]
+
+
+def test_folders_are_searched_for_models(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "sub").mkdir()
+    _save(tmp_path / "sub", REFUSED, "a.ONNX")
+    (tmp_path / "sub" / "b.onnx").mkdir()  # a folder like any other
+    _save(tmp_path / "sub" / "b.onnx", TAKEN)
+    write(tmp_path, changed((("dispatchables", "gather", "desc", "Axis"), 2)), "c.json")
+    ended = command("check", "--level", "3_0", tmp_path)
+    assert ended.code == 1
+    assert [line.split(": ")[0] for line in ended.out.splitlines() if line[0] != " "] == [
+        f"{tmp_path}/c.json:{_line_of(tmp_path / 'c.json', 'Axis')}:13",
+        f"{tmp_path}/sub/a.ONNX",
+        f"{tmp_path}/sub/b.onnx/model.onnx",
+    ]
+    assert ended.err == "3 files checked, 2 nodes (1 taken, 1 refused), 2 errors\n"
+
+
+def _line_of(file: Path, key: str) -> int:
+    return next(number for number, text in enumerate(file.read_text().splitlines(), 1) if f'"{key}": 2' in text)
+
+
+PROBLEMS: dict[str, Any] = {
+    "a folder": (Path.mkdir, "model.onnx: holds no model or descriptor"),
+    "text": (lambda path: path.write_text("text"), "model.onnx: is no ONNX model, or a damaged one"),
+    "nothing": (lambda path: None, "model.onnx: does not exist"),
+}
+
+
+@pytest.mark.parametrize(("make", "says"), PROBLEMS.values(), ids=PROBLEMS)
+def test_problems_are_one_line_on_standard_error(tmp_path: Path, make: Any, says: str) -> None:
+    make(tmp_path / "model.onnx")
+    ended = process("check", "model.onnx", cwd=tmp_path)
+    problem, summary = ended.err.splitlines()
+    assert (ended.code, ended.out, summary) == (2, "", "1 file checked, 1 problem")
+    assert problem.startswith(says)
+
+
+def test_models_that_are_named_otherwise_are_json(tmp_path: Path, command: Command) -> None:
+    """Only the suffix says what a file is; the message is JSON's."""
+    path = _save(tmp_path, TAKEN, "model.bin")
+    assert command("check", path).code == 2
+
+
+def test_onnx_is_imported_for_onnx_models_alone(tmp_path: Path) -> None:
+    file = write(tmp_path, MODEL)
+    script = f"import sys; from dmlgather.cli.app import run; run(['check', {str(file)!r}]); print('onnx' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, timeout=60, check=True)
+    assert ended.stdout.decode().strip() == "False"

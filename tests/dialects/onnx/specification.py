@@ -1,0 +1,227 @@
+"""The four operators as ONNX's pages state them, position by position in Python integers. Knows no plan and no backend.
+
+Where the pages are silent: an empty tuple in GatherND copies all of the data, axes may be negative in every version of Slice,
+repeated axes are an error, and a scalar sliced by nothing is itself.
+
+Each function returns the result, with the dtype of `data`, and raises IndexError for a bad index, TypeError for a type that
+the version does not list, ValueError for anything else. Types and versions are those of the installed onnx package.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+VERSIONS = {
+    "Gather": (1, 11, 13),
+    "GatherElements": (11, 13),
+    "GatherND": (11, 12, 13),
+    "Slice": (1, 10, 11, 13),
+}
+"""Every version of each operator."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of one operator.
+
+    arrays: data, and indices where the operator has them. named: attributes, and the bounds of Slice in every version.
+    fault: the one thing that is wrong with it, "" for nothing. seed: what it was made from.
+    """
+
+    operator: str
+    opset: int
+    arrays: tuple[Array, ...] = field(repr=False)
+    named: Mapping[str, Any]
+    fault: str = ""
+    seed: int | None = None
+
+    @property
+    def data(self) -> Array:
+        return self.arrays[0]
+
+    @property
+    def indices(self) -> Array:
+        return self.arrays[1]
+
+    @property
+    def version(self) -> int:
+        return version_of(self.operator, self.opset)
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{array.dtype}{list(array.shape)} strides {array.strides}" for array in self.arrays)
+        return f"{self.operator} at opset {self.opset} of {shown}, {dict(self.named)}, fault {self.fault!r}, seed {self.seed}"
+
+
+def expected(call: Call) -> Array:
+    """What the specification says about a call."""
+    return FUNCTIONS[call.operator](*call.arrays, **call.named, opset=call.opset)
+
+
+def version_of(operator: str, opset: int) -> int:
+    """The version in force. ValueError where the operator does not exist yet."""
+    try:
+        return int(onnx.defs.get_schema(operator, opset).since_version)
+    except onnx.defs.SchemaError as error:
+        raise ValueError(f"{operator} does not exist at opset {opset}") from error
+
+
+def listed(operator: str, opset: int, tensor: str) -> frozenset[str]:
+    """The types a version lists for one input, as ONNX writes them: "tensor(float)"."""
+    schema = onnx.defs.get_schema(operator, opset)
+    return frozenset(next(item for item in schema.inputs if item.name == tensor).types)
+
+
+def type_name(dtype: np.dtype[Any]) -> str | None:
+    """The ONNX type of a NumPy dtype, None when there is none."""
+    if dtype.kind in "OUST":
+        return "tensor(string)"
+    try:
+        number = onnx.helper.np_dtype_to_tensor_dtype(dtype.newbyteorder("="))
+    except (ValueError, KeyError):
+        return None
+    return f"tensor({onnx.TensorProto.DataType.Name(number).lower()})"
+
+
+def gather(data: Array, indices: Array, axis: int = 0, *, opset: int = 13) -> Array:
+    """output[i…, q…, j…] = data[i…, indices[q…], j…], the q in the place of `axis`."""
+    version = version_of("Gather", opset)
+    _check_types("Gather", opset, data=data, indices=indices)
+    axis = _counted_from_the_front(axis, data.ndim)
+    positions = {q: _resolve(indices[q], data.shape[axis], wraps=version > 1) for q in np.ndindex(indices.shape)}
+    sources = [
+        (*i, positions[q], *j)
+        for i in np.ndindex(data.shape[:axis])
+        for q in np.ndindex(indices.shape)
+        for j in np.ndindex(data.shape[axis + 1 :])
+    ]
+    return _taken(data, sources, (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]))
+
+
+def gather_elements(data: Array, indices: Array, axis: int = 0, *, opset: int = 13) -> Array:
+    """output[o] = data[o with o[axis] replaced by indices[o]]."""
+    version_of("GatherElements", opset)
+    _check_types("GatherElements", opset, data=data, indices=indices)
+    axis = _counted_from_the_front(axis, data.ndim)
+    if indices.ndim != data.ndim:
+        raise ValueError(f"ranks {data.ndim} and {indices.ndim} differ")
+    if any(indices.shape[dim] > data.shape[dim] for dim in range(data.ndim) if dim != axis):
+        raise ValueError(f"indices {indices.shape} reach beyond data {data.shape} off axis {axis}")
+    sources = [(*o[:axis], _resolve(indices[o], data.shape[axis], wraps=True), *o[axis + 1 :]) for o in np.ndindex(indices.shape)]
+    return _taken(data, sources, indices.shape)
+
+
+def gather_nd(data: Array, indices: Array, batch_dims: int = 0, *, opset: int = 13) -> Array:
+    """output[b…, q…, j…] = data[b…, *indices[b…, q…, :], j…]."""
+    if version_of("GatherND", opset) < 12 and batch_dims != 0:
+        raise ValueError("batch_dims came with version 12")
+    _check_types("GatherND", opset, data=data, indices=indices)
+    if not data.ndim or not indices.ndim:
+        raise ValueError("data and indices need rank >= 1")
+    if not 0 <= batch_dims < min(data.ndim, indices.ndim):
+        raise ValueError(f"batch_dims {batch_dims} is not below both ranks {data.ndim} and {indices.ndim}")
+    if data.shape[:batch_dims] != indices.shape[:batch_dims]:
+        raise ValueError(f"batches {data.shape[:batch_dims]} and {indices.shape[:batch_dims]} differ")
+    components = indices.shape[-1]
+    if components > data.ndim - batch_dims:
+        raise ValueError(f"a tuple of {components} for {data.ndim - batch_dims} dimensions")
+    looked_up, rest = data.shape[batch_dims : batch_dims + components], data.shape[batch_dims + components :]
+    tuples = {
+        p: tuple(_resolve(value, size, wraps=True) for value, size in zip(indices[p], looked_up, strict=True))
+        for p in np.ndindex(indices.shape[:-1])
+    }
+    sources = [(*p[:batch_dims], *found, *j) for p, found in tuples.items() for j in np.ndindex(rest)]
+    return _taken(data, sources, (*indices.shape[:-1], *rest))
+
+
+def slice(  # noqa: A001 - the operator's name
+    data: Array,
+    starts: Sequence[int] | Array,
+    ends: Sequence[int] | Array,
+    axes: Sequence[int] | Array | None = None,
+    steps: Sequence[int] | Array | None = None,
+    *,
+    opset: int = 13,
+) -> Array:
+    """Every axes[i] walked from starts[i] to ends[i], exclusive, by steps[i]."""
+    if version_of("Slice", opset) < 10 and steps is not None:
+        raise ValueError("steps came with version 10")
+    given = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
+    bounds = {name: np.asarray(values) for name, values in given.items() if values is not None}
+    typed = {name: array for name, array in bounds.items() if isinstance(given[name], np.ndarray)}
+    _check_types("Slice", opset, data=data)
+    if version_of("Slice", opset) >= 10:  # before, bounds are attributes, which are lists of integers
+        _check_types("Slice", opset, **typed)
+    if len({array.dtype for array in typed.values()}) > 1:
+        raise TypeError("bounds of several types")
+    if any(array.ndim != 1 for array in bounds.values()) or len({array.size for array in bounds.values()}) > 1:
+        raise ValueError("bounds are not one-dimensional and equally long")
+    numbers = {name: [int(value) for value in array] for name, array in bounds.items()}
+    count = len(numbers["starts"])
+    if count > data.ndim:
+        raise ValueError(f"{count} bounds for {data.ndim} dimensions")
+    where = [_counted_from_the_front(axis, data.ndim) for axis in numbers.get("axes", range(count))]
+    if len(set(where)) < count:
+        raise ValueError(f"repeated axes {where}")
+    walks: list[Sequence[int]] = [range(size) for size in data.shape]
+    for axis, start, end, step in zip(where, numbers["starts"], numbers["ends"], numbers.get("steps", [1] * count), strict=True):
+        walks[axis] = _walk(data.shape[axis], start, end, step)
+    return _taken(data, list(itertools.product(*walks)), tuple(map(len, walks)))
+
+
+FUNCTIONS: dict[str, Callable[..., Array]] = {
+    "Gather": gather,
+    "GatherElements": gather_elements,
+    "GatherND": gather_nd,
+    "Slice": slice,
+}
+
+
+def _walk(size: int, start: int, end: int, step: int) -> range:
+    if step == 0:
+        raise ValueError("a step of 0")
+    start, end = (value + size if value < 0 else value for value in (start, end))
+    if step > 0:
+        return range(min(max(start, 0), size), min(max(end, 0), size), step)
+    if size == 0:
+        return range(0)
+    return range(min(max(start, 0), size - 1), min(max(end, -1), size - 1), step)
+
+
+def _check_types(operator: str, opset: int, **tensors: Array) -> None:
+    for name, array in tensors.items():
+        if type_name(array.dtype) not in listed(operator, opset, name):
+            raise TypeError(f"{operator} at opset {opset}: {name} of {array.dtype}")
+
+
+def _counted_from_the_front(axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis {axis} for rank {rank}")
+    return axis % rank
+
+
+def _resolve(value: Any, size: int, *, wraps: bool) -> int:
+    number = int(value)
+    if not (-size if wraps else 0) <= number < size:
+        raise IndexError(f"index {number} on an axis of size {size}")
+    return number % size
+
+
+def _taken(data: Array, sources: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> Array:
+    """The elements at `sources` in row-major order; NumPy's take moves bytes, or references to objects."""
+    if not data.ndim:
+        return data.copy()
+    flat = [sum(c * step for c, step in zip(source, _steps(data.shape), strict=True)) for source in sources]
+    return data.ravel(order="C").take(np.array(flat, np.int64)).reshape(shape)
+
+
+def _steps(shape: tuple[int, ...]) -> list[int]:
+    return [int(np.prod(shape[dim + 1 :], dtype=np.int64)) for dim in range(len(shape))]

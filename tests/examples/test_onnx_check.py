@@ -1,0 +1,50 @@
+"""docs/onnx-check.md: the reports on it are those that the command prints."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from data import MAGIKA, SILERO, DataFile
+
+from dmlgather.dialects.onnx.model_check import check_model
+from tests.cli.command import process
+
+TEXT = (Path(__file__).parents[2] / "docs" / "onnx-check.md").read_text(encoding="utf-8")
+REPORTS = {block.splitlines()[0]: block.splitlines()[1:] for block in re.findall(r"```text\n\$ (.*?)```", TEXT, re.DOTALL)}
+
+
+def _unnumbered(lines: list[str]) -> list[str]:
+    """The lines without the numbers in names that shape inference makes up, which differ between versions of ONNX."""
+    return [re.sub(r"unk__\d+", "unk__", line) for line in lines]
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("data", "whole"), [(MAGIKA, True), (SILERO, False)], ids=["magika", "silero"])
+def test_reports_are_what_is_printed(data: DataFile, whole: bool) -> None:
+    (command,) = (command for command in REPORTS if command.endswith(data.path.name))
+    ended = process(*command.split()[1:], cwd=data.path.parent)
+    printed, shown = ended.out.splitlines(), REPORTS[command]
+    assert len(shown) >= 4
+    assert _unnumbered(shown) == _unnumbered(printed if whole else printed[: len(shown)])
+
+
+NODES = {MAGIKA: {"Slice": 3}, SILERO: {"Gather": 20, "Slice": 60}}
+"""What the models hold, by ONNX's own loader."""
+
+REFUSED = {MAGIKA: {"1_0": 0, "2_1": 0, "3_0": 0, "6_4": 0}, SILERO: {"1_0": 18, "2_1": 18, "3_0": 18, "6_4": 0}}
+"""Slices and gathers of INT64, which DirectML has from 4_1 on."""
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("level", ["1_0", "2_1", "3_0", "6_4"])
+@pytest.mark.parametrize("data", [MAGIKA, SILERO], ids=["magika", "silero"])
+def test_every_node_of_the_real_models_is_judged(data: DataFile, level: str) -> None:
+    found = check_model(data.path, level)
+    assert {name: sum(node.operator == name for node in found.nodes) for name in NODES[data]} == NODES[data]
+    refused = [node for node in found.nodes if node.verdict == "refused"]
+    assert len(refused) == REFUSED[data][level]
+    assert {node.inputs[0].type for node in refused} <= {"int64"}
+    assert not [node for node in found.nodes if node.verdict == "unknown"]
+    assert {node.inputs[0].type for node in found.nodes if node not in refused and level != "6_4"} <= {"float", "int32"}

@@ -1,0 +1,222 @@
+"""Random models of several nodes, which every runtime must run to the same bits."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+FLOATS = ("float16", "float32", "float64")
+OPSETS = (7, 9, 10, 11, 12, 13, 15, 18, 21)
+
+
+class Value(NamedTuple):
+    """A name in the graph, and what is known of it beforehand."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+@dataclass
+class Draft:
+    """A graph that grows by nodes. feeds: values for its inputs."""
+
+    rng: random.Random
+    opset: int
+    pool: list[Value] = field(default_factory=list)
+    nodes: list[NodeProto] = field(default_factory=list)
+    initializers: list[TensorProto] = field(default_factory=list)
+    feeds: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+
+    def name(self) -> str:
+        return f"v{len(self.nodes) + len(self.initializers) + len(self.feeds)}"
+
+    def fed(self, array: np.ndarray[Any, Any]) -> str:
+        """A graph input, an initializer or a Constant node that holds the array."""
+        name = self.name()
+        where = self.rng.randrange(3 if self.opset >= 9 else 2)  # Constant-1 has no integers
+        if where == 0:
+            self.feeds[name] = array
+        elif where == 1:
+            self.initializers.append(numpy_helper.from_array(array, name))
+        else:
+            self.nodes.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array)))
+        return name
+
+    def constant(self, values: Sequence[int]) -> str:
+        name = self.name()
+        self.initializers.append(numpy_helper.from_array(np.array(values, np.int64), name))
+        return name
+
+    def add(self, operator: str, inputs: Sequence[str], shape: Sequence[int], dtype: Any, **attributes: Any) -> Value:
+        value = Value(self.name(), tuple(shape), np.dtype(dtype))
+        self.nodes.append(helper.make_node(operator, inputs, [value.name], name=f"node {len(self.nodes)}", **attributes))
+        self.used.update(inputs)
+        self.pool.append(value)
+        return value
+
+    def with_axes(self, operator: str, value: Value, axes: Sequence[int], shape: Sequence[int]) -> None:
+        if self.opset >= 13:
+            self.add(operator, [value.name, self.constant(axes)], shape, value.dtype)
+        else:
+            self.add(operator, [value.name], shape, value.dtype, axes=list(axes))
+
+    def indices(self, size: int, shape: Sequence[int], *, wide: bool = False) -> np.ndarray[Any, Any]:
+        """Indices into an axis, from both ends where the opset lets them."""
+        lowest = -size if self.opset >= 11 else 0
+        values = [self.rng.randrange(lowest, size) for _ in range(math.prod(shape))]
+        return np.array(values, np.int64 if wide else self.rng.choice((np.int32, np.int64))).reshape(shape)
+
+
+def random_model(seed: int) -> tuple[ModelProto, dict[str, np.ndarray[Any, Any]]]:
+    """A model, and arrays for its inputs by name."""
+    rng = random.Random(seed)
+    draft = Draft(rng, rng.choice(OPSETS))
+    for number in range(rng.randint(1, 2)):
+        shape = [rng.randint(1, 4) for _ in range(rng.randint(1, 4))]
+        array = _data(rng, np.dtype(rng.choice((*INTEGERS, *FLOATS, "bool"))), shape)
+        draft.feeds[f"input{number}"] = array
+        draft.pool.append(Value(f"input{number}", array.shape, array.dtype))
+    for _ in range(rng.randint(2, 9)):
+        rng.choice(STEPS)(draft, rng.choice(draft.pool))
+    produced = {name for node in draft.nodes if node.op_type != "Constant" for name in node.output}
+    outputs = [value for value in draft.pool if value.name in produced and (value.name not in draft.used or rng.random() < 0.2)]
+    return _model(draft, outputs), draft.feeds
+
+
+def _model(draft: Draft, outputs: Sequence[Value]) -> ModelProto:
+    kind = helper.np_dtype_to_tensor_dtype
+    inputs = [helper.make_tensor_value_info(name, kind(array.dtype), array.shape) for name, array in draft.feeds.items()]
+    results = [helper.make_tensor_value_info(value.name, kind(value.dtype), [None] * len(value.shape)) for value in outputs]
+    graph = helper.make_graph(draft.nodes, "graph", inputs, results, draft.initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", draft.opset)], ir_version=8)
+
+
+def _data(rng: random.Random, dtype: np.dtype[Any], shape: Sequence[int]) -> np.ndarray[Any, Any]:
+    generator = np.random.default_rng(rng.randrange(2**32))
+    if dtype.kind == "f":
+        return generator.standard_normal(shape).astype(dtype)
+    if dtype.kind == "b":
+        return generator.random(shape) < 0.5
+    limits = np.iinfo(dtype)
+    return generator.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
+def _gather(draft: Draft, value: Value) -> None:
+    if not value.shape or 0 in value.shape:
+        return
+    axis = draft.rng.randrange(len(value.shape))
+    indices = draft.indices(value.shape[axis], [draft.rng.randint(1, 3) for _ in range(draft.rng.randrange(3))])
+    shape = value.shape[:axis] + indices.shape + value.shape[axis + 1 :]
+    draft.add("Gather", [value.name, draft.fed(indices)], shape, value.dtype, axis=axis)
+
+
+def _gather_elements(draft: Draft, value: Value) -> None:
+    if not value.shape or 0 in value.shape or draft.opset < 11:
+        return
+    axis = draft.rng.randrange(len(value.shape))
+    shape = [draft.rng.randint(1, size + 2 * (number == axis)) for number, size in enumerate(value.shape)]
+    indices = draft.indices(value.shape[axis], shape)
+    draft.add("GatherElements", [value.name, draft.fed(indices)], shape, value.dtype, axis=axis - len(value.shape))
+
+
+def _gather_nd(draft: Draft, value: Value) -> None:
+    if not value.shape or 0 in value.shape or draft.opset < 11:
+        return
+    rank = len(value.shape)
+    batch = draft.rng.randrange(rank) if draft.opset >= 12 else 0
+    components = draft.rng.randint(1, rank - batch)
+    tuples = value.shape[:batch] + tuple(draft.rng.randint(1, 3) for _ in range(draft.rng.randint(not batch, 2)))
+    parts = [draft.indices(value.shape[batch + number], tuples, wide=True) for number in range(components)]
+    attributes = {"batch_dims": batch} if draft.opset >= 12 else {}
+    shape = tuples + value.shape[batch + components :]
+    draft.add("GatherND", [value.name, draft.fed(np.stack(parts, -1))], shape, value.dtype, **attributes)
+
+
+def _slice(draft: Draft, value: Value) -> None:
+    if not value.shape:
+        return
+    axis = draft.rng.randrange(len(value.shape))
+    size = value.shape[axis]
+    start, end = draft.rng.randint(-size - 1, size + 1), draft.rng.randint(-size - 1, size + 1)
+    if draft.opset < 10:
+        count = len(range(*slice(start, end).indices(size)))
+        shape = [count if number == axis else entry for number, entry in enumerate(value.shape)]
+        draft.add("Slice", [value.name], shape, value.dtype, starts=[start], ends=[end], axes=[axis])
+        return
+    step = draft.rng.choice((1, 1, 2, -1, -2))
+    if step < 0 and start < -size:
+        start = -1  # where Python's slices are no judge
+    count = len(range(*slice(start, end, step).indices(size)))
+    shape = [count if number == axis else entry for number, entry in enumerate(value.shape)]
+    bounds = [draft.fed(np.array([number], np.int64)) for number in (start, end, axis, step)]
+    draft.add("Slice", [value.name, *bounds], shape, value.dtype)
+
+
+def _slice_to_shape(draft: Draft, value: Value) -> None:
+    """Bounds computed in the graph: the whole of data, by its own shape."""
+    if not value.shape or draft.opset < 10:
+        return
+    sizes = draft.add("Shape", [value.name], [len(value.shape)], np.int64)
+    draft.add("Slice", [value.name, draft.constant([0] * len(value.shape)), sizes.name], value.shape, value.dtype)
+
+
+def _transpose_back(draft: Draft, value: Value) -> None:
+    """A shape computed in the graph: transposed data under its former shape."""
+    turned = draft.add("Transpose", [value.name], value.shape[::-1], value.dtype)
+    sizes = draft.add("Shape", [value.name], [len(value.shape)], np.int64)
+    if 0 not in value.shape:
+        draft.add("Reshape", [turned.name, sizes.name], value.shape, value.dtype)
+
+
+def _transpose(draft: Draft, value: Value) -> None:
+    perm = draft.rng.sample(range(len(value.shape)), len(value.shape))
+    if perm:
+        draft.add("Transpose", [value.name], [value.shape[axis] for axis in perm], value.dtype, perm=perm)
+
+
+def _reshape(draft: Draft, value: Value) -> None:
+    if value.shape and 0 not in value.shape:
+        keep = draft.rng.randrange(len(value.shape))
+        wanted = [0] * keep + [-1] + [1] * draft.rng.randrange(2)
+        left = math.prod(value.shape[keep:])
+        shape = [*value.shape[:keep], left, *([1] * (len(wanted) - keep - 1))]
+        draft.add("Reshape", [value.name, draft.fed(np.array(wanted, np.int64))], shape, value.dtype)
+
+
+def _squeeze(draft: Draft, value: Value) -> None:
+    ones = [axis for axis, size in enumerate(value.shape) if size == 1]
+    if ones:
+        chosen = draft.rng.sample(ones, draft.rng.randint(1, len(ones)))
+        draft.with_axes("Squeeze", value, chosen, [size for axis, size in enumerate(value.shape) if axis not in chosen])
+
+
+def _unsqueeze(draft: Draft, value: Value) -> None:
+    if len(value.shape) < 5:
+        axis = draft.rng.randint(0, len(value.shape))
+        draft.with_axes("Unsqueeze", value, [axis], [*value.shape[:axis], 1, *value.shape[axis:]])
+
+
+def _identity(draft: Draft, value: Value) -> None:
+    draft.add("Identity", [value.name], value.shape, value.dtype)
+
+
+def _cast(draft: Draft, value: Value) -> None:
+    wider = {"f": FLOATS[FLOATS.index(value.dtype.name) :] if value.dtype.name in FLOATS else ()}
+    targets = (*wider.get(value.dtype.kind, (*INTEGERS, *(FLOATS if value.dtype.kind == "b" else ()))), "bool")
+    target = np.dtype(draft.rng.choice(targets))
+    draft.add("Cast", [value.name], value.shape, target, to=helper.np_dtype_to_tensor_dtype(target))
+
+
+STEPS: Sequence[Callable[[Draft, Value], None]] = (
+    *(_gather, _gather_elements, _gather_nd, _slice) * 2,
+    *(_slice_to_shape, _transpose_back, _transpose, _reshape, _squeeze, _unsqueeze, _identity, _cast),
+)

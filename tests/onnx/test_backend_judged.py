@@ -1,0 +1,47 @@
+"""Random models through the backend and through onnxruntime, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from onnx import ModelProto
+
+from dmlgather.onnx import Backend
+from tests.onnx.random_models import random_model
+
+
+def by_onnxruntime(model: ModelProto, feeds: dict[str, np.ndarray[Any, Any]]) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, feeds)
+
+
+def assert_same(ours: Any, theirs: Any) -> None:
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one.shape, one.dtype, one.tobytes()) == (other.shape, other.dtype, other.tobytes())
+
+
+@settings(max_examples=250)
+@given(seed=st.integers(0, 2**63))
+def test_random_models(seed: int) -> None:
+    model, feeds = random_model(seed)
+    assume(model.graph.output)
+    prepared = Backend.prepare(model)
+    expected = by_onnxruntime(model, feeds)
+    before = {name: array.tobytes() for name, array in feeds.items()}
+    assert_same(prepared.run(feeds), expected)
+    assert_same(prepared.run(list(feeds.values())), expected)
+    assert {name: array.tobytes() for name, array in feeds.items()} == before
+
+
+@settings(max_examples=50)
+@given(seed=st.integers(0, 2**63))
+def test_random_models_on_the_reference(seed: int) -> None:
+    model, feeds = random_model(seed)
+    assume(model.graph.output)
+    assert_same(Backend.run_model(model, feeds, "REFERENCE"), by_onnxruntime(model, feeds))
