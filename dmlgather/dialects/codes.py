@@ -9,6 +9,7 @@ from __future__ import annotations
 from dmlgather.directml import Code, Severity
 
 SOURCES = {
+    "JAX": "jax.lax.gather, https://docs.jax.dev/en/latest/_autosummary/jax.lax.gather.html",
     "ONNX": "ONNX operators, https://onnx.ai/onnx/operators/",
     "OPENVINO": "OpenVINO operations, https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets.html",
     "SHAPES": "ONNX shape inference, https://onnx.ai/onnx/repo-docs/ShapeInference.html",
@@ -27,9 +28,10 @@ _ROWS = (
     Code("EXP107", "a tensor spans at most 2^32 - 1 elements", _ERROR, "[BTD] Remarks"),
     Code("EXP108", "every shape and type is known when a node is described", _ERROR, "[BTD] DataType, Sizes"),
     Code("EXP109", "the node is of the gather and slice family", _ERROR, "[ONNX]"),
+    Code("EXP110", "a window that starts where an index says is one element or whole", _ERROR, "[G], [GN1]; [S1]"),
     # What means something else
-    Code("EXP201", "an index out of range means the same in DirectML", _WARNING, "[OPENVINO] Gather; [G]"),
-    Code("EXP202", "a negative index means the same in DirectML", _WARNING, "[OPENVINO] Gather-1, Gather-7; [G]"),
+    Code("EXP201", "an index out of range means the same in DirectML", _WARNING, "[OPENVINO] Gather; [JAX]; [G]"),
+    Code("EXP202", "a negative index means the same in DirectML", _WARNING, "[OPENVINO] Gather-1, Gather-7; [JAX]; [G]"),
     # What a model does not say
     Code("EXP301", "type and rank of every array follow from the model", _WARNING, "[BTD] DataType, DimensionCount"),
     Code("EXP302", "what decides the shape of the result is known before the model runs", _WARNING, "[BTD] Sizes; [S], [S1]"),

@@ -10,13 +10,16 @@ import numpy as np
 STRING_KINDS = "OSTU"
 """The kinds of NumPy types that stand for strings; problems have them as objects."""
 
+OF_ML_DTYPES = ("bfloat16", "float8_", "float6_", "float4_", "int4", "uint4", "int2", "uint2")
+"""What the names of types begin with that NumPy lacks and ml_dtypes has."""
+
 
 def numpy_type(given: Any) -> np.dtype[Any]:
-    """The NumPy type that a type or its name means, bfloat16 and float8 included; the object type for strings.
+    """The NumPy type that a type or its name means, those of ml_dtypes included; the object type for strings.
 
     TypeError, as NumPy's own, for anything else.
     """
-    if isinstance(given, str) and given.startswith(("bfloat16", "float8_")):
+    if isinstance(given, str) and given.startswith(OF_ML_DTYPES):
         import ml_dtypes
 
         given = getattr(ml_dtypes, given, given)

@@ -6,6 +6,9 @@ out_of_bounds: None for OpenVINO's own zeros; else "clamp", "raise", "promise" o
 "cpu", "cuda", "cuda:N" or "reference" to run there, wherever they are.
 
 The twin `gather.plan(…)` takes (shape, dtype) pairs in the place of arrays and returns the IndexPlan.
+
+`run_layer` runs a Gather layer as an IR file has it. `to_directml` says how a DirectML caller would describe a Gather, and
+`differences` which indices mean something else there.
 """
 
 from __future__ import annotations
@@ -15,9 +18,11 @@ from typing import Any
 
 from dmlgather.dialects.openvino.gathering import Gather, axis_of
 from dmlgather.eager import EagerFunction, Request, host_values
+from dmlgather.openvino.describing import differences, to_directml
+from dmlgather.openvino.layers import run_layer
 from dmlgather.policy import Fill
 
-__all__ = ["gather"]
+__all__ = ["differences", "gather", "run_layer", "to_directml"]
 
 
 @EagerFunction

@@ -61,7 +61,7 @@ class Gather(Problem):
     out_of_bounds = OutOfBounds.FILL
 
     def __post_init__(self) -> None:
-        if self.version not in VERSIONS:
+        if self.version not in VERSIONS or isinstance(self.version, bool | float):
             raise ValueError(f"version is {self.version!r}, expected {alternatives(VERSIONS)}")
         TYPES.check(self, "data", self.data.dtype, tuple(TYPES.names))
         TYPES.check(self, "indices", self.indices.dtype, INTEGERS)
@@ -79,7 +79,9 @@ class Gather(Problem):
         batch = given + rank if given < 0 else given
         counted = f" (counted from the rank of indices, {rank}: {batch})" if given < 0 else ""
         if batch > self.axis:
-            raise ValueError(f"batch_dims is {given}{counted}, but axis is {self.axis}: expected batch_dims <= axis")
+            raise ValueError(
+                f"batch_dims is {given}{counted}, but axis counted from the front is {self.axis}: expected batch_dims <= axis"
+            )
         for dimension in range(batch):
             ours, theirs = self.data.shape[dimension], self.indices.shape[dimension]
             if ours != theirs:

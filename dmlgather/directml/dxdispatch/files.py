@@ -79,14 +79,12 @@ def writing(path: Path) -> Iterator[io.BufferedWriter]:
         raise FileError(f"{path} {error}") from None
 
 
-def read_text(path: Path) -> str:
-    """The text of a UTF-8 file, without byte order mark. FileError for anything else."""
+def read_text(path: Path, remedy: str = "move its values to .npy files") -> str:
+    """The text of a UTF-8 file, without byte order mark. FileError for anything else; `remedy` is for a text that is too long."""
     with open_regular(path) as (file, size):
         room = available_memory()
         if room is not None and size * BYTES_PER_CHARACTER > room:
-            raise FileError(
-                f"holds {size} bytes of text, too many to read with {room} bytes of memory free: move its values to .npy files"
-            )
+            raise FileError(f"holds {size} bytes of text, too many to read with {room} bytes of memory free: {remedy}")
         raw = file.read()
     if raw.startswith(_UTF16_BOMS) or (len(raw) > 1 and 0 in raw[:2] and raw[:2] != b"\0\0"):
         raise FileError("is UTF-16 text; save it as UTF-8")

@@ -14,6 +14,7 @@ from onnx import AttributeProto, NodeProto, helper
 
 import dmlgather as dg
 from dmlgather.directml import FeatureLevel
+from tests.dialects import binding
 from tests.dialects.onnx import specification
 from tests.dialects.onnx.drafts import elements
 from tests.directml.making import data_types
@@ -121,40 +122,19 @@ def _tuples_missing(case: Node, level: FeatureLevel) -> str | None:
 
 
 def run(case: Node, descs: Sequence[dg.OperatorDesc], level: FeatureLevel, device: str) -> bytes:
-    """The bytes of the node's output, its arrays bound as `to_directml` says; buffers hold noise wherever nothing is said."""
-    rng = np.random.default_rng()
-    buffer = np.frombuffer(np.ascontiguousarray(case.data).tobytes(), np.uint8)
-    for desc in descs:
-        inputs = [_padded(rng, buffer, desc.tensor("input_tensor").total_bytes)]
-        if "indices_tensor" in desc.operator.inputs:
-            assert desc is descs[-1]
-            tensor = desc.tensor("indices_tensor")
-            values = _converted(case, np.dtype(tensor.data_type.name.lower()))
-            inputs.append(_padded(rng, np.frombuffer(values.tobytes(), np.uint8), tensor.total_bytes))
-        buffer = rng.integers(0, 256, desc.tensor("output_tensor").total_bytes, np.uint8)
-        dg.compile(desc, device, level).run_buffers(*inputs, out=buffer)
+    """The bytes of the node's output."""
+    buffer = binding.run(descs, data=case.data, indices=case.indices, sizes=_indexed_sizes(case), level=level, device=device)
     expected = case.expected
     assert len(buffer) - expected.nbytes in range(4)
     return buffer[: expected.nbytes].tobytes()
 
 
-def _padded(rng: np.random.Generator, content: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    found = rng.integers(0, 256, max(size, content.size), np.uint8)
-    found[: content.size] = content
-    return found
-
-
-def _converted(case: Node, kind: np.dtype[Any]) -> NDArray[Any]:
-    """Indices of the described type; for an unsigned one, negative values moved into range first."""
-    assert case.indices is not None
-    values = case.indices.astype(np.int64)
-    if kind.kind == "u":
-        batch, axis = case.named.get("batch_dims", 0), case.named.get("axis", 0)
-        nd = case.operator == "GatherND"
-        sizes = np.array(case.data.shape[batch : batch + values.shape[-1]] if nd else case.data.shape[axis], np.int64)
-        values = np.where(values < 0, values + sizes, values)
-    assert values.size == 0 or values.min() >= np.iinfo(kind).min
-    return values.astype(kind)
+def _indexed_sizes(case: Node) -> NDArray[np.int64]:
+    """The size of the axis that each index counts along, or each component of a tuple."""
+    batch, axis = case.named.get("batch_dims", 0), case.named.get("axis", 0)
+    if case.operator == "GatherND" and case.indices is not None:
+        return np.array(case.data.shape[batch : batch + case.indices.shape[-1]], np.int64)
+    return np.array(case.data.shape[axis] if case.data.ndim else 1, np.int64)
 
 
 def array(kind: Any, *sizes: int) -> Any:

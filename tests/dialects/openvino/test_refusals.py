@@ -48,7 +48,7 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] =
         (DATA, PAIRS, 0, -1),
         {},
         ValueError,
-        r"batch_dims is -1 \(counted from the rank of indices, 2: 1\), but axis counted from the front is 0: expected batch_dims <= axis",
+        r"batch_dims is -1 \(counted from the rank of indices, 2: 1\), but axis counted from the front is 0: expected",
     ),
     "float batch_dims": ((DATA, PAIRS, 2, 1.0), {}, TypeError, "batch_dims is 1.0 of type float, expected an integer"),
     "unequal batches": (

@@ -1,0 +1,153 @@
+"""Read the XML of an OpenVINO IR, which comes from strangers: no document types, so no entities; no network; bounded depth."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dmlgather.directml.dxdispatch.files import FileError, read_text
+from dmlgather.wording import printable
+
+SUFFIX = ".xml"
+"""What the names of IR files end with; the constants lie beside them in a file that ends in .bin."""
+
+ROOTS = ("net", "layer")
+"""What an IR's outermost element is: the whole model, or one layer of it as the operations' pages show them."""
+
+DEEPEST = 256
+"""Elements inside each other; a body in a body takes three."""
+
+NEEDED = "pip install 'dmlgather[openvino]'"
+"""What installs the packages that reading an IR needs."""
+
+_PROLOG = re.compile(r"(?:\s++|<\?.*?\?>|<!--.*?-->)*+", re.DOTALL)
+_FIRST = re.compile(r"<(!DOCTYPE|[^\s<>/!?]+)")
+_ELLIPSIS = re.compile(r"<layer \.\.\. ")
+
+
+class IRError(FileError):
+    """What is wrong with an IR, and where in its text: line and column are counted from 1, None where they are not known."""
+
+    def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(message)
+        self.line, self.column = line, column
+
+
+class ForeignError(IRError):
+    """The text is XML of another sort, or none."""
+
+
+@dataclass(slots=True)
+class Element:
+    """One element. line: where its start tag ends, counted from 1; None where it is not known. text: before its children."""
+
+    tag: str
+    attributes: Mapping[str, str]
+    line: int | None = None
+    text: str = ""
+    children: list[Element] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, given: Any) -> Element:
+        """An element of lxml or of xml.etree, with what is inside it but for comments."""
+        inside = [cls.of(child) for child in given if isinstance(child.tag, str)]
+        return cls(given.tag, dict(given.attrib), getattr(given, "sourceline", None), given.text or "", inside)
+
+    def get(self, name: str) -> str | None:
+        """An attribute's value."""
+        return self.attributes.get(name)
+
+    def all(self, tag: str) -> list[Element]:
+        """The children with a tag."""
+        return [child for child in self.children if child.tag == tag]
+
+
+def read_xml(path: Path) -> Element:
+    """The outermost element of the IR at `path`. ForeignError for XML of another sort, FileError for anything else."""
+    return parse(read_text(path, "an IR keeps its constants in a .bin file"))
+
+
+def parse(text: str) -> Element:
+    """The outermost element of an IR's text, a net or a layer; without comments.
+
+    IRError for anything else, ModuleNotFoundError where lxml is missing.
+    """
+    text = text.removeprefix("\ufeff")
+    start = _PROLOG.match(text)
+    first = _FIRST.match(text, start.end() if start else 0)
+    doctype = first is not None and first[1] == "!DOCTYPE"
+    # XML of another sort is told without a parser, so that folders can be searched without one.
+    if first is None or not (first[1] in ROOTS or (doctype and any(f"<{root}" in text for root in ROOTS))):
+        raise ForeignError(f"is no OpenVINO IR: expected <{ROOTS[0]}> or <{ROOTS[1]}>, got {_shown(text, first)}")
+    if doctype:  # which stands before the root or nowhere; nothing in it is looked at
+        line = text.count("\n", 0, first.start()) + 1
+        raise IRError("has a document type declaration (<!DOCTYPE), which no IR has: remove it", line)
+    root = _tree(_ELLIPSIS.sub("<layer     ", text))
+    if not {"net": root.all("layers"), "layer": root.get("type") is not None}.get(root.tag):
+        tag = printable(root.tag)
+        raise ForeignError(f"is no OpenVINO IR: expected <net> with <layers>, or <layer> with a type, got <{tag}>", root.line)
+    return root
+
+
+def _shown(text: str, first: re.Match[str] | None) -> str:
+    if not text.strip():
+        return "an empty file"
+    if first is None:
+        return "no XML"
+    return "a document type" if first[1] == "!DOCTYPE" else f"<{printable(first[1][:40])}>"
+
+
+class _Builder:
+    """What the parser reports to. line: the one that it is being fed."""
+
+    def __init__(self) -> None:
+        self.line = 0
+        self.open: list[Element] = []
+        self.root: Element | None = None
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        element = Element(tag, dict(attributes), self.line)
+        if self.open:
+            self.open[-1].children.append(element)
+        else:
+            self.root = element
+        self.open.append(element)
+        if len(self.open) > DEEPEST:
+            raise IRError(f"is nested deeper than {DEEPEST} elements", self.line)
+
+    def end(self, _tag: str) -> None:
+        self.open.pop()
+
+    def data(self, text: str) -> None:
+        if self.open and not self.open[-1].children:
+            self.open[-1].text += text
+
+    def close(self) -> None:
+        """Nothing is left to do."""
+
+
+def _tree(text: str) -> Element:
+    from lxml import etree  # type: ignore[import-untyped] # lxml ships no types
+
+    builder = _Builder()
+    parser = etree.XMLParser(
+        target=builder,
+        encoding="utf-8",  # whatever the text says of itself
+        resolve_entities=False,
+        load_dtd=False,
+        no_network=True,
+        huge_tree=False,
+    )
+    try:
+        for builder.line, line in enumerate(text.encode("utf-8", "surrogatepass").splitlines(keepends=True), 1):
+            parser.feed(line)
+        parser.close()
+    except etree.XMLSyntaxError as error:
+        line_number, column = error.position
+        reason = re.sub(r",? *line \d+, column \d+$", "", " ".join(str(error.msg).split()))
+        raise IRError(f"is not well-formed XML: {printable(reason)}", line_number, column) from None
+    assert builder.root is not None, "a well-formed text has a root"
+    return builder.root
