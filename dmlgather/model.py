@@ -18,11 +18,11 @@ from dmlgather.backends.devices import CPU, Device
 from dmlgather.directml.dxdispatch.bindings import Bound, sites
 from dmlgather.directml.dxdispatch.commands import Dispatch, Print, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
-from dmlgather.directml.dxdispatch.files import available_memory, writing
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import BufferTensorDesc
+from dmlgather.files import available_memory, writing
 from dmlgather.operator import CompiledOperator
 from dmlgather.operator import compile as compile_operator
 

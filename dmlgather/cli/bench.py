@@ -27,7 +27,7 @@ def bench(
     Prints medians and ratios. Exit codes: 0 measured, 1 a result differs from a peer's, 2 it could not be measured.
     """
     from dmlgather.bench import PEERS, SUITES, MismatchError, plot, run
-    from dmlgather.directml.dxdispatch.files import writing
+    from dmlgather.files import writing
 
     names = tuple(name.strip() for name in peers.split(",") if name.strip())
     _among([suite], list(SUITES), "--suite")

@@ -27,19 +27,23 @@ def check(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE…", help="Models, descriptors, ONNX models, or folders, which are searched for all.", show_default=False
+            metavar="FILE…",
+            help="Models, descriptors, ONNX models, OpenVINO IRs, or folders, which are searched for all.",
+            show_default=False,
         ),
     ],
     level: Level = "6_4",
     output_format: Annotated[OutputFormat, typer.Option(help="How findings are written to standard output.")] = OutputFormat.TEXT,
 ) -> int:
-    """Validate DxDispatch models and single descriptors (operators, bindings, initial values), and judge ONNX models (.onnx).
+    """Validate DxDispatch models and single descriptors (operators, bindings, initial values), and judge ONNX models (.onnx)
+    and OpenVINO IRs (.xml).
 
     Of an ONNX model, each Gather, GatherElements, GatherND and Slice is shown with the DirectML operators that do it at the
-    level, or what stands against it, or what the model does not say; nothing is run, and external data is not read.
+    level, or what stands against it, or what the model does not say; of an IR, each Gather. Nothing is run, and no weights are
+    read.
 
-    A JSON file of another sort is skipped in a folder and a problem when named. Findings go to standard output, problems and
-    the summary to standard error.
+    A JSON or XML file of another sort is skipped in a folder and a problem when named. Findings go to standard output, problems
+    and the summary to standard error.
 
     Exit codes: 0 no errors, 1 findings of severity error, 2 a file could not be understood.
     """

@@ -61,7 +61,7 @@ def describe(error: BaseException) -> str:
     """What happened, in the words of a user."""
     from dmlgather.backends.cuda.errors import DeviceError
     from dmlgather.bench.errors import BenchError
-    from dmlgather.directml.dxdispatch.files import FileError
+    from dmlgather.files import FileError
 
     match error:
         case KeyboardInterrupt():

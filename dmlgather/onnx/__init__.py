@@ -144,7 +144,8 @@ def __getattr__(name: str) -> Any:
             from dmlgather.onnx.backend import Backend
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
-                f"Backend runs models of the package onnx, which is missing ({error}): pip install 'dmlgather[onnx]'", name=error.name
+                f"Backend runs models of the package onnx, which is missing ({error}): pip install 'dmlgather[onnx]'",
+                name=error.name,
             ) from None
         return Backend
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,11 +8,11 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from dmlgather.dialects.onnx.carriers import CARRIERS, is_carrier
 from dmlgather.dialects.onnx.carriers.values import location
-from dmlgather.dialects.onnx.functions import Functions
-from dmlgather.dialects.onnx.nesting import all_tensors
+from dmlgather.dialects.onnx.model.functions import Functions
+from dmlgather.dialects.onnx.model.nesting import all_tensors
 from dmlgather.dialects.onnx.nodes import in_family
 from dmlgather.dialects.onnx.operators import DOMAINS, FAMILY
-from dmlgather.directml.dxdispatch.files import FileError
+from dmlgather.files import FileError
 
 NAMED = 20
 """Nodes of one operator that a message names; the others are counted."""

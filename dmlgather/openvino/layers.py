@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from dmlgather.dialects.openvino.gathering import TYPES, Gather, axis_of
-from dmlgather.dialects.openvino.ir_file import NEEDED, Element, IRError, parse
-from dmlgather.dialects.openvino.ir_layers import Layer, Port, read_layer
-from dmlgather.dialects.openvino.ir_sites import batch_dims_of, opset_of, ports_of, version_in
+from dmlgather.dialects.openvino.ir.file import NEEDED, Element, IRError, parse
+from dmlgather.dialects.openvino.ir.layers import Layer, Port, read_layer
+from dmlgather.dialects.openvino.ir.sites import batch_dims_of, opset_of, ports_of, version_in
 from dmlgather.dialects.problem import TensorType
 from dmlgather.eager import EagerFunction, Request, host_values
 from dmlgather.policy import Fill

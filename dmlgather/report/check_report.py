@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, computed_field
 
 from dmlgather.dialects.checking import CheckedNode, Verdict
-from dmlgather.directml.dxdispatch.located import LocatedFinding, Problem
 from dmlgather.directml.findings import Severity
+from dmlgather.directml.located import LocatedFinding, Problem
 from dmlgather.directml.types import FeatureLevelField
 
 

@@ -10,16 +10,17 @@ from typing import Literal
 
 from dmlgather import __version__
 from dmlgather.dialects.checking import CheckedModel
-from dmlgather.dialects.onnx import model_check
-from dmlgather.dialects.openvino import ir_check, ir_file
-from dmlgather.directml.dxdispatch.located import Problem
+from dmlgather.dialects.onnx.model import check as onnx_check
+from dmlgather.dialects.openvino.ir import check as ir_check
+from dmlgather.dialects.openvino.ir import file as ir_file
 from dmlgather.directml.dxdispatch.model_file import check_file
+from dmlgather.directml.located import Problem
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.wording import counted
 
 MODELS: Mapping[str, tuple[Literal["onnx", "openvino"], Callable[[Path, FeatureLevel], CheckedModel]]] = {
-    model_check.SUFFIX: ("onnx", model_check.check_model),
+    onnx_check.SUFFIX: ("onnx", onnx_check.check_model),
     ir_file.SUFFIX: ("openvino", ir_check.check_ir),
 }
 """The models of other dialects by what their names end with: the kind, and how it is checked. Anything else is JSON."""

@@ -12,7 +12,7 @@ from dmlgather.report.check_report import CheckReport
 def text(report: CheckReport) -> Iterator[str]:
     """One line per finding, FILE:LINE:COLUMN first, as editors and terminals know it. Problems go to standard error.
 
-    For an ONNX model also a heading, and a line per node above its findings.
+    For an ONNX model or an OpenVINO IR also a heading, and a line per node above its findings.
     """
     for file in report.files:
         yield from nodes.lines(file, report.level) if file.kind in nodes.HEADS else map(str, file.findings)

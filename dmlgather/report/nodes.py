@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from dmlgather.dialects.checking import CheckedNode, CheckedTensor, Route, Verdict
-from dmlgather.directml.dxdispatch.located import LocatedFinding
+from dmlgather.directml.located import LocatedFinding
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.report.check_report import FileReport, counts
 from dmlgather.wording import braces, counted, printable

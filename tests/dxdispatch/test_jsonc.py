@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dmlgather.directml.dxdispatch.jsonc import DEPTH_LIMIT, JsonError, Position, parse
+from dmlgather.directml.dxdispatch.jsonc import DEPTH_LIMIT, JsonError, parse
+from dmlgather.files import Position
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=30)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from dmlgather.directml import DataType
-from dmlgather.directml.dxdispatch.files import FileError
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.directml.dxdispatch.npy import read_npy, read_raw
+from dmlgather.files import FileError
 from tests.dxdispatch.models import changed, check, write
 
 TYPES = ["f4", "f2", "f8", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "?"]

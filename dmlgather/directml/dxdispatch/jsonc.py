@@ -15,7 +15,9 @@ import re
 from array import array
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
+
+from dmlgather.files import Position
 
 DEPTH_LIMIT = 100
 """Arrays and objects may be nested this deep; a model needs seven levels."""
@@ -41,13 +43,6 @@ _LITERALS = {"true": True, "false": False, "null": None}
 
 Path = tuple[str | int, ...]
 """Keys and indices from the root to a value."""
-
-
-class Position(NamedTuple):
-    """A place in a text file, both counted from 1; the column counts characters."""
-
-    line: int
-    column: int
 
 
 class JsonError(ValueError):

@@ -9,15 +9,15 @@ from typing import Literal
 from dmlgather.directml.dxdispatch import bindings
 from dmlgather.directml.dxdispatch.commands import Command, Dispatch, Print, WriteFile, read_command
 from dmlgather.directml.dxdispatch.dispatchables import PREFIX, Dispatchable, read_dispatchable
-from dmlgather.directml.dxdispatch.files import FileError, read_text
 from dmlgather.directml.dxdispatch.jsonc import Array, JsonError, Object, parse
-from dmlgather.directml.dxdispatch.located import LocatedFinding, Problem
 from dmlgather.directml.dxdispatch.reading import Reading, closest
 from dmlgather.directml.dxdispatch.resources import Resource, read_resource
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.findings import Severity
+from dmlgather.directml.located import LocatedFinding, Problem
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.directml.validation import validate
+from dmlgather.files import FileError, read_text
 
 SECTIONS: dict[str, type[Object] | type[Array]] = {"resources": Object, "dispatchables": Object, "commands": Array}
 """What a model consists of."""

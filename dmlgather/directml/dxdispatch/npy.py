@@ -13,9 +13,9 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from dmlgather.directml.dxdispatch.files import FileError, open_regular
 from dmlgather.directml.dxdispatch.values import Values, dtype_of
 from dmlgather.directml.types import DataType
+from dmlgather.files import FileError, open_regular
 from dmlgather.wording import counted
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")

@@ -12,9 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from dmlgather.directml.codes import CODES
 from dmlgather.directml.dxdispatch.jsonc import Array, Document, Object, Path, shown_value
-from dmlgather.directml.dxdispatch.located import LocatedFinding, Problem
 from dmlgather.directml.dxdispatch.wire import Part, names
 from dmlgather.directml.findings import Finding
+from dmlgather.directml.located import LocatedFinding, Problem
 
 T = TypeVar("T")
 

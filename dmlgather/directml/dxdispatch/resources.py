@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from dmlgather.directml.codes import CODES
 from dmlgather.directml.dxdispatch import npy, wire
-from dmlgather.directml.dxdispatch.files import FileError
 from dmlgather.directml.dxdispatch.jsonc import Path
 from dmlgather.directml.dxdispatch.reading import Reading, dotted
 from dmlgather.directml.dxdispatch.values import Constant, ValueFitError, Values, dtype_of, listed, progression, scalar
 from dmlgather.directml.tensor import SIZE_GRANULE, rounded_up
 from dmlgather.directml.types import DataType
+from dmlgather.files import FileError
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from dmlgather.directml.dxdispatch.commands import Binding, Command, Dispatch, Print, Source, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
-from dmlgather.directml.dxdispatch.files import writing
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.dxdispatch.values import Constant, dtype_of
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.queries import lower
 from dmlgather.directml.types import TensorFlags
+from dmlgather.files import writing
 
 NAME = "case.json"
 """Name of the model in a case's folder."""

@@ -9,8 +9,8 @@ import onnx
 from onnx import parser
 
 from dmlgather.dialects.checking import CheckedModel, CheckedNode
-from dmlgather.dialects.onnx.model_check import check_model
-from dmlgather.directml.dxdispatch.located import LocatedFinding
+from dmlgather.dialects.onnx.model.check import check_model
+from dmlgather.directml.located import LocatedFinding
 
 HEAD = '<ir_version: 9, opset_import: ["" : 17]>'
 """The start of a model of opset 17."""

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from dmlgather.dialects.checking import Verdict
-from dmlgather.dialects.onnx import model_file
-from dmlgather.dialects.onnx.model_check import check_model
+from dmlgather.dialects.onnx.model import file as model_file
+from dmlgather.dialects.onnx.model.check import check_model
 from tests.dialects.onnx.modelling import checked, only, parsed
 
 ROOT = Path(__file__).resolve().parents[3]

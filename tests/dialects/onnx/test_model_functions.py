@@ -8,7 +8,7 @@ import onnx
 from onnx import helper
 
 from dmlgather.dialects.checking import Verdict
-from dmlgather.dialects.onnx.model_check import check_model
+from dmlgather.dialects.onnx.model.check import check_model
 from tests.dialects.onnx.modelling import by_place, checked, findings_of, only, parsed
 
 HEAD = '<ir_version: 9, opset_import: ["" : 17, "local" : 1]>'

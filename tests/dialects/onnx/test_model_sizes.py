@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from dmlgather.dialects.checking import CheckedNode, Verdict
-from dmlgather.dialects.onnx.sizes import filled
+from dmlgather.dialects.onnx.model.sizes import filled
 from dmlgather.dialects.onnx.slicing import Slice
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.sizes import Range, assign

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dmlgather.dialects.checking import CheckedModel, CheckedNode
-from dmlgather.dialects.openvino.ir_check import check_ir
+from dmlgather.dialects.openvino.ir.check import check_ir
 from tests.dialects.openvino.runtime import openvino
 
 opset1, opset7, opset8 = openvino.opset1, openvino.opset7, openvino.opset8

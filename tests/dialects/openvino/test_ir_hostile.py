@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dmlgather.dialects.openvino.ir_check import check_ir
+from dmlgather.dialects.openvino.ir.check import check_ir
 from tests.cli.command import ROOT, process
 from tests.dialects.openvino.ir import CONST, DATA, EDGES, GATHER, GOOD, INDICES, PAGE, edge, layer, net, write
 

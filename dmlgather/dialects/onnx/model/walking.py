@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dmlgather.dialects.onnx.functions import Call, Functions, Key, body, shown
-from dmlgather.dialects.onnx.model_file import ModelFile, infer
-from dmlgather.dialects.onnx.nesting import operator_name, subgraphs
+from dmlgather.dialects.onnx.model.file import ModelFile, infer
+from dmlgather.dialects.onnx.model.functions import Call, Functions, Key, body, shown
+from dmlgather.dialects.onnx.model.nesting import operator_name, subgraphs
+from dmlgather.dialects.onnx.model.scopes import Scope, Value
 from dmlgather.dialects.onnx.nodes import in_family
 from dmlgather.dialects.onnx.operators import DOMAINS
 from dmlgather.dialects.onnx.partial import PartialType
-from dmlgather.dialects.onnx.scopes import Scope, Value
-from dmlgather.directml.dxdispatch.files import FileError
+from dmlgather.files import FileError
 from dmlgather.wording import printable
 
 if TYPE_CHECKING:

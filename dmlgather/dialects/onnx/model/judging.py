@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from dmlgather.dialects.checking import Unknown, Verdict
 from dmlgather.dialects.codes import CODES
-from dmlgather.dialects.onnx.describing import ARRAYS, integers
 from dmlgather.dialects.onnx.export import EXPORTER
+from dmlgather.dialects.onnx.model.describing import ARRAYS, integers
+from dmlgather.dialects.onnx.model.sizes import wanted_sizes
+from dmlgather.dialects.onnx.model.walking import Given, Site
 from dmlgather.dialects.onnx.nodes import BOUNDS, UnknownTypeError, UnknownValueError, problem_of
-from dmlgather.dialects.onnx.sizes import wanted_sizes
-from dmlgather.dialects.onnx.walking import Given, Site
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.sizes import Named, assign, concrete, named
 from dmlgather.dialects.verdicts import Judged, verdict, with_sizes

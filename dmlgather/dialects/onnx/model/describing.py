@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from dmlgather.dialects.checking import CheckedNode, CheckedTensor, Verdict
+from dmlgather.dialects.onnx.model.walking import Given, Site
 from dmlgather.dialects.onnx.nodes import BOUNDS
 from dmlgather.dialects.onnx.operators import version_of
-from dmlgather.dialects.onnx.walking import Given, Site
 from dmlgather.dialects.verdicts import Judged
 
 ARRAYS: Mapping[str, tuple[str, ...]] = {

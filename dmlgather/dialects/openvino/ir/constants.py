@@ -10,9 +10,9 @@ import numpy as np
 
 from dmlgather.dialects.checking import Unknown
 from dmlgather.dialects.openvino.gathering import INTEGERS, TYPES
-from dmlgather.dialects.openvino.ir_file import IRError
-from dmlgather.dialects.openvino.ir_layers import Graph, Layer, Port, number_of
-from dmlgather.directml.dxdispatch.files import FileError, open_regular
+from dmlgather.dialects.openvino.ir.file import IRError
+from dmlgather.dialects.openvino.ir.layers import Graph, Layer, Port, number_of
+from dmlgather.files import FileError, open_regular
 from dmlgather.wording import counted
 
 LARGEST = 64

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from dmlgather.dialects.checking import CheckedModel
 from dmlgather.dialects.codes import CODES
-from dmlgather.dialects.onnx.describing import described
-from dmlgather.dialects.onnx.judging import judge
-from dmlgather.dialects.onnx.model_file import read_model
-from dmlgather.dialects.onnx.walking import Walked, walk
+from dmlgather.dialects.onnx.model.describing import described
+from dmlgather.dialects.onnx.model.file import read_model
+from dmlgather.dialects.onnx.model.judging import judge
+from dmlgather.dialects.onnx.model.walking import Walked, walk
 from dmlgather.directml import FeatureLevel
-from dmlgather.directml.dxdispatch.files import FileError
-from dmlgather.directml.dxdispatch.located import LocatedFinding, Problem
+from dmlgather.directml.located import LocatedFinding, Problem
+from dmlgather.files import FileError
 
 SUFFIX = ".onnx"
 """What the names of ONNX models end with."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dmlgather.directml.dxdispatch.files import FileError, read_text
+from dmlgather.files import FileError, read_text
 from dmlgather.wording import printable
 
 SUFFIX = ".xml"

@@ -8,8 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from dmlgather.directml.dxdispatch.jsonc import Position
+from typing import NamedTuple
 
 BYTES_PER_CHARACTER = 16
 """Memory that reading a JSON text takes, per byte of the file: the text, its values and their positions."""
@@ -23,6 +22,13 @@ _KINDS = {
     stat.S_IFCHR: "a character device",
     stat.S_IFBLK: "a block device",
 }
+
+
+class Position(NamedTuple):
+    """A place in a text file, both counted from 1; the column counts characters."""
+
+    line: int
+    column: int
 
 
 class FileError(Exception):

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlgather.dialects.checking import Unknown
-from dmlgather.dialects.onnx.nesting import all_nodes, subgraphs
+from dmlgather.dialects.onnx.model.nesting import all_nodes, subgraphs
+from dmlgather.dialects.onnx.model.scopes import Value
 from dmlgather.dialects.onnx.operators import DOMAINS
 from dmlgather.dialects.onnx.partial import NOTHING, PartialType, value_of_type
-from dmlgather.dialects.onnx.scopes import Value
-from dmlgather.directml.dxdispatch.files import FileError
+from dmlgather.files import FileError
 from dmlgather.wording import counted, printable
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dmlgather.dialects.checking import Unknown
-from dmlgather.dialects.onnx.functions import Functions
-from dmlgather.dialects.onnx.nesting import all_tensors, tensors_of
-from dmlgather.dialects.onnx.scopes import constant
-from dmlgather.directml.dxdispatch.files import FileError, available_memory, open_regular
+from dmlgather.dialects.onnx.model.functions import Functions
+from dmlgather.dialects.onnx.model.nesting import all_tensors, tensors_of
+from dmlgather.dialects.onnx.model.scopes import constant
+from dmlgather.files import FileError, available_memory, open_regular
 from dmlgather.wording import printable
 
 if TYPE_CHECKING:

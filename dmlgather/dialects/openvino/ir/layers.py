@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from dmlgather.dialects.openvino.ir_file import Element, IRError
+from dmlgather.dialects.openvino.ir.file import Element, IRError
 from dmlgather.wording import printable
 
 PRECISIONS = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from dmlgather.dialects.openvino.ir_constants import Value, Weights, shape_of, value_of
-from dmlgather.dialects.openvino.ir_file import IRError
-from dmlgather.dialects.openvino.ir_layers import Graph, Layer, Model, Port, number_of
+from dmlgather.dialects.openvino.ir.constants import Value, Weights, shape_of, value_of
+from dmlgather.dialects.openvino.ir.file import IRError
+from dmlgather.dialects.openvino.ir.layers import Graph, Layer, Model, Port, number_of
 from dmlgather.wording import printable
 
 ROLES = ("data", "indices", "axis")

@@ -11,7 +11,7 @@ from dmlgather.dialects.checking import CheckedNode, CheckedTensor, Unknown, Ver
 from dmlgather.dialects.codes import CODES
 from dmlgather.dialects.openvino.export import EXPORTER, differences
 from dmlgather.dialects.openvino.gathering import TYPES, Gather, axis_of
-from dmlgather.dialects.openvino.ir_sites import Given, Site
+from dmlgather.dialects.openvino.ir.sites import Given, Site
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.sizes import Named, Range, assign, concrete, named
 from dmlgather.dialects.verdicts import Judged, verdict, with_sizes

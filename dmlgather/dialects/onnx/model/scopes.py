@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlgather.dialects.checking import Unknown
-from dmlgather.dialects.onnx.nesting import element_count, operator_name
+from dmlgather.dialects.onnx.model.nesting import element_count, operator_name
 from dmlgather.dialects.onnx.operators import DOMAINS, type_name
 from dmlgather.dialects.onnx.partial import NOTHING, PartialType, type_of_sparse, type_of_tensor, type_of_value
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from dmlgather.dialects.checking import CheckedModel
-from dmlgather.dialects.openvino.ir_constants import Weights
-from dmlgather.dialects.openvino.ir_file import NEEDED, ForeignError, IRError, read_xml
-from dmlgather.dialects.openvino.ir_judging import described, judge
-from dmlgather.dialects.openvino.ir_layers import read_model
-from dmlgather.dialects.openvino.ir_sites import find
+from dmlgather.dialects.openvino.ir.constants import Weights
+from dmlgather.dialects.openvino.ir.file import NEEDED, ForeignError, IRError, read_xml
+from dmlgather.dialects.openvino.ir.judging import described, judge
+from dmlgather.dialects.openvino.ir.layers import read_model
+from dmlgather.dialects.openvino.ir.sites import find
 from dmlgather.directml import FeatureLevel
-from dmlgather.directml.dxdispatch.files import FileError
-from dmlgather.directml.dxdispatch.located import LocatedFinding, Problem
+from dmlgather.directml.located import LocatedFinding, Problem
+from dmlgather.files import FileError
 
 
 def check_ir(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:

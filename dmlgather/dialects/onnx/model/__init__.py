@@ -1,0 +1,1 @@
+"""ONNX model files: read, walked with their scopes, every node of the family judged."""

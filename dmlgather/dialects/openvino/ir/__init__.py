@@ -1,0 +1,1 @@
+"""OpenVINO's IR files: read safely, every Gather layer judged."""
