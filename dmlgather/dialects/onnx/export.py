@@ -135,7 +135,7 @@ def _gather_nd(problem: GatherND, level: FeatureLevel) -> Descriptors:
 
 def _slice(problem: Slice, level: FeatureLevel) -> Descriptors:
     data, output = views(problem)
-    walks = [(window.start, window.count, window.step) for window in problem.windows]
+    walks = problem.walks
     walks += [(0, dim.size, 1) for dim in data.dims[problem.data.rank :]]
     return descriptors.slices(data, output, walks, level)
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from dmlgather.dialects.lowering import slicing
 from dmlgather.dialects.onnx.operators import Version, check_type, version_of
 from dmlgather.dialects.problem import Problem, TensorType, check_axis, whole
-from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build
+from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 from dmlgather.wording import counted
 
 
@@ -78,6 +79,11 @@ class Slice(Problem):
         return tuple(windows)
 
     @property
+    def walks(self) -> list[tuple[int, int, int]]:
+        """The windows as (start, count, step)."""
+        return [(window.start, window.count, window.step) for window in self.windows]
+
+    @property
     def output(self) -> TensorType:
         """The windows' counts."""
         return TensorType(tuple(window.count for window in self.windows), self.data.dtype)
@@ -88,10 +94,7 @@ class Slice(Problem):
         return ()
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
-        data, output = layouts
-        in_strides = [window.step * stride for window, stride in zip(self.windows, data.strides, strict=True)]
-        in_offset = sum(window.start * stride for window, stride in zip(self.windows, data.strides, strict=True))
-        return build(data, output, in_strides, self.data.dtype.itemsize, in_offset=in_offset)
+        return slicing(self, layouts, self.walks)
 
 
 def _integers(version: Version, name: str, values: Sequence[Any]) -> tuple[int, ...]:
