@@ -12,6 +12,7 @@ from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 ROOT = Path(__file__).parent
+os.environ.setdefault("JAX_PLATFORMS", "cpu")  # before anything imports JAX, which else looks for other devices and says so
 
 
 def run_console(example: Example) -> str | None:

@@ -1,9 +1,9 @@
-"""DirectML's indexing operators on any OS: descriptors, validation, and execution with the same bits on CPU and NVIDIA GPU.
+"""The gather and slice operators of DirectML, ONNX, OpenVINO and JAX on any OS, with the same bits on CPU and NVIDIA GPU.
 
-Importing this package loads NumPy and Pydantic; CuPy, Typer and Rich are loaded by what needs them.
+Importing this package loads NumPy and Pydantic; CuPy, ONNX, JAX, Typer and Rich are loaded by what needs them.
 """
 
-from dmlgather import onnx, openvino
+from dmlgather import lax, onnx, openvino
 from dmlgather.backends.cuda.errors import DeviceError
 from dmlgather.compare import Comparison, compare
 from dmlgather.directml import (
@@ -65,6 +65,7 @@ __all__ = [
     "compare",
     "compile",
     "compose",
+    "lax",
     "minimum_level",
     "onnx",
     "openvino",

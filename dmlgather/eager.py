@@ -72,7 +72,7 @@ def execute(
     out_of_bounds, device: as for the eager functions. Raises TypeError for arrays of another type or on several devices,
     ValueError for another shape, IndexError for a bad index under RAISE (on every device), DeviceError for no usable GPU.
     """
-    taken = _take(dict(zip(problem.inputs, inputs, strict=True)), device)
+    taken = _take(dict(zip(problem.arguments, inputs, strict=True)), device)
     for item, expected in zip(taken, problem.tensors, strict=False):
         if item.type != expected:
             error = TypeError if item.type.dtype != expected.dtype else ValueError
@@ -159,10 +159,11 @@ def _run(problem: Problem, taken: Sequence[_Taken], out_of_bounds: str | Fill | 
     executor = _executor(problem, *_policy(problem, out_of_bounds), thread)
     output = problem.output
     operands = [arrays.logical(item.array, item.lies, item.name) for item in taken]
-    result = arrays.logical(arrays.allocate(first.lies, output.shape, output.dtype), first.lies, "the result")
+    fresh = arrays.allocate(first.lies, output.shape, output.dtype, like=first.given)
+    result = arrays.logical(fresh, first.lies, "the result")
     call = executor.bind(first.runs, operands, result)
     call.run(stream_pointer(None, first.lies))
-    call.raise_for_bad_index(problem.inputs[-1], problem.lookup_axes)
+    call.raise_for_bad_index(problem.arguments[-1], problem.lookup_axes, problem.lookup_windows)
     returned = arrays.move(result.array, first.lies, first.home)
     if output.dtype.hasobject:
         return returned.astype(first.given.dtype)

@@ -77,20 +77,23 @@ class Call:
         value = int(_element(self._indices, offset))
         return _bad_index(self._plan, offset, value)
 
-    def raise_for_bad_index(self, name: str, axes: Sequence[int]) -> None:
+    def raise_for_bad_index(self, name: str, axes: Sequence[int], windows: Sequence[int] = ()) -> None:
         """IndexError for `bad_index`, if there is one.
 
-        name: of the index tensor, for the message. axes: the axis of the data that each lookup indexes.
+        name: of the index tensor, for the message. axes: the axis of the data that each lookup indexes. windows: the number of
+        elements from there on that it must leave room for; left out, 1.
         """
         bad = self.bad_index()
         if bad is None or self._indices is None:
             return
-        lookup, axis = self._plan.lookups[bad.lookup], axes[bad.lookup]
+        lookup, axis, window = self._plan.lookups[bad.lookup], axes[bad.lookup], windows[bad.lookup] if windows else 1
         position = _position(self._indices.layout, bad, len(self._plan.lookups))
         where = f"[{', '.join(map(str, position))}]" if position is not None else f" at offset {bad.offset}"
         valid = f"{-lookup.wrap} … {lookup.limit - 1}" if lookup.limit else "none (the axis has size 0)"
         found = f"was out of range (it is {bad.value} by now)" if bad.overwritten else f"= {bad.value} is out of range"
-        raise IndexError(f"{name}{where} {found} for axis {axis} of size {lookup.limit}: valid indices are {valid}")
+        place = f"axis {axis} of size {lookup.limit + window - 1}"
+        place = place if window == 1 else f"a window of {window} along {place}"
+        raise IndexError(f"{name}{where} {found} for {place}: valid indices are {valid}")
 
 
 class Executor:

@@ -46,7 +46,8 @@ def _fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
     with np.errstate(all="ignore"):
         stored = given.astype(dtype)
     # As Python numbers, because NumPy would compare a float with a large integer as floats.
-    lost = stored.item() != given.item() if dtype.kind in "biu" else np.isfinite(given) and not np.isfinite(stored)
+    exact = dtype.kind == "b" or dtype.name.startswith(("int", "uint"))  # int4 has NumPy's kind of unknown types
+    lost = stored.item() != given.item() if exact else np.isfinite(given) and not np.isfinite(stored)
     if lost:
         raise ValueError(f"Fill value {value!r} cannot be stored as {dtype}: it would become {stored.item()!r}")
     return stored.tobytes()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather.backends import jax_arrays
 from dmlgather.backends.devices import CPU, Device, stream_pointer
 from dmlgather.plan import Layout, overlaps, reach
 
@@ -27,13 +28,14 @@ class Operand:
     """One array ready to be bound.
 
     array: the NumPy or CuPy array whose memory is used (kept alive). layout: its elements, counted from `pointer`, the
-    address in bytes of the lowest element.
+    address in bytes of the lowest element. name: what messages call it.
     """
 
     array: Any
     device: Device
     layout: Layout
     pointer: int
+    name: str = ""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -70,6 +72,8 @@ def adopt(array: Any) -> tuple[Any, Device]:
         return array.view(np.ndarray), CPU
     if _is_cupy(array):
         return array, Device("cuda", array.device.id)
+    if jax_arrays.is_jax(array):
+        jax_arrays.check_usable(array)
     if not hasattr(array, "__dlpack__"):
         raise TypeError(
             f"expected an array (NumPy, CuPy or any with __dlpack__), got {type(array).__name__}: "
@@ -89,9 +93,9 @@ def adopt(array: Any) -> tuple[Any, Device]:
         cupy = require(number)
         try:
             found = cupy.from_dlpack(array)
-        except (BufferError, RuntimeError, TypeError):
+        except (BufferError, RuntimeError, TypeError) as error:
             if not hasattr(array, "__cuda_array_interface__"):
-                raise
+                raise TypeError(f"CuPy has no type for {array.dtype} ({error}): pass a view of an integer type") from None
             found = cupy.asarray(array)
         return found, Device("cuda", found.device.id)  # managed memory may state another number
     raise TypeError(f"{type(array).__name__} lies on DLPack device type {kind}; only host and CUDA memory can be used")
@@ -106,7 +110,7 @@ def logical(array: Any, device: Device, name: str) -> Operand:
     """`array` (NumPy or CuPy) with its own shape and strides. ValueError when a stride is not a whole number of elements."""
     pointer = int(array.ctypes.data) if device == CPU else int(array.data.ptr)
     if array.flags.c_contiguous:
-        return Operand(array, device, _packed(array.shape), pointer)
+        return Operand(array, device, _packed(array.shape), pointer, name)
     itemsize = array.dtype.itemsize
     if itemsize == 0 or any(step % itemsize for size, step in zip(array.shape, array.strides, strict=True) if size > 1):
         raise ValueError(
@@ -115,9 +119,9 @@ def logical(array: Any, device: Device, name: str) -> Operand:
     shape = tuple(array.shape)
     strides = tuple(step // itemsize if size > 1 else 0 for size, step in zip(shape, array.strides, strict=True))
     if 0 in shape:
-        return Operand(array, device, Layout(shape, strides, 0, 0), pointer)
+        return Operand(array, device, Layout(shape, strides, 0, 0), pointer, name)
     low, high = reach(shape, strides)
-    return Operand(array, device, Layout(shape, strides, -low, high - low + 1), pointer + low * itemsize)
+    return Operand(array, device, Layout(shape, strides, -low, high - low + 1), pointer + low * itemsize, name)
 
 
 @lru_cache(maxsize=1024)
@@ -146,10 +150,10 @@ def at_address(pointer: int, device: Device, layout: Layout, dtype: np.dtype[Any
     return Operand(_Bare(dtype), device, layout, pointer)
 
 
-def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any]) -> Any:
-    """A new packed array of shape `sizes` on `device`."""
+def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any], like: Any = None) -> Any:
+    """A new packed array of shape `sizes` on `device`, such that `hand_back` need not copy it where `like` is an array of JAX."""
     if not device.on_gpu:
-        return np.empty(tuple(sizes), dtype)
+        return jax_arrays.empty(sizes, dtype) if jax_arrays.is_jax(like) else np.empty(tuple(sizes), dtype)
     import cupy
 
     with cupy.cuda.Device(device.index):
@@ -209,9 +213,11 @@ class _CudaStream:
 
 
 def hand_back(result: Any, like: Any) -> Any:
-    """`result` (NumPy or CuPy) as the kind of array that `like` is, over the same memory."""
-    if isinstance(like, np.ndarray) or _is_cupy(like):
+    """`result` (NumPy or CuPy) as the kind of array that `like` is, over the same memory wherever that kind allows it."""
+    if isinstance(like, np.ndarray | np.generic) or _is_cupy(like):
         return result
+    if jax_arrays.is_jax(like):
+        return jax_arrays.hand_back(result, like)
     root = type(like).__module__.partition(".")[0]
     library = sys.modules.get(root)
     for module in (library, getattr(library, "dlpack", None)):
@@ -246,8 +252,8 @@ def check_indices(indices: Sequence[Operand]) -> None:
         size = operand.dtype.itemsize
         if operand.pointer % size:
             raise ValueError(
-                f"indices lie at address {operand.pointer:#x}, but a GPU reads {operand.dtype} at multiples of {size} bytes "
-                "only; pass a copy (array.copy())"
+                f"{operand.name or 'indices'}: the elements lie at address {operand.pointer:#x}, but a GPU reads {operand.dtype} "
+                f"at multiples of {size} bytes only; pass a copy (array.copy())"
             )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict
 
-from dmlgather.directml.dxdispatch.located import LocatedFinding, Problem
+from dmlgather.directml.located import LocatedFinding, Problem
 from dmlgather.directml.types import FeatureLevelField
 
 

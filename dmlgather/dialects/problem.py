@@ -54,6 +54,11 @@ class Problem(ABC):
     """What is read."""
 
     @property
+    def arguments(self) -> tuple[str, ...]:
+        """What the dialect calls its inputs, for messages."""
+        return self.inputs
+
+    @property
     def fill(self) -> bytes:
         """The bytes of one element that the dialect writes for an index out of range; empty where it writes none."""
         return b""
@@ -67,6 +72,11 @@ class Problem(ABC):
     @abstractmethod
     def lookup_axes(self) -> tuple[int, ...]:
         """The data axis that each lookup of the plan indexes, in the plan's order."""
+
+    @property
+    def lookup_windows(self) -> tuple[int, ...]:
+        """The number of elements along its axis that each lookup must leave room for, in the plan's order."""
+        return tuple(1 for _ in self.lookup_axes)
 
     @property
     def tensors(self) -> tuple[TensorType, ...]:

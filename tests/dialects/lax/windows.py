@@ -1,0 +1,173 @@
+"""Random lax.gather calls with windows inside operand, what comes out by JAX's page, and what DirectML takes of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+import dmlgather as dg
+from dmlgather.directml import FeatureLevel
+from dmlgather.lax import GatherDimensionNumbers
+from tests.dialects import binding
+from tests.directml.making import data_types
+
+LEVELS = [FeatureLevel.parse(level) for level in ("1_0", "2_0", "2_1", "3_0", "4_1", "6_4")]
+DEVICES = ("reference", "cpu")
+INDEX_TYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+HELD = {"bool": "UINT8", "bfloat16": "UINT16", "float8_e5m2": "UINT8", "complex64": "UINT64", "complex128": "UINT64"}
+"""The types that DirectML does not have: DirectML's type of the same bits, of which complex128 has two."""
+
+DTYPES: tuple[Any, ...] = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128", ml_dtypes.bfloat16, ml_dtypes.float8_e5m2),
+)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """One call with its arrays; every window lies inside operand."""
+
+    operand: NDArray[Any]
+    starts: NDArray[Any]
+    numbers: GatherDimensionNumbers
+    sizes: tuple[int, ...]
+    mode: str
+
+    @property
+    def arguments(self) -> tuple[Any, Any, GatherDimensionNumbers, tuple[int, ...]]:
+        operand, starts = ((array.shape, array.dtype) for array in (self.operand, self.starts))
+        return operand, starts, self.numbers, self.sizes
+
+    def described(self, level: FeatureLevel | str, **changes: Any) -> Any:
+        return dg.lax.to_directml(*self.arguments, level=level, mode=self.mode, **changes)
+
+    def expected(self) -> NDArray[Any]:
+        """By the page: each result element's coordinates are those of a window's start plus an offset in it."""
+        numbers, operand = self.numbers, self.operand
+        gone = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+        kept = [dimension for dimension in range(operand.ndim) if dimension not in gone]
+        batch = iter(self.starts.shape[:-1])
+        offsets = iter(self.sizes[dimension] for dimension in kept)
+        rank = len(kept) + self.starts.ndim - 1
+        shape = tuple(next(offsets) if at in numbers.offset_dims else next(batch) for at in range(rank))
+        result = np.empty(shape, operand.dtype)
+        for coordinates in product(*map(range, shape)):
+            where = tuple(place for at, place in enumerate(coordinates) if at not in numbers.offset_dims)
+            source = [0] * operand.ndim
+            for dimension, at in zip(kept, numbers.offset_dims, strict=True):
+                source[dimension] = coordinates[at]
+            for component, dimension in enumerate(numbers.start_index_map):
+                source[dimension] += int(self.starts[where][component])
+            for ours, theirs in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True):
+                source[ours] = where[theirs]
+            result[coordinates] = operand[tuple(source)]
+        return result
+
+
+def drawn(seed: int, level: FeatureLevel, *, partial: float = 0.02) -> Windows:
+    """The call of a seed, mostly of a data type that DirectML has at `level`."""
+    rng = random.Random(seed)
+    known = data_types("GATHER", level)
+    kinds = [kind for kind in DTYPES if held(np.dtype(kind))[0] in known or rng.random() < 0.1]
+    return _call(rng, np.dtype(rng.choice(kinds)), partial)
+
+
+def _call(rng: random.Random, kind: np.dtype[Any], partial: float) -> Windows:
+    rank = rng.choice((0, 1, 2, 2, 3, 3, 3, 4, 4, 5, 6))
+    shape = _sizes(rng, rank, 200)
+    role = [rng.choice(("batch", "one", "one", "one kept", "whole", "whole", "fixed", "indexed whole")) for _ in shape]
+    role = ["window" if size > 2 and rng.random() < partial else what for what, size in zip(role, shape, strict=True)]
+    if rng.random() < 0.4:
+        role = ["whole" if what == "batch" else what for what in role]
+    role = [what if size else "whole" for what, size in zip(role, shape, strict=True)]
+    sizes = [_window(rng, what, size) for what, size in zip(role, shape, strict=True)]
+    looked_up = [at for at, what in enumerate(role) if what in ("one", "one kept", "indexed whole", "window")]
+    dropped = [at for at in looked_up if role[at] != "indexed whole" and rng.random() < 0.05]
+    components = [at for at in rng.sample(looked_up, len(looked_up)) if at not in dropped]
+    batching = [at for at, what in enumerate(role) if what == "batch"]
+    collapsed = [at for at, what in enumerate(role) if what == "one"]
+    others = _sizes(rng, rng.choice((0, 1, 1, 2, 3)), 12)
+    order = rng.sample(range(len(batching) + len(others)), len(batching) + len(others))
+    places = order[: len(batching)]
+    rest = iter(others)
+    index_shape = [shape[batching[places.index(at)]] if at in places else next(rest) for at in range(len(order))]
+    kept = rank - len(batching) - len(collapsed)
+    offsets = tuple(sorted(rng.sample(range(kept + len(order)), kept)))
+    numbers = GatherDimensionNumbers(offsets, tuple(collapsed), tuple(components), tuple(batching), tuple(places))
+    most = [shape[at] - sizes[at] for at in components]
+    vectors = [[rng.randint(0, max(last, 0)) for last in most] for _ in range(prod(index_shape))]
+    starts = np.array(vectors, rng.choice(INDEX_TYPES)).reshape((*index_shape, len(components)))
+    operand = np.frombuffer(rng.randbytes(prod(shape) * kind.itemsize), kind).reshape(shape)
+    if kind.kind == "b":
+        operand = (operand.view(np.uint8) & 1).view(bool)
+    return Windows(operand, starts, numbers, tuple(sizes), rng.choice(("clip", "fill", "promise_in_bounds")))
+
+
+def _sizes(rng: random.Random, rank: int, room: int) -> list[int]:
+    found = [1] * rank
+    for axis in rng.sample(range(rank), rank):
+        found[axis] = rng.choice([size for size in (1, 2, 2, 3, 4, 5) if size * prod(found) <= room])
+    if found and rng.random() < 0.02:
+        found[rng.randrange(rank)] = 0
+    return found
+
+
+def _window(rng: random.Random, role: str, size: int) -> int:
+    if role in ("whole", "indexed whole"):
+        return size
+    if role == "fixed":
+        return rng.randint(min(1, size), size)
+    return rng.randint(2, size - 1) if role == "window" else 1
+
+
+def held(dtype: np.dtype[Any]) -> tuple[str, int]:
+    """DirectML's type for a NumPy type's bits, and how many of it make an element."""
+    return HELD.get(dtype.name, dtype.name.upper()), 2 if dtype.name == "complex128" else 1
+
+
+def refusals(case: Windows, level: FeatureLevel) -> tuple[set[str], set[str]]:
+    """Codes that DirectML's documents call for at `level`, and codes that they may call for, as dimensions merge or do not."""
+    shapes = (case.operand.shape, case.starts.shape[:-1], case.expected().shape)
+    if any(0 in shape for shape in shapes):
+        return {"EXP102"}, set()
+    numbers, shape = case.numbers, case.operand.shape
+    free = [shape[axis] > case.sizes[axis] for axis in numbers.start_index_map]
+    if any(more and case.sizes[axis] > 1 for more, axis in zip(free, numbers.start_index_map, strict=True)):
+        return {"EXP110"}, set()
+    count = max((at + 1 for at, more in enumerate(free) if more), default=0)
+    batches = [shape[at] for at in numbers.operand_batching_dims]
+    places = numbers.start_indices_batching_dims
+    positions = [size for at, size in enumerate(case.starts.shape[:-1]) if at not in places and size > 1]
+    live = prod(batches) > 1
+    if count and level < FeatureLevel.LEVEL_2_1 and (count > 1 or live):
+        return {"EXP106"}, set()
+    may: set[str] = set()
+    if count and live and level < FeatureLevel.LEVEL_3_0:
+        if count > 1:
+            return {"EXP106"}, set()
+        may |= {"EXP106"} if len(positions) > 1 else set()
+    windows = [size for size in case.sizes if size > 1]
+    dimensions = len(batches) + len(positions) + count + len(windows) + held(case.operand.dtype)[1]
+    if dimensions - 1 > (4 if level < FeatureLevel.LEVEL_3_0 else 8):
+        may |= {"EXP104"}
+    name = "SLICE" if count == 0 else "GATHER" if count == 1 and not live else "GATHER_ND"
+    return (set() if held(case.operand.dtype)[0] in data_types(name, level) else {"DML201"}), may
+
+
+def check(case: Windows, descs: Sequence[dg.OperatorDesc], level: FeatureLevel) -> None:
+    """The descriptors validate, and give the call's bytes."""
+    expected = case.expected()
+    for desc in descs:
+        assert dg.validate(desc, level).ok
+    for device in DEVICES:
+        found = binding.run(descs, data=case.operand, indices=case.starts, sizes=np.array(0), level=level, device=device)
+        assert len(found) - expected.nbytes in range(4)
+        assert found[: expected.nbytes].tobytes() == expected.tobytes(), (device, descs)
