@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,11 +55,22 @@ class EagerFunction(Generic[P]):
 
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> IndexPlan:
         """The plan of the same call over packed arrays. In the place of an array stands anything with `shape` and `dtype`, or a
-        pair (shape, dtype); `device` plays no part.
+        pair (shape, dtype); `device` changes nothing.
         """
         request = self._request(*args, **kwargs)
+        if request.device is not None:
+            Device.parse(request.device)
         problem = request.state(*(type_of(name, item) for name, item in request.arrays.items()))
         return problem.plan(*_policy(problem, request.out_of_bounds))
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What `help` shows: the arguments; a call returns an array, where the wrapped function states a request."""
+        return inspect.signature(self._request).replace(return_annotation=inspect.Signature.empty)
+
+    def __reduce__(self) -> str:
+        """Pickled by name, as functions are."""
+        return self.__qualname__  # type: ignore[attr-defined, no-any-return] # set by update_wrapper
 
     def __repr__(self) -> str:
         return f"<function {self.__module__}.{self.__qualname__}>"  # type: ignore[attr-defined] # set by update_wrapper

@@ -38,7 +38,7 @@ def resolve_policy(choice: str | Fill | None, default: OutOfBounds, dtype: np.dt
 
 def _fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
     if dtype.hasobject:
-        raise ValueError(f"Fill({value!r}) is a number, and the elements are {dtype}s: use another policy")
+        raise ValueError(f"out_of_bounds is Fill({value!r}), but strings cannot be filled: use 'raise' or 'clamp'")
     given = np.asarray(value)
     real = given.dtype.kind in "biuf" or (given.dtype.kind == "c" and dtype.kind == "c")
     if given.shape or not real:

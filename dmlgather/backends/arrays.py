@@ -213,7 +213,9 @@ class _CudaStream:
 
 
 def hand_back(result: Any, like: Any) -> Any:
-    """`result` (NumPy or CuPy) as the kind of array that `like` is, over the same memory wherever that kind allows it."""
+    """`result` (NumPy or CuPy) as the kind of array that `like` is, over the same memory wherever that kind allows it; as it is
+    where the library of `like` has no `from_dlpack`.
+    """
     if isinstance(like, np.ndarray | np.generic) or _is_cupy(like):
         return result
     if jax_arrays.is_jax(like):
@@ -223,9 +225,7 @@ def hand_back(result: Any, like: Any) -> Any:
     for module in (library, getattr(library, "dlpack", None)):
         if hasattr(module, "from_dlpack"):
             return module.from_dlpack(result)  # type: ignore[union-attr]
-    raise TypeError(
-        f"{root} has no from_dlpack to hand the result back as {type(like).__name__}; pass a NumPy or CuPy view of the array"
-    )
+    return result
 
 
 def check_output_layout(layout: Layout) -> None:

@@ -21,6 +21,8 @@ class Device:
         """The device called `name`; ValueError for an unknown name."""
         if isinstance(name, Device):
             return name
+        if not isinstance(name, str):
+            raise TypeError(f"device is {name!r} of type {type(name).__name__}, expected a name such as 'cpu' or 'cuda:0'")
         match = re.fullmatch(r"cpu|reference|cuda(?::(\d+))?", name)
         if match is None:
             raise ValueError(f"device is {name!r}, expected 'cpu', 'cuda', 'cuda:N' (the N-th GPU) or 'reference'")

@@ -51,7 +51,8 @@ class Exporter:
         if findings:
             return Report(subject=self.title(problem), level=level, findings=findings)
         reports = (validate(desc, level) for desc in found)
-        return next((report for report in reports if not report.ok), found)
+        refused = next((report for report in reports if not report.ok), None)
+        return found if refused is None else _naming_carried(refused, problem)
 
     def lowest(self, problem: Problem) -> tuple[FeatureLevel, Descriptors] | None:
         """The lowest feature level that takes a problem, and its descriptors there; None where no level does."""
@@ -75,6 +76,21 @@ def views(problem: Problem) -> list[View]:
     return [data, *indices, output]
 
 
+def _naming_carried(report: Report, problem: Problem) -> Report:
+    """The report, which says of a data type that only carries bits what it carries: "UINT64, which carries complex64"."""
+    dtype = problem.data.dtype
+    held = carrier(dtype)
+    if held is None or held[0].name == dtype.name.upper():
+        return report
+    findings = (
+        finding.model_copy(update={"got": f"{finding.got}, which carries {dtype.name}"})
+        if finding.path in ("InputTensor.DataType", "OutputTensor.DataType")
+        else finding
+        for finding in report.findings
+    )
+    return report.model_copy(update={"findings": tuple(findings)})
+
+
 def _without_form(problem: Problem, needed: Mapping[str, TensorType]) -> Iterator[Finding]:
     """What stands against a problem at every level, whatever the form."""
     if carrier(problem.data.dtype) is None:
@@ -87,12 +103,13 @@ def _without_form(problem: Problem, needed: Mapping[str, TensorType]) -> Iterato
     empty = {name: tensor.shape for name, tensor in needed.items() if 0 in tensor.shape}
     if len(empty) > 1:
         empty.pop("output", None)  # for want of elements in an input
+    whole = {name: list(tensor.shape) for name, tensor in tensors_by_name(problem).items()}
     for name, shape in empty.items():
         for axis, size in enumerate(shape):
             if size == 0:
                 yield CODES["EXP102"].finding(
                     f"{name}.shape[{axis}]",
                     expected="at least 1",
-                    got=f"0 in {list(shape)}",
+                    got=f"0 in {whole[name]}",
                     remedy="leave the node out where a tensor has no elements: DirectML cannot describe one",
                 )

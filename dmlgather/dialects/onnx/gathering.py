@@ -158,12 +158,13 @@ class GatherND(_Gathering):
             if ours != theirs:
                 raise ValueError(
                     f"batch dimension {dimension} has size {ours} in data and {theirs} in indices, but {self.version} takes "
-                    "equal sizes"
+                    f"equal sizes: repeat or slice one of them, or lower batch_dims ({batch})"
                 )
         if self.tuple_size > self.data.rank - batch:
             raise ValueError(
                 f"indices has tuples of {self.tuple_size} components (its last dimension), but data has "
-                f"{self.data.rank - batch} dimensions to index (rank {self.data.rank}, batch_dims {batch})"
+                f"{self.data.rank - batch} dimensions to index (rank {self.data.rank}, batch_dims {batch}): shorten the tuples "
+                f"to at most {self.data.rank - batch} components"
             )
 
     @property

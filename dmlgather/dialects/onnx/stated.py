@@ -30,9 +30,11 @@ class Stated(NamedTuple):
 def stated_inputs(node: Any, shapes: ByInput, dtypes: ByInput, constants: Mapping[str, Any]) -> list[Stated]:
     """What is known of each input of a node, in order.
 
-    TypeError for what is no data type; ValueError for more shapes or types than inputs, and for a constant that has another
-    shape or type than is stated.
+    TypeError for what is no node or no data type; ValueError for more shapes or types than inputs, and for a constant that has
+    another shape or type than is stated.
     """
+    if not hasattr(node, "input") or not hasattr(node, "op_type"):
+        raise TypeError(f"node is of type {type(node).__name__}, expected an onnx.NodeProto, as onnx.helper.make_node gives")
     names = list(node.input)
     pairs = zip(names, _by_input("shapes", shapes, names), _by_input("dtypes", dtypes, names), strict=True)
     return [_input(name, shape, dtype, constants.get(name)) for name, shape, dtype in pairs]
@@ -63,7 +65,10 @@ def _input(name: str, shape: Any, dtype: Any, constant: Any) -> Stated:
 def _dtype(name: str, given: Any) -> np.dtype[Any] | None:
     """The NumPy type of a type, a name, or a number of TensorProto.DataType; None for UNDEFINED."""
     if not isinstance(given, int):
-        return numpy_type(given)
+        try:
+            return numpy_type(given)
+        except TypeError as error:
+            raise TypeError(f"{name!r} is stated with type {given!r}: {error}") from None
     found, dtype = data_type(given)
     if dtype is None and given != 0:
         raise TypeError(f"{name!r} is stated with type {found or given}, which is no type of tensors of ONNX")

@@ -1,0 +1,91 @@
+"""What all eager functions share, whatever the dialect: judged by NumPy's indexing and Python's own protocols."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import dmlgather as dg
+
+FUNCTIONS = {
+    "dmlgather.onnx": (dg.onnx.gather, dg.onnx.gather_elements, dg.onnx.gather_nd, dg.onnx.slice),
+    "dmlgather.openvino": (dg.openvino.gather,),
+    "dmlgather.lax": (dg.lax.gather,),
+}
+EVERY = [function for functions in FUNCTIONS.values() for function in functions]
+DATA = np.random.default_rng().random((4, 3), np.float32)
+INDICES = np.array([3, 0], np.int64)
+
+
+class OnlyDLPack:
+    """An array of a library that exports DLPack and takes none."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("function", EVERY, ids=repr)
+def test_functions_are_pickled_by_name(function: Any) -> None:
+    assert pickle.loads(pickle.dumps(function)) is function
+    assert copy.deepcopy(function) is function
+
+
+@pytest.mark.parametrize("function", EVERY, ids=repr)
+def test_help_shows_the_arguments(function: Any) -> None:
+    signature = inspect.signature(function)
+    assert list(signature.parameters)[-2:] == ["out_of_bounds", "device"]
+    assert signature.return_annotation is inspect.Signature.empty
+    assert function.__doc__
+
+
+def test_a_library_that_takes_no_dlpack_gets_numpy_s_array() -> None:
+    result = dg.onnx.gather(OnlyDLPack(DATA), OnlyDLPack(INDICES))
+    assert isinstance(result, np.ndarray)
+    assert result.tobytes() == DATA[INDICES].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("device", "error", "words"),
+    [
+        (0, TypeError, "device is 0 of type int, expected a name such as 'cpu'"),
+        ("tpu", ValueError, "device is 'tpu', expected 'cpu'"),
+    ],
+)
+def test_no_device(device: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        dg.onnx.gather(DATA, INDICES, device=device)
+    with pytest.raises(error, match=words):
+        dg.onnx.gather.plan(DATA, INDICES, device=device)
+
+
+def test_strings_cannot_be_filled() -> None:
+    with pytest.raises(ValueError, match=r"out_of_bounds is Fill\('x'\), but strings cannot be filled"):
+        dg.onnx.gather(np.array(["a", "b"]), np.array([5]), out_of_bounds=dg.Fill("x"))
+
+
+def test_what_is_no_node_or_no_type_is_named() -> None:
+    with pytest.raises(TypeError, match=r"node is of type str, expected an onnx\.NodeProto"):
+        dg.onnx.to_directml("Gather", {}, {})
+    node = helper.make_node("Gather", ["x", "i"], ["y"])
+    with pytest.raises(TypeError, match="'x' is stated with type 'foo'"):
+        dg.onnx.to_directml(node, {"x": (3,), "i": (1,)}, {"x": "foo", "i": "int64"})
+
+
+def test_a_type_that_carries_bits_is_named() -> None:
+    node = helper.make_node("Gather", ["x", "i"], ["y"])
+    report = dg.onnx.to_directml(node, {"x": (3,), "i": (1,)}, {"x": "complex64", "i": "int64"}, "3_0")
+    assert isinstance(report, dg.Report)
+    assert {finding.got for finding in report.errors} == {"UINT64, which carries complex64"}
+    assert {str(finding.level) for finding in report.errors} == {"4_1"}
