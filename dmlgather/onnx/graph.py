@@ -15,6 +15,7 @@ from onnx import ModelProto, NodeProto, TensorProto
 from dmlgather.dialects.onnx import carriers
 from dmlgather.dialects.onnx.carriers.values import tensor
 from dmlgather.dialects.onnx.gathering import Gather, GatherElements, GatherND
+from dmlgather.dialects.onnx.model.defaults import with_stated_attributes
 from dmlgather.dialects.onnx.operators import DOMAINS
 from dmlgather.dialects.onnx.partial import NOTHING, PartialType, type_of_value
 from dmlgather.dialects.onnx.slicing import Slice
@@ -148,7 +149,8 @@ def _check(check: Callable[[], None], what: str) -> None:
 def _inlined(model: ModelProto) -> ModelProto:
     """The model without local functions."""
     try:
-        inlined = onnx.inliner.inline_local_functions(model, convert_version=True)
+        # The inliner knows nothing of defaults.
+        inlined = onnx.inliner.inline_local_functions(with_stated_attributes(model), convert_version=True)
     except RuntimeError as error:
         raise ValueError(f"the model's functions cannot be inlined: {' '.join(str(error).split())}") from None
     check_operators(inlined.graph.node)

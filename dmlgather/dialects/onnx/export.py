@@ -11,6 +11,7 @@ from dmlgather.dialects.codes import CODES
 from dmlgather.dialects.descriptors import Dim
 from dmlgather.dialects.exporting import Descriptors, Exporter, tensors_by_name, views
 from dmlgather.dialects.onnx.gathering import Gather, GatherElements, GatherND
+from dmlgather.dialects.onnx.indices import outside
 from dmlgather.dialects.onnx.nodes import UnknownTypeError, UnknownValueError, in_family, problem_of
 from dmlgather.dialects.onnx.operators import FAMILY, version_of
 from dmlgather.dialects.onnx.slicing import Slice
@@ -34,7 +35,8 @@ def to_directml(
     node: an onnx.NodeProto. shapes, dtypes: of the node's inputs, by the names that the node has for them or one per input in
     order; types are NumPy's, their names, or numbers of TensorProto.DataType. level: the feature level to write for. opset: the
     opset in force, as in a model. constants: the values of inputs that are known, by name; starts, ends, axes and steps of Slice
-    must be (an array, or a list of integers). Their shapes and types may be left out.
+    must be (an array, or a list of integers), and indices that are given are checked. Shapes and types of both may be
+    left out.
 
     Returns one descriptor; a tuple of them, in the order in which they run, where one cannot do it; or a Report of what stands
     against it, `docs/expressing.md` in short: an input whose type, size or bounds are not known, a node that breaks a rule of
@@ -50,7 +52,7 @@ def to_directml(
       indices; its output is the node's.
     - the output's elements, in order, are those of the node's output, whatever dimensions are described.
 
-    An index out of range is an error in ONNX and clamped in DirectML: check indices first where that matters.
+    An index out of range is an error in ONNX and clamped in DirectML: check those that are no constants first where that matters.
 
     Raises ValueError for an unknown level, for more shapes or types than the node has inputs, and for a constant that is not
     what shapes and dtypes say; TypeError for what is no data type, and for an opset that is no integer.
@@ -62,6 +64,10 @@ def to_directml(
     if isinstance(problem, Finding):
         return Report(subject=f"ONNX {_operator(node, opset)}", level=at, findings=(problem,))
     found = express(problem, at)
+    wrong = outside(problem, inputs[1].value) if len(inputs) > 1 and inputs[1].value is not None else None
+    if wrong is not None:
+        others = found.findings if isinstance(found, Report) else ()
+        return Report(subject=EXPORTER.title(problem), level=at, findings=(wrong, *others))
     return found if isinstance(found, Report) or len(found) > 1 else found[0]
 
 

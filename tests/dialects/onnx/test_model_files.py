@@ -163,7 +163,7 @@ def test_damaged_models(tmp_path: Path, data: st.DataObject) -> None:
         assert "\n" not in str(finding)
 
 
-RICH = parsed("""<ir_version: 9, opset_import: ["" : 17, "local" : 1]>
+RICH_TEXT = """<ir_version: 9, opset_import: ["" : 17, "local" : 1]>
 agraph (float[N,128] X, bool c, int64 five) => (float[M,128] Z) <int64[1] s = {1}, int64[1] e = {3}> {
   Y = local.f<ax = 1>(X)
   Z = If(c) <
@@ -172,7 +172,8 @@ agraph (float[N,128] X, bool c, int64 five) => (float[M,128] Z) <int64[1] s = {1
   >
 }
 <opset_import: ["" : 17], domain: "local">
-f<ax>(x) => (y) { i = Constant<value_int = 0>() y = Gather<axis: int = @ax>(x, i) }""").SerializeToString()
+f<ax>(x) => (y) { i = Constant<value_int = 0>() y = Gather<axis: int = @ax>(x, i) }"""
+RICH = parsed(RICH_TEXT).SerializeToString()
 
 
 def test_without_onnx(tmp_path: Path) -> None:
@@ -192,3 +193,46 @@ def test_without_onnx(tmp_path: Path) -> None:
     assert ended.stdout.decode().startswith("2 model.onnx: is an ONNX model, and the package onnx is missing")
     assert ended.stdout.decode().rstrip().endswith("pip install 'dmlgather[onnx]'")
     assert ended.stderr == b""
+
+
+def test_a_name_that_is_defined_nowhere(tmp_path: Path) -> None:
+    found = checked(tmp_path, "agraph (float[4] X) => (float Z) { Z = Gather(X, nope) }")
+    assert only(found).verdict is Verdict.REFUSED
+    (finding,) = found.findings
+    assert (finding.code, finding.severity, finding.path) == ("EXP304", "error", "indices")
+    assert finding.got == "'nope', which is defined nowhere"
+    assert finding.remedy == "correct the name"
+
+
+def test_nodes_that_are_not_sorted(tmp_path: Path) -> None:
+    """Found at each node that reads what is defined later, whether it is of the family or not."""
+    text = """agraph (float[3,4] X, int64[2] i, bool c) => (float[a] Z) {
+      [early] T = Reshape(X, r)
+      [gather] Z = Gather(X, j)
+      [branch] W = If(c) <then_branch = t () => (float o) { o = Gather(X, k) }, else_branch = e () => (float o) { o = Abs(Y) }>
+      r = Constant<value_ints = [7]>()
+      j = Identity(i)
+      k = Identity(i)
+      Y = Abs(X)
+    }"""
+    found = checked(tmp_path, text)
+    errors = {finding.subject: finding for finding in found.findings}
+    assert list(errors) == ["early", "branch.else_branch/Abs_0", "gather", "branch.then_branch/Gather_0"]
+    assert {(finding.code, finding.severity) for finding in errors.values()} == {("EXP304", "error")}
+    assert {node.verdict for node in found.nodes} == {Verdict.REFUSED}
+    assert errors["gather"].got == "'j', which is defined only by a later node"
+    assert "sort the nodes" in errors["gather"].remedy
+
+
+def test_names_of_graphs_around_and_of_functions_are_defined(tmp_path: Path) -> None:
+    found = checked(tmp_path, parsed(RICH_TEXT))
+    assert "EXP304" not in {finding.code for finding in found.findings}
+
+
+def test_shapes_that_inference_passes_over(tmp_path: Path) -> None:
+    """A MatMul of tensors that do not fit: only where a node needs what it leaves unknown."""
+    text = "agraph (float[3,4] X, float[5,6] Y, int64[2] i) => (float Z) { T = MatMul(X, Y) Z = Gather(DATA, i) }"
+    found = checked(tmp_path, text.replace("DATA", "T"))
+    assert [(finding.code, finding.subject) for finding in found.findings] == [("EXP303", ""), ("EXP301", "Gather_1")]
+    assert "Incompatible dimensions for matrix multiplication" in found.findings[0].got
+    assert checked(tmp_path, text.replace("DATA", "X")).findings == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx
+import pytest
 from onnx import helper
 
 from dmlgather.dialects.checking import Verdict
@@ -72,6 +73,7 @@ def test_a_function_that_nothing_calls(tmp_path: Path) -> None:
     found = checked(tmp_path, _model("agraph (float[3] X) => (float[3] Z) { Z = Identity(X) }"))
     assert [node.verdict for node in found.nodes] == [Verdict.UNKNOWN, Verdict.UNKNOWN]
     assert all(finding.severity == "warning" for finding in found.findings)
+    assert all("nothing calls it" in finding.remedy for finding in found.findings)
 
 
 def test_an_attribute_that_no_call_gives(tmp_path: Path) -> None:
@@ -155,3 +157,31 @@ def test_a_call_with_more_than_the_function_has(tmp_path: Path) -> None:
     onnx.save(model, path)
     (problem,) = check_model(path).problems
     assert problem.message == "calls local:take with 2 outputs, but the function has 1"
+
+
+DEFAULTS = f"""{HEAD} agraph (float[3,4] X, int64[2] i) => (float[a,b] Y, float[c,d] Z) {{ CALLS }}
+<opset_import: ["" : 17], domain: "local">
+pick<ax: int = 1>(a, b) => (c) {{ c = Gather<axis: int = @ax>(a, b) }}
+<opset_import: ["" : 17, "local" : 1], domain: "local">
+hands<z>(a, b) => (c) {{ c = local.pick<ax: int = @z>(a, b) }}"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "axis"),
+    [
+        ("Y = local.pick(X, i)", 1),
+        ("Y = local.pick(X, i) Z = local.pick<ax = 1>(X, i)", 1),
+        ("Y = local.pick<ax = 0>(X, i)", 0),
+        ("Y = local.hands(X, i)", 1),
+        ("Y = local.hands<z = 0>(X, i)", 0),
+        ("Y = local.hands(X, i) Z = local.pick(X, i)", 1),
+        ("Y = local.pick(X, i) Z = local.pick<ax = 0>(X, i)", None),
+    ],
+)
+def test_defaults_of_attributes(tmp_path: Path, calls: str, axis: int | None) -> None:
+    """A call that gives the default agrees with one that leaves it out."""
+    (node,) = by_place(checked(tmp_path, DEFAULTS.replace("CALLS", calls))).values()
+    assert node.attributes == ({} if axis is None else {"axis": axis})
+    assert node.verdict is (Verdict.UNKNOWN if axis is None else Verdict.TAKEN)
+    if axis is not None:
+        assert node.outputs[0].shape == ((2, 4), (3, 2))[axis]

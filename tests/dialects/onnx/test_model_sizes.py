@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
@@ -70,11 +71,41 @@ def test_equal_sizes_are_assigned_alike() -> None:
     assert assign([("A", "B")], [("A", "B"), ("B", "A"), ("A", 3), (3, "A")], {}) == {"A": 3, "B": 3}
 
 
+@pytest.mark.parametrize("level", ["1_0", "2_0"])
+@pytest.mark.parametrize(
+    ("starts", "ends", "steps"),
+    [((-1,), (-(2**63),), (-3,)), ((-1,), (2,), (-2,)), ((9,), (0,), (-8,)), ((-1, 0), (-(2**63), 9), (-12, 1))],
+)
+def test_steps_that_matter_from_the_second_element_on(
+    tmp_path: Path, level: str, starts: tuple[int, ...], ends: tuple[int, ...], steps: tuple[int, ...]
+) -> None:
+    """The smallest sizes leave one element, which needs no step; more go backwards, which came with 2_1."""
+    axes = range(len(starts))
+    arrays = dict(zip(BOUNDS_IN_ORDER, (starts, ends, axes, steps), strict=True))
+    constants = {name: np.array(values, np.int64) for name, values in arrays.items()}
+    found = checked(tmp_path, _model("Slice", {"data": (TensorProto.FLOAT, ["N", "M"])}, constants), level)
+    assert only(found).verdict is Verdict.REFUSED
+    (finding,) = found.findings
+    assert (finding.code, finding.path) == ("EXP106", "steps")
+    told = dict(re.findall(r"(\w) = (\d+)", finding.got))
+    windows = Slice(TensorType((int(told["N"]), int(told["M"])), np.dtype("float32")), starts, ends, tuple(axes), steps).windows
+    assert windows[0].count > 1
+
+
+def test_steps_that_no_tensor_has_room_for(tmp_path: Path) -> None:
+    bounds = {"starts": [-1], "ends": [-(2**63)], "axes": [0], "steps": [-(2**63)]}
+    constants = {name: np.array(values, np.int64) for name, values in bounds.items()}
+    found = checked(tmp_path, _model("Slice", {"data": (TensorProto.FLOAT, ["N", "M"])}, constants), "1_0")
+    assert only(found).verdict is Verdict.TAKEN
+
+
 SIZES = st.integers(1, 4) | st.sampled_from(["N", "M", None])
 
 
 Inputs = Mapping[str, tuple[int, Sequence[int | str | None]]]
 """Data type and shape of each input."""
+
+BOUNDS_IN_ORDER = ("starts", "ends", "axes", "steps")
 
 Problem = tuple[str, Inputs, Mapping[str, Any]]
 """An operator, its inputs, and its constants and attributes."""
@@ -122,7 +153,7 @@ def problems(draw: st.DrawFn) -> Problem:
     return operator, {**inputs, "indices": (int(TensorProto.INT64), indices)}, more
 
 
-BOUNDS = {"starts": bounds, "ends": bounds, "steps": st.sampled_from([1, 2, -1])}
+BOUNDS = {"starts": bounds, "ends": bounds, "steps": st.sampled_from([1, 2, -1, -2, -3, -10, 10, 2**31, -(2**31) - 1])}
 
 
 @FILES
@@ -133,8 +164,8 @@ def test_verdicts_hold_for_every_size(tmp_path: Path, problem: Problem, level: s
     model = checked(tmp_path, _model(*problem), level)
     node = only(model)
     names = sorted({size for _, shape in inputs.values() for size in shape if isinstance(size, str)})
-    sizes = {name: data.draw(st.integers(1, 12), label=name) for name in names}
-    rest = data.draw(st.lists(st.integers(1, 12), min_size=12, max_size=12), label="sizes without a name")
+    sizes = {name: data.draw(st.integers(1, 24), label=name) for name in names}
+    rest = data.draw(st.lists(st.integers(1, 24), min_size=12, max_size=12), label="sizes without a name")
     told = next((found[1] for finding in model.findings if (found := re.search(r"\(with (.*)\)$", finding.got))), None)
     if told:  # the sizes with which it is refused
         sizes |= {name: int(size) for name, size in (pair.split(" = ") for pair in told.split(", "))}

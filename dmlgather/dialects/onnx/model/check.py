@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from dmlgather.dialects.checking import CheckedModel
 from dmlgather.dialects.codes import CODES
 from dmlgather.dialects.onnx.model.describing import described
 from dmlgather.dialects.onnx.model.file import read_model
-from dmlgather.dialects.onnx.model.judging import judge
+from dmlgather.dialects.onnx.model.judging import judge, undefined
 from dmlgather.dialects.onnx.model.walking import Walked, walk
 from dmlgather.directml import FeatureLevel
 from dmlgather.directml.located import LocatedFinding, Problem
@@ -36,8 +37,14 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
         opsets=walked.opsets,
         nodes=tuple(described(*pair) for pair in judged),
         others=dict(sorted(walked.others.items())),
-        findings=(*_remarks(walked, file), *findings),
+        findings=(*_remarks(walked, file), *_broken(walked, file), *findings),
     )
+
+
+def _broken(walked: Walked, file: str) -> Iterator[LocatedFinding]:
+    """Nodes outside the family that read what is not defined."""
+    for place, name, reason in walked.broken:
+        yield LocatedFinding.of(undefined("", name, reason), file, None, None, place)
 
 
 def _remarks(walked: Walked, file: str) -> list[LocatedFinding]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dmlgather.dialects.checking import Unknown
+from dmlgather.dialects.onnx.model.defaults import state_defaults
 from dmlgather.dialects.onnx.model.functions import Functions
 from dmlgather.dialects.onnx.model.nesting import all_tensors, tensors_of
 from dmlgather.dialects.onnx.model.scopes import constant
@@ -53,15 +54,19 @@ def read_model(path: Path) -> ModelFile:
         raise FileError("is a damaged ONNX model: it has names that are not UTF-8")
     _strip(chain(all_tensors(model.graph), *(tensors_of(function.node) for function in model.functions)))
     functions = Functions(model.functions)
+    state_defaults(functions, [*model.graph.node, *chain.from_iterable(function.node for function in model.functions)])
     graph, remark = infer(model, model.graph, model.opset_import, functions)
     model.graph.CopyFrom(graph)
     return ModelFile(model, functions, remark)
 
 
 def infer(
-    model: ModelProto, graph: GraphProto, opsets: Sequence[OperatorSetIdProto], functions: Functions
+    model: ModelProto, graph: GraphProto, opsets: Sequence[OperatorSetIdProto], functions: Functions, strict: bool = False
 ) -> tuple[GraphProto, str]:
-    """A graph of the model with the shapes that follow from what it states, and no remark; or as it is, and why."""
+    """A graph of the model with the shapes that follow from what it states, and no remark; or as it is, and why.
+
+    strict: whether a node whose shapes cannot be inferred is a failure; if not, those that follow from others are inferred.
+    """
     from onnx import ModelProto, shape_inference
 
     nodes = functions.expanded(graph.node)
@@ -69,7 +74,7 @@ def infer(
         return graph, f"its local functions stand for {nodes} nodes, more than {MOST_NODES}"
     whole = ModelProto(ir_version=model.ir_version, opset_import=opsets, graph=graph, functions=functions.needed(graph.node))
     try:
-        return shape_inference.infer_shapes(whole, check_type=False, strict_mode=False, data_prop=True).graph, ""
+        return shape_inference.infer_shapes(whole, check_type=False, strict_mode=strict, data_prop=True).graph, ""
     except (shape_inference.InferenceError, RuntimeError, ValueError, TypeError) as error:
         return graph, printable(" ".join(str(error).split()))[:500]
 

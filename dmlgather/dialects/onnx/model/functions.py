@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlgather.dialects.checking import Unknown
+from dmlgather.dialects.onnx.model.folding import Value
 from dmlgather.dialects.onnx.model.nesting import all_nodes, subgraphs
-from dmlgather.dialects.onnx.model.scopes import Value
 from dmlgather.dialects.onnx.operators import DOMAINS
 from dmlgather.dialects.onnx.partial import NOTHING, PartialType, value_of_type
 from dmlgather.files import FileError
@@ -141,9 +141,8 @@ def body(function: FunctionProto, call: Call) -> GraphProto:
     """What a function does when it is called so, as a graph."""
     from onnx import GraphProto, numpy_helper
 
-    defaults = {attribute.name: attribute for attribute in function.attribute_proto}
     graph = GraphProto(name=function.name, node=function.node)
-    _fill(graph.node, defaults | dict(call.attributes))
+    _fill(graph.node, call.attributes)
     given = zip_longest(function.input, call.types, call.values)
     for name, known, value in list(given)[: len(function.input)]:
         if isinstance(value, np.ndarray) and value.dtype.kind in "iu":

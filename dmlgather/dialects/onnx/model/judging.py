@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from dmlgather.dialects.checking import Unknown, Verdict
 from dmlgather.dialects.codes import CODES
 from dmlgather.dialects.onnx.export import EXPORTER
+from dmlgather.dialects.onnx.indices import outside
 from dmlgather.dialects.onnx.model.describing import ARRAYS, integers
+from dmlgather.dialects.onnx.model.scopes import NOWHERE
 from dmlgather.dialects.onnx.model.sizes import wanted_sizes
 from dmlgather.dialects.onnx.model.walking import Given, Site
 from dmlgather.dialects.onnx.nodes import BOUNDS, UnknownTypeError, UnknownValueError, problem_of
@@ -20,16 +22,47 @@ from dmlgather.wording import printable
 
 def judge(site: Site, level: FeatureLevel) -> Judged:
     """Whether DirectML takes the node at a feature level, and why not."""
+    lost = tuple(undefined(role, given.name, given.absent) for role, given in _roles(site) if given.absent)
+    if lost:
+        return Judged(Verdict.REFUSED, lost)
     shapes = {role: shape for role, given in _arrays(site).items() if (shape := _shape(site, role, given)) is not None}
     sizes = assign(shapes.values(), _orders(site, shapes), {})
     try:
         problem = _problem(site, shapes, sizes)
         trials, provided = _trials(site, shapes, problem, sizes)
-        return verdict(EXPORTER, [(trial, _problem(site, shapes, trial)) for trial in trials], provided, level)
+        found = verdict(EXPORTER, [(trial, _problem(site, shapes, trial)) for trial in trials], provided, level)
+        wrong = _indices_outside(site, problem)
+        return found if wrong is None else Judged(Verdict.REFUSED, (wrong, *found.findings))
     except (UnknownTypeError, UnknownValueError) as error:
-        return Judged(Verdict.UNKNOWN, tuple(_missing(site)) or (_reference(error),))
+        missing = tuple(_missing(site)) or (_reference(error),)
+        return Judged(Verdict.UNKNOWN, missing if site.reached else tuple(map(_never_called, missing)))
     except (TypeError, ValueError) as error:
         return Judged(Verdict.REFUSED, (_ill_formed(f"{error}{with_sizes(sizes)}"),))
+
+
+def undefined(role: str, name: str, reason: str) -> Finding:
+    """What is said of a name that a node reads and that is not defined before it."""
+    return CODES["EXP304"].finding(
+        role,
+        expected="an input or initializer of the graph or of one around it, or an output of an earlier node",
+        got=f"{printable(name)!r}, which is {reason}",
+        remedy="correct the name"
+        if reason == NOWHERE
+        else "sort the nodes, so that each stands after those whose outputs it reads",
+    )
+
+
+def _indices_outside(site: Site, problem: Problem) -> Finding | None:
+    """What is wrong with indices that are constants, along the dimensions of data whose sizes the model states."""
+    if site.node.op_type == "Slice" or isinstance(site.inputs[1].value, Unknown):
+        return None
+    return outside(problem, site.inputs[1].value, [isinstance(size, int) for size in site.inputs[0].type.shape or ()])
+
+
+def _roles(site: Site) -> Iterator[tuple[str, Given]]:
+    """The inputs with what the operator calls them."""
+    names = (*ARRAYS[site.node.op_type], *(BOUNDS if site.node.op_type == "Slice" else ()))
+    return zip(names, site.inputs, strict=False)
 
 
 def _arrays(site: Site) -> dict[str, Given]:
@@ -100,7 +133,9 @@ def _missing(site: Site) -> Iterator[Finding]:
                 got=f"{name!r} of type {given.type}",
                 remedy=f"state that size of {name!r} in the model, as a number",
             )
-    for role, given in zip(BOUNDS, site.inputs[1:], strict=False) if site.node.op_type == "Slice" else ():
+    for role, given in _roles(site):
+        if role not in BOUNDS:
+            continue
         name = printable(given.name)
         if name and isinstance(given.value, Unknown):
             yield CODES["EXP302"].finding(
@@ -113,6 +148,12 @@ def _missing(site: Site) -> Iterator[Finding]:
 
 def _origin(given: Given) -> str:
     return f", {printable(given.value.reason)}" if isinstance(given.value, Unknown) else ""
+
+
+def _never_called(finding: Finding) -> Finding:
+    """The finding in a function that nothing calls, where more statements would be of no help."""
+    remedy = "call the function, or leave it out of the model: nothing calls it, so that nothing is known of its inputs"
+    return finding.model_copy(update={"remedy": remedy})
 
 
 def _reference(error: UnknownTypeError | UnknownValueError) -> Finding:

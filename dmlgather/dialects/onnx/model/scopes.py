@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dmlgather.dialects.checking import Unknown
+from dmlgather.dialects.onnx.model.folding import KEPT_ELEMENTS, Value, folded, folds, shape_of
 from dmlgather.dialects.onnx.model.nesting import element_count, operator_name
-from dmlgather.dialects.onnx.operators import DOMAINS, type_name
+from dmlgather.dialects.onnx.operators import type_name
 from dmlgather.dialects.onnx.partial import NOTHING, PartialType, type_of_sparse, type_of_tensor, type_of_value
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto
 
-KEPT_ELEMENTS = 1024
-"""Elements of the largest constants whose values are kept: no bounds of a slice, no shape and no axes are longer."""
-
-
-Value = np.ndarray[Any, Any] | Unknown
-"""A constant's elements, or why they are not known."""
+NOWHERE = "defined nowhere"
+"""Why a name that no graph has is not known."""
 
 
 class Scope:
@@ -36,6 +33,8 @@ class Scope:
             for node in graph.node
             for name in node.output
         }
+        self.pending = set(self.values)
+        """Outputs of nodes that have not been walked yet."""
         inputs = {value.name for value in graph.input}
         self.values |= dict.fromkeys(inputs, Unknown("an input of the graph"))
         for sparse in graph.sparse_initializer:
@@ -55,8 +54,21 @@ class Scope:
     def value(self, name: str) -> Value:
         """The value of a name, or why it is not known."""
         if name in self.values or self.outer is None:
-            return self.values.get(name, Unknown("defined nowhere"))
+            return self.values.get(name, Unknown(NOWHERE))
         return self.outer.value(name)
+
+    def absent(self, name: str) -> str | None:
+        """Why a node that is walked now cannot read a name; None where it can."""
+        if name in self.values and name not in self.pending:
+            return None
+        outer = NOWHERE if self.outer is None else self.outer.absent(name)
+        if outer is None or name not in self.values:
+            return outer
+        return "defined only by a later node"
+
+    def passed(self, node: NodeProto) -> None:
+        """Say that later nodes can read the outputs of a node."""
+        self.pending.difference_update(node.output)
 
     def define(self, name: str, value: Value) -> None:
         """Say what a name stands for; the type of a known value is the value's own."""
@@ -65,30 +77,13 @@ class Scope:
             self.types[name] = PartialType(value.dtype, type_name(value.dtype), value.shape)
 
     def fold(self, node: NodeProto, opset: int) -> None:
-        """Keep the result of a node that makes or carries constants, such as Constant, Unsqueeze or Cast, where it is known."""
-        from dmlgather.dialects.onnx.carriers import CARRIERS, carry
+        """Keep the result of a node that makes or moves constants, such as Constant, Concat or Cast, where it is known."""
+        if folds(node):
+            inputs = [self._known(node, name) if name else None for name in node.input]
+            self.define(node.output[0], folded(node, opset, inputs, _attributes(node)))
 
-        if node.op_type not in CARRIERS or node.domain not in DOMAINS or len(node.output) != 1:
-            return
-        known = self._shape_of if node.op_type == "Shape" else self.value
-        try:
-            inputs = [known(name) if name else None for name in node.input]
-            unknown = next((value for value in (*inputs, *_attributes(node)) if isinstance(value, Unknown)), None)
-            value = unknown or self._kept(carry(node, opset, inputs))
-        except (TypeError, ValueError) as error:
-            value = Unknown(f"computed by {node.op_type}, which is ill-formed: {error}")
-        self.define(node.output[0], value)
-
-    def _shape_of(self, name: str) -> Value:
-        """An array of the name's shape, which takes no memory."""
-        shape = self.type(name).shape
-        if shape is None or not all(isinstance(size, int) for size in shape):
-            return Unknown(f"the shape of {name!r}, which is not known")
-        return np.broadcast_to(np.zeros((), np.int8), shape)  # type: ignore[arg-type] # integers, as just tested
-
-    def _kept(self, value: Any) -> Value:
-        array = np.asarray(value)
-        return array if array.size <= KEPT_ELEMENTS else Unknown(f"a constant of {array.size} elements")
+    def _known(self, node: NodeProto, name: str) -> Value:
+        return shape_of(name, self.type(name)) if node.op_type == "Shape" else self.value(name)
 
 
 def _attributes(node: NodeProto) -> Iterator[Value]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
 from dmlgather.dialects.onnx.slicing import Slice
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.dialects.sizes import Named, Range
+from dmlgather.dialects.sizes import Named, Range, concrete
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 
 FAR = 1 << 16
@@ -36,7 +37,8 @@ def _filled(problem: Slice, axis: int) -> Range:
 
 def wanted_sizes(names: Iterable[str], problem: Problem, data: Named) -> tuple[dict[str, Range], list[dict[str, int]]]:
     """The ranges in which no tensor is empty, and sizes in them under which a problem may differ: ordinary ones, the smallest,
-    and for a slice those of which it takes most. No sizes where a tensor is always empty. data: the shape of its data.
+    and for a slice those of which it takes most, and the smallest of which it takes more than one element, so that its steps
+    matter. No sizes where a tensor is always empty. data: the shape of its data.
     """
     ranges = dict.fromkeys(names, Range(1))
     if not isinstance(problem, Slice):
@@ -46,19 +48,25 @@ def wanted_sizes(names: Iterable[str], problem: Problem, data: Named) -> tuple[d
         return ranges, []
     beyond = dict.fromkeys(ranges, 2)
     most: list[tuple[str, int]] = []
+    several: dict[str, int] = {}
     for axis, name in _sliced(problem, data):
         bounds = [abs(bound) for bound in _bounds(problem, axis) if abs(bound) < FAR]
         beyond[name] = max(beyond[name], sum(bounds) + 2)
-        near = {ranges[name].within(turn) for turn in _turns(*_bounds(problem, axis)) if turn < FAR}
-        most.append((name, max(sorted(near), key=partial(_count, problem, axis))))
+        turns = sorted({ranges[name].within(turn) for turn in _turns(*_bounds(problem, axis)) if turn <= ELEMENT_LIMIT})
+        most.append((name, max((turn for turn in turns if turn < FAR), key=partial(_count, problem, axis), default=turns[0])))
+        if more := [turn for turn in turns if _count(problem, axis, turn) > 1]:
+            several[name] = max(several.get(name, 1), more[0])
     ordinary = {name: known.within(beyond[name]) for name, known in ranges.items()}
     smallest = {name: known.low for name, known in ranges.items()}
-    return ranges, [ordinary, smallest, *(ordinary | {name: size} for name, size in most)]
+    alone = [smallest | {name: size} for name, size in several.items()]
+    possible = [sizes for sizes in (smallest | several, *alone) if math.prod(concrete(data, sizes)) <= ELEMENT_LIMIT]
+    return ranges, [ordinary, smallest, *(ordinary | {name: size} for name, size in most), *possible]
 
 
-def _turns(start: int, end: int) -> list[int]:
-    """The sizes of an axis around which the bounds of its window start or cease to matter."""
+def _turns(start: int, end: int, step: int) -> list[int]:
+    """The sizes of an axis around which the bounds of its window start or cease to matter, or a second element is taken."""
     near = {sign * value for value in (start, end, start - end) for sign in (1, -1)}
+    near |= {value + abs(step) for value in near}
     return sorted({1} | {value + more for value in near for more in (-1, 0, 1, 2) if value + more >= 1})
 
 
@@ -67,9 +75,10 @@ def _sliced(problem: Slice, shape: Named) -> Iterator[tuple[int, str]]:
     return ((axis, size) for axis, size in enumerate(shape) if isinstance(size, str) and axis in (problem.axes or ()))
 
 
-def _bounds(problem: Slice, axis: int) -> tuple[int, int]:
+def _bounds(problem: Slice, axis: int) -> tuple[int, int, int]:
+    """Start, end and step of an axis."""
     at = (problem.axes or ()).index(axis)
-    return problem.starts[at], problem.ends[at]
+    return problem.starts[at], problem.ends[at], (problem.steps or ())[at]
 
 
 def _count(problem: Slice, axis: int, size: int) -> int:

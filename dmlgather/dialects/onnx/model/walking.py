@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from dmlgather.dialects.onnx.model.defaults import state_defaults
 from dmlgather.dialects.onnx.model.file import ModelFile, infer
+from dmlgather.dialects.onnx.model.folding import Value
 from dmlgather.dialects.onnx.model.functions import Call, Functions, Key, body, shown
 from dmlgather.dialects.onnx.model.nesting import operator_name, subgraphs
-from dmlgather.dialects.onnx.model.scopes import Scope, Value
+from dmlgather.dialects.onnx.model.scopes import Scope
 from dmlgather.dialects.onnx.nodes import in_family
 from dmlgather.dialects.onnx.operators import DOMAINS
 from dmlgather.dialects.onnx.partial import PartialType
@@ -23,16 +25,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is known of a node's input or output. An input that is left out has an empty name."""
+    """What is known of a node's input or output. An input that is left out has an empty name. absent: why it cannot be read."""
 
     name: str
     type: PartialType
     value: Value
+    absent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A node of the family where it stands. place: unique in the model. graph: the path of the graph around it."""
+    """A node of the family where it stands. place: unique in the model. graph: the path of the graph around it. reached: whether
+    it is run, as nothing in a function that nobody calls is.
+    """
 
     place: str
     graph: str
@@ -41,16 +46,26 @@ class Site:
     opset: int
     inputs: tuple[Given, ...]
     outputs: tuple[Given, ...]
+    reached: bool = True
+
+    @property
+    def lacks_types(self) -> bool:
+        """Whether type or rank of an input is not known, although there is such a name."""
+        given = (one for one in self.inputs if one.name and not one.absent)
+        return any(one.type.name is None or (one.type.dtype is not None and one.type.shape is None) for one in given)
 
 
 @dataclass
 class Walked:
-    """What a model holds. others: nodes outside the family, by operator. remarks: why shapes are missing, by graph."""
+    """What a model holds. others: nodes outside the family, by operator. remarks: why shapes are missing, by graph. broken: nodes
+    outside the family that read a name that is not defined before, by place, with that name and what is wrong with it.
+    """
 
     opsets: dict[str, int]
     sites: list[Site] = field(default_factory=list)
     others: Counter[str] = field(default_factory=Counter)
     remarks: dict[str, str] = field(default_factory=dict)
+    broken: list[tuple[str, str, str]] = field(default_factory=list)
 
 
 def walk(file: ModelFile) -> Walked:
@@ -65,21 +80,27 @@ class _Walker:
         self.model, self.functions = model, functions
         self.calls: dict[Key, Call] = {}
         self.places: set[str] = set()
+        self.reached = True
+        """Whether the model runs what is walked: calls in functions that nothing calls do not count."""
         self.walked = Walked(_opsets(model.opset_import, model.ir_version))
 
     def main(self, remark: str) -> None:
-        self._remark("", remark)
-        self._graph(self.model.graph, "", None, self.walked.opsets)
+        self._whole(self.model.graph, "", self.model.opset_import, remark)
         for key, function in self.functions.items():  # callers first, so that all calls are known
+            self.reached = key in self.calls
             graph = body(function, self.calls.get(key) or Call.never(function))
-            opsets = _opsets(function.opset_import, self.model.ir_version)
+            state_defaults(self.functions, graph.node)
             inferred, remark = infer(self.model, graph, function.opset_import, self.functions)
-            self._remark(shown(key), remark)
-            self._graph(inferred, shown(key), None, opsets)
+            self._whole(inferred, shown(key), function.opset_import, remark)
 
-    def _remark(self, graph: str, remark: str) -> None:
+    def _whole(self, graph: GraphProto, path: str, imports: Sequence[OperatorSetIdProto], remark: str) -> None:
+        """A graph that stands in no other one. remark: why its shapes could not be inferred."""
+        before = len(self.walked.sites)
+        self._graph(graph, path, None, _opsets(imports, self.model.ir_version))
+        if self.reached and not remark and any(site.lacks_types for site in self.walked.sites[before:]):
+            _, remark = infer(self.model, graph, imports, self.functions, strict=True)
         if remark:
-            self.walked.remarks[graph] = remark
+            self.walked.remarks[path] = remark
 
     def _graph(self, graph: GraphProto, path: str, outer: Scope | None, opsets: Mapping[str, int]) -> None:
         scope = Scope(graph, outer, overridable=self.model.ir_version >= 4)
@@ -88,13 +109,14 @@ class _Walker:
             if key is None and in_family(node):
                 self._family(node, index, path, scope, opsets)
             else:
-                self.walked.others[printable(operator_name(node))] += 1
-            if key is not None:
+                self._other(node, index, path, scope)
+            if key is not None and self.reached:
                 self._call(key, node, scope)
-            elif "" in opsets:
+            elif key is None and "" in opsets:
                 scope.fold(node, opsets[""])
             for label, inner in subgraphs(node):
                 self._graph(inner, _below(path, f"{_label(node, index)}.{label}"), scope, opsets)
+            scope.passed(node)
 
     def _family(self, node: NodeProto, index: int, path: str, scope: Scope, opsets: Mapping[str, int]) -> None:
         if "" not in opsets:
@@ -102,7 +124,14 @@ class _Walker:
                 f"states no opset for ONNX's own operators, one of which is {node.op_type} in {path or 'its main graph'}"
             )
         inputs, outputs = (_given(names, scope) for names in (node.input, node.output))
-        self.walked.sites.append(Site(self._place(node, index, path), path, index, node, opsets[""], inputs, outputs))
+        self.walked.sites.append(
+            Site(self._place(node, index, path), path, index, node, opsets[""], inputs, outputs, self.reached)
+        )
+
+    def _other(self, node: NodeProto, index: int, path: str, scope: Scope) -> None:
+        self.walked.others[printable(operator_name(node))] += 1
+        reasons = {name: reason for name in node.input if name and (reason := scope.absent(name))}
+        self.walked.broken += [(_below(path, _label(node, index)), *pair) for pair in reasons.items()]
 
     def _place(self, node: NodeProto, index: int, path: str) -> str:
         place = _below(path, _label(node, index))
@@ -125,7 +154,7 @@ def _opsets(imports: Iterable[OperatorSetIdProto], ir_version: int) -> dict[str,
 
 
 def _given(names: Iterable[str], scope: Scope) -> tuple[Given, ...]:
-    return tuple(Given(name, scope.type(name), scope.value(name)) for name in names)
+    return tuple(Given(name, scope.type(name), scope.value(name), scope.absent(name) if name else None) for name in names)
 
 
 def _below(path: str, step: str) -> str:
