@@ -39,6 +39,14 @@ class FileError(Exception):
         self.position = position
 
 
+class EncodingError(FileError):
+    """A file is no UTF-8 text. `guess`: its text in the encoding that it seems to have, so that its sort can be told."""
+
+    def __init__(self, message: str, guess: str, position: Position | None = None) -> None:
+        super().__init__(message, position)
+        self.guess = guess
+
+
 @contextmanager
 def open_regular(path: Path) -> Iterator[tuple[io.BufferedReader, int]]:
     """The opened file and its size in bytes. FileError when it is missing, unreadable or no regular file."""
@@ -86,22 +94,24 @@ def writing(path: Path) -> Iterator[io.BufferedWriter]:
 
 
 def read_text(path: Path, remedy: str = "move its values to .npy files") -> str:
-    """The text of a UTF-8 file, without byte order mark. FileError for anything else; `remedy` is for a text that is too long."""
+    """The text of a UTF-8 file, without byte order mark. FileError for anything else; `remedy`: of a text that is too long."""
     with open_regular(path) as (file, size):
         room = available_memory()
         if room is not None and size * BYTES_PER_CHARACTER > room:
             raise FileError(f"holds {size} bytes of text, too many to read with {room} bytes of memory free: {remedy}")
         raw = file.read()
     if raw.startswith(_UTF16_BOMS) or (len(raw) > 1 and 0 in raw[:2] and raw[:2] != b"\0\0"):
-        raise FileError("is UTF-16 text; save it as UTF-8")
+        encoding = "utf-16" if raw.startswith(_UTF16_BOMS) else "utf-16-be" if raw[0] == 0 else "utf-16-le"
+        raise EncodingError("is UTF-16 text; save it as UTF-8", raw.decode(encoding, "replace"))
     try:
         return raw.removeprefix(_BOM).decode("utf-8")
     except UnicodeDecodeError as error:
         before = error.object[: error.start]
         line_start = before.rfind(b"\n") + 1
         column = len(before[line_start:].decode("utf-8")) + 1
-        raise FileError(
+        raise EncodingError(
             f"is not UTF-8 text: byte 0x{error.object[error.start]:02x} at offset {error.start}",
+            raw.decode("latin-1"),
             Position(before.count(b"\n") + 1, column),
         ) from None
 

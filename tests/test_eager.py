@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import sys
 from typing import Any
 
 import numpy as np
@@ -89,3 +90,9 @@ def test_a_type_that_carries_bits_is_named() -> None:
     assert isinstance(report, dg.Report)
     assert {finding.got for finding in report.errors} == {"UINT64, which carries complex64"}
     assert {str(finding.level) for finding in report.errors} == {"4_1"}
+
+
+def test_a_type_of_ml_dtypes_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(TypeError, match="bfloat16 is a type of the package ml_dtypes, which is missing: pip install ml-dtypes"):
+        dg.onnx.gather.plan(((3,), "bfloat16"), ((1,), "int64"))

@@ -88,12 +88,13 @@ def _devices(given: str | None) -> list[str]:
 def _compare(checked: CheckedFile, devices: list[str]) -> int:
     from dmlgather.compare_model import compare_model
     from dmlgather.directml.dxdispatch.commands import Dispatch
+    from dmlgather.wording import printable
 
     if not any(isinstance(command, Dispatch) for command in checked.commands):
         say(f"{checked.file}: the model dispatches nothing, so there is nothing to compare")
     code = 0
     for found in compare_model(checked, devices):
-        sys.stdout.write(f"commands[{found.command}] '{found.dispatchable}': {found.comparison}\n")
+        sys.stdout.write(f"commands[{found.command}] '{printable(found.dispatchable)}': {found.comparison}\n")
         sys.stdout.flush()
         code = code if found.comparison.equal else 1
     return code

@@ -15,6 +15,7 @@ def explain(file: ModelFile, as_json: AsJson = False) -> int:
     """
     from dmlgather.cli.loading import load
     from dmlgather.operator import compile as compile_operator
+    from dmlgather.wording import printable
 
     checked = load(file)
     explanations = {name: compile_operator(found.desc).explain() for name, found in checked.dispatchables.items()}
@@ -23,6 +24,6 @@ def explain(file: ModelFile, as_json: AsJson = False) -> int:
         sys.stdout.write(json.dumps(data, indent=2) + "\n")
         return 0
     for number, (name, explanation) in enumerate(explanations.items()):
-        heading = f"dispatchable '{name}'\n" if name else ""
+        heading = f"dispatchable '{printable(name)}'\n" if name else ""
         sys.stdout.write(("\n" if number else "") + heading + f"{explanation}\n")
     return 0

@@ -12,6 +12,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import typer
 
+from dmlgather.wording import printable
+
 DEBUG = "DMLGATHER_DEBUG"
 """Environment variable that shows tracebacks of unexpected errors."""
 
@@ -40,9 +42,9 @@ def guarded(function: Callable[P, R]) -> Callable[P, R | int]:
 
 
 def say(message: object) -> None:
-    """One line on standard error; where that is closed there is nobody to tell."""
+    """One line on standard error, whatever the names in it have; where that is closed there is nobody to tell."""
     try:
-        print(message, file=sys.stderr, flush=True)
+        print(printable(str(message)), file=sys.stderr, flush=True)
     except (OSError, ValueError):
         _discard(sys.stderr)
 

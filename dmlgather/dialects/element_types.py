@@ -10,7 +10,10 @@ import numpy as np
 STRING_KINDS = "OSTU"
 """The kinds of NumPy types that stand for strings; problems have them as objects."""
 
-OF_ML_DTYPES = ("bfloat16", "float8_", "float6_", "float4_", "int4", "uint4", "int2", "uint2")
+BELOW_A_BYTE = ("float6_", "float4_", "int4", "uint4", "int2", "uint2")
+"""What the names of types of less than a byte begin with; NumPy's arrays have a byte for each element."""
+
+OF_ML_DTYPES = ("bfloat16", "float8_", *BELOW_A_BYTE)
 """What the names of types begin with that NumPy lacks and ml_dtypes has."""
 
 
@@ -20,8 +23,10 @@ def numpy_type(given: Any) -> np.dtype[Any]:
     TypeError, as NumPy's own, for anything else.
     """
     if isinstance(given, str) and given.startswith(OF_ML_DTYPES):
-        import ml_dtypes
-
+        try:
+            import ml_dtypes
+        except ModuleNotFoundError:
+            raise TypeError(f"{given} is a type of the package ml_dtypes, which is missing: pip install ml-dtypes") from None
         given = getattr(ml_dtypes, given, given)
     if given is None:  # which NumPy takes for float64
         raise TypeError("no data type")

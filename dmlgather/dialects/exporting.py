@@ -93,12 +93,15 @@ def _naming_carried(report: Report, problem: Problem) -> Report:
 
 def _without_form(problem: Problem, needed: Mapping[str, TensorType]) -> Iterator[Finding]:
     """What stands against a problem at every level, whatever the form."""
-    if carrier(problem.data.dtype) is None:
+    dtype = problem.data.dtype
+    if carrier(dtype) is None:
         yield CODES["EXP103"].finding(
             "data",
-            expected="numbers or bool",
-            got="strings",
-            remedy="gather positions of strings in DirectML and look the strings up on the host",
+            expected="numbers or bool" if dtype.hasobject else "elements of whole bytes",
+            got="strings" if dtype.hasobject else dtype.name,
+            remedy="gather positions of strings in DirectML and look the strings up on the host"
+            if dtype.hasobject
+            else "convert to a type of whole bytes first",
         )
     empty = {name: tensor.shape for name, tensor in needed.items() if 0 in tensor.shape}
     if len(empty) > 1:
@@ -110,6 +113,6 @@ def _without_form(problem: Problem, needed: Mapping[str, TensorType]) -> Iterato
                 yield CODES["EXP102"].finding(
                     f"{name}.shape[{axis}]",
                     expected="at least 1",
-                    got=f"0 in {whole[name]}",
+                    got=f"0 in {whole.get(name, list(shape))}",
                     remedy="leave the node out where a tensor has no elements: DirectML cannot describe one",
                 )

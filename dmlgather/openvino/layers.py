@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from dmlgather.dialects.openvino.gathering import TYPES, Gather, axis_of
 from dmlgather.dialects.openvino.ir.file import NEEDED, Element, IRError, parse
 from dmlgather.dialects.openvino.ir.layers import Layer, Port, read_layer
@@ -28,8 +30,9 @@ def run_layer(
     """Run one Gather layer as written in an IR: its version and batch_dims are the layer's, and its ports must fit the arrays.
 
     xml_layer: the text of a <layer> element, or the element itself, of lxml or xml.etree. data, indices, axis: as for `gather`,
-    of the shapes and types that the layer's ports state; a size of -1 is any, and a port without sizes or without precision
-    says nothing of them. out_of_bounds, device: as for `gather`. Returns what `gather` does, of the output port's shape.
+    of the shapes and types that the layer's ports state, but for an axis that is a number and no array; a size of -1 is any, and
+    a port without sizes or without precision says nothing of them. Of Gather-1, which has no batch_dims, none is looked at.
+    out_of_bounds, device: as for `gather`. Returns what `gather` does, of the output port's shape.
 
     Raises ValueError for what is no Gather layer or has no such ports, for a shape that a port does not have, and as `gather`
     does; TypeError for a type that a port does not have, and as `gather` does. The text is read by lxml (`pip install
@@ -37,7 +40,7 @@ def run_layer(
     """
     layer = _Layer.read(xml_layer)
     place = host_values("axis", axis)
-    if hasattr(place, "dtype"):
+    if isinstance(place, np.ndarray):  # a number fits wherever an axis does
         _check(layer.axis, "axis", TensorType(tuple(place.shape), place.dtype))
     return Request(partial(layer.problem, axis=axis_of(place)), {"data": data, "indices": indices}, out_of_bounds, device)
 
@@ -77,13 +80,20 @@ class _Layer:
 
 def _element(given: Any) -> Layer:
     if isinstance(given, str | bytes):
-        given = parse(given if isinstance(given, str) else given.decode())
+        given = parse(given if isinstance(given, str) else _decoded(given))
     if not isinstance(given, Element) and not hasattr(given, "attrib"):
         raise TypeError(f"xml_layer is of type {type(given).__name__}, expected the text of a <layer>, or an element")
     element = given if isinstance(given, Element) else Element.of(given)
     if element.tag != "layer":
         raise IRError(f"<{element.tag}> is no <layer>", element.line)
     return read_layer(element)
+
+
+def _decoded(given: bytes) -> str:
+    try:
+        return given.decode()
+    except UnicodeDecodeError as error:
+        raise IRError(f"is not UTF-8 text: byte 0x{given[error.start]:02x} at offset {error.start}") from None
 
 
 def _check(port: Port, role: str, found: TensorType) -> None:

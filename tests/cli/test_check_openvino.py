@@ -12,14 +12,24 @@ import pytest
 from dmlgather.cli.check import OutputFormat
 from dmlgather.cli.schema import Schema, schema_of
 from tests.cli.command import Command, process
-from tests.dialects.openvino.ir import CONST, DATA, EDGES, GATHER, GOOD, INDICES, PAGE, layer, net, three_gathers, write
+from tests.dialects.openvino.ir import (
+    CONST,
+    DATA,
+    GATHER,
+    GOOD,
+    PAGE,
+    edge,
+    layer,
+    net,
+    one_gather,
+    parameter_layer,
+    three_gathers,
+    write,
+)
 from tests.dxdispatch.models import MODEL
 from tests.dxdispatch.models import write as write_json
 
-BATCHES = net(
-    DATA + INDICES + CONST + layer(3, "Gather", {0: "FP32 2,3,5", 1: "I64 2,4", 2: "I64 "}, {3: "FP32 2,3,4"}, 'batch_dims="1"'),
-    EDGES,
-)
+BATCHES = one_gather("FP32 2,3,5", "I64 2,4", "FP32 2,3,4", 'batch_dims="1"')
 AXIS_2 = (2).to_bytes(8, "little")
 
 CASES: dict[str, tuple[list[tuple[str, bytes | None]], int]] = {
@@ -174,3 +184,80 @@ def test_layers_outside_of_the_family_are_counted(tmp_path: Path, command: Comma
 def test_a_layer_alone_needs_no_bin(tmp_path: Path, command: Command) -> None:
     ended = command("check", write(tmp_path, GATHER, None))
     assert (ended.code, ended.err) == (0, "1 file checked, 1 node (1 unknown), 1 warning\n")
+
+
+def foreign_doctype(inside: str) -> str:
+    subset = "[<!-- it's > ] --><!ENTITY a '<net>]'><?x ]?>]"
+    return f'<?xml version="1.0"?>\n<!DOCTYPE config SYSTEM "a>b" {subset}>\n<!-- <net> --><config>{inside}</config>'
+
+
+OTHER_BYTES = {
+    "network": b"<!DOCTYPE domain>\n<domain><network/><netmask/><layers/></domain>",
+    "a net inside": foreign_doctype("<net><layers/></net>").encode(),
+    "a document type without end": b"<!DOCTYPE net [ <net> <!-- ",
+    "UTF-16": "<svg><net/></svg>".encode("utf-16"),
+    "UTF-16 without a mark": "<svg><net/></svg>".encode("utf-16-be"),
+    "ISO-8859-1": '<?xml version="1.0" encoding="ISO-8859-1"?><größe/>'.encode("latin-1"),
+    "binary": bytes(range(255, 0, -1)),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_BYTES)
+def test_bytes_of_another_sort_are_skipped_in_folders_and_a_problem_when_named(
+    tmp_path: Path, command: Command, case: str
+) -> None:
+    path = tmp_path / "other.xml"
+    path.write_bytes(OTHER_BYTES[case])
+    write(tmp_path, GOOD)
+    ended = command("check", tmp_path)
+    assert (ended.code, ended.err) == (0, "1 file checked, 1 node (1 taken), 1 warning, 1 file of another sort skipped\n")
+    named = command("check", path)
+    assert named.code == 2
+    assert named.err.startswith(f"{path}: is no OpenVINO IR")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "latin-1"])
+def test_an_ir_in_another_encoding_is_a_problem_in_folders_too(tmp_path: Path, command: Command, encoding: str) -> None:
+    (tmp_path / "model.xml").write_bytes(GOOD.replace("Gather_3", "größe").encode(encoding))
+    ended = command("check", tmp_path)
+    assert ended.code == 2
+    assert "text" in ended.err.splitlines()[0]
+
+
+STEERING = "\n::error::forged\x9b31m\u202e\u2066\u2028"
+FORGED = {
+    "a precision": GOOD.replace("FP32", STEERING),
+    "a data type": GOOD.replace(' precision="FP32"', "").replace('"f32"', f'"{STEERING}"'),
+    "an axis's type": GOOD.replace('"i64" shape="" offset', f'"{STEERING}" shape="" offset'),
+    "a conversion": net(
+        DATA
+        + parameter_layer(1, "I64 3")
+        + CONST
+        + layer(4, "Convert", {0: "I64 "}, {1: "I64 "}, f'destination_type="{STEERING}"')
+        + GATHER,
+        edge(0, 0, 3, 0) + edge(1, 0, 3, 1) + edge(2, 0, 4, 0) + edge(4, 1, 3, 2),
+    ),
+    "a name": GOOD.replace('name="Gather_3"', f'name="{STEERING}"'),
+    "a type of a layer": GOOD.replace('type="Parameter"', f'type="{STEERING}"'),
+    "an opset": GOOD.replace('"Gather" version="opset8"', f'"Gather" version="opset{STEERING}"'),
+    "an attribute": GOOD.replace('batch_dims="0"', f'batch_dims="{STEERING}"'),
+    "a root": f"<net{STEERING[9:]}/>",
+}
+
+
+@pytest.mark.parametrize("where", [*FORGED, "a file"])
+def test_files_forge_no_lines_and_steer_no_terminal(tmp_path: Path, where: str) -> None:
+    text = FORGED.get(where, GOOD).replace("\n::", "&#10;::")
+    assert "forged" in text or where in ("a file", "a root")
+    write(tmp_path, text, name=f"model{STEERING if where == 'a file' else ''}")
+    ended = process("check", ".", *tmp_path.glob("*.xml"), cwd=tmp_path)
+    for line in (ended.out + ended.err).removesuffix("\n").split("\n"):
+        assert line.isprintable()
+        assert not line.startswith("::")
+
+
+def test_names_in_json_models_forge_no_lines(tmp_path: Path) -> None:
+    (tmp_path / f"model{STEERING}.json").write_text('{"type": "DML_OPERATOR_GATHER", "desc": {}}')
+    ended = process("check", ".", cwd=tmp_path)
+    assert ended.code == 2 or ended.out
+    assert all(line.isprintable() for line in (ended.out + ended.err).removesuffix("\n").split("\n"))

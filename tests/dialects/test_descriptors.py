@@ -52,7 +52,7 @@ def test_merged_dimensions_walk_the_same_way_and_cannot_be_merged_again(seed: in
         ("bool", (DataType.UINT8, ())),
         (ml_dtypes.bfloat16, (DataType.UINT16, ())),
         (ml_dtypes.float8_e4m3fn, (DataType.UINT8, ())),
-        (ml_dtypes.int4, (DataType.UINT8, ())),
+        (ml_dtypes.int4, None),
         ("complex64", (DataType.UINT64, ())),
         ("complex128", (DataType.UINT64, (2,))),
         ("O", None),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dmlgather.dialects.element_types import STRING_KINDS
+from dmlgather.dialects.element_types import BELOW_A_BYTE, STRING_KINDS
 from dmlgather.directml import BufferTensorDesc, DataType
 from dmlgather.plan import ELEMENT_BYTES, packed_strides
 
@@ -88,12 +88,13 @@ def carrier(dtype: np.dtype[Any]) -> tuple[DataType, tuple[int, ...]] | None:
     """The DirectML type that holds an element's bits, and the sizes of the dimensions it adds behind the others.
 
     By name where DirectML has the type; else the unsigned integer as wide: bool is UINT8, bfloat16 UINT16, complex64 UINT64,
-    and complex128 two of UINT64, (2,). None for strings and for other elements that are not 1, 2, 4, 8 or 16 bytes.
+    and complex128 two of UINT64, (2,). None for strings and for other elements that are not 1, 2, 4, 8 or 16 bytes,
+    those of fewer bits than a byte included, which NumPy pads and others pack.
     """
     named = DataType.__members__.get(dtype.name.upper(), DataType.UNKNOWN)
     if named.whole_bytes:
         return named, ()
-    if dtype.kind in STRING_KINDS or dtype.itemsize not in ELEMENT_BYTES:
+    if dtype.kind in STRING_KINDS or dtype.itemsize not in ELEMENT_BYTES or dtype.name.startswith(BELOW_A_BYTE):
         return None
     parts = (2,) if dtype.itemsize == 16 else ()
     return DataType[f"UINT{8 * dtype.itemsize // prod(parts)}"], parts

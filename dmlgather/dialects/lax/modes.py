@@ -25,6 +25,9 @@ MEMBERS = {
 }
 """The members of jax.lax.GatherScatterMode that a gather takes."""
 
+_NANS = {"float8_e5m2": b"\x7f"}
+"""The NaN that JAX fills with, where ml_dtypes makes another one."""
+
 NO_NUMBERS = (np.character, np.void, np.object_, np.datetime64, np.timedelta64)
 """NumPy's scalars that are no numbers."""
 
@@ -54,7 +57,7 @@ def fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
     64 bits hold in an integer type.
     """
     if value is None:
-        return _default(dtype).tobytes()
+        return _NANS.get(dtype.name) or _default(dtype).tobytes()
     array = np.asarray(_number(value))
     if array.dtype.kind == "O":  # an integer that 64 bits do not hold
         array = np.asarray(_rounded(value, dtype))
@@ -62,7 +65,8 @@ def fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
         raise TypeError(f"fill_value is {value!r}, a complex number, but the operand has type {dtype}")
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # that the value does not fit is what the cast is for
-        return array.astype(dtype).tobytes()
+        filled = array.astype(dtype)
+        return _NANS[dtype.name] if dtype.name in _NANS and np.isnan(filled) else filled.tobytes()
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:

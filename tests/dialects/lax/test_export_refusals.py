@@ -204,3 +204,26 @@ OPERAND = TensorType((4, 5), np.dtype("float32"))
 def test_slices_that_break_a_rule_are_type_errors(state: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         state()
+
+
+EMPTY = {
+    "operand.shape[0]": (((0,), "float32"), ((2, 1), "int32"), GatherDimensionNumbers((1,), (), (0,)), (0,)),
+    "start_indices.shape[0]": (((3,), "float32"), ((0, 1), "int32"), GatherDimensionNumbers((), (0,), (0,)), (1,)),
+}
+
+
+@pytest.mark.parametrize("level", ["1_0", "2_1", "6_4"])
+@pytest.mark.parametrize("mode", [None, "clip", "fill"])
+@pytest.mark.parametrize("path", EMPTY)
+def test_tensors_without_elements(path: str, mode: Any, level: str) -> None:
+    report = dg.lax.to_directml(*EMPTY[path], level, mode=mode)
+    assert isinstance(report, dg.Report)
+    assert (report.errors[0].code, report.errors[0].path) == ("EXP102", path)
+
+
+@pytest.mark.parametrize("kind", ["int4", "uint4", "int2", "float4_e2m1fn"])
+def test_elements_below_a_byte(kind: str) -> None:
+    dims = dg.lax.GatherDimensionNumbers((), (0,), (0,))
+    report = dg.lax.to_directml(((3,), kind), ((2, 1), "int32"), dims, (1,))
+    assert isinstance(report, dg.Report)
+    assert [(finding.code, finding.got) for finding in report.errors] == [("EXP103", kind)]

@@ -312,3 +312,9 @@ def test_jax_is_loaded_on_use_and_named_where_it_is_missing() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert "the package jax, which is missing" in done.stdout
     assert "pip install 'dmlgather[jax]'" in done.stdout
+
+
+def test_an_operand_without_elements_is_listed() -> None:
+    trace = dg.lax.trace(lambda x: x[:, 0:0][::-1], np.ones((8, 5), np.float32), execute=True)
+    assert [entry.primitive for entry in trace] == ["slice", "rev"]
+    assert trace.equal

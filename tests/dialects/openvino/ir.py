@@ -108,6 +108,23 @@ GOOD = net(DATA + INDICES + CONST + GATHER, EDGES)
 """A model of one Gather whose axis is a constant at the start of the .bin."""
 
 
+NAMES = {"FP16": "f16", "FP32": "f32", "FP64": "f64", "BOOL": "boolean"}
+"""A precision -> the element type's name, where it is not the same in lower case."""
+
+
+def parameter_layer(number: int, text: str) -> str:
+    """A Parameter of "FP32 2,3" whose output port states the same."""
+    precision, sizes = text.split(" ")
+    kind = NAMES.get(precision, precision.lower())
+    return layer(number, "Parameter", None, {0: text}, f'shape="{sizes.replace("-1", "?")}" element_type="{kind}"')
+
+
+def one_gather(data: str, indices: str, output: str, attributes: str = 'batch_dims="0"', *, version: str = "opset8") -> str:
+    """A model of one Gather of "FP32 5,2" and "I64 3" that gives "FP32 3,2", its axis a constant at the start of the .bin."""
+    gather = layer(3, "Gather", {0: data, 1: indices, 2: "I64 "}, {3: output}, attributes, version=version)
+    return net(parameter_layer(0, data) + parameter_layer(1, indices) + CONST + gather, EDGES)
+
+
 def write(folder: Path, text: str, content: bytes | None = bytes(8), name: str = "model") -> Path:
     """The .xml with that text, and the .bin with that content unless it is None."""
     path = folder / f"{name}.xml"
@@ -115,6 +132,16 @@ def write(folder: Path, text: str, content: bytes | None = bytes(8), name: str =
     if content is not None:
         path.with_suffix(".bin").write_bytes(content)
     return path
+
+
+def inferred(path: Path) -> Any:
+    """Layer 3 of a file as OpenVINO reads it: joined to a Result, without which it would be dropped."""
+    text = path.read_text(encoding="utf-8").replace("</layers>", layer(9, "Result", {0: "FP32 "}, version="opset1") + "</layers>")
+    copy = write(
+        path.parent, text.replace("</edges>", edge(3, 3, 9, 0) + "</edges>"), path.with_suffix(".bin").read_bytes(), "copy"
+    )
+    (result,) = openvino.Core().read_model(str(copy)).results
+    return result.input_value(0).get_node()
 
 
 def checked(path: Path, level: str = "6_4") -> CheckedModel:

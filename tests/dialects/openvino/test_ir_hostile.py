@@ -13,7 +13,7 @@ import pytest
 
 from dmlgather.dialects.openvino.ir.check import check_ir
 from tests.cli.command import ROOT, process
-from tests.dialects.openvino.ir import CONST, DATA, EDGES, GATHER, GOOD, INDICES, PAGE, edge, layer, net, write
+from tests.dialects.openvino.ir import CONST, DATA, EDGES, GATHER, GOOD, INDICES, PAGE, edge, layer, net, one_gather, write
 
 LAUGHS = "\n".join(
     [
@@ -61,8 +61,9 @@ HOSTILE: dict[str, tuple[str, int | None, str]] = {
     "an old version": (
         changed('version="11"', 'version="7"'),
         2,
-        "is an IR of version 7, but operation sets came with version 10",
+        "is an IR of version 7, expected 10 or 11, which OpenVINO reads",
     ),
+    "a version to come": (changed('version="11"', 'version="12"'), 2, "is an IR of version 12, expected 10 or 11"),
     "a version that is no number": (
         changed('version="11"', 'version="eleven"'),
         2,
@@ -104,7 +105,12 @@ HOSTILE: dict[str, tuple[str, int | None, str]] = {
     "no operation set": (
         changed('"Gather" version="opset8"', '"Gather"'),
         7,
-        "has version '', expected opset1, opset7 or opset8",
+        "has version '', expected opset1 … opset16",
+    ),
+    "an operation set without a Gather": (
+        changed('"Gather" version="opset8"', '"Gather" version="opset17"'),
+        7,
+        "layer 3 'Gather_3' (Gather) has version 'opset17', expected opset1 … opset16, the operation sets that have a Gather",
     ),
     "a negative offset": (
         changed('offset="0"', 'offset="-8"'),
@@ -213,7 +219,7 @@ def test_what_a_text_says_of_its_encoding_changes_nothing(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("missing", ["lxml", "ml_dtypes"])
 def test_without_a_package_the_message_says_how_to_get_it(tmp_path: Path, missing: str) -> None:
-    path = write(tmp_path, GOOD.replace("FP32", "BF16"))
+    path = write(tmp_path, one_gather("BF16 5,2", "I64 3", "BF16 3,2"))
     script = (
         f"import sys; sys.modules[{missing!r}] = None; from dmlgather.cli.app import run; sys.exit(run(['check', {str(path)!r}]))"
     )
@@ -247,6 +253,17 @@ def test_a_large_model_is_read(tmp_path: Path) -> None:
     assert found.others["Relu"] == 20_000
     assert {finding.line for finding in found.findings} == {line_of(text, '<layer id="3"')}
     assert line_of(text, '<layer id="3"') > 65_536
+
+
+def test_a_layer_of_very_many_ports_is_read_in_no_time(tmp_path: Path) -> None:
+    count = 20_000
+    wide = layer(0, "Split", None, dict.fromkeys(range(count), "FP32 2"))
+    sink = layer(1, "Concat", dict.fromkeys(range(count), "FP32 2"))
+    edges = "".join(edge(0, port, 1, port) for port in reversed(range(count)))
+    path = write(tmp_path, net(wide + sink, edges))
+    start = time.monotonic()
+    assert check_ir(path).others == {"Concat": 1, "Split": 1}
+    assert time.monotonic() - start < 8
 
 
 def test_every_prefix_and_every_dropped_line_is_understood_or_explained(tmp_path: Path) -> None:

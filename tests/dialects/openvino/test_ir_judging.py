@@ -19,8 +19,10 @@ from tests.dialects.openvino.ir import (
     PAGE,
     checked,
     edge,
+    inferred,
     layer,
     net,
+    one_gather,
     only,
     opset8,
     parameter,
@@ -194,7 +196,7 @@ def test_elements_that_no_gather_moves(tmp_path: Path, precision: str, got: str)
 
 @pytest.mark.parametrize("kind", ["BF16", "BOOL", "F8E4M3", "F8E5M2", "F8E8M0", "FP16", "FP64", "I8", "U16", "U64"])
 def test_types_that_directml_holds_by_their_bits(tmp_path: Path, kind: str) -> None:
-    assert only(write(tmp_path, GOOD.replace("FP32", kind))).verdict is Verdict.TAKEN
+    assert only(write(tmp_path, one_gather(f"{kind} 5,2", "I64 3", f"{kind} 3,2"))).verdict is Verdict.TAKEN
 
 
 @pytest.mark.parametrize("kind", ["UNSPECIFIED", "DYNAMIC"])
@@ -206,8 +208,8 @@ def test_types_that_are_not_known(tmp_path: Path, kind: str) -> None:
 ILL_FORMED = {
     "an axis that data do not have": (GOOD, (2).to_bytes(8, "little"), "axis is 2, but data has rank 2: expected -2 … 1"),
     "batches beyond the axis": (GOOD.replace('batch_dims="0"', 'batch_dims="1"'), bytes(8), "batch_dims is 1, but axis"),
-    "indices of floats": (GOOD.replace('precision="I64"', 'precision="FP16"'), bytes(8), "indices has type f16"),
-    "a type that nobody knows": (GOOD.replace("FP32", "F99"), bytes(8), "data has type f99"),
+    "indices of floats": (one_gather("FP32 5,2", "FP16 3", "FP32 3,2"), bytes(8), "indices has type f16"),
+    "a type that nobody knows": (one_gather("F99 5,2", "I64 3", "F99 3,2"), bytes(8), "data has type f99"),
     "an axis of two": (
         GOOD.replace('shape="" offset="0" size="8"', 'shape="2" offset="0" size="16"'),
         bytes(16),
@@ -229,11 +231,8 @@ def test_layers_that_openvino_refuses(tmp_path: Path, case: str) -> None:
 def test_unknown_batches_are_equal(tmp_path: Path) -> None:
     """-1 in one tensor and 3 in the other is 3; -1 in both is one size that is not known."""
     for sizes, provided in (("-1", ("data[0] >= 1", "indices[0] >= 1")), ("3", ("indices[0] >= 1",))):
-        gather = layer(
-            3, "Gather", {0: f"FP32 {sizes},7,2", 1: "I64 -1,4", 2: "I64 "}, {3: f"FP32 {sizes},4,2"}, 'batch_dims="1"'
-        )
-        axis = (1).to_bytes(8, "little")
-        node = only(write(tmp_path, net(DATA + INDICES + CONST + gather, EDGES), axis))
+        text = one_gather(f"FP32 {sizes},7,2", "I64 -1,4", f"FP32 {sizes},4,2", 'batch_dims="1"')
+        node = only(write(tmp_path, text, (1).to_bytes(8, "little")))
         assert (node.verdict, node.provided) == (Verdict.TAKEN, provided)
         assert node.taken is not None
         assert node.taken.operators == ("GATHER_ND1",)
@@ -242,7 +241,7 @@ def test_unknown_batches_are_equal(tmp_path: Path) -> None:
 
 
 def test_an_axis_of_unknown_size_is_named_in_the_warning(tmp_path: Path) -> None:
-    found = checked(write(tmp_path, GOOD.replace("<dim>5</dim>", "<dim>-1</dim>")))
+    found = checked(write(tmp_path, one_gather("FP32 -1,2", "I64 3", "FP32 3,2")))
     assert found.findings[0].expected == "indices from -n to n - 1, n being the size of the axis"
 
 
@@ -251,3 +250,102 @@ def test_later_opsets_have_the_newest_gather_before_them(tmp_path: Path) -> None
         text = GOOD.replace('type="Gather" version="opset8"', f'type="Gather" version="opset{opset}"')
         node = only(write(tmp_path, text))
         assert (node.opset, node.version) == (opset, version)
+
+
+def stated(role: str, port: str) -> str:
+    """The one Gather of GOOD with another text at one of its own ports."""
+    ports = {"data": "FP32 5,2", "indices": "I64 3", "axis": "I64 ", "output": "FP32 3,2"} | {role: port}
+    data, indices, axis, output = ports.values()
+    gather = layer(3, "Gather", {0: data, 1: indices, 2: axis}, {3: output}, 'batch_dims="0"')
+    return net(DATA + INDICES + CONST + gather, EDGES)
+
+
+PORTS = {
+    "another size": ("data", "FP32 9,2", "expected f32[5,2], as 'Parameter_0' has it", "got f32[9,2]"),
+    "another type": ("data", "STRING 5,2", "expected f32[5,2], as 'Parameter_0' has it", "got string[5,2]"),
+    "another rank": ("indices", "I64 3,1", "expected i64[3], as 'Parameter_1' has it", "got i64[3,1]"),
+    "a vector for a scalar": ("axis", "I64 2", "expected i64[], as 'Const_2' has it", "got i64[2]"),
+}
+
+
+@pytest.mark.parametrize("case", PORTS)
+def test_what_is_joined_to_a_port_counts_for_more(tmp_path: Path, case: str) -> None:
+    role, port, expected, got = PORTS[case]
+    path = write(tmp_path, stated(role, port))
+    found = checked(path)
+    assert found.nodes[0].verdict is Verdict.TAKEN
+    contradiction, difference = found.findings
+    assert (contradiction.code, contradiction.severity, contradiction.path) == ("EXP303", "warning", role)
+    assert expected in str(contradiction)
+    assert got in str(contradiction)
+    assert difference.code == "EXP201"
+    gather = inferred(path)
+    shapes = [tuple(gather.input_value(at).get_partial_shape().get_shape()) for at in range(3)]
+    assert [one.shape for one in found.nodes[0].inputs] == shapes
+    assert found.nodes[0].outputs[0].shape == tuple(gather.output(0).get_shape())
+
+
+@pytest.mark.parametrize("port", ["FP32 5,2", "FP32 -1,2", "FP32 ", " 5,2", " "])
+def test_ports_that_state_less_contradict_nothing(tmp_path: Path, port: str) -> None:
+    found = checked(write(tmp_path, stated("data", port)))
+    assert [finding.code for finding in found.findings] == ["EXP201"]
+    assert found.nodes[0].inputs[0].shape == (5, 2)
+
+
+@pytest.mark.parametrize("port", ["FP32 4,2", "FP32 3,2,1", "FP16 3,2", "FP32 5"])
+def test_an_output_port_that_the_inputs_contradict_is_an_error(tmp_path: Path, port: str) -> None:
+    path = write(tmp_path, stated("output", port))
+    found = checked(path)
+    (node,), (finding,) = found.nodes, found.findings
+    assert (finding.code, finding.severity, finding.path) == ("EXP101", "error", "output")
+    assert finding.expected.startswith("f32[3,2], which follows from the inputs")
+    names = {"FP32": "f32", "FP16": "f16"}
+    assert finding.got.startswith(f"{names[port[:4]]}[{port[5:]}], which the output port states")
+    gather = inferred(path)
+    assert (node.verdict, node.outputs[0].type, node.outputs[0].shape) == (Verdict.REFUSED, "f32", tuple(gather.output(0).shape))
+
+
+@pytest.mark.parametrize("port", ["FP32 -1,2", "FP32 ", " 3,2", " "])
+def test_an_output_is_what_follows_from_the_inputs(tmp_path: Path, port: str) -> None:
+    node = only(write(tmp_path, stated("output", port)))
+    assert (node.verdict, node.outputs[0].type, node.outputs[0].shape) == (Verdict.TAKEN, "f32", (3, 2))
+
+
+def test_a_scalar_output_is_known_where_the_inputs_are(tmp_path: Path) -> None:
+    assert only(write(tmp_path, one_gather("FP32 5", "I64 ", "FP32 "))).outputs[0].shape == ()
+
+
+def test_batches_are_as_large_as_either_input_says(tmp_path: Path) -> None:
+    text = one_gather("FP32 -1,7,2", "I64 3,4", "FP32 ", 'batch_dims="-1"')
+    assert only(write(tmp_path, text, (1).to_bytes(8, "little"))).outputs[0].shape == (3, 4, 2)
+    wrong = one_gather("FP32 -1,7,2", "I64 3,4", "FP32 2,4,2", 'batch_dims="1"')
+    assert checked(write(tmp_path, wrong, (1).to_bytes(8, "little"))).findings[0].got.startswith("f32[2,4,2]")
+
+
+def test_a_gather_of_an_extension_is_counted(tmp_path: Path) -> None:
+    other = GATHER.replace('id="3" name', 'id="4" name', 1).replace('version="opset8"', 'version="extension"')
+    found = checked(write(tmp_path, net(DATA + INDICES + CONST + GATHER + other, EDGES)))
+    assert [node.verdict for node in found.nodes] == [Verdict.TAKEN]
+    assert found.others == {"Const": 1, "Parameter": 2, "extension.Gather": 1}
+
+
+@pytest.mark.parametrize("stated_batches", ["1", "-9", "junk"])
+def test_gather_1_has_no_batch_dims(tmp_path: Path, stated_batches: str) -> None:
+    """OpenVINO reads such a file and looks at no attribute there."""
+    path = write(tmp_path, one_gather("FP32 5,2", "I64 3", "FP32 3,2", f'batch_dims="{stated_batches}"', version="opset1"))
+    node = only(path)
+    gather = inferred(path)
+    assert (node.verdict, node.attributes, node.outputs[0].shape) == (Verdict.TAKEN, {}, tuple(gather.output(0).shape))
+
+
+def test_sizes_that_play_no_part_are_not_told(tmp_path: Path) -> None:
+    found = checked(write(tmp_path, one_gather("FP32 -1,2", "I64 -1", "FP32 -1,2"), (7).to_bytes(8, "little")))
+    assert found.findings[0].got == "axis is 7, but data has rank 2: expected -2 … 1"
+
+
+def test_remedies_ask_for_what_is_missing_alone(tmp_path: Path) -> None:
+    data, _, axis = checked(write(tmp_path, PAGE, None)).findings
+    assert (data.expected, data.remedy) == ("a data type", "state its precision")
+    assert axis.remedy == "check the whole IR, or make the axis a constant"
+    found = checked(write(tmp_path, one_gather("FP32 5,2", "I64 ...", "FP32 ").replace("<dim>...</dim>", "")))
+    assert (found.findings[0].expected, "precision" in found.findings[0].remedy) == ("a number of dimensions", False)

@@ -123,6 +123,16 @@ MISTAKES: dict[str, tuple[tuple[Any, ...], type[Exception], str]] = {
         "xml_layer in line 1: has a document type declaration",
     ),
     "a lone surrogate": (("<layer \ud800", X, I, 0), ValueError, "is not well-formed XML"),
+    "bytes that are no text": (
+        (b"\xff\xfe", X, I, 0),
+        ValueError,
+        "xml_layer: is not UTF-8 text: byte 0xff at offset 0",
+    ),
+    "an extension's operator": (
+        (GATHER.replace("opset8", "extension"), X, I, 0),
+        ValueError,
+        "has version 'extension', expected opset1 … opset16",
+    ),
     "a number": ((7, X, I, 0), TypeError, "xml_layer is of type int, expected the text of a <layer>, or an element"),
     "a list for data": ((GATHER, [1], I, 0), TypeError, "data"),
 }
@@ -141,3 +151,15 @@ def test_a_size_of_minus_1_is_any(size: int) -> None:
     text = GATHER.replace("<dim>5</dim>", "<dim>-1</dim>").replace("<dim>3</dim>", "<dim>-1</dim>")
     data, indices = np.random.default_rng().standard_normal((size, 2), np.float32), np.arange(size)
     assert (dg.openvino.run_layer(text, data, indices, 0) == data).all()
+
+
+@pytest.mark.parametrize("axis", [0, np.int64(0), np.int8(0), np.array([0])], ids=repr)
+def test_a_number_is_an_axis_wherever_the_port_has_one_element(axis: Any) -> None:
+    text = GATHER.replace('precision="I64"></port></input>', 'precision="I64"><dim>1</dim></port></input>')
+    assert text != GATHER
+    assert dg.openvino.run_layer(text, X, I, axis).shape == (3, 2)
+
+
+def test_batch_dims_of_gather_1_are_passed_over() -> None:
+    text = GATHER.replace("opset8", "opset1").replace('dims="0"', 'dims="1"')
+    assert dg.openvino.run_layer(text, X, I, 0).shape == (3, 2)

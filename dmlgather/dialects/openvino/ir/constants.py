@@ -13,13 +13,16 @@ from dmlgather.dialects.openvino.gathering import INTEGERS, TYPES
 from dmlgather.dialects.openvino.ir.file import IRError
 from dmlgather.dialects.openvino.ir.layers import Graph, Layer, Port, number_of
 from dmlgather.files import FileError, open_regular
-from dmlgather.wording import counted
+from dmlgather.wording import counted, printable
 
 LARGEST = 64
 """Elements of the largest constant that is read: an axis has one, and a message shows the shape of what has more."""
 
 READ_TYPES = (*INTEGERS, "f16", "f32", "f64")
 """The element types of constants that are read."""
+
+NOTHING = "joined to nothing"
+"""Why an input without an edge is not known, as in a layer that stands alone."""
 
 Value = np.ndarray[Any, Any] | Unknown
 """A constant's elements, or why they are not known."""
@@ -53,7 +56,7 @@ def value_of(graph: Graph, layer: Layer, port: Port, weights: Weights) -> Value:
     """The value of a layer's input port where it is plainly constant: a Const, or a Convert of one."""
     found = graph.source(layer, port)
     if found is None:
-        return Unknown("joined to nothing")
+        return Unknown(NOTHING)
     source = found[0]
     if source.type == "Const":
         return _constant(source, weights)
@@ -67,7 +70,7 @@ def value_of(graph: Graph, layer: Layer, port: Port, weights: Weights) -> Value:
 
 def shape_of(layer: Layer) -> tuple[int | None, ...] | None:
     """The shape that a Const or a Parameter states in its data; None where the rank is not known, or it states none."""
-    text = layer.data.get("shape", "...").strip()
+    text = layer.data.get("shape", "...").strip().removeprefix("[").removesuffix("]")
     if text == "...":
         return None
     sizes = text.split(",") if text else []
@@ -77,7 +80,7 @@ def shape_of(layer: Layer) -> tuple[int | None, ...] | None:
 def _constant(layer: Layer, weights: Weights) -> Value:
     name, shape = layer.data.get("element_type", "").strip().lower(), shape_of(layer)
     if name not in READ_TYPES:
-        return Unknown(f"a constant of type {name or 'unknown'}")
+        return Unknown(f"a constant of type {printable(name[:40]) or 'unknown'}")
     if shape is None or None in shape:
         raise IRError(f"{layer} has shape {layer.data.get('shape')!r}, expected a number for each size", layer.line)
     elements = prod(size for size in shape if size is not None)
@@ -97,7 +100,7 @@ def _converted(layer: Layer, value: np.ndarray[Any, Any]) -> Value:
     """What a Convert makes of a constant: floats are cut to integers, and wider integers to their low bits."""
     name = layer.data.get("destination_type", "").strip().lower()
     if name not in READ_TYPES:
-        return Unknown(f"converted to {name or 'an unknown type'}")
+        return Unknown(f"converted to {printable(name[:40]) or 'an unknown type'}")
     dtype = np.dtype(TYPES.names[name])
     if dtype.kind in "iu" and value.dtype.kind == "f":
         limits = np.iinfo(dtype)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dmlgather.files import FileError, read_text
+from dmlgather.files import EncodingError, FileError, read_text
 from dmlgather.wording import printable
 
 SUFFIX = ".xml"
@@ -23,8 +23,13 @@ DEEPEST = 256
 NEEDED = "pip install 'dmlgather[openvino]'"
 """What installs the packages that reading an IR needs."""
 
-_PROLOG = re.compile(r"(?:\s++|<\?.*?\?>|<!--.*?-->)*+", re.DOTALL)
-_FIRST = re.compile(r"<(!DOCTYPE|[^\s<>/!?]+)")
+_ASIDE = r"<\?.*?\?>|<!--.*?-->"
+_PROLOG = re.compile(rf"(?:\s++|{_ASIDE})*+", re.DOTALL)
+_QUOTED = r"\"[^\"]*+\"|'[^']*+'"
+_DOCTYPE = re.compile(
+    rf"<!DOCTYPE(?:[^\[\]<>\"']++|{_QUOTED})*+(?:\[(?:{_ASIDE}|[^\]<\"']|<(?!\?|!--)|{_QUOTED})*+\]\s*+)?+>", re.DOTALL
+)
+_FIRST = re.compile(r"<([^\s<>/!?]+)")
 _ELLIPSIS = re.compile(r"<layer \.\.\. ")
 
 
@@ -67,7 +72,13 @@ class Element:
 
 def read_xml(path: Path) -> Element:
     """The outermost element of the IR at `path`. ForeignError for XML of another sort, FileError for anything else."""
-    return parse(read_text(path, "an IR keeps its constants in a .bin file"))
+    try:
+        text = read_text(path, "an IR keeps its constants in a .bin file")
+    except EncodingError as error:
+        if _root(error.guess)[1] in ROOTS:
+            raise
+        raise ForeignError(f"is no OpenVINO IR, and {error}") from None
+    return parse(text)
 
 
 def parse(text: str) -> Element:
@@ -76,14 +87,12 @@ def parse(text: str) -> Element:
     IRError for anything else, ModuleNotFoundError where lxml is missing.
     """
     text = text.removeprefix("\ufeff")
-    start = _PROLOG.match(text)
-    first = _FIRST.match(text, start.end() if start else 0)
-    doctype = first is not None and first[1] == "!DOCTYPE"
+    doctype, first = _root(text)
     # XML of another sort is told without a parser, so that folders can be searched without one.
-    if first is None or not (first[1] in ROOTS or (doctype and any(f"<{root}" in text for root in ROOTS))):
+    if first not in ROOTS:
         raise ForeignError(f"is no OpenVINO IR: expected <{ROOTS[0]}> or <{ROOTS[1]}>, got {_shown(text, first)}")
-    if doctype:  # which stands before the root or nowhere; nothing in it is looked at
-        line = text.count("\n", 0, first.start()) + 1
+    if doctype is not None:  # it stands before the root or nowhere
+        line = text.count("\n", 0, doctype) + 1
         raise IRError("has a document type declaration (<!DOCTYPE), which no IR has: remove it", line)
     root = _tree(_ELLIPSIS.sub("<layer     ", text))
     if not {"net": root.all("layers"), "layer": root.get("type") is not None}.get(root.tag):
@@ -92,12 +101,29 @@ def parse(text: str) -> Element:
     return root
 
 
-def _shown(text: str, first: re.Match[str] | None) -> str:
+def _root(text: str) -> tuple[int | None, str | None]:
+    """Where a text has a document type, and the tag of its outermost element; None for what it does not have.
+
+    A document type is stepped over and nothing in it is looked at; one without end has no element after it.
+    """
+    at = _after_prolog(text, 0)
+    doctype = at if text.startswith("<!DOCTYPE", at) else None
+    if doctype is not None:
+        whole = _DOCTYPE.match(text, at)
+        at = _after_prolog(text, whole.end()) if whole else len(text)
+    first = _FIRST.match(text, at)
+    return doctype, first[1] if first else None
+
+
+def _after_prolog(text: str, at: int) -> int:
+    found = _PROLOG.match(text, at)
+    return found.end() if found else at
+
+
+def _shown(text: str, first: str | None) -> str:
     if not text.strip():
         return "an empty file"
-    if first is None:
-        return "no XML"
-    return "a document type" if first[1] == "!DOCTYPE" else f"<{printable(first[1][:40])}>"
+    return "no XML" if first is None else f"<{printable(first[:40])}>"
 
 
 class _Builder:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 
 from dmlgather.dialects.checking import CheckedNode, CheckedTensor, Unknown, Verdict
 from dmlgather.dialects.codes import CODES
+from dmlgather.dialects.element_types import OF_ML_DTYPES
 from dmlgather.dialects.openvino.export import EXPORTER, differences
 from dmlgather.dialects.openvino.gathering import TYPES, Gather, axis_of
+from dmlgather.dialects.openvino.ir.constants import NOTHING
+from dmlgather.dialects.openvino.ir.inferring import contradicted_inputs, contradicted_output, output_of
 from dmlgather.dialects.openvino.ir.sites import Given, Site
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.sizes import Named, Range, assign, concrete, named
@@ -21,8 +25,16 @@ SMALLER_THAN_BYTES = ("i4", "u4", "nf4", "f4e2m1", "u1", "u2", "u3", "u6")
 """OpenVINO's element types of which several share a byte."""
 
 
+_STATE_SIZES = "state its sizes, -1 for each that is not known: reshape the model with a known rank"
+
+
 def judge(site: Site, level: FeatureLevel) -> Judged:
     """Whether DirectML takes the layer at a feature level, and why not."""
+    found = _judged(site, level)
+    return replace(found, findings=(*contradicted_inputs(site), *found.findings))
+
+
+def _judged(site: Site, level: FeatureLevel) -> Judged:
     without = tuple(_no_bytes(site))
     if without:
         return Judged(Verdict.REFUSED, without)
@@ -33,10 +45,14 @@ def judge(site: Site, level: FeatureLevel) -> Judged:
     orders = list(_equal_batches(site, shapes))
     usual, least = ({size: low for shape in shapes.values() for size in shape if isinstance(size, str)} for low in (2, 1))
     trials = [assign(shapes.values(), orders, lows) for lows in (usual, least)]
+    trials = trials[: 2 if usual else 1]
     try:
-        problems = [(sizes, _problem(site, shapes, sizes)) for sizes in trials[: 2 if usual else 1]]
-    except (TypeError, ValueError) as error:
-        return Judged(Verdict.REFUSED, (_ill_formed(f"{error}{with_sizes(trials[0])}"),))
+        problems = [(sizes, _problem(site, shapes, sizes)) for sizes in trials]
+    except (TypeError, ValueError):
+        return Judged(Verdict.REFUSED, (_ill_formed(_told(site, shapes, trials)),))
+    contradicted = tuple(contradicted_output(site))
+    if contradicted:
+        return Judged(Verdict.REFUSED, contradicted)
     conditions = [*(Range(1).condition(name) for name in least), *filter(None, [site.indices.assumed])]
     found = verdict(EXPORTER, problems, tuple(conditions), level)
     if found.verdict is not Verdict.TAKEN:
@@ -63,8 +79,8 @@ def described(site: Site, judged: Judged) -> CheckedNode:
             _tensor(site.indices),
             _tensor(site.axis).model_copy(update={"values": axis} if known else {}),
         ),
-        attributes={"batch_dims": site.batch_dims} if "batch_dims" in site.layer.data else {},
-        outputs=(_tensor(site.output),),
+        attributes={"batch_dims": site.batch_dims} if "batch_dims" in site.layer.data and site.version > 1 else {},
+        outputs=(_tensor(output_of(site)),),
         verdict=judged.verdict,
         taken=judged.taken,
         lowest=judged.lowest,
@@ -78,16 +94,30 @@ def _tensor(given: Given) -> CheckedTensor:
 
 
 def _problem(site: Site, shapes: Mapping[str, Named], sizes: Mapping[str, int]) -> Gather:
-    """The layer's problem with those sizes. TypeError and ValueError as Gather's own."""
+    """The layer's problem with those sizes. TypeError and ValueError as Gather's own; ModuleNotFoundError without ml_dtypes."""
     assert not isinstance(site.axis_value, Unknown), "it would be missing"
     data, indices = (_tensor_type(site, given, concrete(shapes[given.role], sizes)) for given in (site.data, site.indices))
     return Gather(data, indices, axis_of(site.axis_value), site.batch_dims, site.version)
+
+
+def _told(site: Site, shapes: Mapping[str, Named], trials: Sequence[Mapping[str, int]]) -> str:
+    """Which rule sizes break, and with which of them where the rule rests on them."""
+    told: list[str] = []
+    for sizes in trials:
+        try:
+            _problem(site, shapes, sizes)
+        except (TypeError, ValueError) as error:
+            told.append(str(error))
+    alike = len(told) == len(trials) and len(set(told)) == 1
+    return told[0] + ("" if alike else with_sizes(trials[0]))
 
 
 def _tensor_type(site: Site, given: Given, shape: tuple[int, ...]) -> TensorType:
     if given.type not in TYPES.names:
         raise TypeError(f"{given.role} has type {given.type}, but Gather-{site.version} takes {', '.join(TYPES.names)}")
     assert given.type is not None, "it would be missing"
+    if TYPES.names[given.type].startswith(OF_ML_DTYPES):
+        import_module("ml_dtypes")  # that it is missing is no fault of the layer's, as a TypeError would have it
     return TensorType(shape, TYPES.dtype_of(given.type))
 
 
@@ -116,19 +146,23 @@ def _no_bytes(site: Site) -> Iterator[Finding]:
 def _missing(site: Site) -> Iterator[Finding]:
     """What the file does not say about a layer's inputs."""
     for given in (site.data, site.indices):
-        if given.type is None or given.shape is None:
+        type_, rank = ("a data type", "state its precision"), ("a number of dimensions", _STATE_SIZES)
+        lacking = [*[type_] * (given.type is None), *[rank] * (given.shape is None)]
+        if lacking:
             yield CODES["EXP301"].finding(
                 given.role,
-                expected="a data type and a number of dimensions",
+                expected=" and ".join(what for what, _ in lacking),
                 got=str(given),
-                remedy="state its precision and sizes, -1 for each that is not known: reshape the model with a known rank",
+                remedy=" and ".join(remedy for _, remedy in lacking),
             )
     if isinstance(site.axis_value, Unknown):
         yield CODES["EXP302"].finding(
             "axis",
             expected="a Const, or a Convert of one, as a descriptor has one Axis",
             got=f"{site.axis.name!r}, {site.axis_value.reason}",
-            remedy="make the axis a constant of the model",
+            remedy="check the whole IR, or make the axis a constant"
+            if site.axis_value.reason == NOTHING
+            else "make the axis a constant of the model",
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from dmlgather.dialects.openvino.ir.file import Element, IRError
-from dmlgather.wording import printable
+from dmlgather.wording import alternatives, printable
 
 PRECISIONS = {
     "BF16": "bf16",
@@ -21,8 +21,8 @@ PRECISIONS = {
 }
 """A port's `precision` -> the element type's name; the others only differ by case. None: not known before the model runs."""
 
-OLDEST = 10
-"""The first version of the format whose layers are operations of an operation set, and whose axes are inputs."""
+FORMATS = (10, 11)
+"""The versions of the format that OpenVINO reads: their layers are operations of an operation set, and their axes are inputs."""
 
 Key = tuple[int, int]
 """A layer's id, and the id of one of its ports."""
@@ -66,15 +66,11 @@ class Graph:
     """The layers of a model or of a body by their ids, and where each input port of a layer gets its tensor from."""
 
     layers: Mapping[int, Layer]
-    sources: Mapping[Key, Key]
+    sources: Mapping[Key, tuple[Layer, Port]]
 
     def source(self, layer: Layer, port: Port) -> tuple[Layer, Port] | None:
         """The layer and the output port that a layer's input port is joined to."""
-        if layer.id is None or (layer.id, port.id) not in self.sources:
-            return None
-        number, port_id = self.sources[layer.id, port.id]
-        found = self.layers[number]
-        return found, next(one for one in found.outputs if one.id == port_id)
+        return None if layer.id is None else self.sources.get((layer.id, port.id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +87,10 @@ def read_model(root: Element) -> Model:
         layer = read_layer(root)
         return Model(Graph({layer.id or 0: layer}, {}), None)
     version = _whole(root, "version")
-    if version < OLDEST:
+    if version not in FORMATS:
         raise IRError(
-            f"is an IR of version {version}, but operation sets came with version {OLDEST}: convert the model anew", root.line
+            f"is an IR of version {version}, expected {alternatives(FORMATS)}, which OpenVINO reads: convert the model anew",
+            root.line,
         )
     return Model(_graph(root), version)
 
@@ -124,23 +121,24 @@ def _graph(element: Element) -> Graph:
             first = layers[layer.id]
             raise IRError(f"{layer} has the id of {first}{f' in line {first.line}' if first.line else ''}", layer.line)
         layers[layer.id] = layer
-    sources: dict[Key, Key] = {}
+    outputs = {(number, port.id): (layer, port) for number, layer in layers.items() for port in layer.outputs}
+    inputs = {(number, port.id): (layer, port) for number, layer in layers.items() for port in layer.inputs}
+    sources: dict[Key, tuple[Layer, Port]] = {}
     for edge in _children(element, "edges", "edge"):
-        source, target = (_end(edge, layers, which) for which in ("from", "to"))
+        source, target = _end(edge, layers, "from", outputs), _end(edge, layers, "to", inputs)
         if target in sources:
             raise IRError(f"a second edge leads to port {target[1]} of {layers[target[0]]}", edge.line)
-        sources[target] = source
+        sources[target] = outputs[source]
     return Graph(layers, sources)
 
 
-def _end(edge: Element, layers: Mapping[int, Layer], which: str) -> Key:
+def _end(edge: Element, layers: Mapping[int, Layer], which: str, ports: Mapping[Key, tuple[Layer, Port]]) -> Key:
     number, port = _whole(edge, f"{which}-layer"), _whole(edge, f"{which}-port")
     if number not in layers:
         raise IRError(f"an edge leads {which} layer {number}, which does not exist", edge.line)
-    layer = layers[number]
-    ports, kind = (layer.outputs, "output") if which == "from" else (layer.inputs, "input")
-    if all(one.id != port for one in ports):
-        raise IRError(f"an edge leads {which} {kind} port {port} of {layer}, which it does not have", edge.line)
+    if (number, port) not in ports:
+        kind = "output" if which == "from" else "input"
+        raise IRError(f"an edge leads {which} {kind} port {port} of {layers[number]}, which it does not have", edge.line)
     return number, port
 
 
@@ -156,9 +154,15 @@ def _ports(layer: Element, kind: str) -> tuple[Port, ...]:
 
 def _port(element: Element) -> Port:
     precision = element.get("precision")
-    kind = None if precision is None else PRECISIONS.get(precision.upper(), precision.lower())
+    kind = None if precision is None else PRECISIONS.get(precision.upper(), element_type(precision))
     sizes = tuple(_size(dim) for dim in element.all("dim"))
     return Port(_whole(element, "id"), kind, sizes, printable(element.get("names") or ""))
+
+
+def element_type(text: str) -> str | None:
+    """An element type by OpenVINO's name, fit to be shown; None for one that is not known before the model runs."""
+    name = printable(text.strip().lower())
+    return None if name in ("", "dynamic", "undefined") else name
 
 
 def _size(dim: Element) -> int | None:

@@ -7,29 +7,43 @@ from dataclasses import dataclass, field
 
 from dmlgather.dialects.openvino.ir.constants import Value, Weights, shape_of, value_of
 from dmlgather.dialects.openvino.ir.file import IRError
-from dmlgather.dialects.openvino.ir.layers import Graph, Layer, Model, Port, number_of
+from dmlgather.dialects.openvino.ir.layers import Graph, Layer, Model, Port, element_type, number_of
 from dmlgather.wording import printable
 
 ROLES = ("data", "indices", "axis")
 """A Gather's inputs, in the order of its ports."""
 
 
+OPSETS = range(1, 17)
+"""The operation sets that have a Gather."""
+
+Shape = tuple[int | None, ...]
+"""None: a size that is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Given:
     """What is known of one input or output. type: OpenVINO's name. shape: None where the rank is not known.
 
-    assumed: what is taken for granted of its shape, where the file does not say it.
+    assumed: what is taken for granted of its shape, where the file does not say it. port: what an input's own port states,
+    where it is joined to a layer, which counts for more.
     """
 
     role: str
     name: str
     type: str | None
-    shape: tuple[int | None, ...] | None
+    shape: Shape | None
     assumed: str = ""
+    port: Given | None = None
 
     def __str__(self) -> str:
-        sizes = "..." if self.shape is None else ",".join("?" if size is None else str(size) for size in self.shape)
-        return f"{self.name!r} of type {self.type or '?'}[{sizes}]"
+        return f"{self.name!r} of type {typed(self.type, self.shape)}"
+
+
+def typed(kind: str | None, shape: Shape | None) -> str:
+    """A type with its sizes: "f32[2,?]"."""
+    sizes = "..." if shape is None else ",".join("?" if size is None else str(size) for size in shape)
+    return f"{kind or '?'}[{sizes}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +90,23 @@ def version_in(opset: int) -> int:
 
 def opset_of(layer: Layer) -> int:
     """The number of the operation set that a Gather layer states, "opset8"."""
-    text = layer.opset.strip().lower()
-    if not text.startswith("opset") or not text[5:].isdecimal() or not 1 <= int(text[5:9]) <= 99:
-        raise IRError(f"{layer} has version {printable(layer.opset[:40])!r}, expected opset1, opset7 or opset8", layer.line)
-    return int(text[5:9])
+    for opset in OPSETS:
+        if layer.opset == f"opset{opset}":
+            return opset
+    shown = printable(layer.opset[:40])
+    expected = f"opset{OPSETS[0]} … opset{OPSETS[-1]}"
+    raise IRError(f"{layer} has version {shown!r}, expected {expected}, the operation sets that have a Gather", layer.line)
+
+
+def is_gather(layer: Layer) -> bool:
+    """Whether a layer is OpenVINO's Gather, of an operation set, and not an extension's operator of that name."""
+    return layer.type == "Gather" and (layer.opset == "" or layer.opset.lower().startswith("opset"))
 
 
 def batch_dims_of(layer: Layer) -> int:
-    """The batch_dims that a Gather layer states, 0 where it states none."""
+    """The batch_dims that a Gather layer states, 0 where it states none. Gather-1 has none, and OpenVINO looks at none there."""
+    if version_in(opset_of(layer)) == 1:
+        return 0
     return number_of(layer.data.get("batch_dims", "0"), f"batch_dims of {layer}", layer.line, "an integer", signed=True)
 
 
@@ -106,12 +129,17 @@ def _graph(graph: Graph, path: str, weights: Weights, found: Found, places: set[
         while place in places:  # names need not be unique
             place = f"{place}#{index}"
         places.add(place)
-        if layer.type == "Gather":
+        if is_gather(layer):
             found.sites.append(_site(graph, layer, weights, (place, path, index)))
         else:
-            found.others[printable(layer.type)] += 1
+            found.others[_operator(layer)] += 1
         for name, body in layer.bodies:
             _graph(body, f"{place}.{name}", weights, found, places)
+
+
+def _operator(layer: Layer) -> str:
+    """What a layer outside of the family is counted as; a Gather of an extension by both names."""
+    return printable(f"{layer.opset}.{layer.type}" if layer.type == "Gather" else layer.type)
 
 
 def _site(graph: Graph, layer: Layer, weights: Weights, where: tuple[str, str, int]) -> Site:
@@ -132,14 +160,24 @@ def _site(graph: Graph, layer: Layer, weights: Weights, where: tuple[str, str, i
 
 
 def _given(graph: Graph, layer: Layer, role: str, port: Port) -> Given:
+    """What an input is: what the layer before it makes, as OpenVINO has it, and what the port states where that is not known."""
+    stated = Given(role, role, port.type, port.dims or None)
     joined = graph.source(layer, port)
     if joined is None:
-        return Given(role, role, port.type, port.dims or None)
+        return stated
     source, theirs = joined
-    stated = source.type in ("Const", "Parameter")
-    kind = port.type or theirs.type or (source.data.get("element_type") if stated else None)
-    shape = port.dims or theirs.dims or (shape_of(source) if stated else None)
-    return Given(role, theirs.names.split(",")[0] or source.name, None if kind == "dynamic" else kind, shape)
+    kind, shape = _made(source, theirs)
+    name = theirs.names.split(",")[0] or source.name
+    return Given(role, name, kind or stated.type, stated.shape if shape is None else shape, port=stated)
+
+
+def _made(source: Layer, port: Port) -> tuple[str | None, Shape | None]:
+    """Type and shape of an output: of a Const or a Parameter what its data state, of another layer what its port does."""
+    if source.type not in ("Const", "Parameter"):
+        return port.type, port.dims or None
+    kind = element_type(source.data.get("element_type", "")) or port.type
+    shape = shape_of(source)
+    return kind, port.dims or None if shape is None else shape
 
 
 def _indices(given: Given, data: Given, output: Port) -> Given:
@@ -151,4 +189,4 @@ def _indices(given: Given, data: Given, output: Port) -> Given:
     if given.shape is not None or data.shape is None or not (output.dims or len(data.shape) == 1):
         return given
     assumed = "" if output.dims else "indices are a scalar"
-    return Given(given.role, given.name, given.type, (), assumed)
+    return Given(given.role, given.name, given.type, (), assumed, given.port)
