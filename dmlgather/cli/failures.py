@@ -53,8 +53,9 @@ def failed(error: BaseException) -> int:
     """Say in one line what happened; the exit code."""
     if os.environ.get(DEBUG) and not isinstance(error, KeyboardInterrupt | BrokenPipeError | SystemExit):
         traceback.print_exception(error)
-    if isinstance(error, BrokenPipeError | SystemExit) or (isinstance(error, OSError) and error.errno == errno.EPIPE):
-        _discard(sys.stdout)
+    unwanted = isinstance(error, BrokenPipeError | SystemExit | KeyboardInterrupt)
+    if unwanted or (isinstance(error, OSError) and error.errno == errno.EPIPE):
+        _discard(sys.stdout)  # flushing what is left would fail once more, or wait for a reader
     say(f"dmlgather: {describe(error)}")
     return 2
 
