@@ -117,3 +117,13 @@ def check_axis(name: str, value: Any, rank: int, what: str) -> int:
     if not -rank <= axis < rank:
         raise ValueError(f"{name} is {axis}, but {what} has rank {rank}: expected {-rank} … {rank - 1}")
     return axis + rank if axis < 0 else axis
+
+
+def check_batch(data: TensorType, indices: TensorType, batch: int, stated: str) -> None:
+    """ValueError unless the first `batch` dimensions of both are equal. stated: how the caller wrote `batch`, for the message."""
+    for dimension, (ours, theirs) in enumerate(zip(data.shape[:batch], indices.shape[:batch], strict=True)):
+        if ours != theirs:
+            raise ValueError(
+                f"batch dimension {dimension} has size {ours} in data and {theirs} in indices, but batch_dims is {stated}: "
+                "expected equal sizes; repeat or slice one of them, or lower batch_dims"
+            )

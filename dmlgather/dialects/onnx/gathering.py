@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dmlgather.dialects.lowering import gather, gathering
 from dmlgather.dialects.onnx.operators import Version, check_type, version_of
-from dmlgather.dialects.problem import Problem, TensorType, check_axis, whole
+from dmlgather.dialects.problem import Problem, TensorType, check_axis, check_batch, whole
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 
@@ -153,13 +153,7 @@ class GatherND(_Gathering):
                 f"batch_dims is {batch}, expected 0 … {most}: less than the ranks of data ({self.data.rank}) and indices "
                 f"({self.indices.rank})"
             )
-        for dimension in range(batch):
-            ours, theirs = self.data.shape[dimension], self.indices.shape[dimension]
-            if ours != theirs:
-                raise ValueError(
-                    f"batch dimension {dimension} has size {ours} in data and {theirs} in indices, but {self.version} takes "
-                    f"equal sizes: repeat or slice one of them, or lower batch_dims ({batch})"
-                )
+        check_batch(self.data, self.indices, batch, str(batch))
         if self.tuple_size > self.data.rank - batch:
             raise ValueError(
                 f"indices has tuples of {self.tuple_size} components (its last dimension), but data has "

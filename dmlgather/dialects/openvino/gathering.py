@@ -8,7 +8,7 @@ from typing import Any
 
 from dmlgather.dialects.element_types import ElementTypes
 from dmlgather.dialects.lowering import gather
-from dmlgather.dialects.problem import Problem, TensorType, check_axis, whole
+from dmlgather.dialects.problem import Problem, TensorType, check_axis, check_batch, whole
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 from dmlgather.wording import alternatives
 
@@ -82,13 +82,7 @@ class Gather(Problem):
             raise ValueError(
                 f"batch_dims is {given}{counted}, but axis counted from the front is {self.axis}: expected batch_dims <= axis"
             )
-        for dimension in range(batch):
-            ours, theirs = self.data.shape[dimension], self.indices.shape[dimension]
-            if ours != theirs:
-                raise ValueError(
-                    f"batch dimension {dimension} has size {ours} in data and {theirs} in indices, but batch_dims is "
-                    f"{given}{counted}: expected equal sizes"
-                )
+        check_batch(self.data, self.indices, batch, f"{given}{counted}")
         return batch
 
     @property
