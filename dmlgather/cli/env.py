@@ -12,6 +12,8 @@ from typing import Any
 from dmlgather.cli.options import AsJson
 
 PACKAGES = ("numpy", "pydantic", "typer", "rich")
+OPTIONAL = {"onnx": "onnx", "lxml": "openvino", "jax": "jax", "ml_dtypes": "openvino"}
+"""Packages that only some models, types and functions need, and the extra that brings each."""
 CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 NVRTC = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
 
@@ -47,7 +49,7 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processor": {"name": processor(), "cpus": cpus()},
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": {name: _version(name) for name in (*PACKAGES, *OPTIONAL)},
         "cupy": cupy,
         "nvrtc": nvrtc,
         "driver": {"cuda": asked.cuda, "error": asked.error},
@@ -78,7 +80,8 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, str | None]]:
 
     rows: list[tuple[str, str | None]] = [(name, found[name]) for name in ("dmlgather", "python", "platform")]
     rows.append(("processor", f"{found['processor']['name']}, {counted(found['processor']['cpus'], 'CPU')}"))
-    rows += found["packages"].items()
+    for name, version in found["packages"].items():
+        rows.append((name, version or f"not installed: pip install 'dmlgather[{OPTIONAL[name]}]'"))
     rows += [("cupy", found["cupy"]), ("nvrtc", found["nvrtc"])]
     cuda = found["driver"]["cuda"]
     rows.append(("driver", f"CUDA {cuda}" if cuda else "none"))

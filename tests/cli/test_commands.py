@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import dmlgather as dg
 from dmlgather import model as model_module
 from dmlgather.backends import reference
+from dmlgather.cli import env
 from dmlgather.cli.app import SUBCOMMANDS
 from dmlgather.cli.schema import Schema, schema_of
 from dmlgather.compare_model import compare_model
@@ -215,6 +216,14 @@ def test_env(command: Command) -> None:
     text = command("env").out
     assert f"dmlgather  {dg.__version__}\n" in text
     assert text.count("\nmissing: ") == len(found["missing"])
+
+
+def test_env_names_the_extra_of_a_missing_package(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = env._version
+    monkeypatch.setattr(env, "_version", lambda name: None if name == "lxml" else known(name))
+    assert json.loads(command("env", "--json").out)["packages"]["lxml"] is None
+    assert "lxml       not installed: pip install 'dmlgather[openvino]'" in command("env").out
+
 
 
 def test_help_of_every_subcommand(command: Command) -> None:
