@@ -225,7 +225,6 @@ def test_env_names_the_extra_of_a_missing_package(command: Command, monkeypatch:
     assert "lxml       not installed: pip install 'dmlgather[openvino]'" in command("env").out
 
 
-
 def test_help_of_every_subcommand(command: Command) -> None:
     assert all(name in command("--help").out for name in SUBCOMMANDS)
     for name in SUBCOMMANDS:

@@ -29,7 +29,7 @@ ONE_NAN = tuple(map(np.dtype, (ml_dtypes.bfloat16, ml_dtypes.float8_e3m4, ml_dty
 
 
 def judged_content(array: Array) -> object:
-    """What JAX judges of an array: type, shape and every bit, but for which NaN it is where JAX rewrites them; compiled `QUICKLY`,
+    """What JAX judges of an array: type, shape and every bit, but for which NaN it is where JAX rewrites them. Compiled `QUICKLY`
     it does so in every mode.
     """
     if array.dtype in ONE_NAN:
