@@ -100,7 +100,10 @@ def test_a_closed_output() -> None:
 
 
 def test_an_interrupt(tmp_path: Path) -> None:
-    with _start("run", "--device", "cpu", _large(tmp_path), stdout=subprocess.PIPE) as running:
+    def heed() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # which shells let commands in the background ignore
+
+    with _start("run", "--device", "cpu", _large(tmp_path), stdout=subprocess.PIPE, preexec_fn=heed) as running:
         assert running.stdout is not None
         running.stdout.read(1)  # it prints by now, and soon waits for a reader
         time.sleep(0.5)
