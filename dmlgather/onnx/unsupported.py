@@ -8,7 +8,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from dmlgather.dialects.onnx.carriers import CARRIERS, is_carrier
 from dmlgather.dialects.onnx.carriers.values import location
-from dmlgather.dialects.onnx.model.functions import Functions
+from dmlgather.dialects.onnx.model.functions import MOST_NODES, Functions
 from dmlgather.dialects.onnx.model.nesting import all_tensors
 from dmlgather.dialects.onnx.nodes import in_family
 from dmlgather.dialects.onnx.operators import DOMAINS, FAMILY
@@ -16,9 +16,6 @@ from dmlgather.files import FileError
 
 NAMED = 20
 """Nodes of one operator that a message names; the others are counted."""
-
-MOST_NODES = 1_000_000
-"""Nodes of the largest model, with the functions inlined that it calls."""
 
 
 def check_supported(model: ModelProto) -> None:

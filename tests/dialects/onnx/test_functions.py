@@ -17,11 +17,12 @@ from hypothesis import given, settings
 
 import dmlgather as dg
 from dmlgather import execute
-from tests.dialects.onnx.calling import content, run
+from tests.dialects.onnx.calling import run
 from tests.dialects.onnx.drafts import finished, good
 from tests.dialects.onnx.faults import FAULTS
 from tests.dialects.onnx.specification import Array, Call, expected, type_name
 from tests.dialects.onnx.strategies import ROWS, calls, seeds
+from tests.dialects.outcomes import content
 from tests.kernels.host_driver import installed
 from tests.test_operator_devices import ArrayDriver, DeviceArray
 

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from tests.dialects.onnx.calling import content, outcome, run
+from tests.dialects.onnx.calling import run
 from tests.dialects.onnx.faults import FAULTS, Fault
 from tests.dialects.onnx.judge import KNOWN_WRONG, KnownWrong, Refusal, is_judge_of, judge, strings
 from tests.dialects.onnx.specification import VERSIONS, Call, expected, type_name
 from tests.dialects.onnx.strategies import ROWS, broken_call, calls, faults_of, good_call, seeds
+from tests.dialects.outcomes import content, outcome
 
 ROOT = Path(__file__).parents[3]
 RAISES = {fault.name: fault.raises for fault in FAULTS}

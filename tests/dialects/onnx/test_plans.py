@@ -17,11 +17,12 @@ from dmlgather import eager
 from dmlgather.backends import cpu
 from dmlgather.directml import OperatorDesc, lower, parse_descriptor, validate
 from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
-from tests.dialects.onnx.calling import content, plan, run
+from tests.dialects.onnx.calling import plan, run
 from tests.dialects.onnx.drafts import finished, good
 from tests.dialects.onnx.faults import FAULTS
 from tests.dialects.onnx.specification import Array, Call, expected
 from tests.dialects.onnx.strategies import ROWS, good_call, seeds
+from tests.dialects.outcomes import content
 from tests.kernels.host_driver import installed
 from tests.test_operator_devices import ArrayDriver
 

@@ -13,11 +13,12 @@ from onnx import TensorProto, helper
 
 import dmlgather as dg
 from dmlgather.plan import IndexPlan
-from tests.dialects.onnx.calling import FUNCTIONS, content, plan, run
+from tests.dialects.onnx.calling import FUNCTIONS, plan, run
 from tests.dialects.onnx.drafts import DTYPES, MAKERS, WORDS, elements, finished
 from tests.dialects.onnx.judge import strings
 from tests.dialects.onnx.specification import VERSIONS, Array, Call, expected, listed, type_name
 from tests.dialects.onnx.strategies import ROWS
+from tests.dialects.outcomes import content
 from tests.kernels.host_driver import installed
 from tests.test_devices_agree import EXECUTIONS
 from tests.test_operator_devices import ArrayDriver, DeviceArray

@@ -25,25 +25,11 @@ from tests.dialects.openvino.judge import (
 )
 from tests.dialects.openvino.specification import INTEGERS, NAMES, Array, Call, expected, whole_byte_types
 from tests.dialects.openvino.strategies import any_call, any_calls, broken_call, evaluated_call, evaluated_calls, seeds
+from tests.dialects.outcomes import content, outcome
 from tests.kernels.host_driver import installed
 from tests.test_operator_devices import ArrayDriver, DeviceArray
 
 RAISES = {fault.name: fault.raises for fault in FAULTS}
-
-
-def outcome(function: Any, *args: Any, **named: Any) -> Array | type[Exception]:
-    """The array a function returns, or the kind of exception it raises."""
-    try:
-        result: Array = function(*args, **named)
-    except (IndexError, TypeError, ValueError) as error:
-        return type(error)
-    assert isinstance(result, np.ndarray)
-    return result
-
-
-def content(found: Array | type[Exception]) -> object:
-    """What two outcomes are compared by: type, shape and every bit."""
-    return found if isinstance(found, type) else (found.dtype, found.shape, found.tobytes())
 
 
 def ours(call: Call, **more: Any) -> Array | type[Exception]:

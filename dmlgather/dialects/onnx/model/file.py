@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dmlgather.dialects.checking import Unknown
 from dmlgather.dialects.onnx.model.defaults import state_defaults
-from dmlgather.dialects.onnx.model.functions import Functions
+from dmlgather.dialects.onnx.model.functions import MOST_NODES, Functions
 from dmlgather.dialects.onnx.model.nesting import all_tensors, tensors_of
 from dmlgather.dialects.onnx.model.scopes import constant
 from dmlgather.files import FileError, available_memory, open_regular
@@ -24,9 +24,6 @@ LARGEST = 2**31 - 1
 
 BYTES_PER_BYTE = 3
 """Memory that decoding a model takes, per byte of the file: the bytes, the message, and a copy while it is built."""
-
-MOST_NODES = 1_000_000
-"""Nodes that inferring shapes visits at most: local functions that call others many times can stand for any number."""
 
 Payload = Literal["raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data"]
 

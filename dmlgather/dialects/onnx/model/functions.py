@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Key = tuple[str, str, str]
 """What a function is called by: domain, name, overload."""
 
+MOST_NODES = 1_000_000
+"""Nodes that a model's calls may stand for: local functions that call others many times can stand for any number."""
+
 
 def shown(key: Key) -> str:
     """A function as places and messages name it: "domain:Name", with ":overload" where it has one."""
