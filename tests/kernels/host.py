@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, POINTERS
-from dmlgather.backends.cuda.launches import Launch, launches_for
+from dmlgather.backends.cuda.launch import Launch
+from dmlgather.backends.cuda.launches import launches_for
 from dmlgather.backends.cuda.variants import Kind
 from dmlgather.plan import IndexPlan, OutOfBounds
 from tests.kernels import build

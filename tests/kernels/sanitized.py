@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends.cuda.arguments import POINTERS
-from dmlgather.backends.cuda.launches import Launch, launches_for
+from dmlgather.backends.cuda.launch import Launch
+from dmlgather.backends.cuda.launches import launches_for
 from dmlgather.backends.cuda.variants import Kind
 from dmlgather.plan import IndexPlan, OutOfBounds
 from tests.plans import Buffers

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dmlgather.backends import reference
-from dmlgather.backends.cuda import launches
+from dmlgather.backends.cuda import launch
 from dmlgather.backends.cuda.launches import launches_for
 from dmlgather.backends.cuda.variants import VARIANTS, Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
@@ -57,8 +57,8 @@ def test_every_variant(variant: Variant, rng: random.Random) -> None:
 def test_plans_with_too_many_threads_are_split(rng: random.Random, most: int) -> None:
     plan = random_plan(rng)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launches, "MAX_THREADS", most)
-        assert all(launch.grid <= most for launch in launches_for(plan, 16, 0) if launch.grid)
+        patch.setattr(launch, "MAX_THREADS", most)
+        assert all(part.grid <= most for part in launches_for(plan, 16, 0))
         agree(plan, rng)
 
 

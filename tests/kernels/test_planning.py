@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from dmlgather.backends.cuda.arguments import LAYOUT
 from dmlgather.backends.cuda.describe import describe
-from dmlgather.backends.cuda.launches import MAX_THREADS, Launch, launches_for
+from dmlgather.backends.cuda.launch import MAX_THREADS, Launch
+from dmlgather.backends.cuda.launches import launches_for
 from dmlgather.backends.cuda.variants import VARIANTS, Kind
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides
 from tests.plans import random_plan
@@ -167,6 +168,7 @@ def test_a_description_names_kernels_blocks_and_walks() -> None:
     text = describe(row_gather(151936, 10000, 2560))
     assert text == (
         "gather_d2_k1_e16_i8_clamp_once, 3125 blocks of 256 threads: 16-byte elements, up to 4 per thread, "
-        "indices resolved once per thread"
+        "indices resolved once per thread\n"
+        "  (elements of the widest size that every address is a multiple of)"
     )
     assert describe(IndexPlan((0,), (1,), (1,), 4, 0, 0)) == "no launch: nothing is written"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dmlgather.backends.cuda.launches import Launch, launches_for
+from dmlgather.backends.cuda.launch import Launch
+from dmlgather.backends.cuda.launches import launches_for
 from dmlgather.backends.cuda.variants import Kind, Variant
 from dmlgather.plan import IndexPlan
 
@@ -18,11 +19,12 @@ def describe(plan: IndexPlan, alignment: int = 16) -> str:
 
 
 def describe_launches(launches: Sequence[Launch]) -> str:
-    """One line per launch."""
+    """What each launch does and, on a line of its own, why."""
     if not launches:
         return "no launch: nothing is written"
     return "\n".join(
         f"{launch.variant.name}, {launch.grid} block{'s' * (launch.grid != 1)} of {launch.block} threads: {_what(launch.variant)}"
+        + (f"\n  ({launch.why})" if launch.why else "")
         for launch in launches
     )
 

@@ -9,7 +9,8 @@ import threading
 from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, POINTERS
 from dmlgather.backends.cuda.describe import describe_launches
 from dmlgather.backends.cuda.driver import DeviceMemory, kernel, read_bytes, require
-from dmlgather.backends.cuda.launches import Launch, launches_for
+from dmlgather.backends.cuda.launch import Launch
+from dmlgather.backends.cuda.launches import launches_for
 from dmlgather.plan import IndexPlan, OutOfBounds
 
 WORDS = 32
@@ -61,7 +62,7 @@ class CudaProgram:
             source = input_pointer if block.source is None else block.source
             POINTERS.pack_into(block.arguments, 0, source, index_pointer, output_pointer, word)
             self._driver.launchKernel(
-                block.function, block.grid, 1, 1, block.threads, 1, 1, 0, stream, block.parameters_address, 0
+                block.function, block.grid, 1, 1, block.threads, 1, 1, block.shared_bytes, stream, block.parameters_address, 0
             )
 
     def first_bad(self, stream: int) -> int | None:
@@ -103,6 +104,7 @@ class _Block:
 
     def __init__(self, launch: Launch, function: int, table: int) -> None:
         self.function, self.grid, self.threads = function, launch.grid, launch.block
+        self.shared_bytes = launch.shared_bytes
         self.arguments = ctypes.create_string_buffer(launch.arguments, len(launch.arguments))
         CONSTANTS.pack_into(self.arguments, CONSTANTS_OFFSET, table)
         self.source = None if launch.input_in_table is None else table + launch.input_in_table

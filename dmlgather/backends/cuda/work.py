@@ -16,7 +16,9 @@ COUNTABLE = 2**63
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Elements to move. dims: one at least, steps in bytes; offsets in bytes; a lookup's walk is 0 until a form is chosen."""
+    """Elements to move. dims: one at least, steps in bytes; offsets in bytes; a lookup's walk is 0 until a form is chosen.
+    in_bytes: the input has at least so many from its pointer on, and whatever is looked up, all that is read lies there.
+    """
 
     dims: tuple[Dimension, ...]
     element_bytes: int
@@ -26,6 +28,7 @@ class Work:
     index_bytes: int = 0
     checked: bool = False
     fill: bytes = b""
+    in_bytes: int = 0
 
     @property
     def elements(self) -> int:
@@ -45,6 +48,7 @@ class Work:
             index_bytes=0 if plan.index_type is None or constant else plan.index_type.bytes,
             checked=plan.out_of_bounds in (OutOfBounds.FILL, OutOfBounds.RAISE),
             fill=plan.fill,
+            in_bytes=plan.element_bytes if constant else plan.in_extent * plan.element_bytes,
         )
 
     @classmethod

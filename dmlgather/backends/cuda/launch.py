@@ -1,0 +1,91 @@
+"""One kernel launch as data, and how work in launch form becomes one. Pure planning, no CuPy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dmlgather.backends.cuda.arguments import Arguments
+from dmlgather.backends.cuda.form import Form
+from dmlgather.backends.cuda.variants import BLOCK, Variant
+from dmlgather.backends.cuda.work import Work
+
+MAX_THREADS = 2**31 - 1
+"""Threads, and blocks of a kernel that counts blocks, of one launch; larger plans are split."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a launch is planned for: pointers that are multiples of `alignment` bytes, a GPU with so many multiprocessors."""
+
+    alignment: int
+    multiprocessors: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel launch.
+
+    arguments: the by-value block with null pointers. table: bytes that the kernel reads from device memory, through the
+    block's `table` pointer, or as its input where `input_in_table` says at which of its bytes. shared_bytes: of dynamic
+    shared memory per block. why: the reason for this kernel, for `explain`.
+    """
+
+    variant: Variant
+    grid: int
+    arguments: bytes
+    table: bytes = b""
+    input_in_table: int | None = None
+    block: int = BLOCK
+    shared_bytes: int = 0
+    why: str = ""
+
+    def with_input(self, element: bytes) -> Launch:
+        """The launch with `element` as its input, behind the table it has."""
+        at = -(-len(self.table) // 16) * 16
+        return replace(self, table=self.table.ljust(at, b"\0") + element, input_in_table=at)
+
+
+def launchable(threads: int) -> bool:
+    """Whether one launch has so many threads (or blocks, where a kernel counts those)."""
+    return threads <= MAX_THREADS
+
+
+def arguments_of(work: Work, form: Form) -> Arguments:
+    """The arguments of `work` launched in `form`."""
+    lookups = (replace(lookup, walk=step) for lookup, step in zip(work.lookups, form.walked.index_steps, strict=True))
+    return Arguments(
+        dimensions=form.dimensions,
+        threads=form.threads,
+        lookups=tuple(lookups),
+        in_offset=work.in_offset,
+        out_offset=work.out_offset,
+        in_walk=form.walked.in_step,
+        out_walk=form.walked.out_step,
+        full=form.full,
+        chunk_slowest=form.chunk_slowest,
+        fill=work.fill,
+        **index_arguments(work),
+    )
+
+
+def index_arguments(work: Work) -> dict[str, Any]:
+    """What the general kernels need to know of the index type and the policy."""
+    signed = any(lookup.signed for lookup in work.lookups)
+    return {"index_shift": max(work.index_bytes, 1).bit_length() - 1, "index_signed": signed, "checked": work.checked}
+
+
+def launch(variant: Variant, arguments: Arguments) -> Launch:
+    """A launch with a thread per position of the arguments' dimensions; a specialised kernel."""
+    return Launch(variant, _blocks(arguments.threads), arguments.pack(general=False))
+
+
+def general_launch(variant: Variant, arguments: Arguments) -> Launch | None:
+    """The same for a general kernel; None where one launch has too few threads."""
+    if not launchable(arguments.threads):
+        return None
+    return Launch(variant, _blocks(arguments.threads), arguments.pack(general=True), table=arguments.table())
+
+
+def _blocks(threads: int) -> int:
+    return -(-threads // BLOCK)
