@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import stat
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 BYTES_PER_CHARACTER = 16
 """Memory that reading a JSON text takes, per byte of the file: the text, its values and their positions."""
+
+SURELY_FITS = 2**20
+"""Bytes of a text that is read without asking how much memory is free."""
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -93,10 +98,53 @@ def writing(path: Path) -> Iterator[io.BufferedWriter]:
         raise FileError(f"{path} {error}") from None
 
 
+@contextmanager
+def staged(folder: Path) -> Iterator[Path]:
+    """A folder to write files into; when the block ends well they move to `folder`, .json last, in the place of any files there.
+
+    After an exception none of them does. FileError, with the path, when that is impossible.
+    """
+    try:
+        with described():
+            folder.mkdir(parents=True, exist_ok=True)
+            stage = Path(tempfile.mkdtemp(prefix=".dmlgather-", dir=folder))
+    except FileError as error:
+        raise FileError(f"{folder} {error}") from None
+    try:
+        yield stage
+        files = sorted(stage.iterdir(), key=lambda file: (file.suffix == ".json", file.name))
+        for file in files:
+            _check_replaceable(folder / file.name)
+        with described():
+            for file in files:
+                file.replace(folder / file.name)
+    except FileError as error:
+        raise FileError(str(error).replace(str(stage), str(folder))) from None
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def _check_replaceable(path: Path) -> None:
+    try:
+        with described():
+            if path.exists():
+                _regular(path)
+    except FileError as error:
+        raise FileError(f"{path} {error}") from None
+
+
+def check_spared(targets: Iterable[Path], sources: Iterable[Path]) -> None:
+    """FileError when writing `targets` would overwrite one of the `sources` that they are made from."""
+    present = {path.resolve(): path for path in sources}
+    for target in targets:
+        if target.resolve() in present:
+            raise FileError(f"{target} is what is read here, and would be overwritten: choose another name")
+
+
 def read_text(path: Path, remedy: str = "move its values to .npy files") -> str:
     """The text of a UTF-8 file, without byte order mark. FileError for anything else; `remedy`: of a text that is too long."""
     with open_regular(path) as (file, size):
-        room = available_memory()
+        room = available_memory() if size > SURELY_FITS else None  # asking takes longer than reading a small file
         if room is not None and size * BYTES_PER_CHARACTER > room:
             raise FileError(f"holds {size} bytes of text, too many to read with {room} bytes of memory free: {remedy}")
         raw = file.read()

@@ -122,7 +122,7 @@ class Runner:
         found = self.model.dispatchables[command.dispatchable]
         tensors = {wire_name(field) for field in found.desc.operator.tensors}
         at_execution, initial = sites(command, found, self.model.resources, self.model.resources, tensors)
-        return at_execution.bound(), initial.bound()
+        return at_execution.bound, initial.bound
 
     def _moved(self, buffer: NDArray[np.uint8]) -> Any:
         return arrays.move(buffer, CPU, self.device.memory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ class Structure(BaseModel):
     )
 
 
+@cache
 def wire_name(field: str) -> str:
     """DirectML's name of a field: "IndicesTensor" for "indices_tensor"."""
     return to_pascal(field)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from dmlgather.directml.types import DataType, FeatureLevel
 
@@ -90,6 +91,7 @@ TABLE: tuple[Row, ...] = (
 )
 
 
+@cache
 def rows_of(operator: str) -> tuple[Row, ...]:
     """The rows of one operator ("GATHER"), oldest level first."""
     return tuple(row for row in TABLE if row.operator == operator)

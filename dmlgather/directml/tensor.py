@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -22,6 +23,13 @@ BASE_ALIGNMENT = 16
 def rounded_up(count: int, granule: int = SIZE_GRANULE) -> int:
     """The smallest multiple of `granule` that is at least `count`."""
     return -(-count // granule) * granule
+
+
+@lru_cache(maxsize=64)  # a descriptor's rules ask again and again
+def _span(sizes: tuple[int, ...], strides: tuple[int, ...] | None) -> int:
+    if 0 in sizes:
+        return 0
+    return 1 + sum((size - 1) * step for size, step in zip(sizes, strides or packed_strides(sizes), strict=False))
 
 
 class BufferTensorDesc(Structure):
@@ -92,9 +100,7 @@ class BufferTensorDesc(Structure):
     @property
     def span(self) -> int:
         """Elements from the first to the last addressed one, both included; 0 when there are none."""
-        if 0 in self.sizes:
-            return 0
-        return 1 + sum((size - 1) * stride for size, stride in zip(self.sizes, self.element_strides, strict=False))
+        return _span(self.sizes, self.strides)
 
     @property
     def minimum_bytes(self) -> int:

@@ -45,12 +45,15 @@ class DataType(enum.IntEnum):
         """Bytes of one element. ValueError for UNKNOWN, UINT4 and INT4, whose elements are not whole bytes."""
         if not self.whole_bytes:
             raise ValueError(f"an element of data type {self.name} has no whole number of bytes")
-        return int(re.sub(r"\D", "", self.name)) // 8
+        return _BYTES[self]
 
     @property
     def index_type(self) -> IndexType | None:
         """The integer type that index values of this data type have; None for floats and types without whole bytes."""
         return IndexType[self.name] if self.name in IndexType.__members__ else None
+
+
+_BYTES = {kind: int(re.sub(r"\D", "", kind.name)) // 8 for kind in DataType if kind.whole_bytes}
 
 
 class TensorFlags(enum.IntFlag):
@@ -109,14 +112,14 @@ def member(kind: type[Member], prefix: str, value: object) -> Member:
     """
     if isinstance(value, kind):
         return value
-    members = {name: kind[name] for name in kind.__members__}
     if isinstance(value, str):
-        if (short := value.removeprefix(prefix)) in members:
-            return members[short]
+        if (short := value.removeprefix(prefix)) in kind.__members__:
+            return kind[short]
     elif not isinstance(value, bool | float):
-        with contextlib.suppress(TypeError, KeyError):  # of other types, and of unknown numbers
-            return {item.value: item for item in members.values()}[operator.index(value)]  # type: ignore[arg-type]
-    legal = ", ".join(f"{name} ({item.value})" for name, item in members.items())
+        with contextlib.suppress(TypeError, StopIteration):  # of other types, and of unknown numbers
+            number = operator.index(value)  # type: ignore[arg-type]
+            return next(item for item in kind.__members__.values() if item.value == number)
+    legal = ", ".join(f"{name} ({item.value})" for name, item in kind.__members__.items())
     raise ValueError(f"{_shown(value)} is no {kind.__name__}; expected one of {legal}, by name or number")
 
 

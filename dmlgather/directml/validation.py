@@ -65,7 +65,7 @@ def _tensor_and_level(case: Case[OperatorDesc], rules: Iterable[Rule], unjudged:
     for _, finding in run((OPERATOR_LEVEL,), case, unjudged):
         yield finding
     seen = [set(unjudged) for _ in case.desc.operator.tensors]
-    for tensor, unjudged_here in zip(case.tensors(), seen, strict=True):
+    for tensor, unjudged_here in zip(case.tensors, seen, strict=True):
         for _, finding in run((*rules, *TENSOR_LEVEL_RULES), tensor, unjudged_here):
             yield finding
     unjudged.update(*seen)

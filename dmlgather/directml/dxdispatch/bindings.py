@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from math import prod
 
@@ -47,7 +48,7 @@ class Site:
     declared: Collection[str]
     sound: Collection[str]
 
-    @property
+    @cached_property
     def tensors(self) -> dict[str, BufferTensorDesc]:
         """The operator's tensors by DirectML's names."""
         operator = self.dispatchable.desc.operator
@@ -63,6 +64,7 @@ class Site:
             if binding.field in self.tensors and len(binding.sources) == 1:
                 yield binding.field, binding.sources[0]
 
+    @cached_property
     def bound(self) -> dict[str, Bound]:
         """The tensors of known size that are bound to one readable resource."""
         found = {}
@@ -152,7 +154,7 @@ def unbound(site: Site, elsewhere: Collection[str]) -> Faults:
 
 def overlap(site: Site) -> Faults:
     """DML707."""
-    ranges = site.bound()
+    ranges = site.bound
     operator = site.dispatchable.desc.operator
     output = ranges.get(wire_name(operator.output))
     for bound in ranges.values():
@@ -238,7 +240,7 @@ def initial_site(
 
 
 def _ranges(site: Site) -> Iterator[tuple[Bound, Resource]]:
-    for bound in site.bound().values():
+    for bound in site.bound.values():
         yield bound, site.resources[bound.resource]
 
 

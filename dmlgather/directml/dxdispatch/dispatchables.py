@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from pydantic import ValidationError
 
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch import wire
 from dmlgather.directml.dxdispatch.commands import Binding, read_bindings
-from dmlgather.directml.dxdispatch.jsonc import Object, Path
+from dmlgather.directml.dxdispatch.jsonc import Path
 from dmlgather.directml.dxdispatch.reading import Reading, closest, unknown
 from dmlgather.directml.fields import Structure
 from dmlgather.directml.operators import OPERATORS
@@ -47,7 +48,7 @@ class Dispatchable:
 def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable | None:
     """The dispatchable at `path`; None after reporting why it is none."""
     given = reading.at(path)
-    if not isinstance(given, Object):
+    if not isinstance(given, dict):
         reading.problem(path, 'expected an object {"type": "DML_OPERATOR_…", "desc": {…}}')
         return None
     type_key = next((key for key in ("type", "Type") if key in given), None)
@@ -100,7 +101,7 @@ def _known(operator: Operator, *keys: str | None) -> list[str]:
 def _structure(reading: Reading, kind: type[Structure], path: Path, outside: Iterable[str]) -> Structure | None:
     """The structure of DirectML at `path`, whose object may also have the keys `outside`; None after reporting."""
     given = reading.at(path)
-    if not isinstance(given, Object):
+    if not isinstance(given, dict):
         reading.problem(path, f"expected an object with the fields {', '.join(wire.names(kind))}")
         return None
     before = len(reading.problems)
@@ -120,16 +121,21 @@ def _structure(reading: Reading, kind: type[Structure], path: Path, outside: Ite
 
 def _check_names(reading: Reading, kind: type[Structure], path: Path) -> None:
     """Report fields that DirectML's structure does not have; in files its own names count, not Python's."""
-    known = wire.names(kind)
+    given, known = reading.at(path), wire.names(kind)
     extra = ("Type",) if kind is BufferTensorDesc else ()
-    for key in reading.at(path):
+    for key in given:
         if key not in known and key not in extra:
             meant = closest(key, known)
             told = unknown(key, meant) if meant else f"unknown field {key!r}; the fields are {', '.join(known)}"
             reading.problem((*path, key), told, key=True)
-    for name, field in kind.model_fields.items():
-        alias = field.alias or name
-        tensor = reading.at(path).get(alias)
-        if field.annotation is BufferTensorDesc and isinstance(tensor, Object):
-            long = isinstance(tensor.get("Desc"), Object)
-            _check_names(reading, BufferTensorDesc, (*path, alias, "Desc") if long else (*path, alias))
+    for name in _tensors(kind):
+        tensor = given.get(name)
+        if isinstance(tensor, dict):
+            long = isinstance(tensor.get("Desc"), dict)
+            _check_names(reading, BufferTensorDesc, (*path, name, "Desc") if long else (*path, name))
+
+
+@cache
+def _tensors(kind: type[Structure]) -> tuple[str, ...]:
+    """The fields of a structure that hold a tensor, by DirectML's names."""
+    return tuple(field.alias or name for name, field in kind.model_fields.items() if field.annotation is BufferTensorDesc)

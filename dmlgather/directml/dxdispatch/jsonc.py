@@ -5,6 +5,9 @@
     document.position(("Sizes", 1))              # Position(line=1, column=14)
 
 Standard JSON otherwise: UTF-8 strings in double quotes, no NaN literals, no duplicate keys. Integers are exact at any size.
+
+Plain JSON is read by Python's own parser. The reader below, which knows comments, places and what is wrong where, reads a text
+that this one refuses, and any text of which a place is asked: most files have nothing to say about them.
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ class JsonError(ValueError):
         self.position = position
 
 
-class Object(dict[str, Any]):
+class _Object(dict[str, Any]):
     """A JSON object that remembers where its keys and values began (character offsets)."""
 
     __slots__ = ("keys_at", "values_at")
@@ -64,7 +67,7 @@ class Object(dict[str, Any]):
         self.values_at: dict[str, int] = {}
 
 
-class Array(list[Any]):
+class _Array(list[Any]):
     """A JSON array that remembers where its elements began (character offsets)."""
 
     __slots__ = ("values_at",)
@@ -78,21 +81,28 @@ class Document:
     """A parsed text: its value, and the position of everything in it."""
 
     def __init__(self, text: str) -> None:
-        reader = _Reader(text)
         self._text = text
         try:
-            self.value, self._root = reader.document()
+            self.value = _plain(text)
+        except (ValueError, RecursionError):
+            self.value, _ = self._placed
+
+    @cached_property
+    def _placed(self) -> tuple[Any, int]:
+        """The value with its places, and where it begins. JsonError with the first place that is not JSON."""
+        try:
+            return _Reader(self._text).document()
         except _PlacedError as error:
             raise JsonError(error.message, self._locate(error.offset)) from None
 
     def position(self, path: Sequence[str | int], key: bool = False) -> Position:
         """Where the value at `path` begins, or its key; the innermost place that exists when the path leads nowhere."""
-        value, at = self.value, self._root
+        value, at = self._placed
         for number, step in enumerate(path):
-            if isinstance(value, Object) and step in value and isinstance(step, str):
+            if isinstance(value, _Object) and step in value and isinstance(step, str):
                 last = key and number == len(path) - 1
                 at = (value.keys_at if last else value.values_at)[step]
-            elif isinstance(value, Array) and isinstance(step, int) and 0 <= step < len(value):
+            elif isinstance(value, _Array) and isinstance(step, int) and 0 <= step < len(value):
                 at = value.values_at[step]
             else:
                 break
@@ -121,6 +131,46 @@ def shown_value(value: object) -> str:
         return "an object"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _plain(text: str) -> Any:
+    """The value of a text without comments, trailing commas and unusual strings; ValueError for any other text."""
+    if "\\u" in text or _LONG_NUMBER.search(text):
+        raise ValueError
+    value = _PLAIN.decode(text)
+    if text.count("[") + text.count("{") > DEPTH_LIMIT:
+        _check_depth(value, DEPTH_LIMIT)
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError
+    return found
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError
+    return value
+
+
+def _constant(_: str) -> Any:
+    raise ValueError
+
+
+def _check_depth(value: Any, room: int) -> None:
+    if isinstance(value, dict | list):
+        if not room:
+            raise ValueError
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_depth(item, room - 1)
+
+
+_PLAIN = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_constant)
+_LONG_NUMBER = re.compile(f"[0-9]{{{DIGITS_LIMIT + 1}}}")
 
 
 class _PlacedError(Exception):
@@ -170,8 +220,8 @@ class _Reader:
         self.depth -= 1
         return value
 
-    def object(self) -> Object:
-        found = Object()
+    def object(self) -> _Object:
+        found = _Object()
         while self.peek() != "}":
             start = self.at
             if self.text[start : start + 1] != '"':
@@ -188,8 +238,8 @@ class _Reader:
             self.comma("}")
         return found
 
-    def array(self) -> Array:
-        found = Array()
+    def array(self) -> _Array:
+        found = _Array()
         while self.peek() != "]":
             while match := _ELEMENT.match(self.text, self.at):
                 found.values_at.append(match.start("number"))

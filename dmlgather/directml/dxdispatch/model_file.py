@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Literal
+from typing import Any, Literal
 
 from dmlgather.directml.dxdispatch import bindings
 from dmlgather.directml.dxdispatch.commands import Command, Dispatch, Print, WriteFile, read_command
 from dmlgather.directml.dxdispatch.dispatchables import PREFIX, Dispatchable, read_dispatchable
-from dmlgather.directml.dxdispatch.jsonc import Array, JsonError, Object, parse
+from dmlgather.directml.dxdispatch.jsonc import JsonError, parse
 from dmlgather.directml.dxdispatch.reading import Reading, closest
 from dmlgather.directml.dxdispatch.resources import Resource, read_resource
 from dmlgather.directml.fields import wire_name
@@ -19,7 +20,7 @@ from dmlgather.directml.types import FeatureLevel
 from dmlgather.directml.validation import validate
 from dmlgather.files import FileError, read_text
 
-SECTIONS: dict[str, type[Object] | type[Array]] = {"resources": Object, "dispatchables": Object, "commands": Array}
+SECTIONS: dict[str, type[dict[str, Any]] | type[list[Any]]] = {"resources": dict, "dispatchables": dict, "commands": list}
 """What a model consists of."""
 
 Kind = Literal["model", "descriptor", "foreign", "unreadable"]
@@ -71,7 +72,7 @@ def check_file(path: FilePath, level: str | FeatureLevel = "6_4") -> CheckedFile
         return _Model(reading, path.parent, level).checked()
     if kind == "descriptor":
         return _descriptor(reading, level)
-    shown = "an object with other keys" if isinstance(document.value, Object) else "another value"
+    shown = "an object with other keys" if isinstance(document.value, dict) else "another value"
     reading.problem(
         (), f"expected a model {{resources, dispatchables, commands}} or a descriptor {{type: {PREFIX}…, desc}}, got {shown}"
     )
@@ -84,7 +85,7 @@ def _whole(file: str, message: str, position: tuple[int, int] | None) -> Problem
 
 
 def _kind(value: object) -> Kind:
-    if not isinstance(value, Object):
+    if not isinstance(value, dict):
         return "foreign"
     if not SECTIONS.keys().isdisjoint(value):
         return "model"
@@ -112,7 +113,7 @@ class _Model:
 
     def __init__(self, reading: Reading, folder: FilePath, level: FeatureLevel) -> None:
         self.reading, self.folder, self.level = reading, folder, level
-        self.root: Object = reading.document.value
+        self.root: dict[str, Any] = reading.document.value
         self.resources: dict[str, Resource] = {}
         self.dispatchables: dict[str, Dispatchable] = {}
         self.commands: list[Command] = []
@@ -143,17 +144,17 @@ class _Model:
             tuple(self.reading.findings),
         )
 
-    def section(self, name: str) -> Object | Array:
+    def section(self, name: str) -> dict[str, Any] | list[Any]:
         """The section, or an empty one after reporting why there is none."""
         kind = SECTIONS[name]
         if name not in self.root:
             if not any(closest(key, [name]) for key in self.root):  # else the misspelt key has been reported
                 self.reading.problem((), f"{name!r} is missing: a model has {', '.join(SECTIONS)}")
         elif not isinstance(self.root[name], kind):
-            self.reading.problem((name,), f"expected an {'object' if kind is Object else 'array'}")
+            self.reading.problem((name,), f"expected an {'object' if kind is dict else 'array'}")
         else:
             return self.root[name]  # type: ignore[no-any-return] # of the kind just tested
-        return Array() if kind is Array else Object()
+        return kind()
 
     def dispatchable(self, name: str) -> None:
         found = read_dispatchable(self.reading, name, ("dispatchables", name))
@@ -186,6 +187,6 @@ class _Model:
                 if isinstance(command, WriteFile) and command.resource in self.resources:
                     bindings.check_dimensions(self.reading, command, self.resources[command.resource])
 
-    def declared(self, section: str) -> list[str]:
+    def declared(self, section: str) -> Collection[str]:
         value = self.root.get(section)
-        return list(value) if isinstance(value, Object) else []
+        return value.keys() if isinstance(value, dict) else ()

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from dmlgather.directml.codes import CODES
-from dmlgather.directml.dxdispatch.jsonc import Array, Document, Object, Path, shown_value
+from dmlgather.directml.dxdispatch.jsonc import Document, Path, shown_value
 from dmlgather.directml.dxdispatch.wire import Part, names
 from dmlgather.directml.findings import Finding
 from dmlgather.directml.located import LocatedFinding, Problem
@@ -61,9 +61,9 @@ class Reading:
         """
         value = self.at(path)
         for step in steps:
-            if isinstance(value, Object) and step not in value and isinstance(value.get("Desc"), Object):
+            if isinstance(value, dict) and step not in value and isinstance(value.get("Desc"), dict):
                 path, value = (*path, "Desc"), value["Desc"]
-            found = step in value if isinstance(value, Object) else isinstance(value, Array) and _within(step, value)
+            found = step in value if isinstance(value, dict) else isinstance(value, list) and _within(step, value)
             if found:
                 path, value = (*path, step), value[step]
         return path
@@ -160,7 +160,7 @@ def _plain(word: str) -> str:
     return word.replace("_", "").replace("-", "").lower()
 
 
-def _within(step: Any, value: Array) -> bool:
+def _within(step: Any, value: list[Any]) -> bool:
     return isinstance(step, int) and 0 <= step < len(value)
 
 

@@ -7,6 +7,7 @@ Source: DxDispatch's guide and model schema (microsoft/DirectML, DxDispatch/doc/
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -46,9 +47,10 @@ class Part(BaseModel):
     )
 
 
-def names(kind: type[BaseModel]) -> list[str]:
+@cache
+def names(kind: type[BaseModel]) -> tuple[str, ...]:
     """The keys of a model's fields, as they are written in a file."""
-    return [field.alias or name for name, field in kind.model_fields.items()]
+    return tuple(field.alias or name for name, field in kind.model_fields.items())
 
 
 class ConstantValues(Part):

@@ -1,24 +1,30 @@
-"""Write models: a checked model with its values in .npy files beside it, or a descriptor with random inputs."""
+"""Write models: a checked model with its values in .npy files beside it, or a descriptor with its inputs.
+
+DxDispatch on Windows reads what is written: names of files are ASCII without anything that Windows forbids in them, .npy files
+are of version 1.0, in C order and little-endian, and every path is relative to the model.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch.commands import Binding, Command, Dispatch, Print, Source, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.dxdispatch.values import Constant, dtype_of
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.queries import lower
+from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import TensorFlags
-from dmlgather.files import writing
+from dmlgather.files import FileError, check_spared, staged, writing
 
 NAME = "case.json"
 """Name of the model in a case's folder."""
@@ -32,54 +38,91 @@ def model_path(case: Path) -> Path:
     return case if case.suffix.lower() == ".json" else case / NAME
 
 
+def beside(target: Path, name: str) -> str:
+    """The name of a file of the case whose model is `target`."""
+    return f"{plain(target.stem)}.{name}"
+
+
+def plain(name: str, longest: int = 40) -> str:
+    """A name from a model as part of a file's name, on any system."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:longest]
+
+
 def write_model(model: CheckedFile, case: Path) -> Path:
-    """Write `model` and the initial values of its resources; the path of the model file. FileError when it cannot be."""
-    target = model_path(case)
-    resources: dict[str, dict[str, Any]] = {}
-    for number, (name, resource) in enumerate(model.resources.items()):
-        values: dict[str, Any]
-        if isinstance(resource.values, Constant) and np.isfinite(resource.values.value):
-            values = {"valueCount": resource.values.count, "value": resource.values.value.item()}
-        else:
-            array = np.empty(resource.values.count, dtype_of(resource.data_type))
-            resource.values.write(array)
-            values = {"sourcePath": _save(array, target, number, name)}
-        resources[name] = {"initialValuesDataType": resource.data_type.name, "initialValues": values}
-        if resource.offset:
-            resources[name]["initialValuesOffsetInBytes"] = resource.offset
-        resources[name]["sizeInBytes"] = resource.size
-    dispatchables = {name: _dispatchable(found) for name, found in model.dispatchables.items()}
-    _write(target, resources, dispatchables, [_command(command) for command in model.commands])
-    return target
+    """Write `model` and the initial values of its resources; the path of the model file.
 
-
-def write_random(found: Dispatchable, seed: int, case: Path) -> Path:
-    """Write a model that dispatches a descriptor once over random bits and indices, which `seed` determines; its path.
-
-    Some indices lie outside the valid range. FileError when it cannot be written.
+    FileError when it cannot be, or when a file would be overwritten that the model is read from; then nothing is written.
     """
     target = model_path(case)
-    random = np.random.default_rng(seed)
-    desc = found.desc
-    resources: dict[str, Any] = {}
-    for number, field in enumerate(desc.operator.tensors):
-        tensor, name = desc.tensor(field), wire_name(field)
-        count = -(-tensor.total_bytes // tensor.data_type.bytes)
-        if field == desc.operator.output:
-            values: dict[str, Any] = {"valueCount": count, "value": 0}
-        elif number == 0:
-            values = {"sourcePath": _save(_bits(random, count, dtype_of(tensor.data_type)), target, number, name)}
-        else:
-            limit = max((lookup.limit for lookup in lower(desc).lookups), default=1)
-            values = {"sourcePath": _save(_indices(random, count, dtype_of(tensor.data_type), limit), target, number, name)}
-        resources[name] = {"initialValuesDataType": tensor.data_type.name, "initialValues": values}
-    owned = [wire_name(field) for field in desc.operator.tensors if desc.tensor(field).flags & TensorFlags.OWNED_BY_DML]
-    operator = desc.operator.name.lower()
-    dispatchable = {**desc.document(), **({"bindings": {name: name for name in owned}} if owned else {})}
-    bindings = {name: name for name in resources if name not in owned}
-    dispatch = {"type": "dispatch", "dispatchable": operator, "bindings": bindings}
-    _write(target, resources, {operator: dispatchable}, [dispatch])
+    resources: dict[str, dict[str, Any]] = {}
+    with staged(target.parent) as stage:
+        for number, (name, resource) in enumerate(model.resources.items()):
+            values: dict[str, Any]
+            if isinstance(resource.values, Constant) and np.isfinite(resource.values.value):
+                values = {"valueCount": resource.values.count, "value": resource.values.value.item()}
+            else:
+                array = np.empty(resource.values.count, dtype_of(resource.data_type))
+                _read(model, name, array)
+                values = {"sourcePath": _save(array, stage, target, number, name)}
+            resources[name] = {"initialValuesDataType": resource.data_type.name, "initialValues": values}
+            if resource.offset:
+                resources[name]["initialValuesOffsetInBytes"] = resource.offset
+            resources[name]["sizeInBytes"] = resource.size
+        dispatchables = {name: _dispatchable(found) for name, found in model.dispatchables.items()}
+        _write(stage / target.name, resources, dispatchables, [_command(command) for command in model.commands])
+        _spare(stage, target, sources(model))
     return target
+
+
+def write_single(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], case: Path, made_from: Iterable[Path] = ()) -> Path:
+    """Write a model that dispatches `desc` once and writes its output to a .npy file; the path of the model file.
+
+    inputs: one buffer per input tensor, as `buffers` lays them out. FileError when it cannot be written, or when one of the files
+    `made_from` would be overwritten; then nothing is written.
+    """
+    target = model_path(case)
+    resources: dict[str, Any] = {}
+    with staged(target.parent) as stage:
+        for number, (field, array) in enumerate(zip(desc.operator.inputs, inputs, strict=True)):
+            name = wire_name(field)
+            values: dict[str, Any] = {"sourcePath": _save(array, stage, target, number, name)}
+            resources[name] = {"initialValuesDataType": desc.tensor(field).data_type.name, "initialValues": values}
+        output, tensor = wire_name(desc.operator.output), desc.tensor(desc.operator.output)
+        values = {"valueCount": count(tensor), "value": 0}
+        resources[output] = {"initialValuesDataType": tensor.data_type.name, "initialValues": values}
+        owned = [wire_name(field) for field in desc.operator.tensors if desc.tensor(field).flags & TensorFlags.OWNED_BY_DML]
+        operator = desc.operator.name.lower()
+        dispatchable = {**desc.document(), **({"bindings": {name: name for name in owned}} if owned else {})}
+        bindings = {name: name for name in resources if name not in owned}
+        commands = [
+            {"type": "dispatch", "dispatchable": operator, "bindings": bindings},
+            {"type": "writeFile", "resource": output, "targetPath": beside(target, "replayed.npy")},
+        ]
+        _write(stage / target.name, resources, {operator: dispatchable}, commands)
+        _spare(stage, target, made_from)
+    return target
+
+
+def sources(model: CheckedFile) -> list[Path]:
+    """The files that a model is read from: its own, and those of its values."""
+    files = [resource.file for resource in model.resources.values()]
+    return [Path(model.file), *(file for file in files if file is not None)]
+
+
+def count(tensor: BufferTensorDesc) -> int:
+    """The elements of a buffer that is large enough for the tensor."""
+    return -(-tensor.total_bytes // tensor.data_type.bytes)
+
+
+def random_inputs(desc: OperatorDesc, seed: int) -> list[NDArray[Any]]:
+    """A buffer per input tensor, shape [count]: random bits, and indices some of which are out of range. `seed` decides all."""
+    random = np.random.default_rng(seed)
+    limit = max((lookup.limit for lookup in lower(desc).lookups), default=1)
+    made = []
+    for number, tensor in enumerate(map(desc.tensor, desc.operator.inputs)):
+        dtype = dtype_of(tensor.data_type)
+        made.append(_indices(random, count(tensor), dtype, limit) if number else _bits(random, count(tensor), dtype))
+    return made
 
 
 def _bits(random: np.random.Generator, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -119,15 +162,32 @@ def _source(source: Source) -> str | dict[str, Any]:
     return {"name": source.resource, "elementOffset": source.element_offset, **stated}
 
 
-def _save(array: NDArray[Any], target: Path, number: int, name: str) -> str:
-    """Save values beside the model; the file's name."""
-    file = f"{target.stem}.{number}_{re.sub(r'[^A-Za-z0-9_-]', '_', name)[:40]}.npy"
-    with writing(target.parent / file) as stream:
-        np.lib.format.write_array(stream, array, allow_pickle=False)
+def _read(model: CheckedFile, name: str, out: NDArray[Any]) -> None:
+    try:
+        model.resources[name].values.write(out)
+    except FileError as error:
+        raise FileError(f"{model.file}: resource {name!r}: {model.resources[name].file} {error}") from None
+
+
+def _save(array: NDArray[Any], stage: Path, target: Path, number: int, name: str) -> str:
+    """Save values for the model at `target`; the file's name."""
+    file = beside(target, f"{number}_{plain(name)}.npy")
+    save(array, stage / file)
     return file
 
 
-def _write(target: Path, resources: Mapping[str, Any], dispatchables: Mapping[str, Any], commands: Sequence[Any]) -> None:
+def save(array: NDArray[Any], file: Path) -> None:
+    """Write a .npy file that DxDispatch reads: version 1.0, C order, little-endian. FileError when that is impossible."""
+    with writing(file) as stream:
+        packed = np.ascontiguousarray(array).reshape(array.shape)
+        np.lib.format.write_array(stream, packed.astype(packed.dtype.newbyteorder("<"), copy=False), (1, 0), allow_pickle=False)
+
+
+def _write(file: Path, resources: Mapping[str, Any], dispatchables: Mapping[str, Any], commands: Sequence[Any]) -> None:
     text = json.dumps({"resources": resources, "dispatchables": dispatchables, "commands": commands}, indent=2)
-    with writing(target) as stream:
+    with writing(file) as stream:
         stream.write(f"{text}\n".encode())
+
+
+def _spare(stage: Path, target: Path, made_from: Iterable[Path]) -> None:
+    check_spared((target.parent / file.name for file in stage.iterdir()), made_from)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
@@ -61,7 +62,7 @@ class Operator:
         """Name of its DML_OPERATOR_TYPE: "DML_OPERATOR_GATHER"."""
         return f"DML_OPERATOR_{self.name}"
 
-    @property
+    @cached_property
     def tensors(self) -> tuple[str, ...]:
         """Fields of its tensors in binding order: inputs, then the output."""
         return (*self.inputs, self.output)

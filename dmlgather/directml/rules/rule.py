@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from dmlgather.directml.codes import CODES
@@ -16,21 +17,23 @@ from dmlgather.directml.types import FeatureLevel
 D_co = TypeVar("D_co", bound=OperatorDesc, covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Case(Generic[D_co]):
     """What an operator's rule looks at: a descriptor at a feature level."""
 
     desc: D_co
     level: FeatureLevel
 
-    def tensors(self) -> Iterator[TensorCase]:
+    @cached_property
+    def tensors(self) -> tuple[TensorCase, ...]:
         """Its tensors in binding order."""
-        operator = self.desc.operator
-        for field in operator.tensors:
-            yield TensorCase(self.desc, self.level, self.desc.tensor(field), wire_name(field), field == operator.output)
+        desc, level, output = self.desc, self.level, self.desc.operator.output
+        return tuple(
+            TensorCase(desc, level, desc.tensor(field), wire_name(field), field == output) for field in desc.operator.tensors
+        )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TensorCase(Case[OperatorDesc]):
     """What a tensor's rule looks at: one tensor of a descriptor at a feature level."""
 
@@ -74,11 +77,11 @@ class Rule:
 def run(rules: Iterable[Rule], case: Case[OperatorDesc], unjudged: set[str]) -> Iterator[tuple[Rule, Finding]]:
     """Run `rules` in order. `unjudged` collects the codes that erred or, for want of another, could not be judged."""
     for rule in rules:
-        if not unjudged.isdisjoint(rule.needs):
+        if unjudged and not unjudged.isdisjoint(rule.needs):
             unjudged.add(rule.code)
             continue
-        code = CODES[rule.code]
         for fault in rule.check(case):
+            code = CODES[rule.code]
             if code.severity is Severity.ERROR:
                 unjudged.add(rule.code)
             yield (

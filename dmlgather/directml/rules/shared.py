@@ -59,7 +59,7 @@ def _dimension_count(case: TensorCase) -> Iterator[Fault]:
 
 
 def _same_count(case: Case[OperatorDesc]) -> Iterator[Fault]:
-    tensors = list(case.tensors())
+    tensors = case.tensors
     most = max(tensors, key=lambda each: each.tensor.rank)
     for each in tensors:
         missing = most.tensor.rank - each.tensor.rank
