@@ -35,6 +35,16 @@ struct Lookup {
     s64 in_step;  // bytes of input per unit of the value
 };
 
+// Staged kernels: how teams of threads share the rows that they bring into shared memory.
+struct Staging {
+    u32 columns;     // size of the innermost output dimension
+    u32 row_bytes;   // of input that the lookup reaches
+    u32 slot_bytes;  // of shared memory for a team: the vectors of its row, and one of the fill value
+    u32 team_shift;  // a team has 1 << team_shift threads
+    u32 steps;       // rows that a team moves, one after the other
+    u32 vectors;     // whether threads store vectors, else elements
+};
+
 struct Arguments {
     const char* in;       // written at every launch
     const char* indices;  // written at every launch
@@ -45,6 +55,8 @@ struct Arguments {
     s64 out_offset;
     s64 in_walk;          // bytes from one walked element to the next
     s64 out_walk;
+    s64 in_bytes;         // span and staged kernels: bytes of the input that may be read
+    s64 run_bytes;        // span kernels: bytes of a contiguous run
     u32 threads;
     u32 full;             // a thread whose chunk coordinate is below this walks UNROLL elements, any other moves one
     u32 chunk_slowest;    // the chunk coordinate is the slowest thread dimension, else the fastest
@@ -52,16 +64,19 @@ struct Arguments {
     u32 lookups;          // general kernels
     u32 index_shift;      // general kernels: an index has 1 << index_shift bytes
     u32 index_signed;     // general kernels
-    u32 extent[2];        // tile kernels: sizes of the innermost output dimension and of the innermost input dimension
+    u32 extent[2];        // tile kernels: sizes of the innermost output dimension and of the innermost input dimension;
+                          // span kernels: a group has 1 << extent[0] runs
     u32 checked;          // general kernels: an element with a bad index becomes the fill value
     u32 fill[4];          // the fill value, repeated to 16 bytes
     Dimension dimension[MAX_DIMENSIONS];  // fastest first
     Lookup lookup[MAX_LOOKUPS];
+    Staging staging;
 };
 
 static_assert(sizeof(Dimension) == 28, "arguments.py packs Dimension in 28 bytes");
 static_assert(sizeof(Lookup) == 48, "arguments.py packs Lookup in 48 bytes");
-static_assert(sizeof(Arguments) == 336, "arguments.py packs Arguments in 336 bytes");
+static_assert(sizeof(Staging) == 24, "arguments.py packs Staging in 24 bytes");
+static_assert(sizeof(Arguments) == 376, "arguments.py packs Arguments in 376 bytes");
 
 __device__ __forceinline__ u32 divide(u32 n, u32 multiplier, u32 shift) {
     return static_cast<u32>((static_cast<u64>(n) * multiplier) >> shift);

@@ -51,31 +51,38 @@ __device__ __forceinline__ void report_bad(const Arguments& a, const Addresses<L
     }
 }
 
+// What the lookups add to the input's address for Sets walked elements, in bytes, and whether all of an element's indices are
+// valid: every index load, then the arithmetic.
+template <int Sets, int Lookups, int IndexBytes>
+__device__ __forceinline__ void look_up(
+    const Arguments& a, const Addresses<Lookups>& from, s64 (&source)[Sets], bool (&good)[Sets]) {
+    Index<IndexBytes> index[Lookups ? Lookups : 1][Sets];
+#pragma unroll
+    for (int k = 0; k < Lookups; ++k) {
+        const char* at = from.index[k];
+#pragma unroll
+        for (int u = 0; u < Sets; ++u, at += a.lookup[k].walk) index[k][u] = load_index<IndexBytes>(at);
+    }
+#pragma unroll
+    for (int u = 0; u < Sets; ++u) {
+        source[u] = 0;
+        good[u] = true;
+#pragma unroll
+        for (int k = 0; k < Lookups; ++k) {
+            const Position position = resolve<IndexBytes>(index[k][u], a.lookup[k]);
+            source[u] = advance(source[u], position.value, static_cast<s32>(a.lookup[k].in_step));
+            good[u] = good[u] && position.good;
+        }
+    }
+}
+
 // Moves Count elements: every index load, then every payload load, then every store.
 template <int Count, int Lookups, int Bytes, int IndexBytes, bool Checked, bool Invariant, int Lane>
 __device__ __forceinline__ void move(const Arguments& a, const Addresses<Lookups>& from) {
     constexpr int Sets = Invariant ? 1 : Count;
-    s64 source[Sets] = {};
+    s64 source[Sets];
     bool good[Sets];
-    if constexpr (Lookups > 0) {
-        Index<IndexBytes> index[Lookups][Sets];
-#pragma unroll
-        for (int k = 0; k < Lookups; ++k) {
-            const char* at = from.index[k];
-#pragma unroll
-            for (int u = 0; u < Sets; ++u, at += a.lookup[k].walk) index[k][u] = load_index<IndexBytes>(at);
-        }
-#pragma unroll
-        for (int u = 0; u < Sets; ++u) {
-            good[u] = true;
-#pragma unroll
-            for (int k = 0; k < Lookups; ++k) {
-                const Position position = resolve<IndexBytes>(index[k][u], a.lookup[k]);
-                source[u] = advance(source[u], position.value, static_cast<s32>(a.lookup[k].in_step));
-                good[u] = good[u] && position.good;
-            }
-        }
-    }
+    look_up<Sets, Lookups, IndexBytes>(a, from, source, good);
     Element<Bytes> value[Count];
     const char* in = from.in;
 #pragma unroll

@@ -81,6 +81,29 @@ def random_plan(
     )
 
 
+def random_runs(rng: random.Random, *, longest: int = 400, **fixed: Any) -> IndexPlan:
+    """A legal plan of a few elements, keywords as `random_plan`, each of which has become a run of 20 to `longest` elements
+    with or without room before and behind it.
+    """
+    runs = random_plan(rng, elements=8, **fixed)
+    size = rng.randint(20, longest)
+    room = size + rng.choice((0, 0, 1, 3, 8))
+    return replace(
+        runs,
+        shape=(*runs.shape, size),
+        out_strides=(*(room * step for step in runs.out_strides), 1),
+        in_strides=(*(room * step for step in runs.in_strides), 1),
+        in_extent=room * runs.in_extent,
+        out_extent=room * runs.out_extent,
+        in_offset=room * runs.in_offset + rng.randint(0, room - size),
+        out_offset=room * runs.out_offset + rng.randint(0, room - size),
+        lookups=tuple(
+            replace(lookup, index_strides=(*lookup.index_strides, 0), in_stride=room * lookup.in_stride)
+            for lookup in runs.lookups
+        ),
+    )
+
+
 def random_buffers(plan: IndexPlan, rng: random.Random) -> Buffers:
     """Exact-size buffers for `plan`: random elements (NaN payloads included), indices good and bad, a poisoned output."""
     noise = np.random.default_rng(rng.getrandbits(64))

@@ -6,7 +6,9 @@ Slow on purpose; it takes plans in any form and does not canonicalise.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,6 +60,10 @@ class ReferenceProgram:
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
         """As the module's `run`."""
         return run(self.plan, data, indices, out)
+
+    def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
+        """`run` on these buffers, whenever called."""
+        return partial(self.run, data, indices, out)
 
     def describe(self) -> str:
         """What executes the plan."""

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, POINTERS
+from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, LAYOUT, POINTERS
 from dmlgather.backends.cuda.launch import Launch
 from dmlgather.backends.cuda.launches import launches_for
-from dmlgather.backends.cuda.variants import Kind
 from dmlgather.plan import IndexPlan, OutOfBounds
 from tests.kernels import build
 
@@ -53,9 +52,15 @@ def run_launch(launch: Launch, data: int, indices: int, out: int, first_bad: int
     POINTERS.pack_into(block, 0, source, indices, out, first_bad)
     CONSTANTS.pack_into(block, CONSTANTS_OFFSET, _address(table))
     kernel = ctypes.cast(library()[launch.variant.name], ctypes.c_void_p)
-    barrier = launch.variant.kind is Kind.TRANSPOSE
-    start = library().host_launch_with_barrier if barrier else library().host_launch
-    start(kernel, ctypes.c_uint(launch.grid), block)
+    start_kernel(launch.variant.barrier, kernel, launch.grid, block, launch.shared_bytes)
+
+
+def start_kernel(barrier: bool, kernel: Any, grid: int, block: Any, shared_bytes: int) -> None:
+    """Run a host-built kernel; where it has a barrier, every CUDA thread is a thread of this process."""
+    if barrier:
+        library().host_launch_with_barrier(kernel, ctypes.c_uint(grid), block, ctypes.c_uint(shared_bytes))
+    else:
+        library().host_launch(kernel, ctypes.c_uint(grid), block)
 
 
 @functools.cache
@@ -85,4 +90,4 @@ def _address(array: NDArray[Any]) -> int:
 def layout() -> list[int]:
     """Offsets of the fields of `Arguments`, then its size, as the C++ compiler sees them."""
     pointer = library().host_arguments_layout()
-    return [int(pointer[number]) for number in range(22)]
+    return [int(pointer[number]) for number in range(len(LAYOUT) + 1)]

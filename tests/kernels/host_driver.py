@@ -18,12 +18,12 @@ import pytest
 
 from dmlgather import eager
 from dmlgather.backends.cuda import driver
-from dmlgather.backends.cuda.variants import VARIANTS, Kind
+from dmlgather.backends.cuda.variants import VARIANTS
 from tests.kernels import host
 
 D = TypeVar("D", bound="HostDriver")
 
-_SEQUENTIAL = {variant.name: variant.kind is not Kind.TRANSPOSE for variant in VARIANTS}
+_BARRIER = {variant.name: variant.barrier for variant in VARIANTS}
 
 
 class HostDriver:
@@ -72,14 +72,13 @@ class HostDriver:
 
     # cupy.cuda.driver: the parameters are an array of pointers to arguments
     def launchKernel(self, function: int, *numbers: int) -> None:  # noqa: N802
-        grid, *ones, _shared, _stream, parameters, extra = numbers
+        grid, *ones, shared, _stream, parameters, extra = numbers
         assert (ones, extra) == ([1, 1, 256, 1, 1], 0)
         block = ctypes.c_void_p.from_address(parameters).value
-        library = host.library()
         with self.lock:  # the barrier launcher's shared memory is static
             self.launched_on.append(self.getDevice())
-            start = library.host_launch if _SEQUENTIAL[self._kernels[function]] else library.host_launch_with_barrier
-            start(ctypes.c_void_p(function), ctypes.c_uint(grid), ctypes.c_void_p(block))
+            barrier = _BARRIER[self._kernels[function]]
+            host.start_kernel(barrier, ctypes.c_void_p(function), grid, ctypes.c_void_p(block), shared)
 
     # cupy
     def RawModule(self, *, code: str, options: tuple[str, ...]) -> Any:  # noqa: N802

@@ -20,6 +20,7 @@ _INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+)?\s*([A-Z][\w.]*)\s*
 _REGISTER = re.compile(r"\bR(\d+)(\.64)?")
 _FORBIDDEN = ("MUFU", "I2F", "F2I", "CALL", "LDL", "STL")
 """A division by a run-time value, a call, or a spill."""
+_STAGING_STEPS = {"LDG": "l", "STS": "w", "BAR": "b", "LDS": "r", "STG": "s"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +76,64 @@ def complaints(variant: Variant, instructions: list[Instruction]) -> Iterator[st
     for instruction in instructions:
         if instruction.opcode.startswith(_FORBIDDEN):
             yield f"{variant.name}: {instruction.opcode} {instruction.operands}"
-    if variant.kind in (Kind.COPY, Kind.REVERSE, Kind.GATHER):
+    if variant.kind in (Kind.COPY, Kind.REVERSE, Kind.GATHER, Kind.SPAN):
         expected = _expected(variant)
         paths = [_order(path) for path in _paths(instructions)]
         if expected not in paths:
             yield f"{variant.name}: no path accesses memory in the order {expected}, found {paths}"
-        size = 16 if variant.kind is Kind.REVERSE else variant.element_bytes
-        if any(store.bytes != size for store in instructions if store.memory == "S"):
-            yield f"{variant.name}: a store of other than {size} bytes"
+    if variant.kind is Kind.STAGED:
+        yield from _staged_complaints(variant, instructions)
+    stored = {step.bytes for step in instructions if step.memory == "S"}
+    if stored != _stored(variant):
+        yield f"{variant.name}: stores of {sorted(stored)} bytes, expected are {sorted(_stored(variant))}"
+    if variant.kind is not Kind.CHECK and _payload(variant) not in {step.bytes for step in instructions if step.memory == "L"}:
+        yield f"{variant.name}: no load of {_payload(variant)} bytes"
+
+
+def _staged_complaints(variant: Variant, instructions: list[Instruction]) -> Iterator[str]:
+    """A row's indices and vectors are loaded (l) before any goes to shared memory (w); between the barriers (b), columns are
+    read there (r) and stored (s), adjacent ones by vectors.
+    """
+    steps = [(_STAGING_STEPS[step.opcode[:3]], step.bytes) for step in instructions if step.opcode[:3] in _STAGING_STEPS]
+    order = " ".join("b" if letter == "b" else f"{letter}{size}" for letter, size in steps)
+    size, count = variant.element_bytes, variant.unroll
+    indices = "" if variant.invariant else f"l{variant.index_bytes} " * count
+    staging, *gathering = order.split(" b")
+    if f" {indices}{'l16 ' * 4}{'w16 ' * 4}" not in f" {staging} ":
+        yield f"{variant.name}: a row does not come by four vectors at a time: {order}"
+    if (
+        len(gathering) != 2
+        or gathering[1]
+        or not re.fullmatch(rf"( l{variant.index_bytes}| r{size}| s{size}| s16)+", gathering[0])
+    ):
+        yield f"{variant.name}: columns are not gathered between two barriers: {order}"
+    elif gathering[0].count("s16") != (count * size // 16 if variant.invariant else 0):
+        yield f"{variant.name}: a thread's {count} columns are not stored by vectors: {order}"
+
+
+def _payload(variant: Variant) -> int:
+    """Bytes of a payload load."""
+    return 16 if variant.kind in (Kind.REVERSE, Kind.STAGED) else variant.element_bytes
+
+
+def _stored(variant: Variant) -> set[int]:
+    """Bytes of the stores: of a run's ends, all of them."""
+    match variant.kind:
+        case Kind.CHECK:
+            return set()
+        case Kind.SPAN:
+            return {1, 2, 4, 8, 16}
+        case Kind.STAGED:
+            return {variant.element_bytes, 16} if variant.invariant else {variant.element_bytes}
+    return {_payload(variant)}
 
 
 def _expected(variant: Variant) -> str:
+    """The long path: every index load, every payload load (two for a vector of a run), every store."""
     sets = 1 if variant.invariant else variant.unroll
-    size = 16 if variant.kind is Kind.REVERSE else variant.element_bytes
-    return f"i{variant.index_bytes} " * variant.lookups * sets + f"p{size} " * variant.unroll + f"s{size} " * variant.unroll
+    loads = 2 * variant.unroll if variant.kind is Kind.SPAN else variant.unroll
+    size = _payload(variant)
+    return f"i{variant.index_bytes} " * variant.lookups * sets + f"p{size} " * loads + f"s{size} " * variant.unroll
 
 
 def _paths(instructions: list[Instruction]) -> Iterator[list[Instruction]]:

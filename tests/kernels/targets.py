@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 from dmlgather.backends.cuda.launches import launches_for
 from dmlgather.backends.cuda.variants import Kind, Variant
-from dmlgather.plan import IndexPlan, IndexType, OutOfBounds, packed_strides
-from tests.plans import random_plan
+from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides
+from tests.plans import random_plan, random_runs
 
 TRIES = 2000
 
@@ -29,24 +31,28 @@ def _candidate(variant: Variant, rng: random.Random, elements: int) -> tuple[Ind
         case Kind.COPY:
             return random_plan(rng, rank=rng.randint(1, 5), lookups=0, element_bytes=size, elements=elements), size
         case Kind.GATHER:
-            kinds = [kind for kind in IndexType if kind.bytes == variant.index_bytes]
-            policies = (OutOfBounds.FILL, OutOfBounds.RAISE) if variant.checked else (OutOfBounds.CLAMP, OutOfBounds.PROMISE)
-            return random_plan(
-                rng,
-                rank=rng.randint(1, 4),
-                lookups=variant.lookups,
-                element_bytes=size,
-                index_type=rng.choice(kinds),
-                out_of_bounds=rng.choice(policies),
-                elements=elements,
-            ), size
+            fixed = _looked_up(variant, rng)
+            return random_plan(rng, rank=rng.randint(1, 4), element_bytes=size, elements=elements, **fixed), size
+        case Kind.SPAN:
+            fixed = _looked_up(variant, rng) if variant.lookups else {"lookups": 0}
+            size = rng.choice((1, 2, 4))
+            return random_runs(rng, rank=rng.randint(0, 3), element_bytes=size, **fixed), rng.choice((size, 16))
         case Kind.GENERAL:
             return random_plan(rng, rank=rng.randint(4, 6), element_bytes=size, elements=elements), size
         case Kind.CHECK:
             return random_plan(rng, lookups=rng.randint(1, 3), out_of_bounds=OutOfBounds.RAISE), 16
         case Kind.REVERSE:
             return _reversed(size, rng), 16
+        case Kind.STAGED:
+            return _staged(variant, rng), 16
     return _transposed(size, rng), size
+
+
+def _looked_up(variant: Variant, rng: random.Random) -> dict[str, Any]:
+    """How a random plan looks up what `variant` looks up."""
+    policies = (OutOfBounds.FILL, OutOfBounds.RAISE) if variant.checked else (OutOfBounds.CLAMP, OutOfBounds.PROMISE)
+    kind = rng.choice([kind for kind in IndexType if kind.bytes == variant.index_bytes])
+    return {"lookups": variant.lookups, "index_type": kind, "out_of_bounds": rng.choice(policies)}
 
 
 def _reversed(size: int, rng: random.Random) -> IndexPlan:
@@ -88,3 +94,50 @@ def _transposed(size: int, rng: random.Random) -> IndexPlan:
         in_strides[turned] = -in_strides[turned]
     out_extent = 1 + sum((count - 1) * step for count, step in zip(shape, out_strides, strict=True))
     return IndexPlan(tuple(shape), out_strides, tuple(in_strides), size, extent, out_extent, in_offset)
+
+
+def _staged(variant: Variant, rng: random.Random) -> IndexPlan:
+    """A gather along the innermost dimension: rows that start anywhere or at vectors, up to three dimensions of them, columns
+    that one block of threads has or that several share, indices that repeat for each row or do not.
+    """
+    size = variant.element_bytes
+    lanes = 16 // size
+    policy = rng.choice(list(OutOfBounds))
+    kind = rng.choice([kind for kind in IndexType if kind.bytes == variant.index_bytes])
+    limit = 256 // size + rng.choice((0, 1, lanes, rng.randint(0, 300)))
+    columns = rng.choice((limit // 8 + 1, limit, limit + 1, lanes * rng.randint(5, 40), rng.randint(32, 300)))
+    if rng.random() < 0.1:
+        columns = 256 * variant.unroll + rng.choice((1, lanes))
+    rows = [rng.randint(1, 4) for _ in range(rng.randint(0 if variant.invariant else 1, 3 if columns < 1000 else 1))]
+    if not variant.invariant:
+        rows[rng.randrange(len(rows))] = rng.randint(2, 5)
+
+    def strides(row: int, room: tuple[int, ...]) -> tuple[int, ...]:
+        return packed_strides((*(count + rng.choice((0, 0, 1)) for count in rows), row + rng.choice(room)))[:-1]
+
+    gap, ahead = rng.choice(((0,), (0, 1, lanes))), rng.choice((0, 0, 1, lanes))
+    out_strides = (*strides(columns, gap), 1)
+    in_strides = (*strides(limit, gap), 0)
+    step = rng.choice((1, 1, 1, 2, -1))
+    index_strides = (*(strides(abs(step) * columns, (0, 3)) if not variant.invariant else (0,) * len(rows)), step)
+    shape = (*rows, columns)
+    first = (columns - 1) if step < 0 else 0
+    return IndexPlan(
+        shape=shape,
+        out_strides=out_strides,
+        in_strides=in_strides,
+        element_bytes=size,
+        in_extent=ahead + _reach(rows, in_strides) + limit + rng.choice((0, 0, 1)),
+        out_extent=ahead + _reach(shape, out_strides) + 1,
+        in_offset=ahead,
+        out_offset=ahead,
+        lookups=(Lookup(index_strides, first, limit, rng.choice((0, limit, limit + 1)) if kind.signed else 0, 1),),
+        index_type=kind,
+        index_extent=first + _reach(shape, (*index_strides[:-1], max(step, 0))) + 1,
+        out_of_bounds=policy,
+        fill=rng.randbytes(size) if policy is OutOfBounds.FILL else b"",
+    )
+
+
+def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
+    return sum((count - 1) * step for count, step in zip(shape, strides, strict=False))

@@ -26,20 +26,21 @@ def sparse() -> NDArray[np.uint32]:
     return np.frombuffer(memory, np.uint32)
 
 
-def gather(plan: IndexPlan, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any], **how: Any) -> set[Kind]:
-    launches = launches_for(plan, 4, 0, **how)
+def gather(
+    plan: IndexPlan, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any], alignment: int = 4, **how: Any
+) -> set[Kind]:
+    launches = launches_for(plan, alignment, 0, **how)
     pointer = 0 if indices is None else indices.ctypes.data
     for launch in launches:
         host.run_launch(launch, data.ctypes.data, pointer, out.ctypes.data, 0)
     return {launch.variant.kind for launch in launches}
 
 
-@pytest.mark.parametrize("specialise", [True, False])
+@pytest.mark.parametrize(("row", "family"), [(12, Kind.GATHER), (131, Kind.SPAN), (12, Kind.GENERAL)])
 @pytest.mark.parametrize("kind", [IndexType.INT32, IndexType.INT64, IndexType.UINT64], ids=lambda kind: kind.name)
 def test_a_gather_reads_a_table_of_more_than_2_to_the_31_elements(
-    sparse: NDArray[np.uint32], kind: IndexType, specialise: bool
+    sparse: NDArray[np.uint32], kind: IndexType, row: int, family: Kind
 ) -> None:
-    row = 12
     rows = FAR // row
     wanted = [0, 1, rows - 1, rows - 2, 2**31 // row, 2**31 // row + 1, 2**32 // row + 5, random.randrange(rows)]
     for number in wanted:
@@ -57,7 +58,7 @@ def test_a_gather_reads_a_table_of_more_than_2_to_the_31_elements(
         index_extent=len(wanted),
     )
     out = np.zeros(plan.out_extent, np.uint32)
-    assert gather(plan, sparse, indices, out, specialise=specialise) == {Kind.GATHER if specialise else Kind.GENERAL}
+    assert gather(plan, sparse, indices, out, specialise=family is not Kind.GENERAL) == {family}
     expected = [[(number % 65521) * 16 + column for column in range(row)] for number in wanted]
     assert out.reshape(-1, row).tolist() == expected
 
@@ -84,15 +85,15 @@ def test_a_limit_beyond_31_bits_goes_through_the_general_kernel(sparse: NDArray[
     assert out.tolist() == [number % 999_983 + 1 for number in read]
 
 
-@pytest.mark.parametrize("specialise", [True, False])
-def test_a_slice_writes_far_apart(sparse: NDArray[np.uint32], specialise: bool) -> None:
+@pytest.mark.parametrize(("row", "family"), [(3, Kind.COPY), (301, Kind.SPAN), (3, Kind.GENERAL)])
+def test_a_slice_writes_far_apart(sparse: NDArray[np.uint32], row: int, family: Kind) -> None:
     step = 2**29 - 3  # bytes that fit 31 bits: coordinates times steps go beyond 2^31 elements
     count = FAR // step
-    data = np.arange(1, count * 3 + 1, dtype=np.uint32)
-    plan = IndexPlan((count, 3), (step, 1), (3, 1), 4, count * 3, (count - 1) * step + 3)
-    kinds = gather(plan, data, None, sparse, specialise=specialise)
-    assert kinds == {Kind.COPY if specialise else Kind.GENERAL}
-    assert [sparse[number * step : number * step + 3].tolist() for number in range(count)] == data.reshape(-1, 3).tolist()
+    data = np.arange(1, count * row + 1, dtype=np.uint32)
+    plan = IndexPlan((count, row), (step, 1), (row, 1), 4, count * row, (count - 1) * step + row)
+    assert gather(plan, data, None, sparse, specialise=family is not Kind.GENERAL) == {family}
+    written = [sparse[number * step : number * step + row].tolist() for number in range(count)]
+    assert written == data.reshape(-1, row).tolist()
 
 
 def test_a_step_of_2_to_the_31_bytes_goes_through_the_general_kernel(sparse: NDArray[np.uint32]) -> None:
@@ -101,3 +102,26 @@ def test_a_step_of_2_to_the_31_bytes_goes_through_the_general_kernel(sparse: NDA
     plan = IndexPlan((5, 2), (step, 1), (2, 1), 4, 10, 4 * step + 2)
     assert gather(plan, data, None, sparse) == {Kind.GENERAL}
     assert [sparse[number * step : number * step + 2].tolist() for number in range(5)] == data.reshape(-1, 2).tolist()
+
+
+@pytest.mark.parametrize("each", [False, True], ids=["once", "each"])
+def test_rows_far_apart_come_into_shared_memory(sparse: NDArray[np.uint32], each: bool) -> None:
+    step, width = 2**29 - 3, 70  # bytes that fit 31 bits: coordinates times steps go beyond 2^32 bytes
+    rows = FAR // step
+    for row in range(rows):
+        sparse[row * step : row * step + width] = np.arange(width) + 100 * row
+    wanted = np.array([[(7 * column + row * each) % width for column in range(40)] for row in range(rows)])
+    plan = IndexPlan(
+        shape=(rows, 40),
+        out_strides=(40, 1),
+        in_strides=(step, 0),
+        element_bytes=4,
+        in_extent=(rows - 1) * step + width,
+        out_extent=rows * 40,
+        lookups=(Lookup((40 if each else 0, 1), 0, width, 0, 1),),
+        index_type=IndexType.INT64,
+        index_extent=wanted.size if each else 40,
+    )
+    out = np.zeros(rows * 40, np.uint32)
+    assert gather(plan, sparse, wanted, out, alignment=16) == {Kind.STAGED}
+    assert out.reshape(rows, 40).tolist() == (wanted + 100 * np.arange(rows)[:, None]).tolist()

@@ -6,6 +6,8 @@ import json
 import os
 import random
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from dmlgather.backends.cuda.variants import VARIANTS, Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from tests.kernels import matrix, nvrtc
 from tests.kernels.targets import plan_for
-from tests.plans import Buffers, random_buffers, random_plan, unwritable_fill
+from tests.plans import Buffers, random_buffers, random_plan, random_runs, unwritable_fill
 
 pytestmark = pytest.mark.gpu
 
@@ -84,14 +86,15 @@ def agree(cupy: Any, plan: IndexPlan, buffers: Buffers, alignment: int = 16) -> 
 
 
 def walking(patch: pytest.MonkeyPatch) -> None:
-    """Let threads walk in small plans too."""
+    """Let threads walk, and rows be staged, in small plans too."""
+    patch.setattr("dmlgather.backends.cuda.staged.FEWEST", 0)
     patch.setattr("dmlgather.backends.cuda.form.THREADS_PER_MULTIPROCESSOR", 0)
 
 
 @settings(max_examples=PLANS, deadline=None)
-@given(seeds, st.sampled_from((16, 8, 4, 2, 1)), st.booleans())
-def test_random_plans(cupy: Any, rng: random.Random, alignment: int, walk: bool) -> None:
-    plan = random_plan(rng)
+@given(seeds, st.sampled_from((16, 8, 4, 2, 1)), st.booleans(), st.sampled_from((random_plan, random_runs)))
+def test_random_plans(cupy: Any, rng: random.Random, alignment: int, walk: bool, draw: Callable[..., IndexPlan]) -> None:
+    plan = draw(rng)
     if unwritable_fill(plan, alignment):
         alignment = plan.element_bytes
     with pytest.MonkeyPatch.context() as patch:
@@ -131,18 +134,21 @@ def rows(policy: OutOfBounds = OutOfBounds.CLAMP) -> IndexPlan:
     )  # fmt: skip
 
 
-def test_a_captured_graph_replays_on_new_contents(cupy: Any) -> None:
+@pytest.mark.parametrize("bind", [False, True], ids=["launch", "bind"])
+def test_a_captured_graph_replays_on_new_contents(cupy: Any, bind: bool) -> None:
     program = prepare(rows(OutOfBounds.RAISE), 0)
     table = cupy.arange(16_000, dtype=cupy.uint32)
     indices, out = cupy.zeros(4000, cupy.int64), cupy.zeros(64_000, cupy.uint32)
     stream = cupy.cuda.Stream(non_blocking=True)
+    pointers = table.data.ptr, indices.data.ptr, out.data.ptr
+    launch = program.bind(*pointers) if bind else partial(program.launch, *pointers)
     stream.synchronize()
     cupy.cuda.get_current_stream().synchronize()
     with stream:
         stream.begin_capture()
-        program.launch(table.data.ptr, indices.data.ptr, out.data.ptr, stream.ptr)
+        launch(stream.ptr)
         graph = stream.end_capture()
-    for fresh in (np.arange(4000) % 1000, np.full(4000, 999), np.arange(4000) - 1000):
+    for fresh in (np.arange(4000) % 1000, np.full(4000, 999), np.arange(4000) - 1000, np.arange(4000) % 2000 - 1000):
         indices.set(fresh)
         cupy.cuda.get_current_stream().synchronize()
         graph.launch(stream)
@@ -172,16 +178,19 @@ def test_a_launch_allocates_nothing_and_does_not_wait(cupy: Any) -> None:
     assert np.array_equal(out.get().reshape(4000, 16), np.broadcast_to(np.arange(16), (4000, 16)))
 
 
-def test_a_new_thread_launches(cupy: Any) -> None:
+@pytest.mark.parametrize("bind", [False, True], ids=["launch", "bind"])
+def test_a_new_thread_launches(cupy: Any, bind: bool) -> None:
     program = prepare(rows(), 0)
     table, indices, out = cupy.arange(16_000, dtype=cupy.uint32), cupy.full(4000, -1), cupy.zeros(64_000, cupy.uint32)
+    pointers = table.data.ptr, indices.data.ptr, out.data.ptr
+    launch = program.bind(*pointers) if bind else partial(program.launch, *pointers)
     stream = cupy.cuda.get_current_stream()
     stream.synchronize()
     failures: list[BaseException] = []
 
     def work() -> None:
         try:
-            program.launch(table.data.ptr, indices.data.ptr, out.data.ptr, stream.ptr)
+            launch(stream.ptr)
         except BaseException as error:
             failures.append(error)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from dmlgather.backends.cuda.variants import VARIANTS, Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from tests.kernels import host
 from tests.kernels.targets import plan_for
-from tests.plans import EXTREMES, random_buffers, random_plan, unwritable_fill
+from tests.plans import EXTREMES, random_buffers, random_plan, random_runs, unwritable_fill
 
 seeds = st.integers(0, 2**64 - 1).map(random.Random)
 
@@ -44,6 +45,14 @@ def test_random_plans(rng: random.Random, alignment: int, specialise: bool, mult
         agree(plan, rng, alignment, specialise=specialise, multiprocessors=multiprocessors)
 
 
+@settings(max_examples=200, deadline=None)
+@given(seeds, st.sampled_from((16, 8, 4, 2, 1)), st.sampled_from((0, 132)))
+def test_random_runs(rng: random.Random, alignment: int, multiprocessors: int) -> None:
+    """Long ones, of any length and at any offset."""
+    plan = random_runs(rng)
+    agree(plan, rng, plan.element_bytes if unwritable_fill(plan, alignment) else alignment, multiprocessors=multiprocessors)
+
+
 @settings(max_examples=4, deadline=None)
 @given(rng=seeds)
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
@@ -53,9 +62,9 @@ def test_every_variant(variant: Variant, rng: random.Random) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(seeds, st.integers(1, 200))
-def test_plans_with_too_many_threads_are_split(rng: random.Random, most: int) -> None:
-    plan = random_plan(rng)
+@given(seeds, st.integers(1, 200), st.sampled_from((random_plan, random_runs)))
+def test_plans_with_too_many_threads_are_split(rng: random.Random, most: int, draw: Callable[..., IndexPlan]) -> None:
+    plan = draw(rng)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launch, "MAX_THREADS", most)
         assert all(part.grid <= most for part in launches_for(plan, 16, 0))
@@ -64,8 +73,8 @@ def test_plans_with_too_many_threads_are_split(rng: random.Random, most: int) ->
 
 @pytest.mark.parametrize("kind", list(IndexType), ids=lambda kind: kind.name)
 @pytest.mark.parametrize("policy", list(OutOfBounds), ids=lambda policy: policy.name)
-@pytest.mark.parametrize("element_bytes", [1, 2, 4, 8, 16])
-def test_index_extremes(kind: IndexType, policy: OutOfBounds, element_bytes: int) -> None:
+@pytest.mark.parametrize(("element_bytes", "row"), [(1, 3), (2, 3), (4, 3), (8, 3), (16, 3), (1, 101)])
+def test_index_extremes(kind: IndexType, policy: OutOfBounds, element_bytes: int, row: int) -> None:
     """One bad value at a time, among good ones, at each of a thread's walked positions."""
     size = 5
     info = np.iinfo(kind.value.lower())
@@ -74,20 +83,20 @@ def test_index_extremes(kind: IndexType, policy: OutOfBounds, element_bytes: int
         indices: NDArray[Any] = np.arange(24, dtype=info.dtype) % size
         indices[7] = value
         plan = IndexPlan(
-            shape=(24, 3),
-            out_strides=(3, 1),
+            shape=(24, row),
+            out_strides=(row, 1),
             in_strides=(0, 1),
             element_bytes=element_bytes,
-            in_extent=size * 3,
-            out_extent=72,
-            lookups=(Lookup((1, 0), 0, size, size if kind.signed else 0, 3),),
+            in_extent=size * row,
+            out_extent=24 * row,
+            lookups=(Lookup((1, 0), 0, size, size if kind.signed else 0, row),),
             index_type=kind,
             index_extent=24,
             out_of_bounds=policy,
             fill=b"\xab" * element_bytes if policy is OutOfBounds.FILL else b"",
         )
-        data = np.frombuffer(random.randbytes(size * 3 * element_bytes), f"V{element_bytes}")
-        expected, found = np.zeros(72, data.dtype), np.zeros(72, data.dtype)
+        data = np.frombuffer(random.randbytes(size * row * element_bytes), f"V{element_bytes}")
+        expected, found = np.zeros(24 * row, data.dtype), np.zeros(24 * row, data.dtype)
         bad = reference.run(plan, data, indices, expected)
         assert host.run(plan, data, indices, found) == bad
         if bad is None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import replace
+
 import pytest
 
 from dmlgather.backends.cuda.sources import kernel_source
@@ -14,9 +17,17 @@ SAMPLE = (
     Variant(Kind.GATHER, 3, 4, lookups=2, index_bytes=4, checked=True, invariant=False),
     Variant(Kind.COPY, 3, 16),
     Variant(Kind.REVERSE, 3, 1),
+    Variant(Kind.SPAN, 2, 16, lookups=1, index_bytes=8),
+    Variant(Kind.SPAN, 3, 16, lookups=2, index_bytes=4, checked=True),
+    Variant(Kind.STAGED, 0, 4, 1, 8),
+    Variant(Kind.STAGED, 0, 1, 1, 4, invariant=False),
     Variant(Kind.TRANSPOSE, 4, 4),
     Variant(Kind.GENERAL, element_bytes=8),
 )
+
+
+SPAN = SAMPLE[5]
+STAGED = SAMPLE[7]
 
 
 @pytest.mark.parametrize("variant", SAMPLE, ids=lambda variant: variant.name)
@@ -52,15 +63,75 @@ def test_a_division_is_a_complaint() -> None:
     assert any("MUFU" in problem for problem in sass.complaints(variant, code))
 
 
-@pytest.mark.parametrize(("first", "second"), [(0, 4), (3, 4), (7, 8)], ids=["index after all", "payload early", "store early"])
-def test_accesses_out_of_order_are_complaints(first: int, second: int) -> None:
-    """The long path of this kernel loads four indices, loads four elements and stores them."""
-    variant = SAMPLE[1]
-    code = sass.disassemble(nvrtc.compile_source(kernel_source(variant), sass.ARCHITECTURE).cubin)[variant.name]
-    accesses = [number for number, step in enumerate(code) if step.memory][-12:]
+@functools.cache
+def machine_code(variant: Variant) -> tuple[sass.Instruction, ...]:
+    return tuple(sass.disassemble(nvrtc.compile_source(kernel_source(variant), sass.ARCHITECTURE).cubin)[variant.name])
+
+
+def long_path(variant: Variant) -> tuple[list[sass.Instruction], list[int]]:
+    """The machine code, and the numbers of its long path's accesses."""
+    code = list(machine_code(variant))
+    accesses = [number for number, step in enumerate(code) if step.memory]
+    if variant.kind is Kind.SPAN:
+        return code, accesses[:13]  # an index, eight vectors, four stores
+    return code, accesses[-12:]  # four indices, four elements, four stores
+
+
+@pytest.mark.parametrize(
+    ("variant", "first", "second"),
+    [
+        pytest.param(SAMPLE[1], 0, 4, id="index after all"),
+        pytest.param(SAMPLE[1], 3, 4, id="payload early"),
+        pytest.param(SAMPLE[1], 7, 8, id="store early"),
+        pytest.param(SPAN, 0, 1, id="a run's payload early"),
+        pytest.param(SPAN, 8, 9, id="a run's store early"),
+    ],
+)
+def test_accesses_out_of_order_are_complaints(variant: Variant, first: int, second: int) -> None:
+    code, accesses = long_path(variant)
+    assert list(sass.complaints(variant, code)) == []
     one, other = accesses[first], accesses[second]
     code[one], code[other] = code[other], code[one]
     assert any("no path accesses memory in the order" in problem for problem in sass.complaints(variant, code))
+
+
+@pytest.mark.parametrize("variant", [SAMPLE[0], SPAN], ids=lambda variant: variant.name)
+@pytest.mark.parametrize("access", [-5, -1], ids=["load", "store"])
+def test_a_narrowed_access_is_a_complaint(variant: Variant, access: int) -> None:
+    code, accesses = long_path(variant)
+    wide = code[accesses[access]]
+    code[accesses[access]] = replace(wide, opcode=wide.opcode.replace(".128", ".64"))
+    assert wide.bytes == 16
+    assert any("no path accesses memory in the order" in problem for problem in sass.complaints(variant, code))
+
+
+@pytest.mark.parametrize("kind", [Kind.GENERAL, Kind.TRANSPOSE], ids=lambda kind: kind.value)
+@pytest.mark.parametrize("opcode", ["LDG", "STG"])
+def test_narrowed_accesses_of_other_kernels_are_a_complaint(kind: Kind, opcode: str) -> None:
+    variant = Variant(kind, 4 if kind is Kind.TRANSPOSE else 0, 16)
+    code = list(machine_code(variant))
+    assert list(sass.complaints(variant, code)) == []
+    narrow = [
+        replace(step, opcode=step.opcode.replace(".128", ".64")) if step.opcode.startswith(opcode) else step for step in code
+    ]
+    assert any("16" in problem for problem in sass.complaints(variant, narrow))
+
+
+@pytest.mark.parametrize(
+    ("opcode", "mutated", "problem"),
+    [
+        pytest.param("LDG.E.128", "LDG.E.64", "four vectors at a time", id="narrow staging"),
+        pytest.param("BAR", "NOP", "between two barriers", id="no barrier"),
+        pytest.param("LDS", "LDG", "between two barriers", id="columns from global memory"),
+        pytest.param("STG.E.EF.128", "STG.E.EF", "not stored by vectors", id="narrow stores"),
+    ],
+)
+def test_a_staged_kernel_without_its_stages_is_a_complaint(opcode: str, mutated: str, problem: str) -> None:
+    code = machine_code(STAGED)
+    assert list(sass.complaints(STAGED, list(code))) == []
+    broken = [replace(step, opcode=step.opcode.replace(opcode, mutated)) for step in code]
+    assert broken != list(code)
+    assert any(problem in complaint for complaint in sass.complaints(STAGED, broken))
 
 
 def test_an_error_shows_the_log() -> None:

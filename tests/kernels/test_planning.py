@@ -69,7 +69,8 @@ def slice_of(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0, 
         pytest.param(row_gather(10**6, 10**6, 16), "gather_d2_k1_e16_i8_clamp_each", 250000, id="short rows: walk the rows"),
         pytest.param(row_gather(10**6, 10**6, 8), "gather_d2_k1_e16_i8_clamp_each", 250000, id="rows of one vector"),
         pytest.param(row_gather(10**7, 5 * 10**6, 1, 4), "gather_d2_k1_e4_i8_clamp_each", 1250000, id="elements"),
-        pytest.param(axis_gather(4096, 4096, 4096, 1), "gather_d2_k1_e4_i4_clamp_once", 512, id="inner axis"),
+        pytest.param(axis_gather(4096, 4096, 4096, 1), "staged_e4_i4_once", 0, id="inner axis"),
+        pytest.param(axis_gather(4096, 4096, 500, 1), "gather_d2_k1_e4_i4_clamp_once", 512, id="inner axis, few indices"),
         pytest.param(axis_gather(128, 1024, 1024, 1024), "gather_d3_k1_e16_i4_clamp_once", 64, id="middle axis"),
         pytest.param(gather_elements(2048, 4096, 2048), "gather_d2_k1_e4_i8_clamp_each", 1024, id="gather elements"),
         pytest.param(slice_of((4096, 4096), (4096, -1), 4095), "reverse_d3_e4", 256, id="mirrored"),
@@ -132,7 +133,11 @@ def test_fill_over_an_empty_axis_reads_the_fill_value() -> None:
 
 def test_an_alignment_narrows() -> None:
     plan = row_gather(100, 1000, 2560)
-    assert [launches_for(plan, alignment)[0].variant.element_bytes for alignment in (16, 8, 4, 2)] == [16, 8, 4, 2]
+    kernels = {alignment: launches_for(plan, alignment)[0].variant.name for alignment in (16, 8, 4, 2, 1)}
+    assert (kernels[16], kernels[8]) == ("gather_d2_k1_e16_i8_clamp_once", "gather_d2_k1_e8_i8_clamp_once")
+    assert {kernels[4], kernels[2], kernels[1]} == {"span_d2_k1_i8_clamp"}
+    strided = slice_of((1000, 1000), (3000, 2), element_bytes=16)
+    assert [launches_for(strided, alignment)[0].variant.element_bytes for alignment in (16, 8, 4, 2)] == [16, 8, 4, 2]
     with pytest.raises(ValueError, match="cannot be written by aligned pieces of 1 bytes"):
         launches_for(replace(plan, out_of_bounds=OutOfBounds.FILL, fill=b"\x01\x02"), 1)
 

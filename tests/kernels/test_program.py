@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.abc
 import random
 import sys
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -45,7 +46,7 @@ def test_random_plans(fake: HostDriver) -> None:
     def run(rng: random.Random) -> None:
         plan = random_plan(rng)
         buffers = random_buffers(plan, rng)
-        expected = buffers.out.copy()
+        expected, untouched = buffers.out.copy(), buffers.out.copy()
         bad = reference.run(plan, buffers.data, buffers.indices, expected)
         alignment = next(width for width in (16, 8, 4, 2, 1) if not (pointer(buffers.data) | pointer(buffers.out)) % width)
         assume(not unwritable_fill(plan, alignment))
@@ -55,6 +56,15 @@ def test_random_plans(fake: HostDriver) -> None:
         assert fake.allocations == allocations, "launching allocates nothing"
         assert fake.getDevice() == 0
         assert program.first_bad(7) == bad
+        if bad is None:
+            assert buffers.out.tobytes() == expected.tobytes()
+            buffers.out[...] = untouched
+        bound = program.bind(pointer(buffers.data), pointer(buffers.indices), pointer(buffers.out))
+        for stream in (7, 8, 7):
+            bound(stream)
+            assert program.first_bad(stream) == bad
+        assert fake.allocations == allocations, "nor does launching what is bound"
+        assert fake.getDevice() == 0
         if bad is None:
             assert buffers.out.tobytes() == expected.tobytes()
         assert program.describe()
@@ -94,6 +104,57 @@ def test_the_per_thread_stream_has_a_word_in_each_thread(fake: HostDriver) -> No
         pool.submit(program.launch, pointer(data), pointer(np.zeros(8, np.int64)), pointer(out), 2).result()
         assert pool.submit(program.first_bad, 2).result() is None
     assert program.first_bad(2) == 0
+
+
+def test_what_is_bound_reports_by_stream(fake: HostDriver) -> None:
+    program = prepare(raising(), 0)
+    data, indices, out = np.arange(5, dtype=np.int32), np.zeros(8, np.int64), np.zeros(8, np.int32)
+    bound, other = (program.bind(pointer(data), pointer(indices), pointer(out)) for _ in range(2))
+    indices[3] = 9
+    bound(1)
+    indices[...] = 4
+    bound(2)
+    assert (program.first_bad(1), program.first_bad(2)) == (3, None)
+    assert (out == 4).all()
+    indices[6] = -1
+    other(2)
+    assert (program.first_bad(1), program.first_bad(2)) == (3, 6)
+    alone = program.reporting_alone()
+    alone.bind(pointer(data), pointer(indices), pointer(out))(1)
+    assert (program.first_bad(1), alone.first_bad(1)) == (3, 6)
+
+
+def test_a_binding_keeps_what_it_was_given(fake: HostDriver) -> None:
+    class Owner:
+        pass
+
+    owner = Owner()
+    kept = weakref.ref(owner)
+    bound = prepare(raising(), 0).bind(0, 0, 0, owner)
+    del owner
+    assert kept() is not None
+    del bound
+    assert kept() is None
+
+
+def test_a_launch_finds_its_device_whatever_is_current(fake: HostDriver) -> None:
+    data, indices, out = np.arange(5, dtype=np.int32), np.arange(8) % 5, np.zeros(8, np.int32)
+    programs = [prepare(raising(), device) for device in (0, 1)]
+    bound = [program.bind(pointer(data), pointer(indices), pointer(out)) for program in programs]
+
+    def work(current: int) -> list[int]:
+        fake.setDevice(current)
+        before = len(fake.launched_on)
+        for program, launch in zip(programs, bound, strict=True):
+            program.launch(pointer(data), pointer(indices), pointer(out), 5)
+            launch(5)
+        assert fake.getDevice() == current
+        return fake.launched_on[before:]
+
+    for current in (0, 1):
+        assert work(current) == [0, 0, 1, 1]
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(work, current).result() == [0, 0, 1, 1]
 
 
 def test_threads_share_a_program(fake: HostDriver) -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import random
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dmlgather.backends import reference
 from dmlgather.backends.cuda.variants import VARIANTS, Kind, Variant
 from tests.kernels import build, sanitized
-from tests.kernels.sanitized import Case, Result, SanitizerError
+from tests.kernels.sanitized import Case, SanitizerError, mismatches, mutated, noticed
 from tests.kernels.targets import plan_for
 from tests.kernels.units import KERNELS
 from tests.plans import random_buffers, random_plan, unwritable_fill
@@ -35,22 +33,6 @@ def random_case(rng: random.Random) -> Case:
     return Case.of(plan, random_buffers(plan, rng), alignment, specialise=rng.random() < 0.8)
 
 
-def expected(case: Case) -> Result:
-    out = case.buffers.out.copy()
-    bad = reference.run(case.plan, case.buffers.data, case.buffers.indices, out)
-    return Result(out.tobytes(), bad)
-
-
-def mismatches(cases: list[Case], results: list[Result]) -> list[int]:
-    """Numbers of the cases whose result is not the reference's."""
-    wrong = []
-    for number, (case, found) in enumerate(zip(cases, results, strict=True)):
-        right = expected(case)
-        if found.first_bad != right.first_bad or (right.first_bad is None and found.out != right.out):
-            wrong.append(number)
-    return wrong
-
-
 def test_random_plans_and_every_variant_are_clean(rng: random.Random, tmp_path: Path) -> None:
     cases = [random_case(rng) for _ in range(PLANS)]
     for variant in VARIANTS:
@@ -67,7 +49,7 @@ def test_one_byte_too_few_and_a_misaligned_buffer_are_caught(rng: random.Random,
     plan, alignment = plan_for(variant, rng)
     whole = Case.of(plan, random_buffers(plan, rng), alignment)
     with pytest.raises(SanitizerError, match="misaligned address"):
-        sanitized.run(program, [whole, replace(whole, alignment=8)], tmp_path)
+        sanitized.run(program, [whole, replace(whole, in_at=8, out_at=8)], tmp_path)
     last = plan.out_reach
     assert last is not None
     short = whole.buffers.out.view(np.uint8)[: (last[1] + 1) * plan.element_bytes - 1]
@@ -102,15 +84,6 @@ def test_a_broken_kernel_is_caught(name: str, rng: random.Random, tmp_path: Path
     assert noticed(cases, program, tmp_path)
 
 
-def noticed(cases: list[Case], program: Path, folder: Path) -> bool:
-    """Whether a sanitizer reports, in a kernel, or a result is wrong."""
-    try:
-        return bool(mismatches(cases, sanitized.run(program, cases, folder)))
-    except SanitizerError as caught:
-        spoken = "AddressSanitizer" in caught.report or "runtime error" in caught.report
-        return spoken and "copy.cuh" in caught.report
-
-
 def test_the_tile_has_no_race(rng: random.Random, tmp_path: Path) -> None:
     cases = tiles(rng)
     assert mismatches(cases, sanitized.run(build.batch(build.THREAD, KERNELS, ("slice.cu",)), cases, tmp_path)) == []
@@ -129,13 +102,3 @@ def tiles(rng: random.Random) -> list[Case]:
             plan, alignment = plan_for(variant, rng)
             cases.append(Case.of(plan, random_buffers(plan, rng), alignment))
     return cases
-
-
-def mutated(folder: Path, header: str, before: str, after: str) -> Path:
-    """A copy of the kernels in which `before` in `header` reads `after`."""
-    kernels = folder / "cuda_kernels"
-    shutil.copytree(KERNELS, kernels)
-    text = (kernels / header).read_text()
-    assert text.count(before) == 1
-    (kernels / header).write_text(text.replace(before, after))
-    return kernels

@@ -12,13 +12,13 @@ import pytest
 from dmlgather.backends.cuda import sources
 from dmlgather.backends.cuda.arguments import CONSTANTS_OFFSET, LAYOUT, POINTERS
 from dmlgather.backends.cuda.sources import kernel_folder, kernel_source, unit_source
-from dmlgather.backends.cuda.variants import BLOCK, GENERAL_UNROLL, UNITS, VARIANTS
+from dmlgather.backends.cuda.variants import BLOCK, GENERAL_UNROLL, SPAN_UNROLL, UNITS, VARIANTS, VECTOR
 from tests.kernels import host
 from tests.kernels.units import KERNELS, unit_text
 
 
 def test_the_list_is_short_and_its_names_are_unique() -> None:
-    assert len(VARIANTS) <= 150
+    assert len(VARIANTS) <= 180
     assert len({variant.name for variant in VARIANTS}) == len(VARIANTS)
 
 
@@ -35,6 +35,8 @@ def test_constants_are_the_same_on_both_sides() -> None:
     headers = "".join(path.read_text() for path in KERNELS.glob("*.cuh"))
     assert f"BLOCK = {BLOCK};" in headers
     assert f"GENERAL_UNROLL = {GENERAL_UNROLL};" in headers
+    assert f"SPAN_UNROLL = {SPAN_UNROLL};" in headers
+    assert f"VECTOR = {VECTOR};" in headers
 
 
 def test_the_packer_has_the_compilers_offsets() -> None:

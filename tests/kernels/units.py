@@ -14,6 +14,8 @@ _HEADERS = {
     "gather1_index64.cu": ("One lookup, 64-bit indices.", ("copy.cuh",)),
     "gather2_index32.cu": ("Two lookups, 32-bit indices.", ("copy.cuh",)),
     "gather2_index64.cu": ("Two lookups, 64-bit indices.", ("copy.cuh",)),
+    "span.cu": ("Runs of bytes at any alignment.", ("span.cuh",)),
+    "staged.cu": ("Rows that are gathered from shared memory.", ("staged.cuh",)),
     "general.cu": ("Everything that is not specialised.", ("general.cuh",)),
 }
 

@@ -18,6 +18,8 @@ LAYOUT: tuple[tuple[str, str], ...] = (
     ("out_offset", "q"),
     ("in_walk", "q"),
     ("out_walk", "q"),
+    ("in_bytes", "q"),
+    ("run_bytes", "q"),
     ("threads", "I"),
     ("full", "I"),
     ("chunk_slowest", "I"),
@@ -30,6 +32,7 @@ LAYOUT: tuple[tuple[str, str], ...] = (
     ("fill", "16s"),
     ("dimension", "112s"),
     ("lookup", "96s"),
+    ("staging", "24s"),
 )
 """Fields of `Arguments` in order, with their struct formats; a test compares the offsets with the compiler's."""
 
@@ -46,6 +49,7 @@ _BLOCK = struct.Struct("<" + "".join(code for _, code in LAYOUT))
 _DIMENSION = struct.Struct("<3I2i2i")
 _LOOKUP = struct.Struct("<6q")
 _GENERAL_DIMENSION = struct.Struct("<4I2q")
+_STAGING = struct.Struct("<6I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,22 @@ class LookupBytes:
 
 
 @dataclass(frozen=True, slots=True)
+class Staging:
+    """How teams of 2^n threads share rows in shared memory: `Staging` of a staged kernel, which says what each number is."""
+
+    columns: int
+    row_bytes: int
+    slot_bytes: int
+    team: int
+    steps: int
+    vectors: bool
+
+    def pack(self) -> bytes:
+        """As `Staging`."""
+        return _STAGING.pack(self.columns, self.row_bytes, self.slot_bytes, self.team.bit_length() - 1, self.steps, self.vectors)
+
+
+@dataclass(frozen=True, slots=True)
 class Arguments:
     """One launch's arguments but for the pointers. Steps and offsets in bytes; dimensions fastest first."""
 
@@ -104,6 +124,8 @@ class Arguments:
     out_offset: int = 0
     in_walk: int = 0
     out_walk: int = 0
+    in_bytes: int = 0
+    run_bytes: int = 0
     full: int = 0
     chunk_slowest: bool = False
     index_shift: int = 0
@@ -111,17 +133,19 @@ class Arguments:
     checked: bool = False
     extent: tuple[int, int] = (0, 0)
     fill: bytes = field(default=b"")
+    staging: Staging | None = None
 
     def pack(self, general: bool) -> bytes:
         """The block, with null pointers. A general kernel finds dimensions and lookups in `table` instead."""
         dimensions = b"" if general else b"".join(dim.pack() for dim in self.dimensions)
         lookups = b"" if general else b"".join(lookup.pack() for lookup in self.lookups)
         fill = self.fill * (16 // len(self.fill)) if self.fill else bytes(16)
+        staging = self.staging.pack() if self.staging else b""
         return _BLOCK.pack(
             *(0, 0, 0, 0, 0),
-            *(self.in_offset, self.out_offset, self.in_walk, self.out_walk),
+            *(self.in_offset, self.out_offset, self.in_walk, self.out_walk, self.in_bytes, self.run_bytes),
             *(self.threads, self.full, self.chunk_slowest, len(self.dimensions), len(self.lookups)),
-            *(self.index_shift, self.index_signed, *self.extent, self.checked, fill, dimensions, lookups),
+            *(self.index_shift, self.index_signed, *self.extent, self.checked, fill, dimensions, lookups, staging),
         )
 
     def table(self) -> bytes:

@@ -41,6 +41,12 @@ def _what(variant: Variant) -> str:
             return f"32 x 32 tiles of {elements} in shared memory"
         case Kind.GATHER:
             return f"{elements}, {walk}, indices resolved {'once per thread' if variant.invariant else 'for each element'}"
+        case Kind.SPAN:
+            resolved = ", indices resolved once per thread" if variant.lookups else ""
+            return f"runs of bytes by 16-byte vectors, each from two aligned ones, {walk}{resolved}"
+        case Kind.STAGED:
+            resolved = "once per block" if variant.invariant else "for each row"
+            return f"rows in shared memory, {elements}, {walk} and row, indices resolved {resolved}"
         case Kind.GENERAL:
             return f"{elements}, {walk}, dimensions and lookups from a table"
     return "only looks at the indices"

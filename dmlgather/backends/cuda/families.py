@@ -12,6 +12,8 @@ from dmlgather.backends.cuda.arguments import MAX_DIMENSIONS, Dimension
 from dmlgather.backends.cuda.form import Form, launch_form
 from dmlgather.backends.cuda.launch import Launch, Target, arguments_of, general_launch, launch, launchable
 from dmlgather.backends.cuda.slices import reversed_vectors, transposed_axis
+from dmlgather.backends.cuda.spans import span_launch
+from dmlgather.backends.cuda.staged import staged_launch
 from dmlgather.backends.cuda.variants import GENERAL_UNROLL, VARIANTS, Kind, Variant
 from dmlgather.backends.cuda.work import Work
 
@@ -90,6 +92,8 @@ def _general(work: Work, target: Target) -> Launch | None:
 FAMILIES = (
     Family("transposed", "input and output run along different dimensions, so tiles are turned in shared memory", _transposed),
     Family("reversed", "the input runs backwards, so vectors are read from mirrored addresses and turned", _reversed),
+    Family("staged", "rows are read in no order, so each comes into shared memory whole and is gathered there", staged_launch),
+    Family("spans", "long runs at addresses that are no multiples of 16: a vector comes from two aligned ones", span_launch),
     Family("elements", "elements of the widest size that every address is a multiple of", _elements),
     Family("general", "too many dimensions or lookups, a narrow index type, or steps beyond 31 bits", _general),
 )

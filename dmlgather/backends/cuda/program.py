@@ -5,6 +5,9 @@ from __future__ import annotations
 import copy
 import ctypes
 import threading
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
 
 from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, POINTERS
 from dmlgather.backends.cuda.describe import describe_launches
@@ -29,8 +32,8 @@ class CudaProgram:
     def __init__(self, plan: IndexPlan, device: int, alignment: int = 16) -> None:
         cupy = require(device)
         self.device = device
-        self._runtime, self._driver = cupy.cuda.runtime, cupy.cuda.driver
-        self._on_device = cupy.cuda.Device
+        self._cuda, self._runtime, self._driver = cupy.cuda, cupy.cuda.runtime, cupy.cuda.driver
+        self._on_device, self.current_device = cupy.cuda.Device, self._runtime.getDevice
         multiprocessors = self._runtime.deviceGetAttribute(self._runtime.cudaDevAttrMultiProcessorCount, device)
         self.launches = launches_for(plan, alignment, multiprocessors)
         self._kernels = [kernel(launch.variant, device) for launch in self.launches]
@@ -39,31 +42,58 @@ class CudaProgram:
         self._tables = [DeviceMemory(launch.table, device) if launch.table else None for launch in self.launches]
         self._words = _Words(device) if plan.out_of_bounds is OutOfBounds.RAISE else None
         self._blocks = threading.local()
-        with self._on_device(device):
+        with self.enter_device():
             self._thread_blocks()
+
+    def current_stream(self) -> int:
+        """The address of CuPy's current stream of the device, in this thread."""
+        pointer: int = self._cuda.get_current_stream(self.device).ptr
+        return pointer
 
     def launch(self, input_pointer: int, index_pointer: int, output_pointer: int, stream: int) -> None:
         """Run on the stream with that address: no sync, no allocation, so that a CUDA graph can capture it.
 
         index_pointer: a multiple of the index type's size, 0 without lookups. Under RAISE, `first_bad` tells about it.
         """
-        if self._runtime.getDevice() == self.device:
-            self._launch(input_pointer, index_pointer, output_pointer, stream)
+        blocks = getattr(self._blocks, "of_thread", None)
+        if blocks is None or self.current_device() != self.device:
+            with self.enter_device():
+                self._launch(self._thread_blocks(), input_pointer, index_pointer, output_pointer, stream)
         else:
-            with self._on_device(self.device):
-                self._launch(input_pointer, index_pointer, output_pointer, stream)
+            self._launch(blocks, input_pointer, index_pointer, output_pointer, stream)
 
-    def _launch(self, input_pointer: int, index_pointer: int, output_pointer: int, stream: int) -> None:
-        word = 0
-        if self._words is not None:
-            word = self._words.of(stream)
-            self._runtime.memsetAsync(word, NOTHING_BAD[0], len(NOTHING_BAD), stream)
-        for block in self._thread_blocks():
-            source = input_pointer if block.source is None else block.source
-            POINTERS.pack_into(block.arguments, 0, source, index_pointer, output_pointer, word)
-            self._driver.launchKernel(
-                block.function, block.grid, 1, 1, block.threads, 1, 1, block.shared_bytes, stream, block.parameters_address, 0
-            )
+    def _launch(self, blocks: list[_Block], data: int, indices: int, out: int, stream: int) -> None:
+        word = 0 if self._words is None else self.reset_word(stream)
+        for block in blocks:
+            block.write(data if block.source is None else block.source, indices, out, word)
+            block.launch(stream)
+
+    def bind(self, input_pointer: int, index_pointer: int, output_pointer: int, keep: Any = None) -> BoundLaunch:
+        """`launch` on these addresses, with the arguments written once. keep: kept alive as long as what is returned."""
+        return BoundLaunch(self, (input_pointer, index_pointer, output_pointer), keep)
+
+    def enter_device(self) -> AbstractContextManager[Any]:
+        """A context in which this thread can launch."""
+        if not _this_thread.has_context:
+            self._runtime.setDevice(self._runtime.getDevice())  # a new thread has no context until then
+            _this_thread.has_context = True
+        context: AbstractContextManager[Any] = self._on_device(self.device)
+        return context
+
+    def blocks(self) -> list[_Block]:
+        """Argument blocks of their own for all launches, without pointers."""
+        return [
+            _Block(launch, function, 0 if table is None else table.pointer, self._driver)
+            for launch, function, table in zip(self.launches, self._functions, self._tables, strict=True)
+        ]
+
+    def reset_word(self, stream: int) -> int:
+        """Under RAISE, the address of the stream's word, which says that nothing was bad once the stream gets there; else 0."""
+        if self._words is None:
+            return 0
+        word = self._words.of(stream)
+        self._runtime.memsetAsync(word, NOTHING_BAD[0], len(NOTHING_BAD), stream)
+        return word
 
     def first_bad(self, stream: int) -> int | None:
         """Under RAISE, the smallest offset (elements of the index buffer) of a bad index in the last launch on `stream`;
@@ -90,26 +120,72 @@ class CudaProgram:
         """This thread's argument blocks: a launch reads its block after another thread could have written it."""
         blocks: list[_Block] | None = getattr(self._blocks, "of_thread", None)
         if blocks is None:
-            self._runtime.setDevice(self.device)  # a new thread has no context until then
-            blocks = [
-                _Block(launch, function, 0 if table is None else table.pointer)
-                for launch, function, table in zip(self.launches, self._functions, self._tables, strict=True)
-            ]
-            self._blocks.of_thread = blocks
+            blocks = self._blocks.of_thread = self.blocks()
+        return blocks
+
+
+class BoundLaunch:
+    """A program's launches on fixed addresses. Threads may share it: no argument is written after a launch could read it."""
+
+    def __init__(self, program: CudaProgram, pointers: tuple[int, int, int], keep: Any) -> None:
+        self._program, self._pointers, self._keep = program, pointers, keep
+        self._blocks: dict[int, list[_Block]] = {}
+
+    def __call__(self, stream: int) -> None:
+        """Run on the stream with that address, as `CudaProgram.launch`."""
+        program = self._program
+        if program.current_device() != program.device or not _this_thread.has_context:
+            with program.enter_device():
+                self._launch(stream)
+        else:
+            self._launch(stream)
+
+    def _launch(self, stream: int) -> None:
+        word = self._program.reset_word(stream)
+        for block in self._blocks.get(word) or self._written(word):
+            block.launch(stream)
+
+    def _written(self, word: int) -> list[_Block]:
+        """Blocks that report to `word`."""
+        blocks = self._program.blocks()
+        data, indices, out = self._pointers
+        for block in blocks:
+            block.write(data if block.source is None else block.source, indices, out, word)
+        self._blocks[word] = blocks
         return blocks
 
 
 class _Block:
-    """One launch's by-value argument block in host memory, and the parameter list that points at it."""
+    """One launch's by-value argument block in host memory, and the parameter list that points at it.
 
-    def __init__(self, launch: Launch, function: int, table: int) -> None:
-        self.function, self.grid, self.threads = function, launch.grid, launch.block
-        self.shared_bytes = launch.shared_bytes
-        self.arguments = ctypes.create_string_buffer(launch.arguments, len(launch.arguments))
-        CONSTANTS.pack_into(self.arguments, CONSTANTS_OFFSET, table)
+    write: sets the addresses of the next launches (input, indices, output, word). source: what to give for the input, None for
+    the caller's.
+    """
+
+    def __init__(self, launch: Launch, function: int, table: int, driver: Any) -> None:
+        self._function, self._grid, self._threads, self._shared_bytes = function, launch.grid, launch.block, launch.shared_bytes
+        self._launch_kernel = driver.launchKernel
+        self._arguments = ctypes.create_string_buffer(launch.arguments, len(launch.arguments))
+        CONSTANTS.pack_into(self._arguments, CONSTANTS_OFFSET, table)
         self.source = None if launch.input_in_table is None else table + launch.input_in_table
-        self._parameters = (ctypes.c_void_p * 1)(ctypes.addressof(self.arguments))
-        self.parameters_address = ctypes.addressof(self._parameters)
+        self.write = partial(POINTERS.pack_into, self._arguments, 0)
+        self._list = (ctypes.c_void_p * 1)(ctypes.addressof(self._arguments))
+        self._parameters = ctypes.addressof(self._list)
+
+    def launch(self, stream: int) -> None:
+        """Launch with the arguments as they are now, of which the driver takes a copy."""
+        launch_kernel, shared = self._launch_kernel, self._shared_bytes
+        launch_kernel(self._function, self._grid, 1, 1, self._threads, 1, 1, shared, stream, self._parameters, 0)
+
+
+class _Thread(threading.local):
+    """What is known of a thread."""
+
+    has_context = False
+    """Whether it has made a device's context current; afterwards the CUDA runtime does, whenever it changes the device."""
+
+
+_this_thread = _Thread()
 
 
 class _Words:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dmlgather.backends.cuda.arguments import Dimension
+from dmlgather.backends.cuda.variants import VECTOR
 from dmlgather.backends.cuda.work import Work
 
-VECTOR = 16
-"""Bytes of a reversed vector."""
 TILE_WORTHWHILE = 16
 """A transpose is tiled where both of its dimensions are at least this long: half of a tile's edge."""
 

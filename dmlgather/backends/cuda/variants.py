@@ -14,6 +14,10 @@ BLOCK = 256
 """Threads per block, all kernels."""
 GENERAL_UNROLL = 4
 """Elements a thread of a general kernel walks."""
+SPAN_UNROLL = 4
+"""Vectors a thread of a span kernel walks."""
+VECTOR = 16
+"""Bytes of the widest load and store."""
 
 
 class Kind(enum.Enum):
@@ -27,6 +31,10 @@ class Kind(enum.Enum):
     """A slice whose innermost input dimension is not the innermost output dimension: tiles in shared memory."""
     GATHER = "gather"
     """One or two lookups."""
+    SPAN = "span"
+    """Contiguous runs of bytes at any alignment, with up to two lookups: vectors from two aligned ones each."""
+    STAGED = "staged"
+    """One lookup along the innermost output dimension, whose rows come into shared memory whole."""
     GENERAL = "general"
     """Any rank and number of lookups up to 32, any index type, steps and limits beyond 31 bits."""
     CHECK = "check"
@@ -38,8 +46,9 @@ class Variant:
     """One compiled kernel.
 
     dimensions: thread dimensions (general: 0, counted at run time). element_bytes: of one load and store; for REVERSE of
-    one lane. index_bytes: 4 or 8 for GATHER. checked: FILL and RAISE, else CLAMP and PROMISE. invariant: no lookup moves
-    along the walked dimension, so that a thread resolves its indices once.
+    one lane. index_bytes: 4 or 8 for GATHER, STAGED and SPAN. checked: FILL and RAISE, else CLAMP and PROMISE (STAGED: told
+    at run time). invariant: no lookup moves along the walked dimension (STAGED: along the rows), so that a thread resolves its
+    indices once.
     """
 
     kind: Kind
@@ -61,6 +70,11 @@ class Variant:
             case Kind.CHECK:
                 return "check_indices_only"
         policy, lookup = "checked" if self.checked else "clamp", "once" if self.invariant else "each"
+        if self.kind is Kind.SPAN:
+            looked_up = f"_k{self.lookups}_i{self.index_bytes}_{policy}" if self.lookups else ""
+            return f"span_d{self.dimensions}{looked_up}"
+        if self.kind is Kind.STAGED:
+            return f"staged_e{self.element_bytes}_i{self.index_bytes}_{lookup}"
         return f"gather_d{self.dimensions}_k{self.lookups}_e{self.element_bytes}_i{self.index_bytes}_{policy}_{lookup}"
 
     @property
@@ -69,6 +83,10 @@ class Variant:
         match self.kind:
             case Kind.COPY | Kind.REVERSE | Kind.TRANSPOSE:
                 return "slice.cu"
+            case Kind.SPAN:
+                return "span.cu"
+            case Kind.STAGED:
+                return "staged.cu"
             case Kind.GENERAL | Kind.CHECK:
                 return "general.cu"
         return f"gather{self.lookups}_index{8 * self.index_bytes}.cu"
@@ -83,6 +101,10 @@ class Variant:
                 arguments = (self.element_bytes,)
             case Kind.CHECK:
                 arguments = ()
+            case Kind.SPAN:
+                arguments = (self.dimensions, self.lookups, self.index_bytes or 4, str(self.checked).lower())
+            case Kind.STAGED:
+                arguments = (self.element_bytes, self.index_bytes, str(not self.invariant).lower())
             case Kind.GATHER:
                 flags = (str(self.checked).lower(), str(self.invariant).lower())
                 arguments = (self.dimensions, self.lookups, self.element_bytes, self.index_bytes, *flags)
@@ -90,15 +112,24 @@ class Variant:
 
     @property
     def unroll(self) -> int:
-        """Elements that a thread walks: UNROLL in `copy.cuh`."""
+        """Elements that a thread walks: UNROLL in `copy.cuh`, SPAN_UNROLL in `span.cuh`, COLUMNS in `staged.cuh`."""
         match self.kind:
             case Kind.TRANSPOSE | Kind.CHECK:
                 return 1
             case Kind.GENERAL:
                 return GENERAL_UNROLL
             case Kind.REVERSE:
-                return unroll(16, invariant=True)
+                return unroll(VECTOR, invariant=True)
+            case Kind.SPAN:
+                return SPAN_UNROLL
+            case Kind.STAGED:
+                return 16 if self.invariant and self.element_bytes < 8 else 8
         return unroll(self.element_bytes, self.invariant)
+
+    @property
+    def barrier(self) -> bool:
+        """Whether the threads of a block wait for one another."""
+        return self.kind in (Kind.TRANSPOSE, Kind.STAGED)
 
 
 def unroll(element_bytes: int, invariant: bool) -> int:
@@ -121,6 +152,15 @@ def _declared() -> Iterator[Variant]:
                 for checked in (False, True):
                     for invariant in (False, True):
                         yield Variant(Kind.GATHER, dimensions, size, lookups, index_bytes, checked, invariant)
+    yield Variant(Kind.SPAN, 3, VECTOR)
+    for dimensions, lookups in ((2, 1), (3, 1), (3, 2)):
+        for index_bytes in (4, 8):
+            for checked in (False, True):
+                yield Variant(Kind.SPAN, dimensions, VECTOR, lookups, index_bytes, checked)
+    for size in (1, 2, 4, 8):
+        for index_bytes in (4, 8):
+            for invariant in (True, False):
+                yield Variant(Kind.STAGED, 0, size, 1, index_bytes, invariant=invariant)
     for size in sizes:
         yield Variant(Kind.GENERAL, element_bytes=size)
     yield Variant(Kind.CHECK)

@@ -1,12 +1,15 @@
 // Runs a kernel on the host: thread after thread, or with one host thread per CUDA thread where it has a barrier.
 #include <barrier>
 #include <cstddef>
+#include <cstdlib>
+#include <cstring>
 #include <thread>
 #include <vector>
 
 #include "arguments.cuh"
 
 thread_local Coordinates blockIdx, threadIdx;
+char* host_shared;
 
 static thread_local std::barrier<>* barrier;
 
@@ -24,7 +27,9 @@ extern "C" void host_launch(Kernel kernel, unsigned grid, const Arguments* argum
     }
 }
 
-extern "C" void host_launch_with_barrier(Kernel kernel, unsigned grid, const Arguments* arguments) {
+extern "C" void host_launch_with_barrier(Kernel kernel, unsigned grid, const Arguments* arguments, unsigned shared_bytes) {
+    host_shared = static_cast<char*>(malloc(shared_bytes));
+    if (shared_bytes) memset(host_shared, 0xCD, shared_bytes);
     std::barrier<> inside(BLOCK), between(BLOCK);
     std::vector<std::thread> threads;
     for (unsigned thread = 0; thread < BLOCK; ++thread) {
@@ -39,6 +44,7 @@ extern "C" void host_launch_with_barrier(Kernel kernel, unsigned grid, const Arg
         });
     }
     for (std::thread& thread : threads) thread.join();
+    free(host_shared);
 }
 
 // Offsets of the fields of Arguments, then its size, for the test that compares them with the Python packer's.
@@ -47,10 +53,12 @@ extern "C" const size_t* host_arguments_layout() {
         offsetof(Arguments, in),          offsetof(Arguments, indices),      offsetof(Arguments, out),
         offsetof(Arguments, first_bad),   offsetof(Arguments, table),        offsetof(Arguments, in_offset),
         offsetof(Arguments, out_offset),  offsetof(Arguments, in_walk),      offsetof(Arguments, out_walk),
+        offsetof(Arguments, in_bytes),    offsetof(Arguments, run_bytes),
         offsetof(Arguments, threads),     offsetof(Arguments, full),         offsetof(Arguments, chunk_slowest),
         offsetof(Arguments, rank),        offsetof(Arguments, lookups),      offsetof(Arguments, index_shift),
         offsetof(Arguments, index_signed), offsetof(Arguments, extent),      offsetof(Arguments, checked),
         offsetof(Arguments, fill),        offsetof(Arguments, dimension),    offsetof(Arguments, lookup),
+        offsetof(Arguments, staging),
         sizeof(Arguments),
     };
     return layout;

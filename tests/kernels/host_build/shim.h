@@ -6,6 +6,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __shared__ static  // one block runs at a time
+#define DYNAMIC_SHARED(name) char* const name = host_shared
 
 struct alignas(16) uint4 {
     unsigned x, y, z, w;
@@ -18,7 +19,9 @@ struct Coordinates {
 extern thread_local Coordinates blockIdx, threadIdx;
 
 void __syncthreads();
+extern char* host_shared;  // of exactly the launch's size
 
+inline unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
 template <typename T> T __ldg(const T* at) { return *at; }
 template <typename T> void __stcs(T* at, T value) { *at = value; }
 
@@ -31,6 +34,12 @@ inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
         result |= static_cast<unsigned>(pair >> (8 * from) & 255) << (8 * byte);
     }
     return result;
+}
+
+// The low word of the pair (high, low) shifted right by the low five bits of `shift`.
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+    const unsigned long long pair = static_cast<unsigned long long>(high) << 32 | low;
+    return static_cast<unsigned>(pair >> (shift & 31));
 }
 
 inline unsigned long long atomicMin(unsigned long long* at, unsigned long long value) {

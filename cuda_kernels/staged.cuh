@@ -1,0 +1,230 @@
+// A gather along the innermost output dimension: out[r, c] = in[r, index[c]]. Plain reads would fetch a sector of 32 bytes for
+// every element; here a row comes into shared memory whole, by vectors, and is gathered from there.
+//
+// A block is made of teams of 2^n threads. A team owns a row at a time, and the block's columns of it; a thread owns COLUMNS of
+// those. dimension[0]: the blocks that share a row (size) and the columns (index_step); dimension[1 ... 3]: rows, `threads` of
+// them. A barrier is on either side of gathering, for the whole block.
+#pragma once
+#include "elements.cuh"
+#include "lookup.cuh"
+
+#ifdef __CUDACC_RTC__
+#define DYNAMIC_SHARED(name) \
+    extern __shared__ uint4 name##_vectors[]; \
+    char* const name = reinterpret_cast<char*>(name##_vectors)
+#endif
+
+constexpr int VECTOR = 16;
+constexpr int LOADS = 4;  // vectors of a row that a thread has in flight
+
+// Each: the lookup's indices move from row to row, so that a thread loads and resolves them for each row.
+template <int Bytes, bool Each> constexpr int COLUMNS = Each || Bytes == 8 ? 8 : 16;
+
+// A thread's columns: column c is at first + c / lanes * far + c % lanes * near.
+struct Columns {
+    u32 first, near, far;
+};
+
+template <int Bytes> __device__ __forceinline__ u32 column_of(const Columns& columns, int c) {
+    constexpr int lanes = VECTOR / Bytes;
+    return columns.first + c / lanes * columns.far + c % lanes * columns.near;
+}
+
+// The number, of which the compiler no longer knows that it is the same for every row: it would keep all that follows from it in
+// registers, from row to row.
+__device__ __forceinline__ u32 afresh(u32 number) {
+#ifdef __CUDACC_RTC__
+    asm volatile("" : "+r"(number));
+#endif
+    return number;
+}
+
+struct Row {
+    const char* in;
+    char* out;
+    const char* index;
+};
+
+// Addresses of a row's first input byte, first output column and first index.
+template <bool Each> __device__ __forceinline__ Row locate_row(const Arguments& a, u32 row) {
+    Row to = {a.in + a.in_offset, a.out + a.out_offset, a.indices + a.lookup[0].offset};
+    u32 rest = row;
+#pragma unroll
+    for (int d = 1; d < MAX_DIMENSIONS; ++d) {
+        const Dimension& dim = a.dimension[d];
+        const bool last = d + 1 >= static_cast<int>(a.rank);
+        const u32 quotient = last ? 0 : divide(rest, dim.multiplier, dim.shift);
+        const u32 at = last ? rest : rest - quotient * dim.size;
+        to.in = advance(to.in, at, dim.in_step);
+        to.out = advance(to.out, at, dim.out_step);
+        if constexpr (Each) to.index = advance(to.index, at, dim.index_step[0]);
+        if (last) break;
+        rest = quotient;
+    }
+    return to;
+}
+
+template <int Count, int Bytes, int IndexBytes>
+__device__ __forceinline__ void load_indices(
+    const Arguments& a, const Columns& columns, const char* from, Index<IndexBytes> (&index)[Count]) {
+#pragma unroll
+    for (int c = 0; c < Count; ++c) {
+        const u32 column = min(column_of<Bytes>(columns, c), a.staging.columns - 1);
+        index[c] = load_index<IndexBytes>(advance(from, column, a.dimension[0].index_step[0]));
+    }
+}
+
+// Where in a team's slot the columns' elements are. Under FILL and RAISE, a bad index is where the fill value is, so that
+// gathering need not know of it. A row may start anywhere in its first vector: the fill value is repeated through its own.
+template <int Count, int Bytes, int IndexBytes>
+__device__ __forceinline__ void resolve_indices(
+    const Arguments& a, const Columns& columns, const char* from, const Index<IndexBytes> (&index)[Count], u32 (&at)[Count]) {
+    const u32 fill = a.staging.slot_bytes - VECTOR;
+    bool all_good = true;
+#pragma unroll
+    for (int c = 0; c < Count; ++c) {
+        const Position position = resolve<IndexBytes>(index[c], a.lookup[0]);
+        at[c] = position.good || !a.checked ? position.value * Bytes : fill;
+        all_good = all_good && position.good;
+    }
+    if (all_good || !a.first_bad) return;
+#pragma unroll 1
+    for (int c = 0; c < Count; ++c) {
+        const u32 column = min(column_of<Bytes>(columns, c), a.staging.columns - 1);
+        const char* const where = advance(from, column, a.dimension[0].index_step[0]);
+        if (!resolve<IndexBytes>(load_index<IndexBytes>(where), a.lookup[0]).good) report(a, where, IndexBytes / 4 + 1);
+    }
+}
+
+// Bytes between a row's first byte and the vector that it lies in.
+__device__ __forceinline__ u32 skew_of(const char* row) { return static_cast<u32>(reinterpret_cast<u64>(row) % VECTOR); }
+
+// Brings the vectors i, i + team, ... of a row into its slot; only those below `whole`, where it is Guarded.
+template <bool Guarded> __device__ __forceinline__ void stage_some(const char* start, char* slot, u32 i, u32 team, u32 whole) {
+    Element<VECTOR> vector[LOADS];
+#pragma unroll
+    for (int k = 0; k < LOADS; ++k) {
+        const u32 at = i + k * team;
+        vector[k] = load<VECTOR>(advance(start, Guarded ? min(at, whole - 1) : at, VECTOR));
+    }
+#pragma unroll
+    for (int k = 0; k < LOADS; ++k) {
+        const u32 at = i + k * team;
+        if (!Guarded || at < whole) *reinterpret_cast<Element<VECTOR>*>(slot + at * VECTOR) = vector[k];
+    }
+}
+
+// Brings the row at `from` into a team's slot, by the vectors that it lies in. The input starts with a vector, but may end
+// within one: what is left then comes by elements.
+template <int Bytes> __device__ __forceinline__ void stage_row(const Arguments& a, const char* from, u32 lane, char* slot) {
+    const u32 team = 1u << a.staging.team_shift;
+    const u32 skew = skew_of(from), bytes = skew + a.staging.row_bytes;
+    const char* const start = from - skew;
+    const u32 vectors = (bytes + VECTOR - 1) / VECTOR;
+    const u32 whole = a.in + a.in_bytes - start >= static_cast<s64>(vectors) * VECTOR ? vectors : bytes / VECTOR;
+    u32 i = lane;
+    for (; i + (LOADS - 1) * team < whole; i += LOADS * team) stage_some<false>(start, slot, i, team, whole);
+    if (i < whole) stage_some<true>(start, slot, i, team, whole);
+    for (u32 at = whole * VECTOR + lane * Bytes; at < bytes; at += team * Bytes) {
+        *reinterpret_cast<Element<Bytes>*>(slot + at) = load<Bytes>(start + at);
+    }
+}
+
+template <int Bytes> __device__ __forceinline__ Element<Bytes> staged(const char* slot, u32 at) {
+    return *reinterpret_cast<const Element<Bytes>*>(slot + at);
+}
+
+// The lanes of a vector, first lane first.
+template <int Bytes> __device__ __forceinline__ Element<VECTOR> joined(const Element<Bytes> (&lane)[VECTOR / Bytes]) {
+    u32 word[4];
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+        if constexpr (Bytes == 8) {
+            word[w] = static_cast<u32>(lane[w / 2] >> w % 2 * 32);
+        } else if constexpr (Bytes == 4) {
+            word[w] = lane[w];
+        } else if constexpr (Bytes == 2) {
+            word[w] = __byte_perm(lane[2 * w], lane[2 * w + 1], 0x5410);
+        } else {
+            const u32 low = __byte_perm(lane[4 * w], lane[4 * w + 1], 0x0040);
+            const u32 high = __byte_perm(lane[4 * w + 2], lane[4 * w + 3], 0x0040);
+            word[w] = __byte_perm(low, high, 0x5410);
+        }
+    }
+    return make_uint4(word[0], word[1], word[2], word[3]);
+}
+
+// Gathers a thread's columns from its team's slot.
+template <int Count, int Bytes, bool Each>
+__device__ __forceinline__ void gather_row(
+    const Arguments& a, Columns columns, const char* slot, char* out, const u32 (&at)[Count]) {
+    constexpr int lanes = VECTOR / Bytes;
+    columns.first = afresh(columns.first);
+    if (!Each && a.staging.vectors) {
+#pragma unroll
+        for (int c = 0; c < Count; c += lanes) {
+            const u32 column = column_of<Bytes>(columns, c);
+            if (column >= a.staging.columns) continue;
+            Element<Bytes> lane[lanes];
+#pragma unroll
+            for (int k = 0; k < lanes; ++k) lane[k] = staged<Bytes>(slot, at[c + k]);
+            store<VECTOR>(advance(out, column, Bytes), joined<Bytes>(lane));
+        }
+    } else {
+        constexpr int Some = 8;
+#pragma unroll
+        for (int c = 0; c < Count; c += Some) {
+            Element<Bytes> value[Some];
+#pragma unroll
+            for (int k = 0; k < Some; ++k) value[k] = staged<Bytes>(slot, at[c + k]);
+#pragma unroll
+            for (int k = 0; k < Some; ++k) {
+                const u32 column = column_of<Bytes>(columns, c + k);
+                if (column < a.staging.columns) store<Bytes>(advance(out, column, Bytes), value[k]);
+            }
+        }
+    }
+}
+
+template <int Bytes, int IndexBytes, bool Each> __device__ __forceinline__ void stage(const Arguments& a) {
+    constexpr int Count = COLUMNS<Bytes, Each>;
+    DYNAMIC_SHARED(memory);
+    const Staging& staging = a.staging;
+    const u32 team = 1u << staging.team_shift, teams = BLOCK >> staging.team_shift;
+    const u32 lane = threadIdx.x & (team - 1), number = threadIdx.x >> staging.team_shift;
+    char* const slot = memory + number * staging.slot_bytes;
+
+    // Blocks that share rows are neighbours, so that the second one finds them in the L2 cache.
+    const u32 group = divide(blockIdx.x, a.dimension[0].multiplier, a.dimension[0].shift);
+    const u32 start = (blockIdx.x - group * a.dimension[0].size) * team * Count;
+    constexpr u32 lanes = VECTOR / Bytes;
+    const bool adjacent = !Each && staging.vectors;
+    const Columns columns = {start + (adjacent ? lane * lanes : lane), adjacent ? 1 : team, team * lanes};
+    if (lane == 0) *reinterpret_cast<Element<VECTOR>*>(slot + staging.slot_bytes - VECTOR) = fill_value<VECTOR>(a.fill);
+
+    Index<IndexBytes> index[Count];
+    u32 at[Count];
+    u32 row = group * staging.steps * teams + number;
+    if constexpr (!Each) {
+        const char* const from = a.indices + a.lookup[0].offset;
+        load_indices<Count, Bytes, IndexBytes>(a, columns, from, index);
+        resolve_indices<Count, Bytes, IndexBytes>(a, columns, from, index, at);
+    }
+    for (u32 step = 0; step < staging.steps; ++step, row += teams) {
+        Row to = {};
+        if (row < a.threads) {
+            to = locate_row<Each>(a, row);
+            if constexpr (Each) load_indices<Count, Bytes, IndexBytes>(a, columns, to.index, index);
+            stage_row<Bytes>(a, to.in, lane, slot);
+        }
+        __syncthreads();
+        if (row < a.threads) {
+            if constexpr (Each) resolve_indices<Count, Bytes, IndexBytes>(a, columns, to.index, index, at);
+            gather_row<Count, Bytes, Each>(a, columns, slot + skew_of(to.in), to.out, at);
+        }
+        __syncthreads();
+    }
+}
+
+#define STAGED(name, bytes, index_bytes, each) \
+    extern "C" __global__ void __launch_bounds__(BLOCK, 4) name(const Arguments a) { stage<bytes, index_bytes, each>(a); }

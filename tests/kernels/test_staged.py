@@ -1,0 +1,219 @@
+"""The staged kernels: when rows are staged, with which teams, and that broken kernels are caught."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dmlgather.backends import reference
+from dmlgather.backends.cuda import launch
+from dmlgather.backends.cuda.arguments import LAYOUT
+from dmlgather.backends.cuda.describe import describe
+from dmlgather.backends.cuda.launch import Launch
+from dmlgather.backends.cuda.launches import launches_for
+from dmlgather.backends.cuda.staged import SHARED_BYTES
+from dmlgather.backends.cuda.variants import VARIANTS, Kind
+from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from tests.kernels import build, host, sanitized
+from tests.kernels.sanitized import Case, SanitizerError, mismatches, mutated, noticed
+from tests.kernels.targets import plan_for
+from tests.kernels.units import KERNELS
+from tests.plans import EXTREMES, random_buffers
+
+UNIT = ("staged.cu",)
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    seed = random.SystemRandom().getrandbits(64)
+    print(f"random.Random({seed})")  # pytest shows it with a failure
+    return random.Random(seed)
+
+
+def columns_of(rows: int, width: int, picked: int, element_bytes: int = 4, each: bool = False) -> IndexPlan:
+    """out[r, c] = data[r, index[c]]; each: index[r, c]."""
+    return IndexPlan(
+        (rows, picked), (picked, 1), (width, 0), element_bytes, rows * width, rows * picked,
+        lookups=(Lookup((picked if each else 0, 1), 0, width, 0, 1),), index_type=IndexType.INT64,
+        index_extent=rows * picked if each else picked,
+    )  # fmt: skip
+
+
+def staging(staged: Launch) -> tuple[int, int]:
+    """Threads that share a row, and rows that each team moves."""
+    at = [name for name, _ in LAYOUT].index("staging")
+    assert at == len(LAYOUT) - 1
+    numbers = np.frombuffer(staged.arguments, np.uint32)[-6:]
+    return 1 << int(numbers[3]), int(numbers[4])
+
+
+@pytest.mark.parametrize(
+    ("plan", "name", "team_and_steps", "grid_and_shared"),
+    [
+        pytest.param(columns_of(4096, 4096, 4096), "staged_e4_i8_once", (256, 3), (1366, 16400), id="a block has a row"),
+        pytest.param(columns_of(65536, 256, 64), "staged_e4_i8_once", (8, 1), (2048, 32 * 1040), id="a block has 32 short rows"),
+        pytest.param(columns_of(16384, 4096, 4096, 2), "staged_e2_i8_once", (256, 15), (1093, 8208), id="fp16"),
+        pytest.param(columns_of(4096, 4096, 9000), "staged_e4_i8_once", (256, 11), (1119, 16400), id="three blocks share a row"),
+        pytest.param(columns_of(250000, 500, 250), "staged_e4_i8_once", (16, 14), (1117, 16 * 2016), id="no vectors of outputs"),
+        pytest.param(columns_of(4096, 4097, 4096), "staged_e4_i8_once", (256, 3), (1366, 16416), id="rows start anywhere"),
+        pytest.param(columns_of(2048, 4096, 4096, each=True), "staged_e4_i8_each", (256, 3), (1366, 16400), id="gather elements"),
+        pytest.param(columns_of(600, 1000, 1000), "staged_e4_i8_once", (256, 1), (600, 4016), id="few rows: larger teams"),
+    ],
+)
+def test_the_launch_of_known_workloads(
+    plan: IndexPlan, name: str, team_and_steps: tuple[int, int], grid_and_shared: tuple[int, int]
+) -> None:
+    (found,) = launches_for(plan)
+    assert found.variant.name == name
+    team, steps = staging(found)
+    assert (team, steps) == team_and_steps
+    assert (found.grid, found.shared_bytes) == grid_and_shared
+    rows, picked = plan.shape
+    parts = -(-picked // (team * found.variant.unroll))
+    assert found.grid * steps * (256 // team) >= rows * parts, "every row has a team"
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(columns_of(4096, 4096, 511), id="fewer sectors than the row has"),
+        pytest.param(columns_of(4096, 12 * 1024, 4096), id="the row and the fill value need more than 48 KB"),
+        pytest.param(columns_of(10**6, 63, 64), id="rows of few sectors"),
+        pytest.param(columns_of(100, 1024, 1024), id="fewer blocks than multiprocessors"),
+        pytest.param(replace(columns_of(4096, 4096, 4096), index_type=IndexType.INT16), id="narrow indices"),
+        pytest.param(replace(columns_of(4096, 4096, 4096), in_strides=(4096, 1), in_extent=4096 * 4097), id="inputs move, too"),
+    ],
+)
+def test_where_staging_does_not_pay_or_cannot_be_said(plan: IndexPlan) -> None:
+    assert {found.variant.kind for found in launches_for(plan)} <= {Kind.GATHER, Kind.GENERAL}
+
+
+def test_the_limits_of_the_policy_are_sharp() -> None:
+    def staged(plan: IndexPlan, alignment: int = 16) -> bool:
+        return [found.variant.kind for found in launches_for(plan, alignment)] == [Kind.STAGED]
+
+    assert staged(columns_of(4096, 4096, 512))
+    assert staged(columns_of(4096, SHARED_BYTES // 4 - 4, 4096))
+    assert staged(columns_of(10**6, 64, 64))
+    assert staged(columns_of(132, 1024, 1024))
+    assert not staged(columns_of(4096, 4096, 512), 8)
+
+
+def test_a_description_says_why() -> None:
+    assert describe(columns_of(4096, 4096, 4096)) == (
+        "staged_e4_i8_once, 1366 blocks of 256 threads: rows in shared memory, 4-byte elements, up to 16 per thread and row, "
+        "indices resolved once per block\n"
+        "  (rows are read in no order, so each comes into shared memory whole and is gathered there)"
+    )
+
+
+@pytest.mark.parametrize("each", [False, True], ids=["once", "each"])
+@pytest.mark.parametrize(("rows", "picked"), [(45, 70), (45, 512), (11, 4200)])
+def test_blocks_with_rows_of_their_own(rows: int, picked: int, each: bool, rng: random.Random) -> None:
+    """Several groups of rows, the last one not whole, and columns of one block or of more."""
+    plan = columns_of(rows, 520, picked, 2, each)
+    (found,) = launches_for(plan, 16, 1)
+    team, steps = staging(found)
+    parts = -(-picked // (team * found.variant.unroll))
+    assert (found.variant.kind, found.grid // parts > 1) == (Kind.STAGED, True)
+    assert rows % (steps * 256 // team) != 0
+    buffers = random_buffers(plan, rng)
+    expected, result = buffers.out.copy(), buffers.out.copy()
+    reference.run(plan, buffers.data, buffers.indices, expected)
+    host.run(plan, buffers.data, buffers.indices, result, multiprocessors=1)
+    assert result.tobytes() == expected.tobytes()
+
+
+def test_more_rows_than_a_launch_has_are_split(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "MAX_THREADS", 100)
+    plan = columns_of(230, 130, 65)
+    assert [part.variant.kind for part in launches_for(plan, 16, 0)] == [Kind.STAGED] * 4
+    buffers = random_buffers(plan, rng)
+    expected, found = buffers.out.copy(), buffers.out.copy()
+    reference.run(plan, buffers.data, buffers.indices, expected)
+    host.run(plan, buffers.data, buffers.indices, found)
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("each", [False, True], ids=["once", "each"])
+@pytest.mark.parametrize("kind", [kind for kind in IndexType if kind.bytes >= 4], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("policy", list(OutOfBounds), ids=lambda policy: policy.name)
+def test_index_extremes(kind: IndexType, policy: OutOfBounds, each: bool) -> None:
+    """Good values between all the bad ones, and the smallest offset of a bad one under RAISE."""
+    width, rows = 130, 3
+    info = np.iinfo(kind.value.lower())
+    values = [info.min, info.max, -width - 1, -width, -1, width - 1, width, *EXTREMES]
+    bad = [value for value in values if info.min <= value <= info.max]
+    indices: NDArray[Any] = np.arange(rows * 3 * len(bad) if each else 3 * len(bad), dtype=info.dtype) % width
+    indices[1::3] = np.resize(np.array(bad, info.dtype), len(indices[1::3]))
+    plan = columns_of(rows, width, 3 * len(bad), 2, each)
+    plan = replace(
+        plan,
+        lookups=(replace(plan.lookups[0], wrap=width if kind.signed else 0),),
+        index_type=kind,
+        out_of_bounds=policy,
+        fill=b"\xab\xcd" if policy is OutOfBounds.FILL else b"",
+    )
+    assert [found.variant.kind for found in launches_for(plan, 16, 0)] == [Kind.STAGED]
+    data = np.frombuffer(random.randbytes(plan.in_extent * 2), np.uint16)
+    expected, found = np.zeros(plan.out_extent, np.uint16), np.zeros(plan.out_extent, np.uint16)
+    first = reference.run(plan, data, indices, expected)
+    assert (first is not None) == (policy is OutOfBounds.RAISE)
+    assert host.run(plan, data, indices, found) == first
+    if first is None:
+        assert found.tobytes() == expected.tobytes()
+
+
+SOME = [variant for variant in VARIANTS if variant.kind is Kind.STAGED and (variant.element_bytes, variant.index_bytes) == (2, 8)]
+"""Two of the sixteen kernels to break: what is broken is the same in all."""
+
+
+def cases_of(rng: random.Random, each_variant: int) -> list[Case]:
+    plans = [plan_for(variant, rng) for variant in SOME for _ in range(each_variant)]
+    return [Case.of(plan, random_buffers(plan, rng), alignment) for plan, alignment in plans]
+
+
+def broken(folder: Path, before: str, after: str) -> Path:
+    """The kernels with `before` in `staged.cuh` replaced, and only SOME of the entry points."""
+    kernels = mutated(folder, "staged.cuh", before, after)
+    lines = ['#include "staged.cuh"', *(variant.line for variant in SOME)]
+    (kernels / UNIT[0]).write_text("\n".join(lines) + "\n")
+    return kernels
+
+
+def test_rows_in_shared_memory_have_no_race(rng: random.Random, tmp_path: Path) -> None:
+    cases = cases_of(rng, 4)
+    assert mismatches(cases, sanitized.run(build.batch(build.THREAD, KERNELS, UNIT), cases, tmp_path)) == []
+
+
+@pytest.mark.parametrize("end", ["        if (row < a.threads) {\n            if constexpr (Each) resolve", "    }\n}"])
+def test_a_missing_barrier_is_caught(end: str, rng: random.Random, tmp_path: Path) -> None:
+    kernels = broken(tmp_path, f"        __syncthreads();\n{end}", end)
+    with pytest.raises(SanitizerError, match="data race"):
+        sanitized.run(build.batch(build.THREAD, kernels, UNIT), cases_of(rng, 4), tmp_path)
+
+
+MUTATIONS = {
+    "a vector too many": ("? vectors : bytes / VECTOR", "? vectors + 1 : bytes / VECTOR"),
+    "a vector beyond the input's end": ("? vectors : bytes / VECTOR", "? vectors : vectors"),
+    "a last element that does not come": ("at < bytes; at += team", "at + Bytes < bytes; at += team"),
+    "rows that start at their vector": ("slot + skew_of(to.in)", "slot"),
+    "the fill value is elsewhere": ("fill = a.staging.slot_bytes - VECTOR", "fill = a.staging.slot_bytes"),
+    "a row too many": ("if (row < a.threads) {\n            to =", "if (row <= a.threads) {\n            to ="),
+    "a vector of columns too many": ("if (column >= a.staging.columns) continue", "if (column > a.staging.columns) continue"),
+    "a column too many": ("if (column < a.staging.columns) store", "if (column <= a.staging.columns) store"),
+}
+"""Text of `staged.cuh`, and the text that breaks it."""
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_broken_kernel_is_caught(name: str, rng: random.Random, tmp_path: Path) -> None:
+    """By AddressSanitizer or by a wrong result; the unbroken one passes among all variants in test_sanitized.py."""
+    program = build.batch(build.ADDRESS, broken(tmp_path, *MUTATIONS[name]), UNIT)
+    assert noticed(cases_of(rng, 25), program, tmp_path)
