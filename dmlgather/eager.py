@@ -6,17 +6,19 @@ import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, update_wrapper
+from functools import lru_cache, partial, update_wrapper
 from typing import Any, Generic, ParamSpec
 
 import numpy as np
 
 from dmlgather.backends import arrays
-from dmlgather.backends.devices import CPU, Device, stream_pointer
+from dmlgather.backends.devices import CPU, Device
+from dmlgather.backends.footprints import Signature, logical, signature_on
+from dmlgather.backends.routes import Route
 from dmlgather.dialects.element_types import STRING_KINDS, numpy_type
 from dmlgather.dialects.problem import Problem, TensorType, whole
-from dmlgather.execute import Executor
-from dmlgather.plan import IndexPlan, Layout, OutOfBounds
+from dmlgather.execute import ROUTES_KEPT, Executor
+from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.policy import Fill, resolve_policy
 
 P = ParamSpec("P")
@@ -168,15 +170,15 @@ def _run(problem: Problem, taken: Sequence[_Taken], out_of_bounds: str | Fill | 
     first = taken[0]
     # A program on a GPU reports bad indices by stream, and threads may share one.
     thread = threading.get_ident() if first.runs.on_gpu else 0
-    executor = _executor(problem, *_policy(problem, out_of_bounds), thread)
+    route_of = _executor(problem, *_policy(problem, out_of_bounds), thread)
     output = problem.output
-    operands = [arrays.logical(item.array, item.lies, item.name) for item in taken]
-    fresh = arrays.allocate(first.lies, output.shape, output.dtype, like=first.given)
-    result = arrays.logical(fresh, first.lies, "the result")
-    call = executor.bind(first.runs, operands, result)
-    call.run(stream_pointer(None, first.lies))
-    call.raise_for_bad_index(problem.arguments[-1], problem.lookup_axes, problem.lookup_windows)
-    returned = arrays.move(result.array, first.lies, first.home)
+    result = arrays.allocate(first.lies, output.shape, output.dtype, like=first.given)
+    inputs = [item.array for item in taken]
+    route = route_of(first.runs, *(signature_on(first.lies, array) for array in (*inputs, result)))
+    outcome = route.run(inputs, result)
+    if outcome is not None:
+        outcome.raise_for_bad_index(problem.arguments[-1], problem.lookup_axes, problem.lookup_windows)
+    returned = arrays.move(result, first.lies, first.home)
     if output.dtype.hasobject:
         return returned.astype(first.given.dtype)
     return arrays.hand_back(returned, first.given)
@@ -189,8 +191,13 @@ def _policy(problem: Problem, choice: str | Fill | None) -> tuple[OutOfBounds, b
 
 
 @lru_cache(maxsize=EXECUTORS_KEPT)
-def _executor(problem: Problem, out_of_bounds: OutOfBounds, fill: bytes, _thread: int) -> Executor:
-    def lower(layouts: Sequence[Layout]) -> IndexPlan:
-        return problem.lower(layouts, out_of_bounds, fill)
+def _executor(problem: Problem, out_of_bounds: OutOfBounds, fill: bytes, _thread: int) -> Callable[..., Route]:
+    """From the device that runs and the signatures of the arrays, inputs first, to the route there."""
+    executor = Executor(partial(problem.lower, out_of_bounds=out_of_bounds, fill=fill))
+    names = (*problem.arguments, "the result")
 
-    return Executor(lower)
+    def route(device: Device, *signatures: Signature) -> Route:
+        *inputs, out = map(logical, names, signatures)
+        return executor.route(device, inputs, out)
+
+    return lru_cache(ROUTES_KEPT)(route)

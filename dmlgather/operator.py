@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
-import numpy as np
-
 from dmlgather.backends import arrays
-from dmlgather.backends.arrays import Operand
-from dmlgather.backends.devices import CPU, Device, stream_pointer
-from dmlgather.directml import (
-    BufferTensorDesc,
-    DataType,
-    FeatureLevel,
-    OperatorDesc,
-    lower,
-    validate,
-)
-from dmlgather.execute import Call, Executor
+from dmlgather.backends.devices import Device
+from dmlgather.backends.footprints import signature_on, signatures
+from dmlgather.backends.outcomes import Outcome
+from dmlgather.backends.routes import Route, Run
+from dmlgather.binding import Binding
+from dmlgather.directml import FeatureLevel, OperatorDesc, validate
+from dmlgather.execute import ROUTES_KEPT
 from dmlgather.explain import Explanation, explain
-from dmlgather.plan import IndexPlan, Layout, OutOfBounds
-from dmlgather.policy import Fill, resolve_policy
-
-ALSO_ACCEPTED = {DataType.UINT8: ("bool",)}
-"""NumPy types that stand for a DirectML type besides its own; DirectML's callers carry bool as UINT8."""
+from dmlgather.plan import IndexPlan, Layout
+from dmlgather.policy import Fill
 
 
 def compile(  # noqa: A001 - the word users know for preparing an operator
@@ -58,20 +49,18 @@ class CompiledOperator:
 
     def __init__(self, desc: OperatorDesc, device: Device | None, out_of_bounds: str | Fill | None) -> None:
         self.desc = desc
-        self._device = device
-        self._tensors: dict[str, BufferTensorDesc] = {name: desc.tensor(name) for name in desc.operator.tensors}
-        *self._inputs, self._output = self._tensors
-        self._dtypes = {name: np.dtype(tensor.data_type.name.lower()) for name, tensor in self._tensors.items()}
-        self._policy, self._fill = resolve_policy(out_of_bounds, OutOfBounds.CLAMP, self._dtypes[self._output])
-        self._executor = Executor(self.lower)
-        self._last: Call | None = None
-        if device is not None:
-            self._executor.prepare(device, [Layout.packed(tensor.sizes) for tensor in self._tensors.values()])
+        self._binding = Binding(desc, device, out_of_bounds)
+        # What follows from arrays' signatures is looked up by them, never by identity: arrays change in place, ids return.
+        self._route = lru_cache(ROUTES_KEPT)(self._binding.route)
+        self._buffer_route = lru_cache(ROUTES_KEPT)(self._binding.buffer_route)
+        self._address_route = lru_cache(ROUTES_KEPT)(self._binding.address_route)
+        self._place = lru_cache(ROUTES_KEPT)(self._binding.place)
+        self._last: Outcome | None = None
 
     @cached_property
     def plan(self) -> IndexPlan:
         """The plan over the described layouts, as lowered."""
-        return self.lower([tensor.layout() for tensor in self._tensors.values()])
+        return self.lower([tensor.layout() for tensor in self._binding.tensors.values()])
 
     def __call__(self, *inputs: Any, out: Any = None, stream: Any = None) -> Any:
         """Run on arrays and return the output, the same kind of array as the first input, shape OutputTensor.Sizes.
@@ -82,23 +71,27 @@ class CompiledOperator:
         Raises TypeError for a wrong type, kind or mixture of devices, ValueError for a wrong shape or an overlapping `out`;
         IndexError for a bad index under "raise" on the CPU (on a GPU, ask with `raise_if_bad`).
         """
-        with self._on(stream, inputs):
-            call, result = self._bound(inputs, out)
-            call.run(stream_pointer(stream, result.device))
-            self._last = call
-            if not result.device.on_gpu:
-                self._raise(call)
-            return self._returned(inputs, out, result)
+        if out is None and stream is None and (place := self._place(*signatures(inputs))) is not None:
+            out = self._allocated(place)
+        route = self._route(*signatures((*inputs, out)))
+        if route is None:
+            return self._run_elsewhere(inputs, out, stream)
+        self._run(route, inputs, out, stream)
+        return out
 
     def bind(self, *inputs: Any, out: Any) -> BoundOperator:
         """The operator with its arrays fixed: the cheapest way to run it again, and what a CUDA graph captures.
 
         Raises TypeError and ValueError as a call does.
         """
-        if self._device is not None and any(arrays.adopt(item)[1] != self._device.memory for item in (*inputs, out)):
-            raise TypeError(f"bind takes arrays that lie on {self._device.memory}; move them there first")
-        call, result = self._bound(inputs, out, reports_alone=True)
-        return BoundOperator(self, call, result.device)
+        adopted = [arrays.adopt(array) for array in (*inputs, out)]
+        device = self._binding.device
+        if device is not None and any(found != device.memory for _, found in adopted):
+            raise TypeError(f"bind takes arrays that lie on {device.memory}; move them there first")
+        *sources, target = [array for array, _ in adopted]
+        route = self._route(*(signature_on(found, array) for array, found in adopted))
+        assert route is not None
+        return BoundOperator(self, route.bind(sources, target), route.device)
 
     def run_buffers(self, *inputs: Any, out: Any, stream: Any = None) -> None:
         """Run on one-dimensional byte buffers (uint8), all read and written through the described strides.
@@ -106,17 +99,10 @@ class CompiledOperator:
         Raises TypeError for buffers elsewhere than the operator was compiled for, ValueError for one that is too short or
         overlaps; IndexError as a call does.
         """
-        self._check_count(inputs)
-        operands = []
-        for name, array in zip(self._tensors, (*inputs, out), strict=True):
-            adopted, device = arrays.adopt(array)
-            operands.append(self._as_buffer(name, adopted, device))
-        self._check_devices(operands, self._device)
-        call = self._executor.bind(self._device or operands[-1].device, operands[:-1], operands[-1])
-        call.run(stream_pointer(stream, operands[-1].device))
-        self._last = call
-        if not operands[-1].device.on_gpu:
-            self._raise(call)
+        adopted = [arrays.adopt(array) for array in (*inputs, out)]
+        route = self._buffer_route(*(signature_on(device, array) for array, device in adopted))
+        *sources, target = [array for array, _ in adopted]
+        self._run(route, sources, target, stream)
 
     def launch(self, *pointers: int, stream: Any = None, device: str | None = None) -> None:
         """Run on raw device addresses (inputs, then output) of buffers that the described tensors occupy, whole.
@@ -125,26 +111,20 @@ class CompiledOperator:
         TypeError for another number of them; ValueError for one that is not a multiple of 16 bytes, for an output that
         overlaps an input, and for a device that is no GPU.
         """
-        if len(pointers) != len(self._tensors):
-            raise TypeError(f"launch takes {len(self._tensors)} addresses ({', '.join(self._tensors)}), got {len(pointers)}")
-        target = Device.parse(device) if device is not None else self._device or Device("cuda")
-        if self._device is not None and target != self._device:
-            raise ValueError(f"device is {target}, but the operator was compiled for {self._device}")
-        if not target.on_gpu:
-            raise ValueError(f"launch takes addresses on a GPU, and the device is {target}; call the operator with arrays there")
-        operands = []
-        for (name, tensor), pointer in zip(self._tensors.items(), pointers, strict=True):
+        tensors = self._binding.tensors
+        if len(pointers) != len(tensors):
+            raise TypeError(f"launch takes {len(tensors)} addresses ({', '.join(tensors)}), got {len(pointers)}")
+        for pointer in pointers:
             if pointer % 16:
+                name = list(tensors)[pointers.index(pointer)]
                 raise ValueError(f"{name} is at address {pointer:#x}, which is not a multiple of 16 bytes")
-            operands.append(arrays.at_address(pointer, target, tensor.layout(), self._dtypes[name]))
-        call = self._executor.bind(target, operands[:-1], operands[-1])
-        call.run(stream_pointer(stream, target))
-        self._last = call
+        self._last = self._address_route(device).launch(pointers[:-1], pointers[-1], stream)
 
     def raise_if_bad(self) -> None:
         """Under "raise": IndexError for the first bad index (in memory order) of the last call; on a GPU, one sync."""
-        if self._last is not None:
-            self._raise(self._last)
+        last = self._last
+        if last is not None:
+            self._raise(last)
 
     def explain(self) -> Explanation:
         """Plan, canonical plan, what each device would run, bytes moved, lowest feature level."""
@@ -152,98 +132,79 @@ class CompiledOperator:
 
     def lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         """The plan over other layouts: one per tensor in binding order, inputs first."""
-        return lower(self.desc, dict(zip(self._tensors, layouts, strict=True)), self._policy, self._fill)
+        return self._binding.lower(layouts)
+
+    def _run(self, route: Route, inputs: Sequence[Any], out: Any, stream: Any) -> None:
+        self._last = outcome = route.run(inputs, out, stream)
+        if outcome is not None and not route.device.on_gpu:
+            self._raise(outcome)
+
+    def _run_elsewhere(self, inputs: Sequence[Any], out: Any, stream: Any) -> Any:
+        """A call whose arrays must be adopted, moved to the operator's device or allocated first."""
+        self._binding.check_count(len(inputs))
+        with self._on(stream, inputs):
+            brought = [self._brought(array) for array in inputs]
+            known = [signature_on(device, array) for array, device in brought]
+            place = self._place(*known)
+            assert place is not None
+            if out is None:
+                result = self._allocated(place)
+            else:
+                result, place = self._brought(out)
+            route = self._route(*known, signature_on(place, result))
+            assert route is not None
+            self._run(route, [array for array, _ in brought], result, stream)
+            return self._returned(inputs, out, result, place)
+
+    def _allocated(self, place: Device) -> Any:
+        name = self._binding.output
+        return arrays.allocate(place, self._binding.tensors[name].sizes, self._binding.dtypes[name])
 
     def _on(self, stream: Any, inputs: Sequence[Any]) -> AbstractContextManager[None]:
         """A context in which a stream that was given is the current one."""
-        if stream is None or not inputs:
+        if stream is None:
             return nullcontext()
-        return arrays.on_stream(stream, arrays.adopt(inputs[0])[1] if self._device is None else self._device)
+        return arrays.on_stream(stream, self._binding.device or arrays.adopt(inputs[0])[1])
 
-    def _bound(self, inputs: Sequence[Any], out: Any, *, reports_alone: bool = False) -> tuple[Call, Operand]:
-        self._check_count(inputs)
-        operands = [self._operand(name, array) for name, array in zip(self._inputs, inputs, strict=True)]
-        self._check_devices(operands)
-        device = operands[0].device
-        if out is None:
-            fresh = arrays.allocate(device, self._tensors[self._output].sizes, self._dtypes[self._output])
-            result = arrays.logical(fresh, device, "out")
-        else:
-            result = self._operand(self._output, out, "out")
-            self._check_devices([operands[0], result])
-        return self._executor.bind(self._device or device, operands, result, reports_alone=reports_alone), result
-
-    def _operand(self, name: str, array: Any, shown: str | None = None) -> Operand:
+    def _brought(self, array: Any) -> tuple[Any, Device]:
+        """The array in memory of the device that runs, and that memory's device."""
         adopted, device = arrays.adopt(array)
-        if self._device is not None and device != self._device.memory:
-            adopted, device = arrays.move(adopted, device, self._device.memory), self._device.memory
-        tensor, dtype = self._tensors[name], self._dtypes[name]
-        if tuple(adopted.shape) != tensor.sizes:
-            return self._as_buffer(name, adopted, device)
-        if adopted.dtype != dtype and str(adopted.dtype) not in ALSO_ACCEPTED.get(tensor.data_type, ()):
-            raise TypeError(
-                f"{shown or name}: expected {dtype} elements (the descriptor says {tensor.data_type.name}), got {adopted.dtype}; "
-                f"convert with .astype or reinterpret with .view('{dtype}')"
-            )
-        return arrays.logical(adopted, device, shown or name)
+        home = device if self._binding.device is None else self._binding.device.memory
+        return arrays.move(adopted, device, home), home
 
-    def _as_buffer(self, name: str, array: Any, device: Device) -> Operand:
-        tensor, dtype = self._tensors[name], self._dtypes[name]
-        contiguous = array.ndim == 1 and (array.size < 2 or array.strides == (array.itemsize,))
-        if not contiguous or array.dtype not in (dtype, np.dtype(np.uint8)) or array.nbytes < tensor.total_bytes:
-            raise ValueError(
-                f"{name}: expected shape {tensor.sizes}, or a one-dimensional contiguous buffer of {dtype} or uint8 with at "
-                f"least {tensor.total_bytes} bytes (TotalTensorSizeInBytes), got {array.dtype} of shape {tuple(array.shape)} "
-                f"with {array.nbytes} bytes"
-            )
-        return arrays.buffer(array, device, tensor.layout(), dtype)
-
-    def _returned(self, inputs: Sequence[Any], out: Any, result: Operand) -> Any:
+    def _returned(self, inputs: Sequence[Any], out: Any, result: Any, place: Device) -> Any:
         if out is None:
             home = arrays.adopt(inputs[0])[1]
-            return arrays.hand_back(arrays.move(result.array, result.device, home), inputs[0])
+            return arrays.hand_back(arrays.move(result, place, home), inputs[0])
         adopted, home = arrays.adopt(out)
-        if home != result.device:  # `device=` said to compute elsewhere; `out` still gets the result
-            arrays.fill_from(adopted, home, arrays.move(result.array, result.device, home))
+        if home != place:  # `device=` said to compute elsewhere; `out` still gets the result
+            arrays.fill_from(adopted, home, arrays.move(result, place, home))
         return out
 
-    def _check_count(self, inputs: Sequence[Any]) -> None:
-        if len(inputs) != len(self._inputs):
-            raise TypeError(
-                f"{self.desc.operator.name} takes the input arrays ({', '.join(self._inputs)}), {len(self._inputs)} in number, "
-                f"got {len(inputs)}"
-            )
-
-    def _check_devices(self, operands: Sequence[Operand], wanted: Device | None = None) -> None:
-        devices = [str(operand.device) for operand in operands]
-        if wanted is not None and any(operand.device != wanted.memory for operand in operands):
-            raise TypeError(f"buffers lie on {', '.join(devices)}; the operator was compiled for {wanted}: move them there")
-        if len(set(devices)) > 1:
-            raise TypeError(
-                f"arrays lie on different devices ({', '.join(devices)}); move them to one, or compile(…, device=…) to say where"
-            )
-
-    def _raise(self, call: Call) -> None:
-        call.raise_for_bad_index("IndicesTensor", self.desc.operator.lookup_axes(self.desc))
+    def _raise(self, outcome: Outcome) -> None:
+        outcome.raise_for_bad_index("IndicesTensor", self.desc.operator.lookup_axes(self.desc))
 
 
 class BoundOperator:
     """A compiled operator with its arrays fixed and kept alive. Make one with `CompiledOperator.bind`."""
 
-    def __init__(self, operator: CompiledOperator, call: Call, device: Device) -> None:
-        self._operator, self._call, self._device = operator, call, device
+    def __init__(self, operator: CompiledOperator, run: Run, device: Device) -> None:
+        self._operator, self._run, self._at_once = operator, run, not device.on_gpu
+        self._last: Outcome | None = None
 
     def __call__(self, stream: Any = None) -> None:
         """Run into the bound output; on a GPU on `stream` (or the current one), without a sync or an allocation.
 
         A CUDA graph that captured this uses the binding's memory: keep the binding as long as the graph.
         """
-        self._call.run(stream_pointer(stream, self._device))
-        if self._device == CPU:
+        self._last = outcome = self._run(stream)
+        if outcome is not None and self._at_once:
             self.raise_if_bad()
 
     def raise_if_bad(self) -> None:
         """As `CompiledOperator.raise_if_bad`, for this binding's last run. After a CUDA graph that ran on another stream than it
         was captured on, wait for that stream first.
         """
-        self._operator._raise(self._call)
+        last = self._last
+        if last is not None:
+            self._operator._raise(last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -78,32 +79,101 @@ def test_a_stream_of_its_own_orders_everything(cupy: Any) -> None:
     assert cupy.cuda.get_current_stream() == cupy.cuda.Stream.null
 
 
+Way = tuple[Callable[..., Any], Callable[[], None]]
+
+
+def bound(op: dg.CompiledOperator, x: Any, i: Any, y: Any) -> Way:
+    binding = op.bind(x, i, out=y)
+    return lambda stream=None: binding(stream), binding.raise_if_bad
+
+
+def checked(op: dg.CompiledOperator, x: Any, i: Any, y: Any) -> Way:
+    return lambda stream=None: op(x, i, out=y, stream=stream), op.raise_if_bad
+
+
+def by_address(op: dg.CompiledOperator, x: Any, i: Any, y: Any) -> Way:
+    return lambda stream=None: op.launch(x.data.ptr, i.data.ptr, y.data.ptr, stream=stream), op.raise_if_bad
+
+
+WAYS = [bound, checked, by_address]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["same stream", "another stream"])
 @pytest.mark.parametrize("policy", ["clamp", "raise"])
-def test_a_bound_operator_is_captured_and_replayed(cupy: Any, policy: str) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_to_call_is_captured_and_replayed(cupy: Any, way: Any, policy: str, elsewhere: bool) -> None:
+    """A graph replays on what the indices hold by then, on any stream, and under "raise" forgets the replay before."""
     table, ids = fresh()
     held, indices = cupy.asarray(table), cupy.asarray(ids)
     out = cupy.zeros((COUNT, WIDTH), np.float32)
-    bound = dg.compile(gather(), out_of_bounds=policy).bind(held, indices, out=out)
     stream = cupy.cuda.Stream(non_blocking=True)
+    replaying = cupy.cuda.Stream(non_blocking=True) if elsewhere else stream
+    run, ask = way(dg.compile(gather(), device="cuda", out_of_bounds=policy), held, indices, out)
     cupy.cuda.get_current_stream().synchronize()
+    run(stream)  # prepares, outside of the capture
+    stream.synchronize()
     with stream:
+        # In this mode CUDA ends the capture at any allocation or wait, of this thread or another.
         stream.begin_capture(cupy.cuda.runtime.streamCaptureModeGlobal)
-        bound()
+        run()
         graph = stream.end_capture()
-        for _ in range(ROUNDS):
+    with replaying:
+        for bad in (None, 5, None, None, 0):
             _, ids = fresh()
+            if bad is not None:
+                ids[0, bad] = 2**40
             indices.set(ids)
-            graph.launch()
-            assert out.get().tobytes() == table[ids[0]].tobytes()
-            bound.raise_if_bad()
-        ids[0, 5] = 2**40
-        indices.set(ids)
-        graph.launch()
-        if policy == "clamp":
-            assert out.get()[5].tobytes() == table[-1].tobytes()
-        else:
-            with pytest.raises(IndexError, match=r"IndicesTensor\[0, 5\] = 1099511627776 is out of range"):
-                bound.raise_if_bad()
+            out.fill(np.nan)
+            graph.launch(replaying)
+            replaying.synchronize()
+            if bad is None or policy == "clamp":
+                assert out.get().tobytes() == table[np.minimum(ids[0], ROWS - 1)].tobytes()
+                ask()
+            else:
+                with pytest.raises(IndexError, match=rf"IndicesTensor\[0, {bad}\] = 1099511627776 is out of range"):
+                    ask()
+
+
+@pytest.mark.parametrize("policy", ["clamp", "raise"])
+@pytest.mark.parametrize("way", WAYS)
+def test_two_streams_at_once(cupy: Any, way: Any, policy: str) -> None:
+    """Calls in turn on two streams, with arrays of their own, and under "raise" one bad index on the second."""
+    op = dg.compile(gather(), device="cuda", out_of_bounds=policy)
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
+    inputs = [fresh() for _ in streams]
+    arrays = [(*map(cupy.asarray, pair), cupy.zeros((COUNT, WIDTH), np.float32)) for pair in inputs]
+    ways = [way(op, *lane) for lane in arrays]
+    for number in range(ROUNDS):
+        bad = policy == "raise" and number == ROUNDS - 1
+        for lane in arrays:
+            _, ids = fresh()
+            if bad and lane is arrays[1]:
+                ids[0, 4] = ROWS
+            lane[1].set(ids)
+            lane[2].fill(np.nan)
+        cupy.cuda.get_current_stream().synchronize()
+        for (run, _), stream in zip(ways, streams, strict=True):
+            run(stream)
+        for stream in streams:
+            stream.synchronize()
+        for (table, _), (_, indices, out) in zip(inputs, arrays, strict=True):
+            if not (bad and out is arrays[1][2]):
+                assert out.get().tobytes() == table[indices.get()[0]].tobytes()
+    if policy == "raise":
+        with pytest.raises(IndexError, match=rf"IndicesTensor\[0, 4\] = {ROWS} is out of range"):
+            ways[1][1]()
+        if way is bound:  # an operator itself answers for its last call
+            ways[0][1]()
+
+
+def test_memory_that_goes_back_to_the_pool_is_no_trouble(cupy: Any) -> None:
+    """A call keeps no array alive; CuPy's pool hands memory on in the order of the stream."""
+    op = dg.compile(gather())
+    for _ in range(ROUNDS):
+        table, ids = fresh()
+        result = op(cupy.asarray(table), cupy.asarray(ids))
+        _ = cupy.full((ROWS, WIDTH), np.nan, np.float32)
+        assert result.get().tobytes() == table[ids[0]].tobytes()
 
 
 def test_a_bad_index_is_asked_for(cupy: Any) -> None:

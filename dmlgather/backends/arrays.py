@@ -1,4 +1,4 @@
-"""Arrays as backends see them: memory with a layout. NumPy and CuPy directly, everything else through DLPack."""
+"""Arrays in and out: NumPy's and CuPy's directly, everything else through DLPack; copies from device to device."""
 
 from __future__ import annotations
 
@@ -6,60 +6,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dmlgather.backends import jax_arrays
 from dmlgather.backends.devices import CPU, Device, stream_pointer
-from dmlgather.plan import Layout, overlaps, reach
-
-_OVERLAP_WORK = 100_000
-"""Steps that NumPy's overlap solver may take; arrays that it cannot tell apart in time count as overlapping."""
 
 _DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
 _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """One array ready to be bound.
-
-    array: the NumPy or CuPy array whose memory is used (kept alive). layout: its elements, counted from `pointer`, the
-    address in bytes of the lowest element. name: what messages call it.
-    """
-
-    array: Any
-    device: Device
-    layout: Layout
-    pointer: int
-    name: str = ""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The NumPy dtype of one element."""
-        dtype: np.dtype[Any] = self.array.dtype
-        return dtype
-
-    @property
-    def alignment(self) -> int:
-        """The largest power of two, at most 16, that divides the pointer."""
-        return 16 if self.pointer % 16 == 0 else self.pointer & -self.pointer
-
-    def flat(self) -> NDArray[Any]:
-        """Every element the layout owns as one NumPy dimension, shape [extent] (arrays on the CPU only)."""
-        array = self.array
-        if array.flags.c_contiguous and self.layout.extent == array.size:
-            return array.reshape(-1)  # type: ignore[no-any-return]
-        if self.layout.extent == 0:
-            return np.empty(0, array.dtype)
-        low = array[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in array.strides)]
-        if not array.dtype.hasobject:  # as_strided asks for a type by its letter, which float8_e5m2 lacks
-            low = low.view(f"V{array.itemsize}")
-        flat = np.lib.stride_tricks.as_strided(low, (self.layout.extent,), (array.itemsize,), writeable=array.flags.writeable)
-        return np.asarray(flat).view(array.dtype)
 
 
 def adopt(array: Any) -> tuple[Any, Device]:
@@ -104,50 +59,6 @@ def adopt(array: Any) -> tuple[Any, Device]:
 def _is_cupy(array: Any) -> bool:
     cupy = sys.modules.get("cupy")
     return cupy is not None and isinstance(array, cupy.ndarray)
-
-
-def logical(array: Any, device: Device, name: str) -> Operand:
-    """`array` (NumPy or CuPy) with its own shape and strides. ValueError when a stride is not a whole number of elements."""
-    pointer = int(array.ctypes.data) if device == CPU else int(array.data.ptr)
-    if array.flags.c_contiguous:
-        return Operand(array, device, _packed(array.shape), pointer, name)
-    itemsize = array.dtype.itemsize
-    if itemsize == 0 or any(step % itemsize for size, step in zip(array.shape, array.strides, strict=True) if size > 1):
-        raise ValueError(
-            f"{name}: strides {array.strides} bytes are not whole elements of {itemsize} bytes; pass a copy (array.copy())"
-        )
-    shape = tuple(array.shape)
-    strides = tuple(step // itemsize if size > 1 else 0 for size, step in zip(shape, array.strides, strict=True))
-    if 0 in shape:
-        return Operand(array, device, Layout(shape, strides, 0, 0), pointer, name)
-    low, high = reach(shape, strides)
-    return Operand(array, device, Layout(shape, strides, -low, high - low + 1), pointer + low * itemsize, name)
-
-
-@lru_cache(maxsize=1024)
-def _packed(shape: tuple[int, ...]) -> Layout:
-    return Layout.packed(shape)
-
-
-def buffer(array: Any, device: Device, layout: Layout, dtype: np.dtype[Any]) -> Operand:
-    """A one-dimensional contiguous array read as `layout` of `dtype` elements from its first byte on."""
-    if array.dtype != dtype:
-        array = array.view(np.uint8)[: layout.extent * dtype.itemsize].view(dtype)
-    array = array[: layout.extent]
-    pointer = int(array.ctypes.data) if device == CPU else int(array.data.ptr)
-    return Operand(array, device, layout, pointer)
-
-
-@dataclass(frozen=True, slots=True)
-class _Bare:
-    """Stands for the array of an operand that is only an address."""
-
-    dtype: np.dtype[Any]
-
-
-def at_address(pointer: int, device: Device, layout: Layout, dtype: np.dtype[Any]) -> Operand:
-    """Device memory of which only the address is known; whoever gave it keeps it alive."""
-    return Operand(_Bare(dtype), device, layout, pointer)
 
 
 def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any], like: Any = None) -> Any:
@@ -226,57 +137,3 @@ def hand_back(result: Any, like: Any) -> Any:
         if hasattr(module, "from_dlpack"):
             return module.from_dlpack(result)  # type: ignore[union-attr]
     return result
-
-
-def check_output_layout(layout: Layout) -> None:
-    """ValueError when elements of an output with this layout share addresses, or when that cannot be ruled out."""
-    if overlaps(layout.sizes, layout.strides) is not False:
-        raise ValueError(
-            f"out has strides {layout.strides} (elements) for shape {layout.sizes}, so that elements share an address "
-            "or may do so; pass an array without overlap"
-        )
-
-
-def check_output(out: Operand, inputs: Sequence[Operand]) -> None:
-    """ValueError when `out` is read-only or overlaps an input."""
-    if not out.device.on_gpu and not out.array.flags.writeable:
-        raise ValueError("out is read-only; pass a writeable array")
-    for number, operand in enumerate(inputs):
-        if operand.device == out.device and _share_memory(operand, out):
-            raise ValueError(f"out overlaps input {number}; DirectML has no in-place form of these operators: pass another array")
-
-
-def check_indices(indices: Sequence[Operand]) -> None:
-    """ValueError when an index array lies where a GPU cannot read its elements."""
-    for operand in indices:
-        size = operand.dtype.itemsize
-        if operand.pointer % size:
-            raise ValueError(
-                f"{operand.name or 'indices'}: the elements lie at address {operand.pointer:#x}, but a GPU reads {operand.dtype} "
-                f"at multiples of {size} bytes only; pass a copy (array.copy())"
-            )
-
-
-class _Addresses:
-    """The addresses of an operand for NumPy's overlap solver, which looks at them and never at the memory."""
-
-    def __init__(self, operand: Operand) -> None:
-        layout, itemsize = operand.layout, operand.dtype.itemsize
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": layout.sizes,
-            "strides": tuple(step * itemsize for step in layout.strides),
-            "typestr": f"|V{itemsize}",
-            "data": (operand.pointer + layout.offset * itemsize, True),
-        }
-
-
-def _share_memory(left: Operand, right: Operand) -> bool:
-    ends = [(item.pointer, item.pointer + item.layout.extent * item.dtype.itemsize) for item in (left, right)]
-    if max(ends[0][0], ends[1][0]) >= min(ends[0][1], ends[1][1]):
-        return False
-    try:
-        views = (np.asarray(_Addresses(left)), np.asarray(_Addresses(right)))
-        return bool(np.shares_memory(*views, max_work=_OVERLAP_WORK))  # type: ignore[arg-type] # the stub knows 0 and -1 only
-    except np.exceptions.TooHardError:
-        return True

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 
 import dmlgather as dg
-from dmlgather import execute
+from dmlgather.backends import outcomes
 from tests.dialects.onnx.calling import run
 from tests.dialects.onnx.drafts import finished, good
 from tests.dialects.onnx.faults import FAULTS
@@ -159,17 +159,17 @@ def test_device_moves_the_arrays_there_and_hands_the_result_back(gpu: ArrayDrive
 
 def test_a_bad_index_is_raised_whatever_other_threads_run_meanwhile(gpu: ArrayDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     data, good_index, bad_index = (DeviceArray(item) for item in (np.zeros((4, 2)), np.array([1]), np.array([9])))
-    ask = execute.Call.bad_index
+    ask = outcomes.DeviceOutcome.bad_index
     others: list[threading.Thread] = []
 
-    def ask_after_another_thread(call: execute.Call) -> Any:
+    def ask_after_another_thread(call: outcomes.DeviceOutcome) -> Any:
         if not others:
             others.append(threading.Thread(target=dg.onnx.gather, args=(data, good_index)))
             others[0].start()
             others[0].join()
         return ask(call)
 
-    monkeypatch.setattr(execute.Call, "bad_index", ask_after_another_thread)
+    monkeypatch.setattr(outcomes.DeviceOutcome, "bad_index", ask_after_another_thread)
     with pytest.raises(IndexError, match=r"indices\[0\] = 9"):
         dg.onnx.gather(data, bad_index)
     assert len(gpu.launched_on) == 2

@@ -1,0 +1,176 @@
+"""What a call costs on the host, before any kernel runs: python benchmarks/host_cost.py [--gpu]
+
+The workload is small on purpose (8 rows of 256 bytes of a table of 1000, 64-bit indices), so that only the call counts.
+
+Without --gpu no GPU is needed. Calls on CUDA arrays are timed over real cupy.ndarrays (CuPy must be installed), whose addresses
+nothing reads, with Python functions that do nothing in the place of CuPy's getDevice, get_current_stream, memsetAsync and
+launchKernel. So that is the price of what dmlgather itself does; a launch comes on top, and no number here says what it takes.
+Peers run on the CPU, where they do the work as well.
+
+With --gpu everything is real: the time until the call returns, the GPU being waited for outside of it, beside an empty
+cupy.RawKernel, cupy.take and torch.index_select where installed.
+
+Ways are timed in turn, in rounds of batches. Shown: the median batch and the best one, microseconds per call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import dmlgather as dg
+
+try:
+    import cupy
+except ImportError:
+    cupy = None
+try:
+    import torch
+except ImportError:
+    torch = None
+
+ROWS, WIDTH, COUNT = 1000, 64, 8
+ROUNDS, CALLS = 60, 300
+
+Ways = dict[str, Callable[[], Any]]
+
+
+def gather(policy: str) -> dg.CompiledOperator:
+    """COUNT rows of a [ROWS, WIDTH] table."""
+    desc = dg.GatherOperatorDesc(
+        input_tensor=dg.BufferTensorDesc(data_type="FLOAT32", sizes=(ROWS, WIDTH)),
+        indices_tensor=dg.BufferTensorDesc(data_type="INT64", sizes=(1, COUNT)),
+        output_tensor=dg.BufferTensorDesc(data_type="FLOAT32", sizes=(COUNT, WIDTH)),
+        axis=0,
+        index_dimensions=1,
+    )
+    return dg.compile(desc, out_of_bounds=policy)
+
+
+def host_arrays() -> tuple[Any, Any, Any]:
+    """Table, indices, output."""
+    rng = np.random.default_rng()
+    return rng.random((ROWS, WIDTH), np.float32), rng.integers(0, ROWS, (1, COUNT)), np.zeros((COUNT, WIDTH), np.float32)
+
+
+def ours(where: str, x: Any, i: Any, y: Any) -> Ways:
+    """Every way to call an operator, under clamp and under raise."""
+    ways: Ways = {}
+    for policy in ("clamp", "raise"):
+        op = gather(policy)
+        bound = op.bind(x, i, out=y)
+        ways[f"{where}, {policy}: op(x, i, out=y)"] = partial(op, x, i, out=y)
+        ways[f"{where}, {policy}: bound()"] = bound
+        if not isinstance(x, np.ndarray):
+            ways[f"{where}, {policy}: op.launch(addresses)"] = partial(op.launch, *(array.data.ptr for array in (x, i, y)))
+    return ways
+
+
+def on_the_cpu() -> Iterator[Ways]:
+    """Work included."""
+    x, i, y = host_arrays()
+    yield ours("NumPy arrays", x, i, y)
+    yield {"NumPy arrays: onnx.gather(x, i)": partial(dg.onnx.gather, x, i[0])}
+    yield {"NumPy arrays: numpy.take(out=)": partial(np.take, x, i[0], axis=0, out=y, mode="clip")}
+    if torch is not None:
+        tx, ti, ty = (torch.from_numpy(array) for array in (x, i[0], y))
+        yield {"CPU tensors: torch.index_select(out=)": partial(torch.index_select, tx, 0, ti, out=ty)}
+
+
+def without_a_gpu() -> Iterator[Ways]:
+    """Our ways over cupy.ndarrays, on a driver that does nothing."""
+    room = np.zeros(1 << 22, np.uint8)  # addresses that belong to this process
+    first = -(-room.ctypes.data // 512) * 512
+    free = iter(range(first, first + room.nbytes // 2, 1 << 19))
+
+    def device_array(array: Any) -> Any:
+        memory = cupy.cuda.UnownedMemory(next(free), array.nbytes, room, device_id=0)
+        return cupy.ndarray(array.shape, array.dtype, memptr=cupy.cuda.MemoryPointer(memory, 0))
+
+    arrays = [device_array(array) for array in host_arrays()]
+    sys.modules["cupy"] = no_driver()  # type: ignore[assignment] # as much of it as dmlgather uses
+    yield ours("CuPy arrays, no GPU", *arrays)
+
+
+def no_driver() -> SimpleNamespace:
+    """CuPy with one GPU, number 0, that does nothing."""
+
+    def nothing(*_: object) -> None:
+        pass
+
+    stream, kernel = SimpleNamespace(ptr=1), SimpleNamespace(num_regs=32, kernel=SimpleNamespace(ptr=1))
+    runtime = SimpleNamespace(
+        cudaDevAttrMultiProcessorCount=16,
+        memcpyHostToDevice=1,
+        **dict.fromkeys(("setDevice", "memcpy", "memsetAsync", "streamSynchronize"), nothing),
+        getDeviceCount=lambda: 1,
+        getDevice=lambda: 0,
+        deviceGetAttribute=lambda *_: 132,
+    )
+    cuda = SimpleNamespace(
+        runtime=runtime,
+        driver=SimpleNamespace(launchKernel=nothing),
+        Device=contextlib.nullcontext,
+        Memory=lambda _: SimpleNamespace(ptr=4096),
+        get_current_stream=lambda _: stream,
+        compiler=SimpleNamespace(CompileException=cupy.cuda.compiler.CompileException),
+    )
+    module = SimpleNamespace(get_function=lambda _: kernel)
+    return SimpleNamespace(ndarray=cupy.ndarray, cuda=cuda, RawModule=lambda **_: module)
+
+
+def on_a_gpu() -> Iterator[Ways]:
+    """Real launches."""
+    x, i, y = map(cupy.asarray, host_arrays())
+    yield ours("CuPy arrays", x, i, y)
+    empty = cupy.RawKernel('extern "C" __global__ void empty() {}', "empty")
+    yield {"an empty cupy.RawKernel": partial(empty, (1,), (32,), ())}
+    yield {"CuPy arrays: cupy.take(out=)": partial(cupy.take, x, i[0], axis=0, out=y)}
+    if torch is not None and torch.cuda.is_available():
+        tx, ti, ty = (torch.from_dlpack(array) for array in (x, i[0], y))
+        yield {"CUDA tensors: torch.index_select(out=)": partial(torch.index_select, tx, 0, ti, out=ty)}
+
+
+def timed(ways: Ways, wait: Callable[[], Any]) -> dict[str, list[float]]:
+    """Microseconds per call, one number per round."""
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(ROUNDS + 1):
+        for name, call in ways.items():
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                call()
+            took = time.perf_counter() - start
+            wait()
+            if number:  # the first round warms up
+                found[name].append(took / CALLS * 1e6)
+    return found
+
+
+def main() -> None:
+    """Print the table, as Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gpu", action="store_true", help="time real launches")
+    real = parser.parse_args().gpu
+    if real and cupy is None:
+        parser.error("--gpu needs CuPy: pip install 'dmlgather[cuda13]'")
+    tables = [*on_the_cpu()]
+    if cupy is not None:
+        tables += on_a_gpu() if real else without_a_gpu()
+    ways = {name: call for table in tables for name, call in table.items()}
+    wait = cupy.cuda.runtime.deviceSynchronize if real else lambda: None
+    print("| way | median µs | best µs |\n| --- | ---: | ---: |")
+    for name, times in timed(ways, wait).items():
+        print(f"| {name} | {statistics.median(times):.2f} | {min(times):.2f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""What can be asked after a run under RAISE: the first bad index, and the words for it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dmlgather.backends.footprints import Footprint
+from dmlgather.plan import IndexPlan, Layout, coordinates
+
+
+@dataclass(frozen=True, slots=True)
+class BadIndex:
+    """The first bad index of a RAISE plan: its offset in the index buffer (elements), value, and lookup number.
+
+    overwritten: the buffer holds a valid value there by now, which `value` is.
+    """
+
+    offset: int
+    value: int
+    lookup: int
+    overwritten: bool = False
+
+
+class Outcome(ABC):
+    """A run of a plan with lookups under RAISE. Keeps the index array alive, of which it reads one element."""
+
+    __slots__ = ("_indices", "_plan")
+
+    def __init__(self, plan: IndexPlan, indices: Footprint) -> None:
+        self._plan, self._indices = plan, indices
+
+    @abstractmethod
+    def offset(self) -> int | None:
+        """The smallest offset (elements of the index buffer) of a bad index, None when there was none."""
+
+    @abstractmethod
+    def value(self, offset: int) -> int:
+        """The index that lies there now."""
+
+    def bad_index(self) -> BadIndex | None:
+        """The first bad index in memory order, None when there was none. On a GPU this waits for the stream."""
+        offset = self.offset()
+        return None if offset is None else _bad_index(self._plan, offset, self.value(offset))
+
+    def raise_for_bad_index(self, name: str, axes: Sequence[int], windows: Sequence[int] = ()) -> None:
+        """IndexError for `bad_index`, if there is one.
+
+        name: of the index tensor, for the message. axes: the axis of the data that each lookup indexes. windows: the number of
+        elements from there on that it must leave room for; left out, 1.
+        """
+        bad = self.bad_index()
+        if bad is None:
+            return
+        lookup, axis, window = self._plan.lookups[bad.lookup], axes[bad.lookup], windows[bad.lookup] if windows else 1
+        position = _position(self._indices.layout, bad, len(self._plan.lookups))
+        where = f"[{', '.join(map(str, position))}]" if position is not None else f" at offset {bad.offset}"
+        valid = f"{-lookup.wrap} … {lookup.limit - 1}" if lookup.limit else "none (the axis has size 0)"
+        found = f"was out of range (it is {bad.value} by now)" if bad.overwritten else f"= {bad.value} is out of range"
+        place = f"axis {axis} of size {lookup.limit + window - 1}"
+        place = place if window == 1 else f"a window of {window} along {place}"
+        raise IndexError(f"{name}{where} {found} for {place}: valid indices are {valid}")
+
+
+class HostOutcome(Outcome):
+    """A run on the host that met a bad index."""
+
+    __slots__ = ("_flat", "_offset")
+
+    def __init__(self, plan: IndexPlan, indices: Footprint, flat: NDArray[Any], offset: int) -> None:
+        """flat: the index buffer."""
+        super().__init__(plan, indices)
+        self._flat, self._offset = flat, offset
+
+    def offset(self) -> int:
+        """What the run returned."""
+        return self._offset
+
+    def value(self, offset: int) -> int:
+        """From host memory."""
+        return int(self._flat[offset])
+
+
+class DeviceOutcome(Outcome):
+    """A run that was launched on a GPU, of which nothing is known before it is asked for.
+
+    stream: the one that was launched on last.
+    """
+
+    __slots__ = ("_keep", "_pointer", "_program", "stream")
+
+    def __init__(self, plan: IndexPlan, indices: Footprint, pointer: int, program: Any, *, stream: int, keep: Any) -> None:
+        """pointer: of the lowest index. keep: what owns the memory there, None where that is the caller's business."""
+        super().__init__(plan, indices)
+        self._pointer, self._program, self.stream, self._keep = pointer, program, stream, keep
+
+    def offset(self) -> int | None:
+        """Waits for the stream."""
+        found: int | None = self._program.first_bad(self.stream)
+        return found
+
+    def value(self, offset: int) -> int:
+        """From device memory, after everything that runs there."""
+        from dmlgather.backends.cuda import read_element
+
+        dtype = self._indices.dtype
+        return int(read_element(self._pointer + offset * dtype.itemsize, dtype, self._program.device))
+
+
+def _position(layout: Layout, bad: BadIndex, lookups: int) -> tuple[int, ...] | None:
+    """Coordinates of a bad index. Where there are several lookups, each reads its own component along the last dimension."""
+    if lookups == 1:
+        return layout.position(bad.offset)
+    address = bad.offset - layout.offset - bad.lookup * layout.strides[-1]
+    outer = coordinates(address, layout.sizes[:-1], layout.strides[:-1])
+    return None if outer is None else (*outer, bad.lookup)
+
+
+def _bad_index(plan: IndexPlan, offset: int, value: int) -> BadIndex:
+    """The bad index at `offset`, by the first lookup that reads it and refuses `value`."""
+    reading = [
+        number
+        for number, lookup in enumerate(plan.lookups)
+        if coordinates(offset - lookup.index_offset, plan.index_shape, lookup.index_strides) is not None
+    ]
+    for number in reading:
+        lookup = plan.lookups[number]
+        if not 0 <= (value + lookup.wrap if value < 0 else value) < lookup.limit:
+            return BadIndex(offset, value, number)
+    return BadIndex(offset, value, reading[0], overwritten=True)  # a GPU is asked later than it runs

@@ -1,0 +1,143 @@
+"""How one problem runs on all arrays of the same signatures: prepared once, so that a call only checks what addresses decide."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dmlgather.backends.devices import CPU, Device, stream_pointer
+from dmlgather.backends.footprints import Footprint, share_memory
+from dmlgather.backends.outcomes import DeviceOutcome, HostOutcome, Outcome
+from dmlgather.plan import IndexPlan, OutOfBounds
+
+Run: TypeAlias = Callable[[Any], Outcome | None]
+"""From a stream (None: the current one) to what can be asked, as `Route.run` returns it."""
+
+
+class Route(ABC):
+    """A prepared program for arrays of known footprints. Threads may share it; it holds no array."""
+
+    def __init__(self, device: Device, program: Any, plan: IndexPlan, inputs: Sequence[Footprint], out: Footprint) -> None:
+        """device: where the program runs, whose memory the arrays lie in."""
+        self.device, self.plan = device, plan
+        self._program, self._inputs, self._out = program, tuple(inputs), out
+
+    @abstractmethod
+    def run(self, inputs: Sequence[Any], out: Any, stream: Any = None) -> Outcome | None:
+        """Execute on arrays; on a GPU without waiting, on `stream` (None: the current one).
+
+        Returns what can be asked under RAISE: nothing (None) under another policy, nor on the host where no index was bad.
+        ValueError when `out` overlaps an input, TypeError as `stream_pointer`.
+        """
+
+    @abstractmethod
+    def bind(self, inputs: Sequence[Any], out: Any) -> Run:
+        """`run` on these arrays, whose memory it keeps alive: the cheapest way to do the same again. ValueError as `run`.
+
+        On a GPU it only launches, so that it can be captured into a CUDA graph, and its outcomes do not know other launches.
+        """
+
+    def _refuse_overlap(self, pointers: Sequence[int], out: int) -> None:
+        for number, (found, pointer) in enumerate(zip(self._inputs, pointers, strict=True)):
+            if share_memory(found, pointer, self._out, out):
+                raise ValueError(
+                    f"out overlaps input {number}; DirectML has no in-place form of these operators: pass another array"
+                )
+
+
+class HostRoute(Route):
+    """In host memory, by the cpu backend or the reference."""
+
+    def run(self, inputs: Sequence[Any], out: Any, stream: Any = None) -> Outcome | None:
+        """As `Route.run`."""
+        if stream is not None:
+            stream_pointer(stream, CPU)
+        data, indices, target = self._flats(inputs, out)
+        bad = self._program.run(data, indices, target)
+        return None if bad is None else HostOutcome(self.plan, self._inputs[1], indices, bad)
+
+    def bind(self, inputs: Sequence[Any], out: Any) -> Run:
+        """As `Route.bind`."""
+        data, indices, target = self._flats(inputs, out)
+        execute = self._program.bind(data, indices, target)
+
+        def run(stream: Any = None) -> Outcome | None:
+            if stream is not None:
+                stream_pointer(stream, CPU)
+            bad = execute()
+            return None if bad is None else HostOutcome(self.plan, self._inputs[1], indices, bad)
+
+        return run
+
+    def _flats(self, inputs: Sequence[Any], out: Any) -> tuple[Any, Any, Any]:
+        for array in inputs:
+            if np.may_share_memory(array, out):  # compares bounds
+                self._refuse_overlap([item.ctypes.data for item in inputs], out.ctypes.data)
+        indices = self._inputs[1].flat(inputs[1]) if len(inputs) > 1 else None
+        return self._inputs[0].flat(inputs[0]), indices, self._out.flat(out)
+
+
+class DeviceRoute(Route):
+    """On a GPU."""
+
+    def __init__(self, device: Device, program: Any, plan: IndexPlan, inputs: Sequence[Footprint], out: Footprint) -> None:
+        super().__init__(device, program, plan, inputs, out)
+        self._raises = plan.out_of_bounds is OutOfBounds.RAISE and len(inputs) > 1
+        self._looks_up = len(inputs) > 1
+        # As plain numbers, because a call compares every address with them.
+        self._data_start, self._data_bytes = inputs[0].start, inputs[0].end - inputs[0].start
+        self._index_start, self._index_bytes = inputs[-1].start, inputs[-1].end - inputs[-1].start
+        self._out_start, self._out_end = out.start, out.end
+
+    def run(self, inputs: Sequence[Any], out: Any, stream: Any = None) -> Outcome | None:
+        """As `Route.run`."""
+        data = inputs[0].data.ptr
+        pointers = (data, inputs[1].data.ptr) if self._looks_up else (data,)
+        return self.launch(pointers, out.data.ptr, stream, inputs[-1])
+
+    def launch(self, pointers: Sequence[int], out: int, stream: Any = None, keep: Any = None) -> Outcome | None:
+        """`run` on arrays at these addresses. keep: what the outcome keeps alive, because it may read an index."""
+        data, indices, target = self._lowest(pointers, out)
+        program = self._program
+        where = program.current_stream() if stream is None else self._pointer_of(stream)
+        program.launch(data, indices, target, where)
+        return self._outcome(program, indices, where, keep) if self._raises else None
+
+    def bind(self, inputs: Sequence[Any], out: Any) -> Run:
+        """As `Route.bind`."""
+        # What a.data is now stays, whatever is done to `a` afterwards.
+        kept = [array.data for array in (*inputs, out)]
+        data, indices, target = self._lowest([memory.ptr for memory in kept[:-1]], kept[-1].ptr)
+        program = self._program.reporting_alone()
+        launch = program.bind(data, indices, target, kept)
+        outcome = self._outcome(program, indices, 0, kept) if self._raises else None
+
+        def run(stream: Any = None) -> Outcome | None:
+            where = program.current_stream() if stream is None else self._pointer_of(stream)
+            launch(where)
+            if outcome is not None:
+                outcome.stream = where
+            return outcome
+
+        return run
+
+    def _pointer_of(self, stream: Any) -> int:
+        return stream if type(stream) is int else stream_pointer(stream, self.device)
+
+    def _lowest(self, pointers: Sequence[int], out: int) -> tuple[int, int, int]:
+        """The addresses of the lowest elements: data, indices (0 without lookups), output. ValueError when they overlap."""
+        low, high = out + self._out_start, out + self._out_end
+        data, indices = pointers[0] + self._data_start, 0
+        near = data < high and low < data + self._data_bytes
+        if self._looks_up:
+            indices = pointers[1] + self._index_start
+            near = near or (indices < high and low < indices + self._index_bytes)
+        if near:
+            self._refuse_overlap(pointers, out)
+        return data, indices, low
+
+    def _outcome(self, program: Any, indices: int, stream: int, keep: Any) -> DeviceOutcome:
+        return DeviceOutcome(self.plan, self._inputs[1], indices, program, stream=stream, keep=keep)

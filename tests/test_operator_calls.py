@@ -1,0 +1,380 @@
+"""Calls of one operator, one after another: whatever came before, each gives what a fresh operator gives.
+
+Judged by NumPy's indexing and by operators compiled anew for each call; on stand-ins for CUDA arrays as in test_operator_devices.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dmlgather as dg
+from dmlgather.execute import PROGRAMS_KEPT, ROUTES_KEPT
+from tests.kernels.host_driver import installed
+from tests.test_operator import COUNT, ROWS, WIDTH, gather
+from tests.test_operator_devices import ArrayDriver, DeviceArray
+
+Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture
+def gpu() -> Iterator[ArrayDriver]:
+    with installed(ArrayDriver()) as stand_in:
+        yield stand_in
+
+
+def plain(array: Array) -> Any:
+    return array
+
+
+KINDS = [plain, DeviceArray]
+
+
+def fresh() -> tuple[Array, Array]:
+    rng = np.random.default_rng()
+    return rng.random((ROWS, WIDTH), np.float32), rng.integers(-ROWS, ROWS, (1, COUNT))
+
+
+def empty() -> Array:
+    return np.full((COUNT, WIDTH), np.nan, np.float32)
+
+
+def at(pointer: int, array: Array) -> Array:
+    """A copy of `array` whose address is `pointer` modulo 16."""
+    room = np.zeros(array.nbytes + 32, np.uint8)
+    start = (pointer - room.ctypes.data) % 16
+    placed: Array = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    placed[...] = array
+    return placed
+
+
+def lying(rng: random.Random, array: Array) -> Array:
+    """The same elements in memory of their own, often packed, else with other strides."""
+    if rng.random() < 0.7:
+        return array.copy()
+    steps = [rng.choice((1, 1, 2, -1, -3)) for _ in array.shape]
+    room = np.zeros([size * abs(step) + rng.randint(0, 2) for size, step in zip(array.shape, steps, strict=True)], array.dtype)
+    if rng.random() < 0.3:
+        room = np.asfortranarray(room)
+    view: Array = room[tuple(slice(None, None, step) for step in steps)][tuple(map(slice, array.shape))]
+    view[...] = array
+    return view
+
+
+def outcome(op: Any, inputs: list[Any], out: Any) -> tuple[Any, ...]:
+    """What a call returned, wrote and raised."""
+    try:
+        result = op(*inputs, out=out)
+        return "returned", np.asarray(result).tobytes(), out is None or result is out
+    except (TypeError, ValueError, IndexError) as error:
+        return type(error).__name__, str(error)
+
+
+ODDITIES: list[Callable[[Array, Array, Array], tuple[Any, Any, Any]]] = [
+    lambda x, i, out: (x, i, out),
+    lambda x, i, out: (x, i, out),
+    lambda x, i, out: (x, i, None),
+    lambda x, i, out: (x.astype(">f4"), i, out),
+    lambda x, i, out: (x.view(np.int32), i, out),
+    lambda x, i, out: (x, i.astype(np.uint64), out),
+    lambda x, i, out: (x.T, i, out),
+    lambda x, i, out: (x, i.reshape(-1), out),
+    lambda x, i, out: (x, i.reshape(COUNT, 1), out),
+    lambda x, i, out: (np.ascontiguousarray(x).reshape(-1), i, out),
+    lambda x, i, out: (np.ascontiguousarray(x).view(np.uint8).reshape(-1), np.ascontiguousarray(i).view(np.uint8)[0], out),
+    lambda x, i, out: (x, i, np.broadcast_to(out, out.shape)),
+    lambda x, i, out: (x, i, x[:COUNT]),
+    lambda x, i, out: (x, i, np.lib.stride_tricks.as_strided(np.zeros(WIDTH, np.float32), out.shape, (0, 4))),
+    lambda x, i, out: (np.ma.masked_array(x), i, out),
+    lambda x, i, out: (x, i, out.view(np.recarray)),
+    lambda x, i, out: (x, i + ROWS, out),
+    lambda x, i, out: (x.tolist(), i, out),
+]
+
+
+@pytest.mark.parametrize("policy", [None, "raise", dg.Fill(2.5)])
+def test_every_call_is_as_on_a_fresh_operator(policy: Any) -> None:
+    op = dg.compile(gather(), out_of_bounds=policy)
+
+    @settings(max_examples=300, deadline=None)
+    @given(st.integers(0, 2**64 - 1).map(random.Random))
+    def check(rng: random.Random) -> None:
+        table, ids = fresh()
+        x, i, out = ODDITIES[rng.randrange(len(ODDITIES))](lying(rng, table), lying(rng, ids), lying(rng, empty()))
+        expected = outcome(dg.compile(gather(), out_of_bounds=policy), [x, i], out)
+        if out is not None and out.flags.writeable and not np.may_share_memory(out, x):
+            out[...] = np.nan
+        assert outcome(op, [x, i], out) == expected
+        if expected[0] == "returned" and np.shape(i) == ids.shape and (np.asarray(i) == ids).all():
+            assert expected[1:] == (table[ids[0]].tobytes(), True)
+
+    check()
+    assert op._route.cache_info().hits > 20, "calls repeat signatures"
+
+
+def test_an_array_that_changes_in_place_is_taken_as_it_is_now(gpu: ArrayDriver) -> None:
+    """The object, its id and its memory stay; the layout does not."""
+    table, ids = fresh()
+    op, x, out = dg.compile(gather()), DeviceArray(table), DeviceArray(empty())
+    op(x, DeviceArray(ids), out=out)
+    wide = np.repeat(table, 2, axis=1)
+    for held in (wide[:, ::2], wide[::-1, ::2], np.asfortranarray(table)):
+        x.held = held
+        op(x, DeviceArray(ids), out=out)
+        assert out.held.tobytes() == held[ids[0]].tobytes()
+    for held, error in ((table.T, ValueError), (table.view(np.int32), TypeError), (table[1:], ValueError)):
+        x.held = held
+        with pytest.raises(error, match=r"^input_tensor: expected"):
+            op(x, DeviceArray(ids), out=out)
+    x.held = table
+    assert op(x, DeviceArray(ids), out=out).held.tobytes() == table[ids[0]].tobytes()
+
+
+def test_numpy_arrays_change_in_place_too() -> None:
+    op, (table, ids) = dg.compile(gather()), fresh()
+    x, out = table.copy(), empty()
+    op(x, ids, out=out)
+    x.resize((ROWS, WIDTH + 1), refcheck=False)
+    with pytest.raises(ValueError, match=r"input_tensor: expected shape \(50, 24\).*got float32 of shape \(50, 25\)"):
+        op(x, ids, out=out)
+    x.resize((ROWS, WIDTH), refcheck=False)
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="out is read-only"):
+        op(x, ids, out=out)
+    out.flags.writeable = True
+    assert op(x, ids, out=out).tobytes() == x[ids[0]].tobytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_and_ids_that_return_carry_nothing_over(gpu: ArrayDriver, kind: Any) -> None:
+    op, rng, seen = dg.compile(gather()), random.Random(), set()
+    for _ in range(200):
+        table, ids = fresh()
+        x = kind(lying(rng, table))
+        seen.add(id(x))
+        result = op(x, kind(ids), out=kind(out := lying(rng, empty())))
+        assert out.tobytes() == table[ids[0]].tobytes()
+        del x, result
+    assert len(seen) < 200, "ids return"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_output_that_comes_to_overlap_an_input_is_refused(gpu: ArrayDriver, kind: Any) -> None:
+    op, (table, ids) = dg.compile(gather()), fresh()
+    room = np.zeros((3 * ROWS, WIDTH), np.float32)
+    room[:ROWS] = table
+    for first in (ROWS, 2 * ROWS):
+        assert op(kind(room[:ROWS]), kind(ids), out=kind(room[first : first + COUNT])) is not None
+        assert room[first : first + COUNT].tobytes() == table[ids[0]].tobytes()
+    for first in (ROWS - 1, ROWS - COUNT, 0):
+        with pytest.raises(ValueError, match="out overlaps input 0"):
+            op(kind(room[:ROWS]), kind(ids), out=kind(room[first : first + COUNT]))
+    assert room[:ROWS].tobytes() == table.tobytes()
+    shared = np.zeros(COUNT * WIDTH + 2 * COUNT, np.float32)
+    with pytest.raises(ValueError, match="out overlaps input 1"):
+        op(kind(table), kind(shared[-2 * COUNT :].view(np.int64)[None]), out=kind(shared[1:][: COUNT * WIDTH].reshape(COUNT, -1)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_interleaved_arrays_of_one_buffer_are_no_overlap(gpu: ArrayDriver, kind: Any) -> None:
+    op, (table, ids) = dg.compile(gather()), fresh()
+    room = np.zeros((ROWS, 2 * WIDTH), np.float32)
+    for x, out in ((room[:, :WIDTH], room[:COUNT, WIDTH:]), (room[:, ::2], room[ROWS - COUNT :, 1::2])):
+        x[...] = table
+        for _ in range(2):
+            out[...] = np.nan
+            op(kind(x), kind(ids), out=kind(out))
+            assert out.tobytes() == table[ids[0]].tobytes()
+            assert x.tobytes() == table.tobytes()
+
+
+def test_pointers_of_every_alignment_in_turn(gpu: ArrayDriver) -> None:
+    op, (table, ids) = dg.compile(gather()), fresh()
+    for source in (0, 4, 8, 12, 0):
+        for target in (0, 12, 4, 0, 8):
+            out = at(target, empty())
+            op(DeviceArray(at(source, table)), DeviceArray(at(0, ids)), out=DeviceArray(out))
+            assert out.tobytes() == table[ids[0]].tobytes()
+    for offset in (4, 12, 1):
+        with pytest.raises(ValueError, match=rf"indices_tensor: the elements lie {offset % 8} bytes? past a multiple of 8"):
+            op(DeviceArray(table), DeviceArray(at(offset, ids)), out=DeviceArray(empty()))
+
+
+def test_each_device_gets_its_own_program(gpu: ArrayDriver) -> None:
+    op, (table, ids) = dg.compile(gather()), fresh()
+    for number in (0, 1, 0, 1):
+        out = DeviceArray(empty(), number)
+        op(DeviceArray(table, number), DeviceArray(ids, number), out=out)
+        assert out.held.tobytes() == table[ids[0]].tobytes()
+        assert (gpu.launched_on[-1], gpu.streams[-1]) == (number, 1000 + number)
+    assert op(table, ids).tobytes() == table[ids[0]].tobytes()
+    assert len(gpu.launched_on) == 4
+    with pytest.raises(TypeError, match="different devices"):
+        op(DeviceArray(table, 0), DeviceArray(ids, 0), out=DeviceArray(empty(), 1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_indices_are_read_anew(gpu: ArrayDriver, kind: Any) -> None:
+    op, (table, ids) = dg.compile(gather(), out_of_bounds="raise"), fresh()
+    x, i, out = kind(table), kind(ids), empty()
+    for bad in (None, 2, None, 7, 0, None):
+        ids[...] = np.random.default_rng().integers(-ROWS, ROWS, ids.shape)
+        good = ids.copy()
+        if bad is None:
+            op(x, i, out=kind(out))
+            op.raise_if_bad()
+            assert out.tobytes() == table[good[0]].tobytes()
+        else:
+            ids[0, bad] = ROWS
+            message = rf"IndicesTensor\[0, {bad}\] = {ROWS} is out of range"
+            if kind is plain:  # a GPU is asked
+                with pytest.raises(IndexError, match=message):
+                    op(x, i, out=out)
+            else:
+                op(x, i, out=kind(out))
+            for _ in range(2):
+                with pytest.raises(IndexError, match=message):
+                    op.raise_if_bad()
+
+
+def test_classes_of_their_own_are_taken_as_before(tmp_path: Path) -> None:
+    op, (table, ids) = dg.compile(gather()), fresh()
+    op(table, ids, out=empty())
+    mapped = np.memmap(tmp_path / "out", np.float32, "w+", shape=(COUNT, WIDTH))
+    assert op(table, ids, out=mapped) is mapped
+    assert mapped.tobytes() == table[ids[0]].tobytes()
+    assert op(table.view(np.recarray), ids).tobytes() == table[ids[0]].tobytes()
+    for masked in ((np.ma.masked_array(table), ids), (table, np.ma.masked_array(ids))):
+        with pytest.raises(TypeError, match="expected a plain array, got a masked one"):
+            op(*masked, out=empty())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tensors_without_elements(gpu: ArrayDriver, kind: Any) -> None:
+    """Descriptors have no such tensors; problems do."""
+    data, none = np.zeros((4, 3)), np.zeros((0, 3))
+    for _ in range(2):
+        assert dg.onnx.gather(kind(data), kind(np.zeros(0, np.int64))).shape == (0, 3)
+        assert dg.onnx.gather(kind(none), kind(np.zeros(2, np.int64)), axis=1).shape == (0, 2)
+        with pytest.raises(IndexError, match=r"valid indices are none \(the axis has size 0\)"):
+            dg.onnx.gather(kind(none), kind(np.zeros(1, np.int64)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_with_arrays_of_their_own(gpu: ArrayDriver, kind: Any) -> None:
+    op, failures = dg.compile(gather()), []
+
+    def work(number: int) -> None:
+        rng = random.Random(number)
+        for _ in range(40):
+            table, ids = fresh()
+            out = lying(rng, empty())
+            op(kind(lying(rng, table)), kind(ids), out=kind(out), stream=None if kind is plain else number)
+            if out.tobytes() != table[ids[0]].tobytes():
+                failures.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_what_is_kept_is_bounded() -> None:
+    op, (table, ids) = dg.compile(gather()), fresh()
+    for extra in range(ROUTES_KEPT + 40):
+        room = np.zeros((ROWS, WIDTH + extra), np.float32)
+        room[:, :WIDTH] = table
+        assert op(room[:, :WIDTH], ids).tobytes() == table[ids[0]].tobytes()
+    routes, programs = op._route.cache_info(), op._binding._executor._prepared.cache_info()
+    assert (routes.currsize, programs.currsize) == (ROUTES_KEPT, PROGRAMS_KEPT)
+    assert op(table, ids).tobytes() == table[ids[0]].tobytes()
+
+
+@pytest.mark.parametrize("policy", ["clamp", "raise"])
+def test_a_call_keeps_no_array_alive(policy: str) -> None:
+    op, (table, ids) = dg.compile(gather(), out_of_bounds=policy), fresh()
+    gc.disable()
+    try:
+        calls: list[Callable[..., Any]] = [op, lambda *a, out: op.run_buffers(*map(flat, a), out=flat(out))]
+        for call in calls:
+            x, i, out = table.copy(), ids.copy(), empty()
+            memories = [weakref.ref(array) for array in (x, i, out)]
+            call(x, i, out=out)
+            call(x, i, out=out)
+            del x, i, out
+            assert [memory() for memory in memories] == [None, None, None]
+    finally:
+        gc.enable()
+
+
+def flat(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)
+
+
+@pytest.mark.parametrize(("policy", "kept"), [("clamp", [False, False, False]), ("raise", [False, True, False])])
+def test_on_a_gpu_only_the_indices_are_kept_where_one_may_be_asked_for(gpu: ArrayDriver, policy: str, kept: list[bool]) -> None:
+    op, arrays = dg.compile(gather(), out_of_bounds=policy), [DeviceArray(array) for array in (*fresh(), empty())]
+    held = [weakref.ref(array) for array in arrays]
+    op(*arrays[:2], out=arrays[2])
+    del arrays
+    assert [array() is not None for array in held] == kept
+    op.raise_if_bad()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_operators_go_with_their_last_reference(gpu: ArrayDriver, kind: Any) -> None:
+    """Without a collection of cycles, because they hold memory of the device."""
+    gc.disable()
+    try:
+        op, (table, ids) = dg.compile(gather(), out_of_bounds="raise"), fresh()
+        bound = op.bind(kind(table), kind(ids), out=kind(empty()))
+        op(kind(table), kind(ids), out=kind(empty()))
+        bound()
+        gone: list[Callable[[], Any]] = [weakref.ref(op), weakref.ref(bound), weakref.ref(op._binding)]
+        del op, bound
+        assert [found() for found in gone] == [None, None, None]
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_binding_stays_with_the_memory_it_was_given(gpu: ArrayDriver, kind: Any) -> None:
+    op, (table, ids), out = dg.compile(gather()), fresh(), empty()
+    x, i, y = kind(table), kind(ids), kind(out)
+    bound = op.bind(x, i, out=y)
+    if kind is DeviceArray:
+        x.held, y.held = np.zeros((3, 3)), np.zeros((3, 3))
+    del x, i, y
+    for _ in range(3):
+        ids[...], out[...] = np.random.default_rng().integers(-ROWS, ROWS, ids.shape), np.nan
+        bound()
+        assert out.tobytes() == table[ids[0]].tobytes()
+
+
+@pytest.mark.parametrize("policy", ["clamp", "raise"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_binding_keeps_its_memory_alive_and_no_longer(gpu: ArrayDriver, kind: Any, policy: str) -> None:
+    arrays = [*fresh(), empty()]
+    memories = [weakref.ref(array) for array in arrays]
+    gc.disable()
+    try:
+        bound = dg.compile(gather(), out_of_bounds=policy).bind(*map(kind, arrays[:2]), out=kind(arrays[2]))
+        bound()
+        del arrays
+        assert all(memory() is not None for memory in memories)
+        del bound
+        assert [memory() for memory in memories] == [None, None, None]
+    finally:
+        gc.enable()
