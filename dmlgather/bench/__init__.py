@@ -2,9 +2,26 @@
 
 from dmlgather.bench.errors import BenchError, MismatchError
 from dmlgather.bench.peers import PEERS
-from dmlgather.bench.picture import plot
+from dmlgather.bench.picture import plot, roofline
 from dmlgather.bench.report import BenchReport, CaseReport, Timing
-from dmlgather.bench.runner import ROUNDS, run
-from dmlgather.bench.suites import SUITES
+from dmlgather.bench.runner import run
+from dmlgather.bench.suites import SUITES, Budget
+from dmlgather.bench.tables import lines, markdown
+from dmlgather.bench.workloads import WORKLOADS
 
-__all__ = ["PEERS", "ROUNDS", "SUITES", "BenchError", "BenchReport", "CaseReport", "MismatchError", "Timing", "plot", "run"]
+__all__ = [
+    "PEERS",
+    "SUITES",
+    "WORKLOADS",
+    "BenchError",
+    "BenchReport",
+    "Budget",
+    "CaseReport",
+    "MismatchError",
+    "Timing",
+    "lines",
+    "markdown",
+    "plot",
+    "roofline",
+    "run",
+]

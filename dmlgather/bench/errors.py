@@ -8,4 +8,8 @@ class BenchError(RuntimeError):
 
 
 class MismatchError(RuntimeError):
-    """A contender's result differs from the peer's; nothing was timed."""
+    """A contender's result differs; nothing of that case was timed."""
+
+
+class CannotSayError(Exception):
+    """A peer has no way to say a workload, or to run at all; the message says why and goes into the report."""

@@ -1,34 +1,91 @@
-"""A picture of a report: one bar per case and peer, as long as its ratio. Needs matplotlib (extra `plot`)."""
+"""Pictures of a report. They need matplotlib (extra `plot`); the file's suffix says which kind (PNG, SVG, …)."""
 
 from __future__ import annotations
 
+import statistics
 from importlib import import_module
+from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 from dmlgather.bench.errors import BenchError
-from dmlgather.bench.report import BenchReport
+from dmlgather.bench.report import BenchReport, CaseReport
+
+_OURS, _PEER, _LIMIT = "#1f5fa8", "#b9b9b9", "#444444"
+_MARKERS = "os^vDP*X<>hpd"
 
 
 def plot(report: BenchReport, file: str | Path) -> None:
-    """Write `report` as a picture; the file's suffix says which kind. BenchError without matplotlib or for a suffix that it
-    does not know, OSError when the file cannot be written.
+    """Two bars per case, ours and the best peer's: the share of the copy rate at which the bytes that must move were moved.
+
+    BenchError without matplotlib or for a suffix that it does not know, OSError when the file cannot be written.
     """
+    cases = [case for case in report.cases if case.share_of_copy("warm") is not None]
+    figure, axes = _figure(file, width=9, height=1.2 + 0.34 * len(cases))
+    places = range(len(cases))
+    ours = [100 * (case.share_of_copy("warm") or 0) for case in cases]
+    theirs = [share / (case.ratio("warm") or float("inf")) for share, case in zip(ours, cases, strict=True)]
+    axes.barh([place - 0.2 for place in places], ours, height=0.4, color=_OURS, label="dmlgather")
+    axes.barh([place + 0.2 for place in places], theirs, height=0.4, color=_PEER, label="best peer")
+    for place, case, length in zip(places, cases, theirs, strict=True):
+        best = case.best("peer", "warm")
+        if best is not None:
+            axes.text(length, place + 0.2, f" {best.name} {case.ratio('warm'):.2f}", va="center", fontsize=6)
+    axes.axvline(100, color=_LIMIT, linewidth=0.8)
+    axes.set_yticks(places, [case.name for case in cases], fontsize=8)
+    axes.set_ylim(len(cases) - 0.4, -0.6)
+    axes.set_xlabel("percent of the copy rate (line: 100), warm; figures: the best peer's time by ours")
+    axes.set_title(_title(report), fontsize=9)
+    axes.set_xlim(0, 1.18 * max(*ours, *theirs, 100))
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, fontsize=7, frameon=False)
+    figure.savefig(file)
+
+
+def roofline(report: BenchReport, file: str | Path) -> None:
+    """Bytes written per byte that must move (x) against bytes written per second (y), under the line that copying draws.
+
+    Raises as `plot`.
+    """
+    figure, axes = _figure(file, width=9, height=6)
+    points = [(case, case.traffic.output_bytes / case.traffic.bound_bytes) for case in report.cases]
+    rate = statistics.median(map(_copy_rate, report.cases))
+    ends = (0.8 * min(x for _, x in points), 1.25 * max(x for _, x in points))
+    axes.plot(ends, [rate * x for x in ends], color=_LIMIT, linewidth=0.8, label=f"copy: {rate:.3g} GB/s (median)")
+    for group, marker in zip(dict.fromkeys(case.group for case, _ in points), cycle(_MARKERS), strict=False):
+        mine = [(x, case.traffic.output_bytes / case.ours.warm.median_ms / 1e6) for case, x in points if case.group == group]
+        axes.scatter(*zip(*mine, strict=True), s=22, marker=marker, label=group)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(import_module("matplotlib.ticker").LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("")
+    axes.tick_params(labelsize=8)
+    axes.set_xlabel("bytes written per byte that must move (indices, touched source, output)")
+    axes.set_ylabel("GB written per second, warm")
+    axes.set_title(_title(report), fontsize=9)
+    axes.legend(fontsize=7, loc="lower left", bbox_to_anchor=(1.0, 0.0))
+    figure.savefig(file)
+
+
+def _figure(file: str | Path, width: float, height: float) -> tuple[Any, Any]:
     try:
         backend, figures = import_module("matplotlib.backends.backend_agg"), import_module("matplotlib.figure")
     except ImportError:
         raise BenchError("a plot needs matplotlib, which is not installed: pip install 'dmlgather[plot]'") from None
-    bars = [(case.name, versus) for case in report.cases for versus in case.versus]
-    several = len({versus.peer for _, versus in bars}) > 1
-    labels = [f"{name} ({versus.peer})" if several else name for name, versus in bars]
-    figure = figures.Figure(figsize=(8, 0.6 + 0.32 * len(bars)), layout="constrained")
-    axes = figure.add_subplot()
-    axes.barh(range(len(bars)), [versus.ratio for _, versus in bars], color="#4c72b0")
-    axes.set_yticks(range(len(bars)), labels)
-    axes.invert_yaxis()
-    axes.axvline(1.0, color="black", linewidth=0.8)
-    axes.set_xlabel("times as fast as the peer (medians); right of the line is ahead")
-    axes.set_title(f"{report.suite}: {report.machine.processor}, {report.machine.cpus} CPUs", fontsize="medium")
-    canvas = backend.FigureCanvasAgg(figure)
-    if Path(file).suffix.removeprefix(".").lower() not in canvas.get_supported_filetypes():
-        raise BenchError(f"{file}: matplotlib writes {', '.join(sorted(canvas.get_supported_filetypes()))}")
-    figure.savefig(file)
+    figure = figures.Figure(figsize=(width, height), dpi=120, layout="constrained")
+    kinds = backend.FigureCanvasAgg(figure).get_supported_filetypes()
+    if Path(file).suffix.removeprefix(".").lower() not in kinds:
+        raise BenchError(f"{file}: matplotlib writes {', '.join(sorted(kinds))}")
+    return figure, figure.add_subplot()
+
+
+def _copy_rate(case: CaseReport) -> float:
+    copy = case.best("copy", "warm")
+    return 0.0 if copy is None else 2 * case.traffic.output_bytes / copy.median_ms("warm") / 1e6
+
+
+def _title(report: BenchReport) -> str:
+    machine = report.machine
+    where = machine.gpu.name if machine.gpu and report.suite == "gpu" else f"{machine.processor}, {machine.cpus} CPUs"
+    return f"suite {report.suite}: {where}, {report.date[:10]}"

@@ -1,18 +1,28 @@
-"""The result of a run, as data, JSON and text."""
+"""The result of a run, as data and JSON. Ratios are theirs by ours: above 1 the operator is ahead."""
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Sequence
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, computed_field
+
+Role = Literal["ours", "checked", "peer", "copy", "launch"]
+"""ours: the bound operator; checked: the same called with arrays; peer; copy: the memory's limit; launch: an empty kernel."""
+
+Temperature = Literal["warm", "cold"]
+
+AHEAD = 0.95
+"""The ratio below which a case counts as lost; within it is a tie, which a busy machine cannot tell apart."""
 
 
-class Timing(BaseModel):
-    """Milliseconds of one contender: the median of all rounds and the middle 60 % of them."""
-
+class _Model(BaseModel):
     model_config = ConfigDict(frozen=True)
+
+
+class Timing(_Model):
+    """Milliseconds: the median of the rounds, and their 20th and 80th percentiles."""
 
     median_ms: float
     low_ms: float
@@ -20,88 +30,178 @@ class Timing(BaseModel):
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Timing:
-        """The summary of some rounds."""
-        ordered = sorted(1e3 * value for value in seconds)
+        """The summary of some rounds, to five digits."""
+        ordered = sorted(float(f"{1e3 * value:.5g}") for value in seconds)
         fifth = len(ordered) // 5
         return cls(median_ms=statistics.median(ordered), low_ms=ordered[fifth], high_ms=ordered[-1 - fifth])
 
 
-class Versus(BaseModel):
-    """The operator beside one peer, run under the same conditions. ratio: the peer's median by ours; above 1 is ahead."""
+class Traffic(_Model):
+    """Bytes. index_bytes: of the index tensor, each read once. output_bytes: written. fetched_bytes: whole sectors for every
+    read, as if no cache kept any. touched_bytes: whole sectors that are read at all, each once.
+    """
 
-    model_config = ConfigDict(frozen=True)
+    index_bytes: int
+    output_bytes: int
+    fetched_bytes: int
+    touched_bytes: int
 
-    peer: str
-    ours: Timing
-    theirs: Timing
-
+    @computed_field  # type: ignore[prop-decorator] # as pydantic writes it
     @property
-    def ratio(self) -> float:
-        """How many times the operator's median the peer's is."""
-        return self.theirs.median_ms / self.ours.median_ms
+    def useful_bytes(self) -> int:
+        """What the operator asks for: indices, elements read, elements written."""
+        return self.index_bytes + 2 * self.output_bytes
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def bound_bytes(self) -> int:
+        """What no implementation can avoid to move: index bytes, output bytes, and the lesser of the two reads."""
+        return self.index_bytes + self.output_bytes + min(self.fetched_bytes, self.touched_bytes)
 
 
-class CaseReport(BaseModel):
-    """One case. output_bytes: size of the result. spelling: what the NumPy peers ran. recipe: what the CPU backend chose."""
-
-    model_config = ConfigDict(frozen=True)
+class Measured(_Model):
+    """One contender in one case. spelling: as one types it. preallocated: whether it writes to memory that exists. rounds: how
+    often it was timed. clock: "wall" (until the result is there) or "events" (CUDA events on the stream). host: time until a
+    call returned, where that is not the same.
+    """
 
     name: str
-    what: str
-    operator: str
-    output_bytes: int
+    role: Role
     spelling: str
+    preallocated: bool
+    rounds: int
+    clock: Literal["wall", "events"]
+    warm: Timing
+    cold: Timing
+    host: Timing | None = None
+
+    def median_ms(self, temperature: Temperature) -> float:
+        """The median of one of the two."""
+        return (self.warm if temperature == "warm" else self.cold).median_ms
+
+
+class CaseReport(_Model):
+    """One case. sizes in elements. recipe: what the backend chose. cannot: peers that took no
+    part, and why.
+    """
+
+    name: str
+    workload: str
+    group: str
+    what: str
+    device: str
+    operator: str
+    dtype: str
+    index_type: str | None
+    draw: str | None
+    input_shape: tuple[int, ...]
+    input_strides: tuple[int, ...] | None
+    index_shape: tuple[int, ...] | None
+    output_shape: tuple[int, ...]
+    traffic: Traffic
     recipe: str
-    versus: tuple[Versus, ...]
+    measured: tuple[Measured, ...]
+    cannot: dict[str, str]
+
+    @property
+    def ours(self) -> Measured:
+        """The operator."""
+        return next(item for item in self.measured if item.role == "ours")
+
+    def best(self, role: Role, temperature: Temperature, name: str | None = None) -> Measured | None:
+        """The quickest contender of a role (with this name), None when there is none."""
+        found = [item for item in self.measured if item.role == role and name in (None, item.name)]
+        return min(found, key=lambda item: item.median_ms(temperature), default=None)
+
+    def ratio(self, temperature: Temperature, peer: str | None = None) -> float | None:
+        """The median of the best peer (or of one peer's quickest spelling) by ours; None when no peer took part."""
+        other = self.best("peer", temperature, peer)
+        return None if other is None else other.median_ms(temperature) / self.ours.median_ms(temperature)
+
+    def gigabytes_per_second(self, temperature: Temperature) -> float:
+        """Useful bytes by our time."""
+        return self.traffic.useful_bytes / self.ours.median_ms(temperature) / 1e6
+
+    def share_of_copy(self, temperature: Temperature) -> float | None:
+        """The rate at which we move the bound's bytes, by the rate at which the output's bytes are copied (read and written)."""
+        copy = self.best("copy", temperature)
+        if copy is None:
+            return None
+        moved = self.traffic.bound_bytes / self.ours.median_ms(temperature)
+        return moved / (2 * self.traffic.output_bytes / copy.median_ms(temperature))
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """Names of the peers that took part."""
+        return tuple(dict.fromkeys(item.name for item in self.measured if item.role == "peer"))
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def ratios(self) -> dict[str, dict[str, float]]:
+        """Temperature -> "best" and each peer -> ratio."""
+        return {
+            temperature: {
+                label: round(found, 3)
+                for label, peer in (("best", None), *((name, name) for name in self.peers))
+                if (found := self.ratio(temperature, peer)) is not None
+            }
+            for temperature in ("warm", "cold")
+        }
 
 
-class Machine(BaseModel):
-    """Where it was measured. cpus: how many this process could use."""
+class Gpu(_Model):
+    """The GPU of a run. Clocks in MHz, where the driver tells."""
 
-    model_config = ConfigDict(frozen=True)
+    name: str
+    compute_capability: str
+    driver: str
+    runtime: str
+    memory_bytes: int
+    l2_bytes: int
+    multiprocessors: int
+    clock_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+
+
+class Machine(_Model):
+    """Where it was measured. cpus: how many this process could use. caches: of one CPU, in bytes, by level and kind."""
 
     platform: str
     processor: str
     cpus: int
+    memory_bytes: int
+    caches: dict[str, int]
+    gpu: Gpu | None = None
 
 
-class BenchReport(BaseModel):
-    """All cases of one run. date: UTC, ISO 8601. versions: of Python and of every package that was measured."""
-
-    model_config = ConfigDict(frozen=True)
+class BenchReport(_Model):
+    """All cases of one run. date: UTC, ISO 8601. settle_ms: pause before each timed call on the CPU. flushed_bytes: written
+    before each cold call, by device. peers: who took part, and what each does with a bad index; missing: who could not, and why.
+    """
 
     suite: str
-    scale: float
-    rounds: int
     date: str
     machine: Machine
     versions: dict[str, str]
+    settle_ms: float
+    flushed_bytes: dict[str, int]
+    peers: dict[str, str]
+    missing: dict[str, str]
     cases: tuple[CaseReport, ...]
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def geometric_means(self) -> dict[str, dict[str, float]]:
+        """Temperature -> "best" and each peer -> geometric mean of the ratios over the cases in which it took part."""
+        means: dict[str, dict[str, float]] = {}
+        for temperature in ("warm", "cold"):
+            columns: dict[str, list[float]] = {}
+            for case in self.cases:
+                for name, ratio in case.ratios[temperature].items():
+                    columns.setdefault(name, []).append(ratio)
+            means[temperature] = {name: round(statistics.geometric_mean(values), 3) for name, values in columns.items()}
+        return means
+
     def to_json(self) -> str:
-        """The report as a JSON document, with the ratios written out."""
-        document = self.model_dump(mode="json")
-        for case, shown in zip(self.cases, document["cases"], strict=True):
-            for versus, item in zip(case.versus, shown["versus"], strict=True):
-                item["ratio"] = round(versus.ratio, 3)
-        return json.dumps(document, indent=2)
-
-    def table(self) -> list[str]:
-        """The report as lines of text."""
-        rows = [("case", "output MB", "peer", "ours ms", "theirs ms", "ratio", "recipe")]
-        for case in self.cases:
-            for versus in case.versus:
-                times = (f"{versus.ours.median_ms:.2f}", f"{versus.theirs.median_ms:.2f}", f"{versus.ratio:.2f}x")
-                rows.append((case.name, f"{case.output_bytes / 1e6:.1f}", versus.peer, *times, case.recipe.partition(":")[0]))
-        return [*_aligned(rows), "", f"medians of {self.rounds} interleaved rounds; ratio: theirs by ours, above 1 is ahead"]
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    numeric = (False, True, False, True, True, True, False)
-    return [
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width) for cell, width, right in zip(row, widths, numeric, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
+        """The report as a JSON document, ratios and means written out; `model_validate_json` reads it back."""
+        return self.model_dump_json(indent=1)

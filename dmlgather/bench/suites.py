@@ -1,130 +1,104 @@
-"""The suites: ten shapes that between them use every kind of operator and every way of walking memory."""
+"""Which workloads a suite runs, where, in which element types, and at which sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
-import numpy as np
+from dmlgather.bench.errors import BenchError
+from dmlgather.bench.kinds import Kind, fitted
+from dmlgather.bench.workloads import WORKLOADS, Workload
+from dmlgather.wording import counted
 
-from dmlgather.bench.case import Array, Case, Problem, Spelling, bits, indices, scaled, tensor
-from dmlgather.directml import (
-    GatherElementsOperatorDesc,
-    GatherND1OperatorDesc,
-    GatherOperatorDesc,
-    Slice1OperatorDesc,
-    SliceOperatorDesc,
-)
+MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Suite:
-    """Cases at one scale of their outermost sizes."""
+class Budget:
+    """The largest output and the largest input of a case: bytes, and no more than a fraction of the memory that is free."""
 
-    cases: tuple[Case, ...]
-    scale: float
+    output_bytes: int
+    source_bytes: int
+    output_share: int = 32
+    source_share: int = 8
 
-
-def _take(shape: tuple[int, ...], count: int, axis: int, data_type: str = "FLOAT32") -> Problem:
-    lead = (1,) * (len(shape) - 1)
-    desc = GatherOperatorDesc(
-        input_tensor=tensor(data_type, shape),
-        indices_tensor=tensor("INT64", (*lead, count)),
-        output_tensor=tensor(data_type, (*shape[:axis], count, *shape[axis + 1 :])),
-        axis=axis,
-        index_dimensions=1,
-    )
-    spelling = Spelling(
-        f"np.take(x, i, axis={axis})",
-        lambda x, i: np.take(x, i.reshape(-1), axis),
-        lambda x, i, out: np.take(x, i.reshape(-1), axis, out, "clip"),
-    )
-    return Problem(desc, (bits(shape, data_type.lower()), indices(shape[axis], (*lead, count))), spelling)
+    def within(self, free: int) -> tuple[int, int]:
+        """Bytes of output and of source where `free` bytes are."""
+        return min(self.output_bytes, free // self.output_share), min(self.source_bytes, free // self.source_share)
 
 
-def _along(shape: tuple[int, int], axis: int) -> Problem:
-    desc = GatherElementsOperatorDesc(
-        input_tensor=tensor("FLOAT32", shape),
-        indices_tensor=tensor("INT64", shape),
-        output_tensor=tensor("FLOAT32", shape),
-        axis=axis,
-    )
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Cases on one device. own: each workload in its own element type; else in the CPU's types for it."""
 
-    def into(x: Array, i: Array, out: Array) -> None:
-        out[...] = np.take_along_axis(x, i, axis)
-
-    spelling = Spelling(f"np.take_along_axis(x, i, axis={axis})", lambda x, i: np.take_along_axis(x, i, axis), into)
-    return Problem(desc, (bits(shape, "float32"), indices(shape[axis], shape)), spelling)
+    device: str
+    budget: Budget
+    own: bool = False
+    wide: bool = False
+    only: tuple[str, ...] = ()
 
 
-def _tuples(shape: tuple[int, int, int], count: int) -> Problem:
-    desc = GatherND1OperatorDesc(
-        input_tensor=tensor("FLOAT32", shape),
-        indices_tensor=tensor("INT64", (1, count, 2)),
-        output_tensor=tensor("FLOAT32", (1, count, shape[2])),
-        input_dimension_count=3,
-        indices_dimension_count=2,
-        batch_dimension_count=0,
-    )
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A workload as it is run. name: the workload's, with the element type."""
 
-    def call(x: Array, i: Array) -> Array:
-        return np.asarray(x[i[..., 0], i[..., 1]])
-
-    def into(x: Array, i: Array, out: Array) -> None:
-        out[...] = x[i[..., 0], i[..., 1]]
-
-    return Problem(
-        desc, (bits(shape, "float32"), indices(min(shape[:2]), (1, count, 2))), Spelling("x[i[..., 0], i[..., 1]]", call, into)
-    )
+    name: str
+    workload: Workload
+    device: str
+    dtype: str
+    kind: Kind
 
 
-def _view(desc: Any, array: Array, text: str, select: Callable[[Array], Array]) -> Problem:
-    spelling = Spelling(text, lambda x: select(x).copy(), lambda x, out: np.copyto(out, select(x)))
-    return Problem(desc, (array,), spelling)
+SMOKE = Budget(MIB, 4 * MIB)
+CPU = Budget(64 * MIB, 256 * MIB)
+GPU = Budget(4096 * MIB, 16_384 * MIB)
+_ITEM_BYTES = 4
+"""A workload has the same sizes in every element type: those that fit as float32."""
 
+FEW = ("embedding", "gnn-400B", "inner-4096", "along-last", "along-first", "tuples-rows", "crop", "transposed", "launch-floor")
 
-def _crop(rows: int, columns: int) -> Problem:
-    desc = Slice1OperatorDesc(
-        input_tensor=tensor("FLOAT32", (rows, columns)),
-        output_tensor=tensor("FLOAT32", (rows - 2, columns - 2)),
-        input_window_offsets=(1, 1),
-        input_window_sizes=(rows - 2, columns - 2),
-        input_window_strides=(1, -1),
-    )
-    return _view(desc, bits((rows, columns), "float32"), "x[1:-1, -2:0:-1].copy()", lambda x: x[1:-1, -2:0:-1])
-
-
-def _transposed(rows: int, columns: int) -> Problem:
-    desc = SliceOperatorDesc(
-        input_tensor=tensor("FLOAT32", (columns, rows)),
-        output_tensor=tensor("FLOAT32", (columns, rows)),
-        offsets=(0, 0),
-        sizes=(columns, rows),
-        strides=(1, 1),
-    )
-    spelling = Spelling("np.ascontiguousarray(x)", lambda x: np.array(x, order="C"), lambda x, out: np.copyto(out, x))
-    return Problem(desc, (bits((rows, columns), "float32").T,), spelling)
-
-
-SHAPES = (
-    Case(
-        "embedding", "16-bit rows of 768 bytes from a vocabulary of 30,522",
-        lambda scale: _take((30522, 384), scaled(16384, scale), 0, "FLOAT16"),
-    ),
-    Case("narrow rows", "rows of 16 bytes from a table of a million", lambda scale: _take((10**6, 4), scaled(10**6, scale), 0)),
-    Case("elements", "single elements from a line of 4 million", lambda scale: _take((2**22,), scaled(2**21, scale), 0)),
-    Case("inner axis", "2,048 of 2,048 columns of a matrix", lambda scale: _take((scaled(2048, scale), 2048), 2048, 1)),
-    Case("middle axis", "256 of 256 rows in each matrix of a stack", lambda scale: _take((scaled(64, scale), 256, 256), 256, 1)),
-    Case("elements, last axis", "gather-elements along rows of 2,048", lambda scale: _along((scaled(1024, scale), 2048), 1)),
-    Case("elements, axis 0", "gather-elements along columns", lambda scale: _along((scaled(1024, scale), 2048), 0)),
-    Case("tuples", "pairs of indices that read 256 bytes each", lambda scale: _tuples((512, 512, 64), scaled(100_000, scale))),
-    Case("crop, reversed", "a slice of a matrix, its rows reversed", lambda scale: _crop(scaled(3000, scale), 2000)),
-    Case("transposed", "a copy of a transposed matrix", lambda scale: _transposed(scaled(2048, scale), 2048)),
-)  # fmt: skip
-
-SUITES = {
-    "smoke": Suite(SHAPES, 1.0),
-    "large": Suite(SHAPES, 8.0),
+SUITES: dict[str, tuple[Part, ...]] = {
+    "smoke": (Part("cpu", SMOKE, own=True, only=FEW),),
+    "cpu": (Part("cpu", CPU),),
+    "gpu": (Part("cuda", GPU, own=True),),
+    "full": (Part("cpu", CPU, wide=True), Part("cuda", GPU, own=True, wide=True)),
 }
-"""smoke: 8 to 26 MB per output, seconds in all. large: the same shapes, eight times as long."""
+"""smoke: nine small cases, seconds. cpu: every shape as float32 and uint8 (those that stand for a width: in their own type).
+gpu: full sizes on the first GPU. full: both (the GPU's part where there is one) and the sweep of sizes.
+"""
+
+
+def cases(part: Part, free: int, only: tuple[str, ...] = (), budget: Budget | None = None) -> Iterator[Case]:
+    """The cases of a part where `free` bytes are free. only: names of workloads, of their groups, or of cases."""
+    limits = (budget or part.budget).within(free)
+    for workload in WORKLOADS:
+        if (part.only and workload.name not in part.only) or workload.wide > part.wide:
+            continue
+        for dtype in (workload.own,) if part.own else workload.types:
+            name = f"{workload.name} {dtype}"
+            if not only or {name, workload.name, workload.group} & set(only):
+                kind = fitted(workload.kind, workload.shrink, _ITEM_BYTES, *limits)
+                yield Case(name, workload, part.device, dtype, kind)
+
+
+def check_names(suite: str, only: tuple[str, ...]) -> None:
+    """BenchError for a suite or a case that does not exist."""
+    if suite not in SUITES:
+        raise BenchError(f"unknown suite {suite!r}; expected one of: {', '.join(SUITES)}")
+    known = [case for part in SUITES[suite] for case in cases(part, free=2**50)]
+    names = {name for case in known for name in (case.name, case.workload.name, case.workload.group)}
+    if unknown := [name for name in only if name not in names]:
+        few = ", ".join(dict.fromkeys(case.workload.name for case in known))
+        missing = ", ".join(map(repr, unknown))
+        raise BenchError(f"{counted(len(unknown), 'name')} not in the suite {suite}: {missing}; expected some of: {few}")
+
+
+def free_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
+    """Bytes of host memory that programs can still get (where the system does not tell: 8 GiB)."""
+    try:
+        found = re.search(r"^MemAvailable:\s*(\d+) kB$", meminfo.read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    return 2**33 if found is None else int(found[1]) * 1024

@@ -6,46 +6,79 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dmlgather.cli.failures import say
 
+if TYPE_CHECKING:
+    from dmlgather.bench import BenchReport
+
 
 def bench(
+    *,
     suite: Annotated[
-        str, typer.Option(metavar="NAME", help="smoke takes seconds; large has arrays of eight times the size.")
+        str, typer.Option(metavar="NAME", help="smoke: seconds; cpu: minutes; gpu: on the first GPU; full: all, and sweeps.")
     ] = "smoke",
-    peers: Annotated[str, typer.Option(metavar="NAME,NAME…", help="What to compare with.")] = "numpy",
-    rounds: Annotated[int, typer.Option(min=1, metavar="N", help="Times everybody runs, in turns; medians are shown.")] = 15,
+    peers: Annotated[str | None, typer.Option(metavar="NAME,NAME…", help="Compare with these.  [default: all installed]")] = None,
+    only: Annotated[str, typer.Option(metavar="NAME,NAME…", help="Run only these cases, workloads or groups.")] = "",
+    rounds: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Times everybody runs, in turns.  [default: 1 to 25, as close as it is]"),
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write every number as JSON.")] = None,
-    plot_file: Annotated[Path | None, typer.Option("--plot", metavar="FILE.png", help="Also draw the ratios.")] = None,
+    plots: Annotated[
+        list[Path] | None, typer.Option("--plot", metavar="FILE.png|.svg", help="Also draw bars against the copy rate.")
+    ] = None,
+    rooflines: Annotated[
+        list[Path] | None, typer.Option("--roofline", metavar="FILE.png|.svg", help="Also draw rates against what must move.")
+    ] = None,
 ) -> int:
     """Run operators beside the peers' own spelling of the same: compare bit for bit, then time in turns.
 
     Prints medians and ratios. Exit codes: 0 measured, 1 a result differs from a peer's, 2 it could not be measured.
     """
-    from dmlgather.bench import PEERS, SUITES, MismatchError, plot, run
+    from dmlgather.bench import PEERS, SUITES, MismatchError, plot, roofline, run
     from dmlgather.files import writing
 
-    names = tuple(name.strip() for name in peers.split(",") if name.strip())
+    names = None if peers is None else _list(peers)
     _among([suite], list(SUITES), "--suite")
-    _among(names, list(PEERS), "--peers")
+    if names is not None:
+        _among(names, list(PEERS), "--peers")
     try:
         with _progress() as progress:
-            report = run(suite, names, rounds=rounds, progress=progress)
+            report = run(suite, names, only=_list(only), rounds=rounds, progress=progress)
     except MismatchError as error:
         say(f"dmlgather: {error}")
         return 1
-    sys.stdout.write("\n".join(report.table()) + "\n")
-    sys.stdout.flush()
+    _show(report)
     if json_file is not None:
         with writing(json_file) as file:
             file.write(f"{report.to_json()}\n".encode())
-    if plot_file is not None:
-        plot(report, plot_file)
+    for draw, pictures in ((plot, plots), (roofline, rooflines)):
+        for picture in pictures or ():
+            draw(report, picture)
     return 0
+
+
+def _show(report: BenchReport) -> None:
+    """The table: plain text, or for a terminal with colour."""
+    from dmlgather.bench.tables import lines, notes, rich_table
+
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        console = Console()
+        console.print(rich_table(report, console.width))
+        console.print("", *notes(report), sep="\n", highlight=False, markup=False)
+    else:
+        sys.stdout.write("\n".join(lines(report)) + "\n")
+    sys.stdout.flush()
+
+
+def _list(names: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
 def _among(names: tuple[str, ...] | list[str], known: list[str], option: str) -> None:

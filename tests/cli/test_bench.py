@@ -8,28 +8,51 @@ from pathlib import Path
 import pytest
 
 from dmlgather import bench as suites
-from dmlgather.bench import BenchError, MismatchError
+from dmlgather.backends.cuda import DeviceError
+from dmlgather.bench import BenchError, BenchReport, MismatchError
 from tests.cli.command import Command
 
 
 def test_smoke(tmp_path: Path, command: Command) -> None:
-    ended = command("bench", "--rounds", 1, "--json", tmp_path / "results" / "smoke.json")
-    report = json.loads((tmp_path / "results" / "smoke.json").read_text())
-    names = [case["name"] for case in report["cases"]]
-    assert (ended.code, ended.err, len(names)) == (0, "", 10)  # no progress bar where standard error is no terminal
-    lines = ended.out.splitlines()
-    assert [line[: len(name)] for line, name in zip(lines[1:], names, strict=False)] == names
-    assert report["rounds"] == 1
+    results = tmp_path / "results"
+    ended = command(
+        "bench", "--rounds", 1, "--peers", "numpy", "--only", "crop,launch", "--json", results / "a.json",
+        "--plot", results / "bars.svg", "--plot", results / "bars.png", "--roofline", results / "roofline.png",
+    )  # fmt: skip
+    report = BenchReport.model_validate(json.loads((results / "a.json").read_text()))
+    assert (ended.code, ended.err) == (0, "")  # no progress bar where standard error is no terminal
+    assert ended.out == "\n".join(suites.lines(report)) + "\n"
+    assert [case.name for case in report.cases] == ["crop float32", "launch-floor float32"]
+    assert {item.rounds for case in report.cases for item in case.measured} == {1}
+    assert {path.name for path in results.iterdir()} == {"a.json", "bars.svg", "bars.png", "roofline.png"}
 
 
-@pytest.mark.parametrize(("option", "value"), [("--suite", "huge"), ("--peers", "torch"), ("--peers", ","), ("--rounds", "0")])
-def test_unknown_names(command: Command, option: str, value: str) -> None:
+@pytest.mark.parametrize(
+    ("option", "value", "listed"),
+    [
+        ("--suite", "huge", "smoke, cpu, gpu, full"),
+        ("--peers", "tensorrt", "numpy, torch, jax"),
+        ("--peers", ",", "numpy, torch, jax"),
+        ("--rounds", "0", "1"),
+    ],
+)
+def test_unknown_names(command: Command, option: str, value: str, listed: str) -> None:
     ended = command("bench", option, value)
     assert (ended.code, ended.out) == (2, "")
     assert option in ended.err
+    assert listed.partition(",")[0] in ended.err
 
 
-@pytest.mark.parametrize(("error", "code"), [(MismatchError("x differs"), 1), (BenchError("no such thing"), 2)])
+def test_an_unknown_case(command: Command) -> None:
+    ended = command("bench", "--only", "nothing")
+    assert (ended.code, ended.out) == (2, "")
+    assert "1 name not in the suite smoke: 'nothing'; expected some of: embedding, " in ended.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(MismatchError("x differs"), 1), (BenchError("no such thing"), 2), (DeviceError("no GPU: install one"), 2)],
+)
 def test_failures(command: Command, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int) -> None:
     def fails(*_: object, **__: object) -> None:
         raise error

@@ -1,0 +1,91 @@
+"""What a run was measured on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from dmlgather import __version__
+from dmlgather.backends import cpu
+from dmlgather.backends.devices import processor
+from dmlgather.bench.report import Gpu, Machine
+
+LARGEST = 64 * 2**20
+"""Bytes taken as the cache where the system does not tell, and at most: some virtual machines state a host's whole cache."""
+
+
+def machine(cupy: Any = None) -> Machine:
+    """This machine; with `cupy`, its first GPU as well."""
+    return Machine(
+        platform=platform.platform(),
+        processor=processor(),
+        cpus=cpu.cpus(),
+        memory_bytes=_memory(),
+        caches=caches(),
+        gpu=None if cupy is None else gpu(cupy),
+    )
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Versions of Python, of this project, and of those packages that are installed."""
+    found = {"python": platform.python_version(), "dmlgather": __version__}
+    for package in packages:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def caches(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict[str, int]:
+    """Bytes of each cache of one CPU: {"L1 Data": 32768, …}; empty where the system does not tell."""
+    found = {}
+    for cache in sorted(folder.glob("index*")):
+        try:
+            level, kind, size = ((cache / name).read_text().strip() for name in ("level", "type", "size"))
+        except OSError:
+            continue
+        scale = {"K": 2**10, "M": 2**20}.get(size[-1:], 1)
+        found[f"L{level} {kind}"] = int(size.rstrip("KM")) * scale
+    return found
+
+
+def last_level(found: dict[str, int]) -> int:
+    """Bytes of the largest cache, as far as it is flushed."""
+    return min(max(found.values(), default=LARGEST), LARGEST)
+
+
+def gpu(cupy: Any, device: int = 0) -> Gpu:
+    """What the driver says of a GPU."""
+    runtime = cupy.cuda.runtime
+    properties = runtime.getDeviceProperties(device)
+    return Gpu(
+        name=properties["name"].decode(),
+        compute_capability=f"{properties['major']}.{properties['minor']}",
+        driver=_version(runtime.driverGetVersion()),
+        runtime=_version(runtime.runtimeGetVersion()),
+        memory_bytes=properties["totalGlobalMem"],
+        l2_bytes=properties["l2CacheSize"],
+        multiprocessors=properties["multiProcessorCount"],
+        clock_mhz=_megahertz(properties.get("clockRate")),
+        memory_clock_mhz=_megahertz(properties.get("memoryClockRate")),
+    )
+
+
+def _version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _megahertz(kilohertz: int | None) -> float | None:
+    return kilohertz / 1e3 if kilohertz else None
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 0

@@ -1,0 +1,42 @@
+"""Whom the operators are compared with: one module and one row each."""
+
+from __future__ import annotations
+
+from dmlgather.bench.errors import BenchError, CannotSayError
+from dmlgather.bench.peers.cupy_peer import CupyPeer
+from dmlgather.bench.peers.jax_peer import JaxPeer
+from dmlgather.bench.peers.numpy_peer import NumpyPeer
+from dmlgather.bench.peers.onnxruntime_peer import OnnxRuntimePeer
+from dmlgather.bench.peers.openvino_peer import OpenVinoPeer
+from dmlgather.bench.peers.peer import Peer, Spelling, Stage
+from dmlgather.bench.peers.torch_peer import TorchPeer
+
+__all__ = ["PEERS", "Peer", "Spelling", "Stage", "check_names", "invite"]
+
+PEERS: dict[str, type[Peer]] = {
+    peer.name: peer for peer in (NumpyPeer, TorchPeer, JaxPeer, OnnxRuntimePeer, OpenVinoPeer, CupyPeer)
+}
+
+
+def check_names(names: tuple[str, ...]) -> None:
+    """BenchError for a name that is no peer's, and for no name at all."""
+    unknown = [name for name in names if name not in PEERS]
+    if unknown or not names:
+        raise BenchError(f"unknown peer {', '.join(unknown) or '(none)'}; expected some of: {', '.join(PEERS)}")
+
+
+def invite(names: tuple[str, ...], stage: Stage) -> tuple[list[Peer], dict[str, str]]:
+    """The peers of these names that can run on the stage, and why others cannot."""
+    present, missing = [], {}
+    for name in names:
+        kind = PEERS[name]
+        if stage.device not in kind.devices:
+            missing[name] = f"does not run on {stage.device}"
+            continue
+        try:
+            present.append(kind(stage))
+        except ImportError as error:
+            missing[name] = f"cannot be imported ({error}): pip install 'dmlgather[{kind.extra}]'"
+        except CannotSayError as error:
+            missing[name] = str(error)
+    return present, missing

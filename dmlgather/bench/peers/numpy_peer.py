@@ -1,0 +1,73 @@
+"""NumPy, one thread: its quickest spelling into an existing array, and what one would type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dmlgather.bench.kinds import Along, Take, Tuples, View
+from dmlgather.bench.peers.peer import Peer, Spelling
+from dmlgather.bench.problem import Array, Problem
+
+
+class NumpyPeer(Peer):
+    """On the CPU."""
+
+    name, packages, devices = "numpy", ("numpy",), ("cpu",)
+    bounds = "mode='clip' clamps (a negative index to 0); as typed, a bad index raises"
+
+    def take(self, problem: Problem, kind: Take, /) -> Iterator[Spelling]:
+        """ndarray.take."""
+        x, i, out, axis = problem.x, problem.index, problem.out, kind.axis
+        assert i is not None
+        yield Spelling(f"x.take(i, {axis}, out, 'clip')", lambda: x.take(i, axis, out, "clip"))
+        yield Spelling(f"np.take(x, i, {axis})", lambda: np.take(x, i, axis), preallocated=False)
+
+    def along(self, problem: Problem, kind: Along, /) -> Iterator[Spelling]:
+        """Rows by ndarray.take; other axes of matrices by flat offsets."""
+        x, i, out, axis = problem.x, problem.index, problem.out, kind.axis
+        assert i is not None
+        if axis == x.ndim - 1:
+            rows = [array.reshape(-1, x.shape[-1]) for array in (x, i, out)]
+
+            def by_rows() -> Array:
+                for row, places, target in zip(*rows, strict=True):
+                    row.take(places, 0, target, "clip")
+                return out
+
+            yield Spelling("for each row: x[r].take(i[r], 0, out[r], 'clip')", by_rows)
+        elif x.ndim == 2:
+            columns = np.arange(x.shape[1])
+            yield Spelling(
+                "x.ravel().take(i * width + np.arange(width), out=out, mode='clip')",
+                lambda: x.reshape(-1).take(i * x.shape[1] + columns, out=out, mode="clip"),
+            )
+        yield Spelling(f"np.take_along_axis(x, i, {axis})", lambda: np.take_along_axis(x, i, axis), preallocated=False)
+
+    def tuples(self, problem: Problem, kind: Tuples, /) -> Iterator[Spelling]:
+        """Flat offsets, then rows."""
+        x, out, width = problem.x, problem.out, kind.width
+        coordinates = tuple(problem.index.T)  # type: ignore[union-attr] # tuples have indices
+        rows = x.reshape(-1, *x.shape[width:])
+        yield Spelling(
+            "x.reshape(-1, …).take(np.ravel_multi_index(tuple(i.T), sizes), 0, out, 'clip')",
+            lambda: rows.take(np.ravel_multi_index(coordinates, x.shape[:width]), 0, out, "clip"),
+        )
+        yield Spelling("x[tuple(i.T)]", lambda: x[coordinates], preallocated=False)
+
+    def view(self, problem: Problem, kind: View, /) -> Iterator[Spelling]:
+        """Copyto."""
+        view, out = problem.x[kind.slices], problem.out
+
+        def copy() -> Array:
+            np.copyto(out, view)
+            return out
+
+        yield Spelling("np.copyto(out, x[…])", copy)
+        yield Spelling("np.array(x[…], order='C')", lambda: np.array(view, order="C"), preallocated=False)
+
+    def array(self, result: Any) -> Array:
+        """Itself."""
+        return result

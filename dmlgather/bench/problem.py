@@ -1,0 +1,80 @@
+"""One case with its arrays, on the host or on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from dmlgather.bench.kinds import Kind
+from dmlgather.directml import OperatorDesc
+from dmlgather.plan import reach
+
+Array = Any
+"""A NumPy or CuPy array."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A kind, an element type, and arrays of one library.
+
+    base: x's elements as they lie in memory, shape [elements]. index: int64 [kind.index_shape], None for views. out:
+    [kind.out_shape], packed; every contender that can writes there.
+    """
+
+    kind: Kind
+    dtype: str
+    library: ModuleType | Any
+    base: Array
+    index: Array | None
+    out: Array
+
+    @cached_property
+    def x(self) -> Array:
+        """The input as its shape says, over the memory of `base`."""
+        if self.kind.strides is None:
+            return self.base.reshape(self.kind.shape)
+        steps = tuple(step * self.base.itemsize for step in self.kind.strides)
+        return self.library.lib.stride_tricks.as_strided(self.base, self.kind.shape, steps)
+
+    @cached_property
+    def descriptor(self) -> OperatorDesc:
+        """What DirectML is told."""
+        return self.kind.descriptor(self.dtype)
+
+    @property
+    def inputs(self) -> tuple[Array, ...]:
+        """The arrays in the descriptor's order and shapes."""
+        if self.index is None:
+            return (self.x,)
+        return self.x, self.index.reshape(self.descriptor.tensor("indices_tensor").sizes)
+
+    @property
+    def described_out(self) -> Array:
+        """`out` in the descriptor's shape, over the same memory."""
+        return self.out.reshape(self.descriptor.tensor("output_tensor").sizes)
+
+    def poison(self) -> None:
+        """Fill `out` with bits that no result has by chance."""
+        self.out.reshape(-1).view("u1")[...] = 0xA5
+
+    def moved(self, library: ModuleType | Any) -> Problem:
+        """The same problem in arrays of another library, `out` without content."""
+        index = None if self.index is None else library.asarray(self.index)
+        out = library.empty(self.kind.out_shape, self.dtype)
+        return replace(self, library=library, base=library.asarray(self.base), index=index, out=out)
+
+
+def make(kind: Kind, dtype: str, random: np.random.Generator) -> Problem:
+    """A problem on the host with random contents. Floats are finite, because some peers rewrite the bits of a NaN."""
+    elements = prod(kind.shape) if kind.strides is None else reach(kind.shape, kind.strides)[1] + 1
+    bits = np.dtype(dtype).itemsize * 8
+    words = random.integers(0, 2**64, -(-elements * bits // 64), np.uint64)
+    if dtype.startswith("float"):  # the highest bit of the exponent is 0
+        words &= np.uint64(sum(((1 << bits) - 1 & ~(1 << bits - 2)) << place for place in range(0, 64, bits)))
+    index = None if kind.index_shape is None else kind.indices(random)
+    return Problem(kind, dtype, np, words.view(dtype)[:elements], index, np.empty(kind.out_shape, dtype))

@@ -1,0 +1,31 @@
+"""What the suite's tests share: every case at a few kilobytes, and which peers a test environment has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dmlgather.bench import SUITES, Budget
+from dmlgather.bench.kinds import View, fitted
+from dmlgather.bench.suites import Case, cases
+
+TINY = Budget(4096, 8192)
+PRESENT = ("numpy", "jax", "onnxruntime", "openvino")
+"""Peers that the extra `test` installs."""
+
+ROOMY = 2**50
+
+
+def all_cases() -> Iterator[Case]:
+    """Every case of every suite, in each element type once, as small as halving every axis makes it."""
+    seen = set()
+    for part in SUITES["full"]:
+        for case in cases(part, ROOMY, budget=TINY):
+            if case.name in seen:
+                continue
+            seen.add(case.name)
+            kind = case.kind
+            for axis in range(len(kind.out_shape)):
+                if not isinstance(kind, View):  # a window needs its extent
+                    kind = fitted(kind, axis, 1, TINY.output_bytes, TINY.source_bytes)
+            yield replace(case, kind=kind)

@@ -1,0 +1,104 @@
+"""Peers move the bits that the documents say, in every way of saying a case; who cannot, says why."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from dmlgather.bench import PEERS, BenchError
+from dmlgather.bench.errors import CannotSayError
+from dmlgather.bench.kinds import ALL, BACK, EVERY_OTHER, Take, View, Window
+from dmlgather.bench.peers import Stage, check_names, invite
+from dmlgather.bench.problem import make
+from tests.bench.small import PRESENT, all_cases
+
+ON_CPU = Stage("cpu", 2)
+NO_VIEWS = {
+    "jax": "JAX has no strided views",
+    "onnxruntime": "ONNX has no strided views",
+    "openvino": "OpenVINO has no strided views",
+}
+
+
+def test_the_test_environment_has_its_peers() -> None:
+    """Without this, tests over the peers that are present could pass over none."""
+    present, missing = invite(tuple(PEERS), ON_CPU)
+    assert {peer.name for peer in present} >= set(PRESENT)
+    assert missing["cupy"] == "does not run on cpu"
+    if find_spec("torch") is None:
+        assert missing["torch"] == "cannot be imported (No module named 'torch'): pip install 'dmlgather[bench]'"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*PRESENT, pytest.param("torch", marks=pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed"))],
+)
+def test_a_peer_agrees_with_the_documented_pseudocode(name: str) -> None:
+    peer = PEERS[name](ON_CPU)
+    said, cannot = 0, {}
+    for case in all_cases():
+        problem = make(case.kind, case.dtype, np.random.default_rng())
+        documented = problem.descriptor.operator.reference(problem.descriptor, *problem.inputs).reshape(case.kind.out_shape)
+        try:
+            for spelling in peer.spellings(problem):
+                problem.poison()
+                result = peer.array(spelling.run())
+                assert result.dtype == problem.out.dtype, (case.name, spelling.text)
+                assert result.shape == documented.shape, (case.name, spelling.text)
+                assert result.tobytes() == documented.tobytes(), (case.name, spelling.text)
+                assert np.shares_memory(result, problem.out) is spelling.preallocated, (case.name, spelling.text)
+                said += 1
+        except CannotSayError as error:
+            cannot[case.workload.name] = str(error)
+    assert cannot == ({"windows": NO_VIEWS[name]} if name in NO_VIEWS else {})
+    assert said > 100 if name in ("numpy", "torch") else said > 60
+
+
+@pytest.mark.parametrize("name", [*PRESENT])
+@pytest.mark.parametrize(
+    "windows",
+    [(Window(1, 3, -1), Window(2, 4, 2)), (EVERY_OTHER, Window(1, 5, -2)), (Window(0, 1), BACK), (ALL, Window(5, 1))],
+)
+def test_any_window_means_the_same_to_all(name: str, windows: tuple[Window, ...]) -> None:
+    problem = make(View((4, 6), windows), "float32", np.random.default_rng())
+    documented = problem.descriptor.operator.reference(problem.descriptor, *problem.inputs)
+    peer = PEERS[name](ON_CPU)
+    for spelling in peer.spellings(problem):
+        assert peer.array(spelling.run()).tobytes() == documented.tobytes()
+
+
+def test_onnx_and_openvino_say_what_takes_two_operators() -> None:
+    problem = make(View((4, 6), (ALL, EVERY_OTHER), strides=(1, 4)), "float32", np.random.default_rng())
+    for name, why in (("onnxruntime", "two nodes"), ("openvino", "two operations")):
+        with pytest.raises(CannotSayError, match=why):
+            list(PEERS[name](ON_CPU).spellings(problem))
+
+
+def test_floats_are_finite_and_otherwise_random() -> None:
+    for dtype in ("float16", "float32"):
+        base = make(Take((300, 7), 1), dtype, np.random.default_rng()).base
+        assert np.isfinite(base).all()
+        assert base.shape == (2100,)
+        bits = base.view(f"u{base.itemsize}")
+        varying = np.bitwise_or.reduce(bits) ^ np.bitwise_and.reduce(bits)
+        assert int(varying) == {2: 0xBFFF, 4: 0xBFFFFFFF}[base.itemsize], "every bit but the exponent's highest"
+
+
+@pytest.mark.parametrize("name", [name for name in PEERS if name != "numpy"])
+def test_who_is_not_installed_is_listed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in (name, "openvino"):  # OpenVINO is loaded by name
+        monkeypatch.setitem(sys.modules, package, None)
+    device = PEERS[name].devices[0]
+    present, missing = invite((name,), Stage(device, 1))
+    assert present == []
+    assert missing[name].endswith(f"pip install 'dmlgather[{'cuda13' if name == 'cupy' else 'bench'}]'")
+
+
+def test_names_are_checked() -> None:
+    with pytest.raises(BenchError, match=r"unknown peer tensorrt, ort; expected some of: numpy, torch, jax, onnxruntime, "):
+        check_names(("tensorrt", "numpy", "ort"))
+    with pytest.raises(BenchError, match=r"unknown peer \(none\)"):
+        check_names(())

@@ -1,0 +1,160 @@
+"""The table: what it covers, that every row is a valid descriptor at every size, and how it is fitted to a machine."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dmlgather.bench import SUITES, WORKLOADS, BenchError, Budget
+from dmlgather.bench.draws import Zipf
+from dmlgather.bench.kinds import Along, Take, Tuples, View, Window, fitted
+from dmlgather.bench.problem import make
+from dmlgather.bench.suites import cases, check_names, free_memory
+from dmlgather.directml import validate
+from tests.bench.small import ROOMY, TINY, all_cases
+
+ROWS = {workload.name: workload for workload in WORKLOADS}
+
+
+def test_names_are_words_and_unique() -> None:
+    assert len(ROWS) == len(WORKLOADS)
+    assert all(name == name.strip() and " " not in name and "," not in name for name in ROWS)
+
+
+def test_the_suites_have_a_workload_of_every_group() -> None:
+    groups = {
+        "LLM", "DLRM", "KV cache", "MoE", "GNN", "index_select", "inner axis", "middle axis", "1-D", "GatherElements",
+        "GatherND", "beam reorder", "slice", "launch",
+    }  # fmt: skip
+    for suite in ("cpu", "gpu"):
+        (part,) = SUITES[suite]
+        assert {case.workload.group for case in cases(part, ROOMY)} == groups
+    assert {workload.group for workload in WORKLOADS} == groups | {"row sizes"}
+
+
+@pytest.mark.parametrize(
+    ("name", "row_bytes", "output_bytes"),
+    [
+        ("embedding", 5120, 51_200_000),
+        ("kv-pages", 73_728, 1_207_959_552),
+        ("moe-permute", 14_336, 469_762_048),
+        ("gnn-400B", 400, 400_000_000),
+        ("rows-5124", 10_248, 41_975_808),
+        ("rows-5123", 10_246, 41_967_616),
+        ("rows-12B", 12, 96_000_000),
+        ("rows-10B", 10, 80_000_000),
+        ("launch-floor", 256, 2048),
+        ("row-4B", 4, 2**28),
+        ("row-65536B", 65_536, 2**28),
+    ],
+)
+def test_rows_have_the_bytes_that_they_stand_for(name: str, row_bytes: int, output_bytes: int) -> None:
+    kind, itemsize = ROWS[name].kind, np.dtype(ROWS[name].own).itemsize
+    assert isinstance(kind, Take)
+    assert kind.axis == 0
+    assert prod(kind.shape[1:]) * itemsize == row_bytes
+    assert prod(kind.out_shape) * itemsize == output_bytes
+
+
+def test_popular_rows_follow_the_law_that_the_name_says() -> None:
+    for name, alpha in (("dlrm-zipf-1.05", 1.05), ("dlrm-zipf-1.15", 1.15)):
+        kind = ROWS[name].kind
+        assert isinstance(kind, Take)
+        assert kind.draw == Zipf(alpha)
+
+
+def test_every_case_is_a_valid_descriptor_whose_output_its_arrays_have() -> None:
+    for case in all_cases():
+        problem = make(case.kind, case.dtype, np.random.default_rng())
+        assert validate(problem.descriptor).findings == (), case.name
+        assert problem.out.shape == case.kind.out_shape
+        assert problem.described_out.base is not None, "the same memory"
+        assert [array.shape for array in problem.inputs] == [
+            problem.descriptor.tensor(name).sizes for name in problem.descriptor.operator.tensors[:-1]
+        ]
+
+
+def test_full_sizes_are_valid_as_well() -> None:
+    for workload in WORKLOADS:
+        assert validate(workload.kind.descriptor(workload.own)).findings == (), workload.name
+
+
+def test_fitting_halves_the_named_axis_and_then_the_source() -> None:
+    table = Take((1000, 64), 512)
+    assert fitted(table, 0, 4, output_bytes=64 * 4 * 100, source_bytes=64 * 4 * 300) == Take((250, 64), 64)
+    assert fitted(table, 1, 4, output_bytes=512 * 4 * 20, source_bytes=2**30) == Take((1000, 16), 512)
+    assert fitted(Along((8, 8), 0), 1, 1, 33, 1) == Along((8, 4), 0)
+    assert fitted(Tuples((16, 4), 10, 2), 0, 1, 5, 17) == Tuples((4, 4), 5, 2)
+    crossed = View((8, 6), (Window(), Window()), strides=(1, 8))
+    assert fitted(crossed, 0, 1, 24, 1) == View((4, 6), (Window(), Window()), strides=(1, 4))
+    windows = View((8, 6), (Window(), Window()), strides=(3, 1))
+    assert fitted(windows, 0, 1, 24, 1) == View((4, 6), (Window(), Window()), strides=(3, 1))
+
+
+def test_cases_stay_within_the_budget_or_have_one_step_left() -> None:
+    (part,) = SUITES["cpu"]
+    for case in cases(part, ROOMY):
+        size = prod(case.kind.out_shape) * 4  # whatever the element type, so that all have the same sizes
+        assert size <= part.budget.output_bytes, case.name
+        assert prod(case.kind.shape) * 4 <= part.budget.source_bytes, case.name
+        full = prod(case.workload.kind.out_shape) * 4
+        assert size * 2 > part.budget.output_bytes * 0.99 or size == full, case.name
+
+
+def test_a_small_machine_gets_a_share_of_its_memory() -> None:
+    assert Budget(100, 1000, output_share=4, source_share=2).within(80) == (20, 40)
+    assert Budget(100, 1000, output_share=4, source_share=2).within(10**6) == (100, 1000)
+
+
+@pytest.mark.parametrize(
+    ("window", "extent", "read"),
+    [
+        (Window(), 5, [0, 1, 2, 3, 4]),
+        (Window(1, 3), 5, [1, 2, 3]),
+        (Window(step=-1), 4, [3, 2, 1, 0]),
+        (Window(1, 3, -1), 5, [3, 2, 1]),
+        (Window(step=2), 5, [0, 2, 4]),
+        (Window(1, 4, -2), 6, [4, 2]),
+    ],
+)
+def test_a_window_reads_what_slice1_says(window: Window, extent: int, read: list[int]) -> None:
+    assert list(range(extent)[window.slice(extent)]) == read
+    assert window.within(extent)[1] == len(read)
+
+
+def test_views_know_how_they_lie_in_memory() -> None:
+    assert View((2, 3), (Window(), Window())).order == (0, 1)
+    assert View((2, 3), (Window(), Window()), strides=(1, 2)).order == (1, 0)
+    assert View((2, 3), (Window(), Window()), strides=(2, 1)).order is None  # rows overlap
+    assert View((2, 3), (Window(), Window()), strides=(4, 1)).order is None  # padded
+
+
+def test_free_memory_is_what_the_system_says(tmp_path: Path) -> None:
+    (tmp_path / "meminfo").write_text(
+        "MemTotal:       24000000 kB\nMemFree:   100 kB\nMemAvailable:   12000000 kB\nBuffers: 5 kB\n"
+    )
+    assert free_memory(tmp_path / "meminfo") == 12_000_000 * 1024
+    assert free_memory(tmp_path / "none") == 2**33
+
+
+def test_unknown_suites_and_cases_are_refused_with_the_list() -> None:
+    with pytest.raises(BenchError, match=r"unknown suite 'fast'; expected one of: smoke, cpu, gpu, full"):
+        check_names("fast", ())
+    with pytest.raises(BenchError, match=r"2 names not in the suite smoke: 'nothing', 'beam'; expected some of: embedding, "):
+        check_names("smoke", ("embedding", "nothing", "slice", "beam"))
+    check_names("cpu", ("embedding uint8", "flip", "GatherND"))
+
+
+def test_cases_are_chosen_by_workload_by_group_and_by_name() -> None:
+    (part,) = SUITES["cpu"]
+
+    def names(*only: str) -> list[str]:
+        return [case.name for case in cases(part, ROOMY, only, TINY)]
+
+    assert names("beam") == ["beam float32", "beam uint8"]
+    assert names("flip", "embedding uint8") == ["embedding uint8", "flip uint8"]
+    assert names("GatherND")[0] == "tuples-rows float32"
+    assert len(names()) == 54
