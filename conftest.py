@@ -1,18 +1,53 @@
-"""README and docs run as tests: Python blocks with their doctest output, console blocks with their printed output."""
+"""README and docs run as tests: Python blocks with their doctest output, console blocks with their printed output.
+
+A block with a title is a file. A page that has such blocks runs from top to bottom in an empty folder of its own, where they
+are written; other pages run in the checkout.
+"""
 
 from __future__ import annotations
 
 import doctest
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from sybil import Example, Sybil
+from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
+from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 
 ROOT = Path(__file__).parent
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # before anything imports JAX, which else looks for other devices and says so
+
+TITLED = re.compile(r'\w+ title="(?P<title>[^"]+)"$\n', re.MULTILINE)
+"""What stands behind the fence of a block that is a file."""
+
+
+def folder_of(example: Example) -> Path:
+    """Where the commands of a page run."""
+    if not re.search(r'^```\w+ title="', example.document.text, re.MULTILINE):
+        return ROOT
+    if "folder" not in example.namespace:
+        example.namespace["folder"] = example.namespace["tmp_path_factory"].mktemp("page")
+    folder: Path = example.namespace["folder"]
+    return folder
+
+
+def parse_files(document: Document) -> Iterator[Region]:
+    """The blocks with a title."""
+    for region in RawFencedCodeBlockLexer(TITLED)(document):
+        region.parsed, region.evaluator = (region.lexemes["title"], str(region.lexemes["source"])), write_file
+        yield region
+
+
+def write_file(example: Example) -> None:
+    """Write a block to the file that its title names."""
+    name, text = example.parsed
+    file = folder_of(example) / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
 
 
 def run_console(example: Example) -> str | None:
@@ -23,10 +58,11 @@ def run_console(example: Example) -> str | None:
     expected = str(example.parsed).strip().splitlines()
     printed: list[str] = []
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "120"}
+    environment.pop("GITHUB_ACTIONS", None)  # which chooses a format
     for command in (line.removeprefix("$ ") for line in expected if line.startswith("$ ")):
         done = subprocess.run(
             ["bash", "-c", command],
-            cwd=ROOT,
+            cwd=folder_of(example),
             env=environment,
             text=True,
             stdout=subprocess.PIPE,
@@ -46,6 +82,8 @@ pytest_collect_file = Sybil(
     parsers=[
         PythonCodeBlockParser(doctest_optionflags=doctest.ELLIPSIS),
         CodeBlockParser("console", run_console),
+        parse_files,
     ],
+    fixtures=["tmp_path_factory"],
     patterns=["README.md", "docs/*.md"],
 ).pytest()

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dmlgather.cli.failures import say
-from dmlgather.cli.options import Level, known_level
+from dmlgather.cli.options import known_level
 
 if TYPE_CHECKING:
-    from dmlgather.report.check_report import Summary, Verdicts
+    from dmlgather.report.check_report import CheckReport, Summary, Verdicts
+    from dmlgather.report.formats import Output
 
-
-class OutputFormat(StrEnum):
-    """Names of the report formats."""
-
-    TEXT = "text"
-    JSON = "json"
+FORMATS = "text, json, sarif, junit, github"
+"""The names of the report formats."""
 
 
 def check(
@@ -32,8 +29,36 @@ def check(
             show_default=False,
         ),
     ],
-    level: Level = "6_4",
-    output_format: Annotated[OutputFormat, typer.Option(help="How findings are written to standard output.")] = OutputFormat.TEXT,
+    *,
+    level: Annotated[
+        str | None,
+        typer.Option("--level", metavar="LEVEL", help="DirectML feature level to check for: 1_0 … 6_4 (the default)."),
+    ] = None,
+    output_format: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FORMAT[:FILE]",
+            help=f"How findings are written to standard output, or to FILE; may be repeated: {FORMATS}. Default: text, and "
+            "github in a workflow of GitHub Actions.",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The configuration, instead of the nearest dmlgather.toml, or pyproject.toml with a table tool.dmlgather.",
+        ),
+    ] = None,
+    no_config: Annotated[bool, typer.Option("--no-config", help="Use no configuration.")] = False,
+    baseline: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Findings that are known: they are shown, and do not fail the check.")
+    ] = None,
+    write_baseline: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write what is found to FILE, as findings that are known from now on.")
+    ] = None,
+    skip_others: Annotated[
+        bool, typer.Option("--skip-others", help="Skip JSON and XML files of another sort also when they are named.")
+    ] = False,
 ) -> int:
     """Validate DxDispatch models and single descriptors (operators, bindings, initial values), and judge ONNX models (.onnx)
     and OpenVINO IRs (.xml).
@@ -42,23 +67,61 @@ def check(
     level, or what stands against it, or what the model does not say; of an IR, each Gather. Nothing is run, and no weights are
     read.
 
-    A JSON or XML file of another sort is skipped in a folder and a problem when named. Findings go to standard output, problems
-    and the summary to standard error.
+    A JSON or XML file of another sort is skipped in a folder, and a problem when named, unless --skip-others is given. Findings
+    go to standard output, problems and the summary to standard error. Options win over the project's configuration.
 
-    Exit codes: 0 no errors, 1 findings of severity error, 2 a file could not be understood.
+    Exit codes: 0 no errors that count, 1 findings of severity error, 2 a file could not be understood.
     """
-    from dmlgather.report.collect import check_paths
-    from dmlgather.report.formats import FORMATS
+    from dmlgather.directml.types import FeatureLevel
+    from dmlgather.report.configuration_file import ConfigurationError, find, load
+    from dmlgather.report.settings import Settings
 
-    report = check_paths(files, known_level(level))
-    for line in FORMATS[output_format](report):
-        sys.stdout.write(line + "\n")
+    if config is not None and no_config:
+        raise typer.BadParameter("give one of --config and --no-config", param_hint="'--no-config'")
+    if baseline is not None and write_baseline is not None:
+        raise typer.BadParameter("give one of --baseline and --write-baseline", param_hint="'--write-baseline'")
+    outputs = [_output(value) for value in output_format or ()]
+    try:
+        loaded = None if no_config else find(Path.cwd()) if config is None else load(config)
+    except ConfigurationError as error:
+        for problem in error.problems:
+            say(problem)
+        return 2
+    wanted = None if level is None else FeatureLevel.parse(known_level(level))
+    settings = Settings(loaded, wanted, outputs, baseline, write_baseline, skip_others)
+    try:
+        destinations = settings.complete_outputs()
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="'--output-format'") from None
+    gc.freeze()  # what the imports made stays: no collection among the findings has to look at it
+    report = settings.check(files)
+    for destination in destinations:
+        destination.write(report)
     sys.stdout.flush()
+    _say_about(report, written=write_baseline is not None)
+    return report.exit_code
+
+
+def _output(value: str) -> Output:
+    from dmlgather.report.formats import Output
+
+    try:
+        return Output.parse(value)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="'--output-format'") from None
+
+
+def _say_about(report: CheckReport, written: bool) -> None:
+    """Problems, notes and the summary."""
     for file in report.files:
         for problem in file.problems:
             say(problem)
+    for entry in report.vanished:
+        remedy = "removed from it" if written else "write the baseline anew"
+        say(f"{report.baseline}: note: no longer found: {entry}; {remedy}")
+    for unused in report.unused_ignores:
+        say(unused)
     say(_summary(report.summary, report.verdicts))
-    return report.exit_code
 
 
 def _summary(summary: Summary, verdicts: Verdicts) -> str:
@@ -76,7 +139,9 @@ def _summary(summary: Summary, verdicts: Verdicts) -> str:
         ("note", summary.notes),
     )
     parts += [counted(number, name) for name, number in severities if number]
+    others = (("known", summary.known), ("ignored", summary.ignored), ("no longer found", summary.vanished))
+    parts += [f"{number} {name}" for name, number in others if number]
     if summary.skipped:
         parts.append(f"{counted(summary.skipped, 'file')} of another sort skipped")
-    findings = summary.problems + summary.errors + summary.warnings + summary.notes + summary.skipped
-    return ", ".join(parts) if findings else f"{', '.join(parts)}, no findings"
+    clean = not any((*(number for _, number in (*severities, *others)), summary.skipped))
+    return f"{', '.join(parts)}, no findings" if clean else ", ".join(parts)

@@ -58,17 +58,18 @@ def _findings(case: Case[OperatorDesc]) -> Iterator[Finding]:
         yield finding.model_copy(update={"remedy": f"{meant}; or {finding.remedy}"}) if meant else finding
 
 
-def _tensor_and_level(case: Case[OperatorDesc], rules: Iterable[Rule], unjudged: set[str]) -> Iterator[Finding]:
+def _tensor_and_level(case: Case[OperatorDesc], rules: tuple[Rule, ...], unjudged: set[str]) -> Iterator[Finding]:
     """The findings of `rules` for each tensor, and of the rules that look at the level. A rule that one tensor leaves
     nothing to judge still runs for the others.
     """
     for _, finding in run((OPERATOR_LEVEL,), case, unjudged):
         yield finding
-    seen = [set(unjudged) for _ in case.desc.operator.tensors]
-    for tensor, unjudged_here in zip(case.tensors, seen, strict=True):
-        for _, finding in run((*rules, *TENSOR_LEVEL_RULES), tensor, unjudged_here):
+    before = frozenset(unjudged)
+    for tensor in case.tensors:
+        here = set(before)
+        for _, finding in run((*rules, *TENSOR_LEVEL_RULES), tensor, here):
             yield finding
-    unjudged.update(*seen)
+        unjudged |= here
 
 
 def _operator_findings(case: Case[OperatorDesc], unjudged: Iterable[str]) -> list[tuple[Rule, Finding]]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, computed_field
+from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from dmlgather.dialects.checking import CheckedNode, Verdict
 from dmlgather.directml.findings import Severity
-from dmlgather.directml.located import LocatedFinding, Problem
+from dmlgather.directml.located import Problem
 from dmlgather.directml.types import FeatureLevelField
+from dmlgather.report.standing import CountedFingerprint, ReportedFinding, Standing, UnusedIgnore
 
 
 class _Value(BaseModel):
@@ -23,22 +25,25 @@ class FileReport(_Value):
     file: str
     """The file as it was named or found."""
 
+    level: FeatureLevelField
+    """The DirectML feature level that it was checked for."""
+
     kind: Literal["model", "descriptor", "onnx", "openvino", "unknown"]
     """What it holds, as far as it could be read: a DxDispatch model, a descriptor, an ONNX model, an OpenVINO IR."""
 
     format: int | None = None
     """The version of an OpenVINO IR's format; none for a single layer, and for other kinds."""
 
-    opsets: dict[str, int] = {}
+    opsets: dict[str, int] = Field(default_factory=dict)
     """Versions of the operator sets that an ONNX model imports, by domain; ONNX's own has the empty one."""
 
     nodes: tuple[CheckedNode, ...] = ()
     """The nodes of an ONNX model, or layers of an OpenVINO IR, that gather or slice, each with its verdict."""
 
-    others: dict[str, int] = {}
+    others: dict[str, int] = Field(default_factory=dict)
     """How many other nodes it has, by operator. They are not judged."""
 
-    findings: tuple[LocatedFinding, ...] = ()
+    findings: tuple[ReportedFinding, ...] = ()
     """Rules that the file's descriptors and bindings break; of a node, what stands against it and what is not known."""
 
     problems: tuple[Problem, ...] = ()
@@ -52,19 +57,28 @@ class Summary(_Value):
     """Files checked."""
 
     skipped: int
-    """Files in folders that hold JSON or XML of another sort."""
+    """Files that hold JSON or XML of another sort, in folders, or named where those are to be skipped."""
 
     problems: int
     """Things that could not be understood."""
 
     errors: int
-    """Findings that keep a descriptor or a binding from working."""
+    """Findings that keep a descriptor or a binding from working; those that count, as in warnings and notes."""
 
     warnings: int
     """Findings about what does not work everywhere, or not as it looks."""
 
     notes: int
     """Findings that are worth knowing."""
+
+    ignored: int
+    """Findings that the configuration ignores."""
+
+    known: int
+    """Findings that the baseline has."""
+
+    vanished: int
+    """Findings that the baseline has, and that are no longer there."""
 
 
 class Verdicts(_Value):
@@ -90,26 +104,43 @@ class CheckReport(_Value):
     """Its version."""
 
     level: FeatureLevelField
-    """The DirectML feature level that was checked for."""
+    """The DirectML feature level that was checked for, where the configuration has no other for a path."""
+
+    configuration: str | None = None
+    """The configuration that was used."""
+
+    baseline: str | None = None
+    """The baseline that findings were compared with, or that was written."""
 
     files: tuple[FileReport, ...]
     """Every file that was checked, in the order they were named and found."""
 
     skipped: tuple[str, ...] = ()
-    """Files in folders that hold JSON or XML of another sort."""
+    """Files that hold JSON or XML of another sort, in folders, or named where those are to be skipped."""
+
+    vanished: tuple[CountedFingerprint, ...] = ()
+    """What the baseline has and what is no longer there, of the files that were checked or that are gone."""
+
+    unused_ignores: tuple[UnusedIgnore, ...] = ()
+    """Entries of the configuration that ignore a code and matched nothing."""
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
     def summary(self) -> Summary:
         """How much was found."""
-        severities = [finding.severity for finding in self.findings()]
+        found = Counter(
+            finding.severity if finding.standing is Standing.OPEN else finding.standing for finding in self.findings()
+        )
         return Summary(
             files=len(self.files),
             skipped=len(self.skipped),
             problems=sum(len(file.problems) for file in self.files),
-            errors=severities.count(Severity.ERROR),
-            warnings=severities.count(Severity.WARNING),
-            notes=severities.count(Severity.NOTE),
+            errors=found[Severity.ERROR],
+            warnings=found[Severity.WARNING],
+            notes=found[Severity.NOTE],
+            ignored=found[Standing.IGNORED],
+            known=found[Standing.KNOWN],
+            vanished=sum(entry.count for entry in self.vanished),
         )
 
     @computed_field  # type: ignore[prop-decorator] # as above
@@ -121,12 +152,11 @@ class CheckReport(_Value):
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def exit_code(self) -> int:
-        """2 when something could not be understood, else 1 when there are errors, else 0."""
-        if self.summary.problems:
-            return 2
-        return 1 if self.summary.errors else 0
+        """2 when something could not be understood, else 1 when there are errors that count, else 0."""
+        summary = self.summary
+        return 2 if summary.problems else 1 if summary.errors else 0
 
-    def findings(self) -> Iterator[LocatedFinding]:
+    def findings(self) -> Iterator[ReportedFinding]:
         """The findings of all files."""
         for file in self.files:
             yield from file.findings

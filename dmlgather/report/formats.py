@@ -1,29 +1,71 @@
-"""The formats of a report, by the name that `--output-format` takes."""
+"""The formats of a report, by the name that `--output-format` takes, and where they are written."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
-from dmlgather.report import nodes
+from dmlgather.files import writing
+from dmlgather.report import data, github, junit, sarif, text
 from dmlgather.report.check_report import CheckReport
-from dmlgather.wording import printable
+from dmlgather.wording import alternatives
+
+FORMATS: dict[str, Callable[[CheckReport], Iterator[str]]] = {
+    "text": text.lines,
+    "json": data.lines,
+    "sarif": sarif.lines,
+    "junit": junit.lines,
+    "github": github.lines,
+}
+"""Each yields lines."""
 
 
-def text(report: CheckReport) -> Iterator[str]:
-    """One line per finding, FILE:LINE:COLUMN first, as editors and terminals know it. Problems go to standard error.
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A format and where it goes: a file, or standard output for none."""
 
-    For an ONNX model or an OpenVINO IR also a heading, and a line per node above its findings. What files and file systems name
-    cannot break a line or steer a terminal, wherever it stands in one.
+    format: str
+    file: Path | None = None
+
+    @classmethod
+    def parse(cls, value: str, folder: Path | None = None) -> Output:
+        """What a user writes: "text", or "sarif:report.sarif" for a file in `folder`.
+
+        ValueError, which says what is legal, for anything else.
+        """
+        name, colon, file = value.partition(":")
+        if name not in FORMATS or (colon and not file):
+            raise ValueError(
+                f"expected {alternatives(FORMATS)}, or one of these and a file like sarif:report.sarif, got {value!r}"
+            )
+        return cls(name, (folder or Path()) / file if colon else None)
+
+    def write(self, report: CheckReport) -> None:
+        """Write the report there. FileError when a file cannot be written."""
+        if self.file is not None:
+            with writing(self.file) as file:
+                for line in FORMATS[self.format](report):
+                    file.write(line.encode("utf-8", "backslashreplace") + b"\n")
+        elif self.format == "text":
+            text.show(report)
+        else:
+            for line in FORMATS[self.format](report):
+                sys.stdout.write(line + "\n")
+
+
+def complete(outputs: Iterable[Output]) -> tuple[Output, ...]:
+    """These outputs, files first, and one for standard output. ValueError where one place is given two formats.
+
+    Where no format is asked for on standard output, it is github in a workflow of GitHub Actions and text elsewhere.
     """
-    for file in report.files:
-        yield from map(printable, nodes.lines(file, report.level) if file.kind in nodes.HEADS else map(str, file.findings))
-
-
-def as_json(report: CheckReport) -> Iterator[str]:
-    """The whole report as one JSON object; `dmlgather schema report` prints its schema."""
-    yield json.dumps(report.model_dump(mode="json"), indent=2)
-
-
-FORMATS: dict[str, Callable[[CheckReport], Iterator[str]]] = {"text": text, "json": as_json}
-"""Each yields lines for standard output."""
+    files: dict[Path | None, Output] = {}
+    for output in outputs:
+        other = files.setdefault(output.file, output)
+        if other != output:
+            place = "standard output" if output.file is None else str(output.file)
+            raise ValueError(f"{other.format} and {output.format} cannot both be written to {place}; name a file: FORMAT:FILE")
+    shown = files.pop(None, None) or Output("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text")
+    return (*files.values(), shown)

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from dmlgather.dialects.checking import CheckedNode, CheckedTensor, Route, Verdict
-from dmlgather.directml.located import LocatedFinding
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.report.check_report import FileReport, counts
+from dmlgather.report.standing import ReportedFinding
 from dmlgather.wording import braces, counted, printable
 
 
-def lines(file: FileReport, level: FeatureLevel) -> Iterator[str]:
-    """A heading, then a line per node, each followed by its findings; findings about a whole graph come first."""
-    findings: dict[str, list[LocatedFinding]] = {node.place: [] for node in file.nodes}
-    yield heading(file, level)
-    for finding in file.findings:
-        if finding.subject in findings:
-            findings[finding.subject].append(finding)
-        else:
-            yield str(finding)
+def lines(file: FileReport, shown: Callable[[Iterable[ReportedFinding]], Iterable[str]]) -> Iterator[str]:
+    """A heading, then a line per node, each followed by its findings as `shown`; findings about a whole graph come first."""
+    graph, of_nodes = by_node(file)
+    yield heading(file)
+    yield from shown(graph)
     for node in file.nodes:
-        yield f"  {line(node, level)}"
-        yield from (f"    {finding}" for finding in findings[node.place])
+        yield f"  {line(node, file.level)}"
+        yield from (f"    {text}" for text in shown(of_nodes[node.place]))
 
 
-def heading(file: FileReport, level: FeatureLevel) -> str:
+def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[ReportedFinding]]]:
+    """The findings that are about no node, and those of each node, by its place."""
+    of_nodes: dict[str, list[ReportedFinding]] = {node.place: [] for node in file.nodes}
+    others: list[ReportedFinding] = []
+    for finding in file.findings:
+        of_nodes.get(finding.subject, others).append(finding)
+    return others, of_nodes
+
+
+def heading(file: FileReport) -> str:
     """The model in one line: its version, how many nodes of which operator with which verdict, how many others."""
     operators = [node.operator for node in file.nodes]
     family = ", ".join(f"{operators.count(name)} {name}" for name in dict.fromkeys(sorted(operators)))
     verdicts = ", ".join(f"{number} {verdict}" for verdict, number in counts(file.nodes).items() if number)
-    judged = f"{family}: {verdicts} at {level}" if operators else "nothing to judge"
+    judged = f"{family}: {verdicts} at {file.level}" if operators else "nothing to judge"
     others = sum(file.others.values())
     head, thing = HEADS[file.kind]
     return f"{file.file}: {head(file)}; {judged}; {counted(others, f'other {thing}')}"

@@ -13,8 +13,8 @@ import jsonschema
 import onnx
 import pytest
 
-from dmlgather.cli.check import OutputFormat
 from dmlgather.cli.schema import Schema, schema_of
+from dmlgather.report.formats import FORMATS
 from tests.cli.command import ROOT, Command, process
 from tests.dialects.onnx.modelling import parsed
 from tests.dxdispatch.models import MODEL, changed, write
@@ -40,9 +40,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("output_format", OutputFormat)
+@pytest.mark.parametrize("output_format", FORMATS)
 @pytest.mark.parametrize("case", CASES)
-def test_exit_codes(tmp_path: Path, command: Command, case: str, output_format: OutputFormat) -> None:
+def test_exit_codes(tmp_path: Path, command: Command, case: str, output_format: str) -> None:
     texts, code = CASES[case]
     paths = [_save(tmp_path, text, f"{number}.onnx") for number, text in enumerate(texts) if text]
     if "" in texts:
@@ -118,7 +118,17 @@ def test_json_has_everything(tmp_path: Path) -> None:
     jsonschema.validate(report, schema_of(Schema.REPORT))
     assert ended.code == report["exit_code"] == 2
     assert report["verdicts"] == {"taken": 1, "refused": 1, "unknown": 1}
-    assert report["summary"] == {"files": 5, "skipped": 0, "problems": 1, "errors": 1, "warnings": 2, "notes": 0}
+    assert report["summary"] == {
+        "files": 5,
+        "skipped": 0,
+        "problems": 1,
+        "errors": 1,
+        "warnings": 2,
+        "notes": 0,
+        "ignored": 0,
+        "known": 0,
+        "vanished": 0,
+    }
     assert [file["kind"] for file in report["files"]] == ["onnx", "onnx", "onnx", "unknown", "model"]
     taken, refused, unknown = (file["nodes"][0] for file in report["files"][:3])
     assert taken == {

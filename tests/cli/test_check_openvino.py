@@ -9,8 +9,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from dmlgather.cli.check import OutputFormat
 from dmlgather.cli.schema import Schema, schema_of
+from dmlgather.report.formats import FORMATS
 from tests.cli.command import Command, process
 from tests.dialects.openvino.ir import (
     CONST,
@@ -40,9 +40,9 @@ CASES: dict[str, tuple[list[tuple[str, bytes | None]], int]] = {
 }
 
 
-@pytest.mark.parametrize("output_format", OutputFormat)
+@pytest.mark.parametrize("output_format", FORMATS)
 @pytest.mark.parametrize("case", CASES)
-def test_exit_codes(tmp_path: Path, command: Command, case: str, output_format: OutputFormat) -> None:
+def test_exit_codes(tmp_path: Path, command: Command, case: str, output_format: str) -> None:
     files, code = CASES[case]
     paths = [write(tmp_path, text, content, f"model_{number}") for number, (text, content) in enumerate(files)]
     assert command("check", "--level", "1_0", "--output-format", output_format, *paths).code == code

@@ -179,6 +179,7 @@ def test_no_permission(tmp_path: Path, command: Command, monkeypatch: pytest.Mon
     def refused(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(file))  # chmod does not keep the superuser out
 
+    monkeypatch.chdir(tmp_path)  # away from the configuration of this project
     monkeypatch.setattr(Path, "open", refused)
     for subcommand in ("check", "run"):
         ended = command(subcommand, file)

@@ -183,6 +183,8 @@ EVERYWHERE: dict[str, Callable[[Site], Faults]] = {
 
 def check_site(reading: Reading, site: Site) -> None:
     """Report what is wrong with the bindings at one site, whichever it is."""
+    if not site.bindings:
+        return
     for code, rule in EVERYWHERE.items():
         _report(reading, code, rule(site))
     _short_files(reading, site)

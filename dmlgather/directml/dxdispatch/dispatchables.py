@@ -30,12 +30,13 @@ _FOREIGN = {
 @dataclass(frozen=True)
 class Dispatchable:
     """An operator of the file. name: empty for the descriptor that is the whole file. outer_path: of the dispatchable;
-    path: of the operator's structure in it.
+    type_path, path: of its operator's name and structure.
     """
 
     name: str
     desc: OperatorDesc
     outer_path: Path
+    type_path: Path
     path: Path
     initial_bindings: tuple[Binding, ...]
 
@@ -62,14 +63,15 @@ def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable |
     if desc_key is None and given.keys().isdisjoint(wire.names(operator.desc)):
         reading.problem(path, "'desc' is missing")
         return None
-    envelope = reading.validated(wire.ENVELOPE, path, _known(operator, type_key, desc_key))
+    plain = given.keys() <= {type_key, desc_key}
+    envelope = wire.PLAIN if plain else reading.validated(wire.ENVELOPE, path, _known(operator, type_key, desc_key))
     desc_path = path if desc_key is None else (*path, desc_key)
     outside = (type_key, *wire.names(wire.Envelope)) if desc_key is None else ()
     desc = _structure(reading, operator.desc, desc_path, outside)
     if desc is None or envelope is None:
         return None
     assert isinstance(desc, OperatorDesc)
-    return Dispatchable(name, desc, path, desc_path, read_bindings(envelope.bindings, (*path, "bindings")))
+    return Dispatchable(name, desc, path, (*path, type_key), desc_path, read_bindings(envelope.bindings, (*path, "bindings")))
 
 
 def _operator(reading: Reading, name: object, path: Path) -> Operator | None:

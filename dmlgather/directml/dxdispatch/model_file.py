@@ -97,7 +97,7 @@ def _kind(value: object) -> Kind:
 def _descriptor(reading: Reading, level: FeatureLevel) -> CheckedFile:
     found = read_dispatchable(reading, "", ())
     if found is not None:
-        reading.about(validate(found.desc, level=level).findings, found.path, found.subject)
+        reading.about(validate(found.desc, level=level).findings, found.path, found.subject, found.type_path)
     dispatchables = {} if found is None else {"": found}
     return CheckedFile(
         reading.file,
@@ -162,7 +162,7 @@ class _Model:
             return
         self.dispatchables[name] = found
         report = validate(found.desc, level=self.level)
-        self.reading.about(report.findings, found.path, found.subject)
+        self.reading.about(report.findings, found.path, found.subject, found.type_path)
         operator = found.desc.operator
         damaged = {finding.path.partition(".")[0] for finding in report.errors if finding.code.startswith("DML1")}
         self.sound[name] = {wire_name(field) for field in operator.tensors} - damaged

@@ -49,11 +49,13 @@ class Reading:
         line, column = self.document.position(path, key)
         self.findings.append(LocatedFinding.of(finding, self.file, line, column, subject))
 
-    def about(self, findings: Iterable[Finding], path: Path, subject: str) -> None:
-        """Report findings whose own paths ("IndicesTensor.Sizes[2]") start from the value at `path`."""
+    def about(self, findings: Iterable[Finding], path: Path, subject: str, whole: Path) -> None:
+        """Report findings whose own paths ("IndicesTensor.Sizes[2]") start from the value at `path`; one without a path is about
+        the value at `whole`.
+        """
         for finding in findings:
             steps = [int(index) if index else name for name, index in _PATH_STEP.findall(finding.path)]
-            self.finding(finding, self.existing(path, steps), subject)
+            self.finding(finding, self.existing(path, steps) if steps else whole, subject)
 
     def existing(self, path: Path, steps: Iterable[str | int]) -> Path:
         """`path` followed by those steps that lead anywhere: a step that names no value there, like the tag of a union or

@@ -46,6 +46,7 @@ def _described(operator: Operator) -> Any:
         f"{operator.desc.__name__.removesuffix('OperatorDesc')}Operator",
         __base__=wire.Envelope,
         __config__=None,
+        __doc__=operator.desc.__doc__,
         type=(names, Field(description="DML_OPERATOR_TYPE, with or without its prefix.")),
         desc=(operator.desc, Field(description='The operator\'s structure; the key may also be spelt "Desc".')),
     )

@@ -39,6 +39,7 @@ class Part(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel,
         extra="allow",
+        field_title_generator=lambda name, _: to_camel(name),
         frozen=True,
         strict=True,
         use_attribute_docstrings=True,
@@ -264,4 +265,6 @@ CommandPart = Annotated[DispatchPart | PrintPart | WriteFilePart, Field(discrimi
 
 RESOURCE: TypeAdapter[ResourcePart] = TypeAdapter(ResourcePart)
 ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
+PLAIN = Envelope()
+"""The envelope of most operators: nothing is said in it."""
 COMMAND: TypeAdapter[DispatchPart | PrintPart | WriteFilePart] = TypeAdapter(CommandPart)

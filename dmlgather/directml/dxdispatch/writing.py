@@ -19,6 +19,7 @@ from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch.commands import Binding, Command, Dispatch, Print, Source, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
+from dmlgather.directml.dxdispatch.resources import Resource
 from dmlgather.directml.dxdispatch.values import Constant, dtype_of
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.queries import lower
@@ -61,9 +62,7 @@ def write_model(model: CheckedFile, case: Path) -> Path:
             if isinstance(resource.values, Constant) and np.isfinite(resource.values.value):
                 values = {"valueCount": resource.values.count, "value": resource.values.value.item()}
             else:
-                array = np.empty(resource.values.count, dtype_of(resource.data_type))
-                _read(model, name, array)
-                values = {"sourcePath": _save(array, stage, target, number, name)}
+                values = {"sourcePath": _save(initial_values(model, resource), stage, target, number, name)}
             resources[name] = {"initialValuesDataType": resource.data_type.name, "initialValues": values}
             if resource.offset:
                 resources[name]["initialValuesOffsetInBytes"] = resource.offset
@@ -107,6 +106,16 @@ def sources(model: CheckedFile) -> list[Path]:
     """The files that a model is read from: its own, and those of its values."""
     files = [resource.file for resource in model.resources.values()]
     return [Path(model.file), *(file for file in files if file is not None)]
+
+
+def initial_values(model: CheckedFile, resource: Resource) -> NDArray[Any]:
+    """The initial values of a resource of `model`, shape [count]. FileError, with both files, when they cannot be read."""
+    found = np.empty(resource.values.count, dtype_of(resource.data_type))
+    try:
+        resource.values.write(found)
+    except FileError as error:
+        raise FileError(f"{model.file}: {resource.file} {error}") from None
+    return found
 
 
 def count(tensor: BufferTensorDesc) -> int:
@@ -160,13 +169,6 @@ def _source(source: Source) -> str | dict[str, Any]:
         return source.resource
     stated = {} if source.element_bytes is None else {"elementSizeInBytes": source.element_bytes}
     return {"name": source.resource, "elementOffset": source.element_offset, **stated}
-
-
-def _read(model: CheckedFile, name: str, out: NDArray[Any]) -> None:
-    try:
-        model.resources[name].values.write(out)
-    except FileError as error:
-        raise FileError(f"{model.file}: resource {name!r}: {model.resources[name].file} {error}") from None
 
 
 def _save(array: NDArray[Any], stage: Path, target: Path, number: int, name: str) -> str:

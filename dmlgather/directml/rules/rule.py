@@ -11,6 +11,7 @@ from dmlgather.directml.codes import CODES
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.findings import Finding, Severity
+from dmlgather.directml.support import Row, rows_of
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import FeatureLevel
 
@@ -27,19 +28,27 @@ class Case(Generic[D_co]):
     @cached_property
     def tensors(self) -> tuple[TensorCase, ...]:
         """Its tensors in binding order."""
-        desc, level, output = self.desc, self.level, self.desc.operator.output
+        desc, operator = self.desc, self.desc.operator
         return tuple(
-            TensorCase(desc, level, desc.tensor(field), wire_name(field), field == output) for field in desc.operator.tensors
+            TensorCase(operator.name, self.level, desc.tensor(field), wire_name(field), field == operator.output)
+            for field in operator.tensors
         )
 
 
-@dataclass(frozen=True)
-class TensorCase(Case[OperatorDesc]):
-    """What a tensor's rule looks at: one tensor of a descriptor at a feature level."""
+@dataclass(frozen=True, slots=True)
+class TensorCase:
+    """What a tensor's rule looks at: one tensor of an operator at a feature level, and nothing else of its descriptor."""
 
+    operator: str
+    level: FeatureLevel
     tensor: BufferTensorDesc
     name: str
     is_output: bool
+
+    @property
+    def table(self) -> tuple[Row, ...]:
+        """The operator's rows of the support table."""
+        return rows_of(self.operator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +83,7 @@ class Rule:
                 raise ValueError(f"{code} is not in the registry of codes")
 
 
-def run(rules: Iterable[Rule], case: Case[OperatorDesc], unjudged: set[str]) -> Iterator[tuple[Rule, Finding]]:
+def run(rules: Iterable[Rule], case: Case[OperatorDesc] | TensorCase, unjudged: set[str]) -> Iterator[tuple[Rule, Finding]]:
     """Run `rules` in order. `unjudged` collects the codes that erred or, for want of another, could not be judged."""
     for rule in rules:
         if unjudged and not unjudged.isdisjoint(rule.needs):

@@ -23,15 +23,15 @@ def _introduced(case: Case[OperatorDesc]) -> Iterator[Fault]:
 
 
 def _data_type(case: TensorCase) -> Iterator[Fault]:
-    operator, found = case.desc.operator, case.tensor.data_type
-    row = row_at(operator.table, case.name, case.level)
+    found = case.tensor.data_type
+    row = row_at(case.table, case.name, case.level)
     if row is None or found in row.data_types:
         return
-    accepting = next((other for other in operator.table if other.tensor == case.name and found in other.data_types), None)
+    accepting = next((other for other in case.table if other.tensor == case.name and found in other.data_types), None)
     newer = f", or feature level {accepting.level} or newer" if accepting else "; no feature level takes " + found.name
     yield Fault(
         f"{case.name}.DataType",
-        expected=f"{alternatives(row.data_types)} ({operator.name} at level {case.level})",
+        expected=f"{alternatives(row.data_types)} ({case.operator} at level {case.level})",
         got=found.name,
         remedy=f"use {alternatives(row.data_types)}{newer}",
         level=accepting.level if accepting else None,
@@ -40,17 +40,17 @@ def _data_type(case: TensorCase) -> Iterator[Fault]:
 
 
 def _dimension_count(case: TensorCase) -> Iterator[Fault]:
-    operator, found = case.desc.operator, case.tensor.rank
-    row = row_at(operator.table, case.name, case.level)
+    found = case.tensor.rank
+    row = row_at(case.table, case.name, case.level)
     if row is None or found in row.dimension_counts:
         return
-    accepting = next(other for other in operator.table if other.tensor == case.name and found in other.dimension_counts)
+    accepting = next(other for other in case.table if other.tensor == case.name and found in other.dimension_counts)
     legal = alternatives(row.dimension_counts)
     missing = row.dimension_counts[0] - found
     here = f"prepend sizes of 1 in all tensors ({braces((1,) * missing + case.tensor.sizes)} here), or " if missing > 0 else ""
     yield Fault(
         f"{case.name}.DimensionCount",
-        expected=f"{legal} ({operator.name} at level {case.level})",
+        expected=f"{legal} ({case.operator} at level {case.level})",
         got=str(found),
         remedy=f"{here}use feature level {accepting.level} or newer",
         level=accepting.level,

@@ -65,12 +65,11 @@ def _strides_length(case: TensorCase) -> Iterator[Fault]:
 
 def _whole_bytes(case: TensorCase) -> Iterator[Fault]:
     if not case.tensor.data_type.whole_bytes:
-        table = case.desc.operator.table
-        row = row_at(table, case.name, case.level) or row_at(table, case.name, max(FeatureLevel))
+        row = row_at(case.table, case.name, case.level) or row_at(case.table, case.name, max(FeatureLevel))
         assert row is not None
         yield Fault(
             f"{case.name}.DataType",
-            expected=f"{alternatives(row.data_types)} ({case.desc.operator.name} from level {row.level})",
+            expected=f"{alternatives(row.data_types)} ({case.operator} from level {row.level})",
             got=case.tensor.data_type.name,
             remedy="use one of these types; pairs of 4-bit elements that stay together can be moved as UINT8",
             source=row.source,

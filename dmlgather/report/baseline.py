@@ -1,0 +1,127 @@
+"""The baseline: findings that are known, so that an old code base adopts the check without mending everything first."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from dmlgather.files import FileError, read_text, writing
+from dmlgather.report.check_report import CheckReport, FileReport
+from dmlgather.report.places import beside, named
+from dmlgather.report.standing import CountedFingerprint, Fingerprint, ReportedFinding, Standing
+
+
+class Baseline(BaseModel):
+    """A baseline file. Findings are compared without lines and columns, so that moving them changes nothing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    tool: Literal["dmlgather"] = "dmlgather"
+    """The program that wrote this."""
+
+    baseline: Literal[1] = 1
+    """The version of this format."""
+
+    findings: tuple[CountedFingerprint, ...]
+    """The findings that are known, sorted."""
+
+
+class BaselineError(FileError):
+    """A baseline cannot be used. The message names the file."""
+
+
+def read(file: Path) -> Baseline:
+    """The baseline in `file`. BaselineError when it is missing or no baseline."""
+    remedy = f"name a file that --write-baseline wrote, or write one: dmlgather check --write-baseline {file} FILE…"
+    try:
+        data = json.loads(read_text(file, "write it anew"))
+        return Baseline.model_validate(data)
+    except FileError as error:
+        raise BaselineError(f"{file}: the baseline {error}; {remedy}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise BaselineError(f"{file}: is no baseline: {where}: {first['msg'].lower()}; {remedy}") from None
+    except (ValueError, RecursionError) as error:
+        place = f":{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise BaselineError(f"{file}{place}: is no baseline: it is no JSON; {remedy}") from None
+
+
+def write(file: Path, baseline: Baseline) -> None:
+    """Write the baseline. FileError, with the path, when that is impossible."""
+    text = json.dumps(baseline.model_dump(mode="json"), indent=1)
+    with writing(file) as stream:
+        stream.write(text.encode() + b"\n")
+
+
+def compared(report: CheckReport, file: Path, baseline: Baseline) -> CheckReport:
+    """`report` with the findings known that the baseline in `file` has, and with what vanished.
+
+    Of findings that are the same, as many are known as the baseline counts. What it has of files that were not checked, or that
+    have problems, has not vanished, as long as those files exist.
+    """
+    left = _counts(baseline)
+    judged = _judged_files(report, file)
+    files = tuple(_known(checked, str(file.parent), left) for checked in report.files)
+    vanished = {mark: count for mark, count in left.items() if count and judged(mark.file)}
+    return report.model_copy(update={"files": files, "baseline": str(file), "vanished": _sorted(vanished)})
+
+
+def _counts(baseline: Baseline) -> Counter[Fingerprint]:
+    counts: Counter[Fingerprint] = Counter()
+    for entry in baseline.findings:
+        counts[Fingerprint(**entry.model_dump(exclude={"count"}))] += entry.count
+    return counts
+
+
+def _known(checked: FileReport, folder: str, left: Counter[Fingerprint]) -> FileReport:
+    if not checked.findings:
+        return checked
+    name = named(checked.file, folder)
+    findings = []
+    for finding in checked.findings:
+        mark = fingerprint(finding, name)
+        if finding.standing is Standing.OPEN and left[mark] > 0:
+            left[mark] -= 1
+            findings.append(ReportedFinding.of_located(finding, Standing.KNOWN))
+        else:
+            findings.append(finding)
+    return checked.model_copy(update={"findings": tuple(findings)})
+
+
+def renewed(report: CheckReport, file: Path, old: Baseline | None) -> Baseline:
+    """What the baseline in `file` is to hold: what was found and is not ignored, and of the `old` one what was not judged."""
+    folder = str(file.parent)
+    found: Counter[Fingerprint] = Counter()
+    for checked in report.files:
+        if checked.findings:
+            name = named(checked.file, folder)
+            found.update(fingerprint(finding, name) for finding in checked.findings if finding.standing is not Standing.IGNORED)
+    if old is not None:
+        judged = _judged_files(report, file)
+        found |= Counter({entry: count for entry, count in _counts(old).items() if not judged(entry.file)})
+    return Baseline(findings=_sorted(found))
+
+
+def _judged_files(report: CheckReport, file: Path) -> Callable[[str], bool]:
+    """Whether all that is to be said about a file, as the baseline in `file` calls it, is in the report: it was checked and
+    understood, or it no longer exists.
+    """
+    judged = {named(checked.file, str(file.parent)): not checked.problems for checked in report.files}
+    return lambda name: judged[name] if name in judged else not os.path.lexists(beside(name, str(file)))
+
+
+def fingerprint(finding: ReportedFinding, file: str) -> Fingerprint:
+    """What makes `finding` the same as another, in `file` as the baseline calls it."""
+    return Fingerprint(file=file, code=finding.code, subject=finding.subject, path=finding.path, got=finding.got)
+
+
+def _sorted(found: Mapping[Fingerprint, int]) -> tuple[CountedFingerprint, ...]:
+    entries = (CountedFingerprint(**entry.model_dump(), count=count) for entry, count in found.items())
+    return tuple(sorted(entries, key=lambda entry: tuple(entry.model_dump().values())))

@@ -1,0 +1,71 @@
+"""Findings as test results: a test case per file, and per node of a model."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from dmlgather.directml.findings import Severity
+from dmlgather.directml.located import Problem
+from dmlgather.report import nodes
+from dmlgather.report.check_report import CheckReport, FileReport
+from dmlgather.report.standing import ReportedFinding, Standing
+from dmlgather.wording import counted, printable
+
+if TYPE_CHECKING:
+    from junitparser import TestCase
+    from junitparser.junitparser import FinalResult
+
+
+def lines(report: CheckReport) -> Iterator[str]:
+    """A suite of test cases: errors that count are failures, problems errors; what does not fail a check is its output."""
+    from junitparser import JUnitXml, TestSuite
+
+    suite = TestSuite("dmlgather check")
+    suite.add_testcases([case for file in report.files for case in _cases(file)])
+    document = JUnitXml("dmlgather")
+    document.add_testsuite(suite)
+    written = io.BytesIO()
+    document.write(written, pretty=True)
+    yield written.getvalue().decode("utf-8").rstrip()
+
+
+def _cases(file: FileReport) -> Iterator[TestCase]:
+    name = printable(file.file)
+    others, of_nodes = nodes.by_node(file)
+    yield _case(name, "dmlgather.check", others, file.problems)
+    for node in file.nodes:
+        yield _case(printable(node.place), name, of_nodes[node.place], (), nodes.line(node, file.level))
+
+
+def _case(name: str, group: str, findings: Sequence[ReportedFinding], problems: Sequence[Problem], verdict: str = "") -> TestCase:
+    from junitparser import Error, Failure, TestCase
+
+    errors: list[ReportedFinding] = []
+    output = [verdict] if verdict else []
+    for finding in findings:
+        if finding.standing is Standing.OPEN and finding.severity is Severity.ERROR:
+            errors.append(finding)
+        else:
+            output.append(f"{finding}{finding.remark}")
+    results: list[FinalResult] = []
+    if problems:
+        results.append(_told(Error("not understood", "problem"), problems))
+    if errors:
+        codes = ", ".join(dict.fromkeys(finding.code for finding in errors))
+        results.append(_told(Failure(f"{counted(len(errors), 'error')}: {codes}", "error"), errors))
+    case = TestCase(name, group)
+    case.result = results
+    if output:
+        case.system_out = _text(output)
+    return case
+
+
+def _told(result: FinalResult, found: Iterable[object]) -> FinalResult:
+    result.text = _text(found)
+    return result
+
+
+def _text(found: Iterable[object]) -> str:
+    return "\n".join(printable(str(line)) for line in found)

@@ -1,0 +1,121 @@
+"""Findings as SARIF 2.1.0, which code scanning services and editors read.
+
+Source: OASIS, Static Analysis Results Interchange Format (SARIF) Version 2.1.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from dmlgather.directml.located import Problem
+from dmlgather.report import places
+from dmlgather.report.check_report import CheckReport
+from dmlgather.report.rules import INDEX, rules
+from dmlgather.report.standing import CountedFingerprint, ReportedFinding, Standing, UnusedIgnore
+from dmlgather.wording import printable
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+ROOT = "%SRCROOT%"
+"""The name of the folder that relative URIs start from: the checkout on GitHub, else the current folder."""
+
+
+def lines(report: CheckReport) -> Iterator[str]:
+    """One SARIF log with one run. Names that are no text are percent-encoded in URIs and spelled out in messages."""
+    from pydantic_sarif import model as sarif
+
+    folder = places.repository()
+    log = sarif.StaticAnalysisResultsFormatSarifVersion210JsonSchema(
+        **{"$schema": SCHEMA}, version=sarif.Version.field_2_1_0, runs=[_run(report, folder)]
+    )
+    yield log.model_dump_json(indent=2, by_alias=True, exclude_unset=True, exclude_none=True)
+
+
+def _run(report: CheckReport, folder: str) -> Any:
+    from pydantic_sarif import model as sarif
+
+    results = [_result(finding, report, folder) for finding in report.findings()]
+    results += [_absent(entry, report, folder) for entry in report.vanished]
+    return sarif.Run(
+        tool=sarif.Tool(
+            driver=sarif.ToolComponent(
+                name="dmlgather", version=report.version, semanticVersion=report.version, language="en", rules=rules()
+            )
+        ),
+        columnKind=sarif.ColumnKind.unicodeCodePoints,
+        originalUriBaseIds={ROOT: sarif.ArtifactLocation(uri=places.absolute_uri(folder) + "/")},
+        invocations=[
+            sarif.Invocation(
+                executionSuccessful=report.exit_code != 2,
+                exitCode=report.exit_code,
+                toolExecutionNotifications=_notifications(
+                    "error", (problem for file in report.files for problem in file.problems), folder
+                ),
+                toolConfigurationNotifications=_notifications("note", report.unused_ignores, folder),
+            )
+        ],
+        results=results,
+    )
+
+
+def _result(finding: ReportedFinding, report: CheckReport, folder: str) -> Any:
+    from pydantic_sarif import model as sarif
+
+    state = {}
+    if report.baseline is not None:
+        known = finding.standing is Standing.KNOWN
+        state["baselineState"] = sarif.BaselineState.unchanged if known else sarif.BaselineState.new
+    ignored = [sarif.Suppression(kind=sarif.Kind1.external, justification=printable(finding.reason))]
+    text = f"{finding.message}: expected {finding.expected}, got {finding.got}; fix: {finding.remedy}"
+    return sarif.Result(
+        ruleId=finding.code,
+        ruleIndex=INDEX[finding.code],
+        level=sarif.Level(str(finding.severity)),
+        message=sarif.Message(text=printable(text)),
+        locations=[_location(finding.file, finding.line, finding.column, folder, _full_name(finding.subject, finding.path))],
+        suppressions=ignored if finding.standing is Standing.IGNORED else [],
+        **state,
+    )
+
+
+def _absent(entry: CountedFingerprint, report: CheckReport, folder: str) -> Any:
+    from pydantic_sarif import model as sarif
+
+    file = places.beside(entry.file, report.baseline)
+    return sarif.Result(
+        ruleId=entry.code,
+        **({"ruleIndex": INDEX[entry.code]} if entry.code in INDEX else {}),
+        message=sarif.Message(text=printable(f"no longer found: got {entry.got}")),
+        locations=[_location(file, None, None, folder, _full_name(entry.subject, entry.path))],
+        occurrenceCount=entry.count,
+        suppressions=[],
+        baselineState=sarif.BaselineState.absent,
+    )
+
+
+def _notifications(level: str, said: Iterable[Problem | UnusedIgnore], folder: str) -> list[Any]:
+    from pydantic_sarif import model as sarif
+
+    return [
+        sarif.Notification(
+            level=sarif.Level(level),
+            message=sarif.Message(text=printable(str(item))),
+            locations=[_location(item.file, item.line, getattr(item, "column", None), folder)],
+        )
+        for item in said
+    ]
+
+
+def _full_name(subject: str, path: str) -> str:
+    return ".".join(filter(None, (subject, path)))
+
+
+def _location(file: str, line: int | None, column: int | None, folder: str, name: str = "") -> Any:
+    from pydantic_sarif import model as sarif
+
+    uri, inside = places.uri(file, folder)
+    where: dict[str, Any] = {"artifactLocation": sarif.ArtifactLocation(uri=uri, **({"uriBaseId": ROOT} if inside else {}))}
+    if line is not None:
+        where["region"] = sarif.Region(startLine=line, **({} if column is None else {"startColumn": column}))
+    logical = {"logicalLocations": [sarif.LogicalLocation(fullyQualifiedName=printable(name))]} if name else {}
+    return sarif.Location(physicalLocation=sarif.PhysicalLocation(**where), **logical)

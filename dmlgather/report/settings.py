@@ -1,0 +1,79 @@
+"""What a check is to do, from the command's options and the configuration, and doing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from dmlgather.directml.types import FeatureLevel
+from dmlgather.report import baseline as baselines
+from dmlgather.report.check_report import CheckReport
+from dmlgather.report.collect import LevelOf, check_paths
+from dmlgather.report.configuration import Configuration
+from dmlgather.report.configuration_file import Loaded
+from dmlgather.report.formats import Output, complete
+from dmlgather.report.ignoring import ignoring
+from dmlgather.report.patterns import Patterns
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a check is to do. Options win over the configuration; those that are None were not given.
+
+    level: the feature level of every file. outputs: formats and where they go. baseline: what to compare with. write_baseline:
+    what to compare with, where it exists, and to write. skip_others: whether to skip files of another sort that are named.
+    """
+
+    loaded: Loaded | None = None
+    level: FeatureLevel | None = None
+    outputs: Sequence[Output] = ()
+    baseline: Path | None = None
+    write_baseline: Path | None = None
+    skip_others: bool = False
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration, or one that says nothing."""
+        return self.loaded.configuration if self.loaded else Configuration()
+
+    def complete_outputs(self) -> tuple[Output, ...]:
+        """Where the report goes, standard output last. ValueError where one place is given two formats."""
+        if self.outputs or self.loaded is None:
+            return complete(self.outputs)
+        return complete(Output.parse(value, self.loaded.folder) for value in self.configuration.formats)
+
+    def check(self, paths: Iterable[Path]) -> CheckReport:
+        """Check these files and folders, and write the baseline where that is asked for. FileError for a baseline."""
+        old = self._baseline()
+        report = check_paths(paths, self.level or self.configuration.level, self._level_of(), self.skip_others)
+        if self.loaded is not None:
+            report = ignoring(report, self.loaded)
+        if self.write_baseline is not None:
+            known = baselines.renewed(report, self.write_baseline, old)
+            baselines.write(self.write_baseline, known)
+            vanished = baselines.compared(report, self.write_baseline, old).vanished if old is not None else ()
+            report = baselines.compared(report, self.write_baseline, known).model_copy(update={"vanished": vanished})
+        elif old is not None and self._baseline_file is not None:
+            report = baselines.compared(report, self._baseline_file, old)
+        return report
+
+    @cached_property
+    def _baseline_file(self) -> Path | None:
+        if self.baseline is not None or self.loaded is None or self.configuration.baseline is None:
+            return self.baseline
+        return self.loaded.folder / self.configuration.baseline
+
+    def _baseline(self) -> baselines.Baseline | None:
+        """The baseline to compare with, read before anything is checked."""
+        if self.write_baseline is None:
+            return baselines.read(self._baseline_file) if self._baseline_file is not None else None
+        return baselines.read(self.write_baseline) if self.write_baseline.exists() else None
+
+    def _level_of(self) -> LevelOf | None:
+        if self.level is not None or self.loaded is None or not self.configuration.levels:
+            return None
+        rows = [(Patterns([pattern], str(self.loaded.folder)), level) for pattern, level in self.configuration.levels.items()]
+        rows.reverse()
+        return lambda file: next((level for patterns, level in rows if patterns.match(file)), None)

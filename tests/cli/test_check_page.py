@@ -1,0 +1,59 @@
+"""docs/check.md: its tables are what the code says, and its files are what it says they are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dmlgather.report.baseline import Baseline
+from dmlgather.report.configuration import Configuration, Ignore
+from dmlgather.report.formats import FORMATS
+from dmlgather.report.standing import CountedFingerprint
+from tests.cli.command import ROOT, Command
+
+TEXT = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
+
+
+def _table(heading: str) -> list[tuple[str, ...]]:
+    """The rows of the first table with this heading."""
+    found = re.search(rf"^{re.escape(heading)}\n\|[- |]*\|\n((?:\|.*\|\n)+)", TEXT, re.MULTILINE)
+    assert found
+    return [tuple(cell.strip() for cell in row.strip("|").split(" | ")) for row in found[1].splitlines()]
+
+
+def _fields(model: Any, prefix: str = "") -> list[tuple[str, str]]:
+    return [(f"`{prefix}{name}`", " ".join(field.description.split())) for name, field in model.model_fields.items()]
+
+
+def test_every_key_of_the_configuration() -> None:
+    assert _table("| key | means |") == [*_fields(Configuration), *_fields(Ignore, "ignore.")]
+
+
+def test_every_key_of_a_baseline() -> None:
+    assert _table("| key | is |") == [*_fields(Baseline), *_fields(CountedFingerprint, "findings.")]
+
+
+def test_every_format() -> None:
+    assert [row[0] for row in _table("| format | is | chosen |")] == [f"`{name}`" for name in FORMATS]
+
+
+def test_the_configuration_that_is_shown(folder: Path, command: Command) -> None:
+    (shown,) = re.findall(r'```toml title="example/pyproject.toml"\n(.*?)```', TEXT, re.DOTALL)
+    (folder / "pyproject.toml").write_text(shown)
+    (folder / "a.json").write_text('{"type": "DML_OPERATOR_SLICE"}')
+    assert "a.json" in command("check", "a.json").err
+
+
+def test_the_files_for_other_programs_are_those_of_the_example() -> None:
+    """The example is checked with the programs' own schemas, and run."""
+    example = ROOT / "examples" / "ci"
+    for name in (".pre-commit-config.yaml", ".github/workflows/check.yml"):
+        (block,) = re.findall(rf'```yaml title="{re.escape(name)}"\n(.*?)```', TEXT, re.DOTALL)
+        shown, there = yaml.safe_load(block), yaml.safe_load((example / name).read_text())
+        if "jobs" in shown:
+            shown, there = ([step["uses"] for step in file["jobs"]["descriptors"]["steps"]] for file in (shown, there))
+            there = there[: len(shown)]
+        assert shown == there

@@ -1,0 +1,116 @@
+"""`dmlgather compare`: what it prints, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from numpy.typing import NDArray
+
+import dmlgather as dg
+from dmlgather.backends import reference
+from dmlgather.cli.schema import Schema, schema_of
+from tests.cli.command import EXAMPLES, ROOT, Command, process
+from tests.comparing.wrong import spoil
+from tests.dxdispatch.models import GATHER, MODEL, changed, write
+
+
+def strict(text: str) -> Any:
+    """The value of a text that is JSON as the standard has it: no NaN, no Infinity."""
+    return json.loads(text, parse_constant=pytest.fail)
+
+
+def test_json_alone_on_standard_output(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(monkeypatch, {5: 0x40800000 ^ 0x7FC00001, 6: 1})
+    ended = command("compare", "--devices", "cpu,reference", "--json", write(tmp_path, MODEL))
+    assert ended.code == 1
+    report = strict(ended.out)
+    jsonschema.Draft202012Validator(schema_of(Schema.COMPARISON)).validate(report)
+    assert (report["tool"], report["versions"]["dmlgather"], report["exit_code"]) == ("dmlgather", dg.__version__, 1)
+    assert [device["name"] for device in report["devices"]] == ["cpu", "reference"]
+    (dispatch,) = report["dispatches"]
+    (difference,) = dispatch.pop("differences")
+    assert dispatch == {
+        "command": 0,
+        "dispatchable": "gather",
+        "operator": "DML_OPERATOR_GATHER",
+        "data_type": "FLOAT32",
+        "sizes": [4, 2],
+        "equal": False,
+        "errors": {},
+        "outputs": {},
+    }
+    assert (difference["devices"], difference["differing"], difference["elements"]) == (["cpu", "reference"], 2, 8)
+    four = {"value": 4, "bits": "40800000"}
+    assert difference["first"] == {
+        "devices": ["cpu", "reference"],
+        "output": [2, 1],
+        "found": [four, {"value": "nan", "bits": "7fc00001"}],
+        "source": [1, 1],
+        "expected": four,
+        "indices": [{"position": [0, 2], "value": 1, "axis": 0, "taken_as": 1}],
+        "difference": None,
+        "differing_bits": (0x40800000 ^ 0x7FC00001).bit_count(),
+    }
+    assert difference["worst"] == difference["first"]
+
+
+def test_json_of_equal_devices(tmp_path: Path, command: Command) -> None:
+    file = write(tmp_path, GATHER)
+    ended = command("compare", "--devices", "cpu,reference", "--json", "--seed", 7, file, "--save", tmp_path / "case")
+    report = strict(ended.out)
+    assert (ended.code, report["exit_code"], report["seed"], report["file"]) == (0, 0, 7, str(file))
+    assert strict((tmp_path / "case" / "case.report.json").read_text()) == report
+    assert report["dispatches"][0]["outputs"] == {
+        "cpu": "case.out0_gather.cpu.npy",
+        "reference": "case.out0_gather.reference.npy",
+    }
+    assert "Case written to" in ended.err
+
+
+def test_a_saved_case_is_checked_with_its_report_left_alone(tmp_path: Path, command: Command) -> None:
+    file = write(tmp_path, GATHER)
+    assert command("compare", "--devices", "cpu,reference", file, "--save", tmp_path / "case").code == 0
+    ended = command("check", tmp_path / "case")
+    assert (ended.code, "1 file of another sort skipped" in ended.err) == (0, True)
+
+
+def test_a_model_with_errors_is_not_compared(tmp_path: Path, command: Command) -> None:
+    file = write(tmp_path, changed((("desc", "Axis"), 2), start=GATHER))
+    ended = command("compare", "--json", file, "--save", tmp_path / "case", "--emit-script", tmp_path / "it.py")
+    assert (ended.code, ended.out) == (1, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.json"]
+
+
+def test_saving_and_a_script_at_once(tmp_path: Path) -> None:
+    options = ("--save", tmp_path / "case.json", "--emit-script", tmp_path / "case.py")
+    large = changed((("desc", "InputTensor", "Sizes"), [60, 2]), start=GATHER)
+    ended = process("compare", "--devices", "cpu,reference", write(tmp_path, large), *options)
+    assert (ended.code, ended.out) == (0, "commands[0] 'gather': equal on cpu, reference: 8 elements, bit for bit\n")
+    assert {path.name for path in tmp_path.glob("case*")} == {
+        "case.0_InputTensor.npy",
+        "case.1_IndicesTensor.npy",
+        "case.in0_InputTensor.npy",
+        "case.json",
+        "case.out0_gather.cpu.npy",
+        "case.out0_gather.reference.npy",
+        "case.py",
+        "case.report.json",
+    }
+
+
+def test_the_page_shows_a_mismatch_as_it_is(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = reference.run
+
+    def zeros(plan: Any, data: Any, indices: Any, out: NDArray[Any]) -> int | None:
+        bad = honest(plan, data, indices, out)
+        out[5:7] = 0
+        return bad
+
+    monkeypatch.setattr(reference, "run", zeros)
+    ended = command("compare", "--devices", "cpu,reference", EXAMPLES / "gather_2.json")
+    assert ended.code == 1
+    assert f"```text\n{ended.out}```" in (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
