@@ -1,36 +1,22 @@
-"""What a descriptor becomes: plan, canonical plan, what each device would run, bytes moved, lowest feature level."""
+"""What a descriptor becomes: plan, canonical plan, what each device would run, bytes moved, lowest feature level, a picture."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from math import prod
+from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any
 
 from dmlgather.backends import cpu, cuda
 from dmlgather.directml import OperatorDesc, minimum_level
-from dmlgather.plan import IndexPlan, canonicalise
-
-
-@dataclass(frozen=True, slots=True)
-class BytesMoved:
-    """Useful bytes of one run, each index and element counted once per read."""
-
-    index: int
-    read: int
-    written: int
-
-    @property
-    def total(self) -> int:
-        """All of them."""
-        return self.index + self.read + self.written
+from dmlgather.plan import BytesMoved, IndexPlan, bytes_moved, canonicalise
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The answer of `CompiledOperator.explain`; `str()` gives it as text, `to_json()` as plain data.
+    """The answer of `CompiledOperator.explain`; `str()` gives it as text, `to_json()` as plain data, `picture()` as SVG.
 
     lowest_level: "3_0". plan: as lowered over the described layouts; canonical: its canonical form. cpu, cuda: what runs it
-    there, in words. bytes_moved: of one run.
+    there, in words. bytes_moved: of one run. A notebook shows the picture and the text.
     """
 
     operator: str
@@ -40,13 +26,36 @@ class Explanation:
     cpu: str
     cuda: str
     bytes_moved: BytesMoved
+    _desc: OperatorDesc = field(repr=False)
+    _plan: IndexPlan = field(repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """The explanation as JSON-able data; bytes_moved with its total."""
-        return {**asdict(self), "bytes_moved": {**asdict(self.bytes_moved), "total": self.bytes_moved.total}}
+        return {
+            "operator": self.operator,
+            "lowest_level": self.lowest_level,
+            "plan": self.plan,
+            "canonical": self.canonical,
+            "cpu": self.cpu,
+            "cuda": self.cuda,
+            "bytes_moved": {**asdict(self.bytes_moved), "total": self.bytes_moved.total},
+        }
+
+    def picture(self, indices: Any = None) -> str:
+        """An SVG document: the first cells of input, indices and output, what is read for each, the plan's dimensions.
+
+        indices: index values, as integers of the shape IndicesTensor.Sizes or as its one-dimensional buffer, on the host; None
+        for a few invented ones. TypeError for values that are no integers, ValueError for another shape.
+        """
+        from dmlgather.picture import draw, of_descriptor
+
+        subject = of_descriptor(self._desc, self._plan)
+        return draw(subject if indices is None else subject.with_values(indices))
+
+    def _repr_html_(self) -> str:
+        return f"<div>{self.picture()}<pre>{escape(str(self))}</pre></div>"
 
     def __str__(self) -> str:
-        moved = self.bytes_moved
         return "\n".join(
             (
                 f"{self.operator}, lowest feature level {self.lowest_level}",
@@ -54,7 +63,7 @@ class Explanation:
                 _block("canonical", self.canonical),
                 _block("cpu", self.cpu),
                 _block("cuda", self.cuda),
-                f"bytes     {moved.total} = {moved.index} of indices + {moved.read} read + {moved.written} written",
+                f"bytes     {self.bytes_moved}",
             )
         )
 
@@ -70,14 +79,9 @@ def explain(desc: OperatorDesc, plan: IndexPlan) -> Explanation:
         cpu=cpu.prepare(plan).describe(),
         cuda=cuda.describe(plan),
         bytes_moved=bytes_moved(plan),
+        _desc=desc,
+        _plan=plan,
     )
-
-
-def bytes_moved(plan: IndexPlan) -> BytesMoved:
-    """The useful bytes of one run of `plan`."""
-    moved = plan.elements * plan.element_bytes
-    index = len(plan.lookups) * prod(plan.index_shape) * plan.index_type.bytes if plan.index_type else 0
-    return BytesMoved(index=index, read=moved, written=moved)
 
 
 def _block(title: str, text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import sys
 import tempfile
@@ -11,14 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dmlgather.cli.failures import say
-from dmlgather.cli.options import ModelFile
+from dmlgather.cli.options import AsJson, ModelFile
 
 if TYPE_CHECKING:
+    from dmlgather.comparing.report import CompareReport
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
 
 
 def compare(
     file: ModelFile,
+    *,
     devices: Annotated[
         str | None,
         typer.Option(
@@ -27,9 +30,16 @@ def compare(
             show_default=False,
         ),
     ] = None,
+    as_json: AsJson = False,
     save: Annotated[
         Path | None,
-        typer.Option(metavar="CASE", help="Write the case as a model with its inputs beside it: a folder, or a .json file."),
+        typer.Option(
+            metavar="CASE",
+            help="Write the case: CASE where that ends in .json, else CASE/case.json; inputs, outputs and report beside it.",
+        ),
+    ] = None,
+    emit_script: Annotated[
+        Path | None, typer.Option(metavar="SCRIPT.py", help="Write the comparison as a Python script; large inputs beside it.")
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="For a single descriptor: where its random inputs come from.")
@@ -37,35 +47,57 @@ def compare(
 ) -> int:
     """Run every dispatch of a file on several devices and compare the results bit for bit.
 
-    A single descriptor runs once over random inputs, some of their indices out of range. A saved case is a DxDispatch model:
-    run and compare take it.
+    A mismatch is shown with its count, its first and its worst place, what belongs there, and both values as numbers and bits. A
+    single descriptor runs once over random inputs, some of their indices out of range. A saved case is a DxDispatch model: run,
+    compare and DxDispatch take it.
 
     Exit codes: 0 equal, 1 a mismatch or the file has errors, 2 it could not be understood or run.
     """
     from dmlgather.cli.loading import load
 
-    checked = load(file)
-    names = _devices(devices)
-    if checked.kind == "model":
-        if save is not None:
+    if emit_script is not None and emit_script.suffix != ".py":
+        raise typer.BadParameter(f"expected a file name that ends in .py, got {emit_script}", param_hint="'--emit-script'")
+    checked, names, case = load(file), _devices(devices), None
+    with tempfile.TemporaryDirectory(prefix="dmlgather-") as scratch:
+        model = checked
+        if checked.kind != "model":
+            seed = secrets.randbits(32) if seed is None else seed
+            case = _random_case(checked, save or Path(scratch), seed)
+            model = load(case)
+        elif save is not None:
             from dmlgather.directml.dxdispatch.writing import write_model
 
-            say(f"Case written to '{write_model(checked, save)}'")
-        return _compare(checked, names)
-    with tempfile.TemporaryDirectory(prefix="dmlgather-") as scratch:
-        return _compare(_random_case(checked, save or Path(scratch), seed, keep=save is not None), names)
+            case = write_model(checked, save)
+        if save is not None:
+            say(f"Case written to '{case}'")
+        if emit_script is not None and _dispatches(model):
+            from dmlgather import __version__
+            from dmlgather.comparing.script import write_script
+
+            say(f"Script written to '{write_script(model, names, emit_script, file, __version__)}'")
+        report = _compare(model, names, None if save is None else case, quiet=as_json)
+    report = report.model_copy(update={"file": str(file), "seed": None if checked.kind == "model" else seed})
+    if save is not None and case is not None:
+        from dmlgather.comparing.saving import save_report
+
+        save_report(case, report, [file])
+    if as_json:
+        sys.stdout.write(json.dumps(report.model_dump(mode="json"), indent=2, allow_nan=False) + "\n")
+    return report.exit_code
 
 
-def _random_case(checked: CheckedFile, case: Path, seed: int | None, *, keep: bool) -> CheckedFile:
-    from dmlgather.cli.loading import load
-    from dmlgather.directml.dxdispatch.writing import write_random
+def _dispatches(model: CheckedFile) -> bool:
+    from dmlgather.directml.dxdispatch.commands import Dispatch
 
-    seed = secrets.randbits(32) if seed is None else seed
+    return any(isinstance(command, Dispatch) for command in model.commands)
+
+
+def _random_case(checked: CheckedFile, case: Path, seed: int) -> Path:
+    from dmlgather.directml.dxdispatch.writing import random_inputs, sources, write_single
+
     say(f"Random inputs from --seed {seed}")
-    target = write_random(checked.dispatchables[""], seed, case)
-    if keep:
-        say(f"Case written to '{target}'")
-    return load(target)
+    desc = checked.dispatchables[""].desc
+    return write_single(desc, random_inputs(desc, seed), case, sources(checked))
 
 
 def _devices(given: str | None) -> list[str]:
@@ -85,16 +117,26 @@ def _devices(given: str | None) -> list[str]:
     return names
 
 
-def _compare(checked: CheckedFile, devices: list[str]) -> int:
+def _compare(model: CheckedFile, devices: list[str], case: Path | None, *, quiet: bool) -> CompareReport:
+    """Compare every dispatch, show each result unless `quiet`, and add the outputs to a case."""
+    from dmlgather import __version__
     from dmlgather.compare_model import compare_model
-    from dmlgather.directml.dxdispatch.commands import Dispatch
+    from dmlgather.comparing.report import CompareReport, compared, versions
+    from dmlgather.comparing.saving import save_outputs
+    from dmlgather.directml.dxdispatch.writing import sources
     from dmlgather.wording import printable
 
-    if not any(isinstance(command, Dispatch) for command in checked.commands):
-        say(f"{checked.file}: the model dispatches nothing, so there is nothing to compare")
-    code = 0
-    for found in compare_model(checked, devices):
-        sys.stdout.write(f"commands[{found.command}] '{printable(found.dispatchable)}': {found.comparison}\n")
-        sys.stdout.flush()
-        code = code if found.comparison.equal else 1
-    return code
+    reports = []
+    for found in compare_model(model, devices):
+        number, name, comparison = found.command, found.dispatchable, found.comparison
+        files: dict[str, str] = {}
+        if case is not None:
+            outputs = dict(zip(comparison.devices, comparison.outputs, strict=True))
+            files = save_outputs(case, number, name, outputs, sources(model))
+        reports.append(comparison.report(number, name, files))
+        if not quiet:
+            sys.stdout.write(f"commands[{number}] '{printable(name)}': {comparison}\n")
+            sys.stdout.flush()
+    if not _dispatches(model):
+        say(f"{model.file}: the model dispatches nothing, so there is nothing to compare or to write a script of")
+    return CompareReport(versions=versions(__version__), devices=tuple(map(compared, devices)), dispatches=tuple(reports))

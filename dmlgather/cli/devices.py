@@ -1,9 +1,6 @@
-"""Which device a subcommand runs on, and what it is called."""
+"""Which device a subcommand runs on."""
 
 from __future__ import annotations
-
-from dmlgather.backends.devices import Device, processor
-from dmlgather.wording import counted
 
 
 def choose(name: str) -> str:
@@ -21,16 +18,3 @@ def missing_gpu() -> str | None:
     except DeviceError as error:
         return str(error)
     return None
-
-
-def title(device: Device) -> str:
-    """The device's name for people."""
-    if not device.on_gpu:
-        from dmlgather.backends.cpu import cpus
-
-        suffix = ", one element at a time, as the plan's definition says" if device.kind == "reference" else ""
-        return f"{processor()}, {counted(cpus(), 'CPU')}{suffix}"
-    from dmlgather.backends import cuda
-
-    properties = cuda.require(device.index).cuda.runtime.getDeviceProperties(device.index)
-    return str(properties["name"].decode())

@@ -14,16 +14,24 @@ from dmlgather.cli.options import AsJson
 def levels(
     operator: Annotated[str | None, typer.Option(metavar="NAME", help="Only this operator, such as GATHER.")] = None,
     as_json: AsJson = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the support matrix as a page of Markdown.")] = False,
 ) -> int:
     """Show which data types and dimension counts each operator takes, from which feature level on."""
     from dmlgather.directml import OPERATORS, operator_named, support
 
+    if as_json and as_markdown:
+        raise typer.BadParameter("expected at most one of --json and --markdown", param_hint="'--markdown'")
     names = list(OPERATORS)
     if operator is not None:
         try:
             names = [operator_named(operator.upper()).type]
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="'--operator'") from None
+    if as_markdown:
+        from dmlgather.cli.support_page import page
+
+        sys.stdout.write(page(names))
+        return 0
     tables = [support(name) for name in names]
     if as_json:
         sys.stdout.write(json.dumps(tables, indent=2) + "\n")

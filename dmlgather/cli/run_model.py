@@ -6,11 +6,12 @@ import sys
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dmlgather.cli.failures import say
+from dmlgather.wording import spelled
 
 if TYPE_CHECKING:
     from dmlgather.model import Event, Printed
@@ -40,8 +41,9 @@ def run(
 
     Exit codes: 0 it ran, 1 the model has errors, 2 it could not be understood or run.
     """
-    from dmlgather.cli.devices import choose, title
+    from dmlgather.cli.devices import choose
     from dmlgather.cli.loading import load
+    from dmlgather.comparing.report import title
     from dmlgather.model import Runner
 
     checked = load(model)
@@ -85,13 +87,3 @@ def printed(event: Printed) -> Iterator[str]:
     for at in range(0, values.size, CHUNK):
         yield (", " if at else "") + ", ".join(map(spelled, values[at : at + CHUNK]))
     yield "\n"
-
-
-def spelled(value: Any) -> str:
-    """A NumPy number as briefly as it can be written without losing a bit (of a number; NaNs are all "nan")."""
-    if value.dtype.kind in "iu":
-        return str(int(value))
-    number = float(value)
-    if number.is_integer() and abs(number) < 1e16:
-        return "-0" if number == 0 and str(number).startswith("-") else str(int(number))
-    return str(value)

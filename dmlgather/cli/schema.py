@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
 class Schema(StrEnum):
@@ -16,11 +19,18 @@ class Schema(StrEnum):
     DESCRIPTOR = "descriptor"
     MODEL = "model"
     REPORT = "report"
+    COMPARISON = "comparison"
+    CONFIGURATION = "configuration"
+    BASELINE = "baseline"
 
 
 def schema(
     name: Annotated[
-        Schema, typer.Argument(help="What the schema describes: a file, or what check --output-format json prints.")
+        Schema,
+        typer.Argument(
+            help="What the schema describes: a file that is read, what check --output-format json prints (report), or what "
+            "compare --json prints (comparison)."
+        ),
     ] = (Schema.MODEL),
 ) -> int:
     """Print a JSON Schema (draft 2020-12), for editors and other programs."""
@@ -32,8 +42,22 @@ def schema_of(name: Schema) -> dict[str, Any]:
     """The schema as plain data."""
     from dmlgather.directml.dxdispatch import schema as files
 
-    if name is Schema.REPORT:
-        from dmlgather.report.check_report import CheckReport
+    if name is Schema.DESCRIPTOR:
+        return files.descriptor_schema()
+    if name is Schema.MODEL:
+        return files.model_schema()
+    return {"$schema": files.DIALECT, **_documents()[name].model_json_schema(mode="serialization")}
 
-        return {"$schema": files.DIALECT, **CheckReport.model_json_schema(mode="serialization")}
-    return files.descriptor_schema() if name is Schema.DESCRIPTOR else files.model_schema()
+
+def _documents() -> dict[Schema, type[BaseModel]]:
+    from dmlgather.comparing.report import CompareReport
+    from dmlgather.report.baseline import Baseline
+    from dmlgather.report.check_report import CheckReport
+    from dmlgather.report.configuration import Configuration
+
+    return {
+        Schema.REPORT: CheckReport,
+        Schema.COMPARISON: CompareReport,
+        Schema.CONFIGURATION: Configuration,
+        Schema.BASELINE: Baseline,
+    }

@@ -9,9 +9,8 @@ from typing import Any, overload
 from dmlgather.dialects.exporting import Descriptors
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel, Finding
-from dmlgather.explain import BytesMoved
 from dmlgather.lax.jaxprs import Source
-from dmlgather.plan import IndexPlan
+from dmlgather.plan import BytesMoved, IndexPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,12 @@ from dmlgather.dialects.lax.gathering import Gather
 from dmlgather.dialects.lax.slicing import DynamicSlice
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import Report
-from dmlgather.explain import bytes_moved
 from dmlgather.lax import jaxprs
 from dmlgather.lax.checking import check
 from dmlgather.lax.jaxprs import Place, Source
 from dmlgather.lax.stating import PRIMITIVES, NoPlanError, Stated, state
 from dmlgather.lax.traced import Array, Directml, Entry, Trace
-from dmlgather.plan import OutOfBounds
+from dmlgather.plan import OutOfBounds, bytes_moved
 
 MODES = {OutOfBounds.CLAMP: "clip", OutOfBounds.FILL: "fill", OutOfBounds.PROMISE: "promise_in_bounds"}
 """JAX's names of the policies."""

@@ -5,10 +5,12 @@ from dmlgather.plan.canonical import WIDEST, canonicalise, narrow
 from dmlgather.plan.compose import CompositionError, compose
 from dmlgather.plan.index_plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.plan.layout import Layout, coordinates, overlaps, packed_strides, reach
+from dmlgather.plan.moving import BytesMoved, bytes_moved
 
 __all__ = [
     "ELEMENT_BYTES",
     "WIDEST",
+    "BytesMoved",
     "CompositionError",
     "IndexPlan",
     "IndexType",
@@ -16,6 +18,7 @@ __all__ = [
     "Lookup",
     "OutOfBounds",
     "build",
+    "bytes_moved",
     "canonicalise",
     "compose",
     "coordinates",

@@ -1,0 +1,122 @@
+"""Which part of a tensor a grid shows: some of its rows and columns, the leading dimensions folded into the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from math import prod
+
+from dmlgather.picture.subject import Tensor
+
+LEAST = 6
+"""Rows and columns that a grid shows where there are as many, whether they are read or not."""
+
+MOST_PADDING = 3
+"""Elements of padding behind a row that are drawn one by one; more are one cell with their number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cutout:
+    """Rows and columns of a tensor. The last dimension is the columns; all before it are folded into the rows."""
+
+    tensor: Tensor
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+
+    @property
+    def height(self) -> int:
+        """Rows of the whole tensor."""
+        return row_count(self.tensor)
+
+    @property
+    def width(self) -> int:
+        """Columns of the whole tensor."""
+        return column_count(self.tensor)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything is shown."""
+        return (len(self.rows), len(self.columns)) == (self.height, self.width)
+
+    def coordinates(self, row: int, column: int) -> tuple[int, ...]:
+        """The tensor's coordinates of a row and column of the whole grid."""
+        sizes = self.tensor.layout.sizes
+        return (*unfolded(row, sizes[:-1]), column) if sizes else ()
+
+    def address(self, row: int, column: int) -> int:
+        """Elements from the start of the tensor's buffer."""
+        layout = self.tensor.layout
+        steps = zip(self.coordinates(row, column), layout.strides, strict=True)
+        return layout.offset + sum(coordinate * stride for coordinate, stride in steps)
+
+    def cells(self) -> Iterable[tuple[int, int]]:
+        """Row and column of each cell shown, row by row."""
+        return ((row, column) for row in self.rows for column in self.columns)
+
+    @property
+    def padding(self) -> int:
+        """Elements behind each row that belong to the tensor's buffer but to no element."""
+        layout = self.tensor.layout
+        if len(layout.sizes) < 2 or layout.sizes[-2] < 2 or layout.strides[-1] != 1:
+            return 0
+        gap = layout.strides[-2] - layout.sizes[-1]
+        between = range(layout.offset + layout.sizes[-1], layout.offset + layout.strides[-2])
+        return gap if gap > 0 and all(layout.position(address) is None for address in islice(between, 8)) else 0
+
+
+def row_count(tensor: Tensor) -> int:
+    """Rows of the whole grid."""
+    return prod(tensor.layout.sizes[:-1])
+
+
+def column_count(tensor: Tensor) -> int:
+    """Columns of the whole grid."""
+    return tensor.layout.sizes[-1] if tensor.layout.sizes else 1
+
+
+def folded(coordinates: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, int]:
+    """Row and column of the element at `coordinates`."""
+    row = 0
+    for coordinate, size in zip(coordinates[:-1], sizes[:-1], strict=True):
+        row = row * size + coordinate
+    return row, coordinates[-1] if coordinates else 0
+
+
+def unfolded(number: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major coordinates of the element `number` of a tensor of these sizes."""
+    found = []
+    for size in reversed(sizes):
+        number, coordinate = divmod(number, size)
+        found.append(coordinate)
+    return tuple(reversed(found))
+
+
+def first(tensor: Tensor, rows: int, columns: int) -> Cutout:
+    """At most the first so many rows and columns."""
+    return Cutout(tensor, tuple(range(min(rows, row_count(tensor)))), tuple(range(min(columns, column_count(tensor)))))
+
+
+def around(tensor: Tensor, addresses: Iterable[int], rows: int, columns: int, least: int = LEAST) -> Cutout:
+    """The rows and columns of the elements at `addresses`, as far as they fit, the first before the last; others beside them."""
+    found = [tensor.layout.position(address) for address in dict.fromkeys(addresses)]
+    needed = [folded(coordinates, tensor.layout.sizes) for coordinates in found if coordinates is not None]
+    return Cutout(
+        tensor,
+        _chosen(row_count(tensor), [row for row, _ in needed], rows, least),
+        _chosen(column_count(tensor), [column for _, column in needed], columns, least),
+    )
+
+
+def _chosen(total: int, needed: Iterable[int], most: int, least: int) -> tuple[int, ...]:
+    if total <= most:
+        return tuple(range(total))
+    kept = set(islice(dict.fromkeys(needed), most))
+    for number in range(total):
+        if len(kept) >= min(least, most):
+            break
+        kept.add(number)
+    for number in sorted(kept):  # an ellipsis takes as much room as a single row between two that are shown
+        if len(kept) < most and number + 1 not in kept and number + 2 in kept:
+            kept.add(number + 1)
+    return tuple(sorted(kept))

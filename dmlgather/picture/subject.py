@@ -1,0 +1,124 @@
+"""What a picture is made from: a plan, the tensors it works on, and index values where they are known."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.directml import OperatorDesc, minimum_level
+from dmlgather.directml.fields import wire_name
+from dmlgather.plan import IndexPlan, Layout, OutOfBounds
+from dmlgather.wording import braces, counted
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor as it is shown. type: the name of its data type in its dialect."""
+
+    name: str
+    type: str
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What one picture shows.
+
+    plan: over the layouts of `data`, `indices` (None for a plan without lookups) and `output`. lookup_axes: the dimension of
+    `data` that each lookup indexes, in the plan's order. attributes: the operator's own, by name. values: the index tensor's
+    elements as an integer array of its sizes or as its one-dimensional buffer; None where nothing is known about them, so that
+    the picture invents some. origin: where the values come from, in words.
+    """
+
+    title: str
+    plan: IndexPlan
+    data: Tensor
+    output: Tensor
+    indices: Tensor | None = None
+    lookup_axes: tuple[int, ...] = ()
+    attributes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    values: NDArray[Any] | None = None
+    origin: str = ""
+
+    def with_values(self, values: Any, origin: str = "values as given") -> Subject:
+        """The same with known index values. TypeError unless they are integers, ValueError for a shape that does not fit."""
+        if self.indices is None:
+            raise ValueError(f"{self.title} has no index tensor, so it takes no index values")
+        array = np.asarray(values)
+        if array.dtype.kind not in "iu":
+            raise TypeError(f"{self.indices.name} values are of type {array.dtype}, expected integers")
+        layout = self.indices.layout
+        if array.shape != layout.sizes and not (array.ndim == 1 and array.size >= layout.extent):
+            raise ValueError(
+                f"{self.indices.name} values have shape {array.shape}, expected {layout.sizes}, or a one-dimensional buffer of "
+                f"at least {layout.extent} elements"
+            )
+        return dataclasses.replace(self, values=array, origin=origin)
+
+    def value_at(self, address: int) -> int:
+        """The known index value at an address (elements) of the index tensor."""
+        assert self.values is not None
+        assert self.indices is not None
+        layout = self.indices.layout
+        if self.values.shape != layout.sizes:
+            return int(self.values[address])
+        if layout == Layout.packed(layout.sizes):
+            return int(self.values.reshape(-1)[address])
+        return int(self.values[layout.position(address) or (0,) * len(layout.sizes)])
+
+
+def of_descriptor(desc: OperatorDesc, plan: IndexPlan) -> Subject:
+    """A valid descriptor that was lowered to `plan` over its described layouts."""
+    operator = desc.operator
+    tensors = [Tensor(wire_name(name), desc.tensor(name).data_type.name, desc.tensor(name).layout()) for name in operator.tensors]
+    values = {name: getattr(desc, name) for name in type(desc).model_fields if name not in operator.tensors}
+    attributes = {wire_name(name): braces(value) if isinstance(value, tuple) else str(value) for name, value in values.items()}
+    return Subject(
+        title=f"{operator.name}, lowest feature level {minimum_level(desc)}",
+        plan=plan,
+        data=tensors[0],
+        indices=tensors[1] if plan.lookups else None,
+        output=tensors[-1],
+        lookup_axes=operator.lookup_axes(desc),
+        attributes=attributes,
+    )
+
+
+def of_problem(problem: Problem, out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> Subject:
+    """A dialect's call over packed arrays. out_of_bounds, fill: as for `Problem.lower`."""
+    plan = problem.plan(out_of_bounds, fill)
+    names = (*problem.arguments, "output")
+    tensors = [Tensor(name, str(tensor.dtype), tensor.layout) for name, tensor in zip(names, problem.tensors, strict=True)]
+    fields = {field.name for field in dataclasses.fields(problem)} - {"out_of_bounds", "fill"}  # type: ignore[arg-type]
+    stated = {name: getattr(problem, name) for name in sorted(fields)}
+    return Subject(
+        title=problem.name,
+        plan=plan,
+        data=tensors[0],
+        indices=tensors[1] if plan.lookups else None,
+        output=tensors[-1],
+        lookup_axes=problem.lookup_axes,
+        attributes={name: str(value) for name, value in stated.items() if not isinstance(value, TensorType)},
+    )
+
+
+def of_plan(plan: IndexPlan, title: str = "Plan") -> Subject:
+    """A plan whose tensors are not known: input and indices as one-dimensional buffers, the output as the plan walks it."""
+    index_type = plan.index_type
+    return Subject(
+        title=title,
+        plan=plan,
+        data=Tensor("input", _width(plan), Layout.packed((plan.in_extent,))),
+        indices=None if index_type is None else Tensor("indices", index_type.value, Layout.packed((plan.index_extent,))),
+        output=Tensor("output", _width(plan), Layout(plan.shape, plan.out_strides, plan.out_offset, plan.out_extent)),
+    )
+
+
+def _width(plan: IndexPlan) -> str:
+    return counted(plan.element_bytes, "byte")
