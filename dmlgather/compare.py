@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.backends import reference
 from dmlgather.backends.arrays import adopt, move
 from dmlgather.backends.devices import CPU, Device
-from dmlgather.directml import FeatureLevel, OperatorDesc
+from dmlgather.comparing.found import Difference, Mismatch
+from dmlgather.comparing.places import Tracer, differences
+from dmlgather.comparing.report import DispatchReport
+from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
 from dmlgather.operator import CompiledOperator
 from dmlgather.operator import compile as compile_operator
-from dmlgather.plan import IndexPlan, Layout, coordinates
 from dmlgather.policy import Fill
 from dmlgather.wording import counted
 
@@ -25,44 +29,95 @@ device writes differs as well."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mismatch:
-    """The first output element (row-major) whose bits differ between two devices.
+class Compared:
+    """What ran. inputs: in host memory; buffers: whether they are read through the described strides."""
 
-    output: coordinates in OutputTensor. source: coordinates in InputTensor of the element that belongs there, None where the
-    policy writes a fill value. bits: hexadecimal, most significant byte first, one per device.
-    """
-
-    output: tuple[int, ...]
-    source: tuple[int, ...] | None
-    devices: tuple[str, str]
-    bits: tuple[str, str]
-
-    def __str__(self) -> str:
-        came_from = "the fill value" if self.source is None else f"InputTensor{list(self.source)}"
-        return (
-            f"OutputTensor{list(self.output)}, which should come from {came_from}, is {self.bits[0]} on {self.devices[0]} and "
-            f"{self.bits[1]} on {self.devices[1]}"
-        )
+    inputs: tuple[NDArray[Any], ...]
+    buffers: bool
+    out_of_bounds: str | Fill | None
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """What `compare` found.
 
-    devices: as they were named. elements: of the output. differing: output elements that differ from the first device's, over
-    all devices. first: the first of them on the first device that differs. errors: per device, what it raised under "raise".
+    devices: as they were named. elements: of the output. differences: the devices whose output differs from the first one's.
+    errors: per device, what it raised under "raise". outputs: per device, of OutputTensor's Sizes; None where it raised.
     """
 
+    desc: OperatorDesc = field(repr=False)
     devices: tuple[str, ...]
     elements: int
-    differing: int
-    first: Mismatch | None
+    differences: tuple[Difference, ...]
     errors: tuple[str | None, ...]
+    outputs: tuple[NDArray[Any] | None, ...] = field(repr=False, compare=False)
+    compared: Compared | None = field(default=None, repr=False, compare=False)
 
     @property
     def equal(self) -> bool:
         """Whether every device gave the same bits, or every device refused with the same words."""
-        return self.differing == 0 and len(set(self.errors)) == 1
+        return not self.differences and len(set(self.errors)) == 1
+
+    @property
+    def differing(self) -> int:
+        """Output elements that differ from the first device's, over all devices."""
+        return sum(found.differing for found in self.differences)
+
+    @property
+    def first(self) -> Mismatch | None:
+        """The first mismatch (row-major) on the first device that differs."""
+        return self.differences[0].first if self.differences else None
+
+    @property
+    def worst(self) -> Mismatch | None:
+        """The worst mismatch (as `Difference.worst`) on the first device that differs."""
+        return self.differences[0].worst if self.differences else None
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the case as a DxDispatch model, `path` if that ends in .json, else case.json in the folder `path`; its path.
+
+        Beside it lie the inputs, the output of each device and a report. The input arrays must not have changed since the
+        comparison. Raises FileError when it cannot be written, and ValueError for what a model cannot say: a policy other than
+        clamping, several values at one address of a described tensor, one dispatch of a model.
+        """
+        from dmlgather import __version__
+        from dmlgather.comparing.report import CompareReport, compared, versions
+        from dmlgather.comparing.saving import buffers, save_outputs, save_report
+        from dmlgather.directml.dxdispatch.writing import write_single
+
+        ran = self.compared
+        if ran is None:
+            raise ValueError("one dispatch of a model cannot be saved alone: save the model's case")
+        if ran.out_of_bounds not in (None, "clamp", "promise"):
+            raise ValueError(
+                f"out_of_bounds is {ran.out_of_bounds!r}, and a DxDispatch model can only clamp: compare with 'clamp'"
+            )
+        inputs = buffers(self.desc, ran.inputs, described=ran.buffers)
+        target = write_single(self.desc, inputs, Path(path))
+        name = self.desc.operator.name.lower()
+        files = save_outputs(target, 0, name, dict(zip(self.devices, self.outputs, strict=True)))
+        report = CompareReport(
+            versions=versions(__version__),
+            devices=tuple(map(compared, self.devices)),
+            dispatches=(self.report(0, name, files),),
+        )
+        save_report(target, report)
+        return target
+
+    def report(self, command: int, dispatchable: str, outputs: Mapping[str, str]) -> DispatchReport:
+        """The comparison as data. command, dispatchable: its place in a model; outputs: the files it was saved in, by device."""
+        tensor = self.desc.tensor(self.desc.operator.output)
+        return DispatchReport(
+            command=command,
+            dispatchable=dispatchable,
+            operator=self.desc.operator.type,
+            data_type=tensor.data_type.name,
+            sizes=tensor.sizes,
+            equal=self.equal,
+            errors={name: error for name, error in zip(self.devices, self.errors, strict=True) if error is not None},
+            differences=self.differences,
+            outputs=dict(outputs),
+        )
 
     def __str__(self) -> str:
         names = ", ".join(self.devices)
@@ -71,9 +126,9 @@ class Comparison:
             return f"different outcomes on {names}: {said}"
         if self.errors[0] is not None:
             return f"equal on {names}: {self.errors[0]}"
-        if self.first is None:
+        if not self.differences:
             return f"equal on {names}: {counted(self.elements, 'element')}, bit for bit"
-        return f"{self.differing} of {counted(self.elements, 'element')} differ between {names}; first: {self.first}"
+        return "\n".join(map(str, self.differences))
 
 
 def compare(
@@ -82,20 +137,30 @@ def compare(
     devices: Sequence[str] = ("cuda", "cpu"),
     level: str | FeatureLevel = "6_4",
     out_of_bounds: str | Fill | None = None,
+    buffers: bool = False,
 ) -> Comparison:
     """Run `desc` on the same `inputs` on each device ("cpu", "cuda", "cuda:N", "reference") and compare bits.
+
+    inputs: as a compiled operator takes them. buffers: they are one-dimensional buffers of the described type or uint8, read
+    through the described strides, and so is the output written, as `CompiledOperator.run_buffers` does.
 
     An IndexError under "raise" is an outcome like a result, and compared. Raises what `compile` and the call of an operator
     raise otherwise, DeviceError for a device that is not there, and ValueError for fewer than two different devices.
     """
     check_devices(devices)
     operators = [compile_operator(desc, device=name, level=level, out_of_bounds=out_of_bounds) for name in devices]
-    host = [_on_host(array) for array in inputs]
-    outcomes = [_outcome(operator, host, POISON - rank) for rank, operator in enumerate(operators)]
-    outputs, errors = [output for output, _ in outcomes], tuple(error for _, error in outcomes)
-    if any(error is not None for error in errors):
-        return Comparison(tuple(devices), outputs[0][..., 0].size, 0, None, errors)
-    return compare_outputs(devices, outputs, lambda at: source_coordinates(operators[0], host, at))
+    host = tuple(_on_host(array) for array in inputs)
+    outcomes = [
+        _run_buffers(operator, Device.parse(name), host, POISON - rank) if buffers else _run(operator, host, POISON - rank)
+        for rank, (operator, name) in enumerate(zip(operators, devices, strict=True))
+    ]
+    outputs = tuple(None if error else output for output, error in outcomes)
+    errors = tuple(error for _, error in outcomes)
+    found: tuple[Difference, ...] = ()
+    if not any(errors):
+        found = differences(devices, [output for output, _ in outcomes], lambda: _tracer(operators[0], host, buffers))
+    ran = Compared(host, buffers, out_of_bounds)
+    return Comparison(desc, tuple(devices), outcomes[0][0].size, found, errors, outputs, ran)
 
 
 def check_devices(names: Sequence[str]) -> None:
@@ -104,79 +169,58 @@ def check_devices(names: Sequence[str]) -> None:
         raise ValueError(f"comparing takes at least two different devices, got {', '.join(names) or 'none'}")
 
 
-def compare_outputs(
-    devices: Sequence[str],
-    outputs: Sequence[NDArray[np.uint8]],
-    source: Callable[[tuple[int, ...]], tuple[int, ...] | None],
-) -> Comparison:
-    """Compare the bytes that each device wrote.
-
-    outputs: one per device, shape [*Sizes, bytes of an element]. source: output coordinates -> those of the element in
-    InputTensor that belongs there, None for a fill value; asked for the first mismatch only.
-    """
-    differing, first = 0, None
-    for device, output in zip(devices[1:], outputs[1:], strict=True):
-        unequal = (outputs[0] != output).any(axis=-1)
-        differing += int(np.count_nonzero(unequal))
-        if first is None and unequal.any():
-            at = tuple(int(index) for index in np.unravel_index(int(np.argmax(unequal)), unequal.shape))
-            bits = outputs[0][at].tobytes()[::-1].hex(), output[at].tobytes()[::-1].hex()
-            first = Mismatch(at, source(at), (devices[0], device), bits)
-    return Comparison(tuple(devices), outputs[0][..., 0].size, differing, first, (None,) * len(devices))
-
-
 def _on_host(array: Any) -> NDArray[Any]:
     adopted, device = adopt(array)
     return np.asarray(move(adopted, device, CPU))
 
 
-def _outcome(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], poison: int) -> tuple[NDArray[np.uint8], str | None]:
-    """The output's bytes, shape [*Sizes, bytes of an element], and the error under "raise"."""
+def _run(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], poison: int) -> tuple[NDArray[Any], str | None]:
+    """The output, shape Sizes, and the error under "raise"."""
     output = operator.desc.tensor(operator.desc.operator.output)
     raw = np.full((*output.sizes, output.data_type.bytes), poison, np.uint8)
     out = raw.view(output.data_type.name.lower()).reshape(output.sizes)
+    return out, _error(operator, lambda: operator(*inputs, out=out))
+
+
+def _run_buffers(
+    operator: CompiledOperator, device: Device, inputs: Sequence[NDArray[Any]], poison: int
+) -> tuple[NDArray[Any], str | None]:
+    from dmlgather.model import elements
+
+    output = operator.desc.tensor(operator.desc.operator.output)
+    with _current(device):
+        moved = [move(array.view(np.uint8), CPU, device.memory) for array in inputs]
+        out = move(np.full(output.total_bytes, poison, np.uint8), CPU, device.memory)
+        error = _error(operator, lambda: operator.run_buffers(*moved, out=out))
+        written = np.asarray(move(out, device.memory, CPU))
+    return np.ascontiguousarray(elements(written, output)).reshape(output.sizes), error
+
+
+def _error(operator: CompiledOperator, run: Any) -> str | None:
     try:
-        operator(*inputs, out=out)
+        run()
         operator.raise_if_bad()
     except IndexError as error:
-        return raw, str(error)
-    return raw, None
+        return str(error)
+    return None
 
 
-def source_coordinates(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], at: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Input coordinates of the element that belongs at output coordinates `at`: the plan's pseudocode for one element."""
-    tensors = [operator.desc.tensor(name) for name in operator.desc.operator.tensors]
-    logical = all(array.shape == tensor.sizes for array, tensor in zip(inputs, tensors, strict=False))
-    layouts = [Layout.packed(tensor.sizes) if logical else tensor.layout() for tensor in tensors]
-    layouts[-1] = Layout.packed(tensors[-1].sizes)
-    plan = operator.lower(layouts)
-    indices = None
-    if len(inputs) > 1:
-        dtype = np.dtype(tensors[1].data_type.name.lower())
-        indices = inputs[1].reshape(-1) if logical else inputs[1].view(np.uint8)[: plan.index_extent * dtype.itemsize].view(dtype)
-    address = _source_address(plan, indices, sum(a * b for a, b in zip(at, layouts[-1].strides, strict=True)))
-    return None if address is None else layouts[0].position(address)
+def _current(device: Device) -> AbstractContextManager[Any]:
+    """A context in which a GPU is the current one."""
+    if not device.on_gpu:
+        return nullcontext()
+    import cupy
+
+    return cupy.cuda.Device(device.index)  # type: ignore[no-any-return]
 
 
-def _source_address(plan: IndexPlan, indices: NDArray[Any] | None, target: int) -> int | None:
-    """The input address that output address `target` reads: the reference's answer over an input whose elements are their
-    own addresses, for that one element.
-    """
-    at = coordinates(target - plan.out_offset, plan.shape, plan.out_strides)
-    assert at is not None
+def _tracer(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], buffers: bool) -> Tracer:
+    from dmlgather.model import elements
 
-    def moved(offset: int, strides: Sequence[int]) -> int:
-        return offset + sum(a * b for a, b in zip(at, strides, strict=True))
+    def logical(tensor: BufferTensorDesc, array: NDArray[Any]) -> NDArray[Any]:
+        seen = buffers or array.shape != tensor.sizes
+        return elements(array.view(np.uint8), tensor) if seen else array.view(tensor.data_type.name.lower())
 
-    one = replace(
-        plan,
-        shape=(1,) * plan.rank,
-        in_offset=moved(plan.in_offset, plan.in_strides),
-        out_offset=0,
-        element_bytes=8,
-        fill=b"\xff" * 8 if plan.fill else b"",
-        lookups=tuple(replace(lookup, index_offset=moved(lookup.index_offset, lookup.index_strides)) for lookup in plan.lookups),
-    )
-    found = np.empty(1, np.int64)
-    reference.run(one, range(plan.in_extent), indices, found)
-    return int(found[0]) if found[0] >= 0 else None
+    desc = operator.desc
+    tensors = [desc.tensor(name) for name in desc.operator.inputs]
+    return Tracer(desc, operator.lower, [logical(tensor, array) for tensor, array in zip(tensors, inputs, strict=True)])

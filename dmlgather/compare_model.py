@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU
-from dmlgather.compare import POISON, Comparison, check_devices, compare_outputs, source_coordinates
+from dmlgather.compare import POISON, Comparison, check_devices
+from dmlgather.comparing.places import Tracer, differences
 from dmlgather.directml.dxdispatch.commands import Dispatch
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.model import Runner, Step, elements
@@ -39,12 +41,14 @@ def compare_model(model: CheckedFile, devices: Sequence[str]) -> Iterator[Compar
             outputs = [
                 _output(runner, step, POISON - rank) for rank, (runner, step) in enumerate(zip(runners, steps, strict=True))
             ]
-            source = partial(_source, runners[0], steps[0])
-            yield ComparedDispatch(number, command.dispatchable, compare_outputs(devices, outputs, source))
+            found = differences(devices, outputs, partial(_tracer, runners[0], steps[0]))
+            desc, size, nobody = steps[0].dispatchable.desc, outputs[0].size, (None,) * len(runners)
+            comparison = Comparison(desc, tuple(devices), size, found, nobody, tuple(outputs))
+            yield ComparedDispatch(number, command.dispatchable, comparison)
 
 
-def _output(runner: Runner, step: Step, poison: int) -> NDArray[np.uint8]:
-    """The bytes of the output's elements after running the step over poison, shape [*Sizes, bytes of an element]."""
+def _output(runner: Runner, step: Step, poison: int) -> NDArray[Any]:
+    """The output's elements after running the step over poison, shape Sizes."""
     tensor = step.dispatchable.desc.tensor(step.dispatchable.desc.operator.output)
     before = _on_host(runner, step.out).copy()
     width = tensor.data_type.bytes
@@ -52,16 +56,15 @@ def _output(runner: Runner, step: Step, poison: int) -> NDArray[np.uint8]:
     with runner.on_device():
         step.out[...] = arrays.move(before, CPU, runner.device.memory)
         step.run()
-    after = np.ascontiguousarray(elements(_on_host(runner, step.out), tensor))
-    return after.reshape(*tensor.sizes, 1).view(np.uint8)
+    return np.ascontiguousarray(elements(_on_host(runner, step.out), tensor)).reshape(tensor.sizes)
 
 
-def _source(runner: Runner, step: Step, at: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Coordinates in InputTensor of what belongs at the output's coordinates `at`."""
-    operator = step.dispatchable.desc.operator
-    tensors = [step.dispatchable.desc.tensor(field) for field in operator.inputs]
+def _tracer(runner: Runner, step: Step) -> Tracer:
+    """What belongs where in the output, by the first device's inputs."""
+    desc = step.dispatchable.desc
+    tensors = [desc.tensor(field) for field in desc.operator.inputs]
     inputs = [elements(_on_host(runner, buffer), tensor) for buffer, tensor in zip(step.inputs, tensors, strict=True)]
-    return source_coordinates(step.operator, inputs, at)
+    return Tracer(desc, step.operator.lower, inputs)
 
 
 def _on_host(runner: Runner, buffer: object) -> NDArray[np.uint8]:

@@ -112,7 +112,7 @@ def staged(folder: Path) -> Iterator[Path]:
         raise FileError(f"{folder} {error}") from None
     try:
         yield stage
-        files = sorted(stage.iterdir(), key=lambda file: (file.suffix == ".json", file.name))
+        files = sorted(stage.iterdir(), key=lambda file: (file.suffix.lower() == ".json", file.name))
         for file in files:
             _check_replaceable(folder / file.name)
         with described():

@@ -178,7 +178,7 @@ class Runner:
         target = self.output_folder / command.target
         with writing(target) as file:
             if target.suffix.lower() == ".npy":
-                np.lib.format.write_array(file, self._array(command), allow_pickle=False)
+                np.lib.format.write_array(file, np.ascontiguousarray(self._array(command)), allow_pickle=False)
             else:
                 file.write(self.host(command.resource).data)
         return Written(command.resource, target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 
 def counted(number: int, thing: str) -> str:
@@ -25,3 +26,13 @@ def alternatives(names: Iterable[object]) -> str:
 def printable(text: str) -> str:
     """A name from a file, with what would break a line or steer a terminal spelled out."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def spelled(value: Any) -> str:
+    """A NumPy number as briefly as it can be written without losing a bit (of a number; NaNs are all "nan")."""
+    if value.dtype.kind in "iu":
+        return str(int(value))
+    number = float(value)
+    if number.is_integer() and abs(number) < 1e16:
+        return "-0" if number == 0 and str(number).startswith("-") else str(int(number))
+    return str(value)

@@ -1,0 +1,160 @@
+"""Where two outputs differ, and what belongs there by the plan's definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.comparing.found import Bits, Difference, IndexRead, Mismatch, Number
+from dmlgather.directml import OperatorDesc
+from dmlgather.plan import IndexPlan, Layout, OutOfBounds, coordinates
+
+Lowering = Callable[[Sequence[Layout]], IndexPlan]
+"""Layouts of the inputs, then of the output -> plan."""
+
+Coordinates = tuple[int, ...]
+
+
+class Origin(NamedTuple):
+    """What belongs at an output element: coordinates in InputTensor (None: the fill value), the element, the indices read."""
+
+    source: Coordinates | None
+    expected: NDArray[Any] | None
+    indices: tuple[IndexRead, ...]
+
+
+class Tracer:
+    """Says for any output element of one operator run what belongs there.
+
+    It follows the plan over packed tensors, where an offset and coordinates determine each other, and executes nothing.
+    """
+
+    def __init__(self, desc: OperatorDesc, lower: Lowering, inputs: Sequence[NDArray[Any]]) -> None:
+        """inputs: the logical tensors, of shape Sizes and any strides, in the descriptor's order."""
+        self._desc, self._inputs = desc, inputs
+        self._layouts = [Layout.packed(desc.tensor(name).sizes) for name in desc.operator.tensors]
+        self._plan = lower(self._layouts)
+
+    def origin(self, at: Coordinates) -> Origin:
+        """What belongs at the output's coordinates `at`."""
+        plan = self._plan
+        target = _dot(at, self._layouts[-1].strides)
+        o = coordinates(target - plan.out_offset, plan.shape, plan.out_strides)
+        assert o is not None
+        source, refused, indices = plan.in_offset + _dot(o, plan.in_strides), False, []
+        axes = self._desc.operator.lookup_axes(self._desc)
+        for lookup, axis in zip(plan.lookups, axes, strict=True):
+            position = _at(lookup.index_offset + _dot(o, lookup.index_strides), self._layouts[1].sizes)
+            value = int(self._inputs[1][position])
+            wrapped = value + lookup.wrap if value < 0 else value
+            refuses = plan.out_of_bounds in (OutOfBounds.FILL, OutOfBounds.RAISE) and not 0 <= wrapped < lookup.limit
+            used = min(max(wrapped, 0), max(lookup.limit - 1, 0))
+            refused |= refuses
+            source += used * lookup.in_stride
+            indices.append(IndexRead(position=position, value=value, axis=axis, taken_as=None if refuses else used))
+        if not refused:
+            place = _at(source, self._layouts[0].sizes)
+            return Origin(place, self._inputs[0][place].reshape(1), tuple(indices))
+        fill = np.frombuffer(plan.fill, self._inputs[0].dtype) if plan.fill else None
+        return Origin(None, fill, tuple(indices))
+
+
+def differences(devices: Sequence[str], outputs: Sequence[NDArray[Any]], trace: Callable[[], Tracer]) -> tuple[Difference, ...]:
+    """How each further device's output differs from the first one's, bit for bit.
+
+    outputs: one per device, of shape Sizes and the tensor's type. trace: called once there is a difference.
+    """
+    found = []
+    for device, output in zip(devices[1:], outputs[1:], strict=True):
+        unequal = np.flatnonzero(_patterns(outputs[0]) != _patterns(output))
+        if unequal.size:
+            tracer = trace()
+            pair = tuple(array.reshape(-1)[unequal] for array in (outputs[0], output))
+            ranks = _apart(*pair), _flipped(*pair)
+            worst = int(np.lexsort((-np.arange(unequal.size), ranks[1], ranks[0]))[-1])
+
+            def mismatch(
+                number: int, device: str = device, unequal: Any = unequal, pair: Any = pair, tracer: Tracer = tracer
+            ) -> Mismatch:
+                at = _at(int(unequal[number]), outputs[0].shape)
+                return _mismatch((devices[0], device), at, [array[number : number + 1] for array in pair], tracer.origin(at))
+
+            found.append(
+                Difference(
+                    devices=(devices[0], device),
+                    differing=unequal.size,
+                    elements=output.size,
+                    first=mismatch(0),
+                    worst=mismatch(worst),
+                )
+            )
+    return tuple(found)
+
+
+def _mismatch(devices: tuple[str, str], at: Coordinates, pair: Sequence[NDArray[Any]], origin: Origin) -> Mismatch:
+    left, right = pair
+    unlike = bool(np.isnan(left[0]) or np.isnan(right[0])) if left.dtype.kind == "f" else False
+    return Mismatch(
+        devices=devices,
+        output=at,
+        found=(_element(left), _element(right)),
+        source=origin.source,
+        expected=None if origin.expected is None else _element(origin.expected),
+        indices=origin.indices,
+        difference=None if unlike else _number(_apart(left, right)[0]),
+        differing_bits=int(_flipped(left, right)[0]),
+    )
+
+
+def _patterns(array: NDArray[Any]) -> NDArray[Any]:
+    """The elements as unsigned integers of the same bits, shape [elements]."""
+    return np.ascontiguousarray(array).reshape(-1).view(f"u{array.itemsize}")
+
+
+def _flipped(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.uint8]:
+    """Number of differing bits of each pair."""
+    flipped: NDArray[np.uint8] = np.bitwise_count(_patterns(left) ^ _patterns(right))
+    return flipped
+
+
+def _apart(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+    """The numeric difference of each pair without its sign: exact for integers (uint64), float64 for floats, where two NaNs are
+    0 apart, and a NaN and a number infinitely far.
+    """
+    if left.dtype.kind in "iu":
+        wide = [array.astype(f"{array.dtype.kind}8") for array in (left, right)]
+        larger, smaller = np.maximum(*wide).view(np.uint64), np.minimum(*wide).view(np.uint64)
+        apart: NDArray[Any] = larger - smaller  # of two's complements, modulo 2^64
+        return apart
+    with np.errstate(all="ignore"):
+        floats = [array.astype(np.float64) for array in (left, right)]
+        apart = np.abs(floats[0] - floats[1])
+    nans = [np.isnan(array) for array in floats]
+    apart[np.isnan(apart)] = 0  # also of two equal infinities, which differ in no bit and are not asked for
+    apart[nans[0] != nans[1]] = np.inf
+    return apart
+
+
+def _element(array: NDArray[Any]) -> Bits:
+    return Bits(value=_number(array[0]), bits=array.tobytes()[::-1].hex())
+
+
+def _number(value: Any) -> Number:
+    if value.dtype.kind in "iub":
+        return int(value)
+    if np.isnan(value):
+        return "nan"
+    if np.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return float(str(value))
+
+
+def _at(offset: int, sizes: Sequence[int]) -> Coordinates:
+    return tuple(int(index) for index in np.unravel_index(offset, tuple(sizes)))
+
+
+def _dot(o: Sequence[int], strides: Sequence[int]) -> int:
+    return sum(a * b for a, b in zip(o, strides, strict=True))

@@ -1,0 +1,124 @@
+"""The result of a comparison as data: what `dmlgather compare --json` prints, and what a saved case keeps."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+from pydantic import ConfigDict, Field, computed_field
+
+from dmlgather.backends.devices import Device, processor
+from dmlgather.comparing.found import Difference, Value
+from dmlgather.wording import counted
+
+
+class ComparedDevice(Value):
+    """A device that took part."""
+
+    name: str
+    """As it was asked for: "cpu", "cuda:1"."""
+
+    title: str
+    """What it is, in words."""
+
+
+class Versions(Value):
+    """What ran."""
+
+    dmlgather: str
+    """Of this package."""
+
+    python: str
+    """Of Python."""
+
+    numpy: str
+    """Of NumPy."""
+
+    platform: str
+    """Operating system and architecture."""
+
+
+class DispatchReport(Value):
+    """What was found about one dispatch."""
+
+    command: int
+    """Its number among the model's commands, from 0; 0 for a single descriptor."""
+
+    dispatchable: str
+    """Name of what was dispatched."""
+
+    operator: str
+    """Type of the operator: "DML_OPERATOR_GATHER"."""
+
+    data_type: str
+    """Type of the output's elements."""
+
+    sizes: tuple[int, ...]
+    """Sizes of the output."""
+
+    equal: bool
+    """Whether every device gave the same bits, or refused with the same words."""
+
+    errors: Mapping[str, str] = Field(default_factory=dict)
+    """What devices refused with, by name."""
+
+    differences: tuple[Difference, ...] = ()
+    """The devices whose output differs from the first device's."""
+
+    outputs: Mapping[str, str] = Field(default_factory=dict)
+    """In a saved case: the .npy file beside it that holds a device's output, by name of the device."""
+
+
+class CompareReport(Value):
+    """Everything that was compared."""
+
+    model_config = ConfigDict(extra="ignore")  # so that what is computed can be read back
+
+    tool: Literal["dmlgather"] = "dmlgather"
+    """The program that wrote this."""
+
+    versions: Versions
+    """What ran."""
+
+    file: str | None = None
+    """The file that was compared; none where a program compared."""
+
+    seed: int | None = None
+    """Where the random inputs of a single descriptor came from."""
+
+    devices: tuple[ComparedDevice, ...]
+    """The devices, in the order they were named. The first one's output is what the others' are compared with."""
+
+    dispatches: tuple[DispatchReport, ...] = ()
+    """Every dispatch, in the order of the commands."""
+
+    @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
+    @property
+    def exit_code(self) -> int:
+        """0 when every dispatch is equal, else 1."""
+        return 0 if all(dispatch.equal for dispatch in self.dispatches) else 1
+
+
+def versions(dmlgather: str) -> Versions:
+    """What runs here. dmlgather: this package's version."""
+    return Versions(dmlgather=dmlgather, python=platform.python_version(), numpy=np.__version__, platform=platform.platform())
+
+
+def compared(name: str) -> ComparedDevice:
+    """The device called `name`. DeviceError for a GPU that is not there."""
+    return ComparedDevice(name=name, title=title(Device.parse(name)))
+
+
+def title(device: Device) -> str:
+    """The device's name for people."""
+    if not device.on_gpu:
+        from dmlgather.backends.cpu import cpus
+
+        suffix = ", one element at a time, as the plan's definition says" if device.kind == "reference" else ""
+        return f"{processor()}, {counted(cpus(), 'CPU')}{suffix}"
+    from dmlgather.backends import cuda
+
+    properties = cuda.require(device.index).cuda.runtime.getDeviceProperties(device.index)
+    return str(properties["name"].decode())

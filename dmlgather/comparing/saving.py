@@ -1,0 +1,83 @@
+"""What a comparison adds to a saved case: every device's outputs, and the report."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.comparing.report import CompareReport
+from dmlgather.directml import BufferTensorDesc, OperatorDesc
+from dmlgather.directml.dxdispatch.values import dtype_of
+from dmlgather.directml.dxdispatch.writing import beside, count, plain, save
+from dmlgather.directml.fields import wire_name
+from dmlgather.files import check_spared, staged, writing
+from dmlgather.model import elements
+
+
+def save_outputs(
+    target: Path,
+    command: int,
+    dispatchable: str,
+    outputs: Mapping[str, NDArray[Any] | None],
+    made_from: Iterable[Path] = (),
+) -> dict[str, str]:
+    """Write each device's output of one dispatch beside the case whose model is `target`; the files' names by device.
+
+    outputs: of shape Sizes; None for a device that refused. FileError when they cannot be written, or when a file of `made_from`
+    would be overwritten.
+    """
+    names = {
+        device: beside(target, f"out{command}_{plain(dispatchable)}.{re.sub('[^a-z0-9]', '', device)}.npy")
+        for device, output in outputs.items()
+        if output is not None
+    }
+    check_spared((target.parent / name for name in names.values()), made_from)
+    with staged(target.parent) as stage:
+        for device, name in names.items():
+            output = outputs[device]
+            assert output is not None
+            save(output, stage / name)
+    return names
+
+
+def save_report(target: Path, report: CompareReport, made_from: Iterable[Path] = ()) -> Path:
+    """Write the report beside the case whose model is `target`; its path. FileError as `save_outputs`."""
+    name = beside(target, "report.json")
+    check_spared([target.parent / name], made_from)
+    with staged(target.parent) as stage, writing(stage / name) as file:
+        file.write(f"{json.dumps(report.model_dump(mode='json'), indent=2)}\n".encode())
+    return target.parent / name
+
+
+def buffers(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], *, described: bool) -> list[NDArray[Any]]:
+    """The inputs as buffers that the described tensors lie in, shape [count]; bytes between their elements are 0.
+
+    inputs: of the described Sizes, or one-dimensional buffers; all of them buffers if `described`. ValueError for a tensor whose
+    described elements share addresses at which the array holds different values.
+    """
+    tensors = [(wire_name(name), desc.tensor(name)) for name in desc.operator.inputs]
+    return [_buffer(name, tensor, array, described) for (name, tensor), array in zip(tensors, inputs, strict=True)]
+
+
+def _buffer(name: str, tensor: BufferTensorDesc, array: NDArray[Any], described: bool) -> NDArray[Any]:
+    dtype = dtype_of(tensor.data_type)
+    raw = np.zeros(count(tensor) * dtype.itemsize, np.uint8)
+    if described or array.shape != tensor.sizes:
+        given = array.view(np.uint8)[: raw.size]
+        raw[: given.size] = given
+        return raw.view(dtype)
+    pattern = f"u{dtype.itemsize}"
+    place = elements(raw, tensor).view(pattern)
+    place[...] = array.view(pattern)
+    if (place != array.view(pattern)).any():
+        raise ValueError(
+            f"{name}: the described Strides {list(tensor.element_strides)} put several elements of Sizes {list(tensor.sizes)} "
+            "at one address, where the array holds different values: pass described buffers, or describe packed Strides"
+        )
+    return raw.view(dtype)

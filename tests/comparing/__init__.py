@@ -1,0 +1,1 @@
+"""What a comparison says, saves and writes as a script."""

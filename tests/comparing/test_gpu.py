@@ -1,0 +1,49 @@
+"""Comparing with CUDA devices: over the driver that is not one (tests/test_operator_devices.py), and on a GPU in ci/gpu."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dmlgather as dg
+from dmlgather.comparing.report import CompareReport
+from tests.cli.command import process
+from tests.comparing.test_script import script
+from tests.dxdispatch.models import GATHER, write
+from tests.kernels.host_driver import installed
+from tests.strategies import problem
+from tests.test_model_devices import ModelDriver
+
+
+@pytest.fixture
+def gpu() -> Iterator[ModelDriver]:
+    with installed(ModelDriver()) as stand_in:
+        yield stand_in
+
+
+def test_buffers_are_read_and_written_as_described_on_the_device(gpu: ModelDriver, tmp_path: Path) -> None:
+    seed = int(np.random.default_rng().integers(2**40))
+    print(f"seed {seed}")
+    for number in range(20):
+        made = problem(seed + number)
+        found = dg.compare(made.desc, *made.inputs, devices=("cuda:1", "cpu", "reference"), buffers=True)
+        assert found.equal, str(found)
+    assert set(gpu.launched_on) <= {1}
+    case = found.save(tmp_path)
+    report = CompareReport.model_validate_json((case.parent / "case.report.json").read_text())
+    assert (report.devices[0].name, report.devices[0].title) == ("cuda:1", "Stand-in 1")
+    assert report.dispatches[0].outputs["cuda:1"].endswith(".cuda1.npy")
+
+
+@pytest.mark.gpu
+def test_a_gpu_agrees_in_a_case_and_in_a_script(tmp_path: Path) -> None:
+    options = ("--devices", "cuda,cpu,reference", "--save", tmp_path / "case", "--emit-script", tmp_path / "it.py")
+    made = process("compare", write(tmp_path, GATHER), *options)
+    assert (made.code, "equal on cuda, cpu, reference" in made.out) == (0, True)
+    again = process("compare", "--devices", "cuda,cpu", tmp_path / "case" / "case.json")
+    assert (again.code, "equal on cuda, cpu" in again.out) == (0, True)
+    ended = script(tmp_path / "it.py")
+    assert (ended.code, ended.out) == (0, made.out)

@@ -1,0 +1,163 @@
+"""Where and how a wrong device differs: judged by the documented reference over positions, and by Python's own arithmetic."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from math import inf, isinf, isnan, prod
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import dmlgather as dg
+from dmlgather.comparing.found import Mismatch
+from tests.comparing.wrong import spoil
+from tests.directml.buffers import logical
+from tests.strategies import Problem, problems
+
+
+def apart(left: Any, right: Any) -> Any:
+    """The numeric difference of two Python numbers: infinite for a NaN and a number, 0 for two NaNs."""
+    if isinstance(left, float) and (isnan(left) or isnan(right)):
+        return 0 if isnan(left) and isnan(right) else inf
+    if isinstance(left, float) and (isinf(left) or isinf(right)):
+        return 0 if left == right else inf
+    return abs(Fraction(left) - Fraction(right))
+
+
+@settings(max_examples=150, deadline=None)
+@given(problems())
+def test_a_wrong_device_is_described_as_documented(problem: Problem) -> None:
+    desc, rng = problem.desc, random.Random(problem.seed)
+    tensor = desc.tensor("output_tensor")
+    width = tensor.data_type.bytes
+    places = [tuple(map(int, np.unravel_index(flat, tensor.sizes))) for flat in range(prod(tensor.sizes))]
+    chosen = sorted(rng.sample(places, min(len(places), rng.randint(1, 5))))
+    flips = {at: rng.randrange(1, 2 ** (8 * width)) for at in chosen}
+    addresses = {sum(a * b for a, b in zip(at, tensor.element_strides, strict=True)): bits for at, bits in flips.items()}
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        spoil(monkeypatch, addresses)
+        found = dg.compare(desc, *problem.inputs, devices=("cpu", "reference"), buffers=True)
+
+    sizes = desc.tensor("input_tensor").sizes
+    inputs = [logical(desc.tensor(name), buffer) for name, buffer in zip(desc.operator.inputs, problem.inputs, strict=True)]
+    sources = desc.operator.reference(desc, np.arange(prod(sizes)).reshape(sizes), *inputs[1:])
+    right = {at: inputs[0][np.unravel_index(sources[at], sizes)].tobytes() for at in chosen}
+    wrong = {at: (int.from_bytes(right[at], "little") ^ flips[at]).to_bytes(width, "little") for at in chosen}
+    kind = tensor.data_type.name.lower()
+
+    def number(raw: bytes) -> Any:
+        return np.frombuffer(raw, kind)[0].item()
+
+    def rank(at: Any) -> Any:
+        return apart(number(right[at]), number(wrong[at])), flips[at].bit_count()
+
+    def check(mismatch: Mismatch, at: Any) -> None:
+        assert (mismatch.output, mismatch.devices) == (at, ("cpu", "reference"))
+        assert mismatch.source == tuple(map(int, np.unravel_index(sources[at], sizes)))
+        assert mismatch.bits == (right[at][::-1].hex(), wrong[at][::-1].hex())
+        assert mismatch.expected == mismatch.found[0]
+        assert mismatch.differing_bits == flips[at].bit_count()
+        for told, raw in zip(mismatch.found, (right[at], wrong[at]), strict=True):
+            value = number(raw)
+            assert np.array(told.value, kind).tobytes() == raw or isnan(value)
+            assert (told.value == "nan") == (isinstance(value, float) and isnan(value))
+        assert [index.axis for index in mismatch.indices] == list(desc.operator.lookup_axes(desc))
+        for index in mismatch.indices:
+            assert index.value == int(inputs[1][index.position])
+            assert index.taken_as == mismatch.source[index.axis]
+
+    (difference,) = found.differences
+    assert (found.equal, found.differing, found.elements, difference.differing) == (False, len(chosen), len(places), len(chosen))
+    check(difference.first, chosen[0])
+    worst = max(rank(at) for at in chosen)
+    at = difference.worst.output
+    assert at in chosen
+    check(difference.worst, at)
+    if isinstance(worst[0], Fraction) and kind == "float64":  # the difference is rounded to a float64
+        assert float(rank(at)[0]) == pytest.approx(float(worst[0]), rel=1e-15)
+    else:
+        assert rank(at) == worst
+        assert at == min(place for place in chosen if rank(place) == worst)
+
+
+GATHER = dg.GatherOperatorDesc(
+    input_tensor=dg.BufferTensorDesc(data_type="FLOAT32", sizes=(5, 2)),
+    indices_tensor=dg.BufferTensorDesc(data_type="INT64", sizes=(1, 4)),
+    output_tensor=dg.BufferTensorDesc(data_type="FLOAT32", sizes=(4, 2)),
+    axis=0,
+    index_dimensions=1,
+)
+TABLE = np.arange(10, dtype=np.float32).reshape(5, 2)
+
+
+def test_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(monkeypatch, {2: 0x00800000, 5: 0x80000000, 7: 0x7F800000})
+    found = dg.compare(GATHER, TABLE, np.array([[0, -1, 7, 4]]), devices=("cpu", "reference"))
+    assert str(found) == (
+        "3 of 8 elements differ between cpu and reference\n"
+        "  first: OutputTensor[1, 0], which should come from InputTensor[4, 0] = 8 (0x41000000), by IndicesTensor[0, 1] = -1, "
+        "which means 4 along dimension 0, is 8 (0x41000000) on cpu and 16 (0x41800000) on reference\n"
+        "  worst: OutputTensor[2, 1], which should come from InputTensor[4, 1] = 9 (0x41100000), by IndicesTensor[0, 2] = 7, "
+        "which means 4 along dimension 0, is 9 (0x41100000) on cpu and -9 (0xc1100000) on reference; "
+        "difference 18, 1 differing bit"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "right", "flips", "worst", "difference"),
+    [
+        # Two NaNs differ in bits alone, a number and a NaN infinitely; -0 and 0 are no distance apart.
+        ("FLOAT32", [0x7FC00000, 0x7FC00000], [0x1, 0x7], 1, None),
+        ("FLOAT32", [0x7FC00000, 0x3F800000], [0x3FFFFF, 0x00800000], 1, 0.5),
+        ("FLOAT32", [0x7F7FFFFF, 0x3F800000], [0x80000000, 0x7FC00000 ^ 0x3F800000], 1, None),
+        ("FLOAT32", [0x00000000, 0x00000000], [0x80000000, 0x1], 1, 2.0**-149),
+        ("FLOAT16", [0x7C00, 0x3C00], [0x8000, 0x4000], 0, "inf"),
+        ("FLOAT64", [0x7FF0000000000001, 0x3FF0000000000000], [0x1E, 0x1], 1, 2.0**-52),
+        ("INT64", [2**63, 0], [2**64 - 1, 2**62], 0, 2**64 - 1),
+        ("UINT64", [2**64 - 1, 5], [2**64 - 1, 2**63], 0, 2**64 - 1),
+        ("INT8", [0x80, 0x00], [0xFF, 0x40], 0, 255),
+        ("UINT8", [0, 7], [0x01, 0x02], 1, 2),
+    ],
+)
+def test_the_worst_of_two(
+    monkeypatch: pytest.MonkeyPatch, *, kind: str, right: list[int], flips: list[int], worst: int, difference: Any
+) -> None:
+    tensor = dg.BufferTensorDesc(data_type=kind, sizes=(1, 1, 1, 2))
+    desc = dg.Slice1OperatorDesc(
+        input_tensor=tensor,
+        output_tensor=tensor,
+        dimension_count=4,
+        input_window_offsets=(0, 0, 0, 0),
+        input_window_sizes=(1, 1, 1, 2),
+        input_window_strides=(1, 1, 1, 1),
+    )
+    width = tensor.data_type.bytes
+    data = np.array(right, f"u{width}").view(kind.lower()).reshape(1, 1, 1, 2)
+    spoil(monkeypatch, dict(enumerate(flips)))
+    found = dg.compare(desc, data, devices=("cpu", "reference"))
+    assert found.first is not None
+    assert found.worst is not None
+    assert found.first.output == (0, 0, 0, 0)
+    assert found.worst.output == (0, 0, 0, worst)
+    assert found.worst.difference == difference
+    assert found.worst.differing_bits == flips[worst].bit_count()
+    assert found.worst.bits == tuple(f"{value:0{2 * width}x}" for value in (right[worst], right[worst] ^ flips[worst]))
+
+
+def test_a_fill_value_is_expected_where_the_policy_fills(monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(monkeypatch, {4: 1})
+    found = dg.compare(GATHER, TABLE, np.array([[0, -1, 7, 4]]), devices=("cpu", "reference"), out_of_bounds=dg.Fill(-2))
+    assert found.first is not None
+    assert (found.first.source, found.first.expected and found.first.expected.value) == (None, -2)
+    assert "which should come from the fill value = -2 (0xc0000000), by IndicesTensor[0, 2] = 7, out of range" in str(found)
+
+
+def test_every_device_that_differs_is_counted_against_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(monkeypatch, {4: 1})
+    found = dg.compare(GATHER, TABLE, np.zeros((1, 4), np.int64), devices=("reference", "cpu"))
+    assert found.differences[0].devices == ("reference", "cpu")
+    assert found.first is not None
+    assert found.first.expected == found.first.found[1]  # the first device named is the wrong one
