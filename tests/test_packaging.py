@@ -13,7 +13,10 @@ import pytest
 import dmlgather
 
 ROOT = Path(__file__).parents[1]
-HEAVY = ("cupy", "onnx", "jax", "openvino", "dask", "matplotlib", "typer", "rich")
+HEAVY = (
+    *("cupy", "onnx", "jax", "openvino", "dask", "matplotlib", "typer", "rich"),
+    *("svg", "junitparser", "pathspec", "pydantic_sarif"),
+)
 FIND_KERNELS = "from dmlgather.backends.cuda.sources import kernel_folder; print(kernel_folder().resolve())"
 
 
