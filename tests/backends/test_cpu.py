@@ -18,7 +18,7 @@ from dmlgather.backends.cpu import CpuProgram, prepare
 from dmlgather.backends.cpu.recipes import RECIPES
 from dmlgather.backends.cpu.tuning import MEASURED, Tuning
 from dmlgather.plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides
-from tests.backends.shapes import Kind, Shaped, gather, gather_elements, gather_nd, view
+from tests.backends.shapes import FLOATS, Kind, Shaped, gather, gather_elements, gather_nd, view
 from tests.plans import EXTREMES, random_buffers, random_plan
 
 seeds = st.integers(0, 2**64 - 1).map(random.Random)
@@ -27,6 +27,8 @@ SMALL = Tuning(
     block_bytes=256,
     block_units=24,
     share_bytes=64,
+    long_unit=32,
+    part_unit=24,
     longest_unit=64,
     tile=4,
     tile_bytes=64,
@@ -37,6 +39,11 @@ SMALL = Tuning(
     row_units=8,
     shared_row_units=8,
     slice_units=16,
+    native_unit=8,
+    small_units=12,
+    small_bytes=64,
+    scratch_bytes=4096,
+    longest_item=16,
 )
 """Blocks of a few units, so that small plans have many, shared by threads."""
 TINY = replace(
@@ -86,8 +93,16 @@ def test_many_lookups_equal_the_reference(rng: random.Random, lookups: int) -> N
         check(plan, buffers.data, buffers.indices, buffers.out, tuning)
 
 
+def gather_transposed(shape: tuple[int, int, int], index_shape: tuple[int], kind: Kind = FLOATS) -> Shaped:
+    """output[i, a, b] = input[indices[i], b, a]."""
+    found = gather(shape, index_shape, 0, kind)
+    count, b, a = found.plan.shape
+    plan = replace(found.plan, shape=(count, a, b), in_strides=(0, 1, a), out_strides=(a * b, b, 1))
+    return replace(found, plan=plan, numpy=lambda data, indices: data[indices].transpose(0, 2, 1))
+
+
 LOOKING: dict[str, Callable[[Kind], Shaped]] = {
-    "slices": lambda kind: gather((5, 2, 8, 9), (4, 3), 0, kind),
+    "slices": lambda kind: gather_transposed((5, 8, 9), (12,), kind),
     "columns": lambda kind: gather((6, 20), (9,), 1, kind),
     "rows": lambda kind: gather_elements((5, 13), 1, kind),
     "narrow": lambda kind: gather_elements((7, 11), 0, kind),
@@ -116,20 +131,27 @@ def test_hostile_indices_in_every_recipe(name: str, index_type: IndexType, polic
     check(plan, data, everything, np.zeros(plan.out_extent, "V4"), SMALL)
 
 
-def gather_transposed(shape: tuple[int, int, int], index_shape: tuple[int]) -> Shaped:
-    """output[i, a, b] = input[indices[i], b, a]."""
-    found = gather(shape, index_shape)
-    count, b, a = found.plan.shape
-    plan = replace(found.plan, shape=(count, a, b), in_strides=(0, 1, a), out_strides=(a * b, b, 1))
-    return replace(found, plan=plan, numpy=lambda data, indices: data[indices].transpose(0, 2, 1))
-
-
 TYPICAL: dict[str, tuple[Shaped, ...]] = {
     "copy": (
         view((70, 90), lambda x: x[8:-8, 8:-8]),
         view((70, 90), lambda x: x[::-1, ::2]),
+        view((70, 90), lambda x: x[:, 1::2], 1),
+        view((70, 91), lambda x: x[:, ::2], 2),
+        view((70, 91), lambda x: x[:, ::-1], 1),
+        view((30, 90), lambda x: x[3:-3, 5:-5]),
+        view((30, 333), lambda x: x[:, 7:], 1),
         view((64, 50, 40), lambda x: x.transpose(1, 0, 2), 1),
         view((8, 16, 49), lambda x: x.transpose(0, 2, 1)),
+    ),
+    "swapped": (
+        view((300, 64), lambda x: x[:, ::-1], 1),
+        view((20, 30, 36), lambda x: x[::2, ::-1, ::-1], 1),
+        view((20, 30, 1020), lambda x: x[:, 3:, 1009:9:-1], 1),
+    ),
+    "halves": (
+        view((300, 64), lambda x: x[::2, ::2], 1),
+        view((300, 64), lambda x: x[::-1, 2:-1:2], 2),
+        view((40, 30, 66), lambda x: x[::2, ::-3, 64:9:-2], 1),
     ),
     "apart": (
         view((3, 40, 30, 3), lambda x: x[:, :, ::-1], 1),
@@ -141,17 +163,22 @@ TYPICAL: dict[str, tuple[Shaped, ...]] = {
         view((300, 512, 2), lambda x: x.transpose(2, 1, 0)[:, ::-1], 2),
         view((16, 16, 16, 16), lambda x: x.transpose(), 8),
     ),
-    "slices": (gather((4, 2**18 + 1), (3,)), gather_transposed((4, 128, 160), (5,))),
+    "slices": (gather((4, 2**18 + 3), (3,)), gather_transposed((4, 128, 160), (5,))),
     "columns": (
         gather((50, 400), (33,), 1),
         gather((30, 40, 50), (2, 8), 1, Kind(2)),
         gather((9, 7, 256), (5,), 1, Kind(16)),
+        gather((9, 7, 1000), (500,), 1, Kind(8)),
         gather((3, 2, 128, 129), (2, 2), 1),
     ),
     "rows": (gather_elements((3, 2000), 1), gather_elements((2, 3, 1500), 2, Kind(1))),
     "narrow": (gather_elements((40, 700), 0), gather_elements((20, 30, 300), 1, Kind(2))),
     "flat": (
         gather((500, 96), (40,)),
+        gather((60, 1024), (40,)),
+        gather((60, 700, 5), (2, 9), 0, Kind(8)),
+        gather((60, 2053), (40,), 0, Kind(1)),
+        gather((4, 2**19), (3,)),
         gather((5000,), (30, 40), 0, Kind(8, IndexType.UINT32)),
         gather((50, 3), (1000,), 0, Kind(1, IndexType.INT8)),
         gather_elements((900, 50), 1),

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dmlgather.backends.cpu import CpuProgram, prepare, workers
+from dmlgather.backends.cpu import CpuProgram, workers
+from dmlgather.backends.cpu.tuning import MEASURED
 from dmlgather.plan import IndexType, OutOfBounds
 from tests.backends.shapes import Kind, Shaped, gather, gather_elements, gather_nd, view
 
@@ -34,6 +35,10 @@ LARGE = (
     view((2048, 1500), lambda x: x.T),
     view((6, 500, 600, 3), lambda x: x[:, :, ::-1, ::-1], 1),
 )
+
+
+SHARING = replace(MEASURED, share_bytes=2**18)
+"""Threads for less than pays, so that the tests need not be as large as what does."""
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +63,7 @@ def arrays(shaped: Shaped) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
 @pytest.mark.parametrize("shaped", LARGE)
 def test_large_calls_equal_numpy(shaped: Shaped) -> None:
     data, indices, out = arrays(shaped)
-    program = prepare(shaped.plan)
+    program = CpuProgram(shaped.plan, SHARING)
     assert program.shares > 1
     assert program.describe().endswith("threads")
     assert program.run(data.reshape(-1), indices.reshape(-1), out) is None
@@ -71,16 +76,16 @@ def test_bad_indices_in_every_share(shaped: Shaped) -> None:
     limit = min(lookup.limit for lookup in shaped.plan.lookups)
     bad = np.random.default_rng().choice(indices.size, min(9, indices.size), replace=False)
     indices.reshape(-1)[bad] = np.iinfo(indices.dtype).max
-    raising = prepare(replace(shaped.plan, out_of_bounds=OutOfBounds.RAISE))
+    raising = CpuProgram(replace(shaped.plan, out_of_bounds=OutOfBounds.RAISE), SHARING)
     assert raising.run(data.reshape(-1), indices.reshape(-1), out) == bad.min()
 
-    assert prepare(shaped.plan).run(data.reshape(-1), indices.reshape(-1), out) is None
+    assert CpuProgram(shaped.plan, SHARING).run(data.reshape(-1), indices.reshape(-1), out) is None
     if len(shaped.plan.lookups) == 1:
         clamped = np.where(indices == np.iinfo(indices.dtype).max, limit - 1, indices)
         assert out.tobytes() == shaped.numpy(data, clamped).tobytes()
 
     fill = b"\x5a" * shaped.plan.element_bytes
-    filling = prepare(replace(shaped.plan, out_of_bounds=OutOfBounds.FILL, fill=fill))
+    filling = CpuProgram(replace(shaped.plan, out_of_bounds=OutOfBounds.FILL, fill=fill), SHARING)
     assert filling.run(data.reshape(-1), indices.reshape(-1), out) is None
     harmless = np.where(indices == np.iinfo(indices.dtype).max, 0, indices)
     expected = shaped.numpy(data, harmless)
@@ -120,7 +125,7 @@ def test_an_error_in_another_thread_reaches_the_caller() -> None:
             raise ArithmeticError("in another thread")
 
     with pytest.raises(ArithmeticError, match="in another thread"):
-        workers.share(work, count=8, shares=2)
+        workers.share(lambda: work, count=8, shares=2)
 
 
 def test_nobody_writes_after_an_error_has_reached_the_caller() -> None:
@@ -135,7 +140,7 @@ def test_nobody_writes_after_an_error_has_reached_the_caller() -> None:
         done.set()
 
     with pytest.raises(ArithmeticError, match="in the caller's thread"):
-        workers.share(work, count=2, shares=2)
+        workers.share(lambda: work, count=2, shares=2)
     assert done.is_set()
 
 
@@ -148,7 +153,7 @@ def test_every_block_is_done_once(count: int, shares: int) -> None:
         done.extend(range(first, last))
         return min((100 - block for block in range(first, last) if block % 2), default=None)
 
-    smallest = workers.share(work, count, shares)
+    smallest = workers.share(lambda: work, count, shares)
     assert sorted(done) == list(range(count))
     assert smallest == min((100 - block for block in range(count) if block % 2), default=None)
 
@@ -159,9 +164,9 @@ import numpy as np
 from dmlgather.backends.cpu import prepare, workers
 from tests.backends.shapes import gather
 workers.cpus = lambda: 2
-shaped = gather((3000, 300), (9000,))
-data, indices = np.arange(900_000, dtype=np.float32), np.arange(9000) % 3000
-out = np.zeros(9000 * 300, np.float32)
+shaped = gather((3000, 300), (19000,))
+data, indices = np.arange(900_000, dtype=np.float32), np.arange(19000) % 3000
+out = np.zeros(19000 * 300, np.float32)
 program = prepare(shaped.plan)
 program.run(data, indices, out)
 assert any(thread.name.startswith("dmlgather") for thread in threading.enumerate())
@@ -169,7 +174,7 @@ child = os.fork()
 if child == 0:
     out[:] = 0
     program.run(data, indices, out)
-    os._exit(0 if (out.reshape(9000, 300) == data.reshape(3000, 300)[indices]).all() else 1)
+    os._exit(0 if (out.reshape(19000, 300) == data.reshape(3000, 300)[indices]).all() else 1)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,36 +12,60 @@ from numpy.typing import NDArray
 from dmlgather.backends.cpu.blocks import Blocks, extent
 from dmlgather.backends.cpu.buffers import Buffers
 from dmlgather.backends.cpu.geometry import Geometry
+from dmlgather.backends.cpu.once import Run
+from dmlgather.backends.cpu.workers import Work
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
     """A strided copy. order: the dimensions by falling source stride where blocks go through a tile, which is filled in the
     source's order and emptied in the output's, so that both are walked along memory; None copies directly. margin: units
-    between the rows of a tile, so that its columns do not fall into the same sets of the cache.
+    between the rows of a tile, so that its columns do not fall into the same sets of the cache. read: what a source unit is read
+    as, where that is not what is written: copying converts it.
     """
 
     geometry: Geometry
     blocks: Blocks
     order: tuple[int, ...] | None = None
     margin: int = 0
+    read: np.dtype[Any] | None = None
 
-    def work(self, buffers: Buffers, first: int, last: int) -> None:
-        """Copy blocks `first` … `last` - 1."""
-        geometry = self.geometry
-        target = buffers.target(buffers.word)
-        source = buffers.source(buffers.word, geometry.shape, geometry.in_offset, geometry.in_strides)
-        tiles: dict[tuple[int, ...], NDArray[Any]] = {}
+    def single(self, buffers: Buffers) -> Run:
+        """The copy on these buffers, which is one block."""
+        if self.order is not None:
+            return functools.partial(self._whole, buffers)
+        return functools.partial(np.copyto, *self._views(buffers), casting="unsafe")
+
+    def begin(self, buffers: Buffers) -> Work:
+        """Copies blocks in one thread."""
+        target, source = self._views(buffers)
+        work = self._plainly if self.order is None else functools.partial(self._by_tiles, {})
+        return functools.partial(work, target, source)
+
+    def _whole(self, buffers: Buffers) -> None:
+        self._by_tiles({}, *self._views(buffers), 0, 1)
+
+    def _plainly(self, target: NDArray[Any], source: NDArray[Any], first: int, last: int) -> None:
         for box in self.blocks.boxes(first, last):
-            if self.order is None:
-                np.copyto(target[box], source[box])
-                continue
-            sizes = tuple(extent(box)[axis] for axis in self.order)
+            np.copyto(target[box], source[box], casting="unsafe")
+
+    def _by_tiles(
+        self, tiles: dict[tuple[int, ...], NDArray[Any]], target: NDArray[Any], source: NDArray[Any], first: int, last: int
+    ) -> None:
+        assert self.order is not None
+        for box in self.blocks.boxes(first, last):
+            sizes = tuple([extent(box)[axis] for axis in self.order])
             if sizes not in tiles:
-                tiles[sizes] = np.empty((*sizes[:-1], sizes[-1] + self.margin), buffers.word)[..., : sizes[-1]]
+                tiles.clear()  # blocks at the ends are smaller: one tile at a time is enough
+                tiles[sizes] = np.empty((*sizes[:-1], sizes[-1] + self.margin), source.dtype)[..., : sizes[-1]]
             tile = tiles[sizes]
             np.copyto(tile, source[box].transpose(self.order))
             np.copyto(target[box].transpose(self.order), tile)
+
+    def _views(self, buffers: Buffers) -> tuple[NDArray[Any], NDArray[Any]]:
+        geometry, word = self.geometry, buffers.word
+        read = word if self.read is None else self.read
+        return buffers.target(word), buffers.source(read, geometry.shape, geometry.in_offset, geometry.in_strides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +75,14 @@ class Fill:
     geometry: Geometry
     blocks: Blocks
 
-    def work(self, buffers: Buffers, first: int, last: int) -> None:
-        """Fill blocks `first` … `last` - 1."""
-        target = buffers.target(buffers.word)
-        value = self.geometry.fill_item(buffers.word)
+    def single(self, buffers: Buffers) -> Run:
+        """The fill on these buffers, which is one block."""
+        return functools.partial(np.copyto, buffers.target(buffers.word), self.geometry.fill_item(buffers.word))
+
+    def begin(self, buffers: Buffers) -> Work:
+        """Fills blocks in one thread."""
+        return functools.partial(self._work, buffers.target(buffers.word), self.geometry.fill_item(buffers.word))
+
+    def _work(self, target: NDArray[Any], value: NDArray[Any], first: int, last: int) -> None:
         for box in self.blocks.boxes(first, last):
             np.copyto(target[box], value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,32 +14,34 @@ from dmlgather.backends.cpu.blocks import Blocks, Box, extent
 from dmlgather.backends.cpu.buffers import Buffers
 from dmlgather.backends.cpu.geometry import Geometry
 from dmlgather.backends.cpu.offsets import Addresser, Addressing, Frame, Offsets
+from dmlgather.backends.cpu.once import Once, Run
+from dmlgather.backends.cpu.workers import Work
 
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """A gather by blocks. move: what is done with the offsets of a block."""
+    """A gather by blocks. move: what is done with the offsets of a block. native: raw indices that are offsets as they stand
+    are left to NumPy's own check. once: what replaces all this where it is one small block.
+    """
 
     geometry: Geometry
     blocks: Blocks
     addressing: Addressing
     move: Move
+    native: bool = False
+    once: Once | None = None
 
-    def work(self, buffers: Buffers, first: int, last: int) -> int | None:
-        """Gather blocks `first` … `last` - 1; the smallest offset of a bad index under RAISE, where moving stops."""
-        call = Call(self, buffers)
-        smallest: int | None = None
-        for box in self.blocks.boxes(first, last):
-            offsets = call.addresser.offsets(box)
-            if offsets.offset is not None:
-                smallest = offsets.offset if smallest is None else min(smallest, offsets.offset)
-            if smallest is not None or call.target is None:
-                continue
-            block = call.target[box]
-            self.move(call, box, block, offsets)
-            if offsets.bad is not None:
-                np.copyto(block, self.geometry.fill_item(buffers.item), where=offsets.bad)
-        return smallest
+    def single(self, buffers: Buffers) -> Run:
+        """The gather on these buffers, which is one block."""
+        slow = functools.partial(self._whole, buffers)
+        return slow if self.once is None or not buffers.opaque else self.once.bind(buffers, slow)
+
+    def begin(self, buffers: Buffers) -> Work:
+        """Gathers blocks in one thread; where moving stops under RAISE, checking goes on."""
+        return Call(self, buffers).work
+
+    def _whole(self, buffers: Buffers) -> int | None:
+        return Call(self, buffers).work(0, 1)
 
 
 class Call:
@@ -46,20 +49,51 @@ class Call:
 
     def __init__(self, gather: Gather, buffers: Buffers) -> None:
         assert buffers.indices is not None
-        self.addressing, self.geometry, self.buffers = gather.addressing, gather.geometry, buffers
+        self.gather, self.addressing, self.geometry, self.buffers = gather, gather.addressing, gather.geometry, buffers
         self.pitch = gather.geometry.pitch
         self.contiguous = self.pitch == gather.geometry.unit
+        self.native = gather.native and self.contiguous
         self.addresser = Addresser(gather.addressing, buffers.indices)
         self.target = None if gather.move is check else buffers.target(buffers.item)
 
-    def base(self, starts: tuple[int, ...], frame: Frame) -> int:
+    def work(self, first: int, last: int) -> int | None:
+        """Gather blocks `first` … `last` - 1; the smallest offset of a bad index under RAISE, where moving stops."""
+        smallest: int | None = None
+        for box in self.gather.blocks.boxes(first, last):
+            if self.native and smallest is None and self.checked(box):
+                continue
+            offsets = self.addresser.offsets(box)
+            if offsets.offset is not None:
+                smallest = offsets.offset if smallest is None else min(smallest, offsets.offset)
+            if smallest is not None or self.target is None:
+                continue
+            block = self.target[box]
+            self.gather.move(self, box, block, offsets)
+            if offsets.bad is not None:
+                np.copyto(block, self.geometry.fill_item(self.buffers.item), where=offsets.bad)
+        return smallest
+
+    def base(self, box: Box, frame: Frame) -> int:
         """The byte address that offset 0 of a block means."""
-        steps = zip(starts, self.geometry.in_strides, strict=True)
-        return self.geometry.in_offset + frame.low * self.pitch + sum(start * step for start, step in steps)
+        steps: int = sum([span.start * step for span, step in zip(box, self.geometry.in_strides, strict=True)])
+        return self.geometry.in_offset + frame.low * self.pitch + steps
 
     def window(self, at: int, span: int) -> NDArray[Any]:
         """The `span` source units that offsets 0 … span-1 from byte `at` mean: nothing else can be read."""
         return self.buffers.source(self.buffers.item, (span,), at, None if self.contiguous else (self.pitch,))
+
+    def checked(self, box: Box) -> bool:
+        """Take a block at its raw indices, and whether it could be: where NumPy finds one out of range, it is not asked again."""
+        assert self.target is not None
+        raw = self.addresser.raw(box)
+        if raw is None:
+            return False
+        try:
+            # With an output NumPy would copy that first, to leave it as it was after an error: a block of its own is quicker.
+            np.copyto(self.target[box], line(self, box).take(raw))
+        except IndexError:
+            self.native = False
+        return self.native
 
     def take(self, window: NDArray[Any], offsets: NDArray[np.integer], block: NDArray[Any]) -> None:
         """Block = window[offsets], along the window's last axis."""
@@ -76,41 +110,63 @@ class Call:
 Move = Callable[[Call, Box, NDArray[Any], Offsets], None]
 
 
+def line(call: Call, box: Box) -> NDArray[Any]:
+    """The one-dimensional window that a block's offsets count in."""
+    frame = call.addressing.frame(extent(box))
+    return call.window(call.base(box, frame), frame.span)
+
+
+def table(call: Call, box: Box) -> NDArray[Any] | None:
+    """The [rows, columns] that a block's offsets choose columns of, the rows being the dimension before the offsets. None where
+    the last row may end where its last reachable column does, short of a whole row.
+    """
+    axis = call.addressing.dims.start - 1
+    step = call.geometry.in_strides[axis]
+    rows, at = box[axis].stop - box[axis].start, call.base(box, call.addressing.frame(extent(box)))
+    if at + rows * step > call.buffers.data.nbytes:
+        return None
+    return call.buffers.source(call.buffers.item, (rows, step // call.geometry.unit), at)
+
+
 def flat(call: Call, box: Box, block: NDArray[Any], offsets: Offsets) -> None:
     """The whole block by one take from a one-dimensional window."""
-    at = call.base(tuple(span.start for span in box), offsets.frame)
-    call.take(call.window(at, offsets.frame.span), offsets.values, block)
+    call.take(line(call, box), offsets.values, block)
 
 
 def along(call: Call, box: Box, block: NDArray[Any], offsets: Offsets) -> None:
-    """One take along the last axis of a [rows, columns] window, the rows being the dimension before the offsets."""
+    """One take along the last axis of a window of rows and columns."""
+    window = table(call, box)
+    if window is not None:
+        call.take(window, offsets.values, block)
+        return
     axis = call.addressing.dims.start - 1
-    at = call.base(tuple(span.start for span in box), offsets.frame)
-    rows = box[axis].stop - box[axis].start
-    columns = call.geometry.in_strides[axis] // call.geometry.unit
-    # The last row may end where its last reachable column does, short of a whole row: it is taken on its own then.
-    whole = min(rows, (call.buffers.data.nbytes - at) // call.geometry.in_strides[axis])
-    if whole:
-        window = call.buffers.source(call.buffers.item, (whole, columns), at)
-        call.take(window, offsets.values, block[(slice(None),) * axis + (slice(whole),)])
-    if whole < rows:
-        window = call.window(at + whole * call.geometry.in_strides[axis], offsets.frame.span)
-        call.take(window, offsets.values, block[(slice(None),) * axis + (slice(whole, rows),)])
+    head, tail = (slice(box[axis].start, box[axis].stop - 1), slice(box[axis].stop - 1, box[axis].stop))
+    last = (slice(None),) * axis + (slice(-1, None),)
+    if head.start < head.stop:
+        along(call, (*box[:axis], head, *box[axis + 1 :]), block[(slice(None),) * axis + (slice(-1),)], offsets)
+    at = call.base((*box[:axis], tail, *box[axis + 1 :]), offsets.frame)
+    call.take(call.window(at, offsets.frame.span), offsets.values, block[last])
 
 
 def rows(call: Call, box: Box, block: NDArray[Any], offsets: Offsets) -> None:
     """One take per row of the block, the rows being all dimensions before the summed ones."""
     inner = call.addressing.summed.start
-    starts = [span.start for span in box]
+    at = call.base(box, offsets.frame)
+    strides = (*call.geometry.in_strides[:inner], call.pitch)
+    windows = call.buffers.source(call.buffers.item, (*block.shape[:inner], offsets.frame.span), at, strides)
+    values = offsets.values
+    plain = call.contiguous and call.buffers.opaque and block.flags.c_contiguous
     for row in np.ndindex(block.shape[:inner]):
-        place = (*(start + step for start, step in zip(starts, row, strict=False)), *starts[inner:])
-        call.take(call.window(call.base(place, offsets.frame), offsets.frame.span), offsets.values[row], block[row])
+        if plain:
+            windows[row].take(values[row], 0, block[row], "wrap")
+        else:
+            call.take(windows[row], values[row], block[row])
 
 
 def slices(call: Call, box: Box, block: NDArray[Any], offsets: Offsets) -> None:
     """One strided copy per offset, over the trailing dimensions along which no lookup moves."""
     inner = call.addressing.dims.stop
-    at = call.base(tuple(span.start for span in box), offsets.frame)
+    at = call.base(box, offsets.frame)
     sizes, strides = extent(box)[inner:], call.geometry.in_strides[inner:]
     word = call.buffers.word
     words = block.view(word)

@@ -13,15 +13,20 @@ from math import gcd, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.plan import IndexPlan, Lookup, OutOfBounds
+from dmlgather.plan import IndexPlan, Lookup, OutOfBounds, packed_strides
 
 WORDS = (1, 2, 4, 8)
 """Bytes of NumPy's unsigned integers."""
 
+LINE, LOOKING, STEPPING = 64, 16, 8
+"""Bytes of a cache line; bytes that could be copied in the time that a lookup, and a step of a strided copy, takes."""
+
 
 @dataclass(frozen=True)
 class Geometry:
-    """shape: units per dimension, rank >= 1. Strides, offsets and the in_stride of each lookup are in bytes."""
+    """shape: units per dimension, rank >= 1. Strides, offsets and the in_stride of each lookup are in bytes. in_bytes: bytes that
+    the input has at least.
+    """
 
     shape: tuple[int, ...]
     out_strides: tuple[int, ...]
@@ -34,10 +39,12 @@ class Geometry:
     out_of_bounds: OutOfBounds
     fill: bytes
     writes: bool
+    in_bytes: int
 
     @classmethod
-    def of(cls, plan: IndexPlan) -> Geometry:
-        """The geometry of a canonical plan, whose units are its elements.
+    def of(cls, plan: IndexPlan, in_extent: int | None = None) -> Geometry:
+        """The geometry of a canonical plan, whose units are its elements. in_extent: elements that the input certainly has, where
+        they are more than the plan reaches.
 
         The leading 0 of an empty plan with lookups is left out: what remains are the indices that RAISE still checks.
         """
@@ -58,6 +65,7 @@ class Geometry:
             out_of_bounds=plan.out_of_bounds,
             fill=plan.fill,
             writes=not plan.empty,
+            in_bytes=size * (plan.in_extent if in_extent is None else in_extent),
         )
 
     @cached_property
@@ -66,6 +74,17 @@ class Geometry:
         contiguous = self.out_strides[-1] == self.unit == self.in_strides[-1]
         together = contiguous and self.writes and not self.moves(self.rank - 1)
         return self.unit * self.shape[-1] if together else self.unit
+
+    def swapped(self, unit: int) -> Geometry:
+        """Bytes that are read backwards by units of `unit` bytes, whose bytes are then to be swapped."""
+        return replace(
+            self,
+            shape=(*self.shape[:-1], self.shape[-1] // unit),
+            out_strides=(*self.out_strides[:-1], unit),
+            in_strides=(*self.in_strides[:-1], -unit),
+            in_offset=self.in_offset - (unit - 1),
+            unit=unit,
+        )
 
     def joined(self, unit: int) -> Geometry:
         """The same geometry by units of `unit` bytes, a divisor of the run and a multiple of the present unit."""
@@ -103,6 +122,11 @@ class Geometry:
         step = gcd(*self.in_strides, *(lookup.in_stride for lookup in self.lookups))
         return self.unit if step % self.unit == 0 else step
 
+    @property
+    def packed(self) -> bool:
+        """Whether the output is C-contiguous."""
+        return self.out_strides == tuple([self.unit * step for step in packed_strides(self.shape)])
+
     def moves(self, axis: int) -> bool:
         """Whether any lookup moves along `axis`."""
         return any(lookup.index_strides[axis] for lookup in self.lookups)
@@ -134,13 +158,20 @@ class Geometry:
         return sum(map(abs, steps))
 
     @cached_property
-    def traffic(self) -> int:
-        """Bytes written and bytes of indices read."""
+    def top(self) -> int:
+        """The highest source byte that a unit begins at, without lookups."""
+        return self.in_offset + sum(max(0, (size - 1) * step) for size, step in zip(self.shape, self.in_strides, strict=True))
+
+    @cached_property
+    def weight(self) -> int:
+        """What the work costs, in bytes of a plain copy: bytes written, bytes of indices, and what each unit adds."""
         index_bytes = 0 if self.index_dtype is None else self.index_dtype.itemsize
         indices = (
             prod(size for size, step in zip(self.shape, lookup.index_strides, strict=True) if step) for lookup in self.lookups
         )
-        return sum(indices) * index_bytes + self.writes * self.units() * self.unit
+        skipped = min(max(abs(self.in_strides[-1]) - self.unit, 0), LINE)
+        each = self.unit + (LOOKING if self.lookups else STEPPING + skipped)
+        return sum(indices) * index_bytes + self.writes * self.units() * each
 
     def fill_item(self, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
         """The fill value, repeated to fill one unit, as a zero-dimensional item."""

@@ -53,9 +53,18 @@ class Addressing:
             (max(lookup.limit, 1) - 1) * step for lookup, step in zip(geometry.lookups, self.lookup_steps, strict=True)
         ]
         self.resolvers = [Resolver(geometry, lookup) for lookup in geometry.lookups]
+        # Raw indices are offsets as they stand once NumPy itself has checked them against the window.
+        self.native = len(self.resolvers) == 1 and self.lookup_steps[0] == 1 and self.resolvers[0].native
+        self.frames: dict[tuple[int, ...], Frame] = {}
+        self.whole: dict[tuple[int, ...], Integers] = {}
 
     def frame(self, sizes: tuple[int, ...]) -> Frame:
         """The frame of blocks of `sizes`."""
+        if sizes not in self.frames:
+            self.frames[sizes] = self._frame(sizes)
+        return self.frames[sizes]
+
+    def _frame(self, sizes: tuple[int, ...]) -> Frame:
         ends = [(sizes[axis] - 1) * self.in_steps[axis] for axis in self.summed] + self.reaches
         low = sum(end for end in ends if end < 0)
         walks = [
@@ -68,6 +77,15 @@ class Addressing:
             walks = [walks[0] - low, *walks[1:]] if walks else [np.array(-low)]
         return Frame(walks, low, sum(map(abs, ends)) + 1)
 
+    def walk(self, sizes: tuple[int, ...]) -> Integers:
+        """The sum of the walks of blocks of `sizes`, over all `dims`: for small blocks, which are spared adding them up."""
+        if sizes not in self.whole:
+            walk = np.zeros(sizes[self.dims.start : self.dims.stop], np.int64)
+            for one in self.frame(sizes).walks:
+                walk += one
+            self.whole[sizes] = walk
+        return self.whole[sizes]
+
 
 class Addresser:
     """Computes offsets for one thread of one call."""
@@ -75,7 +93,6 @@ class Addresser:
     def __init__(self, addressing: Addressing, indices: NDArray[Any]) -> None:
         self.addressing = addressing
         self.views = [resolver.view(indices) for resolver in addressing.resolvers]
-        self.frames: dict[tuple[int, ...], Frame] = {}
         self.key: object = None
         self.latest: Offsets
         self.scratch = Scratch()
@@ -85,10 +102,14 @@ class Addresser:
         sizes = extent(box)
         key = sizes, [span.start for span, moved in zip(box, self.addressing.moved, strict=True) if moved]
         if key != self.key:
-            if sizes not in self.frames:
-                self.frames[sizes] = self.addressing.frame(sizes)
-            self.key, self.latest = key, self._offsets(box, sizes, self.frames[sizes])
+            self.key, self.latest = key, self._offsets(box, sizes, self.addressing.frame(sizes))
         return self.latest
+
+    def raw(self, box: Box) -> Integers | None:
+        """The indices of one block where they are its offsets as they stand once NumPy has checked them; None otherwise."""
+        raw = self.addressing.resolvers[0].part(self.views[0], box)
+        sizes = extent(box)
+        return raw if raw.shape == sizes and not self.addressing.frame(sizes).walks else None
 
     def _offsets(self, box: Box, sizes: tuple[int, ...], frame: Frame) -> Offsets:
         bad: NDArray[np.bool_] | None = None

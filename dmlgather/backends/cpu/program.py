@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,19 @@ class CpuProgram:
         # Void items need no alignment, so elements are joined by Geometry, freely, and not by the canonical form.
         self.canonical = canonicalise(plan, plan.element_bytes)
         self.index_dtype = None if plan.index_type is None else np.dtype(plan.index_type.value.lower())
-        self.shares = max(1, min(workers.cpus(), Geometry.of(self.canonical).traffic // tuning.share_bytes))
+        self._geometry = Geometry.of(self.canonical, plan.in_extent)
+        weight = self._geometry.joined(self._geometry.run).weight
+        self.shares = min(workers.cpus(), 1 + weight // tuning.share_bytes)
 
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
-        """Execute the plan and return, under RAISE, the smallest offset (elements of the index buffer) of a bad index.
+        """Execute the plan and return, under RAISE, the smallest offset (elements of the index buffer) of a bad index: `bind` and
+        one call of what it returns.
+        """
+        return self.bind(data, indices, out)()
+
+    def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
+        """The plan on these buffers, checked once: calling it executes as `run` does, any number of times, from any thread, on
+        what the buffers hold by then.
 
         data: [>= in_extent] and out: [>= out_extent], contiguous, of data types of `plan.element_bytes` bytes; indices:
         [>= index_extent] of `plan.index_type`, None without lookups. Under RAISE the output is complete only when None is
@@ -58,7 +68,9 @@ class CpuProgram:
         else:
             _, task = self._opaque
         buffers = Buffers.of(task.geometry, data, indices, out)
-        return workers.share(functools.partial(task.work, buffers), task.blocks.count, self.shares)
+        if task.blocks.count == 1:
+            return task.single(buffers)
+        return functools.partial(workers.share, functools.partial(task.begin, buffers), task.blocks.count, self.shares)
 
     def describe(self) -> str:
         """The recipe, why it was chosen, and the blocks."""
@@ -71,11 +83,11 @@ class CpuProgram:
 
     @functools.cached_property
     def _opaque(self) -> tuple[Recipe, Task]:
-        return recipes.apply(Geometry.of(self.canonical), self.tuning, self.shares, opaque=True)
+        return recipes.apply(self._geometry, self.tuning, self.shares, opaque=True)
 
     @functools.cached_property
     def _references(self) -> tuple[Recipe, Task]:
-        return recipes.apply(Geometry.of(self.canonical), self.tuning, self.shares, opaque=False)
+        return recipes.apply(self._geometry, self.tuning, self.shares, opaque=False)
 
     def _check_references(self, data: NDArray[Any], out: NDArray[Any]) -> None:
         if data.dtype.kind == "T":

@@ -6,10 +6,13 @@ holds: `copy` for every plan without lookups, `flat` for every plan with some.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import Protocol
+
+import numpy as np
 
 from dmlgather.backends.cpu import gathering
 from dmlgather.backends.cpu.blocks import Blocks, fit
@@ -18,8 +21,10 @@ from dmlgather.backends.cpu.copying import Copy, Fill
 from dmlgather.backends.cpu.gathering import Gather, Move
 from dmlgather.backends.cpu.geometry import WORDS, Geometry
 from dmlgather.backends.cpu.offsets import Addressing
+from dmlgather.backends.cpu.once import Once, Run
 from dmlgather.backends.cpu.tuning import Tuning
-from dmlgather.backends.cpu.workers import PARTS
+from dmlgather.backends.cpu.units import in_place, scratch_of, unit_of
+from dmlgather.backends.cpu.workers import PARTS, Work
 from dmlgather.plan import OutOfBounds
 
 
@@ -34,8 +39,11 @@ class Task(Protocol):
     def blocks(self) -> Blocks:
         """How it is cut."""
 
-    def work(self, buffers: Buffers, first: int, last: int) -> int | None:
-        """Do blocks `first` … `last` - 1 and return the smallest offset of a bad index among them."""
+    def single(self, buffers: Buffers) -> Run:
+        """What does it where it is one block."""
+
+    def begin(self, buffers: Buffers) -> Work:
+        """What one thread does blocks with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,14 @@ def apply(geometry: Geometry, tuning: Tuning, shares: int, opaque: bool) -> tupl
     `opaque` allows elements to be joined to larger units and moved as plain bytes.
     """
     if opaque:
-        geometry = geometry.joined(_unit(geometry, tuning))
+        geometry = geometry.joined(unit_of(geometry, tuning))
+    scratch = tuning.scratch_bytes // shares
+    tuning = replace(
+        tuning,
+        block_units=max(1, min(tuning.block_units, scratch // scratch_of(geometry))),
+        tile_bytes=min(tuning.tile_bytes, scratch),
+        block_bytes=tuning.block_bytes if in_place(geometry, opaque) else min(tuning.block_bytes, scratch // 4),
+    )
     if shares > 1:
         units = -(-geometry.units() // (PARTS * shares))
         tuning = replace(
@@ -65,16 +80,6 @@ def apply(geometry: Geometry, tuning: Tuning, shares: int, opaque: bool) -> tupl
         )
     recipe = next(recipe for recipe in RECIPES if recipe.when(geometry, tuning))
     return recipe, recipe.cut(geometry, tuning)
-
-
-def _unit(geometry: Geometry, tuning: Tuning) -> int:
-    """Bytes of the unit: the innermost run, unless it is very long or a few words that are quicker walked apart."""
-    run = geometry.run
-    if run > tuning.longest_unit:
-        return geometry.unit
-    word = gcd(run, max(WORDS))
-    few = 2 < run // word <= tuning.short and run < tuning.cache_line // 2
-    return word if few and not geometry.lookups and geometry.rank > 1 and geometry.shape[-2] > tuning.short else run
 
 
 # When: without lookups.
@@ -105,6 +110,19 @@ def _is_short(geometry: Geometry, tuning: Tuning) -> bool:
     return not geometry.lookups and geometry.rank > 1 and geometry.shape[-1] <= tuning.short < geometry.shape[-2]
 
 
+def _is_backwards(geometry: Geometry, _: Tuning) -> bool:
+    swapped = geometry.in_strides[-1] == -1 and geometry.out_strides[-1] == 1 and geometry.shape[-1] % 4 == 0
+    return not geometry.lookups and geometry.unit == 1 and swapped
+
+
+def _is_every_second(geometry: Geometry, tuning: Tuning) -> bool:
+    pairs = abs(geometry.in_strides[-1]) == 2 * geometry.unit and geometry.out_strides[-1] == geometry.unit
+    aligned = not any(step % (2 * geometry.unit) for step in (geometry.in_offset, *geometry.in_strides))
+    inside = geometry.top + 2 * geometry.unit <= geometry.in_bytes
+    narrow = geometry.unit <= tuning.widest_half and sys.byteorder == "little"
+    return not geometry.lookups and pairs and aligned and inside and narrow
+
+
 def _is_copy(geometry: Geometry, _: Tuning) -> bool:
     return not geometry.lookups
 
@@ -121,6 +139,8 @@ def _fastest(geometry: Geometry, tuning: Tuning) -> int:
 def _moves_slices(geometry: Geometry, tuning: Tuning) -> bool:
     if geometry.still == geometry.rank:
         return False
+    if geometry.still == geometry.rank - 1 and geometry.run > geometry.unit > tuning.part_unit // 8:
+        return False  # one run, cut into parts that take() moves more steadily
     units = geometry.units(geometry.still)
     return units >= tuning.slice_units or units * geometry.unit >= tuning.longest_unit
 
@@ -165,11 +185,21 @@ def _row_axis(geometry: Geometry) -> int | None:
 
 
 def _copy(geometry: Geometry, tuning: Tuning) -> Task:
-    return Copy(geometry, _blocks(geometry, fit(geometry.shape, tuning.block_bytes // geometry.unit)))
+    return Copy(geometry, _blocks(geometry, _payload(geometry, tuning)))
+
+
+def _swapped(geometry: Geometry, tuning: Tuning) -> Task:
+    words = geometry.swapped(gcd(geometry.shape[-1], max(WORDS)))
+    read = words.word.newbyteorder("S")
+    return Copy(words, _blocks(words, _payload(words, tuning)), read=read)
+
+
+def _halves(geometry: Geometry, tuning: Tuning) -> Task:
+    return Copy(geometry, _blocks(geometry, _payload(geometry, tuning)), read=np.dtype(f"u{2 * geometry.unit}"))
 
 
 def _fill(geometry: Geometry, tuning: Tuning) -> Task:
-    return Fill(geometry, _blocks(geometry, fit(geometry.shape, tuning.block_bytes // geometry.unit)))
+    return Fill(geometry, _blocks(geometry, _payload(geometry, tuning)))
 
 
 def _apart(geometry: Geometry, tuning: Tuning) -> Task:
@@ -187,7 +217,7 @@ def _tiles(geometry: Geometry, tuning: Tuning) -> Task:
 
 def _slices(geometry: Geometry, tuning: Tuning) -> Task:
     looked_up = range(geometry.still)
-    return _gather(geometry, fit(geometry.shape, tuning.block_bytes // geometry.unit), looked_up, looked_up, gathering.slices)
+    return _gather(Addressing(geometry, looked_up, looked_up), tuning, _payload(geometry, tuning), gathering.slices)
 
 
 def _columns(geometry: Geometry, tuning: Tuning) -> Task:
@@ -195,32 +225,45 @@ def _columns(geometry: Geometry, tuning: Tuning) -> Task:
     assert axis is not None
     columns = range(axis + 1, geometry.rank)
     first = {inner: geometry.shape[inner] for inner in reversed(columns)} | dict.fromkeys(range(axis), 1)
-    return _gather(geometry, fit(geometry.shape, tuning.block_bytes // geometry.unit, first), columns, columns, gathering.along)
+    return _gather(Addressing(geometry, columns, columns), tuning, _payload(geometry, tuning, first), gathering.along)
 
 
 def _rows(geometry: Geometry, tuning: Tuning) -> Task:
-    summed = range(geometry.direct, geometry.rank)
-    return _gather(geometry, fit(geometry.shape, _units(geometry, tuning)), range(geometry.rank), summed, gathering.rows)
+    addressing = Addressing(geometry, range(geometry.rank), range(geometry.direct, geometry.rank))
+    return _gather(addressing, tuning, fit(geometry.shape, _units(geometry, tuning)), gathering.rows)
 
 
 def _flat(geometry: Geometry, tuning: Tuning) -> Task:
-    everything = range(geometry.rank)
-    return _gather(geometry, fit(geometry.shape, _units(geometry, tuning)), everything, everything, gathering.flat)
+    return _gather(_everything(geometry), tuning, fit(geometry.shape, _units(geometry, tuning)), gathering.flat)
 
 
 def _narrow(geometry: Geometry, tuning: Tuning) -> Task:
-    everything = range(geometry.rank)
     sizes = fit(geometry.shape, _units(geometry, tuning), {geometry.rank - 1: tuning.column_block})
-    return _gather(geometry, sizes, everything, everything, gathering.flat)
+    return _gather(_everything(geometry), tuning, sizes, gathering.flat)
 
 
 def _check(geometry: Geometry, tuning: Tuning) -> Task:
-    everything = range(geometry.rank)
-    return _gather(geometry, fit(geometry.shape, tuning.block_units), everything, everything, gathering.check)
+    return _gather(_everything(geometry), tuning, fit(geometry.shape, tuning.block_units), gathering.check)
 
 
-def _gather(geometry: Geometry, sizes: tuple[int, ...], dims: range, summed: range, move: Move) -> Task:
-    return Gather(geometry, _blocks(geometry, sizes), Addressing(geometry, dims, summed), move)
+def _everything(geometry: Geometry) -> Addressing:
+    return Addressing(geometry, range(geometry.rank), range(geometry.rank))
+
+
+def _gather(addressing: Addressing, tuning: Tuning, sizes: tuple[int, ...], move: Move) -> Task:
+    geometry, dims = addressing.geometry, addressing.dims
+    cached = geometry.unit <= tuning.native_unit and geometry.span(0) <= tuning.native_window
+    native = addressing.native and move is gathering.flat and cached
+    blocks = _blocks(geometry, sizes)
+    small = geometry.units() <= tuning.small_units and geometry.units() * geometry.unit <= tuning.small_bytes
+    once = None
+    if blocks.count == 1 and small and move in (gathering.flat, gathering.along):
+        once = Once.of(addressing, None if move is gathering.flat else geometry.shape[dims.start - 1])
+    return Gather(geometry, blocks, addressing, move, native, once)
+
+
+def _payload(geometry: Geometry, tuning: Tuning, first: Mapping[int, int] | None = None) -> tuple[int, ...]:
+    return fit(geometry.shape, tuning.block_bytes // geometry.unit, first)
 
 
 def _units(geometry: Geometry, tuning: Tuning) -> int:
@@ -239,6 +282,8 @@ RECIPES = (
     Recipe("fill", "an indexed axis is empty, so every element is the fill value", _is_constant, _fill),
     Recipe("tiles", "source and output run along different dimensions, so blocks are turned in cache", _is_transposed, _tiles),
     Recipe("apart", "the innermost dimension is short, so its positions are copied one after the other", _is_short, _apart),
+    Recipe("swapped", "bytes are read backwards, so words are copied and their bytes swapped", _is_backwards, _swapped),
+    Recipe("halves", "every second unit is copied, so pairs are read as numbers and cut to half", _is_every_second, _halves),
     Recipe("copy", "no lookups, so strided blocks are copied", _is_copy, _copy),
     Recipe("slices", "each lookup moves a large slice, which is copied as one strided block", _moves_slices, _slices),
     Recipe("columns", "every row uses the same offsets, so columns are taken from many rows at once", _moves_columns, _columns),

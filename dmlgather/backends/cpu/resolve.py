@@ -19,6 +19,7 @@ from dmlgather.plan import Lookup, OutOfBounds
 
 LARGEST = 2**63 - 1
 FIRST = slice(0, 1)
+SMALL = 2**12
 
 
 class Scratch:
@@ -60,26 +61,41 @@ class Resolver:
         self.unsigned = np.dtype(f"u{self.dtype.itemsize}")
         negatives = 2 ** (8 * self.dtype.itemsize - 1)  # what the lowest negative value looks like
         self.proof = min(lookup.limit, negatives) if self.dtype.kind == "i" else lookup.limit
+        # NumPy's own check takes -limit … limit-1 and counts negative values from the end.
+        reads_alike = lookup.wrap == lookup.limit if self.dtype.kind == "i" else self.dtype.itemsize < 8
+        self.native = lookup.limit > 0 and reads_alike
         self.still = tuple(not step for step in lookup.index_strides)
         self.shape = tuple(1 if still else size for size, still in zip(geometry.shape, self.still, strict=True))
         self.strides = tuple(self.dtype.itemsize * step for step in lookup.index_strides)
 
-    def view(self, indices: NDArray[Any]) -> NDArray[np.integer]:
+    def view(self, indices: NDArray[Any], first: int = 0) -> NDArray[np.integer]:
         """The indices of every output position; size 1 along dimensions where the lookup does not move. NumPy proves that
-        the view lies inside the buffer.
+        the view lies inside the buffer. first: the dimension to begin with, none moving before it.
         """
-        return np.ndarray(self.shape, self.dtype, indices, self.dtype.itemsize * self.lookup.index_offset, self.strides)
+        at = self.dtype.itemsize * self.lookup.index_offset
+        return np.ndarray(self.shape[first:], self.dtype, indices, at, self.strides[first:])
+
+    def place(self, box: Box) -> Box:
+        """Where the indices of the block `box` lie in the view."""
+        return tuple([FIRST if still else span for span, still in zip(box, self.still, strict=True)])
+
+    def part(self, view: NDArray[np.integer], box: Box) -> NDArray[np.integer]:
+        """The raw indices of the block `box`."""
+        return view[self.place(box)]
+
+    def signed(self, raw: NDArray[np.integer]) -> NDArray[np.integer]:
+        """The same bits in a type that int64 holds. uint64 values that passed the proof are below 2^63: the same numbers."""
+        return raw.view(np.int64) if self.dtype.itemsize == 8 else raw
 
     def resolve(self, view: NDArray[np.integer], box: Box, scratch: Scratch) -> Resolved:
         """The positions that the block `box` looks up, valid until `scratch` serves this resolver again."""
-        part = tuple([FIRST if still else span for span, still in zip(box, self.still, strict=True)])
+        part = self.place(box)
         raw = view[part]
-        if int(raw.view(self.unsigned).max()) < self.proof:
-            # uint64 values that passed are below 2^63, so the same bits read as int64 are the same numbers.
-            return Resolved(raw.view(np.int64) if self.dtype.itemsize == 8 else raw)
+        if _largest(raw.view(self.unsigned)) < self.proof:
+            return Resolved(self.signed(raw))
         values = self._wrapped(raw, scratch)
         unsigned = values.view(np.uint64)
-        if int(unsigned.max()) < self.lookup.limit:
+        if _largest(unsigned) < self.lookup.limit:
             return Resolved(values)
         bad = None
         if self.noticed:
@@ -102,5 +118,16 @@ class Resolver:
 
     def _offset(self, bad: NDArray[np.bool_], part: Box) -> int:
         """The smallest offset among the bad indices of a part of the indices."""
-        places = np.argwhere(bad) + np.array([span.start for span in part])
-        return self.lookup.index_offset + int((places @ np.array(self.lookup.index_strides)).min())
+        offsets = np.full(bad.shape, self.lookup.index_offset)
+        for axis, (span, step) in enumerate(zip(part, self.lookup.index_strides, strict=True)):
+            walk = np.arange(span.start, span.stop) * step
+            offsets += walk.reshape((-1, *[1] * (len(part) - 1 - axis)))
+        return int(offsets.min(where=bad, initial=LARGEST))
+
+
+def _largest(values: NDArray[np.unsignedinteger]) -> int:
+    """The maximum of at least one value. argmax is quicker to call, but it lets go of the interpreter lock, which another thread
+    then keeps for longer than a block's maximum takes.
+    """
+    small = values.size <= SMALL and values.flags.c_contiguous
+    return int(values.item(values.argmax()) if small else values.max())

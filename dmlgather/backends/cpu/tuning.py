@@ -1,4 +1,4 @@
-"""The sizes that the recipes turn on. Measured, not derived: benchmarks/README.md says how to measure them again."""
+"""The sizes that the recipes turn on. Measured, not derived: docs/cpu-recipes.md says how to measure them again."""
 
 from __future__ import annotations
 
@@ -13,10 +13,24 @@ class Tuning:
     """Payload of one block: enough to hide the cost of the Python step that starts it."""
     block_units: int = 2**17
     """Units of one block whose offsets are computed, which makes 1 MiB of offsets."""
-    share_bytes: int = 2**21
-    """Bytes that are worth a thread: handing work over costs about 0.1 ms."""
+    scratch_bytes: int = 15 * 2**19
+    """Memory for offsets, tiles and copies, over all threads of a call."""
+    share_bytes: int = 15 * 2**20
+    """Bytes of a plain copy, about a millisecond, that make it worth waking another thread: handing work over costs 0.1 ms and
+    the interpreter lock again and again."""
+    long_unit: int = 2**11
+    """A looked-up run of at least this many bytes is taken in even parts: the C library moves long runs 10 to 20 times slower
+    where the output lies 1 to 16 bytes after the source, modulo pages."""
+    part_unit: int = 2**9
+    """Bytes of the longest such part."""
     longest_unit: int = 2**20
-    """Bytes of the longest run handled as one item; a longer one stays a dimension, so that threads can share it."""
+    """Bytes of the longest run handled as one item where it has no even parts; a longer one stays a dimension of elements, so
+    that threads can share it."""
+    longest_item: int = 2**8
+    """Bytes of the longest run that a copy without lookups handles as one item: NumPy lets other threads run only where it
+    copies more than 500 items, and longer runs copy as quickly by words."""
+    widest_half: int = 2
+    """Bytes of the widest unit for which converting pairs is quicker than stepping over every second one."""
     tile: int = 2**9
     """Units per side of a tile of a transposed copy, and"""
     tile_bytes: int = 2**20
@@ -35,6 +49,15 @@ class Tuning:
     """of at least this many where threads share the work: shorter calls spend their time handing over the GIL."""
     slice_units: int = 2**14
     """A slice of at least this many units is worth a copy of its own."""
+
+    native_unit: int = 2**3
+    """Bytes of the longest unit for which NumPy's own check, which costs a copy of the block, is quicker than a proof."""
+    native_window: int = 2**23
+    """Bytes of the longest source for which it is: where every unit misses the cache, the proof is quicker again."""
+    small_units: int = 2**13
+    """A problem of up to this many units and"""
+    small_bytes: int = 2**16
+    """bytes keeps the views of its only block between runs."""
 
 
 MEASURED = Tuning()
