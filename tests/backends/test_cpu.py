@@ -27,6 +27,7 @@ SMALL = Tuning(
     block_bytes=256,
     block_units=24,
     share_bytes=64,
+    page=32,
     long_unit=32,
     part_unit=24,
     longest_unit=64,

@@ -161,3 +161,25 @@ def test_one_bound_call_in_many_threads(shaped: Shaped, monkeypatch: pytest.Monk
             # All write the same bytes: whoever used another's scratch memory would write others.
             found = list(pool.map(lambda _: (call(), out.tobytes() == written), range(60)))  # noqa: B023 - mapped at once
         assert found == [(None, True)] * 60
+
+
+@pytest.mark.parametrize(
+    ("row", "behind", "expected"),
+    [
+        pytest.param(4096, 16, True, id="rows of a page, 16 bytes behind"),
+        pytest.param(4096, 0, False, id="the same place in a page"),
+        pytest.param(4096, 17, False, id="17 bytes behind"),
+        pytest.param(6144, 2049, True, id="rows of one and a half pages: every second one is a byte behind"),
+        pytest.param(4100, 16, False, id="rows that lie anywhere: few of them are"),
+        pytest.param(1024, 16, False, id="short rows"),
+    ],
+)
+def test_rows_are_cut_where_the_output_lies_shortly_behind_the_source(row: int, behind: int, expected: bool) -> None:
+    """Worked out by hand from docs/cpu-recipes.md."""
+    plan = gather((8, row), (5,), kind=Kind(1)).plan
+    room = [np.zeros(2 * 4096 + 8 * row, np.uint8) for _ in range(2)]
+    data, out = (array[-array.ctypes.data % 4096 :] for array in room)
+    program = CpuProgram(plan)
+    picked = program.bind(data[: plan.in_extent], np.zeros(5, np.int64), out[behind % 4096 :][: plan.out_extent])
+    assert ("_steady" in vars(program)) is expected
+    assert picked() is None

@@ -64,6 +64,11 @@ class Addressing:
             self.frames[sizes] = self._frame(sizes)
         return self.frames[sizes]
 
+    def plain(self, sizes: tuple[int, ...]) -> bool:
+        """Whether the indices of blocks of `sizes`, once resolved, are their offsets but for a factor."""
+        still = self.resolvers[0].shape[self.dims.start :] != sizes[self.dims.start :]
+        return len(self.resolvers) == 1 and not still and not self.frame(sizes).walks
+
     def _frame(self, sizes: tuple[int, ...]) -> Frame:
         ends = [(sizes[axis] - 1) * self.in_steps[axis] for axis in self.summed] + self.reaches
         low = sum(end for end in ends if end < 0)

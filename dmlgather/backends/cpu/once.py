@@ -37,15 +37,15 @@ class Once:
     @classmethod
     def of(cls, addressing: Addressing, rows: int | None) -> Once | None:
         """For a line, or for the rows that the dimension before the offsets is. None where take() would copy the source or the
-        output.
+        output, and where there is nothing to take.
         """
         geometry, dims = addressing.geometry, addressing.dims
-        if geometry.pitch != geometry.unit or not geometry.packed:
+        if geometry.pitch != geometry.unit or not geometry.packed or any(lookup.limit == 0 for lookup in geometry.lookups):
             return None
         frame = addressing.frame(geometry.shape)
         shape = geometry.shape[dims.start :]
         columns = frame.span if rows is None else geometry.in_strides[dims.start - 1] // geometry.unit
-        plain = not frame.walks and addressing.resolvers[0].shape[dims.start :] == shape
+        plain = addressing.plain(geometry.shape)
         return cls(
             addressing,
             rows,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.backends.cpu import recipes, workers
+from dmlgather.backends.cpu import recipes, units, workers
 from dmlgather.backends.cpu.buffers import Buffers
 from dmlgather.backends.cpu.geometry import Geometry
 from dmlgather.backends.cpu.recipes import Recipe, Task
@@ -35,6 +35,7 @@ class CpuProgram:
         self._geometry = Geometry.of(self.canonical, plan.in_extent)
         weight = self._geometry.joined(self._geometry.run).weight
         self.shares = min(workers.cpus(), 1 + weight // tuning.share_bytes)
+        self._long = bool(plan.lookups) and self._geometry.run >= tuning.long_unit
 
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
         """Execute the plan and return, under RAISE, the smallest offset (elements of the index buffer) of a bad index: `bind` and
@@ -65,6 +66,8 @@ class CpuProgram:
         if data.dtype.hasobject or out.dtype.hasobject:
             self._check_references(data, out)
             _, task = self._references
+        elif self._long and units.stalls(self._geometry, self.tuning, data.ctypes.data, out.ctypes.data):
+            _, task = self._steady
         else:
             _, task = self._opaque
         buffers = Buffers.of(task.geometry, data, indices, out)
@@ -84,6 +87,10 @@ class CpuProgram:
     @functools.cached_property
     def _opaque(self) -> tuple[Recipe, Task]:
         return recipes.apply(self._geometry, self.tuning, self.shares, opaque=True)
+
+    @functools.cached_property
+    def _steady(self) -> tuple[Recipe, Task]:
+        return recipes.apply(self._geometry, self.tuning, self.shares, opaque=True, steady=True)
 
     @functools.cached_property
     def _references(self) -> tuple[Recipe, Task]:

@@ -56,13 +56,13 @@ class Recipe:
     cut: Callable[[Geometry, Tuning], Task]
 
 
-def apply(geometry: Geometry, tuning: Tuning, shares: int, opaque: bool) -> tuple[Recipe, Task]:
+def apply(geometry: Geometry, tuning: Tuning, shares: int, opaque: bool, steady: bool = False) -> tuple[Recipe, Task]:
     """The first recipe of the table that serves `geometry`, and `geometry` cut by it into blocks for that many threads.
 
-    `opaque` allows elements to be joined to larger units and moved as plain bytes.
+    `opaque` allows elements to be joined to larger units and moved as plain bytes; `steady` keeps those short.
     """
     if opaque:
-        geometry = geometry.joined(unit_of(geometry, tuning))
+        geometry = geometry.joined(unit_of(geometry, tuning, steady))
     scratch = tuning.scratch_bytes // shares
     tuning = replace(
         tuning,
@@ -256,8 +256,9 @@ def _gather(addressing: Addressing, tuning: Tuning, sizes: tuple[int, ...], move
     native = addressing.native and move is gathering.flat and cached
     blocks = _blocks(geometry, sizes)
     small = geometry.units() <= tuning.small_units and geometry.units() * geometry.unit <= tuning.small_bytes
+    plain = geometry.unit > tuning.native_unit and addressing.plain(geometry.shape)
     once = None
-    if blocks.count == 1 and small and move in (gathering.flat, gathering.along):
+    if blocks.count == 1 and (small or plain) and move in (gathering.flat, gathering.along):
         once = Once.of(addressing, None if move is gathering.flat else geometry.shape[dims.start - 1])
     return Gather(geometry, blocks, addressing, move, native, once)
 

@@ -15,14 +15,15 @@ class Tuning:
     """Units of one block whose offsets are computed, which makes 1 MiB of offsets."""
     scratch_bytes: int = 15 * 2**19
     """Memory for offsets, tiles and copies, over all threads of a call."""
-    share_bytes: int = 15 * 2**20
-    """Bytes of a plain copy, about a millisecond, that make it worth waking another thread: handing work over costs 0.1 ms and
-    the interpreter lock again and again."""
+    share_bytes: int = 2**23
+    """Bytes of a plain copy, more than half a millisecond, that make it worth waking another thread: handing work over costs
+    0.1 ms and the interpreter lock again and again."""
+    page: int = 2**12
+    """Where the output lies 1 to 16 bytes after the source, modulo so many bytes, the C library moves long runs slowly;"""
     long_unit: int = 2**11
-    """A looked-up run of at least this many bytes is taken in even parts: the C library moves long runs 10 to 20 times slower
-    where the output lies 1 to 16 bytes after the source, modulo pages."""
+    """runs of at least this many bytes are then taken in even parts"""
     part_unit: int = 2**9
-    """Bytes of the longest such part."""
+    """of at most this many."""
     longest_unit: int = 2**20
     """Bytes of the longest run handled as one item where it has no even parts; a longer one stays a dimension of elements, so
     that threads can share it."""

@@ -21,11 +21,14 @@ def in_place(geometry: Geometry, opaque: bool) -> bool:
     return not geometry.lookups or (opaque and geometry.pitch == geometry.unit and geometry.packed)
 
 
-def unit_of(geometry: Geometry, tuning: Tuning) -> int:
-    """Bytes of the unit: the innermost run, unless it is long or a few words that are quicker walked apart."""
+def unit_of(geometry: Geometry, tuning: Tuning, steady: bool) -> int:
+    """Bytes of the unit: the innermost run, unless it is long or a few words that are quicker walked apart. steady: whether long
+    runs are taken in short parts, which move at the same speed wherever they lie.
+    """
     run = geometry.run
     if geometry.lookups:
-        return run if run < tuning.long_unit else _part(geometry, tuning)
+        most = tuning.part_unit if steady and run >= tuning.long_unit else tuning.longest_unit
+        return run if run <= most else _part(geometry, most, tuning)
     word = gcd(run, max(WORDS))
     if run > tuning.longest_item:
         return word
@@ -33,13 +36,22 @@ def unit_of(geometry: Geometry, tuning: Tuning) -> int:
     return word if few and geometry.rank > 1 and geometry.shape[-2] > tuning.short else run
 
 
-def _part(geometry: Geometry, tuning: Tuning) -> int:
-    """The largest even part of a long run that is short enough. The run itself, or its elements, where there is none but tiny
+def stalls(geometry: Geometry, tuning: Tuning, source: int, target: int) -> bool:
+    """Whether long runs of the output often lie shortly after those of the source, modulo pages: the C library moves such runs
+    10 to 20 times slower than others. For lookups; source, target: addresses of the buffers.
+    """
+    runs = geometry.joined(geometry.run)
+    step = gcd(tuning.page, *runs.in_strides, *runs.out_strides, *(lookup.in_stride for lookup in runs.lookups))
+    behind = (target + runs.out_offset - source - runs.in_offset) % step
+    return step >= tuning.page // 8 and 0 < behind <= 16
+
+
+def _part(geometry: Geometry, most: int, tuning: Tuning) -> int:
+    """The largest even part of a long run of at most so many bytes. The run itself, or its elements, where there is none but tiny
     ones.
     """
     elements = geometry.run // geometry.unit
-    most = max(tuning.part_unit // geometry.unit, 1)
-    part = geometry.unit * next(count for count in range(most, 0, -1) if elements % count == 0)
-    if part > tuning.part_unit // 8:
+    part = geometry.unit * next(count for count in range(max(most // geometry.unit, 1), 0, -1) if elements % count == 0)
+    if part > most // 8:
         return part
     return geometry.run if geometry.run <= tuning.longest_unit else geometry.unit
