@@ -24,8 +24,12 @@ from dmlgather.backends.cpu.offsets import Addressing
 from dmlgather.backends.cpu.once import Once, Run
 from dmlgather.backends.cpu.tuning import Tuning
 from dmlgather.backends.cpu.units import in_place, scratch_of, unit_of
-from dmlgather.backends.cpu.workers import PARTS, Work
+from dmlgather.backends.cpu.workers import Work
 from dmlgather.plan import OutOfBounds
+
+
+BLOCKS = 2
+"""Blocks per thread at least: more of them would spend the time of small problems on steps of Python, one thread at a time."""
 
 
 class Task(Protocol):
@@ -71,7 +75,7 @@ def apply(geometry: Geometry, tuning: Tuning, shares: int, opaque: bool, steady:
         block_bytes=tuning.block_bytes if in_place(geometry, opaque) else min(tuning.block_bytes, scratch // 4),
     )
     if shares > 1:
-        units = -(-geometry.units() // (PARTS * shares))
+        units = -(-geometry.units() // (BLOCKS * shares))
         tuning = replace(
             tuning,
             block_units=min(tuning.block_units, units),

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from queue import SimpleQueue
 
-PARTS = 2
-"""Parts per thread: the last one to finish is not long after the others, and few steps of Python hold the interpreter lock."""
+PARTS = 4
+"""Parts per thread, where there are as many blocks: enough that the last one to finish is not long after the others."""
 
 Work = Callable[[int, int], int | None]
 """Does blocks first … last - 1 and returns the smallest offset of a bad index among them."""
