@@ -27,7 +27,6 @@ from dmlgather.backends.cpu.units import in_place, scratch_of, unit_of
 from dmlgather.backends.cpu.workers import Work
 from dmlgather.plan import OutOfBounds
 
-
 BLOCKS = 2
 """Blocks per thread at least: more of them would spend the time of small problems on steps of Python, one thread at a time."""
 
