@@ -3,7 +3,11 @@
 Importing this package loads NumPy and Pydantic; CuPy, ONNX, JAX, Typer and Rich are loaded by what needs them.
 """
 
-from dmlgather import lax, onnx, openvino
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from dmlgather.backends.cuda.errors import DeviceError
 from dmlgather.compare import Comparison, compare
 from dmlgather.directml import (
@@ -31,6 +35,9 @@ from dmlgather.explain import Explanation
 from dmlgather.operator import BoundOperator, CompiledOperator, compile  # noqa: A004 - the word users know
 from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, compose
 from dmlgather.policy import Fill
+
+if TYPE_CHECKING:
+    from dmlgather import lax, onnx, openvino
 
 __version__ = "0.1.0"
 
@@ -73,3 +80,10 @@ __all__ = [
     "support",
     "validate",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The dialects, imported when they are asked for."""
+    if name in ("lax", "onnx", "openvino"):
+        return importlib.import_module(f"dmlgather.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

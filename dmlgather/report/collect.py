@@ -11,9 +11,6 @@ from typing import Literal
 
 from dmlgather import __version__
 from dmlgather.dialects.checking import CheckedModel
-from dmlgather.dialects.onnx.model import check as onnx_check
-from dmlgather.dialects.openvino.ir import check as ir_check
-from dmlgather.dialects.openvino.ir import file as ir_file
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.directml.located import LocatedFinding, Problem
 from dmlgather.directml.types import FeatureLevel
@@ -22,9 +19,22 @@ from dmlgather.report.places import absolute
 from dmlgather.report.standing import ReportedFinding
 from dmlgather.wording import counted
 
+
+def _onnx(path: Path, level: FeatureLevel) -> CheckedModel:
+    from dmlgather.dialects.onnx.model.check import check_model
+
+    return check_model(path, level)
+
+
+def _openvino(path: Path, level: FeatureLevel) -> CheckedModel:
+    from dmlgather.dialects.openvino.ir.check import check_ir
+
+    return check_ir(path, level)
+
+
 MODELS: Mapping[str, tuple[Literal["onnx", "openvino"], Callable[[Path, FeatureLevel], CheckedModel]]] = {
-    onnx_check.SUFFIX: ("onnx", onnx_check.check_model),
-    ir_file.SUFFIX: ("openvino", ir_check.check_ir),
+    ".onnx": ("onnx", _onnx),
+    ".xml": ("openvino", _openvino),
 }
 """The models of other dialects by what their names end with: the kind, and how it is checked. Anything else is JSON."""
 

@@ -70,12 +70,14 @@ class Rule:
     code: one of `CODES`, which holds its sentence, severity and source. check: yields the faults of a case. needs: codes of
     earlier rules without which there is nothing to judge: they erred, or could not be judged themselves. alternatives: fields
     for which another value may be what was meant; the remedy names each value that mends this fault and causes no other.
+    about: of a tensor's rule, the field that it judges where it is stated; most tensors state few.
     """
 
     code: str
     check: Callable[[Any], Iterable[Fault]]
     needs: tuple[str, ...] = ()
     alternatives: tuple[str, ...] = ()
+    about: str = ""
 
     def __post_init__(self) -> None:
         for code in (self.code, *self.needs):
@@ -83,9 +85,15 @@ class Rule:
                 raise ValueError(f"{code} is not in the registry of codes")
 
 
+_UNSTATED = {name: field.default for name, field in BufferTensorDesc.model_fields.items()}
+"""What the fields of a tensor hold that states nothing there."""
+
+
 def run(rules: Iterable[Rule], case: Case[OperatorDesc] | TensorCase, unjudged: set[str]) -> Iterator[tuple[Rule, Finding]]:
     """Run `rules` in order. `unjudged` collects the codes that erred or, for want of another, could not be judged."""
     for rule in rules:
+        if rule.about and getattr(case.tensor, rule.about) == _UNSTATED[rule.about]:  # type: ignore[union-attr] # a TensorCase then
+            continue
         if unjudged and not unjudged.isdisjoint(rule.needs):
             unjudged.add(rule.code)
             continue

@@ -15,9 +15,6 @@ from dmlgather.directml import FeatureLevel
 from dmlgather.directml.located import LocatedFinding, Problem
 from dmlgather.files import FileError
 
-SUFFIX = ".onnx"
-"""What the names of ONNX models end with."""
-
 
 def check_model(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
     """Read the model at `path` and judge its nodes at a feature level. External data is not read.

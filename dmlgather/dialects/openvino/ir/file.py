@@ -11,9 +11,6 @@ from typing import Any
 from dmlgather.files import EncodingError, FileError, read_text
 from dmlgather.wording import printable
 
-SUFFIX = ".xml"
-"""What the names of IR files end with; the constants lie beside them in a file that ends in .bin."""
-
 ROOTS = ("net", "layer")
 """What an IR's outermost element is: the whole model, or one layer of it as the operations' pages show them."""
 
