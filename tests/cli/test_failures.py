@@ -57,9 +57,13 @@ def test_debugging_shows_the_traceback(command: Command, monkeypatch: pytest.Mon
     assert ended.err.endswith("dmlgather: internal error: ZeroDivisionError: nought\n")
 
 
+HEEDING = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from dmlgather.cli import main; main()"
+"""The command, which heeds interrupts although shells let commands in the background ignore them."""
+
+
 def _start(*arguments: object, **more: Any) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "dmlgather.cli", *map(str, arguments)]
+    command = [sys.executable, "-c", HEEDING, *map(str, arguments)]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, **more)
 
 
@@ -100,10 +104,7 @@ def test_a_closed_output() -> None:
 
 
 def test_an_interrupt(tmp_path: Path) -> None:
-    def heed() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # which shells let commands in the background ignore
-
-    with _start("run", "--device", "cpu", _large(tmp_path), stdout=subprocess.PIPE, preexec_fn=heed) as running:
+    with _start("run", "--device", "cpu", _large(tmp_path), stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
         running.stdout.read(1)  # it prints by now, and soon waits for a reader
         time.sleep(0.5)
