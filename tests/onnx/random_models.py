@@ -196,6 +196,8 @@ def _squeeze(draft: Draft, value: Value) -> None:
     ones = [axis for axis, size in enumerate(value.shape) if size == 1]
     if ones:
         chosen = draft.rng.sample(ones, draft.rng.randint(1, len(ones)))
+        if draft.opset < 13:
+            chosen.sort()  # else onnxruntime folds a Shape of the result to one that still has some of them
         draft.with_axes("Squeeze", value, chosen, [size for axis, size in enumerate(value.shape) if axis not in chosen])
 
 
