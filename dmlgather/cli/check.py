@@ -93,7 +93,8 @@ def check(
         destinations = settings.complete_outputs()
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--output-format'") from None
-    gc.freeze()  # what the imports made stays: no collection among the findings has to look at it
+    gc.freeze()  # what the imports made stays, and what is read mostly does: few collections have to look at it
+    gc.set_threshold(20_000, 50, 100)
     report = settings.check(files)
     for destination in destinations:
         destination.write(report)

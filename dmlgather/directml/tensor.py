@@ -29,7 +29,9 @@ def rounded_up(count: int, granule: int = SIZE_GRANULE) -> int:
 def _span(sizes: tuple[int, ...], strides: tuple[int, ...] | None) -> int:
     if 0 in sizes:
         return 0
-    return 1 + sum((size - 1) * step for size, step in zip(sizes, strides or packed_strides(sizes), strict=False))
+    if strides is None:
+        return prod(sizes)
+    return 1 + sum((size - 1) * step for size, step in zip(sizes, strides, strict=False))
 
 
 class BufferTensorDesc(Structure):

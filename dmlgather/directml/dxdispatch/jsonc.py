@@ -13,6 +13,7 @@ that this one refuses, and any text of which a place is asked: most files have n
 from __future__ import annotations
 
 import bisect
+import itertools
 import json
 import re
 from array import array
@@ -139,7 +140,7 @@ def _plain(text: str) -> Any:
         raise ValueError
     value = _PLAIN.decode(text)
     if text.count("[") + text.count("{") > DEPTH_LIMIT:
-        _check_depth(value, DEPTH_LIMIT)
+        _check_depth(value)
     return value
 
 
@@ -161,14 +162,17 @@ def _constant(_: str) -> Any:
     raise ValueError
 
 
-def _check_depth(value: Any, room: int) -> None:
-    if isinstance(value, dict | list):
-        if not room:
-            raise ValueError
-        for item in value.values() if isinstance(value, dict) else value:
-            _check_depth(item, room - 1)
+def _check_depth(value: Any) -> None:
+    level = [value] if type(value) in _CONTAINERS else []
+    for _ in range(DEPTH_LIMIT):
+        items = itertools.chain.from_iterable(part.values() if type(part) is dict else part for part in level)
+        level = [item for item in items if type(item) in _CONTAINERS]
+        if not level:
+            return
+    raise ValueError
 
 
+_CONTAINERS = (dict, list)
 _PLAIN = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_constant)
 _LONG_NUMBER = re.compile(f"[0-9]{{{DIGITS_LIMIT + 1}}}")
 
