@@ -61,7 +61,7 @@ def test_every_variant(variant: Variant, rng: random.Random) -> None:
     agree(plan, rng, alignment)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seeds, st.integers(1, 200), st.sampled_from((random_plan, random_runs)))
 def test_plans_with_too_many_threads_are_split(rng: random.Random, most: int, draw: Callable[..., IndexPlan]) -> None:
     plan = draw(rng)
