@@ -2,6 +2,11 @@
 #pragma once
 #include "arguments.cuh"
 
+constexpr int VECTOR = 16;  // bytes of the widest element
+
+// Bytes from the start of the vector that an address lies in.
+__device__ __forceinline__ u32 misalignment(const char* at) { return reinterpret_cast<u64>(at) & (VECTOR - 1); }
+
 template <int Bytes> struct ElementOf;
 template <> struct ElementOf<1> { typedef u8 type; };
 template <> struct ElementOf<2> { typedef u16 type; };

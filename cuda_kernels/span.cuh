@@ -10,9 +10,6 @@
 #include "copy.cuh"
 
 constexpr int SPAN_UNROLL = 4;
-constexpr int VECTOR = 16;
-
-__device__ __forceinline__ u32 misalignment(const char* at) { return reinterpret_cast<u64>(at) & (VECTOR - 1); }
 
 // 16 of the 32 bytes (x, y), from byte `shift` < 16 on.
 __device__ __forceinline__ uint4 joined(uint4 x, uint4 y, u32 shift) {

@@ -14,7 +14,6 @@
     char* const name = reinterpret_cast<char*>(name##_vectors)
 #endif
 
-constexpr int VECTOR = 16;
 constexpr int LOADS = 4;  // vectors of a row that a thread has in flight
 
 // Each: the lookup's indices move from row to row, so that a thread loads and resolves them for each row.
@@ -96,9 +95,6 @@ __device__ __forceinline__ void resolve_indices(
     }
 }
 
-// Bytes between a row's first byte and the vector that it lies in.
-__device__ __forceinline__ u32 skew_of(const char* row) { return static_cast<u32>(reinterpret_cast<u64>(row) % VECTOR); }
-
 // Brings the vectors i, i + team, ... of a row into its slot; only those below `whole`, where it is Guarded.
 template <bool Guarded> __device__ __forceinline__ void stage_some(const char* start, char* slot, u32 i, u32 team, u32 whole) {
     Element<VECTOR> vector[LOADS];
@@ -118,7 +114,7 @@ template <bool Guarded> __device__ __forceinline__ void stage_some(const char* s
 // within one: what is left then comes by elements.
 template <int Bytes> __device__ __forceinline__ void stage_row(const Arguments& a, const char* from, u32 lane, char* slot) {
     const u32 team = 1u << a.staging.team_shift;
-    const u32 skew = skew_of(from), bytes = skew + a.staging.row_bytes;
+    const u32 skew = misalignment(from), bytes = skew + a.staging.row_bytes;
     const char* const start = from - skew;
     const u32 vectors = (bytes + VECTOR - 1) / VECTOR;
     const u32 whole = a.in + a.in_bytes - start >= static_cast<s64>(vectors) * VECTOR ? vectors : bytes / VECTOR;
@@ -220,7 +216,7 @@ template <int Bytes, int IndexBytes, bool Each> __device__ __forceinline__ void 
         __syncthreads();
         if (row < a.threads) {
             if constexpr (Each) resolve_indices<Count, Bytes, IndexBytes>(a, columns, to.index, index, at);
-            gather_row<Count, Bytes, Each>(a, columns, slot + skew_of(to.in), to.out, at);
+            gather_row<Count, Bytes, Each>(a, columns, slot + misalignment(to.in), to.out, at);
         }
         __syncthreads();
     }

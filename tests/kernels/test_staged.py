@@ -203,7 +203,7 @@ MUTATIONS = {
     "a vector too many": ("? vectors : bytes / VECTOR", "? vectors + 1 : bytes / VECTOR"),
     "a vector beyond the input's end": ("? vectors : bytes / VECTOR", "? vectors : vectors"),
     "a last element that does not come": ("at < bytes; at += team", "at + Bytes < bytes; at += team"),
-    "rows that start at their vector": ("slot + skew_of(to.in)", "slot"),
+    "rows that start at their vector": ("slot + misalignment(to.in)", "slot"),
     "the fill value is elsewhere": ("fill = a.staging.slot_bytes - VECTOR", "fill = a.staging.slot_bytes"),
     "a row too many": ("if (row < a.threads) {\n            to =", "if (row <= a.threads) {\n            to ="),
     "a vector of columns too many": ("if (column >= a.staging.columns) continue", "if (column > a.staging.columns) continue"),
