@@ -1,6 +1,6 @@
 """The gather and slice operators of DirectML, ONNX, OpenVINO and JAX on any OS, with the same bits on CPU and NVIDIA GPU.
 
-Importing this package loads NumPy and Pydantic; CuPy, ONNX, JAX, Typer and Rich are loaded by what needs them.
+Importing this package loads NumPy and Pydantic; CuPy, ONNX, JAX, Dask, Typer and Rich are loaded by what needs them.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from dmlgather.backends.cuda.errors import DeviceError
-from dmlgather.compare import Comparison, compare
 from dmlgather.directml import (
     BufferTensorDesc,
     DataType,
@@ -31,13 +29,15 @@ from dmlgather.directml import (
     support,
     validate,
 )
-from dmlgather.explain import Explanation
-from dmlgather.operator import BoundOperator, CompiledOperator, compile  # noqa: A004 - the word users know
 from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, compose
 from dmlgather.policy import Fill
 
 if TYPE_CHECKING:
-    from dmlgather import lax, onnx, openvino
+    from dmlgather import distributed, lax, onnx, openvino
+    from dmlgather.backends.cuda.errors import DeviceError
+    from dmlgather.comparison import Comparison, compare
+    from dmlgather.explain import Explanation
+    from dmlgather.operator import BoundOperator, CompiledOperator, compile  # noqa: A004 - the word users know
 
 __version__ = "0.1.0"
 
@@ -72,6 +72,7 @@ __all__ = [
     "compare",
     "compile",
     "compose",
+    "distributed",
     "lax",
     "minimum_level",
     "onnx",
@@ -82,8 +83,27 @@ __all__ = [
 ]
 
 
+_MODULES = ("distributed", "lax", "onnx", "openvino")
+_HOMES = {
+    "BoundOperator": "operator",
+    "Comparison": "comparison",
+    "CompiledOperator": "operator",
+    "DeviceError": "backends.cuda.errors",
+    "Explanation": "explain",
+    "compare": "comparison",
+    "compile": "operator",
+}
+"""Names of this package that are imported when they are asked for, and their modules: who only checks needs none of them."""
+
+
 def __getattr__(name: str) -> Any:
-    """The dialects, imported when they are asked for."""
-    if name in ("lax", "onnx", "openvino"):
+    if name in _MODULES:
         return importlib.import_module(f"dmlgather.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(f"dmlgather.{_HOMES[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU
-from dmlgather.compare import POISON, Comparison, check_devices
+from dmlgather.comparison import POISON, Comparison, check_devices
 from dmlgather.comparing.places import Tracer, differences
 from dmlgather.directml.dxdispatch.commands import Dispatch
 from dmlgather.directml.dxdispatch.model_file import CheckedFile

@@ -143,11 +143,12 @@ def check_spared(targets: Iterable[Path], sources: Iterable[Path]) -> None:
 
 def read_text(path: Path, remedy: str = "move its values to .npy files") -> str:
     """The text of a UTF-8 file, without byte order mark. FileError for anything else; `remedy`: of a text that is too long."""
-    with open_regular(path) as (file, size):
+    with described():
+        size = _regular(path)
         room = available_memory() if size > SURELY_FITS else None  # asking takes longer than reading a small file
         if room is not None and size * BYTES_PER_CHARACTER > room:
             raise FileError(f"holds {size} bytes of text, too many to read with {room} bytes of memory free: {remedy}")
-        raw = file.read()
+        raw = _content(path, size)
     if raw.startswith(_UTF16_BOMS) or (len(raw) > 1 and 0 in raw[:2] and raw[:2] != b"\0\0"):
         encoding = "utf-16" if raw.startswith(_UTF16_BOMS) else "utf-16-be" if raw[0] == 0 else "utf-16-le"
         raise EncodingError("is UTF-16 text; save it as UTF-8", raw.decode(encoding, "replace"))
@@ -162,6 +163,23 @@ def read_text(path: Path, remedy: str = "move its values to .npy files") -> str:
             raw.decode("latin-1"),
             Position(before.count(b"\n") + 1, column),
         ) from None
+
+
+def _content(path: Path, size: int) -> bytes:
+    """All of a regular file of about `size` bytes, in as few calls of the system as there can be: they are most of the time that
+    small files take.
+    """
+    file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        raw = os.read(file, size + 1)
+        if len(raw) == size:
+            return raw
+        parts = [raw]
+        while parts[-1]:
+            parts.append(os.read(file, 2**20))
+        return b"".join(parts)
+    finally:
+        os.close(file)
 
 
 def available_memory() -> int | None:

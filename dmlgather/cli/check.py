@@ -59,6 +59,10 @@ def check(
     skip_others: Annotated[
         bool, typer.Option("--skip-others", help="Skip JSON and XML files of another sort also when they are named.")
     ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Processes that share thousands of files. Default: one per CPU, four at most."),
+    ] = None,
 ) -> int:
     """Validate DxDispatch models and single descriptors (operators, bindings, initial values), and judge ONNX models (.onnx)
     and OpenVINO IRs (.xml).
@@ -88,7 +92,7 @@ def check(
             say(problem)
         return 2
     wanted = None if level is None else FeatureLevel.parse(known_level(level))
-    settings = Settings(loaded, wanted, outputs, baseline, write_baseline, skip_others)
+    settings = Settings(loaded, wanted, outputs, baseline, write_baseline, skip_others, jobs)
     try:
         destinations = settings.complete_outputs()
     except ValueError as error:

@@ -102,7 +102,7 @@ def _random_case(checked: CheckedFile, case: Path, seed: int) -> Path:
 
 def _devices(given: str | None) -> list[str]:
     from dmlgather.cli.devices import missing_gpu
-    from dmlgather.compare import check_devices
+    from dmlgather.comparison import check_devices
 
     if given is None:
         missing = missing_gpu()

@@ -5,7 +5,6 @@ Literal data; code only looks up. A level between two rows, or newer than the la
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -97,7 +96,10 @@ def rows_of(operator: str) -> tuple[Row, ...]:
     return tuple(row for row in TABLE if row.operator == operator)
 
 
-def row_at(rows: Iterable[Row], tensor: str, level: FeatureLevel) -> Row | None:
-    """The row in force for `tensor` ("IndicesTensor") at `level`; None where the operator is newer than the level."""
-    in_force = [row for row in rows if row.tensor == tensor and row.level <= level]
+@cache
+def row_at(operator: str, tensor: str, level: FeatureLevel) -> Row | None:
+    """The row in force for an operator's `tensor` ("GATHER", "IndicesTensor") at `level`; None where the operator is newer than
+    the level.
+    """
+    in_force = [row for row in rows_of(operator) if row.tensor == tensor and row.level <= level]
     return in_force[-1] if in_force else None

@@ -113,8 +113,9 @@ def member(kind: type[Member], prefix: str, value: object) -> Member:
     if isinstance(value, kind):
         return value
     if isinstance(value, str):
-        if (short := value.removeprefix(prefix)) in kind.__members__:
-            return kind[short]
+        found = kind.__members__.get(value.removeprefix(prefix))
+        if found is not None:
+            return found
     elif not isinstance(value, bool | float):
         with contextlib.suppress(TypeError, StopIteration):  # of other types, and of unknown numbers
             number = operator.index(value)  # type: ignore[arg-type]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.findings import Finding, Report, Severity
-from dmlgather.directml.rules.rule import Case, Rule, run
+from dmlgather.directml.rules.rule import Case, Rule, TensorRules, run
 from dmlgather.directml.rules.shared import OPERATOR_LEVEL, SHARED_RULES, TENSOR_LEVEL_RULES
 from dmlgather.directml.rules.tensors import TENSOR_RULES
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.wording import alternatives, braces
+
+_OF_TENSORS = TensorRules((*TENSOR_RULES, *TENSOR_LEVEL_RULES))
+_OF_LEVELS = TensorRules(TENSOR_LEVEL_RULES)
 
 
 def validate(desc: OperatorDesc, level: FeatureLevel | str = FeatureLevel.LEVEL_6_4) -> Report:
@@ -32,7 +36,7 @@ def minimum_level(desc: OperatorDesc) -> FeatureLevel | None:
     if not validate(desc, max(FeatureLevel)).ok:
         return None
     # Levels contain those before them, so only the rules that look at the level can still object.
-    return next(level for level in FeatureLevel if not any(_tensor_and_level(Case(desc, level), (), set())))
+    return next(level for level in FeatureLevel if not any(_tensor_and_level(Case(desc, level), _OF_LEVELS, set())))
 
 
 def _check_type(desc: object) -> None:
@@ -45,7 +49,7 @@ def _check_type(desc: object) -> None:
 
 def _findings(case: Case[OperatorDesc]) -> Iterator[Finding]:
     unjudged: set[str] = set()
-    yield from _tensor_and_level(case, TENSOR_RULES, unjudged)
+    yield from _tensor_and_level(case, _OF_TENSORS, unjudged)
     of_tensors = frozenset(unjudged)
     found = _operator_findings(case, of_tensors)
     errors = _errors(found)
@@ -58,7 +62,7 @@ def _findings(case: Case[OperatorDesc]) -> Iterator[Finding]:
         yield finding.model_copy(update={"remedy": f"{meant}; or {finding.remedy}"}) if meant else finding
 
 
-def _tensor_and_level(case: Case[OperatorDesc], rules: tuple[Rule, ...], unjudged: set[str]) -> Iterator[Finding]:
+def _tensor_and_level(case: Case[OperatorDesc], rules: TensorRules, unjudged: set[str]) -> Iterator[Finding]:
     """The findings of `rules` for each tensor, and of the rules that look at the level. A rule that one tensor leaves
     nothing to judge still runs for the others.
     """
@@ -67,14 +71,14 @@ def _tensor_and_level(case: Case[OperatorDesc], rules: tuple[Rule, ...], unjudge
     before = frozenset(unjudged)
     for tensor in case.tensors:
         here = set(before)
-        for _, finding in run((*rules, *TENSOR_LEVEL_RULES), tensor, here):
+        for _, finding in run(rules.of(tensor.tensor), tensor, here):
             yield finding
         unjudged |= here
 
 
 def _operator_findings(case: Case[OperatorDesc], unjudged: Iterable[str]) -> list[tuple[Rule, Finding]]:
     """The findings of the rules between an operator's fields, where `unjudged` came out of its tensors."""
-    return list(run((*SHARED_RULES, *case.desc.operator.rules), case, set(unjudged)))
+    return list(run(chain(SHARED_RULES, case.desc.operator.rules), case, set(unjudged)))
 
 
 def _errors(found: Iterable[tuple[Rule, Finding]]) -> set[str]:

@@ -23,7 +23,8 @@ class Settings:
     """What a check is to do. Options win over the configuration; those that are None were not given.
 
     level: the feature level of every file. outputs: formats and where they go. baseline: what to compare with. write_baseline:
-    what to compare with, where it exists, and to write. skip_others: whether to skip files of another sort that are named.
+    what to compare with, where it exists, and to write. skip_others: whether to skip files of another sort that are named. jobs:
+    processes that share many files; None for as many as pay.
     """
 
     loaded: Loaded | None = None
@@ -32,6 +33,7 @@ class Settings:
     baseline: Path | None = None
     write_baseline: Path | None = None
     skip_others: bool = False
+    jobs: int | None = 1
 
     @property
     def configuration(self) -> Configuration:
@@ -47,7 +49,7 @@ class Settings:
     def check(self, paths: Iterable[Path]) -> CheckReport:
         """Check these files and folders, and write the baseline where that is asked for. FileError for a baseline."""
         old = self._baseline()
-        report = check_paths(paths, self.level or self.configuration.level, self._level_of(), self.skip_others)
+        report = check_paths(paths, self.level or self.configuration.level, self._level_of(), self.skip_others, self.jobs)
         if self.loaded is not None:
             report = ignoring(report, self.loaded)
         if self.write_baseline is not None:

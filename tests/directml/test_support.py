@@ -74,7 +74,7 @@ def test_a_level_without_a_row_uses_the_row_before_it(name: str) -> None:
     operator = OPERATORS[f"DML_OPERATOR_{name}"]
     for level in FeatureLevel:
         steps = [step for step in PAGES[name] if FeatureLevel.parse(step) <= level]
-        row = row_at(operator.table, "InputTensor", level)
+        row = row_at(operator.name, "InputTensor", level)
         assert (str(row.level) if row else None) == (steps[-1] if steps else None)
 
 

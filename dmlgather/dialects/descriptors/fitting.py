@@ -23,7 +23,7 @@ class InexpressibleError(Exception):
 
 
 def _row(operator: Operator, tensor: str, level: FeatureLevel) -> Row:
-    row = row_at(operator.table, tensor, level)
+    row = row_at(operator.name, tensor, level)
     assert row is not None, "the level has the operator"
     return row
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from math import prod
+from typing import NamedTuple
 
 from dmlgather.directml.codes import CODES
 from dmlgather.directml.dxdispatch.commands import Binding, Dispatch, Source, WriteFile
@@ -22,8 +21,7 @@ SHOWN = 20
 """Names that a message lists at most."""
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(NamedTuple):
     """A tensor and the range of a resource that stands for it. offset, size: bytes. path: of the source in the file."""
 
     tensor: str
@@ -33,26 +31,29 @@ class Bound:
     path: Path
 
 
-@dataclass(frozen=True)
 class Site:
     """One `bindings` object: of a dispatch, or of a dispatchable for the tensors that DirectML owns.
 
-    resources: those that could be read; declared: the names of all. sound: tensors that break no rule of DML1xx.
+    resources: those that could be read; declared: the names of all. sound: tensors that break no rule of DML1xx. tensors: the
+    operator's, by DirectML's names. bound: those of known size that are bound to one readable resource.
     """
 
-    dispatchable: Dispatchable
-    bindings: tuple[Binding, ...]
-    at_execution: bool
-    path: Path
-    resources: Mapping[str, Resource]
-    declared: Collection[str]
-    sound: Collection[str]
-
-    @cached_property
-    def tensors(self) -> dict[str, BufferTensorDesc]:
-        """The operator's tensors by DirectML's names."""
-        operator = self.dispatchable.desc.operator
-        return {wire_name(field): self.dispatchable.desc.tensor(field) for field in operator.tensors}
+    def __init__(
+        self,
+        dispatchable: Dispatchable,
+        bindings: tuple[Binding, ...],
+        at_execution: bool,
+        path: Path,
+        *,
+        resources: Mapping[str, Resource],
+        declared: Collection[str],
+        sound: Collection[str],
+    ) -> None:
+        self.dispatchable, self.bindings, self.at_execution, self.path = dispatchable, bindings, at_execution, path
+        self.resources, self.declared = resources, declared
+        desc = dispatchable.desc
+        self.tensors: dict[str, BufferTensorDesc] = {wire_name(field): desc.tensor(field) for field in desc.operator.tensors}
+        self.bound = self._bound(sound)
 
     def belongs(self, tensor: str) -> bool:
         """Whether the tensor is bound here rather than at the other site."""
@@ -64,13 +65,11 @@ class Site:
             if binding.field in self.tensors and len(binding.sources) == 1:
                 yield binding.field, binding.sources[0]
 
-    @cached_property
-    def bound(self) -> dict[str, Bound]:
-        """The tensors of known size that are bound to one readable resource."""
+    def _bound(self, sound: Collection[str]) -> dict[str, Bound]:
         found = {}
         for tensor, source in self.sources():
             resource = self.resources.get(source.resource)
-            if resource is not None and tensor in self.sound:
+            if resource is not None and tensor in sound:
                 element = resource.data_type.bytes if source.element_bytes is None else source.element_bytes
                 offset = source.element_offset * element
                 found[tensor] = Bound(tensor, source.resource, offset, self.tensors[tensor].total_bytes, source.path)
@@ -143,11 +142,11 @@ def misaligned(site: Site) -> Faults:
             )
 
 
-def unbound(site: Site, elsewhere: Collection[str]) -> Faults:
-    """DML701. elsewhere: tensors that the other site binds."""
-    names = {binding.field for binding in site.bindings}
+def unbound(site: Site) -> Faults:
+    """DML701, of a dispatch, whose dispatchable may bind what is missing here."""
+    names = {binding.field for binding in (*site.bindings, *site.dispatchable.initial_bindings)}
     for tensor in site.tensors:
-        if tensor not in names and tensor not in elsewhere:
+        if tensor not in names:
             where = "bindings" if site.belongs(tensor) else f"dispatchables.{site.dispatchable.name}.bindings"
             yield site.path, f"a resource for {tensor}", "none", f'add "{tensor}": "RESOURCE" to {where}'
 
@@ -190,10 +189,10 @@ def check_site(reading: Reading, site: Site) -> None:
     _short_files(reading, site)
 
 
-def check_dispatch(reading: Reading, site: Site, initial: Site) -> None:
-    """Report what is wrong with the bindings of a dispatch. initial: its dispatchable's own bindings."""
+def check_dispatch(reading: Reading, site: Site) -> None:
+    """Report what is wrong with the bindings of a dispatch."""
     check_site(reading, site)
-    _report(reading, "DML701", unbound(site, {binding.field for binding in initial.bindings}))
+    _report(reading, "DML701", unbound(site))
     _report(reading, "DML707", overlap(site))
 
 
@@ -229,8 +228,21 @@ def sites(
     sound: Collection[str],
 ) -> tuple[Site, Site]:
     """The dispatch's own site, and its dispatchable's."""
-    at_execution = Site(dispatchable, dispatch.bindings, True, (*dispatch.path, "bindings"), resources, declared, sound)
-    return at_execution, initial_site(dispatchable, resources, declared, sound)
+    return dispatch_site(dispatch, dispatchable, resources, declared, sound), initial_site(
+        dispatchable, resources, declared, sound
+    )
+
+
+def dispatch_site(
+    dispatch: Dispatch,
+    dispatchable: Dispatchable,
+    resources: Mapping[str, Resource],
+    declared: Collection[str],
+    sound: Collection[str],
+) -> Site:
+    """The dispatch's own site."""
+    path = (*dispatch.path, "bindings")
+    return Site(dispatchable, dispatch.bindings, True, path, resources=resources, declared=declared, sound=sound)
 
 
 def initial_site(
@@ -238,7 +250,8 @@ def initial_site(
 ) -> Site:
     """The dispatchable's own site."""
     path = (*dispatchable.outer_path, "bindings")
-    return Site(dispatchable, dispatchable.initial_bindings, False, path, resources, declared, sound)
+    given = dispatchable.initial_bindings
+    return Site(dispatchable, given, False, path, resources=resources, declared=declared, sound=sound)
 
 
 def _ranges(site: Site) -> Iterator[tuple[Bound, Resource]]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 from dmlgather.directml.dxdispatch import wire
 from dmlgather.directml.dxdispatch.jsonc import Path
@@ -13,8 +12,7 @@ from dmlgather.directml.dxdispatch.npy import IMAGES
 from dmlgather.directml.dxdispatch.reading import Reading
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """What one binding names. element_offset counts elements of element_bytes, by default of the resource's data type."""
 
     resource: str
@@ -23,8 +21,7 @@ class Source:
     path: Path
 
 
-@dataclass(frozen=True)
-class Binding:
+class Binding(NamedTuple):
     """What stands for one field in a `bindings` object: rightly one source. path: of the field."""
 
     field: str
@@ -32,8 +29,7 @@ class Binding:
     path: Path
 
 
-@dataclass(frozen=True)
-class Dispatch:
+class Dispatch(NamedTuple):
     """Run an operator over resources."""
 
     dispatchable: str
@@ -41,8 +37,7 @@ class Dispatch:
     path: Path
 
 
-@dataclass(frozen=True)
-class Print:
+class Print(NamedTuple):
     """Print a resource."""
 
     resource: str
@@ -50,8 +45,7 @@ class Print:
     path: Path
 
 
-@dataclass(frozen=True)
-class WriteFile:
+class WriteFile(NamedTuple):
     """Write a resource to a file. dimensions: the .npy's shape where the model states it."""
 
     resource: str

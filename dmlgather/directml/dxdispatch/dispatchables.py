@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -27,8 +27,7 @@ _FOREIGN = {
 }
 
 
-@dataclass(frozen=True)
-class Dispatchable:
+class Dispatchable(NamedTuple):
     """An operator of the file. name: empty for the descriptor that is the whole file. outer_path: of the dispatchable;
     type_path, path: of its operator's name and structure.
     """
@@ -123,10 +122,12 @@ def _structure(reading: Reading, kind: type[Structure], path: Path, outside: Ite
 
 def _check_names(reading: Reading, kind: type[Structure], path: Path) -> None:
     """Report fields that DirectML's structure does not have; in files its own names count, not Python's."""
-    given, known = reading.at(path), wire.names(kind)
-    extra = ("Type",) if kind is BufferTensorDesc else ()
-    for key in given:
-        if key not in known and key not in extra:
+    given = reading.at(path)
+    if not given.keys() <= _known_names(kind):
+        known = wire.names(kind)
+        for key in given:
+            if key in _known_names(kind):
+                continue
             meant = closest(key, known)
             told = unknown(key, meant) if meant else f"unknown field {key!r}; the fields are {', '.join(known)}"
             reading.problem((*path, key), told, key=True)
@@ -135,6 +136,11 @@ def _check_names(reading: Reading, kind: type[Structure], path: Path) -> None:
         if isinstance(tensor, dict):
             long = isinstance(tensor.get("Desc"), dict)
             _check_names(reading, BufferTensorDesc, (*path, name, "Desc") if long else (*path, name))
+
+
+@cache
+def _known_names(kind: type[Structure]) -> frozenset[str]:
+    return frozenset((*wire.names(kind), *(("Type",) if kind is BufferTensorDesc else ())))
 
 
 @cache

@@ -166,8 +166,9 @@ class _Model:
         operator = found.desc.operator
         damaged = {finding.path.partition(".")[0] for finding in report.errors if finding.code.startswith("DML1")}
         self.sound[name] = {wire_name(field) for field in operator.tensors} - damaged
-        resources = self.declared("resources")
-        bindings.check_site(self.reading, bindings.initial_site(found, self.resources, resources, self.sound[name]))
+        if found.initial_bindings:
+            resources = self.declared("resources")
+            bindings.check_site(self.reading, bindings.initial_site(found, self.resources, resources, self.sound[name]))
 
     def command(self, command: Command) -> None:
         match command:
@@ -177,10 +178,9 @@ class _Model:
                 bindings.check_name(self.reading, "dispatchable", command.dispatchable, declared, place)
                 found = self.dispatchables.get(command.dispatchable)
                 if found is not None:
-                    here, initial = bindings.sites(
-                        command, found, self.resources, self.declared("resources"), self.sound[found.name]
-                    )
-                    bindings.check_dispatch(self.reading, here, initial)
+                    resources, sound = self.declared("resources"), self.sound[found.name]
+                    site = bindings.dispatch_site(command, found, self.resources, resources, sound)
+                    bindings.check_dispatch(self.reading, site)
             case Print() | WriteFile():
                 place = (*command.path, "resource")
                 bindings.check_name(self.reading, "resource", command.resource, self.declared("resources"), place)

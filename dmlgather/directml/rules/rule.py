@@ -4,39 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from dmlgather.directml.codes import CODES
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.findings import Finding, Severity
-from dmlgather.directml.support import Row, rows_of
+from dmlgather.directml.support import Row, row_at, rows_of
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import FeatureLevel
 
 D_co = TypeVar("D_co", bound=OperatorDesc, covariant=True)
 
 
-@dataclass(frozen=True)
 class Case(Generic[D_co]):
-    """What an operator's rule looks at: a descriptor at a feature level."""
+    """What an operator's rule looks at: a descriptor at a feature level. tensors: the descriptor's, in binding order."""
 
-    desc: D_co
-    level: FeatureLevel
+    __slots__ = ("desc", "level", "tensors")
 
-    @cached_property
-    def tensors(self) -> tuple[TensorCase, ...]:
-        """Its tensors in binding order."""
-        desc, operator = self.desc, self.desc.operator
-        return tuple(
-            TensorCase(operator.name, self.level, desc.tensor(field), wire_name(field), field == operator.output)
-            for field in operator.tensors
+    def __init__(self, desc: D_co, level: FeatureLevel) -> None:
+        self.desc, self.level = desc, level
+        operator = desc.operator
+        self.tensors = tuple(
+            [
+                TensorCase(operator.name, level, desc.tensor(field), wire_name(field), field == operator.output)
+                for field in operator.tensors
+            ]
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TensorCase:
+class TensorCase(NamedTuple):
     """What a tensor's rule looks at: one tensor of an operator at a feature level, and nothing else of its descriptor."""
 
     operator: str
@@ -49,6 +46,11 @@ class TensorCase:
     def table(self) -> tuple[Row, ...]:
         """The operator's rows of the support table."""
         return rows_of(self.operator)
+
+    @property
+    def row(self) -> Row | None:
+        """The row in force for the tensor; None where the operator is newer than the level."""
+        return row_at(self.operator, self.name, self.level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +91,27 @@ _UNSTATED = {name: field.default for name, field in BufferTensorDesc.model_field
 """What the fields of a tensor hold that states nothing there."""
 
 
+class TensorRules:
+    """Rules that are run for each tensor: those about a field only where the tensor states it."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._rules = tuple(rules)
+        self._about = tuple(sorted({rule.about for rule in self._rules if rule.about}))
+        self._chosen: dict[tuple[bool, ...], tuple[Rule, ...]] = {}
+
+    def of(self, tensor: BufferTensorDesc) -> tuple[Rule, ...]:
+        """The rules for one tensor, in order."""
+        stated = tuple([getattr(tensor, name) != _UNSTATED[name] for name in self._about])
+        chosen = self._chosen.get(stated)
+        if chosen is None:
+            silent = {name for name, known in zip(self._about, stated, strict=True) if not known}
+            chosen = self._chosen[stated] = tuple(rule for rule in self._rules if rule.about not in silent)
+        return chosen
+
+
 def run(rules: Iterable[Rule], case: Case[OperatorDesc] | TensorCase, unjudged: set[str]) -> Iterator[tuple[Rule, Finding]]:
     """Run `rules` in order. `unjudged` collects the codes that erred or, for want of another, could not be judged."""
     for rule in rules:
-        if rule.about and getattr(case.tensor, rule.about) == _UNSTATED[rule.about]:  # type: ignore[union-attr] # a TensorCase then
-            continue
         if unjudged and not unjudged.isdisjoint(rule.needs):
             unjudged.add(rule.code)
             continue

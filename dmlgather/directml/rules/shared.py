@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from dmlgather.directml.descriptors import GatherElementsOperatorDesc, GatherOperatorDesc, OperatorDesc
 from dmlgather.directml.rules.rule import Case, Fault, Rule, TensorCase
-from dmlgather.directml.support import row_at
 from dmlgather.wording import alternatives, braces
 
 
@@ -24,7 +23,7 @@ def _introduced(case: Case[OperatorDesc]) -> Iterator[Fault]:
 
 def _data_type(case: TensorCase) -> Iterator[Fault]:
     found = case.tensor.data_type
-    row = row_at(case.table, case.name, case.level)
+    row = case.row
     if row is None or found in row.data_types:
         return
     accepting = next((other for other in case.table if other.tensor == case.name and found in other.data_types), None)
@@ -41,7 +40,7 @@ def _data_type(case: TensorCase) -> Iterator[Fault]:
 
 def _dimension_count(case: TensorCase) -> Iterator[Fault]:
     found = case.tensor.rank
-    row = row_at(case.table, case.name, case.level)
+    row = case.row
     if row is None or found in row.dimension_counts:
         return
     accepting = next(other for other in case.table if other.tensor == case.name and found in other.dimension_counts)
@@ -59,16 +58,15 @@ def _dimension_count(case: TensorCase) -> Iterator[Fault]:
 
 
 def _same_count(case: Case[OperatorDesc]) -> Iterator[Fault]:
-    tensors = case.tensors
-    most = max(tensors, key=lambda each: each.tensor.rank)
-    for each in tensors:
-        missing = most.tensor.rank - each.tensor.rank
-        if missing:
+    ranks = [each.tensor.rank for each in case.tensors]
+    most = max(ranks)
+    for each, rank in zip(case.tensors, ranks, strict=True):
+        if rank < most:
             yield Fault(
                 f"{each.name}.DimensionCount",
-                expected=f"{most.tensor.rank}, as in {most.name}",
-                got=str(each.tensor.rank),
-                remedy=f"prepend sizes of 1: {braces((1,) * missing + each.tensor.sizes)}",
+                expected=f"{most}, as in {case.tensors[ranks.index(most)].name}",
+                got=str(rank),
+                remedy=f"prepend sizes of 1: {braces((1,) * (most - rank) + each.tensor.sizes)}",
             )
 
 

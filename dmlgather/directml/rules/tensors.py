@@ -41,6 +41,8 @@ def _count_range(case: TensorCase) -> Iterator[Fault]:
 
 
 def _sizes_positive(case: TensorCase) -> Iterator[Fault]:
+    if 0 not in case.tensor.sizes:
+        return
     # More than eight entries cannot stay anyway, so a long list of zeros is not spelled out.
     zeros = (axis for axis, size in enumerate(case.tensor.sizes) if size == 0)
     for axis in islice(zeros, len(ONE_TO_EIGHT)):
@@ -65,7 +67,7 @@ def _strides_length(case: TensorCase) -> Iterator[Fault]:
 
 def _whole_bytes(case: TensorCase) -> Iterator[Fault]:
     if not case.tensor.data_type.whole_bytes:
-        row = row_at(case.table, case.name, case.level) or row_at(case.table, case.name, max(FeatureLevel))
+        row = case.row or row_at(case.operator, case.name, max(FeatureLevel))
         assert row is not None
         yield Fault(
             f"{case.name}.DataType",

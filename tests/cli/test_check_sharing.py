@@ -1,0 +1,69 @@
+"""Files that several processes share: the report is the one that a single process makes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dmlgather.directml.types import FeatureLevel
+from dmlgather.report import sharing, single
+from dmlgather.report.collect import check_paths
+from dmlgather.report.sharing import Checked, check_all
+
+FILES = 40
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Descriptors of which every third has an axis that its input lacks, and every tenth is no JSON."""
+    for number in range(FILES):
+        tensors = {
+            "InputTensor": {"DataType": "FLOAT32", "Sizes": [10 + number, 4]},
+            "IndicesTensor": {"DataType": "INT64", "Sizes": [1, 3]},
+            "OutputTensor": {"DataType": "FLOAT32", "Sizes": [3, 4]},
+        }
+        desc = {**tensors, "Axis": 7 if number % 3 == 0 else 0, "IndexDimensions": 1}
+        text = json.dumps({"type": "DML_OPERATOR_GATHER", "desc": desc})
+        (tmp_path / f"{number:03}.json").write_text(text[: len(text) - (number % 10 == 0)])
+    return tmp_path
+
+
+def test_processes_share_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = check_paths([folder])
+    assert [len(file.problems) for file in alone.files] == [int(number % 10 == 0) for number in range(FILES)]
+    assert [bool(file.findings) for file in alone.files] == [number % 3 == 0 and number % 10 != 0 for number in range(FILES)]
+    monkeypatch.setattr(sharing, "SHARED_FROM", FILES // 2)
+    monkeypatch.setattr(sharing, "PART", 3)
+    assert check_paths([folder], jobs=2) == alone
+
+
+def test_this_process_takes_from_the_back_what_no_other_has_begun(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here: list[Path] = []
+    check = single.check_one
+
+    def noted(path: Path, level: FeatureLevel) -> Checked:
+        here.append(path)
+        return check(path, level)
+
+    monkeypatch.setattr(sharing, "SHARED_FROM", 1)
+    monkeypatch.setattr(sharing, "PART", 1)
+    monkeypatch.setattr(sharing, "check_one", noted)
+    paths = sorted(folder.iterdir())
+    found = check_all([(path, FeatureLevel.LEVEL_6_4) for path in paths], 2)
+    assert [report.file for report, _ in found] == list(map(str, paths))
+    assert here == sorted(here, reverse=True)
+    assert here[0] == paths[-1]
+
+
+def test_few_files_and_one_job_start_no_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(sharing, "_shared", refuse)
+    check_paths([folder], jobs=None)
+    monkeypatch.setattr(sharing, "SHARED_FROM", 1)
+    check_paths([folder], jobs=1)
+    with pytest.raises(AssertionError):
+        check_paths([folder], jobs=2)
