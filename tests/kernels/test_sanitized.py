@@ -69,6 +69,7 @@ MUTATIONS = {
 """Header, text, and the text that breaks it."""
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_broken_kernel_is_caught(name: str, rng: random.Random, tmp_path: Path) -> None:
     """By a sanitizer's report or by a wrong result; without the mutation, the same cases pass (see above)."""
@@ -89,6 +90,7 @@ def test_the_tile_has_no_race(rng: random.Random, tmp_path: Path) -> None:
     assert mismatches(cases, sanitized.run(build.batch(build.THREAD, KERNELS, ("slice.cu",)), cases, tmp_path)) == []
 
 
+@pytest.mark.heavy
 def test_a_missing_barrier_is_caught(rng: random.Random, tmp_path: Path) -> None:
     kernels = mutated(tmp_path, "tile.cuh", "__syncthreads();", "")
     with pytest.raises(SanitizerError, match="data race"):

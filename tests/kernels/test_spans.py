@@ -100,6 +100,7 @@ MUTATIONS = {
 """Text of span.cuh, and the text that breaks it."""
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_broken_kernel_is_caught(name: str, rng: random.Random, tmp_path: Path) -> None:
     """By a sanitizer's report or by a wrong result; without the mutation, the same cases pass (see above)."""

@@ -192,6 +192,7 @@ def test_rows_in_shared_memory_have_no_race(rng: random.Random, tmp_path: Path) 
     assert mismatches(cases, sanitized.run(build.batch(build.THREAD, KERNELS, UNIT), cases, tmp_path)) == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("end", ["        if (row < a.threads) {\n            if constexpr (Each) resolve", "    }\n}"])
 def test_a_missing_barrier_is_caught(end: str, rng: random.Random, tmp_path: Path) -> None:
     kernels = broken(tmp_path, f"        __syncthreads();\n{end}", end)
@@ -212,6 +213,7 @@ MUTATIONS = {
 """Text of `staged.cuh`, and the text that breaks it."""
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_broken_kernel_is_caught(name: str, rng: random.Random, tmp_path: Path) -> None:
     """By AddressSanitizer or by a wrong result; the unbroken one passes among all variants in test_sanitized.py."""
