@@ -35,7 +35,7 @@ class Site:
     """One `bindings` object: of a dispatch, or of a dispatchable for the tensors that DirectML owns.
 
     resources: those that could be read; declared: the names of all. sound: tensors that break no rule of DML1xx. tensors: the
-    operator's, by DirectML's names. bound: those of known size that are bound to one readable resource.
+    operator's, by DirectML's names. bound: those of known size that are bound to one readable resource; ranges: with it.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class Site:
         desc = dispatchable.desc
         self.tensors: dict[str, BufferTensorDesc] = {wire_name(field): desc.tensor(field) for field in desc.operator.tensors}
         self.bound = self._bound(sound)
+        self.ranges = [(bound, resources[bound.resource]) for bound in self.bound.values()]
 
     def belongs(self, tensor: str) -> bool:
         """Whether the tensor is bound here rather than at the other site."""
@@ -118,7 +119,7 @@ def wrong_stage(site: Site) -> Faults:
 
 def short_range(site: Site) -> Faults:
     """DML705, but for buffers whose size a file decides."""
-    for bound, resource in _ranges(site):
+    for bound, resource in site.ranges:
         if bound.offset + bound.size > resource.size and resource.file is None:
             yield (
                 bound.path,
@@ -129,7 +130,7 @@ def short_range(site: Site) -> Faults:
 
 def misaligned(site: Site) -> Faults:
     """DML706."""
-    for bound, resource in _ranges(site):
+    for bound, resource in site.ranges:
         step = max(BASE_ALIGNMENT, site.tensors[bound.tensor].guaranteed_base_offset_alignment)
         if bound.offset % step:
             nearest = rounded_up(bound.offset, step)
@@ -254,11 +255,6 @@ def initial_site(
     return Site(dispatchable, given, False, path, resources=resources, declared=declared, sound=sound)
 
 
-def _ranges(site: Site) -> Iterator[tuple[Bound, Resource]]:
-    for bound in site.bound.values():
-        yield bound, site.resources[bound.resource]
-
-
 def _range(bound: Bound, resource: Resource) -> tuple[str, str]:
     """Expected and got of a range that is too short."""
     left = max(resource.size - bound.offset, 0)
@@ -269,7 +265,7 @@ def _range(bound: Bound, resource: Resource) -> tuple[str, str]:
 
 
 def _short_files(reading: Reading, site: Site) -> None:
-    for bound, resource in _ranges(site):
+    for bound, resource in site.ranges:
         if bound.offset + bound.size > resource.size and resource.file is not None:
             expected, got = _range(bound, resource)
             reading.problem(bound.path, f"{resource.file} has the wrong size: expected {expected}, got {got}")

@@ -18,6 +18,7 @@ from dmlgather.directml.located import LocatedFinding, Problem
 
 T = TypeVar("T")
 
+_LEAVES = (str, int, float, bool, type(None))
 _NAMES_ONLY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _PATH_STEP = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]")
 
@@ -101,16 +102,17 @@ class Reading:
     def unknown_keys(self, part: Any, path: Path, also: Iterable[str] = ()) -> None:
         """Report keys that mean nothing: a misspelt one is a problem, any other a warning."""
         if isinstance(part, Part):
-            known = [*also, *names(type(part))]
+            known = names(type(part))
             for key in part.model_extra or ():
-                if key not in known:
-                    self.unknown_key((*path, key), known)
-            for name, field in type(part).model_fields.items():
-                if name in part.model_fields_set:
-                    self.unknown_keys(getattr(part, name), self.existing(path, [field.alias or name]))
+                if key not in known and key not in also:
+                    self.unknown_key((*path, key), [*also, *known])
+            for (name, item), key in zip(part, known, strict=False):  # what is in `model_extra` comes last
+                if type(item) not in _LEAVES and name in part.model_fields_set:
+                    self.unknown_keys(item, self.existing(path, [key]))
         elif isinstance(part, dict):
             for key, item in part.items():
-                self.unknown_keys(item, (*path, key))
+                if type(item) not in _LEAVES:
+                    self.unknown_keys(item, (*path, key))
         elif isinstance(part, list) and part and isinstance(part[0], Part | dict):
             for index, item in enumerate(part):
                 self.unknown_keys(item, (*path, index))
