@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -79,6 +78,7 @@ def check(
     from dmlgather.directml.types import FeatureLevel
     from dmlgather.report.configuration_file import ConfigurationError, find, load
     from dmlgather.report.settings import Settings
+    from dmlgather.report.sharing import prepare_to_end
 
     if config is not None and no_config:
         raise typer.BadParameter("give one of --config and --no-config", param_hint="'--no-config'")
@@ -97,8 +97,7 @@ def check(
         destinations = settings.complete_outputs()
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--output-format'") from None
-    gc.freeze()  # what the imports made stays, and what is read mostly does: few collections have to look at it
-    gc.set_threshold(20_000, 50, 100)
+    prepare_to_end()
     report = settings.check(files)
     for destination in destinations:
         destination.write(report)

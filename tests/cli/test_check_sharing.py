@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,14 @@ def test_this_process_takes_from_the_back_what_no_other_has_begun(folder: Path, 
     assert [report.file for report, _ in found] == list(map(str, paths))
     assert here == sorted(here, reverse=True)
     assert here[0] == paths[-1]
+
+
+def test_what_a_helper_loses_is_checked_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = check_paths([folder])
+    monkeypatch.setattr(sharing, "SHARED_FROM", 1)
+    monkeypatch.setattr(sharing, "PART", 1)
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    assert check_paths([folder], jobs=3) == alone
 
 
 def test_few_files_and_one_job_start_no_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
