@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU
-from dmlgather.comparison import POISON, Comparison, check_devices
 from dmlgather.comparing.places import Tracer, differences
+from dmlgather.comparison import POISON, Comparison, check_devices
 from dmlgather.directml.dxdispatch.commands import Dispatch
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.model import Runner, Step, elements

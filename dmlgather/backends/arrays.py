@@ -125,15 +125,15 @@ class _CudaStream:
 
 def hand_back(result: Any, like: Any) -> Any:
     """`result` (NumPy or CuPy) as the kind of array that `like` is, over the same memory wherever that kind allows it; as it is
-    where the library of `like` has no `from_dlpack`.
+    where neither the array API's namespace of `like` nor its library has a `from_dlpack`.
     """
     if isinstance(like, np.ndarray | np.generic) or _is_cupy(like):
         return result
     if jax_arrays.is_jax(like):
         return jax_arrays.hand_back(result, like)
-    root = type(like).__module__.partition(".")[0]
-    library = sys.modules.get(root)
-    for module in (library, getattr(library, "dlpack", None)):
+    namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else None
+    library = sys.modules.get(type(like).__module__.partition(".")[0])
+    for module in (namespace, library, getattr(library, "dlpack", None)):
         if hasattr(module, "from_dlpack"):
             return module.from_dlpack(result)  # type: ignore[union-attr]
     return result

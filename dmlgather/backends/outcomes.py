@@ -26,6 +26,21 @@ class BadIndex:
     overwritten: bool = False
 
 
+def out_of_range(
+    where: str, value: int, axis: int, limit: int, wrap: int, *, window: int = 1, overwritten: bool = False
+) -> IndexError:
+    """The error for a bad index, to be raised.
+
+    where: the index tensor and place, "indices[3]". axis, limit, wrap: what it looks up, as in `Lookup`. window: the number of
+    elements from there on that it must leave room for. overwritten: as in `BadIndex`.
+    """
+    valid = f"{-wrap} … {limit - 1}" if limit else "none (the axis has size 0)"
+    found = f"was out of range (it is {value} by now)" if overwritten else f"= {value} is out of range"
+    place = f"axis {axis} of size {limit + window - 1}"
+    place = place if window == 1 else f"a window of {window} along {place}"
+    return IndexError(f"{where} {found} for {place}: valid indices are {valid}")
+
+
 class Outcome(ABC):
     """A run of a plan with lookups under RAISE. Keeps the index array alive, of which it reads one element."""
 
@@ -59,11 +74,9 @@ class Outcome(ABC):
         lookup, axis, window = self._plan.lookups[bad.lookup], axes[bad.lookup], windows[bad.lookup] if windows else 1
         position = _position(self._indices.layout, bad, len(self._plan.lookups))
         where = f"[{', '.join(map(str, position))}]" if position is not None else f" at offset {bad.offset}"
-        valid = f"{-lookup.wrap} … {lookup.limit - 1}" if lookup.limit else "none (the axis has size 0)"
-        found = f"was out of range (it is {bad.value} by now)" if bad.overwritten else f"= {bad.value} is out of range"
-        place = f"axis {axis} of size {lookup.limit + window - 1}"
-        place = place if window == 1 else f"a window of {window} along {place}"
-        raise IndexError(f"{name}{where} {found} for {place}: valid indices are {valid}")
+        raise out_of_range(
+            f"{name}{where}", bad.value, axis, lookup.limit, lookup.wrap, window=window, overwritten=bad.overwritten
+        )
 
 
 class HostOutcome(Outcome):

@@ -7,11 +7,12 @@ from dmlgather.bench.report import BenchReport, CaseReport, Timing
 from dmlgather.bench.runner import run
 from dmlgather.bench.suites import SUITES, Budget
 from dmlgather.bench.tables import lines, markdown
-from dmlgather.bench.workloads import WORKLOADS
+from dmlgather.bench.workloads import TABLES, WORKLOADS
 
 __all__ = [
     "PEERS",
     "SUITES",
+    "TABLES",
     "WORKLOADS",
     "BenchError",
     "BenchReport",

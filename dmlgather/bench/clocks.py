@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from dmlgather.bench.report import Role
+from dmlgather.bench.report import Role, Usage
 
 SETTLE_S = 0.010
 """Pause before a contender's turn: the thread pools of torch and onnxruntime spin for a while after a call, on cores that
@@ -39,15 +39,16 @@ class Contender:
 
 @dataclass(slots=True)
 class Samples:
-    """Seconds per call, one entry a round."""
+    """Seconds per call, one entry a round; `cold`, `host` and `usage` only where the clock takes them."""
 
     warm: list[float] = field(default_factory=list)
     cold: list[float] = field(default_factory=list)
     host: list[float] = field(default_factory=list)
+    usage: list[Usage] = field(default_factory=list)
 
 
 class Clock(Protocol):
-    """Takes one warm and one cold sample of a contender."""
+    """Takes one sample of a contender: warm, and cold where it flushes a cache."""
 
     flushed_bytes: int
 
@@ -58,7 +59,7 @@ class Clock(Protocol):
         """How that contender is timed."""
 
     def sample(self, contender: Contender, repeat: int, into: Samples) -> None:
-        """Add a sample: an untimed call, `repeat` warm ones, and one after the caches were flushed."""
+        """Add a sample: an untimed call, `repeat` warm ones, and one after the caches were flushed, as far as the clock does."""
 
 
 class HostClock:
@@ -80,9 +81,9 @@ class HostClock:
         """As the protocol says."""
         time.sleep(SETTLE_S)
         contender.run()
-        into.warm.append(_seconds(contender.run, repeat))
+        into.warm.append(seconds(contender.run, repeat))
         self._lines += np.uint64(1)  # reads and writes: a plain fill would go past the cache
-        into.cold.append(_seconds(contender.run, 1))
+        into.cold.append(seconds(contender.run, 1))
 
 
 class DeviceClock:
@@ -109,10 +110,10 @@ class DeviceClock:
         contender.run()
         self._wait()
         if contender.own_clock:
-            into.warm.append(_seconds(contender.run, repeat))
+            into.warm.append(seconds(contender.run, repeat))
             self._flush()
             self._wait()
-            into.cold.append(_seconds(contender.run, 1))
+            into.cold.append(seconds(contender.run, 1))
             return
         device, host = self._between(contender.run, repeat)
         into.warm.append(device)
@@ -122,7 +123,7 @@ class DeviceClock:
 
     def _between(self, run: Callable[[], Any], repeat: int) -> tuple[float, float]:
         self._begin.record(self.stream)
-        host = _seconds(run, repeat)
+        host = seconds(run, repeat)
         self._end.record(self.stream)
         self._end.synchronize()
         return self._cupy.cuda.get_elapsed_time(self._begin, self._end) / 1e3 / repeat, host
@@ -148,7 +149,7 @@ def interleave(contenders: Sequence[Contender], clock: Clock, rounds: int | None
         begin = time.perf_counter()
         clock.sample(contender, 1, trial)
         costs.append(time.perf_counter() - begin)
-    quickest = [max(min(*trial.warm, *trial.cold), 1e-7) for trial in trials]
+    quickest = [max(min([*trial.warm, *trial.cold]), 1e-7) for trial in trials]
     counts = [rounds] * len(contenders) if rounds else _counts([seconds / quickest[0] for seconds in quickest], costs, budget_s)
     samples = [Samples() if count else trial for count, trial in zip(counts, trials, strict=True)]
     for number in range(max(counts)):
@@ -168,7 +169,7 @@ def _counts(slowness: Sequence[float], costs: Sequence[float], budget_s: float) 
     return [count + more * (times < 2) for count, times in zip(counts, slowness, strict=True)]
 
 
-def _seconds(run: Callable[[], Any], repeat: int) -> float:
+def seconds(run: Callable[[], Any], repeat: int) -> float:
     """Wall-clock seconds of a call, the mean of `repeat` back to back."""
     if repeat == 1:
         begin = time.perf_counter()

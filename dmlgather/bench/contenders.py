@@ -24,6 +24,24 @@ def operator(problem: Problem, stage: Stage) -> tuple[CompiledOperator, Contende
     return compiled, Contender("dmlgather", "ours", "op.bind(x, i, out=out)()", run)
 
 
+def distributed(problem: Problem) -> tuple[Any, tuple[Contender, ...]]:
+    """Rows of a table in a file as a dask array, with DirectML's own policy, and the ways to bring them to the caller.
+
+    `compute` has one worker put all blocks together before they are sent; blocks asked for as such come from who has them.
+    """
+    import dask
+
+    from dmlgather.distributed import gather
+
+    lazy = functools.partial(gather, str(problem.file), problem.index)
+    said: tuple[tuple[str, Callable[[], Any]], ...] = (
+        ("np.concatenate(dask.compute(*gather(file, i).to_delayed().flat))",
+         lambda: np.concatenate(dask.compute(*lazy().to_delayed().flat))),
+        ("gather(file, i).compute()", lambda: lazy().compute()),
+    )  # fmt: skip
+    return lazy(), tuple(Contender("dmlgather", "ours", text, run, preallocated=False) for text, run in said)
+
+
 def checked(compiled: CompiledOperator, problem: Problem) -> Contender:
     """The operator called with arrays, which it checks each time."""
     arrays, out = problem.inputs, problem.described_out

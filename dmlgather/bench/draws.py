@@ -31,6 +31,15 @@ UNIFORM = Uniform()
 
 
 @dataclass(frozen=True, slots=True)
+class Ascending:
+    """Uniform indices, sorted."""
+
+    def __call__(self, random: np.random.Generator, limit: int, count: int) -> Indices:
+        """As said."""
+        return np.sort(UNIFORM(random, limit, count))
+
+
+@dataclass(frozen=True, slots=True)
 class Distinct:
     """A random order without repeats, as pages of a cache have; it starts again when `count` exceeds `limit`."""
 

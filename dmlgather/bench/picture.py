@@ -20,7 +20,7 @@ def plot(report: BenchReport, file: str | Path) -> None:
 
     BenchError without matplotlib or for a suffix that it does not know, OSError when the file cannot be written.
     """
-    cases = [case for case in report.cases if case.share_of_copy("warm") is not None]
+    cases = _copied(report)
     figure, axes = _figure(file, width=9, height=1.2 + 0.34 * len(cases))
     places = range(len(cases))
     ours = [100 * (case.share_of_copy("warm") or 0) for case in cases]
@@ -46,9 +46,10 @@ def roofline(report: BenchReport, file: str | Path) -> None:
 
     Raises as `plot`.
     """
+    cases = _copied(report)
     figure, axes = _figure(file, width=9, height=6)
-    points = [(case, case.traffic.output_bytes / case.traffic.bound_bytes) for case in report.cases]
-    rate = statistics.median(map(_copy_rate, report.cases))
+    points = [(case, case.traffic.output_bytes / case.traffic.bound_bytes) for case in cases]
+    rate = statistics.median(map(_copy_rate, cases))
     ends = (0.8 * min(x for _, x in points), 1.25 * max(x for _, x in points))
     axes.plot(ends, [rate * x for x in ends], color=_LIMIT, linewidth=0.8, label=f"copy: {rate:.3g} GB/s (median)")
     for group, marker in zip(dict.fromkeys(case.group for case, _ in points), cycle(_MARKERS), strict=False):
@@ -78,6 +79,14 @@ def _figure(file: str | Path, width: float, height: float) -> tuple[Any, Any]:
     if Path(file).suffix.removeprefix(".").lower() not in kinds:
         raise BenchError(f"{file}: matplotlib writes {', '.join(sorted(kinds))}")
     return figure, figure.add_subplot()
+
+
+def _copied(report: BenchReport) -> list[CaseReport]:
+    """The cases that know what a copy takes; BenchError when there is none."""
+    cases = [case for case in report.cases if case.share_of_copy("warm") is not None]
+    if not cases:
+        raise BenchError(f"a plot shows times against a copy's, which the suite {report.suite} does not measure; use --json")
+    return cases
 
 
 def _copy_rate(case: CaseReport) -> float:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from dmlgather.bench.kinds import Kind
+from dmlgather.bench.kinds import Kind, Take
 from dmlgather.directml import OperatorDesc
 from dmlgather.plan import reach
 
 Array = Any
 """A NumPy or CuPy array."""
+
+_BLOCK = 2**24
+"""Elements of a file that are made at once."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class Problem:
     """A kind, an element type, and arrays of one library.
 
     base: x's elements as they lie in memory, shape [elements]. index: int64 [kind.index_shape], None for views. out:
-    [kind.out_shape], packed; every contender that can writes there.
+    [kind.out_shape], packed; every contender that can writes there. file: the .npy file that x maps, where it does.
     """
 
     kind: Kind
@@ -32,6 +36,7 @@ class Problem:
     base: Array
     index: Array | None
     out: Array
+    file: Path | None = None
 
     @cached_property
     def x(self) -> Array:
@@ -62,6 +67,11 @@ class Problem:
         """Fill `out` with bits that no result has by chance."""
         self.out.reshape(-1).view("u1")[...] = 0xA5
 
+    def wait(self) -> None:
+        """Until a GPU has done what it was told."""
+        if self.library is not np:
+            self.library.cuda.runtime.deviceSynchronize()
+
     def moved(self, library: ModuleType | Any) -> Problem:
         """The same problem in arrays of another library, `out` without content."""
         index = None if self.index is None else library.asarray(self.index)
@@ -72,9 +82,31 @@ class Problem:
 def make(kind: Kind, dtype: str, random: np.random.Generator) -> Problem:
     """A problem on the host with random contents. Floats are finite, because some peers rewrite the bits of a NaN."""
     elements = prod(kind.shape) if kind.strides is None else reach(kind.shape, kind.strides)[1] + 1
+    base = contents(dtype, elements, random)
+    index = None if kind.index_shape is None else kind.indices(random)
+    return Problem(kind, dtype, np, base, index, np.empty(kind.out_shape, dtype))
+
+
+def stored(kind: Take, dtype: str, file: Path, random: np.random.Generator) -> Problem:
+    """A problem over the .npy file of x that `write` made; the indices are random."""
+    base = np.load(file, mmap_mode="r").reshape(-1)
+    return Problem(kind, dtype, np, base, kind.indices(random), np.empty(kind.out_shape, dtype), file)
+
+
+def write(file: Path, shape: tuple[int, ...], dtype: str, random: np.random.Generator) -> None:
+    """A new .npy file with random contents, made block by block."""
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+    elements = prod(shape)
+    with file.open("xb") as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
+        for begin in range(0, elements, _BLOCK):
+            stream.write(contents(dtype, min(_BLOCK, elements - begin), random).data)
+
+
+def contents(dtype: str, elements: int, random: np.random.Generator) -> Array:
+    """Random elements, shape [elements]; floats are finite."""
     bits = np.dtype(dtype).itemsize * 8
     words = random.integers(0, 2**64, -(-elements * bits // 64), np.uint64)
     if dtype.startswith("float"):  # the highest bit of the exponent is 0
         words &= np.uint64(sum(((1 << bits) - 1 & ~(1 << bits - 2)) << place for place in range(0, 64, bits)))
-    index = None if kind.index_shape is None else kind.indices(random)
-    return Problem(kind, dtype, np, words.view(dtype)[:elements], index, np.empty(kind.out_shape, dtype))
+    return words.view(dtype)[:elements]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, computed_field
 
 Role = Literal["ours", "checked", "peer", "copy", "launch"]
@@ -59,10 +61,31 @@ class Traffic(_Model):
         return self.index_bytes + self.output_bytes + min(self.fetched_bytes, self.touched_bytes)
 
 
+class Usage(_Model):
+    """What a contender took of a cluster's workers while it was timed. sent_bytes: by all of them, to one another and to the
+    caller, the median of the rounds; None where a worker was lost, and with it the count. peak_bytes: the most memory that one
+    worker had resident in any round, mapped pages of files included; None where the system does not tell. restarts: workers lost.
+    """
+
+    sent_bytes: int | None
+    peak_bytes: int | None
+    restarts: int
+
+    @classmethod
+    def of(cls, rounds: Sequence[Usage]) -> Usage:
+        """The summary of some rounds."""
+        sent = [usage.sent_bytes for usage in rounds if usage.sent_bytes is not None]
+        return cls(
+            sent_bytes=int(statistics.median(sent)) if sent else None,
+            peak_bytes=max((usage.peak_bytes for usage in rounds if usage.peak_bytes is not None), default=None),
+            restarts=sum(usage.restarts for usage in rounds),
+        )
+
+
 class Measured(_Model):
     """One contender in one case. spelling: as one types it. preallocated: whether it writes to memory that exists. rounds: how
-    often it was timed. clock: "wall" (until the result is there) or "events" (CUDA events on the stream). host: time until a
-    call returned, where that is not the same.
+    often it was timed. clock: "wall" (until the result is there) or "events" (CUDA events on the stream). cold: None where no
+    cache was flushed. host: time until a call returned, where that is not the same. usage: of a cluster.
     """
 
     name: str
@@ -72,12 +95,18 @@ class Measured(_Model):
     rounds: int
     clock: Literal["wall", "events"]
     warm: Timing
-    cold: Timing
+    cold: Timing | None
     host: Timing | None = None
+    usage: Usage | None = None
+
+    def timing(self, temperature: Temperature) -> Timing | None:
+        """One of the two."""
+        return self.warm if temperature == "warm" else self.cold
 
     def median_ms(self, temperature: Temperature) -> float:
-        """The median of one of the two."""
-        return (self.warm if temperature == "warm" else self.cold).median_ms
+        """The median of one of the two; infinite where it was not taken."""
+        timing = self.timing(temperature)
+        return math.inf if timing is None else timing.median_ms
 
 
 class CaseReport(_Model):
@@ -104,13 +133,19 @@ class CaseReport(_Model):
     cannot: dict[str, str]
 
     @property
+    def table_bytes(self) -> int:
+        """Of the input, packed."""
+        return math.prod(self.input_shape) * np.dtype(self.dtype).itemsize
+
+    @property
     def ours(self) -> Measured:
-        """The operator."""
-        return next(item for item in self.measured if item.role == "ours")
+        """The operator, by the quickest way to call it."""
+        return min((item for item in self.measured if item.role == "ours"), key=lambda item: item.median_ms("warm"))
 
     def best(self, role: Role, temperature: Temperature, name: str | None = None) -> Measured | None:
         """The quickest contender of a role (with this name), None when there is none."""
-        found = [item for item in self.measured if item.role == role and name in (None, item.name)]
+        named = [item for item in self.measured if item.role == role and name in (None, item.name)]
+        found = [item for item in named if item.timing(temperature) is not None]
         return min(found, key=lambda item: item.median_ms(temperature), default=None)
 
     def ratio(self, temperature: Temperature, peer: str | None = None) -> float | None:
@@ -174,9 +209,23 @@ class Machine(_Model):
     gpu: Gpu | None = None
 
 
+class Cluster(_Model):
+    """The workers of a run, on this machine. threads, memory_bytes: of each. processes: whether they are processes, which are
+    restarted when they exceed their memory, or threads of one. restarts: who lost workers, and how many, in all its calls; those
+    that were not timed count as well.
+    """
+
+    workers: int
+    threads: int
+    memory_bytes: int
+    processes: bool = True
+    restarts: dict[str, int] = {}
+
+
 class BenchReport(_Model):
-    """All cases of one run. date: UTC, ISO 8601. settle_ms: pause before each timed call on the CPU. flushed_bytes: written
-    before each cold call, by device. peers: who took part, and what each does with a bad index; missing: who could not, and why.
+    """All cases of one run. date: UTC, ISO 8601. seed: draws the same contents and indices again. settle_ms: pause before each
+    timed call on the CPU. flushed_bytes: written before each cold call, by device. peers: who took part, and what each does with
+    a bad index; missing: who could not, and why. cluster: None without one.
     """
 
     suite: str
@@ -188,6 +237,8 @@ class BenchReport(_Model):
     peers: dict[str, str]
     missing: dict[str, str]
     cases: tuple[CaseReport, ...]
+    seed: int | None = None
+    cluster: Cluster | None = None
 
     @computed_field  # type: ignore[prop-decorator]
     @property

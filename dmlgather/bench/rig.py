@@ -1,66 +1,89 @@
-"""One device with everything set up to measure on it."""
+"""Where cases are measured: what all places have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
-from typing import Any
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dmlgather.backends import cpu, cuda
-from dmlgather.bench import contenders
-from dmlgather.bench.clocks import Clock, Contender, DeviceClock, HostClock, Samples, interleave
+from dmlgather.bench.clocks import Clock, Contender, Samples, interleave
 from dmlgather.bench.draws import UNIFORM
-from dmlgather.bench.errors import CannotSayError, MismatchError
-from dmlgather.bench.machine import caches, gpu, last_level
-from dmlgather.bench.peers import Peer, Stage, invite
-from dmlgather.bench.problem import Array, Problem, make
-from dmlgather.bench.report import CaseReport, Measured, Timing
-from dmlgather.bench.suites import Case, free_memory
-from dmlgather.bench.traffic import LINE, SECTOR, traffic
-from dmlgather.bench.workloads import FLOOR
-from dmlgather.operator import CompiledOperator
-from dmlgather.wording import counted
-
-CASE_S = 6.0
-"""Seconds of timing that a case should take, when no number of rounds is given."""
+from dmlgather.bench.errors import BenchError, CannotSayError
+from dmlgather.bench.judge import Judge
+from dmlgather.bench.peers import Stage, invite
+from dmlgather.bench.problem import Problem
+from dmlgather.bench.report import CaseReport, Cluster, Measured, Timing, Traffic, Usage
+from dmlgather.bench.suites import Case
 
 
-class Rig:
-    """A clock, and the peers of these names that can run on `device`. DeviceError for "cuda" where there is no GPU."""
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A case that is set up. problem: what contenders work on. ours: ways to say it; the first sets the pace. judge: knows
+    the result, which ours has given. others: contenders
+    that move something else, made when everybody has been compared. traffic, recipe: as in the report.
+    """
 
-    def __init__(self, device: str, peers: tuple[str, ...]) -> None:
-        self.device = device
-        self.cupy: Any = cuda.require(0) if device == "cuda" else None
-        self.clock: Clock
-        if self.cupy is None:
-            self.clock, stream = HostClock(last_level(caches())), None
-        else:
-            self.clock = DeviceClock(self.cupy, gpu(self.cupy).l2_bytes)
-            stream = self.clock.stream
-        self._stage = Stage(device, cpu.cpus(), stream)
-        self.peers, self.missing = invite(peers, self._stage)
+    problem: Problem
+    ours: tuple[Contender, ...]
+    judge: Judge
+    others: Iterable[Contender]
+    traffic: Traffic
+    recipe: str
 
+
+class Rig(ABC):
+    """A place with everything set up to measure there: a clock, and the peers of these names that can run there.
+
+    packages: whose versions matter here. cupy: the module, on a GPU. case_s: seconds of timing that a case should take when no
+    number of rounds is given. held: what is given back when the rig is no longer used.
+    """
+
+    packages: ClassVar[tuple[str, ...]] = ("numpy",)
+    cupy: Any = None
+    clock: Clock
+    case_s: float = 6.0
+
+    def __init__(self, stage: Stage, peers: tuple[str, ...], seed: int) -> None:
+        """seed: contents and indices follow from it and a case's name."""
+        self.device, self.stage, self.held, self._seed = stage.device, stage, ExitStack(), seed
+        self.peers, self.missing = invite(peers, stage)
+
+    @abstractmethod
     def free_bytes(self) -> int:
-        """Memory that is free on the device, and on the host where problems are made."""
-        return free_memory() if self.cupy is None else min(free_memory(), int(self.cupy.cuda.runtime.memGetInfo()[0]))
+        """Memory that a case can take a share of."""
+
+    @abstractmethod
+    def enter(self, case: Case) -> Entry:
+        """Make the case's problem and our contender. MismatchError where ours is judged by somebody else, and differs."""
+
+    def cluster(self) -> Cluster | None:
+        """The workers and what became of them, where there are any."""
+        return None
+
+    def guarded(self, name: str, run: Callable[[], Any]) -> Callable[[], Any]:  # noqa: ARG002 - for those who keep accounts
+        """A contender's call, but what keeps it from running here is a CannotSayError."""
+        return run
+
+    def random(self, name: str) -> np.random.Generator:
+        """What draws something of that name."""
+        return np.random.default_rng([self._seed, zlib.crc32(name.encode())])
 
     def measure(self, case: Case, rounds: int | None) -> CaseReport:
-        """Make the case's problem, compare everybody's bits, time everybody. MismatchError, before anything is timed."""
-        host = make(case.kind, case.dtype, np.random.default_rng())
+        """Set the case up, compare everybody's bits, time everybody. MismatchError, before anything is timed."""
         with self.clock.current():
-            problem = host if self.cupy is None else host.moved(self.cupy)
-            compiled, ours = contenders.operator(problem, self._stage)
-            judge = _Judge(case.name, problem, ours)
-            theirs, cannot = self._theirs(problem, judge)
-            field = [ours, *theirs, *contenders.copies(problem, self._stage), *self._floor(case, compiled, problem)]
-            samples = interleave(field, self.clock, rounds, CASE_S)
-        return CaseReport(
-            **_described(case, host, compiled),
-            measured=tuple(map(self._measured, field, samples)),
-            cannot=cannot,
-        )
+            try:
+                entry = self.enter(case)
+                theirs, cannot = self._theirs(entry)
+                field = [*entry.ours, *theirs, *entry.others]
+                samples = interleave(field, self.clock, rounds, self.case_s)
+            except CannotSayError as error:  # ours cannot, or somebody no longer could
+                raise BenchError(f"{case.name}: {error}") from error
+        return CaseReport(**_described(case, entry), measured=tuple(map(self._measured, field, samples)), cannot=cannot)
 
     def _measured(self, entrant: Contender, samples: Samples) -> Measured:
         return Measured(
@@ -71,81 +94,43 @@ class Rig:
             rounds=len(samples.warm),
             clock=self.clock.kind(entrant),
             warm=Timing.of(samples.warm),
-            cold=Timing.of(samples.cold),
+            cold=Timing.of(samples.cold) if samples.cold else None,
             host=Timing.of(samples.host) if samples.host else None,
+            usage=Usage.of(samples.usage) if samples.usage else None,
         )
 
-    def _theirs(self, problem: Problem, judge: _Judge) -> tuple[list[Contender], dict[str, str]]:
+    def _theirs(self, entry: Entry) -> tuple[list[Contender], dict[str, str]]:
         entrants, cannot = [], {}
         for peer in self.peers:
             try:
-                for said in peer.spellings(problem):
+                for said in peer.spellings(entry.problem):
                     own_clock = self.cupy is not None and peer.own_clock
-                    entrant = Contender(peer.name, "peer", said.text, said.run, said.preallocated, own_clock)
-                    judge.compare(entrant, peer)
+                    run = self.guarded(peer.name, said.run)
+                    entrant = Contender(peer.name, "peer", said.text, run, said.preallocated, own_clock)
+                    entry.judge.compare(entrant, peer)
                     entrants.append(entrant)
             except CannotSayError as error:
                 cannot[peer.name] = str(error)
         return entrants, cannot
 
-    def _floor(self, case: Case, compiled: CompiledOperator, problem: Problem) -> Iterator[Contender]:
-        if case.workload.name == FLOOR:
-            yield contenders.checked(compiled, problem)
-            if self.cupy is not None:
-                yield contenders.empty_launch(self.cupy)
 
-
-class _Judge:
-    """Compares results with the operator's, bit for bit."""
-
-    def __init__(self, case: str, problem: Problem, ours: Contender) -> None:
-        self._case, self._problem = case, problem
-        problem.poison()
-        ours.run()
-        self._wait()
-        self._expected = self._bits(problem.out).copy()
-
-    def compare(self, entrant: Contender, peer: Peer) -> None:
-        """MismatchError, naming the first position, unless its result has the same shape and bits."""
-        self._problem.poison()
-        result = peer.array(entrant.run())
-        self._wait()
-        if tuple(result.shape) != self._problem.kind.out_shape:
-            shapes = f"{self._problem.kind.out_shape}, {entrant.name}'s has {tuple(result.shape)}"
-            raise MismatchError(f"{self._case}: the result has shape {shapes}")
-        differ = self._bits(result) != self._expected
-        if count := int(differ.sum()):
-            at = tuple(map(int, np.unravel_index(int(differ.reshape(-1).argmax()), result.shape)))
-            raise MismatchError(
-                f"{self._case}: not {entrant.name}'s bits ({entrant.spelling}) in {counted(count, 'element')}, "
-                f"first at {list(at)}"
-            )
-
-    def _bits(self, array: Array) -> Array:
-        return self._problem.library.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
-
-    def _wait(self) -> None:
-        if self._problem.library is not np:
-            self._problem.library.cuda.runtime.deviceSynchronize()
-
-
-def _described(case: Case, host: Problem, compiled: CompiledOperator) -> dict[str, Any]:
+def _described(case: Case, entry: Entry) -> dict[str, Any]:
     """The fields of a report that need no timing."""
-    backend = partial(cuda.prepare, device=0) if case.device == "cuda" else cpu.prepare
+    problem = entry.problem
     return {
         "name": case.name,
         "workload": case.workload.name,
         "group": case.workload.group,
         "what": case.workload.what,
         "device": case.device,
-        "operator": compiled.desc.operator.name,
+        "operator": problem.descriptor.operator.name,
         "dtype": case.dtype,
-        "index_type": None if host.index is None else str(host.index.dtype),
-        "draw": None if host.index is None else str(getattr(case.kind, "draw", UNIFORM)),
+        "index_type": None if problem.index is None else str(problem.index.dtype),
+        "draw": None if problem.index is None else str(getattr(case.kind, "draw", UNIFORM)),
         "input_shape": case.kind.shape,
         "input_strides": case.kind.strides,
         "index_shape": case.kind.index_shape,
         "output_shape": case.kind.out_shape,
-        "traffic": traffic(compiled.plan, host.index, SECTOR if case.device == "cuda" else LINE),
-        "recipe": backend(compiled.plan).describe(),
+        "traffic": entry.traffic,
+        "recipe": entry.recipe,
     }

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 
 from dmlgather.backends.cuda import DeviceError
 from dmlgather.bench import peers as known
 from dmlgather.bench.clocks import SETTLE_S
-from dmlgather.bench.errors import BenchError
+from dmlgather.bench.cluster_rig import ClusterRig
+from dmlgather.bench.device_rig import DeviceRig
+from dmlgather.bench.errors import BenchError, MismatchError
 from dmlgather.bench.machine import machine, versions
 from dmlgather.bench.peers import PEERS
-from dmlgather.bench.report import BenchReport
+from dmlgather.bench.report import BenchReport, CaseReport
 from dmlgather.bench.rig import Rig
-from dmlgather.bench.suites import SUITES, Budget, Part, cases, check_names
+from dmlgather.bench.suites import SUITES, Budget, Case, Part, cases, check_names
 
 Progress = Callable[[int, int, str], None]
 """Called before each case with how many are done, how many there are, and the case's name; at the end with an empty name."""
@@ -25,49 +29,81 @@ def run(
     *,
     only: tuple[str, ...] = (),
     rounds: int | None = None,
+    seed: int | None = None,
     budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> BenchReport:
     """Run `suite` against `peers` (None: all that are installed). only: names of workloads, groups or cases. rounds: how often
-    everybody is timed (None: 1 to 25 times, the more the closer it is). budget: instead of the suite's own.
+    everybody is timed (None: 1 to 25 times, the more the closer it is). seed: of contents and indices, from 0 (None: another
+    each time). budget: instead of the suite's own.
 
-    Raises BenchError for unknown names or a count below 1, MismatchError when a result differs, DeviceError for a suite that
-    needs a GPU where there is none.
+    Raises BenchError for unknown names, numbers that are too small, and a suite that needs dask where there is none,
+    MismatchError when a result differs, DeviceError for a suite that needs a GPU where there is none. The suite "distributed"
+    starts processes, and so a script that runs it needs `if __name__ == "__main__":`.
     """
     check_names(suite, only)
     if rounds is not None and rounds < 1:
         raise BenchError(f"rounds is {rounds}, expected at least 1")
-    names = tuple(PEERS) if peers is None else tuple(dict.fromkeys(peers))
+    if seed is not None and seed < 0:
+        raise BenchError(f"seed is {seed}, expected at least 0")
+    names = _who(suite) if peers is None else tuple(dict.fromkeys(peers))
     known.check_names(names)
-    rigs, missing = _rigs(suite, names)
-    work = [(rig, case) for rig, part in rigs for case in cases(part, rig.free_bytes(), only, budget)]
-    reports = []
-    for number, (rig, case) in enumerate(work):
-        if progress is not None:
-            progress(number, len(work), case.name)
-        reports.append(rig.measure(case, rounds))
-    if progress is not None:
-        progress(len(work), len(work), "")
+    if seed is None:
+        seed = secrets.randbits(32)
+    with ExitStack() as held:
+        rigs, missing = _rigs(suite, names, seed, held)
+        work = [(rig, case) for rig, part in rigs for case in cases(part, rig.free_bytes(), only, budget)]
+        try:
+            reports = tuple(_reports(work, rounds, progress))
+        except MismatchError as error:
+            raise MismatchError(f"{error}; drawn by seed {seed}") from None
+        cluster = next((found for rig, _ in rigs if (found := rig.cluster())), None)
     took_part = {peer.name: peer for rig, _ in rigs for peer in rig.peers}
+    packages = [
+        *(package for rig, _ in rigs for package in rig.packages),
+        *(package for peer in took_part.values() for package in peer.packages),
+    ]
     return BenchReport(
         suite=suite,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         machine=machine(next((rig.cupy for rig, _ in rigs if rig.cupy is not None), None)),
-        versions=versions(("numpy", *(package for name in took_part for package in PEERS[name].packages))),
+        versions=versions(packages),
         settle_ms=1e3 * SETTLE_S,
-        flushed_bytes={rig.device: rig.clock.flushed_bytes for rig, _ in rigs},
+        flushed_bytes={rig.device: rig.clock.flushed_bytes for rig, _ in rigs if rig.clock.flushed_bytes},
         peers={name: peer.bounds for name, peer in took_part.items()},
         missing={name: why for name, why in missing.items() if name not in took_part},
-        cases=tuple(reports),
+        cases=reports,
+        seed=seed,
+        cluster=cluster,
     )
 
 
-def _rigs(suite: str, names: tuple[str, ...]) -> tuple[list[tuple[Rig, Part]], dict[str, str]]:
-    """A rig for each part of a suite, and who is missing. A suite of several parts goes without those that cannot run here."""
-    rigs, missing = [], {}
+def _reports(work: Sequence[tuple[Rig, Case]], rounds: int | None, progress: Progress | None) -> Iterator[CaseReport]:
+    """Measure one case after the other."""
+    for number, (rig, case) in enumerate(work):
+        if progress is not None:
+            progress(number, len(work), case.name)
+        yield rig.measure(case, rounds)
+    if progress is not None:
+        progress(len(work), len(work), "")
+
+
+def _who(suite: str) -> tuple[str, ...]:
+    """The peers that some part of a suite is for."""
+    devices = {part.device for part in SUITES[suite]}
+    return tuple(name for name, peer in PEERS.items() if devices & set(peer.devices))
+
+
+def _rigs(suite: str, names: tuple[str, ...], seed: int, held: ExitStack) -> tuple[list[tuple[Rig, Part]], dict[str, str]]:
+    """A rig for each part of a suite, closed with `held`, and who is missing. A suite of several parts goes without those that
+    cannot run here.
+    """
+    rigs: list[tuple[Rig, Part]] = []
+    missing = {}
     for part in SUITES[suite]:
         try:
-            rig = Rig(part.device, names)
+            rig = ClusterRig(names, seed) if part.device == "cluster" else DeviceRig(part.device, names, seed)
+            held.push(rig.held)
         except DeviceError as error:
             if len(SUITES[suite]) == 1:
                 raise

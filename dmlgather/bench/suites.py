@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dmlgather.bench.errors import BenchError
 from dmlgather.bench.kinds import Kind, fitted
-from dmlgather.bench.workloads import WORKLOADS, Workload
+from dmlgather.bench.workloads import TABLES, WORKLOADS, Workload
 from dmlgather.wording import counted
 
 MIB = 2**20
@@ -31,10 +31,13 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Cases on one device. own: each workload in its own element type; else in the CPU's types for it."""
+    """Cases in one place. device: "cpu", "cuda", or "cluster" for processes of this machine, which read the table from a file.
+    own: each workload in its own element type; else in the CPU's types for it.
+    """
 
     device: str
     budget: Budget
+    workloads: tuple[Workload, ...] = WORKLOADS
     own: bool = False
     wide: bool = False
     only: tuple[str, ...] = ()
@@ -54,6 +57,7 @@ class Case:
 SMOKE = Budget(MIB, 4 * MIB)
 CPU = Budget(64 * MIB, 256 * MIB)
 GPU = Budget(4096 * MIB, 16_384 * MIB)
+CLUSTER = Budget(256 * MIB, 3072 * MIB, source_share=3)
 _ITEM_BYTES = 4
 """A workload has the same sizes in every element type: those that fit as float32."""
 
@@ -64,16 +68,19 @@ SUITES: dict[str, tuple[Part, ...]] = {
     "cpu": (Part("cpu", CPU),),
     "gpu": (Part("cuda", GPU, own=True),),
     "full": (Part("cpu", CPU, wide=True), Part("cuda", GPU, own=True, wide=True)),
+    "distributed": (Part("cluster", CLUSTER, TABLES, own=True),),
 }
 """smoke: nine small cases, seconds. cpu: every shape as float32 and uint8 (those that stand for a width: in their own type).
-gpu: full sizes on the first GPU. full: both (the GPU's part where there is one) and the sweep of sizes.
+gpu: full sizes on the first GPU. full: both (the GPU's part where there is one) and the sweep of sizes. distributed: rows of a
+table in a file that is larger than the memory of the workers that read it; the table shrinks where it is more than a third of the
+memory that is free, so that it stays in the page cache.
 """
 
 
 def cases(part: Part, free: int, only: tuple[str, ...] = (), budget: Budget | None = None) -> Iterator[Case]:
     """The cases of a part where `free` bytes are free. only: names of workloads, of their groups, or of cases."""
     limits = (budget or part.budget).within(free)
-    for workload in WORKLOADS:
+    for workload in part.workloads:
         if (part.only and workload.name not in part.only) or workload.wide > part.wide:
             continue
         for dtype in (workload.own,) if part.own else workload.types:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dmlgather.bench.report import Traffic
 from dmlgather.plan import IndexPlan, canonicalise
 
-SECTOR, LINE = 32, 64
-"""Bytes that a GPU, and a CPU, fetches at the least."""
+SECTOR, LINE, PAGE = 32, 64, 4096
+"""Bytes that a GPU, a CPU, and a process that maps a file fetches at the least."""
 
 _CHUNK = 2**22
 """Reads that are counted at once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dmlgather.bench.draws import Distinct, Experts, Zipf
+from dmlgather.bench.draws import Ascending, Distinct, Experts, Zipf
 from dmlgather.bench.kinds import ALL, BACK, EVERY_OTHER, Along, Kind, Take, Tuples, View, Window
 
 BOTH = ("float32", "uint8")
@@ -120,6 +120,16 @@ WORKLOADS = (
                Take((2**28 // size, size // 4), 2**28 // size), "float32", types=SINGLE, wide=True)
       for size in (4, 16, 64, 256, 1024, 4096, 16_384, 65_536)),
 )  # fmt: skip
+
+TABLES = (
+    Workload("table-uniform", "table", "200,000 rows of 1 KiB from a table of 3 million, which no worker can hold",
+             Take((3_000_000, 256), 200_000), "float32", types=SINGLE),
+    Workload("table-sorted", "table", "the same, rows in ascending order",
+             Take((3_000_000, 256), 200_000, draw=Ascending()), "float32", types=SINGLE),
+    Workload("table-zipf-1.05", "table", "the same with popular rows, Zipf 1.05",
+             Take((3_000_000, 256), 200_000, draw=Zipf(1.05)), "float32", types=SINGLE),
+)  # fmt: skip
+"""Workloads whose table is a file, read by the workers of a cluster."""
 
 FLOOR = "launch-floor"
 """The workload that also times the checked call and, on a GPU, an empty kernel."""

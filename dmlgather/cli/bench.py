@@ -19,13 +19,20 @@ if TYPE_CHECKING:
 def bench(
     *,
     suite: Annotated[
-        str, typer.Option(metavar="NAME", help="smoke: seconds; cpu: minutes; gpu: on the first GPU; full: all, and sweeps.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="smoke: seconds; cpu: minutes; gpu: on the first GPU; full: both, and sweeps; distributed: dask workers.",
+        ),
     ] = "smoke",
     peers: Annotated[str | None, typer.Option(metavar="NAME,NAME…", help="Compare with these.  [default: all installed]")] = None,
     only: Annotated[str, typer.Option(metavar="NAME,NAME…", help="Run only these cases, workloads or groups.")] = "",
     rounds: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Times everybody runs, in turns.  [default: 1 to 25, as close as it is]"),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Draw the same contents and indices as a run that printed N.")
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write every number as JSON.")] = None,
     plots: Annotated[
@@ -48,7 +55,7 @@ def bench(
         _among(names, list(PEERS), "--peers")
     try:
         with _progress() as progress:
-            report = run(suite, names, only=_list(only), rounds=rounds, progress=progress)
+            report = run(suite, names, only=_list(only), rounds=rounds, seed=seed, progress=progress)
     except MismatchError as error:
         say(f"dmlgather: {error}")
         return 1

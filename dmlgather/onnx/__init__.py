@@ -120,14 +120,14 @@ def slice(  # noqa: A001 - the operator's name
     """
     version = version_of("Slice", opset)
     given = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
-    bounds = {name: _bounds(name, values) for name, values in given.items()}
+    stated = {name: bounds(name, values) for name, values in given.items()}
     if version.since >= 10:
-        check_bounds(version, bounds)
-    return Request(partial(Slice, **bounds, opset=opset), {"data": data}, out_of_bounds, device)
+        check_bounds(version, stated)
+    return Request(partial(Slice, **stated, opset=opset), {"data": data}, out_of_bounds, device)
 
 
-def _bounds(name: str, values: Any) -> Any:
-    """A sequence of integers, or an array in host memory."""
+def bounds(name: str, values: Any) -> Any:
+    """An argument of `slice`: a sequence of integers, or an array in host memory. TypeError for anything else."""
     if values is None and name in ("axes", "steps"):
         return None
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Literal
+from zlib import crc32
 
 import svg
 
@@ -144,6 +145,25 @@ def dot(x: float, y: float, colour: str) -> svg.Element:
 def moved(elements: Sequence[svg.Element], x: float, y: float) -> svg.Element:
     """The elements, moved to the right and down."""
     return svg.G(elements=list(elements), transform=[svg.Translate(_n(x), _n(y))])
+
+
+def document(title: str, description: str, elements: Sequence[svg.Element], width: float, height: float) -> str:
+    """The elements as an SVG document of that size; title and description are what a screen reader says."""
+    key = f"{crc32(f'{title}{description}{elements}'.encode()):08x}"  # names must be unique where pictures share a page
+    sheet = svg.SVG(
+        viewBox=svg.ViewBoxSpec(0, 0, round(width), round(height)),
+        width=round(width),
+        height=round(height),
+        extra={"role": "img", "aria-labelledby": f"title-{key} text-{key}"},
+        style="max-width: 100%; height: auto",
+        elements=[
+            svg.Title(text=plain(title), id=f"title-{key}"),
+            svg.Desc(text=plain(description), id=f"text-{key}"),
+            box(0, 0, round(width), round(height), fill=PAPER, stroke="none"),
+            *elements,
+        ],
+    )
+    return sheet.as_str().replace("><", ">\n<") + "\n"  # a text holds neither sign: both are escaped
 
 
 def _n(number: float) -> float:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
-from zlib import crc32
 
 import svg
 
-from dmlgather.picture.canvas import ALERT, INK, PAPER, RULE, SHADE, SOFT, box, line, moved, plain, text
+from dmlgather.picture.canvas import ALERT, INK, RULE, SHADE, SOFT, box, document, line, moved, text
 from dmlgather.picture.panel import Panel
 from dmlgather.picture.reading import Outcome
 from dmlgather.picture.scene import Scene, stage
@@ -42,21 +41,7 @@ def draw(*subjects: Subject) -> str:
     height = y - SPACE + EDGE
     title = ", ".join(dict.fromkeys(subject.title for subject in subjects))
     description = " ".join(section.description for section in sections)
-    key = f"{crc32(f'{title}{description}{drawn}'.encode()):08x}"  # names must be unique where pictures share a page
-    sheet = svg.SVG(
-        viewBox=svg.ViewBoxSpec(0, 0, round(width), round(height)),
-        width=round(width),
-        height=round(height),
-        extra={"role": "img", "aria-labelledby": f"title-{key} text-{key}"},
-        style="max-width: 100%; height: auto",
-        elements=[
-            svg.Title(text=plain(title), id=f"title-{key}"),
-            svg.Desc(text=plain(description), id=f"text-{key}"),
-            box(0, 0, round(width), round(height), fill=PAPER, stroke="none"),
-            *drawn,
-        ],
-    )
-    return sheet.as_str().replace("><", ">\n<") + "\n"  # a text holds neither sign: both are escaped
+    return document(title, description, drawn, width, height)
 
 
 class _Section:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -32,6 +33,13 @@ class ForeignBfloat16(Foreign):
         return self._array
 
 
+class ForeignWithNamespace(Foreign):
+    """The array API's namespace, where its module has none of the functions."""
+
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        return SimpleNamespace(from_dlpack=lambda array: ForeignWithNamespace(np.from_dlpack(array)))
+
+
 def test_dlpack_and_the_array_protocol_share_memory() -> None:
     ours = np.arange(6, dtype=np.float32)
     adopted, device = arrays.adopt(Foreign(ours))
@@ -41,6 +49,14 @@ def test_dlpack_and_the_array_protocol_share_memory() -> None:
     adopted, device = arrays.adopt(ForeignBfloat16(half))
     assert adopted.dtype == half.dtype
     assert np.shares_memory(adopted, half)
+
+
+def test_results_are_handed_back_by_the_arrays_own_namespace() -> None:
+    ours = np.arange(6, dtype=np.float32)
+    found = arrays.hand_back(ours, ForeignWithNamespace(np.empty(0)))
+    assert type(found) is ForeignWithNamespace
+    assert np.shares_memory(np.from_dlpack(found), ours)
+    assert arrays.hand_back(ours, Foreign(ours)) is ours  # whose library has no from_dlpack
 
 
 def test_values_without_memory_are_refused() -> None:

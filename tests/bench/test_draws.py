@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dmlgather.bench.draws import Distinct, Draw, Experts, Uniform, Zipf
+from dmlgather.bench.draws import Ascending, Distinct, Draw, Experts, Uniform, Zipf
 
 
-@pytest.mark.parametrize("draw", [Uniform(), Distinct(), Zipf(1.05), Experts(top=3, experts=5)])
+@pytest.mark.parametrize("draw", [Uniform(), Ascending(), Distinct(), Zipf(1.05), Experts(top=3, experts=5)])
 @pytest.mark.parametrize(("limit", "count"), [(7, 100), (100, 7), (1, 1), (1, 5)])
 def test_indices_are_valid_int64(draw: Draw, limit: int, count: int) -> None:
     drawn = draw(np.random.default_rng(), limit, count)
@@ -46,3 +46,10 @@ def test_every_token_goes_to_its_experts_in_the_order_of_experts() -> None:
     assert np.bincount(drawn, minlength=tokens).tolist() == [top] * tokens
     falls = int((np.diff(drawn) <= 0).sum())  # within an expert tokens rise, and none comes twice
     assert falls <= experts - 1
+
+
+def test_ascending_indices_are_sorted_and_not_a_range() -> None:
+    drawn = Ascending()(np.random.default_rng(), 1000, 500)
+    steps = np.diff(drawn)
+    assert steps.min() == 0  # that 500 draws of 1000 never meet has a probability below 10 ** -50
+    assert steps.max() > 1

@@ -89,12 +89,13 @@ def test_floats_are_finite_and_otherwise_random() -> None:
 
 @pytest.mark.parametrize("name", [name for name in PEERS if name != "numpy"])
 def test_who_is_not_installed_is_listed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for package in (name, "openvino"):  # OpenVINO is loaded by name
+    for package in (name, "openvino", "dask"):  # these two are loaded by name
         monkeypatch.setitem(sys.modules, package, None)
     device = PEERS[name].devices[0]
     present, missing = invite((name,), Stage(device, 1))
     assert present == []
-    assert missing[name].endswith(f"pip install 'dmlgather[{'cuda13' if name == 'cupy' else 'bench'}]'")
+    extra = {"cupy": "cuda13", "fused-loop": "dask", "dask": "dask"}.get(name, "bench")
+    assert missing[name].endswith(f"pip install 'dmlgather[{extra}]'")
 
 
 def test_names_are_checked() -> None:

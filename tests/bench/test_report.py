@@ -13,7 +13,7 @@ from rich.console import Console
 from dmlgather.bench import BenchError, BenchReport, CaseReport, Timing, lines, markdown, plot, roofline
 from dmlgather.bench.document import rendered
 from dmlgather.bench.report import Machine, Measured, Traffic
-from dmlgather.bench.tables import heading, rich_table
+from dmlgather.bench.tables import rich_table, table_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -110,7 +110,7 @@ def test_the_table_in_plain_text() -> None:
 
 def test_the_table_for_a_terminal_marks_lost_cases() -> None:
     table = rich_table(REPORT, 200)
-    assert tuple(column.header for column in table.columns) == heading(REPORT)
+    assert tuple(column.header for column in table.columns) == table_of(REPORT).heading
     assert [list(column.cells)[1] for column in table.columns][6] == "0.50 ◀"
     assert [row.style for row in table.rows] == [None, "red", None]
 
@@ -153,6 +153,7 @@ def test_a_document_is_rendered_from_the_files_it_names(tmp_path: Path) -> None:
 def test_the_documentation_shows_the_committed_results() -> None:
     text = (ROOT / "docs" / "benchmarks.md").read_text()
     assert "<!-- results: benchmarks/results/cpu-" in text
+    assert "<!-- results: benchmarks/results/distributed-" in text
     assert rendered(text, ROOT) == text, "run python -m dmlgather.bench.document docs/benchmarks.md"
 
 

@@ -36,6 +36,7 @@ def test_the_report_is_complete(report: BenchReport) -> None:
         for item in case.measured:
             assert (item.rounds, item.clock, item.host) == (2, "wall", None)
             for timing in (item.warm, item.cold):
+                assert timing is not None
                 assert 0 < timing.low_ms <= timing.median_ms <= timing.high_ms
     assert set(report.peers) == set(PRESENT)
     assert report.missing == {"cupy": "does not run on cpu"}
@@ -134,7 +135,7 @@ def test_caches_are_read_as_the_system_states_them(tmp_path: Any) -> None:
 def test_neither_the_package_nor_the_suite_loads_what_only_a_peer_or_a_plot_needs() -> None:
     code = (
         "import sys, dmlgather; assert 'dmlgather.bench' not in sys.modules; import dmlgather.bench; "
-        "heavy = ('matplotlib', 'rich', 'typer', 'cupy', 'torch', 'jax', 'onnx', 'onnxruntime', 'openvino'); "
+        "heavy = ('matplotlib', 'rich', 'typer', 'cupy', 'torch', 'jax', 'onnx', 'onnxruntime', 'openvino', 'dask'); "
         "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

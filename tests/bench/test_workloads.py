@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dmlgather.bench import SUITES, WORKLOADS, BenchError, Budget
+from dmlgather.bench import SUITES, TABLES, WORKLOADS, BenchError, Budget
 from dmlgather.bench.draws import Zipf
 from dmlgather.bench.kinds import Along, Take, Tuples, View, Window, fitted
 from dmlgather.bench.problem import make
@@ -16,11 +16,11 @@ from dmlgather.bench.suites import cases, check_names, free_memory
 from dmlgather.directml import validate
 from tests.bench.small import ROOMY, TINY, all_cases
 
-ROWS = {workload.name: workload for workload in WORKLOADS}
+ROWS = {workload.name: workload for workload in (*WORKLOADS, *TABLES)}
 
 
 def test_names_are_words_and_unique() -> None:
-    assert len(ROWS) == len(WORKLOADS)
+    assert len(ROWS) == len(WORKLOADS) + len(TABLES)
     assert all(name == name.strip() and " " not in name and "," not in name for name in ROWS)
 
 
@@ -49,6 +49,7 @@ def test_the_suites_have_a_workload_of_every_group() -> None:
         ("launch-floor", 256, 2048),
         ("row-4B", 4, 2**28),
         ("row-65536B", 65_536, 2**28),
+        ("table-uniform", 1024, 204_800_000),
     ],
 )
 def test_rows_have_the_bytes_that_they_stand_for(name: str, row_bytes: int, output_bytes: int) -> None:
@@ -78,7 +79,7 @@ def test_every_case_is_a_valid_descriptor_whose_output_its_arrays_have() -> None
 
 
 def test_full_sizes_are_valid_as_well() -> None:
-    for workload in WORKLOADS:
+    for workload in ROWS.values():
         assert validate(workload.kind.descriptor(workload.own)).findings == (), workload.name
 
 

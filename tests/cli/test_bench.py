@@ -16,12 +16,13 @@ from tests.cli.command import Command
 def test_smoke(tmp_path: Path, command: Command) -> None:
     results = tmp_path / "results"
     ended = command(
-        "bench", "--rounds", 1, "--peers", "numpy", "--only", "crop,launch", "--json", results / "a.json",
+        "bench", "--rounds", 1, "--peers", "numpy", "--only", "crop,launch", "--seed", 7, "--json", results / "a.json",
         "--plot", results / "bars.svg", "--plot", results / "bars.png", "--roofline", results / "roofline.png",
     )  # fmt: skip
     report = BenchReport.model_validate(json.loads((results / "a.json").read_text()))
     assert (ended.code, ended.err) == (0, "")  # no progress bar where standard error is no terminal
     assert ended.out == "\n".join(suites.lines(report)) + "\n"
+    assert report.seed == 7
     assert [case.name for case in report.cases] == ["crop float32", "launch-floor float32"]
     assert {item.rounds for case in report.cases for item in case.measured} == {1}
     assert {path.name for path in results.iterdir()} == {"a.json", "bars.svg", "bars.png", "roofline.png"}
@@ -34,6 +35,7 @@ def test_smoke(tmp_path: Path, command: Command) -> None:
         ("--peers", "tensorrt", "numpy, torch, jax"),
         ("--peers", ",", "numpy, torch, jax"),
         ("--rounds", "0", "1"),
+        ("--seed", "-1", "0"),
     ],
 )
 def test_unknown_names(command: Command, option: str, value: str, listed: str) -> None:

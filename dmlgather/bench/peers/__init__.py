@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dmlgather.bench.errors import BenchError, CannotSayError
 from dmlgather.bench.peers.cupy_peer import CupyPeer
+from dmlgather.bench.peers.dask_peer import DaskPeer
+from dmlgather.bench.peers.fused_peer import FusedLoopPeer
 from dmlgather.bench.peers.jax_peer import JaxPeer
 from dmlgather.bench.peers.numpy_peer import NumpyPeer
 from dmlgather.bench.peers.onnxruntime_peer import OnnxRuntimePeer
@@ -14,7 +16,7 @@ from dmlgather.bench.peers.torch_peer import TorchPeer
 __all__ = ["PEERS", "Peer", "Spelling", "Stage", "check_names", "invite"]
 
 PEERS: dict[str, type[Peer]] = {
-    peer.name: peer for peer in (NumpyPeer, TorchPeer, JaxPeer, OnnxRuntimePeer, OpenVinoPeer, CupyPeer)
+    peer.name: peer for peer in (NumpyPeer, TorchPeer, JaxPeer, OnnxRuntimePeer, OpenVinoPeer, CupyPeer, FusedLoopPeer, DaskPeer)
 }
 
 

@@ -56,7 +56,7 @@ class FileValues(Values):
 def read_npy(path: Path) -> FileValues:
     """What a .npy file holds, from its header. FileError when it is no such file or its size contradicts its header."""
     with open_regular(path) as (file, size):
-        shape, fortran_order, dtype = _header(file)
+        shape, fortran_order, dtype = read_header(file)
         offset = file.tell()
     if dtype.hasobject:
         raise FileError("holds pickled Python objects, which are never loaded; save an array of numbers")
@@ -87,7 +87,10 @@ def read_raw(path: Path, data_type: DataType) -> FileValues:
     return FileValues(data_type, count, path, 0, dtype_of(data_type), (count,))
 
 
-def _header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def read_header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether the first dimension moves fastest, and type of a .npy file that is read from its begin; it is left where its
+    elements begin. FileError when it is no such file, or in a version that cannot be read.
+    """
     start = file.read(len(_MAGIC))
     if start != _MAGIC:
         raise FileError(f"is no .npy file: it begins with {start!r}, not {_MAGIC!r}" if start else "is empty, not a .npy file")

@@ -1,0 +1,181 @@
+"""What a table may be: a dask array, a zarr array, or the path of a .npy file or of a zarr store."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate, product
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask._task_spec import Task
+from dask.array.core import normalize_chunks
+from dask.tokenize import tokenize
+from numpy.typing import NDArray
+
+from dmlgather.directml.dxdispatch.npy import read_header
+from dmlgather.files import FileError, open_regular
+
+
+def as_table(table: Any) -> da.Array:
+    """`table` as a dask array of known chunks, shape [lead…, axis, trail…]; nothing is read but headers.
+
+    table: a dask array (as it is); a zarr array, chunked as it is stored (by shards where there are any); the path of a .npy
+    file, memory-mapped in the tasks and cut where its elements lie one after the other into chunks of dask's
+    `array.chunk-size`; the path or URL of a zarr array. Workers open the same path, so that they must see it.
+
+    Raises TypeError for anything else, ValueError for chunks of unknown size and for a file that holds no such array,
+    FileNotFoundError.
+    """
+    if isinstance(table, da.Array):
+        return _checked(table)
+    if isinstance(table, str | os.PathLike):
+        return _checked(_from_path(os.fspath(table)))
+    if _is_zarr(table, "Array"):
+        return _checked(_from_zarr(table))
+    raise TypeError(f"table is of type {_name_of(table)}, expected a dask array, a zarr array or a path: {_remedy(table)}")
+
+
+def check_known(name: str, array: da.Array) -> None:
+    """ValueError for chunks of unknown size."""
+    if any(math.isnan(size) for sizes in array.chunks for size in sizes):
+        raise ValueError(
+            f"{name} has chunks of unknown size ({array.chunks}), which decide what each task takes: call "
+            f"{name}.compute_chunk_sizes() first"
+        )
+
+
+def _checked(table: da.Array) -> da.Array:
+    check_known("table", table)
+    meta = table._meta
+    if isinstance(meta, np.ma.MaskedArray):
+        raise TypeError("table has masked chunks, whose masks would be lost: use dask.array.ma.filled(table, value)")
+    if not isinstance(meta, np.ndarray) and not hasattr(meta, "__dlpack__"):
+        raise TypeError(f"table has chunks of type {_name_of(meta)}, expected NumPy's, CuPy's or any with __dlpack__")
+    return table
+
+
+def _remedy(table: Any) -> str:
+    if _is_zarr(table, "Group"):
+        return f"name one of the group's arrays, {sorted(table.array_keys())}"
+    if isinstance(table, np.ndarray) or hasattr(table, "__dlpack__"):
+        return "an array in memory is gathered on one device, or chunked with dask.array.from_array(table, chunks=…)"
+    return "whatever dask reads becomes one with dask.array.from_array or dask.array.from_delayed"
+
+
+def _is_zarr(table: Any, name: str) -> bool:
+    kind = type(table)
+    return kind.__module__.partition(".")[0] == "zarr" and kind.__name__ == name
+
+
+def _name_of(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def _from_zarr(array: Any) -> da.Array:
+    return da.from_zarr(array, chunks=array.shards or array.chunks)
+
+
+def _from_path(path: str) -> da.Array:
+    if "://" not in path and Path(path).suffix == ".npy" and not Path(path).is_dir():
+        return _from_npy(Path(path).absolute())
+    path = path if "://" in path else str(Path(path).absolute())
+    try:
+        import zarr
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"table is the path {path!r}, which is no .npy file, and zarr stores need the package zarr, which is missing: "
+            "pip install 'dmlgather[dask]'",
+            name=error.name,
+        ) from None
+    try:
+        found = zarr.open(path, mode="r")
+    except (FileNotFoundError, ValueError, OSError) as error:
+        kind = ValueError if "://" in path or Path(path).exists() else FileNotFoundError
+        raise kind(f"table: {path} is neither a .npy file nor a zarr store: {error}") from None
+    if _is_zarr(found, "Group"):
+        raise ValueError(f"table: {path} holds a zarr group: {_remedy(found)} (the path of the store, then /, then the name)")
+    return _from_zarr(found)
+
+
+@dataclass(frozen=True, slots=True)
+class NpyRows:
+    """Elements of a .npy file that lie one after the other: how a task reads its chunk.
+
+    stamp: the file's size in bytes and time of change when the table was made. offset: bytes. shape: of the chunk. order: "C" or
+    "F".
+    """
+
+    path: Path
+    stamp: tuple[int, int]
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    order: str
+
+    def __call__(self) -> NDArray[Any]:
+        """The chunk, memory-mapped, so that only what is taken of it is read. ValueError when the file has changed."""
+        if _stamp(self.path) != self.stamp:
+            raise ValueError(f"table: {self.path} has changed since the table was made of it: make the table again")
+        if 0 in self.shape:
+            return np.empty(self.shape, self.dtype)
+        mapped = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, "F" if self.order == "F" else "C")
+        return np.asarray(mapped)
+
+
+def _from_npy(path: Path) -> da.Array:
+    try:
+        shape, fortran_order, dtype, offset = _header(path)
+    except FileError as error:
+        kind = ValueError if path.exists() else FileNotFoundError
+        raise kind(f"table: {path} {error}") from None
+    order = "F" if fortran_order and len(shape) > 1 else "C"
+    chunks = _chunks(shape, dtype, order)
+    whole = NpyRows(path, _stamp(path), offset, shape, dtype, order)
+    name = f"npy-{tokenize(whole, chunks)}"
+    graph = {(name, *place): Task((name, *place), rows) for place, rows in _parts(whole, chunks)}
+    return da.Array(graph, name, chunks, meta=np.empty((0,) * len(shape), dtype))
+
+
+def _header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Shape, whether the first dimension moves fastest, type, and where the elements begin, bytes. FileError."""
+    with open_regular(path) as (file, size):
+        shape, fortran_order, dtype = read_header(file)
+        offset = file.tell()
+    if dtype.hasobject:
+        raise FileError("holds pickled Python objects, which are never loaded; save an array of numbers")
+    expected = math.prod(shape) * dtype.itemsize
+    if size - offset != expected:
+        raise FileError(
+            f"has the wrong size: its header says {dtype} of shape {shape}, {expected} bytes, and {size - offset} follow"
+        )
+    return shape, fortran_order, dtype, offset
+
+
+def _chunks(shape: tuple[int, ...], dtype: np.dtype[Any], order: str) -> tuple[tuple[int, ...], ...]:
+    """Cut along the dimension that moves slowest in the file, so that a chunk's elements lie one after the other."""
+    if 0 in shape:
+        return tuple((size,) for size in shape)
+    slowest = 0 if order == "C" else len(shape) - 1
+    wanted = tuple("auto" if axis == slowest else -1 for axis in range(len(shape)))
+    chunks: tuple[tuple[int, ...], ...] = normalize_chunks(wanted, shape, dtype=dtype)
+    return chunks
+
+
+def _parts(whole: NpyRows, chunks: tuple[tuple[int, ...], ...]) -> Iterator[tuple[tuple[int, ...], NpyRows]]:
+    """Each chunk's coordinates, and how it is read: they follow each other in the file."""
+    places = list(product(*(range(len(sizes)) for sizes in chunks)))
+    shapes = [tuple(sizes[place] for sizes, place in zip(chunks, each, strict=True)) for each in places]
+    bytes_ = [math.prod(shape) * whole.dtype.itemsize for shape in shapes]
+    offsets = accumulate(bytes_, initial=whole.offset)
+    for place, shape, offset in zip(places, shapes, offsets, strict=False):
+        yield place, NpyRows(whole.path, whole.stamp, offset, shape, whole.dtype, whole.order)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns

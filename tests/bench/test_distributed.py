@@ -1,0 +1,272 @@
+"""The suite on Dask: tiny tables, the synchronous scheduler, or workers that are threads of this process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlgather.bench import PEERS, SUITES, TABLES, BenchError, BenchReport, Budget, MismatchError, lines, markdown, plot, run
+from dmlgather.bench.clocks import Contender, Samples
+from dmlgather.bench.cluster_rig import SIZE
+from dmlgather.bench.device_rig import DeviceRig
+from dmlgather.bench.errors import CannotSayError
+from dmlgather.bench.kinds import Along, Take
+from dmlgather.bench.peers import Stage, invite
+from dmlgather.bench.problem import Problem, make, stored, write
+from dmlgather.bench.report import Cluster, Measured, Usage
+from dmlgather.bench.suites import cases
+from dmlgather.bench.tables import rich_table
+from dmlgather.bench.workers import ClusterClock, Workers
+from dmlgather.directml import validate
+from tests.bench.test_report import REPORT, case, measured
+
+THREADS = Cluster(workers=2, threads=1, memory_bytes=2**30, processes=False)
+TINY = Budget(2**16, 2**18)
+WHO = ["dmlgather", "dmlgather", "fused-loop", "dask"]
+
+
+def problem(tmp_path: Path, kind: Take) -> Problem:
+    file = tmp_path / "table.npy"
+    write(file, kind.shape, "float32", np.random.default_rng())
+    return stored(kind, "float32", file, np.random.default_rng())
+
+
+@pytest.fixture
+def small_chunks() -> Iterator[None]:
+    import dask
+
+    with dask.config.set({"array.chunk-size": "4KiB", "scheduler": "synchronous"}):
+        yield
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory, quick: pytest.MonkeyPatch) -> Iterator[BenchReport]:
+    """The suite on threads; its folder lies under one of ours."""
+    folder = tmp_path_factory.mktemp("tables")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dmlgather.bench.cluster_rig.SIZE", THREADS)
+        patch.setattr("tempfile.tempdir", str(folder))
+        yield run("distributed", rounds=2, seed=7, budget=TINY)
+    assert list(folder.iterdir()) == [], "the table is removed"
+
+
+def test_a_written_table_is_what_was_drawn_and_finite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dmlgather.bench.problem._BLOCK", 64)
+    kind = Take((99, 7), 20)
+    written = problem(tmp_path, kind)
+    table = np.load(tmp_path / "table.npy")
+    assert (table.shape, table.dtype) == ((99, 7), np.float32)
+    assert np.isfinite(table).all()
+    assert len(np.unique(table.view("u4"))) > 600, "no block is another's copy"
+    assert written.x.tobytes() == table.tobytes()
+    assert written.index is not None
+    assert written.index.shape == (20,)
+    again = tmp_path / "again.npy"
+    write(again, (99, 7), "float32", np.random.default_rng(5))
+    with pytest.raises(FileExistsError):
+        write(again, (99, 7), "float32", np.random.default_rng(5))
+
+
+@pytest.mark.parametrize("name", ["fused-loop", "dask"])
+@pytest.mark.parametrize("draw", [workload.kind.draw for workload in TABLES if isinstance(workload.kind, Take)])
+def test_a_peer_moves_the_bytes_that_numpy_moves(name: str, draw: Any, tmp_path: Path, small_chunks: None) -> None:
+    posed = problem(tmp_path, Take((3000, 5), 200, draw=draw))
+    assert len(posed.x) * 20 > 10 * 4096, "many chunks"
+    (peer,), missing = invite((name,), Stage("cluster", 1))
+    assert missing == {}
+    (said,) = peer.spellings(posed)
+    result = peer.array(said.run())
+    assert (type(result), result.dtype, result.shape) == (np.ndarray, np.float32, (200, 5))
+    assert result.tobytes() == posed.x[posed.index].tobytes()
+
+
+def test_the_fused_loop_leaves_out_chunks_that_nobody_wants(
+    tmp_path: Path, small_chunks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posed = problem(tmp_path, Take((3000, 5), 4))
+    assert posed.index is not None
+    posed.index[:] = [0, 2999, 0, 1]
+    taken: list[int] = []
+    monkeypatch.setattr(
+        "dmlgather.bench.peers.fused_peer.take_rows",
+        lambda file, start, stop, rows: taken.append(start) or np.load(file)[start:stop][rows],  # type: ignore[func-returns-value]
+    )
+    (said,) = PEERS["fused-loop"](Stage("cluster", 1)).spellings(posed)
+    assert said.run().tobytes() == posed.x[posed.index].tobytes()
+    assert len(taken) == 2
+
+
+def test_what_is_no_row_of_a_table_is_not_said(tmp_path: Path) -> None:
+    for kind in (Take((4, 6), 3, axis=1), Along((4, 4), 0)):
+        with pytest.raises(CannotSayError, match="takes rows of tables only"):
+            list(PEERS["dask"](Stage("cluster", 1)).spellings(make(kind, "float32", np.random.default_rng())))
+
+
+def test_the_table_is_larger_than_all_workers_and_shrinks_with_the_machine() -> None:
+    (part,) = SUITES["distributed"]
+    for found in cases(part, free=20 * 2**30):
+        assert isinstance(found.kind, Take)
+        assert found.kind.shape[0] * found.kind.shape[1] * 4 == 3_072_000_000 > SIZE.workers * SIZE.memory_bytes
+        assert validate(found.kind.descriptor(found.dtype)).findings == ()
+    assert {found.kind.shape for found in cases(part, free=6 * 2**30)} == {(1_500_000, 256)}
+
+
+def test_the_report_says_what_was_taken_of_the_workers(report: BenchReport) -> None:
+    assert [found.workload for found in report.cases] == [workload.name for workload in TABLES]
+    for found in report.cases:
+        assert [item.name for item in found.measured] == WHO
+        assert (found.device, found.operator, found.dtype, found.cannot) == ("cluster", "GATHER", "float32", {})
+        assert found.recipe.endswith(" of output")
+        assert set(found.ratios["warm"]) == {"best", "fused-loop", "dask"}
+        assert found.ratios["cold"] == {}
+        for item in found.measured:
+            assert (item.rounds, item.clock, item.cold, item.preallocated) == (2, "wall", None, False)
+            assert item.usage is not None
+            assert item.usage.restarts == 0
+            assert item.usage.sent_bytes is not None
+            assert item.usage.sent_bytes >= found.traffic.output_bytes, "the caller has all rows"
+            if sys.platform == "linux":
+                assert item.usage.peak_bytes is not None
+                assert item.usage.peak_bytes > 2**20
+    assert report.cluster == THREADS
+    assert report.seed == 7
+    assert report.missing == {}, "nobody is asked who runs elsewhere"
+    assert {"dask", "distributed", "numpy"} <= set(report.versions)
+    assert report.flushed_bytes == {}
+    assert BenchReport.model_validate_json(report.to_json()) == report
+
+
+def test_a_wrong_result_of_ours_is_an_error_before_anything_is_timed(
+    quick: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import dask.array as da
+
+    monkeypatch.setattr("dmlgather.bench.cluster_rig.SIZE", THREADS)
+    monkeypatch.setattr("dmlgather.bench.rig.interleave", lambda *_: pytest.fail("timed"))
+    monkeypatch.setattr("dmlgather.distributed.gather", lambda file, i: da.from_array(-np.load(file)[i]), raising=False)
+    with pytest.raises(MismatchError, match=r"not dmlgather's bits .* in 12288 elements, first at \[0, 0\]; drawn by seed 3"):
+        run("distributed", only=("table-sorted",), seed=3, budget=TINY)
+
+
+def test_lost_workers_are_counted_and_what_they_sent_is_not(
+    tmp_path: Path, quick: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import distributed
+
+    workers = Workers(THREADS, tmp_path)
+    try:
+        client = distributed.default_client()
+        samples = Samples()
+        for name, call in (("keeps", client.nthreads), ("loses", lambda: client.retire_workers(list(client.nthreads())[:1]))):
+            ClusterClock(workers).sample(Contender(name, "peer", name, workers.guarded(name, call)), 1, samples)
+        assert [usage.restarts for usage in samples.usage] == [0, 1]
+        assert samples.usage[1].sent_bytes is None
+        assert workers.losses == {"keeps": 0, "loses": 1}
+        monkeypatch.setattr("dmlgather.bench.workers.BACK_S", 0.05)
+        with pytest.raises(BenchError, match=r"1 worker left, expected 2: lost ones were not restarted in 0.05 s"):
+            workers.ready()
+
+        def dies() -> None:
+            raise distributed.KilledWorker("task", None, 3)
+
+        with pytest.raises(CannotSayError, match=r"dask gave up a task, 0 workers having died"):
+            workers.guarded("dies", dies)()
+    finally:
+        workers.close()
+    assert workers.lost == 1, "the end is no loss"
+
+
+def test_usage_of_rounds() -> None:
+    rounds = [Usage(sent_bytes=5, peak_bytes=7, restarts=0), Usage(sent_bytes=None, peak_bytes=9, restarts=2)]
+    assert Usage.of(rounds) == Usage(sent_bytes=5, peak_bytes=9, restarts=2)
+    assert Usage.of(rounds[1:]) == Usage(sent_bytes=None, peak_bytes=9, restarts=2)
+    nothing = Usage(sent_bytes=None, peak_bytes=None, restarts=0)
+    assert Usage.of([nothing, nothing]) == nothing
+
+
+def test_a_seed_draws_the_same_again_and_each_case_something_else() -> None:
+    def drawn(seed: int, name: str) -> int:
+        return int(DeviceRig("cpu", ("numpy",), seed).random(name).integers(2**62))
+
+    assert drawn(1, "a") == drawn(1, "a")
+    assert len({drawn(1, "a"), drawn(2, "a"), drawn(1, "b")}) == 3
+    with pytest.raises(BenchError, match="seed is -1, expected at least 0"):
+        run(seed=-1)
+
+
+@pytest.mark.parametrize("package", ["distributed", "dask"])
+def test_without_dask_the_suite_says_how_to_get_it(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    if package == "dask":
+        monkeypatch.delitem(sys.modules, "distributed", raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(BenchError, match=r"needs dask, which cannot be imported .*: pip install 'dmlgather\[dask\]'"):
+        run("distributed", budget=TINY)
+
+
+def entrant(name: str, role: Any, seconds: float, usage: Usage, spelling: str = "say") -> Measured:
+    return measured(name, role, 1e3 * seconds, 1.0, spelling).model_copy(update={"cold": None, "usage": usage})
+
+
+def made_up(rival: float, **restarts: int) -> BenchReport:
+    """A report with figures made up by hand."""
+    quiet, failed = (
+        Usage(sent_bytes=205 * 10**6, peak_bytes=2**29, restarts=0),
+        Usage(sent_bytes=None, peak_bytes=None, restarts=1),
+    )
+    one = case(
+        "table", entrant("dmlgather", "ours", 6.0, quiet, "slow"), entrant("dmlgather", "ours", 2.0, quiet, "quick"),
+        entrant("fused-loop", "peer", rival, quiet), entrant("dask", "peer", 20.0, failed),
+    )  # fmt: skip
+    cluster = Cluster(workers=2, threads=1, memory_bytes=900 * 2**20, restarts=restarts)
+    return REPORT.model_copy(update={"suite": "distributed", "cases": (one,), "cluster": cluster, "seed": 11, "peers": {}})
+
+
+def test_the_table_has_a_row_for_everybody() -> None:
+    head, *rows = lines(made_up(1.25, dask=1))
+    assert head.split() == [
+        "case",
+        "who",
+        "median",
+        "s",
+        "rounds",
+        "ratio",
+        "sent",
+        "MB",
+        "peak",
+        "MiB",
+        "restarts",
+        "as",
+        "typed",
+    ]
+    assert [row.split() for row in rows[:4]] == [
+        ["table", "float32", "dmlgather", "6", "5", "3.00", "205", "512", "0", "slow"],
+        ["table", "float32", "dmlgather", "2", "5", "205", "512", "0", "quick"],
+        ["table", "float32", "fused-loop", "1.25", "5", "0.62", "◀", "205", "512", "0", "say"],
+        ["table", "float32", "dask", "20", "5", "10.00", "-", "-", "1", "◀", "say"],
+    ]
+    assert "suite distributed on Abacus, 2 CPUs, 2026-01-02T03:04:05+00:00, seed 11" in rows
+    assert "2 workers of 1 thread and 900 MiB in processes of their own; tables in .npy files: 100 x 10 (4e-06 GB)" in rows
+    assert "dmlgather takes at most 1.60 times as long as fused-loop; goal: 2" in rows
+    assert "◀ workers lost and restarted, in all calls, timed or not: dask 1; nobody else lost any" in rows
+    assert [row.style for row in rich_table(made_up(1.25, dask=1), 300).rows] == [None, None, "red", "red"]
+    table = [line for line in markdown(made_up(1.25)).splitlines() if line.startswith("|")]
+    assert len(table) == 6
+    assert len({line.count("|") for line in table}) == 1
+
+
+def test_a_missed_goal_is_said() -> None:
+    text = lines(made_up(0.5))
+    assert "dmlgather takes at most 4.00 times as long as fused-loop; goal: 2 ◀ missed" in text
+    assert "no worker was lost and restarted, in no call of anybody, timed or not" in text
+
+
+def test_there_is_no_picture_against_a_copy_that_nobody_made(tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match=r"times against a copy's, which the suite distributed does not measure; use --json"):
+        plot(made_up(1.0), tmp_path / "a.svg")

@@ -1,0 +1,168 @@
+"""What a table may be. Judges: NumPy's and zarr's own reading of the same files."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import zarr
+
+from dmlgather.distributed.loading import chunk_loads, loaded
+from dmlgather.distributed.sources import as_table
+from tests.distributed.counted import bits
+from tests.distributed.standin import Standin
+
+X = np.random.default_rng().random((600, 4))
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks() -> Any:
+    with dask.config.set({"scheduler": "synchronous", "array.chunk-size": "4KiB"}):
+        yield
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        X,
+        np.asfortranarray(X),
+        X.astype(">f4"),
+        X[:, 0],
+        np.asfortranarray(X.reshape(10, 60, 4)),
+        X[:0],
+        X[:, :0],
+        np.array(["ab", "c"]),
+        (X > 0.5),
+    ],
+    ids=["rows", "columns", "big-endian", "vector", "columns of three", "no rows", "no columns", "text", "bool"],
+)
+def test_npy_files_are_read_chunk_by_chunk(tmp_path: Path, values: Any) -> None:
+    np.save(tmp_path / "table.npy", values)
+    table = as_table(tmp_path / "table.npy")
+    assert bits(table.compute()) == bits(np.load(tmp_path / "table.npy"))
+    assert (table.shape, table.dtype) == (values.shape, values.dtype)
+    assert (table.npartitions > 1) == (values.nbytes > 4096)
+    assert as_table(str(tmp_path / "table.npy")).name == table.name
+
+
+def test_a_chunk_of_an_npy_file_maps_its_own_rows_alone(tmp_path: Path) -> None:
+    np.save(tmp_path / "table.npy", X)
+    chunk: Any = loaded(chunk_loads(as_table(tmp_path / "table.npy")).of((1, 0))[0])
+    assert bits(chunk) == bits(X[128:256])
+    while isinstance(chunk.base, np.ndarray):
+        chunk = chunk.base
+    assert isinstance(chunk, np.memmap)
+    assert (chunk.offset, chunk.size) == (128 + 128 * 32, 128 * 4)
+    assert not chunk.flags.writeable
+
+
+def test_a_file_that_has_changed_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "table.npy"
+    np.save(file, X)
+    table = as_table(file)
+    np.save(file, X[:1])
+    with pytest.raises(ValueError, match="has changed since the table was made of it: make the table again"):
+        table.compute()
+    np.save(file, X + 1)
+    os.utime(file, ns=(0, 0))
+    assert as_table(file).name != table.name
+    assert bits(as_table(file).compute()) == bits(X + 1)
+
+
+def test_zarr_arrays_and_stores(tmp_path: Path) -> None:
+    rows = zarr.create_array(tmp_path / "rows.zarr", shape=X.shape, chunks=(128, 4), dtype=X.dtype)
+    rows[:] = X
+    group = zarr.open_group(tmp_path / "group.zarr", mode="w")
+    shards = group.create_array("sharded", shape=X.shape, chunks=(10, 2), shards=(200, 4), dtype=X.dtype)
+    shards[:] = X
+    for source in (rows, tmp_path / "rows.zarr", str(tmp_path / "rows.zarr"), f"file://{tmp_path}/rows.zarr"):
+        table = as_table(source)
+        assert table.chunks == ((128, 128, 128, 128, 88), (4,))
+        assert bits(table.compute()) == bits(X)
+    for source in (shards, tmp_path / "group.zarr" / "sharded"):
+        assert as_table(source).chunks == ((200, 200, 200), (4,))
+        assert bits(as_table(source).compute()) == bits(X)
+    with pytest.raises(TypeError, match=r"type zarr\..*Group, expected .* name one of the group's arrays, \['sharded'\]"):
+        as_table(group)
+    with pytest.raises(ValueError, match=r"group.zarr holds a zarr group: name one of the group's arrays, \['sharded'\]"):
+        as_table(tmp_path / "group.zarr")
+
+
+def test_a_path_means_the_same_wherever_a_worker_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zarr.create_array(tmp_path / "table.zarr", shape=X.shape, chunks=(128, 4), dtype=X.dtype)[:] = X
+    np.save(tmp_path / "table.npy", X)
+    monkeypatch.chdir(tmp_path)
+    tables = [as_table("table.npy"), as_table(Path("table.zarr"))]
+    monkeypatch.chdir(tmp_path.parent)
+    for table in tables:
+        assert bits(table.compute()) == bits(X)
+
+
+def test_dask_arrays_stay_as_they_are() -> None:
+    table = da.from_array(X, chunks=100)
+    assert as_table(table) is table
+
+
+class _Evil:
+    def __reduce__(self) -> Any:
+        raise AssertionError("unpickled")
+
+
+def test_files_that_are_no_tables(tmp_path: Path) -> None:
+    file = tmp_path / "table.npy"
+    with pytest.raises(FileNotFoundError, match=r"table: .*table.npy does not exist"):
+        as_table(file)
+    with pytest.raises(FileNotFoundError, match=r"table: .*no.zarr is neither a .npy file nor a zarr store"):
+        as_table(tmp_path / "no.zarr")
+    np.save(file, np.array([{}], object))
+    with pytest.raises(ValueError, match=r"table.npy holds pickled Python objects, which are never loaded"):
+        as_table(file)
+    file.write_bytes(pickle.dumps(X))
+    with pytest.raises(ValueError, match=r"table.npy is no .npy file"):
+        as_table(file)
+    np.save(file, X)
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"its header says float64 of shape .*, 19200 bytes, and 19199 follow"):
+        as_table(file)
+    (tmp_path / "table.bin").write_bytes(b"x")
+    with pytest.raises(ValueError, match=r"table.bin is neither a .npy file nor a zarr store"):
+        as_table(tmp_path / "table.bin")
+
+
+class _NoArray:
+    """What dask takes for an array, and nobody can read."""
+
+    shape, dtype, ndim = (0,), np.dtype("f4"), 1
+
+    def __getitem__(self, where: Any) -> _NoArray:
+        return self
+
+
+@pytest.mark.parametrize(
+    ("table", "error", "words"),
+    [
+        (X, TypeError, r"numpy.ndarray, expected .* one device, or chunked with dask.array.from_array\(table, chunks=…\)"),
+        (Standin(X), TypeError, r"standin.Standin, expected .* one device, or chunked with"),
+        ([1], TypeError, "builtins.list, expected a dask array, a zarr array or a path: whatever dask reads becomes one"),
+        (da.arange(9)[da.arange(9) > 3], ValueError, r"table has chunks of unknown size .* call table.compute_chunk_sizes\(\)"),
+        (da.ma.masked_array(da.zeros(3)), TypeError, r"masked chunks, .* use dask.array.ma.filled\(table, value\)"),
+        (da.zeros(3).map_blocks(id, meta=_NoArray(), dtype="f4"), TypeError, "chunks of type tests.*_NoArray, expected NumPy's"),
+    ],
+    ids=["numpy", "stand-in", "list", "unknown sizes", "masked", "no arrays"],
+)
+def test_what_is_no_table(table: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        as_table(table)
+
+
+def test_stores_without_zarr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    with pytest.raises(ModuleNotFoundError, match=r"zarr stores need the package zarr.*pip install 'dmlgather\[dask\]'"):
+        as_table(tmp_path)

@@ -1,0 +1,71 @@
+"""Positions split among chunks. Judge: NumPy on the whole axis, put together again from the rows of each chunk."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dmlgather.distributed.splitting import Split, by_chunk, chunk_starts, shared_rows, split, union
+
+SIZES = st.lists(st.one_of(st.just(1), st.integers(0, 6), st.sampled_from([10**6, 2**40, 2**60])), min_size=1, max_size=6)
+
+
+def check(found: Split, positions: NDArray[np.int64], starts: NDArray[np.int64]) -> None:
+    """Everything that a split says, by NumPy."""
+    wanted = [np.unique(positions[(positions >= low) & (positions < high)]) - low for low, high in pairwise(starts)]
+    assert [rows.tolist() for rows in found.rows] == [rows.tolist() for rows in wanted]
+    assert found.owners == tuple(owner for owner, rows in enumerate(wanted) if rows.size)
+    assert found.count == sum(map(len, wanted))
+    assert found.filled is bool((positions < 0).any())
+    assert found.lookup.dtype == np.int64
+    joined = np.concatenate([*(rows + low for rows, low in zip(found.rows, starts, strict=False)), [-1]])
+    assert np.array_equal(joined[found.lookup], positions)
+    assert np.array_equal(found.wanted(starts), joined[:-1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(SIZES, st.data())
+def test_positions_come_together_again(sizes: list[int], data: st.DataObject) -> None:
+    starts = chunk_starts(tuple(sizes))
+    assert starts.tolist() == [sum(sizes[:number]) for number in range(len(sizes) + 1)]
+    extent = sum(sizes)
+    borders = [at for low in starts.tolist() for at in (low - 1, low) if 0 <= at < extent]
+    choice = st.one_of(*([st.integers(0, extent - 1), st.sampled_from(borders)] if extent else []), st.just(-1))
+    values = data.draw(st.lists(choice, max_size=24))
+    shape = data.draw(st.sampled_from([(len(values),), (len(values), 1), (1, 1, len(values))]))
+    positions = np.array(values, np.int64).reshape(shape)
+    check(split(positions, starts), positions, starts)
+
+
+@pytest.mark.parametrize("spread", [100, 10**12, 2**62 - 1])
+def test_every_way_of_sorting_agrees_with_numpy(spread: int) -> None:
+    rng = np.random.default_rng()
+    starts = np.linspace(0, spread, 8).astype(np.int64)
+    starts[-1] = spread
+    drawn = rng.integers(0, spread, 5000)
+    for positions in (drawn, np.sort(drawn), np.full(5000, drawn[0]), np.where(rng.random(5000) < 0.2, -1, drawn), drawn[::-2]):
+        check(split(positions, starts), positions, starts)
+
+
+def test_scalars_and_nothing() -> None:
+    starts = chunk_starts((2, 0, 3))
+    for positions in (np.array(3), np.array(-1), np.empty((2, 0), np.int64), np.full((2, 2), -1)):
+        check(split(positions, starts), positions, starts)
+    nothing = chunk_starts((0,))
+    check(split(np.full(3, -1), nothing), np.full(3, -1), nothing)
+
+
+@given(st.lists(st.lists(st.integers(-1, 12), max_size=6), min_size=1, max_size=4))
+@settings(max_examples=30, deadline=None)
+def test_rows_that_several_blocks_share(blocks: list[list[int]]) -> None:
+    starts = chunk_starts((5, 0, 1, 7))
+    found = shared_rows([split(np.array(block, np.int64), starts) for block in blocks], starts)
+    everything = sorted({position for block in blocks for position in block if position >= 0})
+    assert [row + low for rows, low in zip(found, starts.tolist(), strict=False) for row in rows.tolist()] == everything
+    assert union([np.array(block, np.int64) for block in blocks]).tolist() == sorted({at for block in blocks for at in block})
+    assert [len(rows) for rows in by_chunk(np.array(everything, np.int64), starts)] == [len(rows) for rows in found]
