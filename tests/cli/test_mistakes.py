@@ -180,9 +180,10 @@ def test_no_permission(tmp_path: Path, command: Command, monkeypatch: pytest.Mon
         raise PermissionError(13, "Permission denied", str(file))  # chmod does not keep the superuser out
 
     monkeypatch.chdir(tmp_path)  # away from the configuration of this project
-    monkeypatch.setattr(Path, "open", refused)
     for subcommand in ("check", "run"):
-        ended = command(subcommand, file)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "open", refused)
+            ended = command(subcommand, file)
         assert ended.code == 2
         assert ended.err.startswith(f"{file}: may not be read or written: permission denied\n")
 
