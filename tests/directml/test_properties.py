@@ -31,7 +31,7 @@ from tests.directml.buffers import documented, elements, logical, run_reference
 from tests.directml.making import Described, make
 from tests.strategies import BREAKERS, Broken, Problem, broken_descriptors, legal_descriptors, problems
 
-many = settings(max_examples=2000, deadline=None)
+many = settings(max_examples=1300, deadline=None)
 some = settings(max_examples=300, deadline=None)
 seeds = st.integers(0, 2**63 - 1)
 STEPS = [FeatureLevel.parse(level) for level in ("1_0", "2_0", "2_1", "3_0", "4_0", "4_1", "6_4")]

@@ -49,7 +49,7 @@ def test_every_device_does_what_jax_does(x64: bool, seed: int) -> None:
         check_good(call, right)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(any_calls)
 def test_every_device_does_what_the_page_says_at_full_width(call: Call) -> None:
     check_good(call, expected(call))
@@ -110,7 +110,7 @@ def broken_twice(seed: int) -> Call:
             return draft.finished(rng, " and ".join(fault.name for fault in faults), seed)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(seed=seeds)
 def test_of_several_faults_the_one_is_named_that_jax_names(seed: int) -> None:
     call = broken_twice(seed)

@@ -29,7 +29,7 @@ def problem(case: Node) -> Problem:
     return problem_of(node, case.opset, [*tensors, *[None] * (len(node.input) - len(tensors))], values)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(seeds, levels)
 def test_what_is_returned_validates_and_gives_the_bits_of_the_specification(seed: int, level: FeatureLevel) -> None:
     case = drawn(seed, level)

@@ -58,7 +58,7 @@ def check_good(call: Call, right: Array) -> None:
         assert content(found) == content(right), f"{call} on {device}: got {found!r}, right is {right!r}"
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(evaluated_calls)
 def test_every_device_does_what_openvino_evaluates(call: Call) -> None:
     assert is_judge_of(call)
@@ -68,7 +68,7 @@ def test_every_device_does_what_openvino_evaluates(call: Call) -> None:
     check_good(call, verdict)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(any_calls)
 def test_every_device_does_what_the_page_says_in_every_type(call: Call) -> None:
     right = expected(call)
