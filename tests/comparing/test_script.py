@@ -170,6 +170,7 @@ def test_scripts_are_kept_as_they_are_by_ruff(emitted: Path) -> None:
         assert done.code == 0, done.out
 
 
+@pytest.mark.heavy
 def test_scripts_are_typed(emitted: Path, tmp_path: Path) -> None:
     names = ["chain", "owned", "example_slice1_2", "example_gather_nd1_1", "example_gather_elements_1", "random0", "random1"]
     options = ["--strict", "--no-error-summary", "--cache-dir", tmp_path, "--python-version", "3.11"]
