@@ -34,7 +34,7 @@ def listed(found: Any) -> tuple[dg.OperatorDesc, ...]:
     return found if isinstance(found, tuple) else (found,)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=350, deadline=None)
 @given(seeds, levels)
 def test_what_is_returned_validates_and_gives_the_elements_of_the_page(seed: int, level: FeatureLevel) -> None:
     case = drawn(seed, level)
