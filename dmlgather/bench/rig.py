@@ -24,8 +24,8 @@ from dmlgather.bench.suites import Case
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A case that is set up. problem: what contenders work on. ours: ways to say it; the first sets the pace. judge: knows
-    the result, which ours has given. others: contenders
-    that move something else, made when everybody has been compared. traffic, recipe: as in the report.
+    the result, which ours has given. others: contenders that move something else, made when everybody has been compared.
+    traffic, recipe: as in the report.
     """
 
     problem: Problem

@@ -22,8 +22,8 @@ from dmlgather.dialects.problem import TensorType, check_axis
 from dmlgather.directml import BufferTensorDesc, DataType, GatherElementsOperatorDesc
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.distributed.loading import chunk_loads, loaded
-from dmlgather.distributed.moving import OPERATORS_KEPT, check, check_sizes, take
-from dmlgather.distributed.routing import host_indices
+from dmlgather.distributed.moving import OPERATORS_KEPT, check, check_sizes, check_type, take
+from dmlgather.distributed.routing import Chunks, host_indices
 from dmlgather.distributed.rules import AxisRule, axis_rule
 from dmlgather.distributed.sources import as_table, check_known
 from dmlgather.distributed.tasks import empty_like
@@ -32,9 +32,6 @@ from dmlgather.operator import CompiledOperator, compile  # noqa: A004 - the wor
 from dmlgather.plan import OutOfBounds
 from dmlgather.policy import Fill
 from dmlgather.wording import alternatives
-
-Chunks = tuple[tuple[int, ...], ...]
-"""Sizes of the chunks along each axis, in elements."""
 
 
 def gather_elements(
@@ -87,13 +84,11 @@ def gathered(step: Step, payload: Any, indices: Any, first: tuple[int, ...]) -> 
     """A chunk of the output, as the same kind of array as the table's chunk.
 
     payload: of that chunk, which is loaded here where it has no task of its own; any array of the table's kind where the axis has
-    no elements. indices: another payload, not empty. first:
-    where they begin in the whole, for messages. IndexError under RAISE.
+    no elements. indices: another payload, not empty. first: where they begin in the whole, for messages. IndexError under RAISE.
     """
     chunk, wanted, rule = loaded(payload), loaded(indices), step.rule
     array, device = arrays.adopt(chunk)
-    if array.dtype != rule.dtype:
-        raise TypeError(f"a chunk has type {array.dtype}, but its array states {rule.dtype}: convert it with .astype")
+    check_type(array, rule.dtype)
     if not rule.extent:  # no operator reads an axis without elements
         rule.resolve(host_indices(wanted), first)
         shape = wanted.shape

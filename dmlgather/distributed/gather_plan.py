@@ -95,7 +95,8 @@ class PeakMemory(_Value):
     """One thread takes rows: the largest chunk and the rows that are taken of it."""
 
     place_bytes: int
-    """One thread places a block: three times the largest, as pieces, as the pieces behind each other, and as output."""
+    """One thread places a block: three times the largest, as pieces, as the pieces behind each other (but for wide rows), and as
+    output."""
 
     held_bytes: int
     """Rows of one group on the worker that has the most of them, where chunks are dealt to the workers in turn."""

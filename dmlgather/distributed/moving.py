@@ -78,8 +78,8 @@ def take(chunk: Any, axis: int, rows: NDArray[np.int64], fill: bytes | None = No
     Raises TypeError for a chunk of another type, of strings or objects, DescriptorError for one that no descriptor can say.
     """
     array, device = arrays.adopt(chunk)
-    if dtype is not None and array.dtype != np.dtype(dtype):
-        raise TypeError(f"a chunk has type {array.dtype}, but its array states {np.dtype(dtype)}: convert it with .astype")
+    if dtype is not None:
+        check_type(array, np.dtype(dtype))
     lead, size, trail = array.shape[:axis], array.shape[axis], array.shape[axis + 1 :]
     shape = (*lead, *rows.shape, *trail)
     if 0 in shape:
@@ -89,6 +89,12 @@ def take(chunk: Any, axis: int, rows: NDArray[np.int64], fill: bytes | None = No
         array, flat = arrays.allocate(device, (*lead, 1, *trail), array.dtype), flat + 1
     moved = _gathered(array, device, axis, arrays.move(flat, CPU, device), fill)
     return arrays.hand_back(moved.view(array.dtype).reshape(shape), chunk)
+
+
+def check_type(chunk: Any, dtype: np.dtype[Any]) -> None:
+    """TypeError for a chunk of another type than its array states."""
+    if chunk.dtype != dtype:
+        raise TypeError(f"a chunk has type {chunk.dtype}, but its array states {dtype}: convert it with .astype")
 
 
 def _gathered(array: Any, device: Device, axis: int, rows: Any, fill: bytes | None) -> Any:

@@ -18,7 +18,7 @@ from dmlgather.dialects.onnx.slicing import Slice, Window
 from dmlgather.dialects.problem import TensorType
 from dmlgather.directml import BufferTensorDesc, DataType, Slice1OperatorDesc
 from dmlgather.distributed.loading import chunk_loads, loaded
-from dmlgather.distributed.moving import OPERATORS_KEPT, carried, check, check_sizes, words
+from dmlgather.distributed.moving import OPERATORS_KEPT, carried, check, check_sizes, check_type, words
 from dmlgather.distributed.sources import as_table
 from dmlgather.distributed.tasks import empty_like
 from dmlgather.distributed.windows import Part, is_whole, parts
@@ -71,8 +71,7 @@ def cut(payload: Any, windows: tuple[Window, ...], dtype: np.dtype[Any]) -> Any:
     """
     chunk = loaded(payload)
     array, _ = arrays.adopt(chunk)
-    if array.dtype != dtype:
-        raise TypeError(f"a chunk has type {array.dtype}, but its array states {dtype}: convert it with .astype")
+    check_type(array, dtype)
     if all(map(is_whole, windows, array.shape)) and (not windows or getattr(array.flags, "writeable", True)):
         return chunk  # unless it is read-only, which memory is that may change behind its back, such as a file's
     operator = _operator(descriptor(array.shape, dtype, windows))
