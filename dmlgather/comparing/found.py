@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from dmlgather.record import Record
 from dmlgather.wording import counted
 
 Number = int | float | Literal["nan", "inf", "-inf"]
 """A number as JSON can say it: of a floating type the shortest decimal that gives back the same bits."""
 
 
-class Value(BaseModel):
-    """A part of what was found: immutable, and JSON through `model_dump(mode="json")`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-class Bits(Value):
+class Bits(Record):
     """One element of a tensor."""
 
     value: Number
@@ -31,7 +24,7 @@ class Bits(Value):
         return f"{shown(self.value)} (0x{self.bits})"
 
 
-class IndexRead(Value):
+class IndexRead(Record):
     """An index that decides where an output element comes from."""
 
     position: tuple[int, ...]
@@ -53,7 +46,7 @@ class IndexRead(Value):
         return place if self.taken_as == self.value else f"{place}, which means {self.taken_as} along dimension {self.axis}"
 
 
-class Mismatch(Value):
+class Mismatch(Record):
     """One output element whose bits differ between two devices, and what the plan says belongs there."""
 
     devices: tuple[str, str]
@@ -95,7 +88,7 @@ class Mismatch(Value):
         )
 
 
-class Difference(Value):
+class Difference(Record):
     """How one device's output differs from the first device's."""
 
     devices: tuple[str, str]

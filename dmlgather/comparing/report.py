@@ -10,11 +10,12 @@ import numpy as np
 from pydantic import ConfigDict, Field, computed_field
 
 from dmlgather.backends.devices import Device, processor
-from dmlgather.comparing.found import Difference, Value
+from dmlgather.comparing.found import Difference
+from dmlgather.record import Record
 from dmlgather.wording import counted
 
 
-class ComparedDevice(Value):
+class ComparedDevice(Record):
     """A device that took part."""
 
     name: str
@@ -24,7 +25,7 @@ class ComparedDevice(Value):
     """What it is, in words."""
 
 
-class Versions(Value):
+class Versions(Record):
     """What ran."""
 
     dmlgather: str
@@ -40,7 +41,7 @@ class Versions(Value):
     """Operating system and architecture."""
 
 
-class DispatchReport(Value):
+class DispatchReport(Record):
     """What was found about one dispatch."""
 
     command: int
@@ -71,7 +72,7 @@ class DispatchReport(Value):
     """In a saved case: the .npy file beside it that holds a device's output, by name of the device."""
 
 
-class CompareReport(Value):
+class CompareReport(Record):
     """Everything that was compared."""
 
     model_config = ConfigDict(extra="ignore")  # so that what is computed can be read back

@@ -5,14 +5,11 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from dmlgather.directml.located import LocatedFinding, Problem
 from dmlgather.directml.types import FeatureLevelField
-
-
-class _Value(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+from dmlgather.record import Record
 
 
 class Verdict(enum.StrEnum):
@@ -33,7 +30,7 @@ class Unknown:
     reason: str
 
 
-class CheckedTensor(_Value):
+class CheckedTensor(Record):
     """One input or output of a node, as far as it is known before the model runs."""
 
     role: str
@@ -52,7 +49,7 @@ class CheckedTensor(_Value):
     """The values, where they decide the shape of the result and are known."""
 
 
-class Route(_Value):
+class Route(Record):
     """How DirectML takes a node."""
 
     level: FeatureLevelField
@@ -61,13 +58,13 @@ class Route(_Value):
     operators: tuple[str, ...]
     """The DirectML operators that do it, in the order in which they run: "SLICE1"."""
 
-    types: dict[str, str] = {}
+    types: dict[str, str] = Field({})
     """Tensors that are described with another data type than the model gives them, by role: {"indices": "UINT32"}. Indices are
     converted by the caller; data keep their bits.
     """
 
 
-class CheckedNode(_Value):
+class CheckedNode(Record):
     """One node of the family in a model."""
 
     place: str
@@ -94,7 +91,7 @@ class CheckedNode(_Value):
     inputs: tuple[CheckedTensor, ...]
     """Its inputs, without those that are left out."""
 
-    attributes: dict[str, int] = {}
+    attributes: dict[str, int] = Field({})
     """Its attributes that are one integer, where they are stated and known: {"axis": 1}."""
 
     outputs: tuple[CheckedTensor, ...]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from dmlgather.directml.types import FeatureLevelField
+from dmlgather.record import Record
 from dmlgather.wording import counted
 
 
@@ -22,11 +21,7 @@ class Severity(enum.StrEnum):
     """Worth knowing; nothing to mend."""
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-class Finding(_Value):
+class Finding(Record):
     """One thing that a rule found."""
 
     code: str
@@ -61,7 +56,7 @@ class Finding(_Value):
         return f"{self.code} {self.severity}{where}: {self.message}: expected {self.expected}, got {self.got}; fix: {self.remedy}"
 
 
-class Report(_Value):
+class Report(Record):
     """Everything that was found in one descriptor."""
 
     subject: str

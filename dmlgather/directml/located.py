@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from dmlgather.directml.findings import Finding
+from dmlgather.record import Record
 
 
 def _place(file: str, line: int | None, column: int | None) -> str:
@@ -37,10 +38,8 @@ class LocatedFinding(Finding):
         return cls(**dict(finding), file=file, line=line, column=column, subject=subject)
 
 
-class Problem(BaseModel):
+class Problem(Record):
     """Why a file, or a part of it, cannot be understood, so that nothing is known about its correctness."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     file: str
     """The file as it was named."""

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, computed_field
+from pydantic import computed_field
 
 from dmlgather.directml import Finding, GatherOperatorDesc, Severity
+from dmlgather.record import Record
 from dmlgather.wording import counted
-
-
-class _Value(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class MemoryLimitError(ValueError):
     """A gather that needs more memory of a worker than it may have. The message says what takes the most, and what to do."""
 
 
-class Described(_Value):
+class Described(Record):
     """A gather as a DirectML descriptor, checked at the newest feature level."""
 
     descriptor: GatherOperatorDesc | None
@@ -34,7 +31,7 @@ class Described(_Value):
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
 
-class Owner(_Value):
+class Owner(Record):
     """One chunk along the axis of the table that indices touch, with all chunks beside it."""
 
     chunk: int
@@ -68,7 +65,7 @@ class Owner(_Value):
     """The largest of its takes, in the table's widest chunk off the axis; none where a tensor would be empty."""
 
 
-class Span(_Value):
+class Span(Record):
     """Consecutive chunks along the axis."""
 
     first: int
@@ -81,7 +78,7 @@ class Span(_Value):
         return str(self.first) if self.first == self.last else f"{self.first} … {self.last}"
 
 
-class PeakMemory(_Value):
+class PeakMemory(Record):
     """Memory of one worker, in bytes, by a model: every thread takes rows of the largest chunk or places the largest block, while
     the worker holds its share of the rows of one group.
 
@@ -108,7 +105,7 @@ class PeakMemory(_Value):
         return self.threads * max(self.take_bytes, self.place_bytes) + self.held_bytes
 
 
-class GatherPlan(_Value):
+class GatherPlan(Record):
     """What a gather of a chunked table will load, move and hold. `str` of it is a table."""
 
     dialect: Literal["directml", "onnx", "openvino", "lax"]

@@ -9,18 +9,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from dmlgather.files import FileError, read_text, writing
+from dmlgather.record import Record
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.places import beside, named
 from dmlgather.report.standing import CountedFingerprint, Fingerprint, ReportedFinding, Standing
 
 
-class Baseline(BaseModel):
+class Baseline(Record):
     """A baseline file. Findings are compared without lines and columns, so that moving them changes nothing."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     tool: Literal["dmlgather"] = "dmlgather"
     """The program that wrote this."""

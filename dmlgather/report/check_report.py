@@ -6,20 +6,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, computed_field
+from pydantic import Field, computed_field
 
 from dmlgather.dialects.checking import CheckedNode, Verdict
 from dmlgather.directml.findings import Severity
 from dmlgather.directml.located import Problem
 from dmlgather.directml.types import FeatureLevelField
+from dmlgather.record import Record
 from dmlgather.report.standing import CountedFingerprint, ReportedFinding, Standing, UnusedIgnore
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-class FileReport(_Value):
+class FileReport(Record):
     """One file that was checked."""
 
     file: str
@@ -50,7 +47,7 @@ class FileReport(_Value):
     """Why the file, or parts of it, could not be understood."""
 
 
-class Summary(_Value):
+class Summary(Record):
     """How much was found."""
 
     files: int
@@ -81,7 +78,7 @@ class Summary(_Value):
     """Findings that the baseline has, and that are no longer there."""
 
 
-class Verdicts(_Value):
+class Verdicts(Record):
     """How many nodes of ONNX models and layers of OpenVINO IRs have which verdict."""
 
     taken: int
@@ -94,7 +91,7 @@ class Verdicts(_Value):
     """Their models do not say enough to tell."""
 
 
-class CheckReport(_Value):
+class CheckReport(Record):
     """Everything that was found."""
 
     tool: Literal["dmlgather"] = "dmlgather"

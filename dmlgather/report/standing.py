@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from dmlgather.directml.located import LocatedFinding
+from dmlgather.record import Record
 from dmlgather.wording import counted
 
 
@@ -19,10 +20,6 @@ class Standing(enum.StrEnum):
     """The baseline has it."""
     IGNORED = "ignored"
     """The configuration ignores its code there, with a reason."""
-
-
-class _Value(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class ReportedFinding(LocatedFinding):
@@ -47,7 +44,7 @@ class ReportedFinding(LocatedFinding):
         return f" (ignored: {self.reason})" if self.standing is Standing.IGNORED else ""
 
 
-class Fingerprint(_Value):
+class Fingerprint(Record):
     """What makes two findings the same, whatever lines they stand on."""
 
     file: str
@@ -80,7 +77,7 @@ class CountedFingerprint(Fingerprint):
         return super().__str__() + (f" ({counted(self.count, 'time')})" if self.count > 1 else "")
 
 
-class UnusedIgnore(_Value):
+class UnusedIgnore(Record):
     """An entry of the configuration that ignores a code, and matched nothing."""
 
     file: str
