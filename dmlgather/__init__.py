@@ -5,8 +5,7 @@ Importing this package loads NumPy and Pydantic; CuPy, ONNX, JAX, Dask, Typer an
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dmlgather.directml import (
     BufferTensorDesc,
@@ -29,6 +28,7 @@ from dmlgather.directml import (
     support,
     validate,
 )
+from dmlgather.lazy import lazy_names
 from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, compose
 from dmlgather.policy import Fill
 
@@ -83,27 +83,19 @@ __all__ = [
 ]
 
 
-_MODULES = ("distributed", "lax", "onnx", "openvino")
-_HOMES = {
-    "BoundOperator": "operator",
-    "Comparison": "comparison",
-    "CompiledOperator": "operator",
-    "DeviceError": "backends.cuda.errors",
-    "Explanation": "explain",
-    "compare": "comparison",
-    "compile": "operator",
-}
-"""Names of this package that are imported when they are asked for, and their modules: who only checks needs none of them."""
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"dmlgather.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(f"dmlgather.{_HOMES[name]}"), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "BoundOperator": "operator",
+        "Comparison": "comparison",
+        "CompiledOperator": "operator",
+        "DeviceError": "backends.cuda.errors",
+        "Explanation": "explain",
+        "compare": "comparison",
+        "compile": "operator",
+        "distributed": "",
+        "lax": "",
+        "onnx": "",
+        "openvino": "",
+    },
+)

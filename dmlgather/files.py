@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from dmlgather.host import available_memory
+
 BYTES_PER_CHARACTER = 16
 """Memory that reading a JSON text takes, per byte of the file: the text, its values and their positions."""
 
@@ -180,32 +182,3 @@ def _content(path: Path, size: int) -> bytes:
         return b"".join(parts)
     finally:
         os.close(file)
-
-
-def available_memory() -> int | None:
-    """Bytes of memory that can still be had without swapping, as far as the system tells; None where it does not."""
-    found = [value for value in (_free_memory(), _control_group_room()) if value is not None]
-    return min(found, default=None)
-
-
-def _free_memory() -> int | None:
-    for line in _lines(Path("/proc/meminfo")):
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # Windows has no sysconf; other systems may lack a name
-        return None
-
-
-def _control_group_room() -> int | None:
-    folder = Path("/sys/fs/cgroup")
-    limit, used = (next(iter(_lines(folder / name)), "") for name in ("memory.max", "memory.current"))
-    return max(int(limit) - int(used), 0) if limit.isdigit() and used.isdigit() else None
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return []

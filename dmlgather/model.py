@@ -22,7 +22,8 @@ from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import BufferTensorDesc
-from dmlgather.files import available_memory, writing
+from dmlgather.files import writing
+from dmlgather.host import available_memory
 from dmlgather.operator import CompiledOperator
 from dmlgather.operator import compile as compile_operator
 

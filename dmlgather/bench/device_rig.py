@@ -17,6 +17,7 @@ from dmlgather.bench.rig import Entry, Rig
 from dmlgather.bench.suites import Case, free_memory
 from dmlgather.bench.traffic import LINE, SECTOR, traffic
 from dmlgather.bench.workloads import FLOOR
+from dmlgather.host import cpus
 from dmlgather.operator import CompiledOperator
 
 
@@ -32,7 +33,7 @@ class DeviceRig(Rig):
         else:
             self.clock = DeviceClock(self.cupy, gpu(self.cupy).l2_bytes)
             stream = self.clock.stream
-        super().__init__(Stage(device, cpu.cpus(), stream), peers, seed)
+        super().__init__(Stage(device, cpus(), stream), peers, seed)
 
     def free_bytes(self) -> int:
         """Memory that is free on the device, and on the host where problems are made."""

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from dmlgather import __version__
-from dmlgather.backends import cpu
 from dmlgather.backends.devices import processor
 from dmlgather.bench.report import Gpu, Machine
+from dmlgather.host import cpus
 
 LARGEST = 64 * 2**20
 """Bytes taken as the cache where the system does not tell, and at most: some virtual machines state a host's whole cache."""
@@ -23,7 +23,7 @@ def machine(cupy: Any = None) -> Machine:
     return Machine(
         platform=platform.platform(),
         processor=processor(),
-        cpus=cpu.cpus(),
+        cpus=cpus(),
         memory_bytes=_memory(),
         caches=caches(),
         gpu=None if cupy is None else gpu(cupy),

@@ -10,6 +10,7 @@ from importlib import metadata
 from typing import Any
 
 from dmlgather.cli.options import AsJson
+from dmlgather.host import cpus
 
 PACKAGES = ("numpy", "pydantic", "typer", "rich")
 OPTIONAL = {"onnx": "onnx", "lxml": "openvino", "jax": "jax", "ml_dtypes": "openvino"}
@@ -36,7 +37,6 @@ def env(as_json: AsJson = False) -> int:
 def environment() -> dict[str, Any]:
     """Everything as plain data. gpu.usable: whether the CUDA backend can run here; missing: what keeps it from that."""
     from dmlgather import __version__
-    from dmlgather.backends.cpu import cpus
     from dmlgather.backends.devices import processor
     from dmlgather.cli import driver
 

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, computed_field
 
 from dmlgather.backends.devices import Device, processor
 from dmlgather.comparing.found import Difference
+from dmlgather.host import cpus
 from dmlgather.record import Record
 from dmlgather.wording import counted
 
@@ -115,8 +116,6 @@ def compared(name: str) -> ComparedDevice:
 def title(device: Device) -> str:
     """The device's name for people."""
     if not device.on_gpu:
-        from dmlgather.backends.cpu import cpus
-
         suffix = ", one element at a time, as the plan's definition says" if device.kind == "reference" else ""
         return f"{processor()}, {counted(cpus(), 'CPU')}{suffix}"
     from dmlgather.backends import cuda

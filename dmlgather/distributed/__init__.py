@@ -5,8 +5,9 @@ Importing this package, and `plan_gather`, need no Dask; everything else does: `
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dmlgather.lazy import lazy_names
 
 if TYPE_CHECKING:
     from dmlgather.distributed.descriptors import run
@@ -17,28 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["GatherPlan", "MemoryLimitError", "gather", "gather_elements", "plan_gather", "run", "slice"]
 
-_HOMES = {
-    "GatherPlan": "planning",
-    "MemoryLimitError": "planning",
-    "gather": "gathering",
-    "gather_elements": "elements",
-    "plan_gather": "planning",
-    "run": "descriptors",
-    "slice": "slicing",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        module = importlib.import_module(f"dmlgather.distributed.{_HOMES[name]}")
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "dask":
-            raise
-        raise ModuleNotFoundError(
-            f"{name} builds Dask's graphs, and the package dask is missing ({error}): pip install 'dmlgather[dask]'",
-            name=error.name,
-        ) from None
-    found = globals()[name] = getattr(module, name)
-    return found
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "GatherPlan": "planning",
+        "MemoryLimitError": "planning",
+        "gather": "gathering",
+        "gather_elements": "elements",
+        "plan_gather": "planning",
+        "run": "descriptors",
+        "slice": "slicing",
+    },
+    extras={"dask": "dask"},
+)

@@ -17,7 +17,6 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.tokenize import tokenize
 
 from dmlgather.backends import arrays
-from dmlgather.dialects.onnx.gathering import GatherElements
 from dmlgather.dialects.problem import TensorType, check_axis
 from dmlgather.directml import BufferTensorDesc, DataType, GatherElementsOperatorDesc
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
@@ -28,6 +27,7 @@ from dmlgather.distributed.rules import AxisRule, axis_rule
 from dmlgather.distributed.sources import as_table, check_known
 from dmlgather.distributed.tasks import empty_like
 from dmlgather.eager import execute
+from dmlgather.onnx.problems.gather import GatherElements
 from dmlgather.operator import CompiledOperator, compile  # noqa: A004 - the word users know
 from dmlgather.plan import OutOfBounds
 from dmlgather.policy import Fill

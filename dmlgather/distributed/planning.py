@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.dialects.onnx.export import express
-from dmlgather.dialects.onnx.gathering import Gather
 from dmlgather.dialects.problem import TensorType, check_axis, whole
 from dmlgather.directml import DescriptorError, FeatureLevel, GatherOperatorDesc, Report, validate
 from dmlgather.distributed.blocks import BLOCK_BYTES, IN_FLIGHT_BYTES
@@ -21,6 +19,8 @@ from dmlgather.distributed.moving import carried, descriptor, judge
 from dmlgather.distributed.routing import Chunks, Routing, host_indices, route, row_bytes
 from dmlgather.distributed.rules import axis_rule
 from dmlgather.distributed.splitting import chunk_starts, shared_rows
+from dmlgather.onnx.problems.export import express
+from dmlgather.onnx.problems.gather import Gather
 from dmlgather.policy import Fill
 
 __all__ = ["GatherPlan", "MemoryLimitError", "plan_gather"]

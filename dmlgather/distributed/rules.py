@@ -121,20 +121,20 @@ class Stated(NamedTuple):
 
 
 def _onnx(extent: int, dtype: np.dtype[Any], index: np.dtype[Any]) -> Stated:
-    from dmlgather.dialects.onnx.gathering import Gather
+    from dmlgather.onnx.problems.gather import Gather
 
     return _planned(Gather(TensorType((extent,), dtype), TensorType((1,), index)))
 
 
 def _openvino(extent: int, dtype: np.dtype[Any], index: np.dtype[Any]) -> Stated:
-    from dmlgather.dialects.openvino.gathering import Gather
+    from dmlgather.openvino.problems.gather import Gather
 
     return _planned(Gather(TensorType((extent,), dtype), TensorType((1,), index), axis=0))
 
 
 def _lax(extent: int, dtype: np.dtype[Any], index: np.dtype[Any]) -> Stated:
-    from dmlgather.dialects.lax.calls import gather_call
-    from dmlgather.dialects.lax.numbers import GatherDimensionNumbers
+    from dmlgather.lax.problems.calls import gather_call
+    from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
 
     def problem(size: int) -> Problem:
         numbers = GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,))

@@ -14,7 +14,6 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.tokenize import tokenize
 
 from dmlgather.backends import arrays
-from dmlgather.dialects.onnx.slicing import Slice, Window
 from dmlgather.dialects.problem import TensorType
 from dmlgather.directml import BufferTensorDesc, DataType, Slice1OperatorDesc
 from dmlgather.distributed.loading import chunk_loads, loaded
@@ -22,7 +21,8 @@ from dmlgather.distributed.moving import OPERATORS_KEPT, carried, check, check_s
 from dmlgather.distributed.sources import as_table
 from dmlgather.distributed.tasks import empty_like
 from dmlgather.distributed.windows import Part, is_whole, parts
-from dmlgather.onnx import bounds
+from dmlgather.onnx.functions import bounds
+from dmlgather.onnx.problems.slice import Slice, Window
 from dmlgather.operator import CompiledOperator, compile  # noqa: A004 - the word users know
 
 

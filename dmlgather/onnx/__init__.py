@@ -14,138 +14,26 @@ Each has a twin, `gather.plan(…)`, which takes (shape, dtype) pairs in the pla
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dmlgather.dialects.onnx.export import to_directml
-from dmlgather.dialects.onnx.gathering import Gather, GatherElements, GatherND
-from dmlgather.dialects.onnx.nodes import check_bounds
-from dmlgather.dialects.onnx.operators import version_of
-from dmlgather.dialects.onnx.slicing import Slice
-from dmlgather.eager import EagerFunction, Request, host_values
-from dmlgather.policy import Fill
+from dmlgather.lazy import lazy_names
 
 if TYPE_CHECKING:
     from dmlgather.onnx.backend import Backend
+    from dmlgather.onnx.functions import gather, gather_elements, gather_nd, slice  # noqa: A004 - the operator's name
+    from dmlgather.onnx.problems.export import to_directml
 
 __all__ = ["Backend", "gather", "gather_elements", "gather_nd", "slice", "to_directml"]
 
-
-@EagerFunction
-def gather(
-    data: Any,
-    indices: Any,
-    axis: int = 0,
-    *,
-    opset: int = 13,
-    out_of_bounds: str | Fill | None = None,
-    device: str | None = None,
-) -> Request:
-    """Gather: output[lead…, i…, trail…] = data[lead…, indices[i…], trail…].
-
-    data: shape [lead…, axis, trail…], rank at least 1. indices: int32 or int64, shape [i…], which may be []; from opset 11 on,
-    negative ones count from the end. Returns shape [lead…, i…, trail…].
-
-    Raises IndexError for an index out of range, also where the result is empty; TypeError for a type that the version does not
-    list; ValueError for an axis out of range or a scalar `data`.
-    """
-    return Request(partial(Gather, axis=axis, opset=opset), {"data": data, "indices": indices}, out_of_bounds, device)
-
-
-@EagerFunction
-def gather_elements(
-    data: Any,
-    indices: Any,
-    axis: int = 0,
-    *,
-    opset: int = 13,
-    out_of_bounds: str | Fill | None = None,
-    device: str | None = None,
-) -> Request:
-    """GatherElements: output[c…] = data[c… with the one at `axis` replaced by indices[c…]].
-
-    data: shape [n…]. indices: int32 or int64, same rank, off the axis no larger than data; negative ones count from the end.
-    Returns the shape of indices.
-
-    Raises IndexError for an index out of range; TypeError for a type that the version does not list; ValueError for different
-    ranks, an axis out of range, or indices larger than data off the axis.
-    """
-    return Request(partial(GatherElements, axis=axis, opset=opset), {"data": data, "indices": indices}, out_of_bounds, device)
-
-
-@EagerFunction
-def gather_nd(
-    data: Any,
-    indices: Any,
-    batch_dims: int = 0,
-    *,
-    opset: int = 13,
-    out_of_bounds: str | Fill | None = None,
-    device: str | None = None,
-) -> Request:
-    """GatherND: output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…].
-
-    data: shape [b…, n…, trail…]. indices: int64, shape [b…, i…, t], tuples of t positions in the dimensions n…; negative ones
-    count from the end; t = 0 copies the whole of data[b…] each time. batch_dims: how many b… there are; from opset 12 on.
-    Returns shape [b…, i…, trail…].
-
-    Raises IndexError for an index out of range, also where the result is empty; TypeError for a type that the version does not
-    list; ValueError for scalars, unequal batch dimensions, too many of them, or tuples longer than data has dimensions.
-    """
-    state = partial(GatherND, batch_dims=batch_dims, opset=opset)
-    return Request(state, {"data": data, "indices": indices}, out_of_bounds, device)
-
-
-@EagerFunction
-def slice(  # noqa: A001 - the operator's name
-    data: Any,
-    starts: Any,
-    ends: Any,
-    axes: Any = None,
-    steps: Any = None,
-    *,
-    opset: int = 13,
-    out_of_bounds: str | Fill | None = None,
-    device: str | None = None,
-) -> Request:
-    """Slice: output[c…] = data[start + step · c…], per dimension, with ONNX's clamping of starts and ends.
-
-    data: shape [n…]. starts, ends, axes, steps: sequences of integers, or one-dimensional int32 or int64 arrays in host memory,
-    all of one type. axes: default 0, 1, …; negative ones count from the end. steps: default 1, negative to walk backwards; from
-    opset 10 on. There is no index to be out of bounds.
-
-    Raises TypeError for a type that the version does not list and for bounds on a GPU; ValueError for different lengths, axes
-    out of range or named twice, and a step of 0.
-    """
-    version = version_of("Slice", opset)
-    given = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
-    stated = {name: bounds(name, values) for name, values in given.items()}
-    if version.since >= 10:
-        check_bounds(version, stated)
-    return Request(partial(Slice, **stated, opset=opset), {"data": data}, out_of_bounds, device)
-
-
-def bounds(name: str, values: Any) -> Any:
-    """An argument of `slice`: a sequence of integers, or an array in host memory. TypeError for anything else."""
-    if values is None and name in ("axes", "steps"):
-        return None
-    if isinstance(values, Sequence) and not isinstance(values, str | bytes):
-        return tuple(values)
-    array = host_values(name, values)
-    if not hasattr(array, "dtype"):
-        raise TypeError(f"{name} is {values!r}, expected a list of integers or an array of one dimension")
-    return array
-
-
-def __getattr__(name: str) -> Any:
-    if name == "Backend":
-        try:
-            from dmlgather.onnx.backend import Backend
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                f"Backend runs models of the package onnx, which is missing ({error}): pip install 'dmlgather[onnx]'",
-                name=error.name,
-            ) from None
-        return Backend
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "Backend": "backend",
+        "gather": "functions",
+        "gather_elements": "functions",
+        "gather_nd": "functions",
+        "slice": "functions",
+        "to_directml": "problems.export",
+    },
+    extras={"onnx": "onnx"},
+)

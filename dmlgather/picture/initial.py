@@ -11,7 +11,7 @@ from dmlgather.directml.dxdispatch.bindings import Bound, sites
 from dmlgather.directml.dxdispatch.commands import Dispatch
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.fields import wire_name
-from dmlgather.files import available_memory
+from dmlgather.host import available_memory
 from dmlgather.picture.subject import Subject
 from dmlgather.wording import printable
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dmlgather.directml.types import FeatureLevel
+from dmlgather.host import cpus
 from dmlgather.report.check_report import FileReport
 from dmlgather.report.single import check_one
 
@@ -72,8 +73,6 @@ def _received(pipe: Any) -> Any:
 
 
 def _unasked() -> int:
-    from dmlgather.backends.cpu import cpus
-
     return min(cpus(), MOST)
 
 

@@ -15,13 +15,13 @@ from dmlgather.report.standing import ReportedFinding
 
 
 def _onnx(path: Path, level: FeatureLevel) -> CheckedModel:
-    from dmlgather.dialects.onnx.model.check import check_model
+    from dmlgather.onnx.model.check import check_model
 
     return check_model(path, level)
 
 
 def _openvino(path: Path, level: FeatureLevel) -> CheckedModel:
-    from dmlgather.dialects.openvino.ir.check import check_ir
+    from dmlgather.openvino.model.check import check_ir
 
     return check_ir(path, level)
 

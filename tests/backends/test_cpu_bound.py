@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from numpy.typing import NDArray
 
+from dmlgather import host
 from dmlgather.backends import reference
-from dmlgather.backends.cpu import CpuProgram, workers
+from dmlgather.backends.cpu import CpuProgram
 from dmlgather.backends.cpu.gathering import Gather
 from dmlgather.backends.cpu.geometry import Geometry
 from dmlgather.backends.cpu.recipes import Task, apply
@@ -144,7 +145,7 @@ def test_native_blocks_are_many() -> None:
     [*SMALL_CALLS.values(), *NATIVE, *(make(Kind()) for make in LOOKING.values()), view((40, 30), lambda x: x.T)],
 )
 def test_one_bound_call_in_many_threads(shaped: Shaped, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "cpus", lambda: 3)
+    monkeypatch.setattr(host, "cpus", lambda: 3)
     noise = np.random.default_rng()
     plan = shaped.plan
     data = np.frombuffer(noise.bytes(plan.element_bytes * plan.in_extent), f"u{plan.element_bytes}")

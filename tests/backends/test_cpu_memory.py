@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlgather.backends.cpu import CpuProgram, workers
+from dmlgather import host
+from dmlgather.backends.cpu import CpuProgram
 from dmlgather.backends.cpu.tuning import MEASURED
 from dmlgather.plan import IndexType, OutOfBounds
 from tests.backends.shapes import Kind, Shaped, gather, gather_elements, gather_nd, view
@@ -55,7 +56,7 @@ def peak(program: CpuProgram, data: Any, indices: Any, out: Any) -> int:
 @pytest.mark.parametrize("policy", [OutOfBounds.CLAMP, OutOfBounds.RAISE, OutOfBounds.FILL])
 @pytest.mark.parametrize("name", LOOKING)
 def test_gathers_stay_below_the_limit(name: str, policy: OutOfBounds, cpus: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "cpus", lambda: cpus)
+    monkeypatch.setattr(host, "cpus", lambda: cpus)
     shaped = LOOKING[name](Kind(4, IndexType.INT32, policy))
     plan = shaped.plan
     limit = min(lookup.limit for lookup in plan.lookups)
@@ -71,7 +72,7 @@ def test_gathers_stay_below_the_limit(name: str, policy: OutOfBounds, cpus: int,
 @pytest.mark.parametrize("cpus", [1, 5])
 @pytest.mark.parametrize("name", COPYING)
 def test_copies_stay_below_the_limit(name: str, cpus: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "cpus", lambda: cpus)
+    monkeypatch.setattr(host, "cpus", lambda: cpus)
     plan = COPYING[name].plan
     dtype = f"u{plan.element_bytes}"
     program = CpuProgram(plan, SHARING)
@@ -81,7 +82,7 @@ def test_copies_stay_below_the_limit(name: str, cpus: int, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("cpus", [1, 5])
 def test_padded_rows_and_scattered_outputs_stay_below_the_limit(cpus: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "cpus", lambda: cpus)
+    monkeypatch.setattr(host, "cpus", lambda: cpus)
     shaped = gather((3000, 250), (9000,))
     plan = shaped.plan
     overlapping = replace(plan, in_extent=plan.in_extent * 2, lookups=(replace(plan.lookups[0], in_stride=251),))

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dmlgather import host
 from dmlgather.backends.cpu import CpuProgram, workers
 from dmlgather.backends.cpu.tuning import MEASURED
 from dmlgather.plan import IndexType, OutOfBounds
@@ -44,7 +45,7 @@ SHARING = replace(MEASURED, share_bytes=2**18)
 @pytest.fixture(autouse=True)
 def many_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four shares, however few CPUs there are."""
-    monkeypatch.setattr(workers, "cpus", lambda: 4)
+    monkeypatch.setattr(host, "cpus", lambda: 4)
 
 
 def arrays(shaped: Shaped) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -161,9 +162,10 @@ def test_every_block_is_done_once(count: int, shares: int) -> None:
 FORKING = """
 import os, sys, threading
 import numpy as np
-from dmlgather.backends.cpu import prepare, workers
+from dmlgather import host
+from dmlgather.backends.cpu import prepare
 from tests.backends.shapes import gather
-workers.cpus = lambda: 2
+host.cpus = lambda: 2
 shaped = gather((3000, 300), (19000,))
 data, indices = np.arange(900_000, dtype=np.float32), np.arange(19000) % 3000
 out = np.zeros(19000 * 300, np.float32)

@@ -12,7 +12,9 @@ import pytest
 from dmlgather.cli.schema import Schema, schema_of
 from dmlgather.report.formats import FORMATS
 from tests.cli.command import Command, process
-from tests.dialects.openvino.ir import (
+from tests.dxdispatch.models import MODEL
+from tests.dxdispatch.models import write as write_json
+from tests.openvino.ir import (
     CONST,
     DATA,
     GATHER,
@@ -26,8 +28,6 @@ from tests.dialects.openvino.ir import (
     three_gathers,
     write,
 )
-from tests.dxdispatch.models import MODEL
-from tests.dxdispatch.models import write as write_json
 
 BATCHES = one_gather("FP32 2,3,5", "I64 2,4", "FP32 2,3,4", 'batch_dims="1"')
 AXIS_2 = (2).to_bytes(8, "little")

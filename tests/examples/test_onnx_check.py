@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from data import MAGIKA, SILERO, DataFile
 
-from dmlgather.dialects.onnx.model.check import check_model
+from dmlgather.onnx.model.check import check_model
 from tests.cli.command import process
 
 TEXT = (Path(__file__).parents[2] / "docs" / "onnx-check.md").read_text(encoding="utf-8")

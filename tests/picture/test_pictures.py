@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlgather as dg
-from dmlgather.dialects.lax import gathering as lax
-from dmlgather.dialects.onnx import gathering as onnx
-from dmlgather.dialects.openvino import gathering as openvino
 from dmlgather.dialects.problem import TensorType
+from dmlgather.lax.problems import gather as lax
+from dmlgather.onnx.problems import gather as onnx
+from dmlgather.openvino.problems import gather as openvino
 from dmlgather.picture import draw, of_problem
 from dmlgather.picture.canvas import tint
 from dmlgather.plan import OutOfBounds

@@ -1,6 +1,5 @@
 """The CPU backend: executes a plan with NumPy primitives that do the work in C, over a kept pool of threads."""
 
 from dmlgather.backends.cpu.program import CpuProgram, prepare
-from dmlgather.backends.cpu.workers import cpus
 
-__all__ = ["CpuProgram", "cpus", "prepare"]
+__all__ = ["CpuProgram", "prepare"]

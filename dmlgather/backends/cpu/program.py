@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather import host
 from dmlgather.backends.cpu import recipes, units, workers
 from dmlgather.backends.cpu.buffers import Buffers
 from dmlgather.backends.cpu.geometry import Geometry
@@ -34,7 +35,7 @@ class CpuProgram:
         self.index_dtype = None if plan.index_type is None else np.dtype(plan.index_type.value.lower())
         self._geometry = Geometry.of(self.canonical, plan.in_extent)
         weight = self._geometry.joined(self._geometry.run).weight
-        self.shares = min(workers.cpus(), 1 + weight // tuning.share_bytes)
+        self.shares = min(host.cpus(), 1 + weight // tuning.share_bytes)
         self._long = bool(plan.lookups) and self._geometry.run >= tuning.long_unit
 
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from queue import SimpleQueue
 
+from dmlgather import host
+
 PARTS = 4
 """Parts per thread, where there are as many blocks: enough that the last one to finish is not long after the others."""
 
@@ -17,13 +19,6 @@ Work = Callable[[int, int], int | None]
 
 Begin = Callable[[], Work]
 """One thread's part of a call: what it does blocks with, scratch memory included."""
-
-
-def cpus() -> int:
-    """The number of CPUs that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def share(begin: Begin, count: int, shares: int) -> int | None:
@@ -132,7 +127,7 @@ class _Crew:
             while len(found) < wanted:
                 if self.idle:
                     found.append(self.idle.pop())
-                elif len(self.all) < max(1, cpus() - 1):
+                elif len(self.all) < max(1, host.cpus() - 1):
                     self.all.append(_Helper(self, len(self.all)))
                     found.append(self.all[-1])
                 else:

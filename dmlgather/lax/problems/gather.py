@@ -1,0 +1,139 @@
+"""jax.lax.gather: rules and lowering. Source: its page in JAX's documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dmlgather.dialects.element_types import ElementTypes
+from dmlgather.dialects.lowering import index_type
+from dmlgather.dialects.problem import Problem, TensorType, whole
+from dmlgather.lax.problems.checks import check_shapes
+from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
+from dmlgather.plan import IndexPlan, Layout, Lookup, OutOfBounds, build
+
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+FLOAT8 = (
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+)
+
+OPERANDS = (
+    "bool",
+    *INTEGERS,
+    *("int2", "int4", "uint2", "uint4"),
+    *("bfloat16", "float16", "float32", "float64"),
+    *FLOAT8,
+    "float4_e2m1fn",
+    *("complex64", "complex128"),
+)
+
+TYPES = ElementTypes({name: name for name in OPERANDS})
+"""JAX's element types; those that NumPy lacks come from ml_dtypes, whose arrays have at least a byte for each element."""
+
+
+@dataclass(frozen=True)
+class Gather(Problem):
+    """result[…] = operand[start + window offset], one window per index vector.
+
+    data: JAX's operand, of rank r. indices: JAX's start_indices, of rank >= 1; the last dimension holds the index vectors.
+    slice_sizes: the r sizes of a window, as integers or one integer. out_of_bounds: CLAMP moves the window inside; FILL writes
+    `fill`, the bytes of one element, to the whole window; PROMISE is executed as CLAMP.
+    """
+
+    data: TensorType
+    indices: TensorType
+    numbers: GatherDimensionNumbers
+    slice_sizes: tuple[int, ...]
+    out_of_bounds: OutOfBounds = OutOfBounds.PROMISE
+    fill: bytes = b""
+
+    name = "gather"
+    inputs = ("data", "indices")
+
+    def __post_init__(self) -> None:
+        TYPES.check("lax.gather", "operand", self.data.dtype, OPERANDS)
+        found = TYPES.name_of(self.indices.dtype)
+        if found in INTEGERS or found not in OPERANDS:
+            TYPES.check("lax.gather", "start_indices", self.indices.dtype, INTEGERS)
+        object.__setattr__(self, "slice_sizes", _sizes(self.slice_sizes))
+        check_shapes(self.data.shape, self.indices.shape, self.numbers, self.slice_sizes)
+        if found not in INTEGERS:  # a ValueError, and after the shapes, as in JAX
+            raise ValueError(f"start_indices has type {found}, but lax.gather takes {', '.join(INTEGERS)}")
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """JAX's names."""
+        return ("operand", "start_indices")
+
+    @property
+    def windowed(self) -> tuple[int, ...]:
+        """The dimensions of operand that the result keeps, in order."""
+        gone = (*self.numbers.collapsed_slice_dims, *self.numbers.operand_batching_dims)
+        return tuple(dimension for dimension in range(self.data.rank) if dimension not in gone)
+
+    @property
+    def sources(self) -> tuple[tuple[str, int], ...]:
+        """What each dimension of the result walks along: ("window", one of operand) or ("indices", one of start_indices)."""
+        windows, batches = iter(self.windowed), iter(range(self.indices.rank - 1))
+        rank = len(self.windowed) + self.indices.rank - 1
+        return tuple(
+            ("window", next(windows)) if dimension in self.numbers.offset_dims else ("indices", next(batches))
+            for dimension in range(rank)
+        )
+
+    @property
+    def output(self) -> TensorType:
+        """The sizes of windows at offset_dims, those of start_indices elsewhere."""
+        sizes = {"window": self.slice_sizes, "indices": self.indices.shape}
+        return TensorType(tuple(sizes[kind][dimension] for kind, dimension in self.sources), self.data.dtype)
+
+    @property
+    def lookup_axes(self) -> tuple[int, ...]:
+        """start_index_map."""
+        return self.numbers.start_index_map
+
+    @property
+    def lookup_windows(self) -> tuple[int, ...]:
+        """The slice sizes along start_index_map."""
+        return tuple(self.slice_sizes[axis] for axis in self.lookup_axes)
+
+    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
+        data, indices, output = layouts
+        batching = dict(zip(self.numbers.start_indices_batching_dims, self.numbers.operand_batching_dims, strict=True))
+        in_strides, index_strides = [], []
+        for source, dimension in self.sources:
+            window = source == "window"
+            along = dimension if window else batching.get(dimension)
+            in_strides.append(0 if along is None else data.strides[along])
+            index_strides.append(0 if window else indices.strides[dimension])
+        lookups = [
+            Lookup(
+                index_strides=tuple(index_strides),
+                index_offset=indices.offset + component * indices.strides[-1],
+                limit=max(data.sizes[axis] - self.slice_sizes[axis] + 1, 0),
+                wrap=0,
+                in_stride=data.strides[axis],
+            )
+            for component, axis in enumerate(self.lookup_axes)
+        ]
+        kind = index_type(self.indices.dtype)
+        return build(data, output, in_strides, self.data.dtype.itemsize, lookups=lookups, indices=indices, index_type=kind)
+
+
+def _sizes(given: Any) -> tuple[int, ...]:
+    if isinstance(given, int):  # of an operand of rank 1
+        given = (given,)
+    try:
+        values = tuple(given)
+    except TypeError:
+        raise TypeError(f"slice_sizes is {given!r} of type {type(given).__name__}, expected a sequence of integers") from None
+    return tuple(whole(f"slice_sizes[{number}]", value) for number, value in enumerate(values))

@@ -1,0 +1,142 @@
+"""lax.slice, rev and dynamic_slice, which functions turn into beside gather: rules and lowering. Source: JAX's documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from dmlgather.dialects.descriptors import Walk
+from dmlgather.dialects.lowering import slicing
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
+from dmlgather.lax.problems.gather import OPERANDS, TYPES, Gather
+from dmlgather.plan import IndexPlan, Layout, OutOfBounds
+
+
+class Walked(Problem):
+    """result[c] = operand[start + step · c], per dimension: nothing is looked up."""
+
+    inputs = ("data",)
+    out_of_bounds = OutOfBounds.CLAMP
+    walks: tuple[Walk, ...]
+    """What is taken of each dimension: the first position, how many, and the step between them."""
+
+    @property
+    def output(self) -> TensorType:
+        """As many as each walk takes."""
+        return TensorType(tuple(count for _, count, _ in self.walks), self.data.dtype)
+
+    @property
+    def lookup_axes(self) -> tuple[int, ...]:
+        """None: nothing is looked up."""
+        return ()
+
+    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
+        return slicing(self, layouts, self.walks)
+
+
+@dataclass(frozen=True)
+class Slice(Walked):
+    """lax.slice: operand[start : limit : stride] in every dimension, 0 <= start <= limit <= size; no strides are 1 everywhere."""
+
+    data: TensorType
+    start_indices: tuple[int, ...]
+    limit_indices: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
+
+    name = "slice"
+
+    def __post_init__(self) -> None:
+        TYPES.check("lax.slice", "operand", self.data.dtype, OPERANDS)
+        bounds = {"start_indices": self.start_indices, "limit_indices": self.limit_indices, "strides": self._steps}
+        for field, values in bounds.items():
+            if len(values) != self.data.rank:
+                raise TypeError(f"{field} is {values}; expected {self.data.rank} entries, one per dimension of operand")
+        for dimension, (start, limit, step, size) in enumerate(zip(*bounds.values(), self.data.shape, strict=True)):
+            if not 0 <= start <= limit <= size:
+                raise TypeError(
+                    f"start_indices[{dimension}] is {start} and limit_indices[{dimension}] {limit}; expected 0 <= start <= limit "
+                    f"<= {size}, operand's size there"
+                )
+            if step < 1:
+                raise TypeError(f"strides[{dimension}] is {step}; expected 1 or more")
+
+    @property
+    def _steps(self) -> tuple[int, ...]:
+        return (1,) * self.data.rank if self.strides is None else self.strides
+
+    @cached_property
+    def walks(self) -> tuple[Walk, ...]:  # type: ignore[override] # computed once
+        """As `Walked`."""
+        bounds = zip(self.start_indices, self.limit_indices, self._steps, strict=True)
+        return tuple((start, -((start - limit) // step), step) for start, limit, step in bounds)
+
+
+@dataclass(frozen=True)
+class Rev(Walked):
+    """lax.rev: operand backwards along `dimensions`."""
+
+    data: TensorType
+    dimensions: tuple[int, ...]
+
+    name = "rev"
+
+    def __post_init__(self) -> None:
+        TYPES.check("lax.rev", "operand", self.data.dtype, OPERANDS)
+        known = set(range(self.data.rank))
+        if len(set(self.dimensions)) < len(self.dimensions) or not known.issuperset(self.dimensions):
+            raise TypeError(
+                f"dimensions is {self.dimensions}; expected dimensions of operand, of rank {self.data.rank}, each once"
+            )
+
+    @cached_property
+    def walks(self) -> tuple[Walk, ...]:  # type: ignore[override] # computed once
+        """As `Walked`."""
+        return tuple(
+            (size - 1, size, -1) if size and dimension in self.dimensions else (0, size, 1)
+            for dimension, size in enumerate(self.data.shape)
+        )
+
+
+@dataclass(frozen=True)
+class DynamicSlice(Problem):
+    """lax.dynamic_slice: one window of `slice_sizes`, whose start, clamped so that it lies inside, is known at run time only.
+
+    It is the gather of one index vector under mode "clip". indices: JAX's scalars, one per dimension of operand, stacked: [rank].
+    """
+
+    data: TensorType
+    indices: TensorType
+    slice_sizes: tuple[int, ...]
+
+    name = "dynamic_slice"
+    inputs: ClassVar[tuple[str, ...]] = ("data", "indices")
+    out_of_bounds = OutOfBounds.CLAMP
+
+    def __post_init__(self) -> None:
+        if self.indices.shape != (self.data.rank,):
+            raise TypeError(
+                f"start_indices has shape {self.indices.shape}; expected {(self.data.rank,)}, one per dimension of operand"
+            )
+        _ = self.gather
+
+    @cached_property
+    def gather(self) -> Gather:
+        """The gather that it is."""
+        every = tuple(range(self.data.rank))
+        return Gather(self.data, self.indices, GatherDimensionNumbers(every, (), every), self.slice_sizes, self.out_of_bounds)
+
+    @property
+    def output(self) -> TensorType:
+        """slice_sizes."""
+        return self.gather.output
+
+    @property
+    def lookup_axes(self) -> tuple[int, ...]:
+        """Every dimension."""
+        return self.gather.lookup_axes
+
+    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
+        return self.gather._lower(layouts)

@@ -1,0 +1,1 @@
+"""From a JAX function to the gathers and slices that it performs."""

@@ -1,0 +1,127 @@
+"""A jaxpr, evaluated with JAX equation by equation, so that what each one reads and writes can be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from dmlgather.lax.tracing import jaxprs
+from dmlgather.lax.tracing.jaxprs import Place
+
+Seen = Callable[[Place, Any, Sequence[Any], Sequence[Any]], None]
+"""Called after an equation: where it stands, itself, the values it read, those it wrote."""
+
+CALLS = frozenset(
+    {
+        *("jit", "pjit", "closed_call", "core_call", "call"),
+        *("checkpoint", "remat", "remat2"),
+        *("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"),
+    }
+)
+"""Primitives, of this and of earlier versions of JAX, whose value is that of the one jaxpr in them, on the same values."""
+
+
+class Stepper:
+    """Evaluates a jaxpr. Enters the bodies of calls, conditionals and loops that hold a place to look at; JAX does the rest.
+
+    places: where the equations to look at stand. seen: called for each of them each time that it has run.
+    """
+
+    def __init__(self, places: Collection[Place], seen: Seen) -> None:
+        self._places = frozenset(places)
+        self._around = frozenset(place[:depth] for place in places for depth in range(1, len(place)))
+        self._numbers = frozenset((*inner[:-1], (inner[-1][0], "")) for inner in self._around)
+        self._seen = seen
+        self._whole: dict[Place, str] = {}
+
+    def run(self, jaxpr: Any, values: Sequence[Any], around: Place = ()) -> list[Any]:
+        """The values of a jaxpr's results."""
+        inner, consts = jaxprs.opened(jaxpr)
+        known = dict(zip((*inner.constvars, *inner.invars), (*consts, *values), strict=True))
+
+        def read(atoms: Sequence[Any]) -> list[Any]:
+            return [atom.val if jaxprs.literal(atom) else known[atom] for atom in atoms]
+
+        for number, eqn in enumerate(inner.eqns):
+            place = (*around, (number, ""))
+            inputs = read(eqn.invars)
+            step = STEPS.get(eqn.primitive.name) if place in self._numbers else None
+            results = step(self, place, eqn, inputs) if step else None
+            if results is None:
+                results = jaxprs.bind(inner, eqn, inputs)
+                if place in self._numbers:
+                    self._whole[place] = eqn.primitive.name
+            if place in self._places:
+                self._seen(place, eqn, inputs, results)
+            known.update(zip(eqn.outvars, results, strict=True))
+        return read(inner.outvars)
+
+    def around(self, place: Place) -> str | None:
+        """The primitive around a place that JAX evaluated as a whole, if there was one."""
+        outer = ((*place[:depth], (place[depth][0], "")) for depth in range(len(place) - 1))
+        return next((self._whole[each] for each in outer if each in self._whole), None)
+
+    def _enter(self, place: Place, label: str, jaxpr: Any, values: Sequence[Any]) -> list[Any]:
+        return self.run(jaxpr, values, (*place[:-1], (place[-1][0], label)))
+
+    def call(self, place: Place, eqn: Any, inputs: Sequence[Any]) -> list[Any] | None:
+        """One jaxpr on the same values."""
+        found = jaxprs.parts(eqn)
+        if len(found) != 1:
+            return None
+        ((label, body),) = found.items()
+        return self._enter(place, label, body, inputs)
+
+    def cond(self, place: Place, eqn: Any, inputs: Sequence[Any]) -> list[Any]:
+        """The branch that the first value names."""
+        index, *values = inputs
+        branches = list(jaxprs.parts(eqn).items())
+        label, body = branches[min(max(int(index), 0), len(branches) - 1)]
+        return self._enter(place, label, body, values)
+
+    def while_loop(self, place: Place, eqn: Any, inputs: Sequence[Any]) -> list[Any]:
+        """The body, for as long as the condition holds; under vmap for as long as it holds anywhere, and only there."""
+        numpy = jaxprs.library().numpy
+        (test_label, test), (body_label, body) = (
+            next((label, found) for label, found in jaxprs.parts(eqn).items() if found is eqn.params[name])
+            for name in ("cond_jaxpr", "body_jaxpr")
+        )
+        first, second = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+        for_test, for_body = inputs[:first], inputs[first : first + second]
+        state = list(inputs[first + second :])
+        while numpy.any(holds := self._enter(place, test_label, test, [*for_test, *state])[0]):
+            later = self._enter(place, body_label, body, [*for_body, *state])
+            if holds.ndim:
+                later = [numpy.where(_leading(holds, new.ndim), new, old) for new, old in zip(later, state, strict=True)]
+            state = later
+        return state
+
+    def scan(self, place: Place, eqn: Any, inputs: Sequence[Any]) -> list[Any] | None:
+        """The body, once per position along the first dimension of what is scanned. JAX does one that never runs."""
+        params = eqn.params
+        if params["length"] == 0:
+            return None
+        numpy = jaxprs.library().numpy
+        ((label, body),) = jaxprs.parts(eqn).items()
+        first, second = params["num_consts"], params["num_consts"] + params["num_carry"]
+        consts, state, scanned = inputs[:first], list(inputs[first:second]), inputs[second:]
+        rows: dict[int, list[Any]] = {}
+        for position in range(params["length"])[:: -1 if params["reverse"] else 1]:
+            results = self._enter(place, label, body, [*consts, *state, *(array[position] for array in scanned)])
+            state, rows[position] = results[: params["num_carry"]], results[params["num_carry"] :]
+        ordered = (rows[position] for position in range(params["length"]))
+        return [*state, *(numpy.stack(values) for values in zip(*ordered, strict=True))]
+
+
+def _leading(holds: Any, rank: int) -> Any:
+    """A condition per batch, of a shape that broadcasts to arrays of that rank."""
+    return holds.reshape(holds.shape + (1,) * (rank - holds.ndim))
+
+
+STEPS: Mapping[str, Callable[[Stepper, Place, Any, Sequence[Any]], list[Any] | None]] = {
+    **dict.fromkeys(CALLS, Stepper.call),
+    "cond": Stepper.cond,
+    "while": Stepper.while_loop,
+    "scan": Stepper.scan,
+}
+"""How the primitives whose bodies are entered are evaluated; None where JAX has to."""

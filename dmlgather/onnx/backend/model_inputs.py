@@ -1,0 +1,82 @@
+"""From the arrays that a caller passes to a model's inputs: by position or by name, checked against what the model states."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from dmlgather.backends.arrays import adopt
+from dmlgather.backends.devices import CPU, Device
+from dmlgather.dialects.element_types import STRING_KINDS
+from dmlgather.onnx.auxiliary.versions import TYPES
+from dmlgather.onnx.problems.operators import STRING
+from dmlgather.onnx.problems.partial_types import PartialType
+from dmlgather.wording import counted
+
+
+def adopt_inputs(named: Mapping[str, Any], inputs: Mapping[str, PartialType]) -> dict[str, tuple[Any, Device]]:
+    """The NumPy or CuPy array of each input that was given, and its device. Strings become objects.
+
+    Raises TypeError for a wrong data type or no array, ValueError for shapes that contradict the model or each other.
+    """
+    found, symbols = {}, dict[str, tuple[int, str]]()
+    for name, array in named.items():
+        found[name] = taken = _adopted(name, array)
+        _check(name, taken[0], inputs[name], symbols)
+    return found
+
+
+def name_inputs(given: Any, inputs: Collection[str], constants: Collection[str]) -> dict[str, Any]:
+    """What was given for each input, in the model's order.
+
+    given: arrays in the order of all inputs, or of those without a default among the constants; or arrays by name. Raises
+    TypeError for anything else, ValueError for missing and surplus ones.
+    """
+    required = [name for name in inputs if name not in constants]
+    if isinstance(given, Mapping):
+        missing, unknown = [name for name in required if name not in given], [name for name in given if name not in inputs]
+        if missing or unknown:
+            raise ValueError(f"the inputs are {_listed(inputs)}; missing: {_listed(missing)}; unknown: {_listed(unknown)}")
+        return {name: given[name] for name in inputs if name in given}
+    if not isinstance(given, list | tuple):
+        raise TypeError(f"inputs is of type {type(given).__name__}, expected a list of arrays, or a dict of arrays by name")
+    for names in (list(inputs), required):
+        if len(given) == len(names):
+            return dict(zip(names, given, strict=True))
+    without = f"; {_listed(required)} have no default" if len(required) < len(inputs) else ""
+    raise ValueError(f"the model has {counted(len(inputs), 'input')} ({_listed(inputs)}{without}), and {len(given)} were given")
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(map(repr, names)) or "none"
+
+
+def _adopted(name: str, given: Any) -> tuple[Any, Device]:
+    try:
+        array, device = (np.asarray(given), CPU) if isinstance(given, np.generic) else adopt(given)
+    except TypeError as error:
+        raise TypeError(f"input {name!r}: {error}") from None
+    return (array.astype(STRING, copy=False) if array.dtype.kind in STRING_KINDS else array), device
+
+
+def _check(name: str, array: Any, stated: PartialType, symbols: dict[str, tuple[int, str]]) -> None:
+    if stated.dtype is not None and array.dtype != stated.dtype:
+        raise TypeError(
+            f"input {name!r} has type {TYPES.name_of(array.dtype)}, but the model states {stated}; "
+            f"convert with .astype('{stated.dtype.name}')"
+        )
+    if stated.shape is None:
+        return
+    shape = tuple(array.shape)
+    said = f"input {name!r} has shape {list(shape)}, but the model states {stated}"
+    if len(shape) != len(stated.shape):
+        raise ValueError(f"{said}: rank {len(shape)}, not {len(stated.shape)}")
+    for dimension, (size, expected) in enumerate(zip(shape, stated.shape, strict=True)):
+        if isinstance(expected, int) and size != expected:
+            raise ValueError(f"{said}: dimension {dimension} is {size}, not {expected}")
+        if isinstance(expected, str):
+            first, where = symbols.setdefault(expected, (size, f"dimension {dimension} of {name!r}"))
+            if size != first:
+                raise ValueError(f"{said}: {expected} is {first} in {where}, but {size} in dimension {dimension}")

@@ -1,0 +1,197 @@
+"""A backend after onnx.backend.base: whole models of the gather and slice family, on the CPU and on NVIDIA GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx.backend.base
+import onnx.defs
+from onnx import ModelProto, NodeProto
+
+from dmlgather.backends import arrays
+from dmlgather.backends.cuda import DeviceError, require
+from dmlgather.backends.devices import CPU, Device
+from dmlgather.eager import execute
+from dmlgather.onnx import auxiliary
+from dmlgather.onnx.auxiliary.versions import TYPES
+from dmlgather.onnx.backend.graph import Graph, Step, naming, read_model, read_node
+from dmlgather.onnx.backend.model_inputs import adopt_inputs, name_inputs
+from dmlgather.onnx.backend.tensors import Tensor, check_type_on, current
+from dmlgather.onnx.problems.nodes import problem_of
+from dmlgather.onnx.problems.operators import DOMAINS
+from dmlgather.onnx.problems.partial_types import PartialType
+
+
+class Backend(onnx.backend.base.Backend):
+    """Runs models made of Gather, GatherElements, GatherND and Slice, and of Identity, Constant, Shape, Squeeze, Unsqueeze,
+    Reshape, Transpose and Cast, which feed and carry them; also inside model-local functions.
+
+    device: "CPU", "CUDA" (the first GPU), "CUDA:N", or "REFERENCE" (the slow judge in host memory). Every device gives the same
+    bits, except where Cast meets a value that does not fit, which ONNX leaves undefined.
+    """
+
+    @classmethod
+    def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
+        """Whether `prepare` would take the model and the device."""
+        _no_options("is_compatible", kwargs)
+        try:
+            graph, where = read_model(model), _parse(device)
+            if where.on_gpu:
+                _check_types(graph, where)
+        except (NotImplementedError, TypeError, ValueError):
+            return False
+        return cls.supports_device(device)
+
+    @classmethod
+    def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> PreparedModel:
+        """The model, ready to run again and again; its constants lie on the device.
+
+        Raises NotImplementedError, naming all of them, for operators, types and tensors that the backend does not take;
+        ValueError for an invalid model, data that is not loaded and an unknown device; TypeError for data types that a version or
+        the device does not take, and for options, of which there are none; DeviceError for a GPU that cannot be used.
+        """
+        _no_options("prepare", kwargs)
+        return PreparedModel(read_model(model), _parse(device))
+
+    @classmethod
+    def run_node(
+        cls,
+        node: NodeProto,
+        inputs: Any,
+        device: str = "CPU",
+        outputs_info: Any = None,  # noqa: ARG003 - the interface's
+        **kwargs: Any,
+    ) -> tuple[Any, ...]:
+        """The outputs of one node.
+
+        inputs: one array per input that the node names. outputs_info: not needed, since types and shapes follow from the inputs.
+        opset_version, or opset_imports (versions by domain, or OperatorSetIdProtos): default the newest that onnx knows.
+
+        Raises as `prepare` and `PreparedModel.run` do.
+        """
+        opset = _opset(kwargs)
+        _no_options("run_node", kwargs)
+        return PreparedModel(read_node(node, opset), _parse(device)).run(inputs)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Whether there is that device: "CPU" always, "CUDA" and "CUDA:N" where CuPy finds a usable GPU. Never raises."""
+        try:
+            where = _parse(device)
+            if where.on_gpu:
+                require(where.index)
+        except (DeviceError, TypeError, ValueError):
+            return False
+        return True
+
+
+class PreparedModel(onnx.backend.base.BackendRep):
+    """A model on a device. Threads may share it."""
+
+    def __init__(self, graph: Graph, device: Device) -> None:
+        if device.on_gpu:
+            require(device.index)
+            _check_types(graph, device)
+        self._graph, self._device = graph, device
+        self._read = {name for step in graph.steps for name in step.node.input[: step.arrays]}
+        self._constants = {name: self._placed(name, array, CPU) for name, array in graph.constants.items()}
+        self._outputs = onnx.backend.base.namedtupledict("Outputs", [name for name, _ in graph.outputs])
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """The outputs: a tuple, which can be indexed by name as well.
+
+        inputs: arrays in the order of the model's inputs, with or without those that have a default; or arrays by name. They may
+        be NumPy or CuPy arrays or anything with `__dlpack__`; outputs are of the first one's kind and share no memory with any
+        input. On a GPU, inputs are moved there once, and tensors whose values decide a shape (bounds of Slice, axes, shapes) are
+        fetched from it.
+
+        Raises TypeError and ValueError for inputs that contradict the model; and, naming the node, IndexError for a bad index,
+        TypeError and ValueError for inputs that break a rule of an operator.
+        """
+        _no_options("run", kwargs)
+        with current(self._device):
+            return self._outputs(*self._run(inputs))
+
+    def _run(self, given: Any) -> list[Any]:
+        named = name_inputs(given, self._graph.inputs, self._graph.constants)
+        adopted = adopt_inputs(named, self._graph.inputs)
+        values = dict(self._constants)
+        values |= {name: self._placed(name, array, lies) for name, (array, lies) in adopted.items()}
+        like, home = next(((named[name], lies) for name, (_, lies) in adopted.items()), (None, CPU))
+        for step in self._graph.steps:
+            with naming(step.node):
+                values[step.node.output[0]] = self._result(step, values)
+            for name in step.last:
+                del values[name]
+        shared: set[object] = set()
+        results = []
+        for name, stated in self._graph.outputs:
+            _check_output(name, values[name], stated)
+            result = values[name].handed_out(home, self._device.memory, shared)
+            plain = like is None or isinstance(like, np.generic) or result.dtype.hasobject
+            results.append(result if plain else arrays.hand_back(result, like))
+        return results
+
+    def _placed(self, name: str, array: Any, lies: Device) -> Tensor:
+        """The tensor of an input or a constant, on the model's device unless only its values are needed."""
+        home = self._device.memory if name in self._read else lies
+        check_type_on(home, f"{name!r}", array.dtype)
+        return Tensor(arrays.move(array, lies, home), home)
+
+    def _result(self, step: Step, values: Mapping[str, Tensor]) -> Tensor:
+        inputs = [values[name] if name else None for name in step.node.input]
+        host = [item.on(CPU) if item else None for item in inputs[step.arrays :]]
+        if auxiliary.is_carrier(step.node):
+            return self._carried(step, inputs, host)
+        types = [item.type if item else None for item in inputs]
+        problem = problem_of(step.node, step.opset, types, [*(None for _ in range(step.arrays)), *host])
+        lying = [item.on(self._device.memory) for item in inputs[: step.arrays] if item]
+        return Tensor(execute(problem, lying, device=str(self._device)), self._device.memory, object())
+
+    def _carried(self, step: Step, inputs: Sequence[Tensor | None], host: Sequence[Any]) -> Tensor:
+        source = inputs[0]
+        assert source is not None
+        array, lies = source.nearest(self._device.memory)
+        result = auxiliary.carry(step.node, step.opset, [array, *host])
+        if step.node.op_type == "Shape":
+            return Tensor(result, CPU, object())
+        return Tensor(result, lies, source.memory if result.dtype == array.dtype else object())
+
+
+def _check_output(name: str, tensor: Tensor, stated: PartialType) -> None:
+    if stated.dtype is not None and tensor.type.dtype != stated.dtype:
+        raise TypeError(f"output {name!r} has type {TYPES.name_of(tensor.type.dtype)}, but the model states {stated}")
+
+
+def _check_types(graph: Graph, device: Device) -> None:
+    """TypeError for inputs and constants that a GPU does not take."""
+    for name, stated in graph.inputs.items():
+        if stated.dtype is not None:
+            check_type_on(device, f"input {name!r}", stated.dtype)
+    for name, array in graph.constants.items():
+        check_type_on(device, f"constant {name!r}", array.dtype)
+
+
+def _parse(device: str) -> Device:
+    """The device that has this name in ONNX. TypeError for anything but a string, ValueError for another name."""
+    if not isinstance(device, str):
+        raise TypeError(f"device is of type {type(device).__name__}, expected a name: 'CPU', 'CUDA' or 'CUDA:N'")
+    try:
+        return Device.parse(device.lower().removesuffix(":0"))
+    except ValueError:
+        raise ValueError(f"device is {device!r}, expected 'CPU', 'CUDA', 'CUDA:N' (the N-th GPU) or 'REFERENCE'") from None
+
+
+def _opset(options: dict[str, Any]) -> int:
+    """The version of ONNX's own operators among the options, which loses what says so."""
+    imports = options.pop("opset_imports", {})
+    pairs = imports.items() if isinstance(imports, Mapping) else [(entry.domain, entry.version) for entry in imports]
+    stated = [options.pop("opset_version", None), *(opset for domain, opset in pairs if domain in DOMAINS)]
+    return next((int(opset) for opset in stated if opset is not None), onnx.defs.onnx_opset_version())
+
+
+def _no_options(method: str, options: Mapping[str, Any]) -> None:
+    if options:
+        raise TypeError(f"{method} has no option {', '.join(map(repr, options))}")

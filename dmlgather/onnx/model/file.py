@@ -1,0 +1,118 @@
+"""Read an ONNX model file: the model with its shapes inferred, or what is wrong with the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from dmlgather.dialects.checking import Unknown
+from dmlgather.files import FileError, open_regular
+from dmlgather.host import available_memory
+from dmlgather.onnx.model.function_defaults import state_defaults
+from dmlgather.onnx.model.functions import MOST_NODES, Functions
+from dmlgather.onnx.model.nesting import all_tensors, tensors_of
+from dmlgather.onnx.model.scopes import constant
+from dmlgather.wording import printable
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, OperatorSetIdProto, TensorProto
+
+LARGEST = 2**31 - 1
+"""Bytes that a protobuf message can have."""
+
+BYTES_PER_BYTE = 3
+"""Memory that decoding a model takes, per byte of the file: the bytes, the message, and a copy while it is built."""
+
+Payload = Literal["raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data"]
+
+PAYLOADS: tuple[Payload, ...] = get_args(Payload)
+"""The fields of a TensorProto that can hold its elements."""
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A decoded model without the values of large constants. remark: why shapes could not be inferred; empty when they were."""
+
+    model: ModelProto
+    functions: Functions
+    remark: str = ""
+
+
+def read_model(path: Path) -> ModelFile:
+    """The model in the file at `path`, with shapes inferred; external data is not read. FileError for anything else."""
+    model = _decoded(path)
+    if not model.HasField("graph"):
+        raise FileError("holds no graph: it is no ONNX model, or one that was cut off")
+    if not model.opset_import and model.ir_version >= 3:
+        raise FileError("states no opset (opset_import), so nothing says which rules its operators follow")
+    if any(isinstance(text, bytes) for text in _texts(model)):
+        raise FileError("is a damaged ONNX model: it has names that are not UTF-8")
+    _strip(chain(all_tensors(model.graph), *(tensors_of(function.node) for function in model.functions)))
+    functions = Functions(model.functions)
+    state_defaults(functions, [*model.graph.node, *chain.from_iterable(function.node for function in model.functions)])
+    graph, remark = infer(model, model.graph, model.opset_import, functions)
+    model.graph.CopyFrom(graph)
+    return ModelFile(model, functions, remark)
+
+
+def infer(
+    model: ModelProto, graph: GraphProto, opsets: Sequence[OperatorSetIdProto], functions: Functions, strict: bool = False
+) -> tuple[GraphProto, str]:
+    """A graph of the model with the shapes that follow from what it states, and no remark; or as it is, and why.
+
+    strict: whether a node whose shapes cannot be inferred is a failure; if not, those that follow from others are inferred.
+    """
+    from onnx import ModelProto, shape_inference
+
+    nodes = functions.expanded(graph.node)
+    if nodes > MOST_NODES:
+        return graph, f"its local functions stand for {nodes} nodes, more than {MOST_NODES}"
+    whole = ModelProto(ir_version=model.ir_version, opset_import=opsets, graph=graph, functions=functions.needed(graph.node))
+    try:
+        return shape_inference.infer_shapes(whole, check_type=False, strict_mode=strict, data_prop=True).graph, ""
+    except (shape_inference.InferenceError, RuntimeError, ValueError, TypeError) as error:
+        return graph, printable(" ".join(str(error).split()))[:500]
+
+
+def _decoded(path: Path) -> ModelProto:
+    try:
+        import onnx
+        from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
+    except ImportError as error:
+        raise FileError(f"is an ONNX model, and the package onnx is missing ({error}): pip install 'dmlgather[onnx]'") from None
+    with open_regular(path) as (file, size):
+        if size == 0:
+            raise FileError("is empty")
+        if size > LARGEST:
+            raise FileError(f"has {size} bytes, and a protobuf message at most {LARGEST}: keep its weights as external data")
+        room = available_memory()
+        if room is not None and size * BYTES_PER_BYTE > room:
+            raise FileError(f"has {size} bytes, too many to decode with {room} bytes of memory free")
+        try:
+            return onnx.load_model(file, format="protobuf", load_external_data=False)
+        except (DecodeError, UnicodeDecodeError):  # the latter of protobuf in pure Python
+            raise FileError("is no ONNX model, or a damaged one: it cannot be decoded as protobuf") from None
+
+
+def _texts(message: Any) -> Iterator[str | bytes]:
+    """The texts in a message and in all messages inside it; those that are not UTF-8 as bytes."""
+    for field, value in message.ListFields():
+        values = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
+        if field.type == field.TYPE_STRING:
+            yield from values
+        elif field.message_type is not None:
+            for inner in values:
+                yield from _texts(inner)
+
+
+def _strip(tensors: Iterable[TensorProto]) -> None:
+    """Drop the values of constants that are large, as inferring shapes copies the model several times, and of damaged ones, which
+    some versions of ONNX read beyond their end.
+    """
+    for tensor in tensors:
+        if isinstance(constant(tensor), Unknown):
+            for field in PAYLOADS:
+                tensor.ClearField(field)

@@ -1,0 +1,56 @@
+"""Nodes and the graphs inside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from dmlgather.onnx.problems.operators import DOMAINS
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto, TensorProto
+
+
+def operator_name(node: NodeProto) -> str:
+    """The operator with its domain: "com.example.Gather", or "Gather" where it is ONNX's own."""
+    return node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}"
+
+
+def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
+    """The graphs in a node's attributes, of If, Loop, Scan or any other operator, each with what distinguishes it: the
+    attribute's name, and for a list of graphs the position in it ("then_branch", "bodies[1]").
+    """
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.name, attribute.g
+        for number, graph in enumerate(attribute.graphs):
+            yield f"{attribute.name}[{number}]", graph
+
+
+def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """These nodes and those of all graphs inside them."""
+    for node in nodes:
+        yield node
+        for _, graph in subgraphs(node):
+            yield from all_nodes(graph.node)
+
+
+def tensors_of(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
+    """The constants in these nodes: tensors in attributes, and the initializers of all graphs inside them."""
+    for node in nodes:
+        for attribute in node.attribute:
+            yield from (attribute.t, *attribute.tensors) if attribute.HasField("t") else attribute.tensors
+        for _, graph in subgraphs(node):
+            yield from all_tensors(graph)
+
+
+def all_tensors(graph: GraphProto) -> Iterator[TensorProto]:
+    """The constants of a graph: its initializers, and those in its nodes."""
+    yield from graph.initializer
+    yield from tensors_of(graph.node)
+
+
+def element_count(tensor: TensorProto) -> int:
+    """The number of elements that a tensor states."""
+    return math.prod(tensor.dims)

@@ -1,0 +1,165 @@
+"""From ONNX problems and nodes to DirectML: the descriptors that say what one does, or why there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dmlgather.dialects import descriptors
+from dmlgather.dialects.codes import CODES
+from dmlgather.dialects.descriptors import Dim
+from dmlgather.dialects.exporting import Descriptors, Exporter, tensors_by_name, views
+from dmlgather.dialects.problem import Problem, TensorType, whole
+from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
+from dmlgather.onnx.problems.constant_indices import outside
+from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
+from dmlgather.onnx.problems.node_inputs import ByInput, Stated, stated_inputs
+from dmlgather.onnx.problems.nodes import UnknownTypeError, UnknownValueError, in_family, problem_of
+from dmlgather.onnx.problems.operators import FAMILY, version_of
+from dmlgather.onnx.problems.slice import Slice
+from dmlgather.wording import alternatives
+
+
+def to_directml(
+    node: Any,
+    shapes: ByInput,
+    dtypes: ByInput,
+    level: str | FeatureLevel = "6_4",
+    *,
+    opset: int = 13,
+    constants: Mapping[str, Any] | None = None,
+) -> OperatorDesc | Descriptors | Report:
+    """The descriptor a DirectML caller would build for a Gather, GatherElements, GatherND or Slice node; or why there is none.
+
+    node: an onnx.NodeProto. shapes, dtypes: of the node's inputs, by the names that the node has for them or one per input in
+    order; types are NumPy's, their names, or numbers of TensorProto.DataType. level: the feature level to write for. opset: the
+    opset in force, as in a model. constants: the values of inputs that are known, by name; starts, ends, axes and steps of Slice
+    must be (an array, or a list of integers), and indices that are given are checked. Shapes and types of both may be
+    left out.
+
+    Returns one descriptor; a tuple of them, in the order in which they run, where one cannot do it; or a Report of what stands
+    against it, `docs/expressing.md` in short: an input whose type, size or bounds are not known, a node that breaks a rule of
+    its operator, and everything that the level does not take.
+
+    To run it, bind data to InputTensor, indices to IndicesTensor and a fresh buffer to OutputTensor:
+
+    - data: the packed bytes of the array, padded to TotalTensorSizeInBytes. The described type has the same bits: bool is UINT8,
+      bfloat16 UINT16, complex64 UINT64, and complex128 a further dimension of 2 UINT64.
+    - indices: converted to the described type, packed, padded. Where that is UINT32 (before level 3_0), negative indices have
+      the size of their axis added first.
+    - of several descriptors, the first takes data, each further one the output of the one before, and the last of them the
+      indices; its output is the node's.
+    - the output's elements, in order, are those of the node's output, whatever dimensions are described.
+
+    An index out of range is an error in ONNX and clamped in DirectML: check those that are no constants first where that matters.
+
+    Raises ValueError for an unknown level, for more shapes or types than the node has inputs, and for a constant that is not
+    what shapes and dtypes say; TypeError for what is no data type, and for an opset that is no integer.
+    """
+    at = FeatureLevel.parse(level)
+    opset = whole("opset", opset)
+    inputs = stated_inputs(node, shapes, dtypes, constants or {})
+    problem = _problem(node, opset, inputs)
+    if isinstance(problem, Finding):
+        return Report(subject=f"ONNX {_operator(node, opset)}", level=at, findings=(problem,))
+    found = express(problem, at)
+    wrong = outside(problem, inputs[1].value) if len(inputs) > 1 and inputs[1].value is not None else None
+    if wrong is not None:
+        others = found.findings if isinstance(found, Report) else ()
+        return Report(subject=EXPORTER.title(problem), level=at, findings=(wrong, *others))
+    return found if isinstance(found, Report) or len(found) > 1 else found[0]
+
+
+def _problem(node: Any, opset: int, inputs: list[Stated]) -> Problem | Finding:
+    """The problem that a node states, or why there is none."""
+    if not in_family(node):
+        return CODES["EXP109"].finding(
+            "",
+            expected=f"{alternatives(FAMILY)} of ONNX's own operators",
+            got=f"{node.op_type} of domain {node.domain!r}",
+            remedy="describe it with the DirectML operator that does the same; those of this family only gather and slice",
+        )
+    try:
+        return problem_of(node, opset, [given.tensor for given in inputs], [given.value for given in inputs])
+    except UnknownValueError as unknown:
+        return _unknown_value(node, unknown)
+    except UnknownTypeError as unknown:
+        stated = next(given.stated for name, given in zip(node.input, inputs, strict=True) if name == unknown.value)
+        return CODES["EXP108"].finding(
+            unknown.input,
+            expected="a size of at least 0 for each dimension, and a type",
+            got=f"{unknown.value!r} with {stated}",
+            remedy="state both, with a number for each size; sizes that change from run to run need a descriptor for each",
+        )
+    except (TypeError, ValueError) as error:
+        return CODES["EXP101"].finding(
+            "",
+            expected=f"a node that {_operator(node, opset)} allows",
+            got=str(error),
+            remedy="mend the node, or what is said of its inputs; ONNX itself refuses it as it stands",
+        )
+
+
+def _unknown_value(node: Any, unknown: UnknownValueError) -> Finding:
+    if unknown.value in node.input:
+        got = "which is none of the constants"
+        remedy = (
+            f"pass its values as constants={{{unknown.value!r}: …}}; no DirectML slice reads its bounds from a tensor, so bounds "
+            "computed at run time need a descriptor for each of their values, or a Gather in the place of the Slice"
+        )
+    else:
+        got = "an attribute of the function around it"
+        remedy = "describe the node with the attribute's value in the place of the reference"
+    expected = "values that are known when the node is described"
+    return CODES["EXP105"].finding(unknown.input, expected=expected, got=f"{unknown.value!r}, {got}", remedy=remedy)
+
+
+def _operator(node: Any, opset: int) -> str:
+    """The operator's version in force, "Slice-13"; its bare name where there is none."""
+    try:
+        return str(version_of(node.op_type, opset)) if in_family(node) else str(node.op_type)
+    except ValueError:  # before the first
+        return str(node.op_type)
+
+
+def _gather(problem: Gather, level: FeatureLevel) -> Descriptors:
+    data, indices, output = views(problem)
+    return descriptors.gather(data, indices, output, problem.axis, level)
+
+
+def _gather_elements(problem: GatherElements, level: FeatureLevel) -> Descriptors:
+    data, indices, output = views(problem)
+    parts = tuple(Dim(dim.size, 0) for dim in data.dims[problem.data.rank :])
+    return descriptors.gather_elements(data, replace(indices, dims=indices.dims + parts), output, problem.axis, level)
+
+
+def _gather_nd(problem: GatherND, level: FeatureLevel) -> Descriptors:
+    data, indices, output = views(problem)
+    return descriptors.gather_nd(data, indices, output, problem.batch_dims, level)
+
+
+def _slice(problem: Slice, level: FeatureLevel) -> Descriptors:
+    data, output = views(problem)
+    walks = problem.walks
+    walks += [(0, dim.size, 1) for dim in data.dims[problem.data.rank :]]
+    return descriptors.slices(data, output, walks, level)
+
+
+def _needed(problem: Problem) -> Mapping[str, TensorType]:
+    """Which tensors must have elements: of GatherND's indices, a last size of 0 is an empty tuple, which needs none."""
+    tensors = tensors_by_name(problem)
+    if isinstance(problem, GatherND):
+        tensors["indices"] = replace(problem.indices, shape=problem.indices.shape[:-1])
+    return tensors
+
+
+_FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] = {
+    Gather: _gather,
+    GatherElements: _gather_elements,
+    GatherND: _gather_nd,
+    Slice: _slice,
+}
+
+EXPORTER = Exporter(_FORMS, lambda problem: f"ONNX {problem.version}", _needed)
+express, lowest = EXPORTER.express, EXPORTER.lowest

@@ -1,0 +1,120 @@
+"""Slice: rules and lowering. Source: the operator's pages in ONNX's documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dmlgather.dialects.lowering import slicing
+from dmlgather.dialects.problem import Problem, TensorType, check_axis, whole
+from dmlgather.onnx.problems.operators import Version, check_type, version_of
+from dmlgather.plan import IndexPlan, Layout, OutOfBounds
+from dmlgather.wording import counted
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What is taken of one dimension: `count` elements from `start` on, `step` apart. All in elements; count may be 0."""
+
+    start: int
+    count: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Slice(Problem):
+    """output[c] = data[start + step · c], per dimension.
+
+    data: of rank r. starts, ends, axes, steps: equally many integers. axes: default 0, 1, …; -r … r-1, each once, kept
+    non-negative. steps: default 1, from opset 10 on; not 0.
+    """
+
+    data: TensorType
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    axes: tuple[int, ...] | None = None
+    steps: tuple[int, ...] | None = None
+    opset: int = 13
+
+    name = "Slice"
+    inputs = ("data",)
+    out_of_bounds = OutOfBounds.RAISE
+
+    def __post_init__(self) -> None:
+        version, rank = self.version, self.data.rank
+        check_type(version, "data", self.data.dtype, version.types)
+        if self.steps is not None and version.since < 10:
+            raise ValueError(f"steps is {self.steps}, but {version} has none; they came with opset 10")
+        starts, ends = _integers(version, "starts", self.starts), _integers(version, "ends", self.ends)
+        axes = tuple(range(len(starts))) if self.axes is None else _integers(version, "axes", self.axes)
+        steps = (1,) * len(starts) if self.steps is None else _integers(version, "steps", self.steps)
+        for name, values in (("ends", ends), ("axes", axes), ("steps", steps)):
+            if len(values) != len(starts) and not (name == "axes" and self.axes is None):
+                raise ValueError(f"starts has {counted(len(starts), 'entry')} and {name} {len(values)}: expected equally many")
+        if len(starts) > rank:
+            raise ValueError(f"starts has {counted(len(starts), 'entry')}, but data has rank {rank}: at most one per axis")
+        places = tuple(check_axis(f"axes[{number}]", axis, rank, "data") for number, axis in enumerate(axes))
+        if len(set(places)) < len(places):
+            raise ValueError(f"axes is {axes}, which names an axis of data (rank {rank}) more than once: expected each once")
+        if 0 in steps:
+            raise ValueError(f"steps is {steps}, but a step cannot be 0: steps[{steps.index(0)}] must be 1 or more, or negative")
+        for name, values in (("starts", starts), ("ends", ends), ("axes", places), ("steps", steps)):
+            object.__setattr__(self, name, values)
+
+    @property
+    def version(self) -> Version:
+        """The version of the operator in force."""
+        return version_of(self.name, self.opset)
+
+    @cached_property
+    def windows(self) -> tuple[Window, ...]:
+        """What is taken of each dimension of data."""
+        assert self.axes is not None
+        assert self.steps is not None
+        windows = [Window(0, size, 1) for size in self.data.shape]
+        for start, end, axis, step in zip(self.starts, self.ends, self.axes, self.steps, strict=True):
+            windows[axis] = _window(self.data.shape[axis], start, end, step)
+        return tuple(windows)
+
+    @property
+    def walks(self) -> list[tuple[int, int, int]]:
+        """The windows as (start, count, step)."""
+        return [(window.start, window.count, window.step) for window in self.windows]
+
+    @property
+    def output(self) -> TensorType:
+        """The windows' counts."""
+        return TensorType(tuple(window.count for window in self.windows), self.data.dtype)
+
+    @property
+    def lookup_axes(self) -> tuple[int, ...]:
+        """None: nothing is looked up."""
+        return ()
+
+    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
+        return slicing(self, layouts, self.walks)
+
+
+def _integers(version: Version, name: str, values: Sequence[Any]) -> tuple[int, ...]:
+    shape = getattr(values, "shape", (0,))
+    if len(shape) != 1:
+        raise ValueError(f"{name} has shape {tuple(shape)}, but {version} takes one dimension: reshape to (-1,)")
+    found = tuple(whole(f"{name}[{number}]", value) for number, value in enumerate(values))
+    for number, value in enumerate(found):
+        if not -(2**63) <= value < 2**63:
+            raise ValueError(f"{name}[{number}] is {value}, which is no 64-bit integer: expected {-(2**63)} … {2**63 - 1}")
+    return found
+
+
+def _window(size: int, start: int, end: int, step: int) -> Window:
+    """The window by the specification's clamping: start to 0 … size (to size - 1 for negative steps), end to 0 … size (to
+    -1 … size - 1), after negative ones have had `size` added.
+    """
+    start, end = (value + size if value < 0 else value for value in (start, end))
+    if step > 0:
+        start, end = (min(max(value, 0), size) for value in (start, end))
+        return Window(start, max(0, -((start - end) // step)), step)
+    start, end = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
+    return Window(start, max(0, -((end - start) // -step)), step)

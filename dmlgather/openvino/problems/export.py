@@ -1,0 +1,71 @@
+"""From OpenVINO's Gather to DirectML: the descriptors that do it, or why there are none, and where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+
+from dmlgather.dialects import descriptors
+from dmlgather.dialects.codes import CODES
+from dmlgather.dialects.descriptors import Dim, View
+from dmlgather.dialects.exporting import Descriptors, Exporter, views
+from dmlgather.directml import FeatureLevel, Finding
+from dmlgather.openvino.problems.gather import Gather
+
+
+def _gather(problem: Gather, level: FeatureLevel) -> Descriptors:
+    data, indices, output = views(problem)
+    axis, batch = problem.axis, problem.batch_dims
+    if prod(indices.sizes[:batch]) == 1:
+        return descriptors.gather(data, replace(indices, dims=indices.dims[batch:]), output, axis, level)
+    if axis == batch:
+        tuples = replace(indices, dims=(*indices.dims, Dim(1, 1)))
+        return descriptors.gather_nd(data, tuples, output, batch, level)
+    return _repeated(data, indices, output, problem, level)
+
+
+def _repeated(data: View, indices: View, output: View, problem: Gather, level: FeatureLevel) -> Descriptors:
+    """GATHER_ELEMENTS on {batch, lead, axis, trail}, with the indices repeated along lead and trail by strides of 0."""
+    first, axis = problem.batch_dims, problem.axis
+    batch, lead, trail = map(prod, (data.sizes[:first], data.sizes[first:axis], data.sizes[axis + 1 :]))
+    count = prod(indices.sizes[first:])
+    repeated = (Dim(batch, count), Dim(lead, 0), Dim(count, 1), Dim(trail, 0))
+    return descriptors.gather_elements(
+        View.packed(data.name, data.data_type, (batch, lead, data.sizes[axis], trail)),
+        replace(indices, dims=repeated),
+        View.packed(output.name, output.data_type, (batch, lead, count, trail)),
+        2,
+        level,
+    )
+
+
+MASK = "mask what indices outside give, as docs/openvino.md shows, unless all are known to lie inside"
+
+EXPORTER = Exporter({Gather: _gather}, lambda problem: f"OpenVINO {problem}")
+express, lowest = EXPORTER.express, EXPORTER.lowest
+
+
+def differences(problem: Gather, size: int | None = None) -> Iterator[Finding]:
+    """Where what is expressed gives other elements than OpenVINO does, whatever the level.
+
+    size: of the axis, None where it is not known before the model runs.
+    """
+    signed = problem.indices.dtype.kind == "i"
+    end = "n - 1, n being the size of the axis" if size is None else str(size - 1)
+    first = "0"
+    if signed and problem.version == 8:
+        first = "-n" if size is None else str(-size)
+    yield CODES["EXP201"].finding(
+        "indices",
+        expected=f"indices from {first} to {end}",
+        got=f"zeros in {problem}, the nearest element in DirectML",
+        remedy=MASK,
+    )
+    if signed and problem.version < 8:
+        yield CODES["EXP202"].finding(
+            "indices",
+            expected="indices from 0 on",
+            got=f"zeros in {problem}, an element counted from the end in DirectML from level 3_0 on",
+            remedy="mask what they give with the rest, or make the node a Gather-8, where they count from the end as well",
+        )

@@ -1,0 +1,176 @@
+"""lax.gather as DirectML descriptors: what comes out validates, and gives the elements of JAX's page when it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax import lax
+
+import dmlgather as dg
+from dmlgather.dialects.problem import TensorType
+from dmlgather.directml import FeatureLevel
+from dmlgather.lax import GatherDimensionNumbers
+from dmlgather.lax.problems import export
+from dmlgather.lax.problems.calls import gather_call
+from dmlgather.lax.problems.gather import Gather
+from tests.lax.windows import LEVELS, Windows, check, drawn, refusals
+
+seeds = st.integers(0, 2**63 - 1)
+levels = st.sampled_from(LEVELS)
+
+
+def problem(case: Windows) -> Gather:
+    data, indices = (TensorType(array.shape, array.dtype) for array in (case.operand, case.starts))
+    return gather_call(data, indices, case.numbers, case.sizes, mode=case.mode, fill_value=None)
+
+
+def listed(found: Any) -> tuple[dg.OperatorDesc, ...]:
+    assert not isinstance(found, dg.Report), str(found)
+    return found if isinstance(found, tuple) else (found,)
+
+
+@settings(max_examples=350, deadline=None)
+@given(seeds, levels)
+def test_what_is_returned_validates_and_gives_the_elements_of_the_page(seed: int, level: FeatureLevel) -> None:
+    case = drawn(seed, level)
+    certain, possible = refusals(case, level)
+    found = case.described(level)
+    if not isinstance(found, dg.Report):
+        assert not certain, found
+        check(case, listed(found), level)
+        return
+    codes = {finding.code for finding in found.findings}
+    assert codes == certain or (len(codes) == 1 and codes <= possible), str(found)
+    assert (found.subject == "JAX lax.gather") is (codes != {"DML201"})
+    for finding in found.findings:
+        assert finding.severity == "error"
+        assert "\n" not in str(finding)
+        assert finding.path.split("[")[0].split(".")[0] in (
+            *("", "operand", "start_indices", "slice_sizes", "output", "operand_batching_dims"),
+            *("InputTensor", "OutputTensor"),
+        )
+
+
+@settings(max_examples=100, deadline=None)
+@given(seeds, levels)
+def test_one_window_of_known_start_is_a_slice(seed: int, level: FeatureLevel) -> None:
+    case = drawn(seed, level, partial=0.4)
+    starts = case.starts[(slice(0, 1),) * (case.starts.ndim - 1)]
+    shape = list(case.operand.shape)
+    for ours, _ in zip(case.numbers.operand_batching_dims, case.numbers.start_indices_batching_dims, strict=True):
+        shape[ours] = min(shape[ours], 1)
+    operand = case.operand[tuple(map(slice, shape))]
+    one = Windows(operand, starts, case.numbers, case.sizes, case.mode)
+    found = one.described(level, constants={"start_indices": starts})
+    if isinstance(found, dg.Report):
+        assert {finding.code for finding in found.findings} <= {"EXP102", "DML201"}, str(found)
+        return
+    assert {desc.operator.name for desc in listed(found)} <= {"SLICE", "SLICE1"}
+    check(one, listed(found), level)
+    assert dg.lax.differences(*one.arguments, mode=case.mode, constants={"start_indices": starts}) == ()
+
+
+@settings(max_examples=150, deadline=None)
+@given(seeds)
+def test_with_unsigned_indices_under_clip_descriptor_and_gather_are_one_plan(seed: int) -> None:
+    case = drawn(seed, LEVELS[-1], partial=0)
+    kind = "uint32" if seed % 2 else "uint64"
+    case = Windows(case.operand, case.starts.astype(kind), case.numbers, case.sizes, "clip")
+    found = case.described("6_4")
+    if not isinstance(found, dg.OperatorDesc):
+        empty = any(0 in shape for shape in (case.operand.shape, case.starts.shape[:-1], case.expected().shape))
+        assert empty or isinstance(found, tuple), str(found)
+        return
+    layouts = {name: found.tensor(name).layout() for name in found.operator.tensors}
+    lowered = found.operator.lower(found, layouts)
+    assert dg.canonicalise(lowered) == dg.canonicalise(problem(case).plan())
+
+
+@settings(max_examples=100, deadline=None)
+@given(seeds, levels)
+def test_the_lowest_level_is_the_first_that_takes_it(seed: int, level: FeatureLevel) -> None:
+    stated = problem(drawn(seed, level))
+    takes = [each for each in LEVELS if not isinstance(export.express(stated, each), dg.Report)]
+    found = export.lowest(stated)
+    if found is None:
+        assert not takes
+        return
+    assert takes == LEVELS[LEVELS.index(found[0]) :]
+    assert export.express(stated, found[0]) == found[1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds)
+def test_the_page_says_what_jax_does(seed: int) -> None:
+    case = drawn(seed, LEVELS[-1], partial=0.2)
+    if 0 in case.starts.shape[:-1] or 0 in case.operand.shape:
+        return
+    operand = np.random.default_rng().random(case.operand.shape, np.float32)
+    case = Windows(operand, case.starts.astype(np.int32), case.numbers, case.sizes, case.mode)
+    theirs = lax.GatherDimensionNumbers(
+        *(getattr(case.numbers, name) for name in ("offset_dims", "collapsed_slice_dims", "start_index_map")),
+        *(getattr(case.numbers, name) for name in ("operand_batching_dims", "start_indices_batching_dims")),
+    )
+    found = np.asarray(lax.gather(case.operand, jax.numpy.asarray(case.starts), theirs, case.sizes, mode=case.mode))
+    assert found.tobytes() == case.expected().tobytes()
+
+
+ROWS = GatherDimensionNumbers((1,), (0,), (0,))
+
+
+def test_rows_are_a_gather() -> None:
+    found = dg.lax.to_directml(((30522, 384), "float32"), ((128, 1), "int32"), ROWS, (1, 384), "1_0")
+    assert isinstance(found, dg.GatherOperatorDesc)
+    assert found.input_tensor.sizes == (1, 1, 30522, 384)
+    assert found.indices_tensor.sizes == (1, 1, 1, 128)
+    assert found.indices_tensor.data_type.name == "UINT32"
+    assert (found.axis, found.index_dimensions) == (2, 1)
+
+
+def test_components_in_another_order_are_a_permuted_view() -> None:
+    numbers = GatherDimensionNumbers((), (0, 1), (1, 0))
+    found = dg.lax.to_directml(((5, 7), "float32"), ((3, 2), "int64"), numbers, (1, 1), "6_4")
+    assert isinstance(found, dg.GatherND1OperatorDesc)
+    assert (found.input_tensor.sizes, found.input_tensor.strides) == ((7, 5), (1, 7))
+
+
+def test_a_window_in_front_of_the_positions_is_a_permuted_output() -> None:
+    numbers = GatherDimensionNumbers((0,), (0, 1), (0, 1))
+    found = dg.lax.to_directml(((5, 7, 4), "float32"), ((3, 2), "int64"), numbers, (1, 1, 4), "6_4")
+    assert isinstance(found, dg.GatherND1OperatorDesc)
+    assert (found.output_tensor.sizes, found.output_tensor.strides) == ((1, 3, 4), (0, 1, 3))
+
+
+def test_batching_dimensions_move_to_the_front() -> None:
+    numbers = GatherDimensionNumbers((2,), (0,), (0,), (1,), (1,))
+    found = dg.lax.to_directml(((5, 2, 4), "float32"), ((3, 2, 1), "int64"), numbers, (1, 1, 4), "6_4")
+    assert isinstance(found, dg.GatherND1OperatorDesc)
+    assert found.batch_dimension_count == 1
+    assert (found.input_tensor.sizes, found.input_tensor.strides) == ((2, 5, 4), (4, 8, 1))
+    assert (found.indices_tensor.sizes, found.indices_tensor.strides) == ((2, 3, 1), (1, 2, 0))
+    assert (found.output_tensor.sizes, found.output_tensor.strides) == ((2, 3, 4), (4, 8, 1))
+
+
+def test_take_along_an_axis_is_gather_elements() -> None:
+    numbers = GatherDimensionNumbers((), (1,), (1,), (0,), (0,))
+    found = dg.lax.to_directml(((4, 6), "float32"), ((4, 3, 1), "int32"), numbers, (1, 1), "6_4")
+    assert isinstance(found, dg.GatherElementsOperatorDesc)
+    assert (found.input_tensor.sizes, found.indices_tensor.sizes, found.axis) == ((4, 6), (4, 3), 1)
+
+
+@pytest.mark.parametrize("mode", ["clip", "promise_in_bounds", None, "fill"])
+def test_a_known_start_out_of_bounds_moves_inside_unless_it_is_filled(mode: str | None) -> None:
+    numbers, data = GatherDimensionNumbers((0,), (), (0,)), ((8,), "float32")
+    for start, first in ((-2, 0), (3, 3), (7, 5)):
+        found = dg.lax.to_directml(data, None, numbers, (3,), mode=mode, constants={"start_indices": np.array([start])})
+        if mode == "fill" and start != first:
+            assert isinstance(found, dg.Report)
+            assert [finding.code for finding in found.findings] == ["EXP110"]
+            continue
+        assert isinstance(found, dg.Slice1OperatorDesc)
+        assert (found.input_window_offsets, found.input_window_sizes) == ((first,), (3,))

@@ -1,0 +1,229 @@
+"""lax.gather calls that DirectML cannot take, each reason with its facts; and where what it takes differs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlgather as dg
+from dmlgather.dialects.problem import TensorType
+from dmlgather.directml import FeatureLevel
+from dmlgather.lax import GatherDimensionNumbers
+from dmlgather.lax.problems.export import express, lowest
+from dmlgather.lax.problems.slice import DynamicSlice, Rev, Slice
+
+ROWS = GatherDimensionNumbers((1,), (0,), (0,))
+WINDOWS = GatherDimensionNumbers((1,), (), (0,))
+DATA, INDICES = ((5, 2), "float32"), ((3, 1), "int32")
+
+
+def refusal(*call: Any, **options: Any) -> dg.Finding:
+    report = dg.lax.to_directml(*call, **options)
+    assert isinstance(report, dg.Report)
+    assert report.subject == "JAX lax.gather"
+    (finding,) = report.findings
+    assert not report.ok
+    return finding
+
+
+def facts(finding: dg.Finding) -> tuple[str, str, str, str, str | None]:
+    level = None if finding.level is None else str(finding.level)
+    return finding.code, finding.path, finding.expected, finding.got, level
+
+
+@pytest.mark.parametrize(
+    ("call", "got"),
+    [
+        ((DATA, INDICES, ROWS, (2, 2)), "slice_sizes[0] is 2; expected 1, since collapsed_slice_dims names that dimension"),
+        ((DATA, ((3, 2), "int32"), ROWS, (1, 2)), "start_index_map is (0,); expected 2 entries"),
+        ((DATA, ((3, 1), "float32"), ROWS, (1, 2)), "start_indices has type float32, but lax.gather takes int8"),
+        ((((5, 2), "object"), INDICES, ROWS, (1, 2)), "operand has type object, but lax.gather takes bool"),
+        ((DATA, INDICES, (0, 1), (1, 2)), "dimension_numbers is of type tuple, expected GatherDimensionNumbers"),
+    ],
+)
+def test_a_call_that_breaks_a_rule_is_a_finding(call: tuple[Any, ...], got: str) -> None:
+    finding = refusal(*call)
+    assert facts(finding)[:3] == ("EXP101", "", "a call that lax.gather allows")
+    assert finding.got.startswith(got)
+    with pytest.raises((TypeError, ValueError)) as error:
+        dg.lax.differences(*call)
+    assert str(error.value) == finding.got
+
+
+def test_another_mode_is_a_finding() -> None:
+    assert (
+        "mode is 'wrap', expected 'clip', 'fill', 'drop' or 'promise_in_bounds'"
+        in refusal(DATA, INDICES, ROWS, (1, 2), mode="wrap").got
+    )
+
+
+def test_an_empty_tensor_is_refused() -> None:
+    expected = ("at least 1", None)
+    for data, indices, sizes, path, got in (
+        (((0, 2), "float32"), ((0, 1), "int32"), (1, 2), "start_indices.shape[0]", "0 in [0]"),
+        (((5, 0), "float32"), INDICES, (1, 0), "operand.shape[1]", "0 in [5, 0]"),
+        (DATA, INDICES, (1, 0), "output.shape[1]", "0 in [3, 0]"),
+    ):
+        report = dg.lax.to_directml(data, indices, ROWS, sizes)
+        assert isinstance(report, dg.Report)
+        finding = next(finding for finding in report.findings if finding.path == path)
+        assert facts(finding) == ("EXP102", path, expected[0], got, expected[1])
+
+
+def test_a_partial_window_that_starts_at_run_time_is_refused() -> None:
+    finding = refusal(((8, 2), "float32"), INDICES, GatherDimensionNumbers((1, 2), (), (0,)), (3, 2))
+    assert facts(finding) == ("EXP110", "slice_sizes[0]", "1, or all 8 elements of that dimension", "3", None)
+    assert "the window's start plus the offset" in finding.remedy
+    assert "say so by `constants`" in finding.remedy
+    several = dg.lax.to_directml(((8,), "float32"), None, WINDOWS, (3,), constants={"start_indices": np.array([[1], [2]])})
+    assert isinstance(several, dg.Report)
+    assert [found.code for found in several.findings] == ["EXP110"]
+
+
+def test_a_partial_window_that_always_starts_at_0_is_a_view() -> None:
+    found = dg.lax.to_directml(((5, 8), "float32"), INDICES, ROWS, (1, 3))
+    assert isinstance(found, dg.GatherOperatorDesc)
+    assert (found.input_tensor.sizes, found.input_tensor.strides) == ((5, 3), (8, 1))
+
+
+def test_more_components_than_dimensions_are_refused() -> None:
+    every = tuple(range(9))
+    finding = refusal(((2,) * 9, "float32"), ((3, 9), "int32"), GatherDimensionNumbers((), every, every), (1,) * 9)
+    expected = "at most 8 dimensions once neighbours are merged (GATHER_ND1 at level 6_4)"
+    assert facts(finding) == ("EXP104", "operand.shape", expected, "9: {2,2,2,2,2,2,2,2,2}", None)
+
+
+def test_several_components_need_gather_nd() -> None:
+    pairs = GatherDimensionNumbers((), (0, 1), (0, 1))
+    finding = refusal(((5, 6), "float32"), ((3, 2), "int32"), pairs, (1, 1), "2_0")
+    assert facts(finding) == ("EXP106", "", "feature level 2_1 or newer, which has GATHER_ND", "2_0", "2_1")
+
+
+def test_batches_of_pairs_need_gather_nd1() -> None:
+    pairs = GatherDimensionNumbers((), (1, 2), (1, 2), (0,), (0,))
+    finding = refusal(((2, 5, 6), "float32"), ((2, 3, 2), "int32"), pairs, (1, 1, 1), "2_1")
+    expected = "1 batch, or tuples of 1 component in 1 dimension, at level 2_1, which has no BatchDimensionCount"
+    assert facts(finding) == ("EXP106", "operand_batching_dims", expected, "2 batches, 2 components, 1 dimension", "3_0")
+
+
+def test_a_tensor_over_the_element_limit_is_refused() -> None:
+    finding = refusal(((2**16, 2**16), "uint8"), INDICES, ROWS, (1, 2**16))
+    got = "4294967296 from the first to the last of {65536,65536}"
+    assert facts(finding) == ("EXP107", "operand.shape", "at most 4294967295 elements", got, None)
+
+
+def test_a_type_that_the_level_does_not_take_is_the_validators_finding() -> None:
+    report = dg.lax.to_directml(((5, 2), "float64"), INDICES, ROWS, (1, 2), "3_0")
+    assert isinstance(report, dg.Report)
+    found = [(finding.code, finding.path, str(finding.level)) for finding in report.findings]
+    assert found == [("DML201", "InputTensor.DataType", "4_1"), ("DML201", "OutputTensor.DataType", "4_1")]
+
+
+def test_walking_backwards_needs_slice1() -> None:
+    problem = Rev(TensorType((4, 5), np.dtype("float32")), (1,))
+    report = express(problem, FeatureLevel.LEVEL_1_0)
+    assert isinstance(report, dg.Report)
+    assert report.subject == "JAX lax.rev"
+    expected = "positive steps, as SLICE takes them at level 1_0"
+    assert facts(report.findings[0]) == ("EXP106", "dimensions", expected, "{1,-1} for the dimensions of data", "2_1")
+    found = lowest(problem)
+    assert found is not None
+    assert found[0] == FeatureLevel.LEVEL_2_1
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "expected"),
+    [
+        ("clip", "int32", [("EXP202", "starts from 0 on")]),
+        ("clip", "uint32", []),
+        ("fill", "int64", [("EXP201", "starts from 0 to 4"), ("EXP202", "starts from 0 on")]),
+        ("drop", "uint8", [("EXP201", "starts from 0 to 4")]),
+        ("promise_in_bounds", "int32", []),
+        (None, "int32", []),
+    ],
+)
+def test_where_the_two_differ(mode: str | None, kind: str, expected: list[tuple[str, str]]) -> None:
+    found = dg.lax.differences(DATA, ((3, 1), kind), ROWS, (1, 2), mode=mode)
+    assert [(finding.code, finding.expected) for finding in found] == expected
+    assert all((finding.severity, finding.path) == ("warning", "start_indices") for finding in found)
+    assert isinstance(dg.lax.to_directml(DATA, ((3, 1), kind), ROWS, (1, 2), mode=mode), dg.GatherOperatorDesc)
+
+
+def test_they_differ_as_the_warnings_say() -> None:
+    """What runs: JAX clamps a negative start to 0 and fills beyond the end, the descriptor counts from the end and clamps."""
+    data, starts = np.arange(5, dtype=np.float32), np.array([[-2], [7], [3]], np.int32)
+    call = (GatherDimensionNumbers((), (0,), (0,)), (1,))
+    desc = dg.lax.to_directml(data, starts, *call, mode="clip")
+    assert isinstance(desc, dg.GatherOperatorDesc)
+    described = dg.compile(desc, "cpu")(data.reshape(desc.input_tensor.sizes), starts.reshape(desc.indices_tensor.sizes))
+    assert described.tolist() == [3, 4, 3]
+    assert dg.lax.gather(data, starts, *call, mode="clip").tolist() == [0, 4, 3]
+    assert dg.lax.gather(data, starts, *call, mode="fill", fill_value=9).tolist() == [9, 9, 3]
+
+
+def test_constants_in_bounds_do_not_differ() -> None:
+    inside, outside = np.array([[0], [4]]), np.array([[0], [-1]])
+    assert dg.lax.differences(DATA, None, ROWS, (1, 2), mode="fill", constants={"start_indices": inside}) == ()
+    found = dg.lax.differences(DATA, None, ROWS, (1, 2), mode="fill", constants={"start_indices": outside})
+    assert [finding.code for finding in found] == ["EXP201", "EXP202"]
+
+
+def test_a_caller_that_contradicts_itself_gets_an_exception() -> None:
+    starts = np.zeros((3, 1), np.int64)
+    with pytest.raises(ValueError, match=r"start_indices is stated as int32 \[3, 1\], but the constant is int64 \[3, 1\]"):
+        dg.lax.to_directml(DATA, INDICES, ROWS, (1, 2), constants={"start_indices": starts})
+    with pytest.raises(ValueError, match="constants has 'indices', expected nothing but 'start_indices'"):
+        dg.lax.to_directml(DATA, INDICES, ROWS, (1, 2), constants={"indices": starts})
+    with pytest.raises(ValueError, match="unknown feature level '7_0'"):
+        dg.lax.to_directml(DATA, INDICES, ROWS, (1, 2), "7_0")
+    with pytest.raises(TypeError, match="start_indices is of type NoneType"):
+        dg.lax.to_directml(DATA, None, ROWS, (1, 2))
+
+
+OPERAND = TensorType((4, 5), np.dtype("float32"))
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (lambda: Slice(OPERAND, (0,), (4, 5)), r"start_indices is \(0,\); expected 2 entries"),
+        (lambda: Slice(OPERAND, (0, 0), (4, 6)), r"limit_indices\[1\] 6; expected 0 <= start <= limit <= 5"),
+        (lambda: Slice(OPERAND, (3, 0), (2, 5)), r"start_indices\[0\] is 3 and limit_indices\[0\] 2"),
+        (lambda: Slice(OPERAND, (0, 0), (4, 5), (1, 0)), r"strides\[1\] is 0; expected 1 or more"),
+        (lambda: Rev(OPERAND, (0, 0)), r"dimensions is \(0, 0\); expected dimensions of operand, of rank 2, each once"),
+        (lambda: Rev(OPERAND, (2,)), r"dimensions is \(2,\)"),
+        (
+            lambda: DynamicSlice(OPERAND, TensorType((1,), np.dtype("int32")), (1, 5)),
+            r"start_indices has shape \(1,\); expected \(2,\)",
+        ),
+        (lambda: DynamicSlice(OPERAND, TensorType((2,), np.dtype("int32")), (5, 5)), r"slice_sizes\[0\] is 5; expected 0 … 4"),
+    ],
+)
+def test_slices_that_break_a_rule_are_type_errors(state: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        state()
+
+
+EMPTY = {
+    "operand.shape[0]": (((0,), "float32"), ((2, 1), "int32"), GatherDimensionNumbers((1,), (), (0,)), (0,)),
+    "start_indices.shape[0]": (((3,), "float32"), ((0, 1), "int32"), GatherDimensionNumbers((), (0,), (0,)), (1,)),
+}
+
+
+@pytest.mark.parametrize("level", ["1_0", "2_1", "6_4"])
+@pytest.mark.parametrize("mode", [None, "clip", "fill"])
+@pytest.mark.parametrize("path", EMPTY)
+def test_tensors_without_elements(path: str, mode: Any, level: str) -> None:
+    report = dg.lax.to_directml(*EMPTY[path], level, mode=mode)
+    assert isinstance(report, dg.Report)
+    assert (report.errors[0].code, report.errors[0].path) == ("EXP102", path)
+
+
+@pytest.mark.parametrize("kind", ["int4", "uint4", "int2", "float4_e2m1fn"])
+def test_elements_below_a_byte(kind: str) -> None:
+    dims = dg.lax.GatherDimensionNumbers((), (0,), (0,))
+    report = dg.lax.to_directml(((3,), kind), ((2, 1), "int32"), dims, (1,))
+    assert isinstance(report, dg.Report)
+    assert [(finding.code, finding.got) for finding in report.errors] == [("EXP103", kind)]

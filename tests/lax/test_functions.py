@@ -1,0 +1,260 @@
+"""`dg.lax.gather` on the page's example, in every index type and mode, under every policy, in every backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import dmlgather as dg
+from tests.kernels.host_driver import installed
+from tests.lax.calling import content
+from tests.lax.judge import ONE_NAN, jax, judge, lax
+from tests.lax.specification import INTEGERS, TYPES, Call, expected
+from tests.test_devices_agree import EXECUTIONS
+from tests.test_operator_devices import ArrayDriver, DeviceArray
+
+GATHER = dg.lax.gather
+DEVICES = ("cpu", "reference", "cuda:1")
+ROW = ((), (0,), (0,), (), ())
+"""The numbers of x[i], for x of rank 1 and index vectors of one component."""
+
+BATCHED_WINDOWS = Call(
+    np.random.default_rng().random((3, 6, 4, 7)),
+    np.array([[[[4, -1], [0, 5], [2, 3]]], [[[0, 4], [3, 4], [9, 0]]]]),
+    ((0, 3), (2,), (3, 1), (0,), (2,)),
+    (1, 3, 1, 3),
+)
+"""Batching along the third dimension of the indices, windows of [3, 3], components in the other order; two starts outside."""
+
+
+@pytest.fixture
+def gpu() -> Iterator[ArrayDriver]:
+    with installed(ArrayDriver()) as stand_in:
+        yield stand_in
+
+
+def gather(call: Call, **more: Any) -> Any:
+    return GATHER(call.operand, call.start_indices, dg.lax.GatherDimensionNumbers(*call.numbers), call.slice_sizes, **more)
+
+
+def executed(execution: str, call: Call, **named: Any) -> bytes:
+    """The bytes that one backend writes over poison for the plan of a call on packed arrays."""
+    numbers = dg.lax.GatherDimensionNumbers(*call.numbers)
+    plan = GATHER.plan(call.operand, call.start_indices, numbers, call.slice_sizes, **named)
+    width = f"V{call.operand.itemsize}"
+    out = np.full(plan.out_extent * call.operand.itemsize, 0xA5, np.uint8)
+    data, indices = np.ascontiguousarray(call.operand).reshape(-1), np.ascontiguousarray(call.start_indices).reshape(-1)
+    assert EXECUTIONS[execution](plan, data.view(width), indices if plan.lookups else None, out.view(width)) is None
+    return out.tobytes()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("numbers", [dg.lax.GatherDimensionNumbers, lax.GatherDimensionNumbers])
+def test_the_example_of_the_page_in_its_three_spellings(gpu: ArrayDriver, numbers: Any, device: str) -> None:
+    x, indices = jax.numpy.array([10, 11, 12]), jax.numpy.array([0, 1, 1, 2, 2, 2])
+    member = lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    spellings = (
+        x[indices],
+        x.at[indices].get(indices_are_sorted=True, mode="promise_in_bounds"),
+        lax.gather(x, indices[:, None], lax.GatherDimensionNumbers((), (0,), (0,)), (1,), indices_are_sorted=True, mode=member),
+    )
+    found = GATHER(
+        np.asarray(x),
+        np.asarray(indices)[:, None],
+        slice_sizes=(1,),
+        dimension_numbers=numbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,)),
+        indices_are_sorted=True,
+        mode=member,
+        device=device,
+    )
+    assert found.tolist() == [10, 11, 11, 12, 12, 12]
+    for spelling in spellings:
+        assert content(found) == content(np.asarray(spelling))
+
+
+MODES: dict[str, tuple[Any, ...]] = {
+    "clip": ("clip", np.str_("clip"), lax.GatherScatterMode.CLIP),
+    "fill": ("fill", "drop", lax.GatherScatterMode.FILL_OR_DROP),
+    "promise_in_bounds": (None, "promise_in_bounds", lax.GatherScatterMode.PROMISE_IN_BOUNDS),
+}
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("mode", MODES)
+def test_batched_windows_in_every_backend_and_spelling_of_the_mode(mode: str, execution: str) -> None:
+    call = replace(BATCHED_WINDOWS, mode=mode)
+    right = expected(call)
+    assert right.shape == (3, 2, 1, 3, 3)
+    if mode != "promise_in_bounds":
+        assert content(judge([call])[0]) == content(right)
+    for spelling in MODES[mode]:
+        assert executed(execution, call, mode=spelling) == right.tobytes()
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("mode", ["clip", "fill", None])
+@pytest.mark.parametrize("size", [1, 5, 128, 300])
+def test_indices_are_compared_in_their_full_width(size: int, mode: Any, execution: str) -> None:
+    edges = {sign * 2**power + step for power in (7, 8, 16, 31, 32, 63, 64) for sign in (1, -1) for step in (-1, 0, 1, 2)}
+    operand = np.random.default_rng().random(size)
+    window = min(size, 3)
+    for kind in INTEGERS:
+        info = np.iinfo(kind)
+        values = sorted(value for value in {*edges, -1, 0, 1, size - window, size - window + 1} if info.min <= value <= info.max)
+        call = Call(operand, np.array(values, kind)[:, None], ((1,), (), (0,), (), ()), (window,), mode, -7.0)
+        assert executed(execution, call, mode=mode, fill_value=-7.0) == expected(call).tobytes(), kind
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: dtype.name)
+def test_what_fill_writes(gpu: ArrayDriver, dtype: Any, device: str) -> None:
+    operand, outside = np.ones(2, dtype), np.array([[-1]])
+    values = [None, 9.5, -1, 300, 7, True, 1e10, -0.0, float("inf"), np.float32(0.1), np.uint8(200), 2**63, 0.1]
+    calls = [Call(operand, outside, ROW, (1,), "fill", value) for value in values]
+    for call, verdict in zip(calls, judge(calls), strict=True):
+        found = gather(call, mode="fill", fill_value=call.fill_value, device=device)
+        if dtype in ONE_NAN and np.isnan(verdict):
+            assert np.isnan(found)
+        else:
+            assert content(found) == content(verdict), call
+        assert content(found) == content(expected(call)), call
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_policies_in_the_place_of_modes(gpu: ArrayDriver, device: str) -> None:
+    row, starts = np.arange(5.0), np.array([[1], [3], [-1]])
+    call = Call(row, starts, ((1,), (), (0,), (), ()), (3,))
+    assert gather(call, device=device).tolist() == [[1, 2, 3], [2, 3, 4], [0, 1, 2]]
+    assert gather(call, mode="fill", out_of_bounds="clamp", device=device).tolist() == [[1, 2, 3], [2, 3, 4], [0, 1, 2]]
+    assert gather(call, out_of_bounds=dg.Fill(7), device=device).tolist() == [[1, 2, 3], [7, 7, 7], [7, 7, 7]]
+    with pytest.raises(
+        IndexError, match=r"^start_indices\[1, 0\] = 3 is out of range for a window of 3 along axis 0 of size 5: "
+    ):
+        gather(call, mode="clip", out_of_bounds="raise", device=device)
+
+
+def test_sequences_that_stand_for_tuples() -> None:
+    operand, starts = np.arange(12).reshape(3, 4), np.array([[2], [0]])
+    right = operand[[2, 0]]
+    spellings: tuple[Any, ...] = ([1, 4], (np.uint8(1), 4), np.array([1, 4]), range(1, 5, 3))
+    for numbers in (
+        dg.lax.GatherDimensionNumbers([1], [0], [0]),  # type: ignore[arg-type] # lists are taken all the same
+        dg.lax.GatherDimensionNumbers(range(1, 2), (np.int8(0),), (0,)),  # type: ignore[arg-type] # and ranges
+        lax.GatherDimensionNumbers((np.int64(1),), (0,), range(1)),
+    ):
+        for sizes in spellings:
+            assert GATHER(operand, starts, numbers, sizes).tolist() == right.tolist()
+    assert dg.lax.GatherDimensionNumbers([1], [0], [0]) == dg.lax.GatherDimensionNumbers((1,), (0,), (0,))  # type: ignore[arg-type]
+    assert GATHER(operand[0], starts, dg.lax.GatherDimensionNumbers((1,), (), (0,)), 2).tolist() == [[2, 3], [0, 1]]
+
+
+def test_promises_change_nothing() -> None:
+    call = Call(np.arange(5.0), np.array([[3], [3], [0]]), ROW, (1,))
+    for promises in (
+        {"unique_indices": True},
+        {"indices_are_sorted": True},
+        {"unique_indices": True, "indices_are_sorted": True},
+    ):
+        assert gather(call, **promises).tolist() == [3, 3, 0]
+
+
+@pytest.mark.parametrize("mode", ["clip", "fill"])
+def test_windows_of_no_elements_and_operands_of_no_dimensions(mode: str) -> None:
+    whole = Call(np.float32(2.5), np.zeros((2, 3, 0), np.int8), ((), (), (), (), ()), (), mode)
+    assert gather(whole, mode=mode).tolist() == [[2.5] * 3] * 2
+    for window, shape in (((0, 4), (2, 0, 4)), ((1, 0), (2, 1, 0))):
+        call = Call(np.zeros((3, 4)), np.array([[0], [99]]), ((1, 2), (), (0,), (), ()), window, mode)
+        assert gather(call, mode=mode).shape == judge([call])[0].shape == shape
+    none = Call(np.zeros((0, 4)), np.zeros((0, 1), np.uint8), ((1,), (0,), (0,), (), ()), (1, 4), mode)
+    assert gather(none, mode=mode).shape == judge([none])[0].shape == (0, 4)
+
+
+def test_the_twin_plans_from_arrays_types_and_pairs() -> None:
+    numbers = dg.lax.GatherDimensionNumbers((1,), (0,), (0,))
+    operand, starts = np.zeros((5, 4), ml_dtypes.bfloat16), np.zeros((3, 1), np.uint8)
+    plan = GATHER.plan(operand, starts, numbers, (1, 2), mode="fill")
+    assert (plan.shape, plan.element_bytes, plan.fill) == ((3, 2), 2, b"\xc0\x7f")
+    shapes = (jax.ShapeDtypeStruct((5, 4), "bfloat16"), jax.ShapeDtypeStruct((3, 1), np.uint8))
+    assert GATHER.plan(*shapes, lax.GatherDimensionNumbers((1,), (0,), (0,)), [1, 2], mode="drop") == plan
+    assert GATHER.plan(((5, 4), "bfloat16"), ((3, 1), "uint8"), numbers, (1, 2), mode="fill", device="cuda:7") == plan
+    assert GATHER.plan(((5, 4), "int4"), ((3, 1), "uint8"), numbers, (1, 2), mode="fill").fill == b"\x08"
+    assert GATHER.plan(operand, starts, numbers, (1, 2)).out_of_bounds.value == "promise"
+
+
+@pytest.mark.parametrize("device", [None, *DEVICES])
+def test_views_of_any_layout_are_read_and_left_alone(gpu: ArrayDriver, device: str | None) -> None:
+    rng = np.random.default_rng()
+    room = rng.integers(0, 2**32, (6, 10, 8), dtype=np.uint32).view(np.float32)
+    numbers = rng.integers(-2, 7, (6, 4))
+    fixed = room[::2, ::2].copy()
+    fixed.flags.writeable = False
+    for operand, starts in (
+        (room[::-2, 1::2, ::-1], numbers[::-2, :2]),
+        (room[::2, ::2].transpose(2, 1, 0), np.broadcast_to(numbers[:1, 1:3], (3, 2))),
+        (fixed, numbers.T[:, ::3]),
+    ):
+        call = Call(operand, starts, ((1, 2), (1,), (2, 1), (), ()), (2, 1, 2), "fill")
+        before = operand.tobytes(), starts.tobytes()
+        found = gather(call, mode="fill", device=device)
+        assert content(found) == content(expected(call))
+        assert (operand.tobytes(), starts.tobytes()) == before
+        assert not np.shares_memory(found, room)
+
+
+def test_arrays_stay_on_their_gpu_unless_told_otherwise(gpu: ArrayDriver) -> None:
+    call = Call(np.arange(5.0), np.array([[3], [-3], [9]]), ROW, (1,), "fill")
+    device = Call(DeviceArray(call.operand, 1), DeviceArray(call.start_indices, 1), ROW, (1,))
+    found = gather(device, mode="fill")
+    assert isinstance(found, DeviceArray)
+    assert (found.device.id, found.held.tobytes(), set(gpu.launched_on)) == (1, expected(call).tobytes(), {1})
+    with pytest.raises(
+        IndexError, match=r"start_indices\[1, 0\] = -3 is out of range for axis 0 of size 5: valid indices are 0 … 4"
+    ):
+        gather(device, out_of_bounds="raise")
+    with pytest.raises(TypeError, match=r"different devices \(operand on cpu, start_indices on cuda:1\)"):
+        GATHER(call.operand, device.start_indices, dg.lax.GatherDimensionNumbers(*ROW), (1,))
+    room = np.zeros(33, np.uint8)
+    odd = room[1:25] if room.ctypes.data % 8 == 0 else room[:24]
+    with pytest.raises(
+        ValueError, match=r"^start_indices: the elements lie \d bytes? past a multiple of 8, but a GPU reads int64 at multiples"
+    ):
+        gather(Call(device.operand, DeviceArray(odd.view(np.int64)[:, None], 1), ROW, (1,)))
+
+
+def test_jax_narrows_wide_starts_under_fill_and_this_does_not() -> None:
+    call = Call(np.arange(5.0), np.array([[2**32 + 1], [1]]), ROW, (1,), "fill", -1.0)
+    assert judge([call])[0].tolist() == [1, 1]
+    assert gather(call, mode="fill", fill_value=-1.0).tolist() == [-1, 1]
+
+
+@pytest.mark.parametrize("dtype", ONE_NAN, ids=lambda dtype: dtype.name)
+def test_jax_makes_nans_one_under_fill_and_this_does_not(dtype: Any) -> None:
+    codes = np.arange(2 ** (8 * dtype.itemsize)).astype(f"u{dtype.itemsize}")
+    call = Call(codes.view(dtype), np.arange(len(codes))[:, None], ROW, (1,), "fill")
+    assert judge([call])[0].tobytes() != codes.tobytes()
+    assert gather(call, mode="fill").tobytes() == codes.tobytes()
+
+
+def test_jax_takes_half_byte_indices_and_this_does_not() -> None:
+    starts = np.array([[1], [0]]).astype(ml_dtypes.int4)
+    call = Call(np.arange(5.0), starts, ROW, (1,), "clip")
+    assert judge([call])[0].tolist() == [1, 0]
+    with pytest.raises(ValueError, match="start_indices has type int4"):
+        gather(call)
+
+
+@pytest.mark.parametrize("fill", [None, np.nan, -np.nan])
+def test_the_nan_of_float8_e5m2_is_jax_s(fill: Any) -> None:
+    import jax
+    import ml_dtypes
+
+    data = np.zeros(3, ml_dtypes.float8_e5m2)
+    numbers = jax.lax.GatherDimensionNumbers((), (0,), (0,))
+    arguments = (np.array([[5]], np.int32), numbers, (1,))
+    theirs = jax.lax.gather(data, *arguments, mode="fill", fill_value=fill)
+    assert dg.lax.gather(data, *arguments, mode="fill", fill_value=fill).tobytes() == np.asarray(theirs).tobytes()

@@ -1,0 +1,25 @@
+"""The functions under test, and how outcomes are compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dmlgather as dg
+from tests.onnx.specification import Call
+
+FUNCTIONS: dict[str, Any] = {
+    "Gather": dg.onnx.gather,
+    "GatherElements": dg.onnx.gather_elements,
+    "GatherND": dg.onnx.gather_nd,
+    "Slice": dg.onnx.slice,
+}
+
+
+def run(call: Call, **more: Any) -> Any:
+    """What the function under test returns."""
+    return FUNCTIONS[call.operator](*call.arrays, **call.named, opset=call.opset, **more)
+
+
+def plan(call: Call, *arrays: Any, **more: Any) -> Any:
+    """The plan of a call, or of the same call with other stand-ins for its arrays."""
+    return FUNCTIONS[call.operator].plan(*(arrays or call.arrays), **call.named, opset=call.opset, **more)

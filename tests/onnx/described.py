@@ -1,0 +1,179 @@
+"""ONNX nodes with their arrays; what takes them by the documents of DirectML; and how their descriptors are run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import AttributeProto, NodeProto, helper
+
+import dmlgather as dg
+from dmlgather.directml import FeatureLevel
+from tests.dialects import binding
+from tests.directml.making import data_types
+from tests.onnx import specification
+from tests.onnx.drafts import elements
+
+LEVELS = [FeatureLevel.parse(level) for level in ("1_0", "2_0", "2_1", "3_0", "4_1", "6_4")]
+DEVICES = ("reference", "cpu")
+HELD = {"bool": "UINT8", "bfloat16": "UINT16", "complex64": "UINT64", "complex128": "UINT64"}
+"""The types that DirectML does not have: DirectML's type of the same bits, of which complex128 has two."""
+
+SPECIFIED = {
+    "Gather": specification.gather,
+    "GatherElements": specification.gather_elements,
+    "GatherND": specification.gather_nd,
+    "Slice": specification.slice,
+}
+
+
+@dataclass(frozen=True)
+class Node:
+    """A good node, its arrays, the constants that its bounds are, and what the specification says comes out."""
+
+    operator: str
+    opset: int
+    data: NDArray[Any]
+    indices: NDArray[Any] | None = None
+    named: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> dict[str, NDArray[Any]]:
+        return {"x": self.data} | ({} if self.indices is None else {"i": self.indices})
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        return dict(self.named) if self.operator == "Slice" and self.opset >= 10 else {}
+
+    @property
+    def node(self) -> NodeProto:
+        bounds = [name if name in self.named else "" for name in ("starts", "ends", "axes", "steps")] if self.constants else []
+        node = helper.make_node(self.operator, [*self.inputs, *bounds], ["y"])
+        for name, value in self.named.items():
+            if name not in self.constants:
+                kind = AttributeProto.INT if isinstance(value, int) else AttributeProto.INTS
+                node.attribute.append(helper.make_attribute(name, value, attr_type=kind))
+        return node
+
+    @property
+    def expected(self) -> NDArray[Any]:
+        arrays = [self.data] if self.indices is None else [self.data, self.indices]
+        found: NDArray[Any] = SPECIFIED[self.operator](*arrays, **self.named, opset=self.opset)  # type: ignore[operator]
+        return found
+
+    def described(self, level: FeatureLevel | str) -> Any:
+        return dg.onnx.to_directml(
+            self.node,
+            {name: array.shape for name, array in self.inputs.items()},
+            {name: array.dtype for name, array in self.inputs.items()},
+            level,
+            opset=self.opset,
+            constants=self.constants,
+        )
+
+
+def held(dtype: np.dtype[Any]) -> tuple[str, int]:
+    """DirectML's type for a NumPy type's bits, and how many of it make an element."""
+    return HELD.get(dtype.name, dtype.name.upper()), 2 if dtype.name == "complex128" else 1
+
+
+def refusals(case: Node, level: FeatureLevel) -> set[str]:
+    """The codes that DirectML's documents call for at `level`; empty where it takes the node."""
+    indices = () if case.indices is None else case.indices.shape
+    empty_tuple = case.operator == "GatherND" and indices[-1] == 0
+    shapes = (case.data.shape, indices[:-1] if empty_tuple else indices, case.expected.shape)
+    if any(0 in shape for shape in shapes):
+        return {"EXP102"}
+    if unspeakable := _operator_missing(case, level, empty_tuple):
+        return {unspeakable}
+    name = "SLICE" if case.operator == "Slice" or empty_tuple else case.operator.upper()
+    return set() if held(case.data.dtype)[0] in data_types(name, level) else {"DML201"}
+
+
+def _operator_missing(case: Node, level: FeatureLevel, empty_tuple: bool) -> str | None:
+    if case.operator == "Slice":
+        steps = case.named.get("steps", ())
+        axes = case.named["axes"]
+        backwards = any(step < 0 and case.expected.shape[axis] > 1 for step, axis in zip(steps, axes, strict=False))
+        return "EXP106" if backwards and level < FeatureLevel.LEVEL_2_1 else None
+    if case.operator == "Gather" or empty_tuple:
+        return None
+    if level < FeatureLevel.LEVEL_2_1:
+        return "EXP106"
+    return _tuples_missing(case, level) if case.operator == "GatherND" else None
+
+
+def _tuples_missing(case: Node, level: FeatureLevel) -> str | None:
+    """GATHER_ND before 3_0 has no batch, 4 dimensions then and 8 later; only what is not indexed can be merged."""
+    assert case.indices is not None
+    batch, count = case.named.get("batch_dims", 0), case.indices.shape[-1]
+    batched = prod(case.data.shape[:batch]) > 1
+    if level < FeatureLevel.LEVEL_3_0 and batched:
+        return "EXP106" if count > 1 else None
+    behind = prod(case.data.shape[batch + count :]) * held(case.data.dtype)[1] > 1
+    natural = max(case.data.ndim + held(case.data.dtype)[1] - 1, case.indices.ndim, case.expected.ndim)
+    most = 4 if level < FeatureLevel.LEVEL_3_0 else 8
+    return "EXP104" if natural > most and batched + count + behind > most else None
+
+
+def run(case: Node, descs: Sequence[dg.OperatorDesc], level: FeatureLevel, device: str) -> bytes:
+    """The bytes of the node's output."""
+    buffer = binding.run(descs, data=case.data, indices=case.indices, sizes=_indexed_sizes(case), level=level, device=device)
+    expected = case.expected
+    assert len(buffer) - expected.nbytes in range(4)
+    return buffer[: expected.nbytes].tobytes()
+
+
+def _indexed_sizes(case: Node) -> NDArray[np.int64]:
+    """The size of the axis that each index counts along, or each component of a tuple."""
+    batch, axis = case.named.get("batch_dims", 0), case.named.get("axis", 0)
+    if case.operator == "GatherND" and case.indices is not None:
+        return np.array(case.data.shape[batch : batch + case.indices.shape[-1]], np.int64)
+    return np.array(case.data.shape[axis] if case.data.ndim else 1, np.int64)
+
+
+def array(kind: Any, *sizes: int) -> Any:
+    return elements(random.Random(), kind, sizes)
+
+
+def positions(size: int, *shape: int, kind: str = "int64") -> Any:
+    return np.random.default_rng().integers(-size, size, shape, kind)
+
+
+def gather(data: Any, indices: Any, axis: int) -> Node:
+    return Node("Gather", 13, data, indices, {"axis": axis})
+
+
+def sliced(data: Any, **bounds: Sequence[int]) -> Node:
+    return Node("Slice", 13, data, None, {name: np.array(values, np.int64) for name, values in bounds.items()})
+
+
+def nd(data: Any, indices: Any, batch_dims: int = 0) -> Node:
+    return Node("GatherND", 13, data, indices, {"batch_dims": batch_dims})
+
+
+def tuples(shape: Sequence[int], *sizes: int) -> Any:
+    return np.stack([positions(size, *shape) for size in sizes], -1)
+
+
+def described(case: Node, level: FeatureLevel | str) -> Sequence[dg.OperatorDesc]:
+    """The descriptors of a node that DirectML takes at `level`, checked there one by one."""
+    found = case.described(level)
+    assert not isinstance(found, dg.Report), str(found)
+    descs: Sequence[dg.OperatorDesc] = found if isinstance(found, tuple) else (found,)
+    for desc in descs:
+        assert dg.validate(desc, level).ok
+    return descs
+
+
+def check(case: Node, level: FeatureLevel | str) -> Sequence[dg.OperatorDesc]:
+    """The same, after they have run."""
+    descs = described(case, level)
+    for device in DEVICES:
+        assert run(case, descs, FeatureLevel.parse(level), device) == case.expected.tobytes(), (device, descs)
+    return descs

@@ -1,0 +1,189 @@
+"""Calls in the making: good ones, and how their arrays lie in memory.
+
+Tensors have a few hundred elements at most. Data are random bits, so that NaNs of every payload occur; arrays lie packed,
+permuted, reversed, padded, broadcast or read-only.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tests.onnx.specification import Array, Call, listed, type_name
+
+DTYPES: tuple[Any, ...] = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128", ml_dtypes.bfloat16),
+    *("O", "U", "S", "T"),
+)
+"""NumPy's forms of the data types of the newest versions; the last four hold strings."""
+
+EXTREMES = (2**31, 2**32, 2**32 + 1, -(2**32), -(2**63), 2**63 - 1, -(2**31), 2**31 - 1, -(2**31) - 1)
+WORDS = ("", "a", "bb", "Gather", "naïve", "日本語", "a longer string than small-string storage holds", " ", "0")
+BOUNDS = ("starts", "ends", "axes", "steps")
+
+
+@dataclass
+class Draft:
+    """A call in the making. `named` holds the bounds of Slice as lists until `finished`."""
+
+    operator: str
+    opset: int
+    data: Array
+    indices: Array | None
+    named: dict[str, Any]
+
+
+def good(rng: random.Random, operator: str, opset: int) -> Draft:
+    """A draft without a fault."""
+    dtypes = [item for item in DTYPES if type_name(np.dtype(item)) in listed(operator, opset, "data")]
+    return MAKERS[operator](rng, opset, rng.choice(dtypes))
+
+
+def elements(rng: random.Random, dtype: Any, shape: tuple[int, ...]) -> Array:
+    """Random bits; random words for strings."""
+    kind, count = np.dtype(dtype), prod(shape)
+    if kind.kind in "OUST":
+        words = [word.encode().decode("ascii", "ignore") if kind.kind == "S" else word for word in WORDS]
+        return np.array([rng.choice(words) for _ in range(count)], dtype).reshape(shape)
+    if kind.kind == "b":
+        return np.array([rng.random() < 0.5 for _ in range(count)], bool).reshape(shape)
+    if type_name(kind) in ("tensor(int4)", "tensor(uint4)"):
+        return np.array([rng.randrange(8) for _ in range(count)]).astype(kind).reshape(shape)
+    return np.frombuffer(rng.randbytes(count * kind.itemsize), kind).reshape(shape).copy()
+
+
+def _shape(rng: random.Random, least: int, most: int, *, empty: float = 0.04) -> tuple[int, ...]:
+    sizes = [0 if rng.random() < empty else rng.choice((1, 1, 2, 2, 3, 4, 5)) for _ in range(rng.randint(least, most))]
+    while prod(sizes) > 240:
+        sizes[sizes.index(max(sizes))] = 1
+    return tuple(sizes)
+
+
+def _values(rng: random.Random, shape: tuple[int, ...], size: int, dtype: str, *, wraps: bool = True) -> Array:
+    """Valid indices for an axis of that size."""
+    return np.array([rng.randint(-size if wraps else 0, size - 1) for _ in range(prod(shape))], dtype).reshape(shape)
+
+
+def _axis(rng: random.Random, named: dict[str, Any], rank: int) -> int:
+    """An axis, counted from either end or left out where it is the default."""
+    axis = rng.randrange(rank)
+    if axis or rng.random() < 0.7:
+        named["axis"] = axis - rank if rng.random() < 0.4 else axis
+    return axis
+
+
+def _gather(rng: random.Random, opset: int, dtype: Any) -> Draft:
+    shape = _shape(rng, 1, 4)
+    named: dict[str, Any] = {}
+    axis = _axis(rng, named, len(shape))
+    around = _shape(rng, 0, 3)
+    if not shape[axis] and 0 not in around:
+        around = (*around, 0)
+    indices = _values(rng, around, shape[axis], rng.choice(("int32", "int64")), wraps=opset >= 11)
+    return Draft("Gather", opset, elements(rng, dtype, shape), indices, named)
+
+
+def _gather_elements(rng: random.Random, opset: int, dtype: Any) -> Draft:
+    shape = _shape(rng, 1, 4)
+    named: dict[str, Any] = {}
+    axis = _axis(rng, named, len(shape))
+    taken = [size if rng.random() < 0.6 else rng.randint(min(size, 1), size) for size in shape]
+    taken[axis] = rng.choice((1, 2, 3, 6)) if shape[axis] else 0
+    indices = _values(rng, tuple(taken), shape[axis], rng.choice(("int32", "int64")))
+    return Draft("GatherElements", opset, elements(rng, dtype, shape), indices, named)
+
+
+def _gather_nd(rng: random.Random, opset: int, dtype: Any) -> Draft:
+    shape = _shape(rng, 1, 4)
+    named: dict[str, Any] = {}
+    batch = rng.choice((0, 0, *range(len(shape)))) if opset >= 12 else 0
+    if batch or (rng.random() < 0.3 and opset >= 12):
+        named["batch_dims"] = batch
+    count = rng.choice((*range(len(shape) - batch + 1), len(shape) - batch))
+    tuples = (*shape[:batch], *_shape(rng, 0, 2))
+    looked_up = shape[batch : batch + count]
+    if 0 in looked_up and 0 not in tuples:
+        tuples = (*tuples, 0)
+    columns = [_values(rng, tuples, size, "int64") for size in looked_up]
+    indices = np.stack(columns, -1) if columns else np.empty((*tuples, 0), np.int64)
+    return Draft("GatherND", opset, elements(rng, dtype, shape), indices, named)
+
+
+def _slice(rng: random.Random, opset: int, dtype: Any) -> Draft:
+    shape = _shape(rng, 0, 4)
+    count = rng.randint(0, len(shape))
+    axes = rng.sample(range(len(shape)), count)
+    named: dict[str, Any] = {}
+    if rng.random() < 0.3:
+        axes = list(range(count))
+    else:
+        named["axes"] = [axis - len(shape) if rng.random() < 0.3 else axis for axis in axes]
+    named |= {name: [_bound(rng, shape[axis]) for axis in axes] for name in ("starts", "ends")}
+    if opset >= 10 and rng.random() < 0.8:
+        named["steps"] = [_step(rng) for _ in axes]
+    return Draft("Slice", opset, elements(rng, dtype, shape), None, named)
+
+
+def _bound(rng: random.Random, size: int) -> int:
+    return rng.choice(EXTREMES) if rng.random() < 0.2 else rng.randint(-2 * size - 2, 2 * size + 2)
+
+
+def _step(rng: random.Random) -> int:
+    return rng.choice(EXTREMES) if rng.random() < 0.1 else rng.choice((1, 1, 2, 3, 7, -1, -1, -1, -2, -3, -100))
+
+
+MAKERS: dict[str, Callable[[random.Random, int, Any], Draft]] = {
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
+    "Slice": _slice,
+}
+
+
+def laid_out(rng: random.Random, array: Array) -> Array:
+    """The same elements lying otherwise in memory."""
+    kind = rng.choice(("packed", "packed", "permuted", "reversed", "padded", "broadcast", "read-only"))
+    if kind == "permuted" and array.ndim:
+        order = rng.sample(range(array.ndim), array.ndim)
+        return array.transpose(order).copy().transpose(np.argsort(order))
+    if kind == "reversed" and array.ndim:
+        turn = tuple(slice(None, None, rng.choice((1, -1))) for _ in array.shape)
+        return array[turn].copy()[turn]
+    if kind == "padded" and array.ndim:
+        room = np.zeros(tuple(2 * size + 1 for size in array.shape), array.dtype)
+        room[tuple(slice(1, None, 2) for _ in array.shape)] = array
+        return room[tuple(slice(1, None, 2) for _ in array.shape)]
+    if kind == "broadcast":
+        for axis in range(array.ndim):
+            if array.shape[axis] and _tells_apart(array) == _tells_apart(
+                np.repeat(array.take([0], axis), array.shape[axis], axis)
+            ):
+                return np.broadcast_to(array.take([0], axis), array.shape)
+    if kind == "read-only":
+        array = array.copy()
+        array.flags.writeable = False
+    return array
+
+
+def _tells_apart(array: Array) -> object:
+    return array.tolist() if array.dtype.kind in "OT" else array.tobytes()
+
+
+def finished(rng: random.Random, draft: Draft, fault: str, seed: int) -> Call:
+    """The call of a draft: arrays laid out, bounds as lists, tuples or arrays of one type."""
+    arrays = [draft.data] if draft.indices is None else [draft.data, draft.indices]
+    lists = [name for name in BOUNDS if isinstance(draft.named.get(name), list)]
+    numbers = [value for name in lists for value in draft.named[name]]
+    forms: list[Callable[[list[int]], Any]] = [list, tuple, lambda values: np.array(values, np.int64)]
+    if draft.opset >= 10 and all(-(2**31) <= value < 2**31 for value in numbers):
+        forms.append(lambda values: np.array(values, np.int32))
+    form = rng.choice(forms)
+    named = draft.named | {name: form(draft.named[name]) for name in lists}
+    return Call(draft.operator, draft.opset, tuple(laid_out(rng, array) for array in arrays), named, fault, seed)

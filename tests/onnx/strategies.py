@@ -1,0 +1,59 @@
+"""hypothesis strategies for calls of the four operators: good ones, and ones with exactly one fault.
+
+Each draws one seed, which is all that hypothesis prints and shrinks; everything else follows from it.
+"""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import strategies as st
+
+from tests.onnx.drafts import finished, good
+from tests.onnx.faults import FAULTS, Fault
+from tests.onnx.judge import NEWEST_OPSET
+from tests.onnx.specification import VERSIONS, Call
+
+ROWS = [(operator, version) for operator, versions in VERSIONS.items() for version in versions]
+"""Every operator with each of its versions."""
+
+
+def faults_of(operator: str, version: int) -> list[Fault]:
+    """The faults a version can have."""
+    return [fault for fault in FAULTS if operator in fault.operators and version in fault.versions]
+
+
+def _opset(rng: random.Random, operator: str, version: int) -> int:
+    """An opset in which that version is in force."""
+    later = [item for item in VERSIONS[operator] if item > version]
+    return rng.randrange(version, later[0] if later else NEWEST_OPSET + 1)
+
+
+def good_call(seed: int, operator: str, version: int) -> Call:
+    """The good call of a seed."""
+    rng = random.Random(seed)
+    return finished(rng, good(rng, operator, _opset(rng, operator, version)), "", seed)
+
+
+def broken_call(seed: int, operator: str, version: int, fault: Fault) -> Call:
+    """The call of a seed with that fault."""
+    rng = random.Random(seed)
+    opset = _opset(rng, operator, version)
+    for _ in range(1000):
+        draft = good(rng, operator, opset)
+        if fault.breaks(rng, draft) is not False:
+            return finished(rng, draft, fault.name, seed)
+    raise AssertionError(f"no good call of {operator}-{version} can be broken by {fault.name!r}")
+
+
+def call(seed: int) -> Call:
+    """The call of a seed: good ones and broken ones alike, over every operator and version."""
+    rng = random.Random(seed)
+    operator, version = rng.choice(ROWS)
+    if rng.random() < 0.55:
+        return good_call(rng.getrandbits(63), operator, version)
+    return broken_call(rng.getrandbits(63), operator, version, rng.choice(faults_of(operator, version)))
+
+
+seeds = st.integers(0, 2**63 - 1)
+calls = seeds.map(call)

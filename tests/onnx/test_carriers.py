@@ -1,0 +1,186 @@
+"""The carriers: their table against onnx's own schemas, their results against onnx's reference and onnxruntime, bit for bit."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx.defs
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from dmlgather.dialects.problem import TensorType
+from dmlgather.onnx.auxiliary import CARRIERS, carry
+from dmlgather.onnx.auxiliary.versions import NEWEST_OPSET, CarrierVersion
+from tests.onnx.carrier_drafts import (
+    FLOATS,
+    INTEGERS,
+    Draft,
+    assert_same,
+    by_onnxruntime,
+    by_reference,
+    draft,
+    dtype_of,
+    onnxruntime_runs,
+    reference_is_right,
+    some_data,
+    some_shape,
+    versions,
+)
+
+
+@pytest.mark.parametrize("operator", CARRIERS)
+def test_versions_are_those_of_onnx(operator: str) -> None:
+    history = [schema for schema in onnx.defs.get_all_schemas_with_history() if (schema.domain, schema.name) == ("", operator)]
+    theirs = {schema.since_version: schema for schema in history if schema.since_version <= NEWEST_OPSET}
+    ours = {version.since: version for version in versions(operator)}
+    assert list(ours) == sorted(theirs)
+    for since, schema in theirs.items():
+        version = ours[since]
+        assert (version.required, len(version.inputs)) == (schema.min_input, schema.max_input)
+        assert version.inputs[1:] == tuple(entry.name for entry in schema.inputs[1:])
+        assert {name: kind.name for name, kind in version.attributes.items()} == {
+            name: str(attribute.type).rpartition(".")[2] for name, attribute in schema.attributes.items()
+        }
+        (types, *_) = (constraint.allowed_type_strs for constraint in schema.type_constraints)
+        assert set(version.types) == {name[len("tensor(") : -1] for name in types if name.startswith("tensor(")}
+
+
+@pytest.mark.parametrize("version", versions("Identity", "Shape", "Squeeze", "Unsqueeze", "Reshape", "Transpose"), ids=str)
+@settings(max_examples=30)
+@given(seed=st.integers(0, 2**63))
+def test_moved_as_the_judges_say(version: CarrierVersion, seed: int) -> None:
+    found = draft(random.Random(seed), version)
+    assume(reference_is_right(found) or onnxruntime_runs(found))
+    if reference_is_right(found):
+        assert_same(found.run(), by_reference(found))
+    if onnxruntime_runs(found):
+        assert_same(found.run(), by_onnxruntime(found.model, found.inputs))
+
+
+@pytest.mark.parametrize("version", versions("Cast"), ids=str)
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**63))
+def test_cast_as_the_judges_say(version: CarrierVersion, seed: int) -> None:
+    rng = random.Random(seed)
+    known = [name for name in version.types if name in (*FLOATS, *INTEGERS, "bool")]
+    source, target = rng.choice(known), rng.choice(known)
+    to = TensorProto.DataType.Value(target.upper())
+    found = Draft(version, [castable(rng, source, target, some_shape(rng))], {"to": to})
+    judged = found if version.since >= 6 else Draft(versions("Cast")[1], found.inputs, {"to": to})  # the judges read no names
+    if version.since < 6:
+        found.attributes["to"] = target.upper()
+    assert_same(found.run(), by_reference(judged))
+    if onnxruntime_runs(judged):
+        assert_same(found.run(), by_onnxruntime(judged.model, judged.inputs))
+
+
+def castable(rng: random.Random, source: str, target: str, shape: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Values whose conversion ONNX defines, and which are rounded at most once."""
+    dtype = dtype_of(source)
+    if source in INTEGERS and target in (*INTEGERS, "bool"):
+        return some_data(rng, source, shape)
+    special: list[float] = [0.0, 1.0, 3.0, 100.0]
+    if source in FLOATS:
+        special += [0.25, 1.5, 2.75]
+        if target in (*FLOATS, "bool"):
+            special += [-0.0, -1.0, -1.5, math.inf, -math.inf, 1e-7]  # 1e-7: subnormal in float16
+    if target in FLOATS and source in ("float", "double", "int32", "int64", "uint32", "uint64"):
+        special += [70000.0]  # infinite in float16
+    if source == "bool":
+        special = [0.0, 1.0]
+    return np.array(rng.choices(special, k=math.prod(shape)), np.float64).astype(np.float32).astype(dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("source", FLOATS)
+def test_cast_of_floats_to_bool_is_unequal_to_zero(source: str) -> None:
+    dtype = dtype_of(source)
+    smallest = np.frombuffer((1).to_bytes(dtype.itemsize, "little"), dtype)[0]
+    values = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 0.5, smallest, -smallest], dtype)
+    found = carry(helper.make_node("Cast", ["x"], ["y"], to=TensorProto.BOOL), 13, [values])
+    assert found.tolist() == [False, False, True, True, True, True, True, True]
+
+
+@pytest.mark.parametrize("source", FLOATS)
+@pytest.mark.parametrize("target", INTEGERS)
+def test_cast_of_what_does_not_fit_warns_of_nothing(source: str, target: str) -> None:
+    values = np.array([np.nan, np.inf, -np.inf, 60000.0, -60000.0, 7.0], dtype_of(source))
+    node = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.DataType.Value(target.upper()))
+    assert carry(node, 13, [values])[-1] == 7
+
+
+VIEWS: dict[str, tuple[dict[str, Any], list[int] | None]] = {
+    "Identity": ({}, None),
+    "Squeeze": ({}, [1]),
+    "Unsqueeze": ({}, [0]),
+    "Reshape": ({}, [-1]),
+    "Transpose": ({"perm": [2, 0, 1]}, None),
+    "Cast": ({"to": TensorProto.FLOAT}, None),
+}
+"""Attributes and second input for a float32 array of shape [2, 1, 3]."""
+
+
+@pytest.mark.parametrize("operator", VIEWS)
+def test_nothing_is_copied_that_can_be_a_view(operator: str) -> None:
+    attributes, second = VIEWS[operator]
+    data = np.arange(6, dtype=np.float32).reshape(2, 1, 3)
+    node = helper.make_node(operator, ["x"] if second is None else ["x", "second"], ["y"], **attributes)
+    found = carry(node, 13, [data] if second is None else [data, np.array(second)])
+    assert np.shares_memory(found, data)
+    assert data.tobytes() == np.arange(6, dtype=np.float32).tobytes()
+
+
+def test_shape_needs_no_array() -> None:
+    node = helper.make_node("Shape", ["x"], ["y"], start=-2)
+    assert carry(node, 15, [TensorType((7, 2**40, 3), np.dtype(np.float32))]).tolist() == [2**40, 3]
+
+
+def test_squeeze_with_empty_axes_keeps_every_dimension() -> None:
+    data = np.ones((1, 3, 1))  # onnx's shape inference and reference say so too, onnxruntime takes empty axes for none
+    node = helper.make_node("Squeeze", ["x", "axes"], ["y"])
+    assert carry(node, 13, [data, np.array([], np.int64)]).shape == (1, 3, 1)
+    assert carry(node, 13, [data, None]).shape == (3,)
+
+
+def test_unsqueeze_takes_one_axis_as_a_scalar() -> None:
+    node = helper.make_node("Unsqueeze", ["x", "axes"], ["y"])
+    assert carry(node, 13, [np.ones(3), np.array(-1)]).shape == (3, 1)
+
+
+CONSTANTS: list[tuple[dict[str, Any], np.ndarray[Any, Any]]] = [
+    ({"value_float": 1.5}, np.array(1.5, np.float32)),
+    ({"value_floats": [1.5, -0.0]}, np.array([1.5, -0.0], np.float32)),
+    ({"value_int": -(2**63)}, np.array(-(2**63))),
+    ({"value_ints": [1, 2**62]}, np.array([1, 2**62])),
+    ({"value_string": "é"}, np.array("é", object)),
+    ({"value_strings": ["a", ""]}, np.array(["a", ""], object)),
+]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"), CONSTANTS, ids=lambda item: next(iter(item)) if isinstance(item, dict) else ""
+)
+def test_constants_of_every_attribute(attributes: dict[str, Any], expected: np.ndarray[Any, Any]) -> None:
+    node = helper.make_node("Constant", [], ["y"], **attributes)
+    assert_same(carry(node, 12, []), expected)
+    with pytest.raises(
+        ValueError, match=rf"attribute '{node.attribute[0].name}' is not one of Constant-11, which has only value"
+    ):
+        carry(node, 11, [])
+
+
+@settings(max_examples=100)
+@given(seed=st.integers(0, 2**63))
+def test_constant_tensors_of_every_listed_type(seed: int) -> None:
+    rng = random.Random(seed)
+    version = rng.choice(versions("Constant"))
+    value = some_data(rng, rng.choice(version.types), some_shape(rng))
+    node = helper.make_node(
+        "Constant", [], ["y"], value=numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape))
+    )
+    assert_same(carry(node, version.since, []), value)

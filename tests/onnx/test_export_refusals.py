@@ -1,0 +1,255 @@
+"""ONNX nodes that DirectML cannot take: each reason with all its facts; and how a caller states a node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import dmlgather as dg
+from tests.onnx.described import Node, array, check, gather, nd, positions, sliced, tuples
+
+SLICE = helper.make_node("Slice", ["x", "s", "e", "a", "t"], ["y"])
+BOUNDS = {"s": [1], "e": np.array([3]), "a": [0], "t": (1,)}
+
+
+def refusal(case: Node, level: str) -> dg.Finding:
+    report = case.described(level)
+    assert isinstance(report, dg.Report)
+    assert report.subject.startswith(f"ONNX {case.operator}-")
+    (finding,) = report.findings
+    assert not report.ok
+    return finding
+
+
+def facts(finding: dg.Finding) -> tuple[str, str, str, str, str | None]:
+    level = None if finding.level is None else str(finding.level)
+    return finding.code, finding.path, finding.expected, finding.got, level
+
+
+@pytest.mark.parametrize(
+    ("case", "path", "got"),
+    [
+        (gather(np.zeros((0, 3), "f4"), positions(3, 2), 1), "data.shape[0]", "0 in [0, 3]"),
+        (gather(np.zeros((4, 3), "f4"), np.zeros((2, 0), "i8"), 1), "indices.shape[1]", "0 in [2, 0]"),
+        (sliced(np.zeros((4, 3), "f4"), starts=[2], ends=[2]), "output.shape[0]", "0 in [0, 3]"),
+        (nd(np.zeros((2, 0), "f4"), np.zeros((3, 0), "i8")), "data.shape[1]", "0 in [2, 0]"),
+    ],
+    ids=["data", "indices", "output", "empty tuples"],
+)
+def test_an_empty_tensor_is_refused(case: Node, path: str, got: str) -> None:
+    assert facts(refusal(case, "6_4")) == ("EXP102", path, "at least 1", got, None)
+    assert "leave the node out" in refusal(case, "6_4").remedy
+
+
+@pytest.mark.parametrize("kind", ["O", "U4", "S4", "T"])
+def test_strings_are_refused(kind: str) -> None:
+    node = helper.make_node("Gather", ["x", "i"], ["y"])
+    report = dg.onnx.to_directml(node, [(3,), (2,)], [np.dtype(kind), "int64"], "6_4")
+    assert isinstance(report, dg.Report)
+    assert [facts(finding) for finding in report.findings] == [("EXP103", "data", "numbers or bool", "strings", None)]
+
+
+def test_everything_that_stands_against_a_node_is_said_at_once() -> None:
+    node = helper.make_node("Gather", ["x", "i"], ["y"])
+    report = dg.onnx.to_directml(node, [(3, 0), (0,)], [TensorProto.STRING, "int64"], "1_0")
+    assert isinstance(report, dg.Report)
+    found = [(finding.code, finding.path) for finding in report.findings]
+    assert found == [("EXP103", "data"), ("EXP102", "data.shape[1]"), ("EXP102", "indices.shape[0]")]
+
+
+def test_tuples_of_more_components_than_dimensions_are_refused() -> None:
+    case = nd(array("float32", *[2] * 9), tuples((3,), *[2] * 9))
+    expected = "at most 8 dimensions once neighbours are merged (GATHER_ND1 at level 6_4)"
+    assert facts(refusal(case, "6_4")) == ("EXP104", "data.shape", expected, "9: {2,2,2,2,2,2,2,2,2}", None)
+    case = nd(array("float32", *[2] * 6), tuples((3,), *[2] * 4))
+    expected = "at most 4 dimensions once neighbours are merged (GATHER_ND at level 2_1)"
+    assert facts(refusal(case, "2_1")) == ("EXP104", "data.shape", expected, "5: {2,2,2,2,4}", "3_0")
+    assert refusal(case, "2_1").remedy.startswith("use feature level 3_0 or newer, or reshape dimensions")
+    check(case, "3_0")
+
+
+@pytest.mark.parametrize(("missing", "role"), [("s", "starts"), ("e", "ends"), ("a", "axes"), ("t", "steps")])
+def test_bounds_computed_at_run_time_are_refused(missing: str, role: str) -> None:
+    constants = {name: value for name, value in BOUNDS.items() if name != missing}
+    report = dg.onnx.to_directml(SLICE, [(5, 2)], ["float32"], constants=constants)
+    assert isinstance(report, dg.Report)
+    (finding,) = report.findings
+    got = f"{missing!r}, which is none of the constants"
+    assert facts(finding) == ("EXP105", role, "values that are known when the node is described", got, None)
+    assert f"constants={{{missing!r}: …}}" in finding.remedy
+
+
+def test_a_reference_to_a_function_attribute_is_refused() -> None:
+    node = helper.make_node("Gather", ["x", "i"], ["y"])
+    node.attribute.add(name="axis", ref_attr_name="where", type=2)
+    report = dg.onnx.to_directml(node, [(5, 2), (3,)], ["float32", "int64"])
+    assert isinstance(report, dg.Report)
+    (finding,) = report.findings
+    assert facts(finding)[:2] == ("EXP105", "axis")
+    assert finding.got == "'where', an attribute of the function around it"
+
+
+def test_walking_backwards_needs_slice1() -> None:
+    case = sliced(array("float32", 4, 5), starts=[-1], ends=[-9], axes=[1], steps=[-2])
+    for level in ("1_0", "2_0"):
+        expected = f"positive steps, as SLICE takes them at level {level}"
+        assert facts(refusal(case, level)) == ("EXP106", "steps", expected, "{1,-2} for the dimensions of data", "2_1")
+        assert refusal(case, level).remedy == "use feature level 2_1 or newer, which has SLICE1"
+    check(case, "2_1")
+
+
+@pytest.mark.parametrize(
+    ("case", "operator"),
+    [
+        (Node("GatherElements", 13, array("float32", 4), positions(4, 2), {"axis": 0}), "GATHER_ELEMENTS"),
+        (nd(array("float32", 4), tuples((2,), 4)), "GATHER_ND"),
+    ],
+    ids=["GatherElements", "GatherND"],
+)
+def test_before_2_1_there_is_no_operator(case: Node, operator: str) -> None:
+    for level in ("1_0", "2_0"):
+        expected = f"feature level 2_1 or newer, which has {operator}"
+        assert facts(refusal(case, level)) == ("EXP106", "", expected, level, "2_1")
+    check(case, "2_1")
+
+
+def test_batches_of_tuples_need_gather_nd1() -> None:
+    case = nd(array("float32", 2, 3, 4, 5), tuples((2, 6), 3, 4), 1)
+    expected = "1 batch, or tuples of 1 component in 1 dimension, at level 2_1, which has no BatchDimensionCount"
+    got = "2 batches, 2 components, 1 dimension"
+    assert facts(refusal(case, "2_1")) == ("EXP106", "batch_dims", expected, got, "3_0")
+    check(case, "3_0")
+
+
+def stated(operator: str, shapes: Sequence[Sequence[int]], **attributes: Any) -> Any:
+    """A node that no machine has room to run."""
+    node = helper.make_node(operator, ["x", "i"], ["y"], **attributes)
+    return dg.onnx.to_directml(node, shapes, ["uint8", "int64"])
+
+
+def test_a_tensor_over_the_element_limit_is_refused() -> None:
+    for shape, index, path, got in (
+        ((2**16, 2**16), (3,), "data.shape", "4294967296 from the first to the last of {65536,65536}"),
+        ((2**40,), (3,), "data.shape", "1099511627776 from the first to the last of {1099511627776}"),
+        ((4, 2**20), (2**12,), "output.shape", "4294967296 from the first to the last of {4096,1048576}"),
+        ((2,) * 33, (1,), "data.shape", "8589934592 from the first to the last of {2,4294967296}"),
+    ):
+        report = stated("Gather", [shape, index])
+        assert isinstance(report, dg.Report)
+        (finding,) = report.findings
+        assert facts(finding) == ("EXP107", path, "at most 4294967295 elements", got, None)
+    assert isinstance(stated("Gather", [(2**16, 2**16 - 1), (1,)]), dg.GatherOperatorDesc)
+    # Only the part within reach is described.
+    assert isinstance(stated("GatherElements", [(2**20, 2**13), (1, 5)], axis=1), dg.GatherElementsOperatorDesc)
+
+
+def test_steps_beyond_32_bits_that_reach_two_elements() -> None:
+    bounds = {"s": [0], "e": [2**63 - 1], "a": [0], "t": [2**31]}
+    found = dg.onnx.to_directml(SLICE, [(2**32 - 1,)], ["uint8"], constants=bounds)
+    assert isinstance(found, dg.SliceOperatorDesc)
+    assert (found.offsets, found.sizes, found.strides) == ((0,), (2,), (2**31,))
+    assert dg.validate(found).ok
+    back = {"s": [-1], "e": [-(2**63)], "a": [0], "t": [-(2**31)]}
+    found = dg.onnx.to_directml(SLICE, [(2**32 - 1,)], ["uint8"], constants=back)
+    assert isinstance(found, dg.Slice1OperatorDesc)
+    assert dg.validate(found).ok
+    report = dg.onnx.to_directml(SLICE, [(2**32 - 1,)], ["uint8"], constants=back | {"t": [-(2**31) - 1]})
+    assert isinstance(report, dg.Report)
+    expected = "steps of 32 bits, as SLICE1 takes them"
+    assert facts(report.findings[0]) == ("EXP106", "steps", expected, "{-2147483649} for the dimensions of data", None)
+
+
+@pytest.mark.parametrize("shape", [None, (3, "N"), (3, None), (3, -1), (3, 2.0), 3], ids=str)
+def test_a_size_that_is_not_known_is_refused(shape: Any) -> None:
+    node = helper.make_node("Gather", ["x", "i"], ["y"])
+    report = dg.onnx.to_directml(node, {"x": shape, "i": (2,)}, {"x": "float32", "i": "int64"})
+    assert isinstance(report, dg.Report)
+    got = f"'x' with shape {'not stated' if shape is None else shape}, type float32"
+    expected = "a size of at least 0 for each dimension, and a type"
+    assert [facts(finding) for finding in report.findings] == [("EXP108", "data", expected, got, None)]
+
+
+@pytest.mark.parametrize("dtype", [None, 0])
+def test_a_type_that_is_not_known_is_refused(dtype: Any) -> None:
+    node = helper.make_node("Gather", ["x", "i"], ["y"])
+    report = dg.onnx.to_directml(node, [(3,), (2,)], ["float32", dtype])
+    assert isinstance(report, dg.Report)
+    (finding,) = report.findings
+    assert (finding.code, finding.path) == ("EXP108", "indices")
+    assert f"'i' with shape (2,), type {'not stated' if dtype is None else dtype}" == finding.got
+
+
+@pytest.mark.parametrize(
+    ("node", "dtypes", "opset", "subject", "got"),
+    [
+        (
+            ("Gather", ["x", "i"], {"axis": 2}),
+            ["float32", "int64"],
+            13,
+            "Gather-13",
+            "axis is 2, but data has rank 2: expected -2 … 1",
+        ),
+        (
+            ("Gather", ["x", "i"], {}),
+            ["float32", "int16"],
+            12,
+            "Gather-11",
+            "indices has type int16, but Gather-11 takes int32, int64",
+        ),
+        (
+            ("Gather", ["x", "i"], {}),
+            [TensorProto.FLOAT8E4M3FN, 7],
+            13,
+            "Gather-13",
+            "data has type float8_e4m3fn, but Gather-13",
+        ),
+        (("Gather", ["x"], {}), ["float32"], 13, "Gather-13", "the node has 1 input (x), but Gather-13 takes 2: data, indices"),
+        (("GatherND", ["x", "i"], {}), ["float32", "int64"], 10, "GatherND", "opset is 10, but GatherND exists from opset 11 on"),
+    ],
+    ids=["axis", "type of indices", "type of data", "inputs", "opset"],
+)
+def test_a_node_that_breaks_a_rule_is_a_finding(
+    node: tuple[str, list[str], dict[str, Any]], dtypes: list[Any], opset: int, subject: str, got: str
+) -> None:
+    operator, inputs, attributes = node
+    made = helper.make_node(operator, inputs, ["y"], **attributes)
+    report = dg.onnx.to_directml(made, [(3, 2), (2,)][: len(inputs)], dtypes, "3_0", opset=opset)
+    assert isinstance(report, dg.Report)
+    assert report.subject == f"ONNX {subject}"
+    (finding,) = report.findings
+    assert facts(finding)[:3] == ("EXP101", "", f"a node that {subject} allows")
+    assert finding.got.startswith(got)
+
+
+@pytest.mark.parametrize(("operator", "domain"), [("Conv", ""), ("Gather", "com.example")])
+def test_a_node_outside_the_family_is_a_finding(operator: str, domain: str) -> None:
+    node = helper.make_node(operator, ["x", "i"], ["y"], domain=domain)
+    report = dg.onnx.to_directml(node, [(3, 2), (2,)], ["float32", "int64"])
+    assert isinstance(report, dg.Report)
+    (finding,) = report.findings
+    expected = "Gather, GatherElements, GatherND or Slice of ONNX's own operators"
+    assert facts(finding) == ("EXP109", "", expected, f"{operator} of domain {domain!r}", None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "level", "accepting"),
+    [
+        ("int8", "1_0", "2_1"),
+        ("bool", "2_0", "2_1"),
+        ("int64", "3_0", "4_1"),
+        ("float64", "2_1", "4_1"),
+        ("complex64", "3_0", "4_1"),
+    ],
+)
+def test_a_type_that_the_level_does_not_take_is_the_validators_finding(kind: str, level: str, accepting: str) -> None:
+    for case in (gather(array(kind, 3, 2), positions(3, 2), 0), sliced(array(kind, 3, 2), starts=[1], ends=[3])):
+        report = case.described(level)
+        assert isinstance(report, dg.Report)
+        assert report.subject.startswith("DML_OPERATOR_")
+        found = [(finding.code, finding.path, str(finding.level)) for finding in report.findings]
+        assert found == [("DML201", "InputTensor.DataType", accepting), ("DML201", "OutputTensor.DataType", accepting)]
+        check(case, accepting)

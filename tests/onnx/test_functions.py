@@ -1,0 +1,271 @@
+"""Devices, kinds of array, memory layouts and bad indices of ONNX's functions."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import dmlgather as dg
+from dmlgather.backends import outcomes
+from tests.dialects.outcomes import content
+from tests.kernels.host_driver import installed
+from tests.onnx.calling import run
+from tests.onnx.drafts import finished, good
+from tests.onnx.faults import FAULTS
+from tests.onnx.specification import Array, Call, expected, type_name
+from tests.onnx.strategies import ROWS, calls, seeds
+from tests.test_operator_devices import ArrayDriver, DeviceArray
+
+DEVICES = ("cpu", "reference", "cuda")
+INDEX_FAULTS = [fault for fault in FAULTS if fault.raises is IndexError and fault.name != "index on an axis of size 0"]
+
+
+@pytest.fixture
+def gpu() -> Iterator[ArrayDriver]:
+    with installed(ArrayDriver()) as stand_in:
+        yield stand_in
+
+
+def on_gpu(call: Call) -> Call:
+    """The same call on stand-ins for CUDA arrays, which lie in memory as its own arrays do."""
+    return replace(call, arrays=tuple(map(DeviceArray, call.arrays)))  # type: ignore[arg-type] # stand-ins for arrays
+
+
+def bits_or_message(call: Call, **more: Any) -> object:
+    """A result's bits, or an exception's type and text."""
+    try:
+        found = run(call, **more)
+    except (IndexError, TypeError, ValueError) as error:
+        return type(error), str(error)
+    return content(found.held if isinstance(found, DeviceArray) else found)
+
+
+def test_every_device_gives_the_same_bits_or_the_same_error() -> None:
+    @settings(max_examples=300, deadline=None)
+    @given(calls)
+    def check(call: Call) -> None:
+        here = bits_or_message(call)
+        assert bits_or_message(call, device="reference") == here, str(call)
+        if type_name(call.data.dtype) != "tensor(string)":
+            assert bits_or_message(on_gpu(call)) == here, str(call)
+            # A copy to a GPU may lie otherwise, and then another bad index may be the first in memory.
+            packed = replace(call, arrays=tuple(np.array(array, order="C") for array in call.arrays))
+            assert bits_or_message(packed, device="cuda") == bits_or_message(packed), str(call)
+
+    with installed(ArrayDriver()):
+        check()
+
+
+def bad_indices(call: Call) -> list[tuple[int, tuple[int, ...], int, int, int]]:
+    """Address, position, value, axis and axis size of every index that the page calls an error, lowest address first."""
+    found = []
+    for position in np.ndindex(call.indices.shape):
+        axis = int(call.named.get("axis", 0)) % call.data.ndim
+        if call.operator == "GatherND":
+            axis = int(call.named.get("batch_dims", 0)) + position[-1]
+        size, value = call.data.shape[axis], int(call.indices[position])
+        if not (0 if (call.operator, call.version) == ("Gather", 1) else -size) <= value < size:
+            address = sum(at * step for at, step in zip(position, call.indices.strides, strict=True))
+            found.append((address, position, value, axis, size))
+    return sorted(found)
+
+
+def several_bad_indices(seed: int) -> Call:
+    """A call with a few bad indices, however its indices lie."""
+    rng = random.Random(seed)
+    while True:
+        operator, version = rng.choice([row for row in ROWS if row[0] != "Slice"])
+        draft = good(rng, operator, version)
+        broken = [rng.choice(INDEX_FAULTS).breaks(rng, draft) for _ in range(rng.randint(1, 4))]
+        if True in broken and draft.data.dtype.kind not in "OUST":
+            return finished(rng, draft, "", seed)
+
+
+def test_the_first_bad_index_in_memory_is_named_on_every_device() -> None:
+    @settings(max_examples=200, deadline=None)
+    @given(seeds)
+    def check(seed: int) -> None:
+        call = several_bad_indices(seed)
+        bad = bad_indices(call)
+        if not bad:  # a later change of the same position undid the fault
+            return
+        _, position, value, axis, size = bad[0]
+        lowest = 0 if (call.operator, call.version) == ("Gather", 1) else -size
+        valid = f"{lowest} … {size - 1}" if size else "none"
+        message = (
+            f"indices[{', '.join(map(str, position))}] = {value} is out of range for axis {axis} of size {size}: valid indices"
+        )
+        for where, device in ((call, "cpu"), (call, "reference"), (on_gpu(call), "cuda")):
+            with pytest.raises(IndexError) as refusal:
+                run(where, device=device)
+            assert str(refusal.value).startswith(f"{message} are {valid}"), (device, str(call))
+
+    with installed(ArrayDriver()):
+        check()
+
+
+def test_a_scalar_index_has_an_empty_position() -> None:
+    with pytest.raises(IndexError, match=r"indices\[\] = 9 is out of range for axis 1 of size 3: valid indices are -3 … 2"):
+        dg.onnx.gather(np.zeros((2, 3)), np.array(9), 1)
+
+
+def test_components_of_a_broadcast_tuple_are_told_apart() -> None:
+    tuples = np.broadcast_to(np.array([[3]]), (1, 2))
+    with pytest.raises(IndexError, match=r"indices\[0, 1\] = 3 is out of range for axis 1 of size 2: valid indices are -2 … 1"):
+        dg.onnx.gather_nd(np.zeros((5, 2)), tuples)
+    overlapping = np.lib.stride_tricks.sliding_window_view(np.array([0, 3, 0]), 2)
+    with pytest.raises(IndexError, match=r"indices\[0, 1\] = 3 is out of range for axis 1 of size 2"):
+        dg.onnx.gather_nd(np.zeros((5, 2)), overlapping)
+    with pytest.raises(IndexError, match=r"indices\[1, 0\] = 3 is out of range for axis 0 of size 2"):
+        dg.onnx.gather_nd(np.zeros((2, 5)), overlapping)
+
+
+def test_cuda_arrays_stay_on_their_gpu_and_numpy_arrays_on_the_host(gpu: ArrayDriver) -> None:
+    data, indices = np.random.default_rng().random((5, 3)), np.array([4, -5, 0])
+    result = dg.onnx.gather(DeviceArray(data, 1), DeviceArray(indices, 1))
+    assert isinstance(result, DeviceArray)
+    assert (result.device.id, result.held.tobytes()) == (1, data[indices].tobytes())
+    assert set(gpu.launched_on) == {1}
+    launched = len(gpu.launched_on)
+    assert isinstance(dg.onnx.gather(data, indices), np.ndarray)
+    assert len(gpu.launched_on) == launched
+
+
+def test_device_moves_the_arrays_there_and_hands_the_result_back(gpu: ArrayDriver) -> None:
+    data, indices = np.random.default_rng().random((5, 3)), np.array([4, -5, 0])
+    result = dg.onnx.gather(data, indices, device="cuda:1")
+    assert isinstance(result, np.ndarray)
+    assert result.tobytes() == data[indices].tobytes()
+    assert set(gpu.launched_on) == {1}
+    launched = len(gpu.launched_on)
+    for device in ("cpu", "reference"):
+        back = dg.onnx.gather(DeviceArray(data), DeviceArray(indices), device=device)
+        assert isinstance(back, DeviceArray)
+        assert (back.device.id, back.held.tobytes()) == (0, data[indices].tobytes())
+    mixed = dg.onnx.gather(DeviceArray(data), indices, device="cuda")
+    assert isinstance(mixed, DeviceArray)
+    assert len(gpu.launched_on) > launched
+
+
+def test_a_bad_index_is_raised_whatever_other_threads_run_meanwhile(gpu: ArrayDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, good_index, bad_index = (DeviceArray(item) for item in (np.zeros((4, 2)), np.array([1]), np.array([9])))
+    ask = outcomes.DeviceOutcome.bad_index
+    others: list[threading.Thread] = []
+
+    def ask_after_another_thread(call: outcomes.DeviceOutcome) -> Any:
+        if not others:
+            others.append(threading.Thread(target=dg.onnx.gather, args=(data, good_index)))
+            others[0].start()
+            others[0].join()
+        return ask(call)
+
+    monkeypatch.setattr(outcomes.DeviceOutcome, "bad_index", ask_after_another_thread)
+    with pytest.raises(IndexError, match=r"indices\[0\] = 9"):
+        dg.onnx.gather(data, bad_index)
+    assert len(gpu.launched_on) == 2
+
+
+def test_arrays_on_two_devices_need_a_device(gpu: ArrayDriver) -> None:
+    data, indices = np.zeros((5, 3)), np.array([0])
+    for pair in ((DeviceArray(data), indices), (data, DeviceArray(indices)), (DeviceArray(data), DeviceArray(indices, 1))):
+        with pytest.raises(TypeError, match=r"different devices \(data on \S+, indices on \S+\).*device="):
+            dg.onnx.gather(*pair)
+    assert not gpu.launched_on
+
+
+def test_bounds_on_a_gpu_are_refused(gpu: ArrayDriver) -> None:
+    bound = DeviceArray(np.array([1]))
+    bound.__dlpack__ = lambda: None  # type: ignore[attr-defined] # as cupy.ndarray has
+    with pytest.raises(TypeError, match=r"starts lies on cuda:0, but its values decide the result's shape.*\.get\(\)"):
+        dg.onnx.slice(DeviceArray(np.zeros(4)), bound, [3])
+    result = dg.onnx.slice(DeviceArray(np.arange(4)), [-1], [0], steps=[-2])
+    assert result.held.tolist() == [3, 1]
+
+
+def test_subclasses_of_numpy_arrays_are_taken_as_plain_ones(tmp_path: Path) -> None:
+    mapped = np.memmap(tmp_path / "data", np.int32, "w+", shape=(2, 2))
+    mapped[...] = [[1, 2], [3, 4]]
+    with pytest.warns(PendingDeprecationWarning):
+        matrix = np.asmatrix([[1, 2], [3, 4]])
+    for data in (matrix, mapped):
+        found = dg.onnx.gather(data, np.array([[1, 0]]))
+        assert type(found) is np.ndarray
+        assert found.tolist() == [[[3, 4], [1, 2]]]
+
+
+class Tensor:
+    """Another library's array on the host: nothing but DLPack."""
+
+    def __init__(self, held: Array) -> None:
+        self.held = held
+
+    def __dlpack__(self, **arguments: Any) -> Any:
+        return self.held.__dlpack__(**arguments)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def test_other_libraries_get_their_own_kind_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = ModuleType("tensors")
+    library.from_dlpack = lambda array: Tensor(np.from_dlpack(array))  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tensors", library)
+    monkeypatch.setattr(Tensor, "__module__", "tensors")
+    data = np.random.default_rng().random((4, 3))
+    found = dg.onnx.gather(Tensor(data), Tensor(np.array([3, 1])))
+    assert isinstance(found, Tensor)
+    assert found.held.tobytes() == data[[3, 1]].tobytes()
+    assert dg.onnx.slice(Tensor(data), Tensor(np.array([-1])), [0], steps=[-2]).held.tobytes() == data[[3, 1]].tobytes()
+
+
+LAYOUTS: dict[str, Any] = {
+    "transposed": lambda array: array.T.copy().T,
+    "reversed": lambda array: array[::-1, ::-1].copy()[::-1, ::-1],
+    "every second": lambda array: np.repeat(np.repeat(array, 2, 0), 2, 1)[::2, 1::2],
+    "read-only": lambda array: np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape),
+    "broadcast": lambda array: np.broadcast_to(array[:1], array.shape),
+    "Fortran order": np.asfortranarray,
+    "at an odd address": lambda array: np.frombuffer(b"x" + array.tobytes(), np.uint8)[1:].view(array.dtype).reshape(array.shape),
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_arrays_may_lie_in_memory_as_they_like(layout: str, device: str, gpu: ArrayDriver) -> None:
+    rng = np.random.default_rng()
+    data = LAYOUTS[layout](rng.integers(0, 256, (6, 32), np.uint8).view(np.float32))
+    indices = LAYOUTS[layout](rng.integers(-6, 6, (3, 8)))
+    for call in (
+        Call("Gather", 13, (data, indices), {}),
+        Call("GatherElements", 13, (data, indices), {"axis": 0}),
+        Call("GatherND", 13, (data, np.stack([indices, indices % 8], -1)), {}),
+        Call("GatherND", 13, (data, LAYOUTS[layout](rng.integers(-6, 6, (4, 1)))), {}),
+        Call("Slice", 13, (data,), {"starts": [-1, 1], "ends": [-(2**63), 100], "steps": [-2, 3]}),
+    ):
+        assert content(run(call, device=device)) == content(expected(call)), str(call)
+
+
+def test_the_other_byte_order_is_kept_for_data_and_refused_for_indices() -> None:
+    data = np.arange(4, dtype=">f4")
+    found = dg.onnx.gather(data, np.array([3, -3]))
+    assert (found.dtype.str, found.tolist()) == (">f4", [3.0, 1.0])
+    with pytest.raises(TypeError, match=r"indices has type '>i8' with the other byte order; convert with \.astype\('int64'\)"):
+        dg.onnx.gather(data, np.array([0], ">i8"))
+    with pytest.raises(TypeError, match="ends has type '>i4' with the other byte order"):
+        dg.onnx.slice(data, [0], np.array([1], ">i4"))
+
+
+def test_views_that_are_not_whole_elements_are_refused_with_the_remedy() -> None:
+    records = np.zeros(4, [("a", "i1"), ("b", "f4")])
+    with pytest.raises(ValueError, match=r"data: strides \(5,\) bytes are not whole elements of 4 bytes; pass a copy"):
+        dg.onnx.gather(records["b"], np.array([0]))

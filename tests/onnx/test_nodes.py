@@ -1,0 +1,116 @@
+"""From NodeProtos to problems, by each version's attributes and inputs; the numbers are from the operators' pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from dmlgather.dialects.problem import TensorType
+from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
+from dmlgather.onnx.problems.nodes import READERS, UnknownTypeError, UnknownValueError, in_family, problem_of
+from dmlgather.onnx.problems.operators import FAMILY
+from dmlgather.onnx.problems.slice import Slice, Window
+
+DATA = TensorType((4, 5), np.dtype(np.float32))
+INDICES = TensorType((2,), np.dtype(np.int64))
+
+
+def _int64(*values: int) -> np.ndarray[Any, Any]:
+    return np.array(values, np.int64)
+
+
+def test_each_operator_has_a_reader() -> None:
+    assert set(READERS) == set(FAMILY)
+
+
+@pytest.mark.parametrize("opset", [1, 7, 11, 12, 13, 16, 24])
+def test_gather(opset: int) -> None:
+    node = helper.make_node("Gather", ["x", "i"], ["y"], axis=-1)
+    assert problem_of(node, opset, [DATA, INDICES], [None, None]) == Gather(DATA, INDICES, 1, opset)
+    node = helper.make_node("Gather", ["x", "i"], ["y"], domain="ai.onnx")
+    assert in_family(node)
+    assert problem_of(node, opset, [DATA, INDICES], [None, None]) == Gather(DATA, INDICES, 0, opset)
+
+
+def test_gather_elements() -> None:
+    indices = TensorType((3, 5), np.dtype(np.int32))
+    node = helper.make_node("GatherElements", ["x", "i"], ["y"], axis=0)
+    assert problem_of(node, 11, [DATA, indices], [None, None]) == GatherElements(DATA, indices, 0, 11)
+
+
+def test_gather_nd() -> None:
+    indices = TensorType((4, 2, 1), np.dtype(np.int64))
+    node = helper.make_node("GatherND", ["x", "i"], ["y"], batch_dims=1)
+    assert problem_of(node, 12, [DATA, indices], [None, None]) == GatherND(DATA, indices, 1, 12)
+    with pytest.raises(ValueError, match="attribute 'batch_dims' is not one of GatherND-11, which has none"):
+        problem_of(node, 11, [DATA, indices], [None, None])
+
+
+def test_slice_by_attributes() -> None:
+    node = helper.make_node("Slice", ["x"], ["y"], starts=[1], ends=[-1], axes=[-1])
+    problem = problem_of(node, 9, [DATA], [None])
+    assert problem == Slice(DATA, (1,), (-1,), (1,), None, 9)
+    assert isinstance(problem, Slice)
+    assert problem.windows == (Window(0, 4, 1), Window(1, 3, 1))
+    with pytest.raises(ValueError, match="attribute ends is missing: Slice-1 requires it"):
+        problem_of(helper.make_node("Slice", ["x"], ["y"], starts=[1]), 1, [DATA], [None])
+    with pytest.raises(ValueError, match="attribute 'axes' is not one of Slice-10, which has none"):
+        problem_of(node, 10, [DATA], [None])
+
+
+def test_slice_by_inputs() -> None:
+    node = helper.make_node("Slice", ["x", "s", "e", "", "t"], ["y"])
+    problem = problem_of(node, 16, [DATA, None, None, None, None], [None, _int64(3), _int64(-10), None, _int64(-2)])
+    assert problem == Slice(DATA, (3,), (-10,), None, (-2,), 16)
+    assert isinstance(problem, Slice)
+    assert problem.windows == (Window(3, 2, -2), Window(0, 5, 1))
+
+
+def test_what_is_not_known_is_named() -> None:
+    node = helper.make_node("Slice", ["x", "first", "last"], ["y"])
+    with pytest.raises(UnknownValueError, match=r"starts \('first'\) is computed when the model runs, but Slice-13") as value:
+        problem_of(node, 13, [DATA, None, None], [None, None, _int64(2)])
+    assert (value.value.input, value.value.value) == ("starts", "first")
+    node = helper.make_node("Gather", ["x", "i"], ["y"])
+    with pytest.raises(UnknownTypeError, match=r"shape or type of indices \('i'\) is not known, but Gather-13") as kind:
+        problem_of(node, 13, [DATA, None], [None, None])
+    assert (kind.value.input, kind.value.value) == ("indices", "i")
+
+
+def test_a_function_s_attribute_is_not_known() -> None:
+    node = helper.make_node("Gather", ["x", "i"], ["y"])
+    node.attribute.append(onnx.AttributeProto(name="axis", ref_attr_name="along", type=onnx.AttributeProto.INT))
+    with pytest.raises(UnknownValueError, match=r"axis \('along'\)"):
+        problem_of(node, 13, [DATA, INDICES], [None, None])
+
+
+@pytest.mark.parametrize(
+    ("node", "opset", "error", "words"),
+    [
+        (helper.make_node("Gather", ["x"], ["y"]), 13, ValueError, r"1 input \(x\), but Gather-13 takes 2: data, indices"),
+        (helper.make_node("Gather", ["x", ""], ["y"]), 13, ValueError, r"1 input \(x, \), but Gather-13 takes 2"),
+        (helper.make_node("Slice", ["x", "s"], ["y"]), 13, ValueError, "Slice-13 takes 3, 4 or 5: data, starts, ends, axes"),
+        (helper.make_node("Slice", ["x", "s"], ["y"], starts=[0], ends=[1]), 1, ValueError, "Slice-1 takes 1: data"),
+        (helper.make_node("Gather", ["x", "i"], ["y"], axis=1.5), 13, TypeError, "attribute axis has type 1, but Gather-13"),
+        (
+            helper.make_node("Gather", ["x", "i"], ["y"], batch_dims=1),
+            13,
+            ValueError,
+            "not one of Gather-13, which",
+        ),
+        (helper.make_node("GatherND", ["x", "i"], ["y"]), 10, ValueError, "opset is 10, but GatherND exists from opset 11 on"),
+        (helper.make_node("Gather", ["x", "i"], ["y"], axis=2), 13, ValueError, "axis is 2, but data has rank 2"),
+    ],
+)
+def test_ill_formed_nodes(node: onnx.NodeProto, opset: int, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        problem_of(node, opset, [DATA, INDICES][: len(node.input)], [None] * len(node.input))
+
+
+def test_others_are_not_of_the_family() -> None:
+    assert not in_family(helper.make_node("Gather", ["x", "i"], ["y"], domain="com.example"))
+    assert not in_family(helper.make_node("ScatterND", ["x", "i", "u"], ["y"]))

@@ -1,0 +1,232 @@
+"""`dg.openvino.gather` on the page's examples, in every index type, under every policy and on every kind of array."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import dmlgather as dg
+from tests.kernels.host_driver import installed
+from tests.openvino.examples import EXAMPLES, Example
+from tests.openvino.judge import judge
+from tests.openvino.runtime import TELEMETRY
+from tests.openvino.specification import INTEGERS, Array, Call, gather
+from tests.test_devices_agree import EXECUTIONS
+from tests.test_operator_devices import ArrayDriver, DeviceArray
+
+GATHER = dg.openvino.gather
+DEVICES = ("cpu", "reference", "cuda:1")
+PAIRS = [pytest.param(example, version, id=f"{example.name}-v{version}") for example in EXAMPLES for version in example.versions]
+TABLE = np.arange(12, dtype=np.float32).reshape(3, 4) + 1
+BAD = np.array([[0, 2], [3, -4]])
+
+
+@pytest.fixture
+def gpu() -> Iterator[ArrayDriver]:
+    with installed(ArrayDriver()) as stand_in:
+        yield stand_in
+
+
+def executed(execution: str, data: Array, indices: Array, *rest: Any, **named: Any) -> bytes:
+    """The bytes that one backend writes over poison for the plan of a call on packed arrays."""
+    plan = GATHER.plan(data, indices, *rest, **named)
+    out = np.full(plan.out_extent * data.itemsize, 0xA5, np.uint8)
+    width = f"V{data.itemsize}"
+    assert EXECUTIONS[execution](plan, data.reshape(-1).view(width), indices.reshape(-1), out.view(width)) is None
+    return out.tobytes()
+
+
+@pytest.mark.parametrize(("example", "version"), PAIRS)
+def test_examples_are_written_here_as_openvino_evaluates_them(example: Example, version: int) -> None:
+    data, indices, output = example.arrays()
+    found = judge(Call(version, data, indices, example.axis, example.batch_dims))
+    assert isinstance(found, np.ndarray)
+    assert (found.shape, found.tobytes()) == (output.shape, output.tobytes())
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize(("example", "version"), PAIRS)
+def test_examples_in_every_backend(example: Example, version: int, execution: str) -> None:
+    data, indices, output = example.arrays()
+    assert executed(execution, data, indices, example.axis, example.batch_dims, version=version) == output.tobytes()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("example", "version"), PAIRS)
+def test_examples_on_every_device_in_every_index_type(gpu: ArrayDriver, example: Example, version: int, device: str) -> None:
+    for kind in INTEGERS:
+        if kind.kind == "u" and np.min(example.indices) < 0:
+            continue
+        data, indices, output = example.arrays("float64", kind.name)
+        found = GATHER(data, indices, example.axis, example.batch_dims, version=version, device=device)
+        assert (found.dtype, found.shape, found.tobytes()) == (output.dtype, output.shape, output.tobytes()), kind
+    assert bool(gpu.launched_on) is (device == "cuda:1")
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("version", [1, 7, 8])
+@pytest.mark.parametrize("size", [0, 1, 5, 128, 300])
+def test_indices_are_compared_in_their_full_width(size: int, version: int, execution: str) -> None:
+    edges = {sign * 2**power + step for power in (7, 8, 16, 31, 32, 63, 64) for sign in (1, -1) for step in (-1, 0, 1, 2)}
+    data = np.random.default_rng().random(size)
+    for kind in INTEGERS:
+        info = np.iinfo(kind)
+        values = sorted(value for value in {*edges, -size - 1, -size, -1, 0, 1, size - 1, size} if info.min <= value <= info.max)
+        wrapped = [value + size if value < 0 and version == 8 else value for value in values]
+        right = np.array([data[value] if 0 <= value < size else 0.0 for value in wrapped])
+        assert executed(execution, data, np.array(values, kind), 0, version=version) == right.tobytes(), kind
+
+
+def test_versions_are_not_taken_for_one_another() -> None:
+    indices = np.array([-1, 0])
+    for version in (8, 7, 1, 8):  # the same arrays: programs are kept
+        row = TABLE[2] if version == 8 else np.zeros(4, np.float32)
+        assert GATHER(TABLE, indices, 0, version=version).tolist() == [row.tolist(), TABLE[0].tolist()]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_policies_in_the_place_of_zeros(gpu: ArrayDriver, device: str) -> None:
+    def found(choice: Any, version: int = 8) -> Any:
+        return GATHER(TABLE, BAD, 0, version=version, out_of_bounds=choice, device=device)
+
+    first, last, sevens = TABLE[0].tolist(), TABLE[2].tolist(), [7.0] * 4
+    assert found(None).tolist() == [[first, last], [[0.0] * 4, [0.0] * 4]]
+    assert found("clamp").tolist() == [[first, last], [last, first]]
+    assert found(dg.Fill(7)).tolist() == [[first, last], [sevens, sevens]]
+    with pytest.raises(IndexError, match=r"^indices\[1, 0\] = 3 is out of range for axis 0 of size 3: valid indices are -3 … 2$"):
+        found("raise")
+    with pytest.raises(IndexError, match=r"^indices\[1, 0\] = 3 .* valid indices are 0 … 2$"):
+        found("raise", version=7)
+    good = np.array([2, 0])
+    for choice in ("promise", "raise", "clamp", dg.Fill(7)):
+        assert GATHER(TABLE, good, 0, out_of_bounds=choice, device=device).tobytes() == TABLE[good].tobytes()
+
+
+def test_policies_take_negative_indices_of_old_versions_as_out_of_range() -> None:
+    negative = np.array([-1])
+    assert GATHER(TABLE, negative, 0, version=7, out_of_bounds="clamp").tolist() == [TABLE[0].tolist()]
+    assert GATHER(TABLE, negative, 0, version=1, out_of_bounds=dg.Fill(7)).tolist() == [[7.0] * 4]
+    with pytest.raises(IndexError, match=r"indices\[0\] = -1 is out of range for axis 1 of size 4: valid indices are 0 … 3"):
+        GATHER(TABLE, negative, 1, version=7, out_of_bounds="raise")
+    with pytest.raises(IndexError, match=r"indices\[0\] = 0 .* axis 0 of size 0: valid indices are none"):
+        GATHER(TABLE[:0], np.array([0]), 0, out_of_bounds="raise")
+
+
+def test_the_twin_plans_from_arrays_types_and_pairs() -> None:
+    class Stated:
+        shape, dtype = (2, 5, 4), np.dtype(ml_dtypes.bfloat16)
+
+    indices = np.zeros((2, 3), np.uint8)
+    plan = GATHER.plan(np.zeros(Stated.shape, ml_dtypes.bfloat16), indices, -2, -1)
+    assert (plan.shape, plan.element_bytes, plan.fill) == ((2, 3, 4), 2, bytes(2))
+    assert GATHER.plan(Stated(), indices, np.array([1]), 1) == plan
+    assert GATHER.plan(((2, 5, 4), "bfloat16"), ((2, 3), "uint8"), 1, 1, version=8, device="cuda:7") == plan
+    assert GATHER.plan(((2, 5, 4), "bfloat16"), ((2, 3), "uint8"), 1, 1, version=7) == plan  # no negative values to differ on
+    assert GATHER.plan(((2, 5, 4), "bfloat16"), ((2, 3), "int8"), 1, 1, version=7) != plan
+    clamped = GATHER.plan(((2, 5, 4), "bfloat16"), indices, 1, 1, out_of_bounds="clamp")
+    assert (clamped.out_of_bounds.value, clamped.fill) == ("clamp", b"")
+
+
+@pytest.mark.parametrize("device", [None, *DEVICES])
+def test_views_of_any_layout_are_read_and_left_alone(gpu: ArrayDriver, device: str | None) -> None:
+    rng = np.random.default_rng()
+    room = rng.integers(0, 2**32, (6, 10, 8), dtype=np.uint32).view(np.float32)
+    numbers = rng.integers(-6, 7, (6, 4))
+    fixed = room[::2, ::2, 1::2].copy()
+    fixed.flags.writeable = False
+    views = (
+        (room[::-2, 1::2, ::-2], numbers[::-2, ::-1]),
+        (room[::2, ::2].transpose(0, 2, 1)[:, 4:, :], np.broadcast_to(numbers[:1, :2], (3, 2))),
+        (np.broadcast_to(room[:1, :5, :3], (3, 5, 3)), numbers.T[:3, ::2]),
+        (fixed, numbers[:3]),
+    )
+    for data, indices in views:
+        before = data.tobytes(), indices.tobytes()
+        found = GATHER(data, indices, 1, 1, device=device)
+        assert found.tobytes() == gather(data, indices, 1, 1).tobytes()
+        assert (data.tobytes(), indices.tobytes()) == before
+        assert found.flags.c_contiguous
+        assert not np.shares_memory(found, room)
+
+
+@pytest.mark.parametrize("kind", [ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e8m0fnu, ml_dtypes.bfloat16])
+def test_types_that_numpy_has_no_letter_for_may_be_strided(kind: Any) -> None:
+    data = np.arange(64, dtype=np.uint8).view(kind)[::-2]
+    assert GATHER(data, np.array([0, -1, 99]), 0).tobytes() == gather(data, np.array([0, -1, 99]), 0).tobytes()
+
+
+def test_data_of_the_other_byte_order_stay_so() -> None:
+    data = TABLE.astype(">f4")
+    found = GATHER(data, np.array([1, 9]), 0)
+    assert (found.dtype, found.tobytes()) == (np.dtype(">f4"), data[1].tobytes() + bytes(16))
+
+
+@pytest.mark.parametrize("index", [np.int64(-1), np.uint8(2), np.array(2, np.int16)])
+def test_a_scalar_index_takes_the_axis_away(index: Any) -> None:
+    assert GATHER(TABLE, index, 0).tobytes() == TABLE[2].tobytes()
+    element = GATHER(TABLE[0], index, 0)
+    assert isinstance(element, np.ndarray)
+    assert (element.shape, element.tobytes()) == ((), TABLE[0, int(index)].tobytes())
+    assert GATHER(TABLE, np.array(-4), 0).tobytes() == bytes(16)
+
+
+@pytest.mark.parametrize("kind", INTEGERS, ids=str)
+def test_the_axis_may_be_an_array_of_one_integer(kind: Any) -> None:
+    indices = np.array([3, 0])
+    right = TABLE[:, indices].tobytes()
+    for axis in (kind.type(1), np.array(1, kind), np.array([1], kind), np.array([1], kind.newbyteorder())):
+        assert GATHER(TABLE, indices, axis).tobytes() == right
+    if kind.kind == "i":
+        assert GATHER(TABLE, indices, np.array([-1], kind)).tobytes() == right
+
+
+class Tensor:
+    """Another library's array on the host: DLPack only."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def __dlpack__(self, **arguments: Any) -> Any:
+        return self.array.__dlpack__(**arguments)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def test_other_libraries_get_their_own_kind_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = types.ModuleType("tensorlib")
+    library.from_dlpack = lambda array: Tensor(np.from_dlpack(array))  # type: ignore[attr-defined]
+    monkeypatch.setattr(Tensor, "__module__", "tensorlib")
+    monkeypatch.setitem(sys.modules, "tensorlib", library)
+    indices = np.array([1, -1])
+    for given in (indices, Tensor(indices)):
+        found = GATHER(Tensor(TABLE), given, Tensor(np.array([1])))
+        assert isinstance(found, Tensor)
+        assert found.array.tobytes() == TABLE[:, indices].tobytes()
+    assert isinstance(GATHER(TABLE, Tensor(indices), 1), np.ndarray)
+
+
+def test_arrays_stay_on_their_gpu_unless_told_otherwise(gpu: ArrayDriver) -> None:
+    indices = np.array([1, -1, 8])
+    right = gather(TABLE, indices, 0).tobytes()
+    found = GATHER(DeviceArray(TABLE, 1), DeviceArray(indices, 1), np.array([0]))
+    assert isinstance(found, DeviceArray)
+    assert (found.device.id, found.held.tobytes(), set(gpu.launched_on)) == (1, right, {1})
+    launches = len(gpu.launched_on)
+    back = GATHER(DeviceArray(TABLE), DeviceArray(indices), 0, device="cpu")
+    assert isinstance(back, DeviceArray)
+    assert (back.held.tobytes(), len(gpu.launched_on)) == (right, launches)
+    with pytest.raises(TypeError, match=r"different devices \(data on cpu, indices on cuda:0\)"):
+        GATHER(TABLE, DeviceArray(indices), 0)
+    with pytest.raises(IndexError, match=r"indices\[2\] = 8 is out of range for axis 0 of size 3"):
+        GATHER(DeviceArray(TABLE), DeviceArray(indices), 0, out_of_bounds="raise")
+
+
+def test_the_judge_came_without_its_telemetry() -> None:
+    assert sys.modules[TELEMETRY] is None, "something imported openvino itself; import it from tests.openvino.runtime"

@@ -1,0 +1,161 @@
+"""Random calls of every version, judged by OpenVINO's `Model.evaluate` and by the specification: bits and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import dmlgather as dg
+from tests.dialects.outcomes import content, outcome
+from tests.kernels.host_driver import installed
+from tests.openvino.drafts import EXTREMES
+from tests.openvino.faults import FAULTS, Fault
+from tests.openvino.judge import (
+    EVALUATED_DATA,
+    EVALUATED_INDICES,
+    KNOWN_WRONG,
+    KnownWrong,
+    NotCoveredError,
+    Refusal,
+    is_judge_of,
+    judge,
+    signature,
+)
+from tests.openvino.specification import INTEGERS, NAMES, Array, Call, expected, whole_byte_types
+from tests.openvino.strategies import any_call, any_calls, broken_call, evaluated_call, evaluated_calls, seeds
+from tests.test_operator_devices import ArrayDriver, DeviceArray
+
+RAISES = {fault.name: fault.raises for fault in FAULTS}
+
+
+def ours(call: Call, **more: Any) -> Array | type[Exception]:
+    """What the function under test does."""
+    return outcome(dg.openvino.gather, *call.arguments, version=call.version, **more)
+
+
+def kernels(call: Call) -> Array:
+    """What the host-built kernels do with arrays that lie on a device as they lie here."""
+    data, indices = DeviceArray(call.data), DeviceArray(call.indices)
+    result = dg.openvino.gather(data, indices, call.axis, call.batch_dims, version=call.version)
+    assert isinstance(result, DeviceArray)
+    return result.held
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gpu() -> Iterator[None]:
+    with installed(ArrayDriver()):
+        yield
+
+
+def check_good(call: Call, right: Array) -> None:
+    """Every device gives that result, bit for bit."""
+    results = {"cpu": ours(call), "reference": ours(call, device="reference"), "host-built kernels": kernels(call)}
+    for device, found in results.items():
+        assert content(found) == content(right), f"{call} on {device}: got {found!r}, right is {right!r}"
+
+
+@settings(max_examples=600, deadline=None)
+@given(evaluated_calls)
+def test_every_device_does_what_openvino_evaluates(call: Call) -> None:
+    assert is_judge_of(call)
+    verdict = judge(call)
+    assert not isinstance(verdict, Refusal), f"{call}: {verdict.message}"
+    assert content(expected(call)) == content(verdict), f"the specification of {call}"
+    check_good(call, verdict)
+
+
+@settings(max_examples=600, deadline=None)
+@given(any_calls)
+def test_every_device_does_what_the_page_says_in_every_type(call: Call) -> None:
+    right = expected(call)
+    assert signature(call) == (NAMES[right.dtype], right.shape), f"the specification of {call}"
+    check_good(call, right)
+
+
+@pytest.mark.parametrize(
+    ("version", "fault"),
+    [pytest.param(version, fault, id=f"{version}-{fault.name}") for fault in FAULTS for version in fault.versions],
+)
+@settings(max_examples=20, deadline=None)
+@given(seed=seeds)
+def test_every_fault_in_every_version_that_can_have_it(version: int, fault: Fault, seed: int) -> None:
+    call = broken_call(seed, version, fault)
+    found = ours(call)
+    assert outcome(expected, call) is fault.raises, f"the specification of {call}"
+    assert found is fault.raises, f"{call}: got {found!r}"
+    if is_judge_of(call):
+        verdict = judge(call)
+        assert isinstance(verdict, Refusal), f"OpenVINO takes {call}"
+        assert verdict.kind is fault.raises, f"{call}: OpenVINO says {verdict.message}"
+
+
+def test_openvino_judges_every_fault_that_it_can_be_asked_about() -> None:
+    unasked = {
+        (fault.name, version)
+        for fault in FAULTS
+        for version in fault.versions
+        if not any(is_judge_of(broken_call(seed, version, fault)) for seed in range(60))
+    }
+    assert unasked == {
+        ("batch_dims below minus the rank of indices", 7),
+        ("batch_dims below minus the rank of indices", 8),
+        ("batch_dims in version 1", 1),
+        ("index type", 1),
+        *((name, version) for name in ("data type", "batch_dims type", "unknown version") for version in (1, 7, 8)),
+    }
+
+
+@pytest.mark.parametrize("row", [row for row in KNOWN_WRONG if row.example], ids=lambda row: row.name)
+def test_openvino_is_still_wrong_where_it_is_not_asked(row: KnownWrong) -> None:
+    assert row.example is not None
+    assert row.applies(row.example)
+    specified = content(outcome(expected, row.example))
+    assert content(ours(row.example)) == specified
+    try:
+        verdict = judge(row.example)
+    except NotCoveredError:
+        return
+    assert not isinstance(verdict, Refusal), verdict.message
+    assert content(verdict) != specified
+
+
+def test_evaluate_covers_the_types_that_it_is_asked_about_and_no_others() -> None:
+    def covered(data: Any, indices: Any) -> bool:
+        try:
+            judge(Call(8, np.zeros(3, data), np.zeros(2, indices), 0))
+        except NotCoveredError:
+            return False
+        return True
+
+    assert {name for dtype, name in NAMES.items() if covered(dtype, "int32")} == set(EVALUATED_DATA)
+    assert {NAMES[dtype] for dtype in INTEGERS if covered("float32", dtype)} == set(EVALUATED_INDICES)
+
+
+def test_the_types_are_those_of_the_installed_openvino() -> None:
+    assert set(NAMES.values()) == whole_byte_types()
+
+
+def test_random_calls_hold_what_is_hard() -> None:
+    drawn = [evaluated_call(seed) for seed in range(600)]
+    assert {NAMES[call.data.dtype] for call in drawn} == set(EVALUATED_DATA)
+    floats = [call.data for call in drawn if call.data.dtype in (np.float16, np.float32)]
+    assert any(np.isnan(data).any() for data in floats)
+    assert any(0 in call.data.shape for call in drawn)
+    assert any(0 in call.indices.shape for call in drawn)
+    assert any(not call.indices.ndim for call in drawn)
+    assert any(call.batch_dims < 0 and np.asarray(call.axis) < 0 for call in drawn)
+    assert any(0 < call.batch_dims == call.axis for call in drawn)
+    assert any(not array.flags.forc for call in drawn for array in (call.data, call.indices))
+    assert any(min(array.strides, default=0) < 0 for call in drawn for array in (call.data, call.indices))
+    for array in ("data", "indices"):
+        assert any(
+            0 in [step for size, step in zip(found.shape, found.strides, strict=True) if size > 1]
+            for found in (getattr(call, array) for call in drawn)
+            if found.size
+        )
+    values = {int(value) for seed in range(4000) for value in np.unique(any_call(seed).indices)}
+    assert values.issuperset(EXTREMES)
