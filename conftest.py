@@ -14,12 +14,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from hypothesis import settings
 from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 
 ROOT = Path(__file__).parent
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # before anything imports JAX, which else looks for other devices and says so
+
+settings.register_profile("suite", deadline=None)  # how long an example takes is the machine's affair
+settings.load_profile("suite")
 
 TITLED = re.compile(r'\w+ title="(?P<title>[^"]+)"$\n', re.MULTILINE)
 """What stands behind the fence of a block that is a file."""

@@ -49,7 +49,7 @@ class CheckedTensor(Record):
     """The values, where they decide the shape of the result and are known."""
 
 
-class Route(Record):
+class DirectMLForm(Record):
     """How DirectML takes a node."""
 
     level: FeatureLevelField
@@ -100,10 +100,10 @@ class CheckedNode(Record):
     verdict: Verdict
     """Whether DirectML takes it at the level that was checked for."""
 
-    taken: Route | None = None
+    taken: DirectMLForm | None = None
     """How DirectML takes it at that level; none unless it does."""
 
-    lowest: Route | None = None
+    lowest: DirectMLForm | None = None
     """The lowest feature level that takes it, and how; none where no level does, or it is not known."""
 
     missing: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dmlgather.dialects.codes import CODES
-from dmlgather.dialects.descriptors import InexpressibleError, View, carrier
+from dmlgather.dialects.descriptors import InexpressibleError, View, storage_type
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import DataType, FeatureLevel, Finding, OperatorDesc, Report, validate
 from dmlgather.directml.support import TABLE
@@ -21,6 +21,20 @@ STEPS = tuple(sorted({row.level for row in TABLE}))
 def tensors_by_name(problem: Problem) -> dict[str, TensorType]:
     """The array inputs by their names, and the output."""
     return dict(zip((*problem.inputs, "output"), problem.tensors, strict=True))
+
+
+class BrokenRuleError(Exception):
+    """A call breaks a rule of its operator: `cause` says which."""
+
+    def __init__(self, cause: TypeError | ValueError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+    def report(self, subject: str, level: FeatureLevel, *, expected: str, peer: str) -> Report:
+        """What `to_directml` answers. expected: what the rule allows. peer: who refuses the call too."""
+        remedy = f"correct the call; {peer} itself refuses it as it stands"
+        finding = CODES["EXP101"].finding("", expected=expected, got=str(self), remedy=remedy)
+        return Report(subject=subject, level=level, findings=(finding,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +79,7 @@ class Exporter:
 
 def views(problem: Problem) -> list[View]:
     """Data, indices where there are any, and output, packed; with the dimensions that the data type adds to data and output."""
-    held = carrier(problem.data.dtype)
+    held = storage_type(problem.data.dtype)
     assert held is not None, "strings are refused before"
     data_type, parts = held
     indices = [View.packed("indices", DataType[each.dtype.name.upper()], each.shape) for each in problem.tensors[1:-1]]
@@ -79,7 +93,7 @@ def views(problem: Problem) -> list[View]:
 def _naming_carried(report: Report, problem: Problem) -> Report:
     """The report, which says of a data type that only carries bits what it carries: "UINT64, which carries complex64"."""
     dtype = problem.data.dtype
-    held = carrier(dtype)
+    held = storage_type(dtype)
     if held is None or held[0].name == dtype.name.upper():
         return report
     findings = (
@@ -94,7 +108,7 @@ def _naming_carried(report: Report, problem: Problem) -> Report:
 def _without_form(problem: Problem, needed: Mapping[str, TensorType]) -> Iterator[Finding]:
     """What stands against a problem at every level, whatever the form."""
     dtype = problem.data.dtype
-    if carrier(dtype) is None:
+    if storage_type(dtype) is None:
         yield CODES["EXP103"].finding(
             "data",
             expected="numbers or bool" if dtype.hasobject else "elements of whole bytes",

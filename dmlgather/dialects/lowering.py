@@ -39,14 +39,6 @@ def gathering(
     return build(data, output, in_strides, problem.data.dtype.itemsize, lookups=lookups, indices=indices, index_type=kind)
 
 
-def slicing(problem: Problem, layouts: Sequence[Layout], walks: Sequence[tuple[int, int, int]]) -> IndexPlan:
-    """output[c] = data[start + step · c], per dimension. walks: start, count, step of each one. layouts: of data and output."""
-    data, output = layouts
-    in_strides = [step * stride for (_, _, step), stride in zip(walks, data.strides, strict=True)]
-    in_offset = sum(start * stride for (start, _, _), stride in zip(walks, data.strides, strict=True))
-    return build(data, output, in_strides, problem.data.dtype.itemsize, in_offset=in_offset)
-
-
 def gather(problem: Problem, layouts: Sequence[Layout], axis: int, batch_dims: int, *, wraps: bool) -> IndexPlan:
     """output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…], with `axis` behind b… and lead…."""
     data, indices, _ = layouts

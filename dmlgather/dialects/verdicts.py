@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from dmlgather.dialects.checking import Route, Verdict
+from dmlgather.dialects.checking import DirectMLForm, Verdict
 from dmlgather.dialects.exporting import Descriptors, Exporter
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
@@ -19,8 +19,8 @@ class Judged:
 
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
-    taken: Route | None = None
-    lowest: Route | None = None
+    taken: DirectMLForm | None = None
+    lowest: DirectMLForm | None = None
     provided: tuple[str, ...] = ()
 
 
@@ -45,14 +45,14 @@ def verdict(
     return Judged(Verdict.TAKEN, (), _route(trials[0][1], level, ordinary), first, provided)
 
 
-def _route(problem: Problem, level: FeatureLevel, descs: tuple[OperatorDesc, ...]) -> Route:
+def _route(problem: Problem, level: FeatureLevel, descs: tuple[OperatorDesc, ...]) -> DirectMLForm:
     types: dict[str, str] = {}
     for role, field in zip(problem.inputs, ("input_tensor", "indices_tensor"), strict=False):
         described = [desc.tensor(field).data_type.name for desc in descs if field in desc.operator.tensors]
         own = getattr(problem, role).dtype.name.upper()
         if described and described[-1] != own:
             types[role] = described[-1]
-    return Route(level=level, operators=tuple(desc.operator.name for desc in descs), types=types)
+    return DirectMLForm(level=level, operators=tuple(desc.operator.name for desc in descs), types=types)
 
 
 def _told(findings: tuple[Finding, ...], sizes: Mapping[str, int]) -> tuple[Finding, ...]:

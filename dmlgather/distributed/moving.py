@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
-from dmlgather.dialects.descriptors.views import carrier
+from dmlgather.dialects.descriptors.views import storage_type
 from dmlgather.dialects.element_types import BELOW_A_BYTE
 from dmlgather.directml import (
     CODES,
@@ -126,7 +126,7 @@ def _operator(desc: GatherOperatorDesc, fill: bytes | None) -> CompiledOperator:
 def carried(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
     """What elements of a type are moved as: the NumPy type of a word, and the dimensions of words that each one has."""
     padded = dtype.name.startswith(BELOW_A_BYTE)  # to a byte, in NumPy's arrays
-    found = None if dtype.hasobject else carrier(np.dtype(f"u{dtype.itemsize}") if padded else dtype)
+    found = None if dtype.hasobject else storage_type(np.dtype(f"u{dtype.itemsize}") if padded else dtype)
     if found is None:
         raise TypeError(f"the table has type {dtype}, but only numbers of {alternatives(ELEMENT_BYTES)} bytes are moved")
     data_type, parts = found

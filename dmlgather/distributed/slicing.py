@@ -15,6 +15,7 @@ from dask.tokenize import tokenize
 
 from dmlgather.backends import arrays
 from dmlgather.dialects.problem import TensorType
+from dmlgather.dialects.windows import Window
 from dmlgather.directml import BufferTensorDesc, DataType, Slice1OperatorDesc
 from dmlgather.distributed.loading import chunk_loads, loaded
 from dmlgather.distributed.moving import OPERATORS_KEPT, carried, check, check_sizes, check_type, words
@@ -22,7 +23,7 @@ from dmlgather.distributed.sources import as_table
 from dmlgather.distributed.tasks import empty_like
 from dmlgather.distributed.windows import Part, is_whole, parts
 from dmlgather.onnx.functions import bounds
-from dmlgather.onnx.problems.slice import Slice, Window
+from dmlgather.onnx.problems.slice import Slice
 from dmlgather.operator import CompiledOperator, compile  # noqa: A004 - the word users know
 
 

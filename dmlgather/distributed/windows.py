@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+from dmlgather.dialects.windows import Window
 from dmlgather.directml import OperatorDesc, lower
-from dmlgather.onnx.problems.slice import Window
 
 WIDEST_STEP = 2**31 - 1
 """What SLICE1's strides hold, forwards and backwards."""

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.dialects.codes import CODES
-from dmlgather.dialects.exporting import Descriptors
+from dmlgather.dialects.exporting import BrokenRuleError, Descriptors
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.eager import host_values, type_of
 from dmlgather.lax.problems import export
@@ -59,14 +58,8 @@ def to_directml(
         problem, starts = _stated(
             *(operand, start_indices, dimension_numbers, slice_sizes), mode=mode, fill_value=fill_value, constants=constants
         )
-    except _BrokenRuleError as error:
-        finding = CODES["EXP101"].finding(
-            "",
-            expected="a call that lax.gather allows",
-            got=str(error),
-            remedy="mend the call; JAX itself refuses it as it stands",
-        )
-        return Report(subject="JAX lax.gather", level=at, findings=(finding,))
+    except BrokenRuleError as error:
+        return error.report("JAX lax.gather", at, expected="a call that lax.gather allows", peer="JAX")
     window = None if starts is None else export.at(problem, starts)
     found = export.express(window or problem, at)
     return found if isinstance(found, Report) or len(found) > 1 else found[0]
@@ -94,19 +87,11 @@ def differences(
         problem, starts = _stated(
             *(operand, start_indices, dimension_numbers, slice_sizes), mode=mode, fill_value=fill_value, constants=constants
         )
-    except _BrokenRuleError as error:
+    except BrokenRuleError as error:
         raise error.cause from None
     if starts is not None and (export.in_bounds(problem, starts) or export.at(problem, starts)):
         return ()
     return tuple(export.differences(problem))
-
-
-class _BrokenRuleError(Exception):
-    """The call breaks a rule of the operator: `cause` says which."""
-
-    def __init__(self, cause: TypeError | ValueError) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
 
 
 def _stated(
@@ -129,7 +114,7 @@ def _stated(
     try:
         return gather_call(data, indices, dimension_numbers, slice_sizes, mode=mode, fill_value=fill_value), starts
     except (TypeError, ValueError) as error:
-        raise _BrokenRuleError(error) from None
+        raise BrokenRuleError(error) from None
 
 
 def _known(constants: Mapping[str, Any]) -> NDArray[Any] | None:

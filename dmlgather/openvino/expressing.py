@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dmlgather.dialects.codes import CODES
-from dmlgather.dialects.exporting import Descriptors
+from dmlgather.dialects.exporting import BrokenRuleError, Descriptors
 from dmlgather.dialects.problem import whole
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.eager import host_values, type_of
@@ -46,14 +45,8 @@ def to_directml(
     at = FeatureLevel.parse(level)
     try:
         problem = _problem(data, indices, axis, batch_dims, version)
-    except _BrokenRuleError as error:
-        finding = CODES["EXP101"].finding(
-            "",
-            expected=f"a call that Gather-{version} allows",
-            got=str(error),
-            remedy="mend the call; OpenVINO itself refuses it as it stands",
-        )
-        return Report(subject=f"OpenVINO Gather-{version}", level=at, findings=(finding,))
+    except BrokenRuleError as error:
+        return error.report(f"OpenVINO Gather-{version}", at, expected=f"a call that Gather-{version} allows", peer="OpenVINO")
     found = export.express(problem, at)
     return found if isinstance(found, Report) or len(found) > 1 else found[0]
 
@@ -68,17 +61,9 @@ def differences(data: Any, indices: Any, axis: Any, batch_dims: int = 0, *, vers
     """
     try:
         problem = _problem(data, indices, axis, batch_dims, version)
-    except _BrokenRuleError as error:
+    except BrokenRuleError as error:
         raise error.cause from None
     return tuple(export.differences(problem, problem.data.shape[problem.axis]))
-
-
-class _BrokenRuleError(Exception):
-    """The call breaks a rule of the operator: `cause` says which."""
-
-    def __init__(self, cause: TypeError | ValueError) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
 
 
 def _problem(data: Any, indices: Any, axis: Any, batch_dims: int, version: int) -> Gather:
@@ -88,4 +73,4 @@ def _problem(data: Any, indices: Any, axis: Any, batch_dims: int, version: int) 
     try:
         return Gather(*tensors, axis_of(place), batch_dims, version)
     except (TypeError, ValueError) as error:
-        raise _BrokenRuleError(error) from None
+        raise BrokenRuleError(error) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from dmlgather.dialects.checking import CheckedNode, CheckedTensor, Route, Verdict
+from dmlgather.dialects.checking import CheckedNode, CheckedTensor, DirectMLForm, Verdict
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.report.check_report import FileReport, counts
 from dmlgather.report.standing import ReportedFinding
@@ -75,7 +75,7 @@ def verdict(node: CheckedNode, level: FeatureLevel) -> str:
     return f"unknown: {', '.join(node.missing)}"
 
 
-def _route(route: Route) -> str:
+def _route(route: DirectMLForm) -> str:
     types = ", ".join(f"{role} as {name}" for role, name in route.types.items())
     return " + ".join(route.operators) + (f" with {types}" if types else "")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import dmlgather as dg
 from dmlgather.dialects import descriptors
-from dmlgather.dialects.descriptors import Dim, Dims, InexpressibleError, View, carrier, merge
+from dmlgather.dialects.descriptors import Dim, Dims, InexpressibleError, View, merge, storage_type
 from dmlgather.directml import DataType, FeatureLevel
 
 FLOATS, INDICES = DataType.FLOAT32, DataType.INT64
@@ -65,7 +65,7 @@ def test_merged_dimensions_walk_the_same_way_and_cannot_be_merged_again(seed: in
 )
 def test_every_type_is_held_by_one_of_as_many_bytes(dtype: object, held: tuple[DataType, tuple[int, ...]] | None) -> None:
     kind: np.dtype[np.generic] = np.dtype(dtype)  # type: ignore[call-overload]
-    assert carrier(kind) == held
+    assert storage_type(kind) == held
     if held is not None:
         assert held[0].bytes * (*held[1], 1)[0] == kind.itemsize
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 import dmlgather as dg
 from dmlgather.backends.cuda import DeviceError, require
+from dmlgather.dialects.windows import Window
 from dmlgather.distributed.slicing import cut, sliced
 from dmlgather.distributed.slicing import slice as slice_of
 from dmlgather.distributed.windows import parts, windows_of
-from dmlgather.onnx.problems.slice import Window
 from tests.distributed.counted import DTYPES, CountedTable, bits, chunks_of, random_bits
 from tests.distributed.standin import Standin, table_of
 

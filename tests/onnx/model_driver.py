@@ -8,7 +8,7 @@ from tests.test_operator_devices import ArrayDriver, DeviceArray
 
 
 class ModelArray(DeviceArray):
-    """What carriers use of a cupy.ndarray, besides."""
+    """What auxiliary operators use of a cupy.ndarray, besides."""
 
     def reshape(self, shape: Any) -> ModelArray:
         return ModelArray(self.held.reshape(shape), self.device.id)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from onnx import TensorProto, helper
 
-from dmlgather.dialects.checking import Route, Verdict
+from dmlgather.dialects.checking import DirectMLForm, Verdict
 from dmlgather.directml import FeatureLevel
 from tests.onnx.modelling import checked, only, parsed
 
@@ -67,7 +67,7 @@ def test_the_route_at_the_lowest_level(tmp_path: Path, operator: str, lowest: st
     assert found.lowest.types == types
     newer = only(checked(tmp_path, _one(operator, "float[4,2]"), "6_4"))
     route = "SLICE1" if operator == "Slice" else lowest
-    assert newer.taken == Route(level=FeatureLevel.LEVEL_6_4, operators=(route,), types={})
+    assert newer.taken == DirectMLForm(level=FeatureLevel.LEVEL_6_4, operators=(route,), types={})
 
 
 def test_types_that_directml_lacks_are_carried_by_others(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_negative_steps(tmp_path: Path) -> None:
     model = checked(tmp_path, text, "1_0")
     node = only(model)
     assert node.verdict is Verdict.REFUSED
-    assert node.lowest == Route(level=FeatureLevel.LEVEL_2_1, operators=("SLICE1",))
+    assert node.lowest == DirectMLForm(level=FeatureLevel.LEVEL_2_1, operators=("SLICE1",))
     assert [(finding.code, finding.path) for finding in model.findings] == [("EXP106", "steps")]
     assert only(checked(tmp_path, text, "2_1")).verdict is Verdict.TAKEN
 
@@ -160,7 +160,7 @@ def test_a_refusal_says_with_which_sizes(tmp_path: Path) -> None:
     model = checked(tmp_path, text, "2_1")
     (finding,) = model.findings
     assert finding.got.endswith("(with A = 2, B = 2, C = 2, D = 2)")
-    assert only(model).lowest == Route(level=FeatureLevel.LEVEL_3_0, operators=("GATHER_ND1",))
+    assert only(model).lowest == DirectMLForm(level=FeatureLevel.LEVEL_3_0, operators=("GATHER_ND1",))
 
 
 UNKNOWN = {

@@ -10,10 +10,11 @@ import pytest
 from onnx import helper
 
 from dmlgather.dialects.problem import TensorType
+from dmlgather.dialects.windows import Window
 from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
 from dmlgather.onnx.problems.nodes import READERS, UnknownTypeError, UnknownValueError, in_family, problem_of
 from dmlgather.onnx.problems.operators import FAMILY
-from dmlgather.onnx.problems.slice import Slice, Window
+from dmlgather.onnx.problems.slice import Slice
 
 DATA = TensorType((4, 5), np.dtype(np.float32))
 INDICES = TensorType((2,), np.dtype(np.int64))

@@ -12,19 +12,18 @@ says why, where no descriptor says what is asked for.
 
 from dmlgather.dialects.descriptors.fitting import InexpressibleError
 from dmlgather.dialects.descriptors.gathers import gather, gather_elements, gather_nd
-from dmlgather.dialects.descriptors.slices import Walk, slices
-from dmlgather.dialects.descriptors.views import Dim, Dims, View, carrier, merge
+from dmlgather.dialects.descriptors.slices import slices
+from dmlgather.dialects.descriptors.views import Dim, Dims, View, merge, storage_type
 
 __all__ = [
     "Dim",
     "Dims",
     "InexpressibleError",
     "View",
-    "Walk",
-    "carrier",
     "gather",
     "gather_elements",
     "gather_nd",
     "merge",
     "slices",
+    "storage_type",
 ]

@@ -8,6 +8,7 @@ from math import prod
 from dmlgather.dialects.descriptors.fitting import described, fits, refuse, require
 from dmlgather.dialects.descriptors.slices import slices
 from dmlgather.dialects.descriptors.views import Dim, View, merge
+from dmlgather.dialects.windows import Window
 from dmlgather.directml import (
     FeatureLevel,
     GatherElementsOperatorDesc,
@@ -52,7 +53,7 @@ def gather_elements(data: View, indices: View, output: View, axis: int, level: F
     if fits(GATHER_ELEMENTS, level, merged[0]) or part.sizes == data.sizes:
         return _elements(*merged, level)
     cut = View.packed(data.name, data.data_type, part.sizes)
-    first = slices(data, cut, [(0, size, 1) for size in cut.sizes], level)
+    first = slices(data, cut, [Window.whole(size) for size in cut.sizes], level)
     return (*first, *gather_elements(cut, indices, output, axis, level))
 
 
@@ -105,7 +106,7 @@ def _repeated(data: View, indices: View, output: View, batch: int, level: Featur
     """GATHER_ND of empty tuples: each names all of data behind its batch."""
     repeats = tuple(Dim(size, 0) for size in indices.sizes[batch:-1])
     view = replace(data, dims=(*data.dims[:batch], *repeats, *data.dims[batch:]))
-    return slices(view, output, [(0, size, 1) for size in view.sizes], level)
+    return slices(view, output, [Window.whole(size) for size in view.sizes], level)
 
 
 def _merged_nd(data: View, indices: View, output: View, batch: int) -> tuple[View, View, View, int]:

@@ -8,58 +8,56 @@ from itertools import pairwise
 
 from dmlgather.dialects.descriptors.fitting import described, fits, refuse
 from dmlgather.dialects.descriptors.views import Dim, View, merge
+from dmlgather.dialects.windows import Window
 from dmlgather.directml import FeatureLevel, Operator, OperatorDesc, Slice1OperatorDesc, SliceOperatorDesc, operator_named
 from dmlgather.wording import braces
 
 SLICE, SLICE1 = map(operator_named, ("SLICE", "SLICE1"))
 
-Walk = tuple[int, int, int]
-"""What a slice takes of one dimension: the first position, how many (at least 1), and the step between them, not 0."""
 
-
-def slices(data: View, output: View, walks: Sequence[Walk], level: FeatureLevel) -> tuple[OperatorDesc, ...]:
+def slices(data: View, output: View, windows: Sequence[Window], level: FeatureLevel) -> tuple[OperatorDesc, ...]:
     """output[c] = data[start + step · c], per dimension, as SLICE1, or as SLICE where there is none or its steps are too narrow.
 
-    walks: one per dimension of data. More dimensions than the level takes, once those that are left whole are merged, need
+    windows: one per dimension of data. More dimensions than the level takes, once those that are left whole are merged, need
     several descriptors, each of which cuts as many dimensions as it can.
     """
     # One element needs no step, and a step may be wider than a field.
-    walks = [(start, count, step if count > 1 else 1) for start, count, step in walks]
-    operator = _slicer(walks, level)
+    windows = [window if window.count > 1 else replace(window, step=1) for window in windows]
+    operator = _slicer(windows, level)
     if fits(operator, level, data):
-        return (_slice(operator, (data, output, walks), level),)
-    left = [axis for axis, walk in enumerate(walks) if walk != (0, data.sizes[axis], 1)]
+        return (_slice(operator, (data, output, windows), level),)
+    left = [axis for axis, window in enumerate(windows) if window != Window.whole(data.sizes[axis])]
     found: list[OperatorDesc] = []
     while left or not found:
-        now, step = _widest_step(operator, (data, output, walks), left, level)
+        now, step = _widest_step(operator, (data, output, windows), left, level)
         found.append(_slice(operator, step, level))
-        data, left = View.packed(data.name, data.data_type, _cut(data, walks, now)), left[len(now) :]
+        data, left = View.packed(data.name, data.data_type, _cut(data, windows, now)), left[len(now) :]
     return tuple(found)
 
 
-_Step = tuple[View, View, Sequence[Walk]]
-"""One descriptor's data, output and walks."""
+_Step = tuple[View, View, Sequence[Window]]
+"""One descriptor's data, output and windows."""
 
 
 def _widest_step(operator: Operator, step: _Step, left: Sequence[int], level: FeatureLevel) -> tuple[Sequence[int], _Step]:
     """The first of the dimensions `left` to slice, as many as fit but at least one, and the step that slices them alone."""
-    data, output, walks = step
+    data, output, windows = step
     for count in range(len(left), -1, -1):
         now = left[:count]
-        target = output if now == left else View.packed(output.name, output.data_type, _cut(data, walks, now))
-        step = _merged_step(data, target, walks, now)
+        target = output if now == left else View.packed(output.name, output.data_type, _cut(data, windows, now))
+        step = _merged_step(data, target, windows, now)
         if fits(operator, level, step[0]) or count <= 1:
             break
     return now, step
 
 
-def _cut(data: View, walks: Sequence[Walk], now: Sequence[int]) -> list[int]:
-    return [walks[axis][1] if axis in now else size for axis, size in enumerate(data.sizes)]
+def _cut(data: View, windows: Sequence[Window], now: Sequence[int]) -> list[int]:
+    return [windows[axis].count if axis in now else size for axis, size in enumerate(data.sizes)]
 
 
-def _slicer(walks: Sequence[Walk], level: FeatureLevel) -> Operator:
+def _slicer(windows: Sequence[Window], level: FeatureLevel) -> Operator:
     """SLICE1 where the level has it and its INT takes the steps, else SLICE, which only walks forwards."""
-    steps = [step for _, _, step in walks]
+    steps = [window.step for window in windows]
     narrow = all(-(2**31) <= step < 2**31 for step in steps)
     if narrow and level >= SLICE1.introduced:
         return SLICE1
@@ -79,27 +77,27 @@ def _slicer(walks: Sequence[Walk], level: FeatureLevel) -> Operator:
     return SLICE
 
 
-def _merged_step(data: View, output: View, walks: Sequence[Walk], now: Sequence[int]) -> _Step:
+def _merged_step(data: View, output: View, windows: Sequence[Window], now: Sequence[int]) -> _Step:
     """Only the dimensions `now` sliced, and the runs between them merged."""
     inner: list[Dim] = []
     outer: list[Dim] = []
-    kept: list[Walk] = []
+    kept: list[Window] = []
     for before, axis in pairwise((-1, *now, data.rank)):
         whole, written = merge(data.dims[before + 1 : axis], output.dims[before + 1 : axis])
         inner += (*whole, *data.dims[axis : axis + 1])
         outer += (*written, *output.dims[axis : axis + 1])
-        kept += (*((0, dim.size, 1) for dim in whole), *walks[axis : axis + 1])
+        kept += (*(Window.whole(dim.size) for dim in whole), *windows[axis : axis + 1])
     return replace(data, dims=tuple(inner)), replace(output, dims=tuple(outer)), kept
 
 
 def _slice(operator: Operator, step: _Step, level: FeatureLevel) -> OperatorDesc:
-    data, output, walks = step
+    data, output, windows = step
     tensors = described(operator, level, data, output)
-    walks = [(0, 1, 1)] * (tensors["input_tensor"].rank - data.rank) + list(walks)
-    starts, counts, steps = zip(*walks, strict=True)
+    windows = [Window.whole(1)] * (tensors["input_tensor"].rank - data.rank) + list(windows)
+    starts, steps = tuple(window.start for window in windows), tuple(window.step for window in windows)
     if operator is SLICE:
-        return SliceOperatorDesc(**tensors, offsets=starts, sizes=counts, strides=steps)
-    spans = [(count - 1) * step for _, count, step in walks]
+        return SliceOperatorDesc(**tensors, offsets=starts, sizes=tuple(window.count for window in windows), strides=steps)
+    spans = [(window.count - 1) * window.step for window in windows]
     return Slice1OperatorDesc(
         **tensors,
         input_window_offsets=[start + min(span, 0) for start, span in zip(starts, spans, strict=True)],

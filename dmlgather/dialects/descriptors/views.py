@@ -84,7 +84,7 @@ def merge(*walks: Dims) -> list[Dims]:
     return [tuple(dims) for dims in zip(*merged, strict=True)] or [() for _ in walks]
 
 
-def carrier(dtype: np.dtype[Any]) -> tuple[DataType, tuple[int, ...]] | None:
+def storage_type(dtype: np.dtype[Any]) -> tuple[DataType, tuple[int, ...]] | None:
     """The DirectML type that holds an element's bits, and the sizes of the dimensions it adds behind the others.
 
     By name where DirectML has the type; else the unsigned integer as wide: bool is UINT8, bfloat16 UINT16, complex64 UINT64,

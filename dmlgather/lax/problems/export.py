@@ -16,9 +16,10 @@ from dmlgather.dialects.codes import CODES
 from dmlgather.dialects.descriptors import Dim, Dims, InexpressibleError, View
 from dmlgather.dialects.exporting import Descriptors, Exporter
 from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.windows import Window, WindowProblem
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.lax.problems.gather import Gather
-from dmlgather.lax.problems.slice import DynamicSlice, Rev, Slice, Walked
+from dmlgather.lax.problems.slice import DynamicSlice, Rev, Slice
 from dmlgather.plan import OutOfBounds
 
 NAMES = {"data": "operand", "indices": "start_indices", "batch_dims": "operand_batching_dims", "steps": "dimensions"}
@@ -187,10 +188,10 @@ def _dynamic_slice(problem: DynamicSlice, level: FeatureLevel) -> Descriptors:
     return _gather(problem.gather, level)
 
 
-def _walked(problem: Walked, level: FeatureLevel) -> Descriptors:
+def _windows(problem: WindowProblem, level: FeatureLevel) -> Descriptors:
     data, output = _views(problem)
-    parts = [(0, dim.size, 1) for dim in data.dims[problem.data.rank :]]
-    return descriptors.slices(data, output, [*problem.walks, *parts], level)
+    parts = [Window.whole(dim.size) for dim in data.dims[problem.data.rank :]]
+    return descriptors.slices(data, output, [*problem.windows, *parts], level)
 
 
 def _needed(problem: Problem) -> Mapping[str, TensorType]:
@@ -204,8 +205,8 @@ def _needed(problem: Problem) -> Mapping[str, TensorType]:
 _FORMS: Mapping[type[Problem], Form] = {
     Gather: _in_jax_names(_gather),
     DynamicSlice: _in_jax_names(_dynamic_slice),
-    Slice: _in_jax_names(_walked),
-    Rev: _in_jax_names(_walked),
+    Slice: _in_jax_names(_windows),
+    Rev: _in_jax_names(_windows),
 }
 
 EXPORTER = Exporter(_FORMS, lambda problem: f"JAX lax.{problem.name}", _needed)

@@ -71,7 +71,6 @@ class Gather(Problem):
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """JAX's names."""
         return ("operand", "start_indices")
 
     @property
@@ -98,7 +97,6 @@ class Gather(Problem):
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
-        """start_index_map."""
         return self.numbers.start_index_map
 
     @property

@@ -7,38 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from dmlgather.dialects.descriptors import Walk
-from dmlgather.dialects.lowering import slicing
 from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.windows import Window, WindowProblem
 from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
 from dmlgather.lax.problems.gather import OPERANDS, TYPES, Gather
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 
-class Walked(Problem):
-    """result[c] = operand[start + step · c], per dimension: nothing is looked up."""
-
-    inputs = ("data",)
-    out_of_bounds = OutOfBounds.CLAMP
-    walks: tuple[Walk, ...]
-    """What is taken of each dimension: the first position, how many, and the step between them."""
-
-    @property
-    def output(self) -> TensorType:
-        """As many as each walk takes."""
-        return TensorType(tuple(count for _, count, _ in self.walks), self.data.dtype)
-
-    @property
-    def lookup_axes(self) -> tuple[int, ...]:
-        """None: nothing is looked up."""
-        return ()
-
-    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
-        return slicing(self, layouts, self.walks)
-
-
 @dataclass(frozen=True)
-class Slice(Walked):
+class Slice(WindowProblem):
     """lax.slice: operand[start : limit : stride] in every dimension, 0 <= start <= limit <= size; no strides are 1 everywhere."""
 
     data: TensorType
@@ -68,14 +45,13 @@ class Slice(Walked):
         return (1,) * self.data.rank if self.strides is None else self.strides
 
     @cached_property
-    def walks(self) -> tuple[Walk, ...]:  # type: ignore[override] # computed once
-        """As `Walked`."""
+    def windows(self) -> tuple[Window, ...]:
         bounds = zip(self.start_indices, self.limit_indices, self._steps, strict=True)
-        return tuple((start, -((start - limit) // step), step) for start, limit, step in bounds)
+        return tuple(Window(start, -((start - limit) // step), step) for start, limit, step in bounds)
 
 
 @dataclass(frozen=True)
-class Rev(Walked):
+class Rev(WindowProblem):
     """lax.rev: operand backwards along `dimensions`."""
 
     data: TensorType
@@ -92,10 +68,9 @@ class Rev(Walked):
             )
 
     @cached_property
-    def walks(self) -> tuple[Walk, ...]:  # type: ignore[override] # computed once
-        """As `Walked`."""
+    def windows(self) -> tuple[Window, ...]:
         return tuple(
-            (size - 1, size, -1) if size and dimension in self.dimensions else (0, size, 1)
+            Window(size - 1, size, -1) if size and dimension in self.dimensions else Window.whole(size)
             for dimension, size in enumerate(self.data.shape)
         )
 
@@ -130,12 +105,10 @@ class DynamicSlice(Problem):
 
     @property
     def output(self) -> TensorType:
-        """slice_sizes."""
         return self.gather.output
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
-        """Every dimension."""
         return self.gather.lookup_axes
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:

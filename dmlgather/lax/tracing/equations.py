@@ -21,7 +21,7 @@ class NoPlanError(Exception):
 
 
 @dataclass(frozen=True)
-class Stated:
+class EquationProblem:
     """An equation's problem.
 
     expressed: the problem that descriptors are made for: a slice, where starts that are written into the equation make it one.
@@ -31,7 +31,7 @@ class Stated:
     expressed: Problem
 
 
-def state(eqn: Any) -> Stated:
+def state(eqn: Any) -> EquationProblem:
     """The problem of an equation of one of the `PRIMITIVES`. NoPlanError where there is none."""
     for atom in (*eqn.invars, *eqn.outvars):
         if jaxprs.extended(atom.aval.dtype):
@@ -54,7 +54,7 @@ def _type(atom: Any) -> TensorType:
     return TensorType(tuple(atom.aval.shape), np.dtype(atom.aval.dtype))
 
 
-def _gather(eqn: Any) -> Stated:
+def _gather(eqn: Any) -> EquationProblem:
     operand, indices = eqn.invars
     params = eqn.params
     problem = gather_call(
@@ -62,10 +62,10 @@ def _gather(eqn: Any) -> Stated:
         mode=params["mode"],
         fill_value=params["fill_value"],
     )
-    return Stated(problem, problem)
+    return EquationProblem(problem, problem)
 
 
-def _dynamic_slice(eqn: Any) -> Stated:
+def _dynamic_slice(eqn: Any) -> EquationProblem:
     operand, *starts = eqn.invars
     types = [_type(start) for start in starts]
     if len({start.dtype for start in types}) > 1:
@@ -73,29 +73,29 @@ def _dynamic_slice(eqn: Any) -> Stated:
     dtype = types[0].dtype if types else np.dtype(np.int32)
     problem = DynamicSlice(_type(operand), TensorType((len(starts),), dtype), tuple(eqn.params["slice_sizes"]))
     if not all(map(jaxprs.literal, starts)):
-        return Stated(problem, problem)
+        return EquationProblem(problem, problem)
     known = _stacked([np.asarray(start.val, start.aval.dtype) for start in starts])
-    return Stated(problem, export.at(problem.gather, known) or problem)
+    return EquationProblem(problem, export.at(problem.gather, known) or problem)
 
 
-def _slice(eqn: Any) -> Stated:
+def _slice(eqn: Any) -> EquationProblem:
     (operand,) = eqn.invars
     starts, limits, strides = (eqn.params[name] for name in ("start_indices", "limit_indices", "strides"))
     problem = Slice(_type(operand), tuple(starts), tuple(limits), None if strides is None else tuple(strides))
-    return Stated(problem, problem)
+    return EquationProblem(problem, problem)
 
 
-def _rev(eqn: Any) -> Stated:
+def _rev(eqn: Any) -> EquationProblem:
     (operand,) = eqn.invars
     problem = Rev(_type(operand), tuple(eqn.params["dimensions"]))
-    return Stated(problem, problem)
+    return EquationProblem(problem, problem)
 
 
 def _stacked(starts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.stack(starts) if starts else np.zeros(0, np.int32)
 
 
-PRIMITIVES: Mapping[str, Callable[[Any], Stated]] = {
+PRIMITIVES: Mapping[str, Callable[[Any], EquationProblem]] = {
     "gather": _gather,
     "slice": _slice,
     "dynamic_slice": _dynamic_slice,

@@ -28,7 +28,7 @@ def library() -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceLine:
     """The line that an equation comes from: the innermost one that is neither JAX's, Python's nor this package's."""
 
     file: str
@@ -95,12 +95,12 @@ def bind(jaxpr: Any, eqn: Any, inputs: Sequence[Any]) -> list[Any]:
     return list(library().core.eval_jaxpr(alone, (), *given.values()))
 
 
-def source(eqn: Any) -> Source | None:
+def source(eqn: Any) -> SourceLine | None:
     """Where an equation comes from; None where no line but JAX's own is known."""
     traceback = eqn.source_info.traceback
     for frame in traceback.frames if traceback is not None else ():
         if not _ours_or_theirs(frame.file_name):
-            return Source(frame.file_name, frame.line_num, frame.function_name)
+            return SourceLine(frame.file_name, frame.line_num, frame.function_name)
     return None
 
 

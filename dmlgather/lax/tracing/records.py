@@ -9,7 +9,7 @@ from typing import Any, overload
 from dmlgather.dialects.exporting import Descriptors
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel, Finding
-from dmlgather.lax.tracing.jaxprs import Source
+from dmlgather.lax.tracing.jaxprs import SourceLine
 from dmlgather.plan import BytesMoved, IndexPlan
 
 
@@ -77,7 +77,7 @@ class Runs:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TraceEntry:
     """One equation that gathers or slices.
 
     where: the equations around it, from the outside in, "scan/jit:_take"; empty for those of the function itself. primitive:
@@ -92,7 +92,7 @@ class Entry:
     operand: Array
     indices: Array | None
     result: Array
-    source: Source | None
+    source: SourceLine | None
     mode: str | None = None
     fill: str | None = None
     problem: Problem | None = None
@@ -102,7 +102,7 @@ class Entry:
     no_plan: str = ""
     runs: Runs | None = None
 
-    def stated(self, **facts: Any) -> Entry:
+    def stated(self, **facts: Any) -> TraceEntry:
         """The entry with some of its facts."""
         return replace(self, **facts)
 
@@ -158,7 +158,7 @@ def _array(array: Array | None) -> dict[str, Any] | None:
 class Trace:
     """What a function turns into; iterates over its entries. `str()` gives a table, `to_json()` plain data."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[TraceEntry, ...]
     executed: bool
 
     @property
@@ -167,17 +167,17 @@ class Trace:
         outcomes = [entry.runs.equal for entry in self.entries if entry.runs is not None and entry.runs.equal is not None]
         return bool(outcomes) and all(outcomes)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[TraceEntry]:
         return iter(self.entries)
 
     def __len__(self) -> int:
         return len(self.entries)
 
     @overload
-    def __getitem__(self, number: int) -> Entry: ...
+    def __getitem__(self, number: int) -> TraceEntry: ...
     @overload
-    def __getitem__(self, number: slice) -> tuple[Entry, ...]: ...
-    def __getitem__(self, number: int | slice) -> Entry | tuple[Entry, ...]:
+    def __getitem__(self, number: slice) -> tuple[TraceEntry, ...]: ...
+    def __getitem__(self, number: int | slice) -> TraceEntry | tuple[TraceEntry, ...]:
         return self.entries[number]
 
     def to_json(self) -> dict[str, Any]:
@@ -197,7 +197,7 @@ class Trace:
         return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in columns)
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def _row(entry: TraceEntry) -> tuple[str, ...]:
     bytes_moved = "-" if entry.bytes_moved is None else str(entry.bytes_moved.total)
     directml = "-" if entry.directml is None else str(entry.directml)
     return entry.equation, entry.policy, bytes_moved, directml, entry.where or "-", str(entry.source or "-")

@@ -14,9 +14,9 @@ from dmlgather.lax.problems import export
 from dmlgather.lax.problems.gather import Gather
 from dmlgather.lax.problems.slice import DynamicSlice
 from dmlgather.lax.tracing import jaxprs
-from dmlgather.lax.tracing.equations import PRIMITIVES, NoPlanError, Stated, state
-from dmlgather.lax.tracing.jaxprs import Place, Source
-from dmlgather.lax.tracing.records import Array, Directml, Entry, Trace
+from dmlgather.lax.tracing.equations import PRIMITIVES, EquationProblem, NoPlanError, state
+from dmlgather.lax.tracing.jaxprs import Place, SourceLine
+from dmlgather.lax.tracing.records import Array, Directml, Trace, TraceEntry
 from dmlgather.lax.tracing.verification import check
 from dmlgather.plan import OutOfBounds, bytes_moved
 
@@ -60,7 +60,7 @@ def _values(program: Any, given: Any) -> list[Any]:
     ]
 
 
-def _source(place: Place, equations: Mapping[Place, Any]) -> Source | None:
+def _source(place: Place, equations: Mapping[Place, Any]) -> SourceLine | None:
     """The user's line of an equation, or of the innermost one around it that has one: bodies that JAX keeps have none."""
     for depth in range(len(place), 0, -1):
         if found := jaxprs.source(equations[(*place[: depth - 1], (place[depth - 1][0], ""))]):
@@ -68,12 +68,12 @@ def _source(place: Place, equations: Mapping[Place, Any]) -> Source | None:
     return None
 
 
-def _entry(place: Place, eqn: Any, source: Source | None) -> Entry:
+def _entry(place: Place, eqn: Any, source: SourceLine | None) -> TraceEntry:
     arrays = [Array(tuple(atom.aval.shape), str(atom.aval.dtype)) for atom in (*eqn.invars, *eqn.outvars)]
     operand, *indices, result = arrays
     if eqn.primitive.name == "dynamic_slice":
         indices = [Array((len(indices),), indices[0].dtype if indices else "int32")]
-    entry = Entry(
+    entry = TraceEntry(
         where="/".join(label for _, label in place[:-1]),
         primitive=eqn.primitive.name,
         operand=operand,
@@ -87,7 +87,7 @@ def _entry(place: Place, eqn: Any, source: Source | None) -> Entry:
         return entry.stated(no_plan=str(error))
 
 
-def _facts(stated: Stated) -> dict[str, Any]:
+def _facts(stated: EquationProblem) -> dict[str, Any]:
     problem = stated.problem
     plan = problem.plan()
     looks_up = isinstance(problem, Gather | DynamicSlice)

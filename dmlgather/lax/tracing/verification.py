@@ -13,10 +13,10 @@ from dmlgather.backends import cpu
 from dmlgather.lax.tracing.equations import operands
 from dmlgather.lax.tracing.evaluation import Stepper
 from dmlgather.lax.tracing.jaxprs import Place
-from dmlgather.lax.tracing.records import Entry, Runs
+from dmlgather.lax.tracing.records import Runs, TraceEntry
 
 
-def check(program: Any, values: Sequence[Any], entries: Mapping[Place, Entry]) -> dict[Place, Entry]:
+def check(program: Any, values: Sequence[Any], entries: Mapping[Place, TraceEntry]) -> dict[Place, TraceEntry]:
     """The entries with what came of them when the program was evaluated on these values."""
     checks = {place: _Check(entry) for place, entry in entries.items()}
     stepper = Stepper(entries, lambda place, *run: checks[place].see(*run))
@@ -28,7 +28,7 @@ def check(program: Any, values: Sequence[Any], entries: Mapping[Place, Entry]) -
 class _Check:
     """One equation's runs so far."""
 
-    entry: Entry
+    entry: TraceEntry
     count: int = 0
     differing: str = ""
     program: Any = field(default=None)

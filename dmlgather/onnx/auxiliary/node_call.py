@@ -1,4 +1,4 @@
-"""From a NodeProto to a call of a carrier: the version in force, and its attributes and inputs checked against it."""
+"""From a NodeProto to a call of an auxiliary operator: the version in force, and its attributes and inputs checked against it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from dmlgather.onnx.auxiliary.versions import TYPES, CarrierVersion, Kind, version_of
+from dmlgather.onnx.auxiliary.versions import TYPES, AuxiliaryVersion, Kind, version_of
 from dmlgather.wording import alternatives, counted
 
 
 @dataclass(frozen=True)
-class Call:
+class NodeCall:
     """One node, read by its operator's version. attributes: those that the node states, as Python values (tensors as protos)."""
 
-    version: CarrierVersion
+    version: AuxiliaryVersion
     attributes: Mapping[str, Any]
 
     def integers(self, name: str, values: Any, *, scalar: bool = False) -> tuple[int, ...]:
@@ -33,8 +33,8 @@ class Call:
         return tuple(int(value) for value in array.reshape(-1))
 
 
-def read(node: Any, opset: int) -> Call:
-    """The call that a NodeProto of a carrier states.
+def read(node: Any, opset: int) -> NodeCall:
+    """The call that a NodeProto of an auxiliary operator states.
 
     ValueError for a wrong number of inputs or outputs, and for attributes that the version lacks or that refer to a function's;
     TypeError for an attribute of another kind.
@@ -43,10 +43,10 @@ def read(node: Any, opset: int) -> Call:
     _check_count(version, list(node.input))
     if len(node.output) != 1:
         raise ValueError(f"the node has {counted(len(node.output), 'output')}, but {version} gives 1")
-    return Call(version, {attribute.name: _value(version, attribute) for attribute in node.attribute})
+    return NodeCall(version, {attribute.name: _value(version, attribute) for attribute in node.attribute})
 
 
-def _check_count(version: CarrierVersion, given: Sequence[str]) -> None:
+def _check_count(version: AuxiliaryVersion, given: Sequence[str]) -> None:
     least, most = version.required, len(version.inputs)
     if not least <= len(given) <= most or "" in given[:least]:
         names = f": {', '.join(version.inputs)}" if version.inputs else ""
@@ -56,7 +56,7 @@ def _check_count(version: CarrierVersion, given: Sequence[str]) -> None:
         )
 
 
-def _value(version: CarrierVersion, attribute: Any) -> Any:
+def _value(version: AuxiliaryVersion, attribute: Any) -> Any:
     name = attribute.name
     kind = version.attributes.get(name)
     if kind is None:

@@ -1,4 +1,4 @@
-"""Carriers that change or tell the shape: Shape, Squeeze, Unsqueeze, Reshape, Transpose. Source: the operators' pages in ONNX's
+"""Operators that change or tell the shape: Shape, Squeeze, Unsqueeze, Reshape, Transpose. Source: the operators' pages in ONNX's
 documentation. `data` is a NumPy or CuPy array of shape [n…]; the results are views wherever they can be.
 """
 
@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 
 from dmlgather.dialects.problem import check_axis
-from dmlgather.onnx.auxiliary.node_call import Call
+from dmlgather.onnx.auxiliary.node_call import NodeCall
 from dmlgather.wording import counted
 
 
-def shape(call: Call, data: Any) -> Any:
+def shape(call: NodeCall, data: Any) -> Any:
     """The sizes of data as int64 in host memory, shape [rank], or those from `start` to `end`, both clamped to 0 … rank."""
     start, end = (call.attributes.get(name) for name in ("start", "end"))
     return np.array(data.shape[start:end], np.int64)
 
 
-def squeeze(call: Call, data: Any, axes: Any = None) -> Any:
+def squeeze(call: NodeCall, data: Any, axes: Any = None) -> Any:
     """What data is without the dimensions `axes`, each of size 1; without all such dimensions where axes are not given."""
     sizes = tuple(data.shape)
     given = call.attributes.get("axes") if axes is None else axes
@@ -35,7 +35,7 @@ def squeeze(call: Call, data: Any, axes: Any = None) -> Any:
     return data.reshape(tuple(size for axis, size in enumerate(sizes) if axis not in places))
 
 
-def unsqueeze(call: Call, data: Any, axes: Any = None) -> Any:
+def unsqueeze(call: NodeCall, data: Any, axes: Any = None) -> Any:
     """What data is with new dimensions of size 1, which are the result's `axes`."""
     given = _attribute(call, "axes") if axes is None else axes
     values = call.integers("axes", given, scalar=True)
@@ -44,7 +44,7 @@ def unsqueeze(call: Call, data: Any, axes: Any = None) -> Any:
     return data.reshape(tuple(1 if axis in places else next(sizes) for axis in range(rank)))
 
 
-def reshape(call: Call, data: Any, shape: Any = None) -> Any:
+def reshape(call: NodeCall, data: Any, shape: Any = None) -> Any:
     """The elements of data in row-major order under another shape, where 0 takes the size from data (the size 0 under
     `allowzero`) and one -1 stands for what is left.
     """
@@ -53,7 +53,7 @@ def reshape(call: Call, data: Any, shape: Any = None) -> Any:
     return data.reshape(_resolved(wanted, tuple(data.shape), allow_zero))
 
 
-def transpose(call: Call, data: Any) -> Any:
+def transpose(call: NodeCall, data: Any) -> Any:
     """What data is with dimension perm[i] as its i-th; reversed by default."""
     rank = len(data.shape)
     perm = call.attributes.get("perm", tuple(reversed(range(rank))))
@@ -62,13 +62,13 @@ def transpose(call: Call, data: Any) -> Any:
     return data.transpose(perm)
 
 
-def _attribute(call: Call, name: str) -> Any:
+def _attribute(call: NodeCall, name: str) -> Any:
     if name not in call.attributes:
         raise ValueError(f"attribute {name} is missing: {call.version} requires it")
     return call.attributes[name]
 
 
-def _axes(call: Call, given: Any, rank: int, what: str) -> set[int]:
+def _axes(call: NodeCall, given: Any, rank: int, what: str) -> set[int]:
     """The axes counted from the front. ValueError for one out of range or named twice."""
     values = call.integers("axes", given)
     for number, value in enumerate(values):

@@ -1,4 +1,4 @@
-"""Carriers of values: Identity, Constant, Cast. Source: the operators' pages in ONNX's documentation."""
+"""Operators that pass or convert values: Identity, Constant, Cast. Source: the operators' pages in ONNX's documentation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlgather.onnx.auxiliary.node_call import Call
+from dmlgather.onnx.auxiliary.node_call import NodeCall
 from dmlgather.onnx.auxiliary.versions import TYPES
 from dmlgather.onnx.problems.partial_types import data_type
 
@@ -22,12 +22,12 @@ CASTABLE = (
 EXTERNAL = 1  # TensorProto.EXTERNAL
 
 
-def identity(_: Call, data: Any) -> Any:
+def identity(_: NodeCall, data: Any) -> Any:
     """What came."""
     return data
 
 
-def constant(call: Call) -> Any:
+def constant(call: NodeCall) -> Any:
     """The stated value, in host memory."""
     if len(call.attributes) != 1:
         stated = ", ".join(call.attributes) or "none"
@@ -65,7 +65,7 @@ _CONSTANTS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def cast(call: Call, data: Any) -> Any:
+def cast(call: NodeCall, data: Any) -> Any:
     """The elements of data converted to the type `to`, on data's device; data itself where it has that type.
 
     Floating point to bool is != 0; integers to integers keep the low bits. Floating point to integers is undefined in ONNX
@@ -79,7 +79,7 @@ def cast(call: Call, data: Any) -> Any:
         return data.astype(dtype)
 
 
-def target(call: Call) -> np.dtype[Any]:
+def target(call: NodeCall) -> np.dtype[Any]:
     """What Cast converts to. TypeError for a type that its version does not list, or that is not supported."""
     from onnx import TensorProto
 

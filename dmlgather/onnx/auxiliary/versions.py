@@ -1,4 +1,4 @@
-"""Which versions the carriers have: types, inputs and attributes. Literal data; code only looks up."""
+"""Which versions the auxiliary operators have: types, inputs and attributes. Literal data; code only looks up."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NARROW = {
     "uint2": "uint2",
     "uint4": "uint4",
 }
-"""The types that carriers take beyond the family's: name in ONNX -> name in ml_dtypes."""
+"""The types that auxiliary operators take beyond the family's: name in ONNX -> name in ml_dtypes."""
 
 TYPES = ElementTypes(DTYPES | NARROW)
 
@@ -57,8 +57,8 @@ FLOAT6 = ("float6e2m3", "float6e3m2")
 
 
 @dataclass(frozen=True, slots=True)
-class CarrierVersion:
-    """One version of a carrier.
+class AuxiliaryVersion:
+    """One version of an auxiliary operator.
 
     since: the opset that brought it. types: of the data (Constant: of its value). inputs: the data, then inputs whose values
     decide the result's shape, all int64; the first `required` of them must be there. attributes: name and kind of each one.
@@ -97,10 +97,10 @@ _VALUES = MappingProxyType(
 )
 
 
-def _since_21(operator: str, inputs: tuple[str, ...], required: int, attributes: Mapping[str, Kind]) -> list[CarrierVersion]:
-    """From opset 21 on, the carriers only gain types, at the same opsets."""
+def _since_21(operator: str, inputs: tuple[str, ...], required: int, attributes: Mapping[str, Kind]) -> list[AuxiliaryVersion]:
+    """From opset 21 on, the auxiliary operators only gain types, at the same opsets."""
     rows = ((21, SINCE_21), (23, SINCE_23), (24, SINCE_24), (25, SINCE_25))
-    return [CarrierVersion(operator, since, types, inputs, required, attributes) for since, types in rows]
+    return [AuxiliaryVersion(operator, since, types, inputs, required, attributes) for since, types in rows]
 
 
 _BOTH_AXES = ("data", "axes")
@@ -108,51 +108,51 @@ _BOTH_SHAPE = ("data", "shape")
 _NO_ATTRIBUTES: Mapping[str, Kind] = MappingProxyType({})
 
 VERSIONS = (
-    CarrierVersion("Identity", 1, UNTIL_12),
-    CarrierVersion("Identity", 13, SINCE_13),
-    CarrierVersion("Identity", 14, SINCE_13),  # 14 and 16 bring sequences and optionals, which carry no gather
-    CarrierVersion("Identity", 16, SINCE_13),
-    CarrierVersion("Identity", 19, SINCE_19),
+    AuxiliaryVersion("Identity", 1, UNTIL_12),
+    AuxiliaryVersion("Identity", 13, SINCE_13),
+    AuxiliaryVersion("Identity", 14, SINCE_13),  # 14 and 16 bring sequences and optionals, which no gather reads
+    AuxiliaryVersion("Identity", 16, SINCE_13),
+    AuxiliaryVersion("Identity", 19, SINCE_19),
     *_since_21("Identity", ("data",), 1, _NO_ATTRIBUTES),
-    CarrierVersion("Constant", 1, FLOATS_ALONE, (), 0, _VALUE),
-    CarrierVersion("Constant", 9, UNTIL_12, (), 0, _VALUE),
-    CarrierVersion("Constant", 11, UNTIL_12, (), 0, _SPARSE),
-    CarrierVersion("Constant", 12, UNTIL_12, (), 0, _VALUES),
-    CarrierVersion("Constant", 13, SINCE_13, (), 0, _VALUES),
-    CarrierVersion("Constant", 19, SINCE_19, (), 0, _VALUES),
+    AuxiliaryVersion("Constant", 1, FLOATS_ALONE, (), 0, _VALUE),
+    AuxiliaryVersion("Constant", 9, UNTIL_12, (), 0, _VALUE),
+    AuxiliaryVersion("Constant", 11, UNTIL_12, (), 0, _SPARSE),
+    AuxiliaryVersion("Constant", 12, UNTIL_12, (), 0, _VALUES),
+    AuxiliaryVersion("Constant", 13, SINCE_13, (), 0, _VALUES),
+    AuxiliaryVersion("Constant", 19, SINCE_19, (), 0, _VALUES),
     *_since_21("Constant", (), 0, _VALUES),
-    CarrierVersion("Shape", 1, UNTIL_12),
-    CarrierVersion("Shape", 13, SINCE_13),
-    CarrierVersion("Shape", 15, SINCE_13, attributes=_WINDOW),
-    CarrierVersion("Shape", 19, SINCE_19, attributes=_WINDOW),
+    AuxiliaryVersion("Shape", 1, UNTIL_12),
+    AuxiliaryVersion("Shape", 13, SINCE_13),
+    AuxiliaryVersion("Shape", 15, SINCE_13, attributes=_WINDOW),
+    AuxiliaryVersion("Shape", 19, SINCE_19, attributes=_WINDOW),
     *_since_21("Shape", ("data",), 1, _WINDOW),
-    CarrierVersion("Squeeze", 1, UNTIL_12, attributes=_AXES),
-    CarrierVersion("Squeeze", 11, UNTIL_12, attributes=_AXES),
-    CarrierVersion("Squeeze", 13, SINCE_13, _BOTH_AXES),
+    AuxiliaryVersion("Squeeze", 1, UNTIL_12, attributes=_AXES),
+    AuxiliaryVersion("Squeeze", 11, UNTIL_12, attributes=_AXES),
+    AuxiliaryVersion("Squeeze", 13, SINCE_13, _BOTH_AXES),
     *_since_21("Squeeze", _BOTH_AXES, 1, _NO_ATTRIBUTES),
-    CarrierVersion("Unsqueeze", 1, UNTIL_12, attributes=_AXES),
-    CarrierVersion("Unsqueeze", 11, UNTIL_12, attributes=_AXES),
-    CarrierVersion("Unsqueeze", 13, SINCE_13, _BOTH_AXES, 2),
+    AuxiliaryVersion("Unsqueeze", 1, UNTIL_12, attributes=_AXES),
+    AuxiliaryVersion("Unsqueeze", 11, UNTIL_12, attributes=_AXES),
+    AuxiliaryVersion("Unsqueeze", 13, SINCE_13, _BOTH_AXES, 2),
     *_since_21("Unsqueeze", _BOTH_AXES, 2, _NO_ATTRIBUTES),
-    CarrierVersion("Reshape", 1, FLOATS_ALONE, attributes=MappingProxyType({"shape": Kind.INTS, "consumed_inputs": Kind.INTS})),
-    CarrierVersion("Reshape", 5, UNTIL_12, _BOTH_SHAPE, 2),
-    CarrierVersion("Reshape", 13, SINCE_13, _BOTH_SHAPE, 2),
-    CarrierVersion("Reshape", 14, SINCE_13, _BOTH_SHAPE, 2, _ALLOW_ZERO),
-    CarrierVersion("Reshape", 19, SINCE_19, _BOTH_SHAPE, 2, _ALLOW_ZERO),
+    AuxiliaryVersion("Reshape", 1, FLOATS_ALONE, attributes=MappingProxyType({"shape": Kind.INTS, "consumed_inputs": Kind.INTS})),
+    AuxiliaryVersion("Reshape", 5, UNTIL_12, _BOTH_SHAPE, 2),
+    AuxiliaryVersion("Reshape", 13, SINCE_13, _BOTH_SHAPE, 2),
+    AuxiliaryVersion("Reshape", 14, SINCE_13, _BOTH_SHAPE, 2, _ALLOW_ZERO),
+    AuxiliaryVersion("Reshape", 19, SINCE_19, _BOTH_SHAPE, 2, _ALLOW_ZERO),
     *_since_21("Reshape", _BOTH_SHAPE, 2, _ALLOW_ZERO),
-    CarrierVersion("Transpose", 1, UNTIL_12, attributes=_PERM),
-    CarrierVersion("Transpose", 13, SINCE_13, attributes=_PERM),
+    AuxiliaryVersion("Transpose", 1, UNTIL_12, attributes=_PERM),
+    AuxiliaryVersion("Transpose", 13, SINCE_13, attributes=_PERM),
     *_since_21("Transpose", ("data",), 1, _PERM),
-    CarrierVersion("Cast", 1, REALS, attributes=MappingProxyType({"to": Kind.STRING})),
-    CarrierVersion("Cast", 6, REALS, attributes=_TO),
-    CarrierVersion("Cast", 9, (*REALS, "string"), attributes=_TO),
-    CarrierVersion("Cast", 13, (*REALS, "string", "bfloat16"), attributes=_TO),
-    CarrierVersion("Cast", 19, tuple(name for name in SINCE_19 if name not in COMPLEX), attributes=_TO_SATURATED),
-    CarrierVersion("Cast", 21, tuple(name for name in SINCE_21 if name not in COMPLEX), attributes=_TO_SATURATED),
-    CarrierVersion("Cast", 23, tuple(name for name in SINCE_23 if name not in COMPLEX), attributes=_TO_SATURATED),
-    CarrierVersion("Cast", 24, tuple(name for name in SINCE_24 if name not in COMPLEX), attributes=_TO_ROUNDED),
-    CarrierVersion("Cast", 25, tuple(name for name in SINCE_25 if name not in COMPLEX), attributes=_TO_ROUNDED),
-    CarrierVersion("Cast", 28, (*(name for name in SINCE_25 if name not in COMPLEX), *FLOAT6), attributes=_TO_ROUNDED),
+    AuxiliaryVersion("Cast", 1, REALS, attributes=MappingProxyType({"to": Kind.STRING})),
+    AuxiliaryVersion("Cast", 6, REALS, attributes=_TO),
+    AuxiliaryVersion("Cast", 9, (*REALS, "string"), attributes=_TO),
+    AuxiliaryVersion("Cast", 13, (*REALS, "string", "bfloat16"), attributes=_TO),
+    AuxiliaryVersion("Cast", 19, tuple(name for name in SINCE_19 if name not in COMPLEX), attributes=_TO_SATURATED),
+    AuxiliaryVersion("Cast", 21, tuple(name for name in SINCE_21 if name not in COMPLEX), attributes=_TO_SATURATED),
+    AuxiliaryVersion("Cast", 23, tuple(name for name in SINCE_23 if name not in COMPLEX), attributes=_TO_SATURATED),
+    AuxiliaryVersion("Cast", 24, tuple(name for name in SINCE_24 if name not in COMPLEX), attributes=_TO_ROUNDED),
+    AuxiliaryVersion("Cast", 25, tuple(name for name in SINCE_25 if name not in COMPLEX), attributes=_TO_ROUNDED),
+    AuxiliaryVersion("Cast", 28, (*(name for name in SINCE_25 if name not in COMPLEX), *FLOAT6), attributes=_TO_ROUNDED),
 )
 """Source: onnx/docs/Changelog.md, by operator and version; oldest first."""
 
@@ -160,8 +160,8 @@ NEWEST_OPSET = 28
 """The newest opset that the table was written against."""
 
 
-def version_of(operator: str, opset: int) -> CarrierVersion:
-    """The version of a carrier in force at an opset: the newest at or below it. ValueError before the first."""
+def version_of(operator: str, opset: int) -> AuxiliaryVersion:
+    """The version of an auxiliary operator in force at an opset: the newest at or below it. ValueError before the first."""
     versions = [version for version in VERSIONS if version.operator == operator and version.since <= opset]
     if not versions:
         raise ValueError(f"opset is {opset}, but {operator} exists from opset 1 on")

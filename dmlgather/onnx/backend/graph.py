@@ -25,7 +25,7 @@ _ARRAYS = {problem.name: len(problem.inputs) for problem in (Gather, GatherEleme
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PreparedNode:
     """One node to run. opset: in force for it. last: the values that no later step and no output needs."""
 
     node: NodeProto
@@ -42,14 +42,14 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class NodeGraph:
     """inputs, outputs: names in order, and what the model states of their types. constants: initializers, which are defaults
     where they are inputs too, and the values of Constant nodes.
     """
 
     inputs: Mapping[str, PartialType]
     constants: Mapping[str, NDArray[Any]]
-    steps: tuple[Step, ...]
+    steps: tuple[PreparedNode, ...]
     outputs: tuple[tuple[str, PartialType], ...]
 
 
@@ -68,7 +68,7 @@ def naming(node: NodeProto) -> Iterator[None]:
         raise kind(f"{label(node)}: {error}") from error
 
 
-def read_model(model: ModelProto) -> Graph:
+def read_model(model: ModelProto) -> NodeGraph:
     """The graph of a model.
 
     Raises NotImplementedError, naming every one, for operators, types and tensors that the backend does not take; ValueError for
@@ -91,7 +91,7 @@ def read_model(model: ModelProto) -> Graph:
     )
 
 
-def read_node(node: NodeProto, opset: int) -> Graph:
+def read_node(node: NodeProto, opset: int) -> NodeGraph:
     """The graph of one node, of whose inputs nothing is stated. Raises as `read_model`."""
     if not isinstance(node, NodeProto):
         raise TypeError(f"node is of type {type(node).__name__}, expected an onnx.NodeProto, as onnx.helper.make_node gives")
@@ -109,26 +109,26 @@ def build(
     nodes: Sequence[NodeProto],
     opset: int,
     outputs: Sequence[tuple[str, PartialType]],
-) -> Graph:
+) -> NodeGraph:
     """The graph of checked nodes, in order. TypeError and ValueError, naming the node, for what cannot be run with any inputs."""
     known, running = dict(constants), []
     for node in nodes:
-        if auxiliary.is_carrier(node):
+        if auxiliary.is_auxiliary(node):
             with naming(node):
                 auxiliary.check(node, opset)
                 if node.op_type == "Constant":
-                    known[node.output[0]] = auxiliary.carry(node, opset, ())
+                    known[node.output[0]] = auxiliary.compute(node, opset, ())
                     continue
         running.append(node)
     needed: set[str] = {name for name, _ in outputs}
-    steps: list[Step] = []
+    steps: list[PreparedNode] = []
     for node in reversed(running):
         last = tuple(dict.fromkeys(name for name in (*node.input, *node.output) if name and name not in needed))
         needed.update(node.input)
-        steps.append(Step(node, opset, last))
+        steps.append(PreparedNode(node, opset, last))
     needed.update(inputs)
     kept = {name: value for name, value in known.items() if name in needed}
-    return Graph(inputs, kept, tuple(reversed(steps)), tuple(outputs))
+    return NodeGraph(inputs, kept, tuple(reversed(steps)), tuple(outputs))
 
 
 def _constant(what: str, proto: TensorProto) -> NDArray[Any]:

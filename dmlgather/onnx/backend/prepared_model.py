@@ -16,9 +16,9 @@ from dmlgather.backends.devices import CPU, Device
 from dmlgather.eager import execute
 from dmlgather.onnx import auxiliary
 from dmlgather.onnx.auxiliary.versions import TYPES
-from dmlgather.onnx.backend.graph import Graph, Step, naming, read_model, read_node
+from dmlgather.onnx.backend.graph import NodeGraph, PreparedNode, naming, read_model, read_node
 from dmlgather.onnx.backend.model_inputs import adopt_inputs, name_inputs
-from dmlgather.onnx.backend.tensors import Tensor, check_type_on, current
+from dmlgather.onnx.backend.tensors import DeviceTensor, check_type_on, current
 from dmlgather.onnx.problems.nodes import problem_of
 from dmlgather.onnx.problems.operators import DOMAINS
 from dmlgather.onnx.problems.partial_types import PartialType
@@ -90,7 +90,7 @@ class Backend(onnx.backend.base.Backend):
 class PreparedModel(onnx.backend.base.BackendRep):
     """A model on a device. Threads may share it."""
 
-    def __init__(self, graph: Graph, device: Device) -> None:
+    def __init__(self, graph: NodeGraph, device: Device) -> None:
         if device.on_gpu:
             require(device.index)
             _check_types(graph, device)
@@ -134,38 +134,38 @@ class PreparedModel(onnx.backend.base.BackendRep):
             results.append(result if plain else arrays.hand_back(result, like))
         return results
 
-    def _placed(self, name: str, array: Any, lies: Device) -> Tensor:
+    def _placed(self, name: str, array: Any, lies: Device) -> DeviceTensor:
         """The tensor of an input or a constant, on the model's device unless only its values are needed."""
         home = self._device.memory if name in self._read else lies
         check_type_on(home, f"{name!r}", array.dtype)
-        return Tensor(arrays.move(array, lies, home), home)
+        return DeviceTensor(arrays.move(array, lies, home), home)
 
-    def _result(self, step: Step, values: Mapping[str, Tensor]) -> Tensor:
+    def _result(self, step: PreparedNode, values: Mapping[str, DeviceTensor]) -> DeviceTensor:
         inputs = [values[name] if name else None for name in step.node.input]
         host = [item.on(CPU) if item else None for item in inputs[step.arrays :]]
-        if auxiliary.is_carrier(step.node):
+        if auxiliary.is_auxiliary(step.node):
             return self._carried(step, inputs, host)
         types = [item.type if item else None for item in inputs]
         problem = problem_of(step.node, step.opset, types, [*(None for _ in range(step.arrays)), *host])
         lying = [item.on(self._device.memory) for item in inputs[: step.arrays] if item]
-        return Tensor(execute(problem, lying, device=str(self._device)), self._device.memory, object())
+        return DeviceTensor(execute(problem, lying, device=str(self._device)), self._device.memory, object())
 
-    def _carried(self, step: Step, inputs: Sequence[Tensor | None], host: Sequence[Any]) -> Tensor:
+    def _carried(self, step: PreparedNode, inputs: Sequence[DeviceTensor | None], host: Sequence[Any]) -> DeviceTensor:
         source = inputs[0]
         assert source is not None
         array, lies = source.nearest(self._device.memory)
-        result = auxiliary.carry(step.node, step.opset, [array, *host])
+        result = auxiliary.compute(step.node, step.opset, [array, *host])
         if step.node.op_type == "Shape":
-            return Tensor(result, CPU, object())
-        return Tensor(result, lies, source.memory if result.dtype == array.dtype else object())
+            return DeviceTensor(result, CPU, object())
+        return DeviceTensor(result, lies, source.memory if result.dtype == array.dtype else object())
 
 
-def _check_output(name: str, tensor: Tensor, stated: PartialType) -> None:
+def _check_output(name: str, tensor: DeviceTensor, stated: PartialType) -> None:
     if stated.dtype is not None and tensor.type.dtype != stated.dtype:
         raise TypeError(f"output {name!r} has type {TYPES.name_of(tensor.type.dtype)}, but the model states {stated}")
 
 
-def _check_types(graph: Graph, device: Device) -> None:
+def _check_types(graph: NodeGraph, device: Device) -> None:
     """TypeError for inputs and constants that a GPU does not take."""
     for name, stated in graph.inputs.items():
         if stated.dtype is not None:

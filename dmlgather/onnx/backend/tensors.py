@@ -13,7 +13,7 @@ from dmlgather.onnx.auxiliary.versions import TYPES
 from dmlgather.onnx.problems.operators import DTYPES, STRING
 
 
-class Tensor:
+class DeviceTensor:
     """A value of the graph: a NumPy or CuPy array, moved at most once to each device that asks for it.
 
     memory: stands for the memory of the array as it came; None for a caller's and for constants, which no output may share.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from dmlgather.files import FileError
-from dmlgather.onnx.auxiliary import CARRIERS, is_carrier
+from dmlgather.onnx.auxiliary import AUXILIARY, is_auxiliary
 from dmlgather.onnx.auxiliary.value_operators import location
 from dmlgather.onnx.model.functions import MOST_NODES, Functions
 from dmlgather.onnx.model.nesting import all_tensors
@@ -40,7 +40,7 @@ def check_operators(nodes: Iterable[NodeProto]) -> None:
 def _refuse(found: list[str]) -> None:
     if found:
         raise NotImplementedError(
-            f"this backend does not run: {'; '.join(found)}. It runs ONNX's own {', '.join((*FAMILY, *CARRIERS))} on tensors"
+            f"this backend does not run: {'; '.join(found)}. It runs ONNX's own {', '.join((*FAMILY, *AUXILIARY))} on tensors"
         )
 
 
@@ -59,7 +59,7 @@ def _called(model: ModelProto) -> list[NodeProto]:
 def _operators(nodes: Iterable[NodeProto]) -> Iterator[str]:
     found: dict[tuple[str, str], list[str]] = {}
     for node in nodes:
-        if not in_family(node) and not is_carrier(node):
+        if not in_family(node) and not is_auxiliary(node):
             domain = "ai.onnx" if node.domain in DOMAINS else node.domain
             shown = repr(node.name) if node.name else f"that of {', '.join(node.output)!r}"
             found.setdefault((node.op_type, domain), []).append(shown)

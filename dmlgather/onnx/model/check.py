@@ -13,7 +13,7 @@ from dmlgather.files import FileError
 from dmlgather.onnx.model.file import read_model
 from dmlgather.onnx.model.judging import judge, undefined
 from dmlgather.onnx.model.node_records import described
-from dmlgather.onnx.model.walking import Walked, walk
+from dmlgather.onnx.model.walking import ModelContents, walk
 
 
 def check_model(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
@@ -38,13 +38,13 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
     )
 
 
-def _broken(walked: Walked, file: str) -> Iterator[LocatedFinding]:
+def _broken(walked: ModelContents, file: str) -> Iterator[LocatedFinding]:
     """Nodes outside the family that read what is not defined."""
     for place, name, reason in walked.broken:
         yield LocatedFinding.of(undefined("", name, reason), file, None, None, place)
 
 
-def _remarks(walked: Walked, file: str) -> list[LocatedFinding]:
+def _remarks(walked: ModelContents, file: str) -> list[LocatedFinding]:
     """What kept shapes from being inferred, where anything is judged."""
     found = []
     for graph, reason in walked.remarks.items() if walked.sites else ():

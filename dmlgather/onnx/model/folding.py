@@ -12,7 +12,7 @@ import numpy as np
 
 from dmlgather.dialects.checking import Unknown
 from dmlgather.dialects.problem import TensorType
-from dmlgather.onnx.auxiliary import CARRIERS, carry
+from dmlgather.onnx.auxiliary import AUXILIARY, compute
 from dmlgather.onnx.problems.constant_indices import outside
 from dmlgather.onnx.problems.nodes import problem_of
 from dmlgather.onnx.problems.operators import DOMAINS
@@ -43,7 +43,7 @@ Value = np.ndarray[Any, Any] | Unknown
 
 def folds(node: NodeProto) -> bool:
     """Whether `folded` knows the operator."""
-    return node.domain in DOMAINS and (node.op_type in CARRIERS or node.op_type in _MOVES) and len(node.output) == 1
+    return node.domain in DOMAINS and (node.op_type in AUXILIARY or node.op_type in _MOVES) and len(node.output) == 1
 
 
 def folded(node: NodeProto, opset: int, inputs: Sequence[Value | None], attributes: Iterable[Value]) -> Value:
@@ -105,7 +105,7 @@ def _because(node: NodeProto, inputs: Sequence[Value | None], unknown: Unknown) 
 
 def _carry(node: NodeProto, opset: int, inputs: Sequence[Any]) -> Any:
     """Constants were of integers long before version 9 listed their type."""
-    return carry(node, max(opset, 9) if node.op_type == "Constant" else opset, inputs)
+    return compute(node, max(opset, 9) if node.op_type == "Constant" else opset, inputs)
 
 
 def _gather(node: NodeProto, opset: int, inputs: Sequence[Any]) -> Array:
@@ -121,7 +121,7 @@ def _gather(node: NodeProto, opset: int, inputs: Sequence[Any]) -> Array:
 def _slice(node: NodeProto, opset: int, inputs: Sequence[Any]) -> Array:
     problem = _problem(node, opset, inputs)
     assert isinstance(problem, Slice)
-    windows = [start + step * np.arange(count) for start, count, step in problem.walks]
+    windows = [window.start + window.step * np.arange(window.count) for window in problem.windows]
     found: Array = inputs[0][np.ix_(*windows)]
     return found
 

@@ -102,7 +102,7 @@ def _key(domain: str, name: str, proto: FunctionProto | NodeProto) -> Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """What is known of a function's inputs and attributes. An attribute that is None has no one value for all calls."""
 
     types: tuple[PartialType, ...] = ()
@@ -110,17 +110,17 @@ class Call:
     attributes: Mapping[str, AttributeProto | None] = field(default_factory=dict)
 
     @classmethod
-    def never(cls, function: FunctionProto) -> Call:
+    def never(cls, function: FunctionProto) -> FunctionCall:
         """For a function that nothing calls."""
         names = (*function.attribute, *(attribute.name for attribute in function.attribute_proto))
         return cls(attributes=dict.fromkeys(names))
 
-    def joined(self, other: Call) -> Call:
+    def joined(self, other: FunctionCall) -> FunctionCall:
         """What holds for both calls."""
         types = zip_longest(self.types, other.types, fillvalue=NOTHING)
         values = zip_longest(self.values, other.values, fillvalue=Unknown("an input that not all calls give"))
         names = dict.fromkeys((*self.attributes, *other.attributes))
-        return Call(
+        return FunctionCall(
             tuple(one.joined(two) for one, two in types),
             tuple(_joined(one, two) for one, two in values),
             {name: _same(self.attributes.get(name), other.attributes.get(name)) for name in names},
@@ -140,7 +140,7 @@ def _same(one: AttributeProto | None, two: AttributeProto | None) -> AttributePr
     return one if one == two else None
 
 
-def body(function: FunctionProto, call: Call) -> GraphProto:
+def body(function: FunctionProto, call: FunctionCall) -> GraphProto:
     """What a function does when it is called so, as a graph."""
     from onnx import GraphProto, numpy_helper
 

@@ -10,17 +10,17 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.sizes import Named, assign, concrete, named
 from dmlgather.dialects.verdicts import Judged, verdict, with_sizes
 from dmlgather.directml import FeatureLevel, Finding
-from dmlgather.onnx.model.node_records import ARRAYS, integers
+from dmlgather.onnx.model.node_records import integers
 from dmlgather.onnx.model.scopes import NOWHERE
 from dmlgather.onnx.model.sizes import wanted_sizes
-from dmlgather.onnx.model.walking import Given, Site
+from dmlgather.onnx.model.walking import NodeSite, NodeValue
 from dmlgather.onnx.problems.constant_indices import outside
 from dmlgather.onnx.problems.export import EXPORTER
-from dmlgather.onnx.problems.nodes import BOUNDS, UnknownTypeError, UnknownValueError, problem_of
+from dmlgather.onnx.problems.nodes import ARRAYS, BOUNDS, INPUTS, UnknownTypeError, UnknownValueError, problem_of
 from dmlgather.wording import printable
 
 
-def judge(site: Site, level: FeatureLevel) -> Judged:
+def judge(site: NodeSite, level: FeatureLevel) -> Judged:
     """Whether DirectML takes the node at a feature level, and why not."""
     lost = tuple(undefined(role, given.name, given.absent) for role, given in _roles(site) if given.absent)
     if lost:
@@ -52,24 +52,23 @@ def undefined(role: str, name: str, reason: str) -> Finding:
     )
 
 
-def _indices_outside(site: Site, problem: Problem) -> Finding | None:
+def _indices_outside(site: NodeSite, problem: Problem) -> Finding | None:
     """What is wrong with indices that are constants, along the dimensions of data whose sizes the model states."""
     if site.node.op_type == "Slice" or isinstance(site.inputs[1].value, Unknown):
         return None
     return outside(problem, site.inputs[1].value, [isinstance(size, int) for size in site.inputs[0].type.shape or ()])
 
 
-def _roles(site: Site) -> Iterator[tuple[str, Given]]:
+def _roles(site: NodeSite) -> Iterator[tuple[str, NodeValue]]:
     """The inputs with what the operator calls them."""
-    names = (*ARRAYS[site.node.op_type], *(BOUNDS if site.node.op_type == "Slice" else ()))
-    return zip(names, site.inputs, strict=False)
+    return zip(INPUTS[site.node.op_type], site.inputs, strict=False)
 
 
-def _arrays(site: Site) -> dict[str, Given]:
+def _arrays(site: NodeSite) -> dict[str, NodeValue]:
     return dict(zip(ARRAYS[site.node.op_type], site.inputs, strict=False))
 
 
-def _shape(site: Site, role: str, given: Given) -> Named | None:
+def _shape(site: NodeSite, role: str, given: NodeValue) -> Named | None:
     """The shape with names for unknown sizes; None where too little is known."""
     shape = given.type.shape
     if shape is None or given.type.dtype is None:
@@ -79,7 +78,7 @@ def _shape(site: Site, role: str, given: Given) -> Named | None:
     return named(role, shape)
 
 
-def _problem(site: Site, shapes: Mapping[str, Named], sizes: Mapping[str, int]) -> Problem:
+def _problem(site: NodeSite, shapes: Mapping[str, Named], sizes: Mapping[str, int]) -> Problem:
     """The node's problem with those sizes. TypeError and ValueError as `problem_of`."""
     tensors: list[TensorType | None] = [None] * len(site.inputs)
     for number, (role, given) in enumerate(_arrays(site).items()):
@@ -91,7 +90,7 @@ def _problem(site: Site, shapes: Mapping[str, Named], sizes: Mapping[str, int]) 
     return problem_of(site.node, site.opset, tensors, values)
 
 
-def _orders(site: Site, shapes: Mapping[str, Named]) -> Iterator[tuple[int | str, int | str]]:
+def _orders(site: NodeSite, shapes: Mapping[str, Named]) -> Iterator[tuple[int | str, int | str]]:
     """Pairs of sizes of which the operator requires that the first is at most the second."""
     if "data" not in shapes or "indices" not in shapes:
         return
@@ -105,7 +104,7 @@ def _orders(site: Site, shapes: Mapping[str, Named]) -> Iterator[tuple[int | str
 
 
 def _trials(
-    site: Site, shapes: Mapping[str, Named], problem: Problem, sizes: dict[str, int]
+    site: NodeSite, shapes: Mapping[str, Named], problem: Problem, sizes: dict[str, int]
 ) -> tuple[list[dict[str, int]], tuple[str, ...]]:
     """Sizes to judge with, ordinary ones first, and the conditions under which no tensor is empty."""
     ranges, wanted = wanted_sizes(sizes, problem, shapes["data"])
@@ -115,7 +114,7 @@ def _trials(
     return list({tuple(trial.items()): trial for trial in trials}.values()), conditions
 
 
-def _missing(site: Site) -> Iterator[Finding]:
+def _missing(site: NodeSite) -> Iterator[Finding]:
     """What the model does not say about a node's inputs."""
     for role, given in _arrays(site).items():
         name = printable(given.name)
@@ -146,7 +145,7 @@ def _missing(site: Site) -> Iterator[Finding]:
             )
 
 
-def _origin(given: Given) -> str:
+def _origin(given: NodeValue) -> str:
     return f", {printable(given.value.reason)}" if isinstance(given.value, Unknown) else ""
 
 

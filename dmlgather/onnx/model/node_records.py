@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
 from dmlgather.dialects.checking import CheckedNode, CheckedTensor, Verdict
 from dmlgather.dialects.verdicts import Judged
-from dmlgather.onnx.model.walking import Given, Site
-from dmlgather.onnx.problems.nodes import BOUNDS
+from dmlgather.onnx.model.walking import NodeSite, NodeValue
+from dmlgather.onnx.problems.nodes import BOUNDS, INPUTS
 from dmlgather.onnx.problems.operators import version_of
 
-ARRAYS: Mapping[str, tuple[str, ...]] = {
-    "Gather": ("data", "indices"),
-    "GatherElements": ("data", "indices"),
-    "GatherND": ("data", "indices"),
-    "Slice": ("data",),
-}
-"""The inputs of each operator of which shape and type are needed; those of Slice behind them are needed with their values."""
 
-
-def described(site: Site, judged: Judged) -> CheckedNode:
+def described(site: NodeSite, judged: Judged) -> CheckedNode:
     """The node with what is known of it and its verdict."""
     try:
         version = version_of(site.node.op_type, site.opset).since
@@ -46,8 +38,8 @@ def described(site: Site, judged: Judged) -> CheckedNode:
     )
 
 
-def _inputs(site: Site) -> Iterator[CheckedTensor]:
-    roles = (*ARRAYS[site.node.op_type], *(BOUNDS if site.node.op_type == "Slice" else ()))
+def _inputs(site: NodeSite) -> Iterator[CheckedTensor]:
+    roles = INPUTS[site.node.op_type]
     for number, given in enumerate(site.inputs):
         if given.name:
             yield _tensor(roles[number] if number < len(roles) else f"input {number}", given)
@@ -57,13 +49,13 @@ def _inputs(site: Site) -> Iterator[CheckedTensor]:
             yield CheckedTensor(role=attribute.name, name="", type="int64", shape=(len(values),), values=values)
 
 
-def _tensor(role: str, given: Given) -> CheckedTensor:
+def _tensor(role: str, given: NodeValue) -> CheckedTensor:
     known = role in BOUNDS and isinstance(given.value, np.ndarray) and given.value.dtype.kind in "iu"
     values = tuple(int(value) for value in given.value.reshape(-1)) if known and isinstance(given.value, np.ndarray) else None
     return CheckedTensor(role=role, name=given.name, type=given.type.name, shape=given.type.shape, values=values)
 
 
-def integers(site: Site) -> dict[str, int]:
+def integers(site: NodeSite) -> dict[str, int]:
     """The attributes that are one integer."""
     return {
         attribute.name: attribute.i

@@ -11,7 +11,7 @@ from dmlgather.files import FileError
 from dmlgather.onnx.model.file import ModelFile, infer
 from dmlgather.onnx.model.folding import Value
 from dmlgather.onnx.model.function_defaults import state_defaults
-from dmlgather.onnx.model.functions import Call, Functions, Key, body, shown
+from dmlgather.onnx.model.functions import FunctionCall, Functions, Key, body, shown
 from dmlgather.onnx.model.nesting import operator_name, subgraphs
 from dmlgather.onnx.model.scopes import Scope
 from dmlgather.onnx.problems.nodes import in_family
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class NodeValue:
     """What is known of a node's input or output. An input that is left out has an empty name. absent: why it cannot be read."""
 
     name: str
@@ -34,7 +34,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class NodeSite:
     """A node of the family where it stands. place: unique in the model. graph: the path of the graph around it. reached: whether
     it is run, as nothing in a function that nobody calls is.
     """
@@ -44,8 +44,8 @@ class Site:
     index: int
     node: NodeProto
     opset: int
-    inputs: tuple[Given, ...]
-    outputs: tuple[Given, ...]
+    inputs: tuple[NodeValue, ...]
+    outputs: tuple[NodeValue, ...]
     reached: bool = True
 
     @property
@@ -56,19 +56,19 @@ class Site:
 
 
 @dataclass
-class Walked:
+class ModelContents:
     """What a model holds. others: nodes outside the family, by operator. remarks: why shapes are missing, by graph. broken: nodes
     outside the family that read a name that is not defined before, by place, with that name and what is wrong with it.
     """
 
     opsets: dict[str, int]
-    sites: list[Site] = field(default_factory=list)
+    sites: list[NodeSite] = field(default_factory=list)
     others: Counter[str] = field(default_factory=Counter)
     remarks: dict[str, str] = field(default_factory=dict)
     broken: list[tuple[str, str, str]] = field(default_factory=list)
 
 
-def walk(file: ModelFile) -> Walked:
+def walk(file: ModelFile) -> ModelContents:
     """Everything in a model, the main graph first, then each function once, with what all its calls have in common."""
     walker = _Walker(file.model, file.functions)
     walker.main(file.remark)
@@ -78,17 +78,17 @@ def walk(file: ModelFile) -> Walked:
 class _Walker:
     def __init__(self, model: ModelProto, functions: Functions) -> None:
         self.model, self.functions = model, functions
-        self.calls: dict[Key, Call] = {}
+        self.calls: dict[Key, FunctionCall] = {}
         self.places: set[str] = set()
         self.reached = True
         """Whether the model runs what is walked: calls in functions that nothing calls do not count."""
-        self.walked = Walked(_opsets(model.opset_import, model.ir_version))
+        self.walked = ModelContents(_opsets(model.opset_import, model.ir_version))
 
     def main(self, remark: str) -> None:
         self._whole(self.model.graph, "", self.model.opset_import, remark)
         for key, function in self.functions.items():  # callers first, so that all calls are known
             self.reached = key in self.calls
-            graph = body(function, self.calls.get(key) or Call.never(function))
+            graph = body(function, self.calls.get(key) or FunctionCall.never(function))
             state_defaults(self.functions, graph.node)
             inferred, remark = infer(self.model, graph, function.opset_import, self.functions)
             self._whole(inferred, shown(key), function.opset_import, remark)
@@ -125,7 +125,7 @@ class _Walker:
             )
         inputs, outputs = (_given(names, scope) for names in (node.input, node.output))
         self.walked.sites.append(
-            Site(self._place(node, index, path), path, index, node, opsets[""], inputs, outputs, self.reached)
+            NodeSite(self._place(node, index, path), path, index, node, opsets[""], inputs, outputs, self.reached)
         )
 
     def _other(self, node: NodeProto, index: int, path: str, scope: Scope) -> None:
@@ -143,7 +143,7 @@ class _Walker:
     def _call(self, key: Key, node: NodeProto, scope: Scope) -> None:
         given = _given(node.input, scope)
         attributes = {attribute.name: None if attribute.ref_attr_name else attribute for attribute in node.attribute}
-        call = Call(tuple(one.type for one in given), tuple(one.value for one in given), attributes)
+        call = FunctionCall(tuple(one.type for one in given), tuple(one.value for one in given), attributes)
         self.calls[key] = self.calls[key].joined(call) if key in self.calls else call
 
 
@@ -153,8 +153,8 @@ def _opsets(imports: Iterable[OperatorSetIdProto], ir_version: int) -> dict[str,
     return opsets or ({"": 1} if ir_version < 3 else {})
 
 
-def _given(names: Iterable[str], scope: Scope) -> tuple[Given, ...]:
-    return tuple(Given(name, scope.type(name), scope.value(name), scope.absent(name) if name else None) for name in names)
+def _given(names: Iterable[str], scope: Scope) -> tuple[NodeValue, ...]:
+    return tuple(NodeValue(name, scope.type(name), scope.value(name), scope.absent(name) if name else None) for name in names)
 
 
 def _below(path: str, step: str) -> str:

@@ -11,10 +11,11 @@ from dmlgather.dialects.codes import CODES
 from dmlgather.dialects.descriptors import Dim
 from dmlgather.dialects.exporting import Descriptors, Exporter, tensors_by_name, views
 from dmlgather.dialects.problem import Problem, TensorType, whole
+from dmlgather.dialects.windows import Window
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.onnx.problems.constant_indices import outside
 from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
-from dmlgather.onnx.problems.node_inputs import ByInput, Stated, stated_inputs
+from dmlgather.onnx.problems.node_inputs import ByInput, NodeInput, node_inputs
 from dmlgather.onnx.problems.nodes import UnknownTypeError, UnknownValueError, in_family, problem_of
 from dmlgather.onnx.problems.operators import FAMILY, version_of
 from dmlgather.onnx.problems.slice import Slice
@@ -59,7 +60,7 @@ def to_directml(
     """
     at = FeatureLevel.parse(level)
     opset = whole("opset", opset)
-    inputs = stated_inputs(node, shapes, dtypes, constants or {})
+    inputs = node_inputs(node, shapes, dtypes, constants or {})
     problem = _problem(node, opset, inputs)
     if isinstance(problem, Finding):
         return Report(subject=f"ONNX {_operator(node, opset)}", level=at, findings=(problem,))
@@ -71,7 +72,7 @@ def to_directml(
     return found if isinstance(found, Report) or len(found) > 1 else found[0]
 
 
-def _problem(node: Any, opset: int, inputs: list[Stated]) -> Problem | Finding:
+def _problem(node: Any, opset: int, inputs: list[NodeInput]) -> Problem | Finding:
     """The problem that a node states, or why there is none."""
     if not in_family(node):
         return CODES["EXP109"].finding(
@@ -141,9 +142,8 @@ def _gather_nd(problem: GatherND, level: FeatureLevel) -> Descriptors:
 
 def _slice(problem: Slice, level: FeatureLevel) -> Descriptors:
     data, output = views(problem)
-    walks = problem.walks
-    walks += [(0, dim.size, 1) for dim in data.dims[problem.data.rank :]]
-    return descriptors.slices(data, output, walks, level)
+    parts = [Window.whole(dim.size) for dim in data.dims[problem.data.rank :]]
+    return descriptors.slices(data, output, [*problem.windows, *parts], level)
 
 
 def _needed(problem: Problem) -> Mapping[str, TensorType]:

@@ -69,7 +69,6 @@ class Gather(_Gathering):
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
-        """The one axis."""
         return (self.axis,)
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
@@ -114,7 +113,6 @@ class GatherElements(_Gathering):
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
-        """The one axis."""
         return (self.axis,)
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:

@@ -16,7 +16,7 @@ ByInput = Mapping[str, Any] | Sequence[Any]
 """One value per input: by the name that the node has for it, or in the order of its inputs."""
 
 
-class Stated(NamedTuple):
+class NodeInput(NamedTuple):
     """What is known of one input. tensor: None where shape or type is not. value: the constant, on the host.
 
     stated: shape and type as the caller wrote them, for messages.
@@ -27,7 +27,7 @@ class Stated(NamedTuple):
     stated: str
 
 
-def stated_inputs(node: Any, shapes: ByInput, dtypes: ByInput, constants: Mapping[str, Any]) -> list[Stated]:
+def node_inputs(node: Any, shapes: ByInput, dtypes: ByInput, constants: Mapping[str, Any]) -> list[NodeInput]:
     """What is known of each input of a node, in order.
 
     TypeError for what is no node or no data type; ValueError for more shapes or types than inputs, and for a constant that has
@@ -48,7 +48,7 @@ def _by_input(what: str, given: ByInput, names: Sequence[str]) -> list[Any]:
     return [*given, *[None] * (len(names) - len(given))]
 
 
-def _input(name: str, shape: Any, dtype: Any, constant: Any) -> Stated:
+def _input(name: str, shape: Any, dtype: Any, constant: Any) -> NodeInput:
     stated = f"shape {'not stated' if shape is None else shape}, type {'not stated' if dtype is None else dtype}"
     kind = None if dtype is None else _dtype(name, dtype)
     sizes = None if shape is None else _sizes(shape)
@@ -58,8 +58,8 @@ def _input(name: str, shape: Any, dtype: Any, constant: Any) -> Stated:
         for what, expected, actual in (("shape", sizes, found.shape), ("type", kind, found.dtype)):
             if expected not in (None, actual):
                 raise ValueError(f"{name!r} is stated with {what} {expected}, but the constant has {actual}")
-        return Stated(found, tuple(constant) if isinstance(constant, list | tuple) else value, stated)
-    return Stated(None if kind is None or sizes is None else TensorType(sizes, kind), None, stated)
+        return NodeInput(found, tuple(constant) if isinstance(constant, list | tuple) else value, stated)
+    return NodeInput(None if kind is None or sizes is None else TensorType(sizes, kind), None, stated)
 
 
 def _dtype(name: str, given: Any) -> np.dtype[Any] | None:

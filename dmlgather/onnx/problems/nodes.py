@@ -12,7 +12,13 @@ from dmlgather.onnx.problems.slice import Slice
 from dmlgather.wording import alternatives, counted
 
 BOUNDS = ("starts", "ends", "axes", "steps")
-"""The inputs of Slice that are read when the problem is stated, not when it runs."""
+"""The inputs of Slice whose values the problem holds: they are read when it is made, not when it runs."""
+
+ARRAYS: dict[str, tuple[str, ...]] = {problem.name: problem.inputs for problem in (Gather, GatherElements, GatherND, Slice)}
+"""The inputs of each operator of which only shape and type are needed."""
+
+INPUTS: dict[str, tuple[str, ...]] = ARRAYS | {"Slice": (*Slice.inputs, *BOUNDS)}
+"""All inputs of each operator, in order."""
 
 
 class UnknownValueError(ValueError):
@@ -58,15 +64,15 @@ class _Node:
         return READERS[self.node.op_type](self)
 
     def gather(self) -> Problem:
-        data, indices = self.arrays("data", "indices")
+        data, indices = self.arrays()
         return Gather(data, indices, self.attributes(axis=0)["axis"], self.opset)
 
     def gather_elements(self) -> Problem:
-        data, indices = self.arrays("data", "indices")
+        data, indices = self.arrays()
         return GatherElements(data, indices, self.attributes(axis=0)["axis"], self.opset)
 
     def gather_nd(self) -> Problem:
-        data, indices = self.arrays("data", "indices")
+        data, indices = self.arrays()
         batch_dims = self.attributes(batch_dims=0)["batch_dims"] if self.version.since >= 12 else 0
         if self.version.since < 12:
             self.attributes()
@@ -74,22 +80,27 @@ class _Node:
 
     def slice(self) -> Problem:
         if self.version.since < 10:
-            (data,) = self.arrays("data")
+            (data,) = self.arrays(bounds=())
             bounds = self.attributes(starts=None, ends=None, axes=None)
             for name in ("starts", "ends"):
                 if bounds[name] is None:
                     raise ValueError(f"attribute {name} is missing: {self.version} requires it")
             return Slice(data, bounds["starts"], bounds["ends"], bounds["axes"], None, self.opset)
         self.attributes()
-        (data,) = self.arrays("data", more=BOUNDS, required=2)
+        (data,) = self.arrays(required=2)
         starts, ends, axes, steps = (self.bound(number, name) for number, name in enumerate(BOUNDS, 1))
         check_bounds(self.version, {"starts": starts, "ends": ends, "axes": axes, "steps": steps})
         assert starts is not None
         assert ends is not None
         return Slice(data, starts, ends, axes, steps, self.opset)
 
-    def arrays(self, *names: str, more: Sequence[str] = (), required: int = 0) -> list[TensorType]:
-        """Shape and type of the array inputs, after the number of inputs has been checked."""
+    def arrays(self, bounds: Sequence[str] | None = None, required: int = 0) -> list[TensorType]:
+        """Shape and type of the array inputs, after the number of inputs has been checked.
+
+        bounds: the inputs behind them, of which `required` must be there; those of the operator by default.
+        """
+        names = ARRAYS[self.node.op_type]
+        more = INPUTS[self.node.op_type][len(names) :] if bounds is None else bounds
         given = list(self.node.input)
         least, most = len(names) + required, len(names) + len(more)
         if not least <= len(given) <= most or "" in given[:least]:

@@ -7,24 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dmlgather.dialects.lowering import slicing
-from dmlgather.dialects.problem import Problem, TensorType, check_axis, whole
+from dmlgather.dialects.problem import TensorType, check_axis, whole
+from dmlgather.dialects.windows import Window, WindowProblem
 from dmlgather.onnx.problems.operators import Version, check_type, version_of
-from dmlgather.plan import IndexPlan, Layout, OutOfBounds
+from dmlgather.plan import OutOfBounds
 from dmlgather.wording import counted
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """What is taken of one dimension: `count` elements from `start` on, `step` apart. All in elements; count may be 0."""
-
-    start: int
-    count: int
-    step: int
-
-
 @dataclass(frozen=True)
-class Slice(Problem):
+class Slice(WindowProblem):
     """output[c] = data[start + step · c], per dimension.
 
     data: of rank r. starts, ends, axes, steps: equally many integers. axes: default 0, 1, …; -r … r-1, each once, kept
@@ -39,7 +30,6 @@ class Slice(Problem):
     opset: int = 13
 
     name = "Slice"
-    inputs = ("data",)
     out_of_bounds = OutOfBounds.RAISE
 
     def __post_init__(self) -> None:
@@ -70,31 +60,12 @@ class Slice(Problem):
 
     @cached_property
     def windows(self) -> tuple[Window, ...]:
-        """What is taken of each dimension of data."""
         assert self.axes is not None
         assert self.steps is not None
-        windows = [Window(0, size, 1) for size in self.data.shape]
+        windows = [Window.whole(size) for size in self.data.shape]
         for start, end, axis, step in zip(self.starts, self.ends, self.axes, self.steps, strict=True):
             windows[axis] = _window(self.data.shape[axis], start, end, step)
         return tuple(windows)
-
-    @property
-    def walks(self) -> list[tuple[int, int, int]]:
-        """The windows as (start, count, step)."""
-        return [(window.start, window.count, window.step) for window in self.windows]
-
-    @property
-    def output(self) -> TensorType:
-        """The windows' counts."""
-        return TensorType(tuple(window.count for window in self.windows), self.data.dtype)
-
-    @property
-    def lookup_axes(self) -> tuple[int, ...]:
-        """None: nothing is looked up."""
-        return ()
-
-    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
-        return slicing(self, layouts, self.walks)
 
 
 def _integers(version: Version, name: str, values: Sequence[Any]) -> tuple[int, ...]:

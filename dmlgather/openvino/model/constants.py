@@ -11,7 +11,7 @@ import numpy as np
 from dmlgather.dialects.checking import Unknown
 from dmlgather.files import FileError, open_regular
 from dmlgather.openvino.model.file import IRError
-from dmlgather.openvino.model.layers import Graph, Layer, Port, number_of
+from dmlgather.openvino.model.layers import Layer, LayerGraph, Port, number_of
 from dmlgather.openvino.problems.gather import INTEGERS, TYPES
 from dmlgather.wording import counted, printable
 
@@ -52,7 +52,7 @@ class Weights:
             raise IRError(f"{self.path.name} {error}: it should have {wanted}", layer.line) from None
 
 
-def value_of(graph: Graph, layer: Layer, port: Port, weights: Weights) -> Value:
+def value_of(graph: LayerGraph, layer: Layer, port: Port, weights: Weights) -> Value:
     """The value of a layer's input port where it is plainly constant: a Const, or a Convert of one."""
     found = graph.source(layer, port)
     if found is None:

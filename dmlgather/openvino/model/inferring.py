@@ -8,17 +8,17 @@ import numpy as np
 
 from dmlgather.dialects.codes import CODES
 from dmlgather.directml import Finding
-from dmlgather.openvino.model.sites import Given, Shape, Site, typed
+from dmlgather.openvino.model.sites import LayerSite, PortInfo, Shape, typed
 from dmlgather.openvino.problems.gather import axis_of
 
 SAVE_ANEW = "have OpenVINO read the model and save it anew, as it infers what ports state"
 
 
-def output_of(site: Site) -> Given:
+def output_of(site: LayerSite) -> PortInfo:
     """The output as it follows from a well-formed layer's inputs where they are known; what its port states elsewhere."""
     data, indices, stated = site.data, site.indices, site.output
     kind = data.type or stated.type
-    unknown = Given(stated.role, stated.name, kind, stated.shape)
+    unknown = PortInfo(stated.role, stated.name, kind, stated.shape)
     if data.shape is None or indices.shape is None or indices.assumed or not isinstance(site.axis_value, np.ndarray):
         return unknown
     axis, batch = _from_front(site, len(data.shape), len(indices.shape))
@@ -27,10 +27,10 @@ def output_of(site: Site) -> Given:
     # Batches have equal sizes, so that either says them.
     batches = [theirs if ours is None else ours for ours, theirs in zip(data.shape, indices.shape, strict=False)][:batch]
     shape = (*batches, *data.shape[batch:axis], *indices.shape[batch:], *data.shape[axis + 1 :])
-    return Given(stated.role, stated.name, kind, shape)
+    return PortInfo(stated.role, stated.name, kind, shape)
 
 
-def _from_front(site: Site, rank: int, indices_rank: int) -> tuple[int, int]:
+def _from_front(site: LayerSite, rank: int, indices_rank: int) -> tuple[int, int]:
     try:
         axis = axis_of(site.axis_value)
     except (TypeError, ValueError):
@@ -39,7 +39,7 @@ def _from_front(site: Site, rank: int, indices_rank: int) -> tuple[int, int]:
     return axis + (rank if axis < 0 else 0), batch + (indices_rank if batch < 0 else 0)
 
 
-def contradicted_output(site: Site) -> Iterator[Finding]:
+def contradicted_output(site: LayerSite) -> Iterator[Finding]:
     """The finding about an output port that a well-formed layer's inputs contradict."""
     output = output_of(site)
     if contradict(site.output, output):
@@ -52,7 +52,7 @@ def contradicted_output(site: Site) -> Iterator[Finding]:
         )
 
 
-def contradicted_inputs(site: Site) -> Iterator[Finding]:
+def contradicted_inputs(site: LayerSite) -> Iterator[Finding]:
     """Findings about input ports that contradict what they are joined to, which is what counts."""
     for given in (site.data, site.indices, site.axis):
         if given.port is not None and contradict(given, given.port):
@@ -65,7 +65,7 @@ def contradicted_inputs(site: Site) -> Iterator[Finding]:
             )
 
 
-def contradict(one: Given, other: Given) -> bool:
+def contradict(one: PortInfo, other: PortInfo) -> bool:
     """Whether no tensor is both, by what is known of them."""
     if None not in (one.type, other.type) and one.type != other.type:
         return True

@@ -17,7 +17,7 @@ from dmlgather.dialects.verdicts import Judged, verdict, with_sizes
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.openvino.model.constants import NOTHING
 from dmlgather.openvino.model.inferring import contradicted_inputs, contradicted_output, output_of
-from dmlgather.openvino.model.sites import Given, Site
+from dmlgather.openvino.model.sites import LayerSite, PortInfo
 from dmlgather.openvino.problems.export import EXPORTER, differences
 from dmlgather.openvino.problems.gather import TYPES, Gather, axis_of
 
@@ -28,13 +28,13 @@ SMALLER_THAN_BYTES = ("i4", "u4", "nf4", "f4e2m1", "u1", "u2", "u3", "u6")
 _STATE_SIZES = "state its sizes, -1 for each that is not known: reshape the model with a known rank"
 
 
-def judge(site: Site, level: FeatureLevel) -> Judged:
+def judge(site: LayerSite, level: FeatureLevel) -> Judged:
     """Whether DirectML takes the layer at a feature level, and why not."""
     found = _judged(site, level)
     return replace(found, findings=(*contradicted_inputs(site), *found.findings))
 
 
-def _judged(site: Site, level: FeatureLevel) -> Judged:
+def _judged(site: LayerSite, level: FeatureLevel) -> Judged:
     without = tuple(_no_bytes(site))
     if without:
         return Judged(Verdict.REFUSED, without)
@@ -62,7 +62,7 @@ def _judged(site: Site, level: FeatureLevel) -> Judged:
     return replace(found, findings=tuple(differences(problem, size if isinstance(size, int) else None)))
 
 
-def described(site: Site, judged: Judged) -> CheckedNode:
+def described(site: LayerSite, judged: Judged) -> CheckedNode:
     """The layer with what is known of it and its verdict."""
     known = isinstance(site.axis_value, np.ndarray)
     axis = tuple(int(value) for value in site.axis_value.reshape(-1)) if isinstance(site.axis_value, np.ndarray) else None
@@ -89,18 +89,18 @@ def described(site: Site, judged: Judged) -> CheckedNode:
     )
 
 
-def _tensor(given: Given) -> CheckedTensor:
+def _tensor(given: PortInfo) -> CheckedTensor:
     return CheckedTensor(role=given.role, name=given.name, type=given.type, shape=given.shape)
 
 
-def _problem(site: Site, shapes: Mapping[str, Named], sizes: Mapping[str, int]) -> Gather:
+def _problem(site: LayerSite, shapes: Mapping[str, Named], sizes: Mapping[str, int]) -> Gather:
     """The layer's problem with those sizes. TypeError and ValueError as Gather's own; ModuleNotFoundError without ml_dtypes."""
     assert not isinstance(site.axis_value, Unknown), "it would be missing"
     data, indices = (_tensor_type(site, given, concrete(shapes[given.role], sizes)) for given in (site.data, site.indices))
     return Gather(data, indices, axis_of(site.axis_value), site.batch_dims, site.version)
 
 
-def _told(site: Site, shapes: Mapping[str, Named], trials: Sequence[Mapping[str, int]]) -> str:
+def _told(site: LayerSite, shapes: Mapping[str, Named], trials: Sequence[Mapping[str, int]]) -> str:
     """Which rule sizes break, and with which of them where the rule rests on them."""
     told: list[str] = []
     for sizes in trials:
@@ -112,7 +112,7 @@ def _told(site: Site, shapes: Mapping[str, Named], trials: Sequence[Mapping[str,
     return told[0] + ("" if alike else with_sizes(trials[0]))
 
 
-def _tensor_type(site: Site, given: Given, shape: tuple[int, ...]) -> TensorType:
+def _tensor_type(site: LayerSite, given: PortInfo, shape: tuple[int, ...]) -> TensorType:
     if given.type not in TYPES.names:
         raise TypeError(f"{given.role} has type {given.type}, but Gather-{site.version} takes {', '.join(TYPES.names)}")
     assert given.type is not None, "it would be missing"
@@ -121,7 +121,7 @@ def _tensor_type(site: Site, given: Given, shape: tuple[int, ...]) -> TensorType
     return TensorType(shape, TYPES.dtype_of(given.type))
 
 
-def _equal_batches(site: Site, shapes: Mapping[str, Named]) -> Iterator[tuple[int | str, int | str]]:
+def _equal_batches(site: LayerSite, shapes: Mapping[str, Named]) -> Iterator[tuple[int | str, int | str]]:
     """Pairs of batch sizes, each at most the other: batches have equal sizes."""
     rank = len(shapes["indices"])
     batch = site.batch_dims + (rank if site.batch_dims < 0 else 0)
@@ -129,7 +129,7 @@ def _equal_batches(site: Site, shapes: Mapping[str, Named]) -> Iterator[tuple[in
         yield from ((ours, theirs), (theirs, ours))
 
 
-def _no_bytes(site: Site) -> Iterator[Finding]:
+def _no_bytes(site: LayerSite) -> Iterator[Finding]:
     """What is said of data that no DirectML gather moves, however large they are."""
     if site.data.type == "string" or site.data.type in SMALLER_THAN_BYTES:
         string = site.data.type == "string"
@@ -143,7 +143,7 @@ def _no_bytes(site: Site) -> Iterator[Finding]:
         )
 
 
-def _missing(site: Site) -> Iterator[Finding]:
+def _missing(site: LayerSite) -> Iterator[Finding]:
     """What the file does not say about a layer's inputs."""
     for given in (site.data, site.indices):
         type_, rank = ("a data type", "state its precision"), ("a number of dimensions", _STATE_SIZES)

@@ -54,7 +54,7 @@ class Layer:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     line: int | None
-    bodies: tuple[tuple[str, Graph], ...] = ()
+    bodies: tuple[tuple[str, LayerGraph], ...] = ()
 
     def __str__(self) -> str:
         number = "" if self.id is None else f" {self.id}"
@@ -62,7 +62,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class LayerGraph:
     """The layers of a model or of a body by their ids, and where each input port of a layer gets its tensor from."""
 
     layers: Mapping[int, Layer]
@@ -77,7 +77,7 @@ class Graph:
 class Model:
     """What an IR file holds. version: of its format, None for a layer that stands alone."""
 
-    graph: Graph
+    graph: LayerGraph
     version: int | None
 
 
@@ -85,7 +85,7 @@ def read_model(root: Element) -> Model:
     """The model of an IR's outermost element. IRError for what is not as the format has it."""
     if root.tag == "layer":
         layer = read_layer(root)
-        return Model(Graph({layer.id or 0: layer}, {}), None)
+        return Model(LayerGraph({layer.id or 0: layer}, {}), None)
     version = _whole(root, "version")
     if version not in FORMATS:
         raise IRError(
@@ -111,7 +111,7 @@ def read_layer(element: Element) -> Layer:
     )
 
 
-def _graph(element: Element) -> Graph:
+def _graph(element: Element) -> LayerGraph:
     layers: dict[int, Layer] = {}
     for child in _children(element, "layers", "layer"):
         layer = read_layer(child)
@@ -129,7 +129,7 @@ def _graph(element: Element) -> Graph:
         if target in sources:
             raise IRError(f"a second edge leads to port {target[1]} of {layers[target[0]]}", edge.line)
         sources[target] = outputs[source]
-    return Graph(layers, sources)
+    return LayerGraph(layers, sources)
 
 
 def _end(edge: Element, layers: Mapping[int, Layer], which: str, ports: Mapping[Key, tuple[Layer, Port]]) -> Key:

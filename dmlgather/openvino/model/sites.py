@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dmlgather.openvino.model.constants import Value, Weights, shape_of, value_of
 from dmlgather.openvino.model.file import IRError
-from dmlgather.openvino.model.layers import Graph, Layer, Model, Port, element_type, number_of
+from dmlgather.openvino.model.layers import Layer, LayerGraph, Model, Port, element_type, number_of
 from dmlgather.wording import printable
 
 ROLES = ("data", "indices", "axis")
@@ -22,7 +22,7 @@ Shape = tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class PortInfo:
     """What is known of one input or output. type: OpenVINO's name. shape: None where the rank is not known.
 
     assumed: what is taken for granted of its shape, where the file does not say it. port: what an input's own port states,
@@ -34,7 +34,7 @@ class Given:
     type: str | None
     shape: Shape | None
     assumed: str = ""
-    port: Given | None = None
+    port: PortInfo | None = None
 
     def __str__(self) -> str:
         return f"{self.name!r} of type {typed(self.type, self.shape)}"
@@ -47,7 +47,7 @@ def typed(kind: str | None, shape: Shape | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class LayerSite:
     """A Gather layer where it stands. place: unique in the file. graph: the path of the body around it."""
 
     place: str
@@ -56,10 +56,10 @@ class Site:
     layer: Layer
     opset: int
     batch_dims: int
-    data: Given
-    indices: Given
-    axis: Given
-    output: Given
+    data: PortInfo
+    indices: PortInfo
+    axis: PortInfo
+    output: PortInfo
     axis_value: Value
 
     @property
@@ -69,16 +69,16 @@ class Site:
 
 
 @dataclass
-class Found:
+class IRContents:
     """The Gather layers, and how many others there are of each type."""
 
-    sites: list[Site] = field(default_factory=list)
+    sites: list[LayerSite] = field(default_factory=list)
     others: Counter[str] = field(default_factory=Counter)
 
 
-def find(model: Model, weights: Weights) -> Found:
+def find(model: Model, weights: Weights) -> IRContents:
     """Every layer of a model. IRError for a Gather that is not as the format has it."""
-    found = Found()
+    found = IRContents()
     _graph(model.graph, "", weights, found, set())
     return found
 
@@ -122,7 +122,7 @@ def ports_of(layer: Layer) -> tuple[Port, Port, Port, Port]:
     return data, indices, axis, layer.outputs[0]
 
 
-def _graph(graph: Graph, path: str, weights: Weights, found: Found, places: set[str]) -> None:
+def _graph(graph: LayerGraph, path: str, weights: Weights, found: IRContents, places: set[str]) -> None:
     for index, layer in enumerate(graph.layers.values()):
         label = layer.name or f"{printable(layer.type)}_{index if layer.id is None else layer.id}"
         place = f"{path}/{label}" if path else label
@@ -142,11 +142,11 @@ def _operator(layer: Layer) -> str:
     return printable(f"{layer.opset}.{layer.type}" if layer.type == "Gather" else layer.type)
 
 
-def _site(graph: Graph, layer: Layer, weights: Weights, where: tuple[str, str, int]) -> Site:
+def _site(graph: LayerGraph, layer: Layer, weights: Weights, where: tuple[str, str, int]) -> LayerSite:
     data, indices, axis, output = ports_of(layer)
-    written = Given("output", output.names.split(",")[0] or layer.name, output.type, output.dims or None)
+    written = PortInfo("output", output.names.split(",")[0] or layer.name, output.type, output.dims or None)
     given = _given(graph, layer, "data", data)
-    return Site(
+    return LayerSite(
         *where,
         layer,
         opset_of(layer),
@@ -159,16 +159,16 @@ def _site(graph: Graph, layer: Layer, weights: Weights, where: tuple[str, str, i
     )
 
 
-def _given(graph: Graph, layer: Layer, role: str, port: Port) -> Given:
+def _given(graph: LayerGraph, layer: Layer, role: str, port: Port) -> PortInfo:
     """What an input is: what the layer before it makes, as OpenVINO has it, and what the port states where that is not known."""
-    stated = Given(role, role, port.type, port.dims or None)
+    stated = PortInfo(role, role, port.type, port.dims or None)
     joined = graph.source(layer, port)
     if joined is None:
         return stated
     source, theirs = joined
     kind, shape = _made(source, theirs)
     name = theirs.names.split(",")[0] or source.name
-    return Given(role, name, kind or stated.type, stated.shape if shape is None else shape, port=stated)
+    return PortInfo(role, name, kind or stated.type, stated.shape if shape is None else shape, port=stated)
 
 
 def _made(source: Layer, port: Port) -> tuple[str | None, Shape | None]:
@@ -180,7 +180,7 @@ def _made(source: Layer, port: Port) -> tuple[str | None, Shape | None]:
     return kind, port.dims or None if shape is None else shape
 
 
-def _indices(given: Given, data: Given, output: Port) -> Given:
+def _indices(given: PortInfo, data: PortInfo, output: Port) -> PortInfo:
     """The indices; where the file does not tell a scalar from an unknown rank, what the other ports say of it.
 
     A known rank of the output means a known rank of the indices. A scalar output comes of scalar indices and one-dimensional
@@ -189,4 +189,4 @@ def _indices(given: Given, data: Given, output: Port) -> Given:
     if given.shape is not None or data.shape is None or not (output.dims or len(data.shape) == 1):
         return given
     assumed = "" if output.dims else "indices are a scalar"
-    return Given(given.role, given.name, given.type, (), assumed, given.port)
+    return PortInfo(given.role, given.name, given.type, (), assumed, given.port)

@@ -99,7 +99,6 @@ class Gather(Problem):
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
-        """The one axis."""
         return (self.axis,)
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:

@@ -1,4 +1,4 @@
-"""The carriers: their table against onnx's own schemas, their results against onnx's reference and onnxruntime, bit for bit."""
+"""The auxiliary operators: their table against onnx's own schemas, their results against onnx's reference and onnxruntime."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from dmlgather.dialects.problem import TensorType
-from dmlgather.onnx.auxiliary import CARRIERS, carry
-from dmlgather.onnx.auxiliary.versions import NEWEST_OPSET, CarrierVersion
-from tests.onnx.carrier_drafts import (
+from dmlgather.onnx.auxiliary import AUXILIARY, compute
+from dmlgather.onnx.auxiliary.versions import NEWEST_OPSET, AuxiliaryVersion
+from tests.onnx.auxiliary_drafts import (
     FLOATS,
     INTEGERS,
     Draft,
@@ -34,7 +34,7 @@ from tests.onnx.carrier_drafts import (
 )
 
 
-@pytest.mark.parametrize("operator", CARRIERS)
+@pytest.mark.parametrize("operator", AUXILIARY)
 def test_versions_are_those_of_onnx(operator: str) -> None:
     history = [schema for schema in onnx.defs.get_all_schemas_with_history() if (schema.domain, schema.name) == ("", operator)]
     theirs = {schema.since_version: schema for schema in history if schema.since_version <= NEWEST_OPSET}
@@ -54,7 +54,7 @@ def test_versions_are_those_of_onnx(operator: str) -> None:
 @pytest.mark.parametrize("version", versions("Identity", "Shape", "Squeeze", "Unsqueeze", "Reshape", "Transpose"), ids=str)
 @settings(max_examples=30)
 @given(seed=st.integers(0, 2**63))
-def test_moved_as_the_judges_say(version: CarrierVersion, seed: int) -> None:
+def test_moved_as_the_judges_say(version: AuxiliaryVersion, seed: int) -> None:
     found = draft(random.Random(seed), version)
     assume(reference_is_right(found) or onnxruntime_runs(found))
     if reference_is_right(found):
@@ -66,7 +66,7 @@ def test_moved_as_the_judges_say(version: CarrierVersion, seed: int) -> None:
 @pytest.mark.parametrize("version", versions("Cast"), ids=str)
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**63))
-def test_cast_as_the_judges_say(version: CarrierVersion, seed: int) -> None:
+def test_cast_as_the_judges_say(version: AuxiliaryVersion, seed: int) -> None:
     rng = random.Random(seed)
     known = [name for name in version.types if name in (*FLOATS, *INTEGERS, "bool")]
     source, target = rng.choice(known), rng.choice(known)
@@ -102,7 +102,7 @@ def test_cast_of_floats_to_bool_is_unequal_to_zero(source: str) -> None:
     dtype = dtype_of(source)
     smallest = np.frombuffer((1).to_bytes(dtype.itemsize, "little"), dtype)[0]
     values = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 0.5, smallest, -smallest], dtype)
-    found = carry(helper.make_node("Cast", ["x"], ["y"], to=TensorProto.BOOL), 13, [values])
+    found = compute(helper.make_node("Cast", ["x"], ["y"], to=TensorProto.BOOL), 13, [values])
     assert found.tolist() == [False, False, True, True, True, True, True, True]
 
 
@@ -111,7 +111,7 @@ def test_cast_of_floats_to_bool_is_unequal_to_zero(source: str) -> None:
 def test_cast_of_what_does_not_fit_warns_of_nothing(source: str, target: str) -> None:
     values = np.array([np.nan, np.inf, -np.inf, 60000.0, -60000.0, 7.0], dtype_of(source))
     node = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.DataType.Value(target.upper()))
-    assert carry(node, 13, [values])[-1] == 7
+    assert compute(node, 13, [values])[-1] == 7
 
 
 VIEWS: dict[str, tuple[dict[str, Any], list[int] | None]] = {
@@ -130,26 +130,26 @@ def test_nothing_is_copied_that_can_be_a_view(operator: str) -> None:
     attributes, second = VIEWS[operator]
     data = np.arange(6, dtype=np.float32).reshape(2, 1, 3)
     node = helper.make_node(operator, ["x"] if second is None else ["x", "second"], ["y"], **attributes)
-    found = carry(node, 13, [data] if second is None else [data, np.array(second)])
+    found = compute(node, 13, [data] if second is None else [data, np.array(second)])
     assert np.shares_memory(found, data)
     assert data.tobytes() == np.arange(6, dtype=np.float32).tobytes()
 
 
 def test_shape_needs_no_array() -> None:
     node = helper.make_node("Shape", ["x"], ["y"], start=-2)
-    assert carry(node, 15, [TensorType((7, 2**40, 3), np.dtype(np.float32))]).tolist() == [2**40, 3]
+    assert compute(node, 15, [TensorType((7, 2**40, 3), np.dtype(np.float32))]).tolist() == [2**40, 3]
 
 
 def test_squeeze_with_empty_axes_keeps_every_dimension() -> None:
     data = np.ones((1, 3, 1))  # onnx's shape inference and reference say so too, onnxruntime takes empty axes for none
     node = helper.make_node("Squeeze", ["x", "axes"], ["y"])
-    assert carry(node, 13, [data, np.array([], np.int64)]).shape == (1, 3, 1)
-    assert carry(node, 13, [data, None]).shape == (3,)
+    assert compute(node, 13, [data, np.array([], np.int64)]).shape == (1, 3, 1)
+    assert compute(node, 13, [data, None]).shape == (3,)
 
 
 def test_unsqueeze_takes_one_axis_as_a_scalar() -> None:
     node = helper.make_node("Unsqueeze", ["x", "axes"], ["y"])
-    assert carry(node, 13, [np.ones(3), np.array(-1)]).shape == (3, 1)
+    assert compute(node, 13, [np.ones(3), np.array(-1)]).shape == (3, 1)
 
 
 CONSTANTS: list[tuple[dict[str, Any], np.ndarray[Any, Any]]] = [
@@ -167,11 +167,11 @@ CONSTANTS: list[tuple[dict[str, Any], np.ndarray[Any, Any]]] = [
 )
 def test_constants_of_every_attribute(attributes: dict[str, Any], expected: np.ndarray[Any, Any]) -> None:
     node = helper.make_node("Constant", [], ["y"], **attributes)
-    assert_same(carry(node, 12, []), expected)
+    assert_same(compute(node, 12, []), expected)
     with pytest.raises(
         ValueError, match=rf"attribute '{node.attribute[0].name}' is not one of Constant-11, which has only value"
     ):
-        carry(node, 11, [])
+        compute(node, 11, [])
 
 
 @settings(max_examples=100)
@@ -183,4 +183,4 @@ def test_constant_tensors_of_every_listed_type(seed: int) -> None:
     node = helper.make_node(
         "Constant", [], ["y"], value=numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape))
     )
-    assert_same(carry(node, version.since, []), value)
+    assert_same(compute(node, version.since, []), value)

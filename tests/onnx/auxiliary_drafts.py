@@ -1,4 +1,4 @@
-"""Random calls of the carriers that their versions take, and what onnx's reference and onnxruntime make of them."""
+"""Random calls of the auxiliary operators that their versions take, and what onnx's reference and onnxruntime make of them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import onnxruntime
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from dmlgather.onnx.auxiliary import carry
-from dmlgather.onnx.auxiliary.versions import TYPES, VERSIONS, CarrierVersion
+from dmlgather.onnx.auxiliary import compute
+from dmlgather.onnx.auxiliary.versions import TYPES, VERSIONS, AuxiliaryVersion
 
 FLOATS = ("float16", "bfloat16", "float", "double")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 NEWEST_RUN_BY_ONNXRUNTIME = 22
-"""The newest opset in which onnxruntime has every carrier."""
+"""The newest opset in which onnxruntime has every auxiliary operator."""
 
 
 @dataclass
 class Draft:
-    """A node of a carrier: the attributes it states, and its inputs."""
+    """A node of an auxiliary operator: the attributes it states, and its inputs."""
 
-    version: CarrierVersion
+    version: AuxiliaryVersion
     inputs: list[np.ndarray[Any, Any]]
     attributes: dict[str, Any] = field(default_factory=dict)
 
@@ -55,10 +55,10 @@ class Draft:
         return TensorProto.DataType.Value(to) if isinstance(to, str) else int(to)
 
     def run(self) -> Any:
-        return carry(self.node, self.version.since, self.inputs)
+        return compute(self.node, self.version.since, self.inputs)
 
 
-def versions(*operators: str) -> list[CarrierVersion]:
+def versions(*operators: str) -> list[AuxiliaryVersion]:
     return [version for version in VERSIONS if version.operator in operators]
 
 
@@ -85,7 +85,7 @@ def some_data(rng: random.Random, name: str, shape: Sequence[int]) -> np.ndarray
     return data.copy(order="F") if rng.random() < 0.3 else data
 
 
-def draft(rng: random.Random, version: CarrierVersion) -> Draft:
+def draft(rng: random.Random, version: AuxiliaryVersion) -> Draft:
     """A call that the version takes."""
     found = Draft(version, [some_data(rng, rng.choice(version.types), some_shape(rng))])
     if version.operator in DRAWN:

@@ -1,4 +1,4 @@
-"""Calls that the carriers refuse: by which exception, and which facts the message holds."""
+"""Calls that the auxiliary operators refuse: by which exception, and which facts the message holds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 
-from dmlgather.onnx.auxiliary import carry, check
+from dmlgather.onnx.auxiliary import check, compute
 
 
 def node_of(operator: str, inputs: int = 1, **attributes: Any) -> NodeProto:
@@ -157,7 +157,7 @@ REFUSED: list[tuple[NodeProto, int, list[Any], type[Exception], str]] = [
 @pytest.mark.parametrize(("node", "opset", "inputs", "kind", "facts"), REFUSED, ids=lambda item: getattr(item, "op_type", ""))
 def test_refusals_say_what_and_why(node: NodeProto, opset: int, inputs: list[Any], kind: type[Exception], facts: str) -> None:
     with pytest.raises(kind, match=facts):
-        carry(node, opset, inputs)
+        compute(node, opset, inputs)
 
 
 def test_what_needs_no_arrays_is_refused_before_there_are_any() -> None:
@@ -174,12 +174,12 @@ def test_attributes_of_a_function_and_data_elsewhere_are_refused() -> None:
     node = node_of("Squeeze")
     node.attribute.append(AttributeProto(name="axes", type=AttributeProto.INTS, ref_attr_name="which"))
     with pytest.raises(ValueError, match="attribute axes refers to 'which' of a function"):
-        carry(node, 11, [DATA])
+        compute(node, 11, [DATA])
     outside = TensorProto(data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
     outside.external_data.add(key="location", value="weights.bin")
     with pytest.raises(ValueError, match=r"not loaded \(weights\.bin\)"):
-        carry(node_of("Constant", 0, value=outside), 13, [])
+        compute(node_of("Constant", 0, value=outside), 13, [])
     two = node_of("Identity")
     two.output.append("z")
     with pytest.raises(ValueError, match="2 outputs, but Identity-13 gives 1"):
-        carry(two, 13, [DATA])
+        compute(two, 13, [DATA])

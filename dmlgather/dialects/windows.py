@@ -1,0 +1,52 @@
+"""Problems that take a window of each dimension and look nothing up."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What is taken of one dimension: `count` elements from `start` on, `step` apart. All in elements; count may be 0."""
+
+    start: int
+    count: int
+    step: int
+
+    @classmethod
+    def whole(cls, size: int) -> Window:
+        """Every element of a dimension of that size."""
+        return cls(0, size, 1)
+
+
+class WindowProblem(Problem):
+    """output[c] = data[start + step · c], per dimension."""
+
+    inputs = ("data",)
+    out_of_bounds = OutOfBounds.CLAMP  # no index can be out of bounds
+
+    @property
+    @abstractmethod
+    def windows(self) -> tuple[Window, ...]:
+        """The window of each dimension of data."""
+
+    @property
+    def output(self) -> TensorType:
+        """The windows' counts."""
+        return TensorType(tuple(window.count for window in self.windows), self.data.dtype)
+
+    @property
+    def lookup_axes(self) -> tuple[int, ...]:
+        """None: nothing is looked up."""
+        return ()
+
+    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
+        data, output = layouts
+        in_strides = [window.step * stride for window, stride in zip(self.windows, data.strides, strict=True)]
+        in_offset = sum(window.start * stride for window, stride in zip(self.windows, data.strides, strict=True))
+        return build(data, output, in_strides, self.data.dtype.itemsize, in_offset=in_offset)
