@@ -35,7 +35,7 @@ from dmlgather.policy import Fill
 if TYPE_CHECKING:
     from dmlgather import distributed, lax, onnx, openvino
     from dmlgather.backends.cuda.errors import DeviceError
-    from dmlgather.comparison import Comparison, compare
+    from dmlgather.comparing.comparison import Comparison, compare
     from dmlgather.explain import Explanation
     from dmlgather.operator import BoundOperator, CompiledOperator, compile  # noqa: A004 - the word users know
 
@@ -87,11 +87,11 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "BoundOperator": "operator",
-        "Comparison": "comparison",
+        "Comparison": "comparing.comparison",
         "CompiledOperator": "operator",
         "DeviceError": "backends.cuda.errors",
         "Explanation": "explain",
-        "compare": "comparison",
+        "compare": "comparing.comparison",
         "compile": "operator",
         "distributed": "",
         "lax": "",

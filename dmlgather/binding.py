@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 
 from dmlgather.backends.devices import Device
+from dmlgather.backends.executor import Executor
 from dmlgather.backends.footprints import Footprint, Signature, buffer, device_of, logical
 from dmlgather.backends.routes import DeviceRoute, Route
 from dmlgather.directml import BufferTensorDesc, DataType, OperatorDesc, lower
-from dmlgather.execute import Executor
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 from dmlgather.policy import Fill, resolve_policy
 

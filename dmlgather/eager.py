@@ -13,11 +13,11 @@ import numpy as np
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
+from dmlgather.backends.executor import ROUTES_KEPT, Executor
 from dmlgather.backends.footprints import Signature, logical, signature_on
 from dmlgather.backends.routes import Route
 from dmlgather.dialects.element_types import STRING_KINDS, numpy_type
 from dmlgather.dialects.problem import Problem, TensorType, whole
-from dmlgather.execute import ROUTES_KEPT, Executor
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.policy import Fill, resolve_policy
 

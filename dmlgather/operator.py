@@ -9,12 +9,12 @@ from typing import Any
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import Device
+from dmlgather.backends.executor import ROUTES_KEPT
 from dmlgather.backends.footprints import signature_on, signatures
 from dmlgather.backends.outcomes import Outcome
 from dmlgather.backends.routes import Route, Run
 from dmlgather.binding import Binding
 from dmlgather.directml import FeatureLevel, OperatorDesc, validate
-from dmlgather.execute import ROUTES_KEPT
 from dmlgather.explain import Explanation, explain
 from dmlgather.plan import IndexPlan, Layout
 from dmlgather.policy import Fill

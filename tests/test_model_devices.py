@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from dmlgather.compare_model import compare_model
+from dmlgather.comparing.dispatches import compare_model
 from dmlgather.directml.dxdispatch.model_file import check_file
-from dmlgather.model import Dispatched, Printed, Runner
+from dmlgather.model_runner import Dispatched, Printed, Runner
 from tests.cli.command import EXAMPLES, Command, process
 from tests.dxdispatch.models import GATHER, MODEL, PRINTED, changed, write
 from tests.kernels.host_driver import installed

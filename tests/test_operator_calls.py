@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dmlgather as dg
-from dmlgather.execute import PROGRAMS_KEPT, ROUTES_KEPT
+from dmlgather.backends.executor import PROGRAMS_KEPT, ROUTES_KEPT
 from tests.kernels.host_driver import installed
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
 from tests.test_operator_devices import ArrayDriver, DeviceArray

@@ -67,7 +67,7 @@ def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any], like: A
         return jax_arrays.empty(sizes, dtype) if jax_arrays.is_jax(like) else np.empty(tuple(sizes), dtype)
     import cupy
 
-    with cupy.cuda.Device(device.index):
+    with device.current():
         return cupy.empty(tuple(sizes), dtype)
 
 
@@ -83,21 +83,16 @@ def move(array: Any, source: Device, target: Device) -> Any:
 
     cupy = require(target.index)
     if source.on_gpu:  # CuPy copies only packed arrays from GPU to GPU, and on a stream that waits for no other GPU's
-        with cupy.cuda.Device(source.index):
+        with source.current():
             array = cupy.asarray(array, order="C")
             cupy.cuda.get_current_stream(source.index).synchronize()
-    with cupy.cuda.Device(target.index):
+    with target.current():
         return cupy.asarray(array, blocking=True)
 
 
 def fill_from(target: Any, device: Device, array: Any) -> None:
     """Write `array`, of the same shape and on the same device, into `target`."""
-    if not device.on_gpu:
-        target[...] = array
-        return
-    import cupy
-
-    with cupy.cuda.Device(device.index):
+    with device.current():
         target[...] = array
 
 
@@ -109,7 +104,7 @@ def on_stream(stream: Any, device: Device) -> Iterator[None]:
     pointer = stream_pointer(stream, device)
     import cupy
 
-    with cupy.cuda.Device(device.index), cupy.cuda.Stream.from_external(_CudaStream(pointer)):
+    with device.current(), cupy.cuda.Stream.from_external(_CudaStream(pointer)):
         yield
 
 

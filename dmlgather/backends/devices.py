@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,14 @@ class Device:
     def memory(self) -> Device:
         """The device whose memory is used: the CPU's for the reference."""
         return self if self.on_gpu else CPU
+
+    def current(self) -> AbstractContextManager[Any]:
+        """A context in which this GPU is CuPy's current device; it does nothing for a device in host memory."""
+        if not self.on_gpu:
+            return nullcontext()
+        import cupy
+
+        return cupy.cuda.Device(self.index)  # type: ignore[no-any-return]
 
     def __str__(self) -> str:
         return f"cuda:{self.index}" if self.on_gpu else self.kind

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.plan import IndexPlan, OutOfBounds
+from dmlgather.plan import IndexPlan, OutOfBounds, dot
 
 
 def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
@@ -31,19 +31,19 @@ def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | Non
             return min(bad)
     fill = np.frombuffer(plan.fill, out.dtype)[0] if plan.fill else None
     for o in itertools.product(*map(range, plan.shape)):
-        source = plan.in_offset + _dot(o, plan.in_strides)
+        source = plan.in_offset + dot(o, plan.in_strides)
         ok = True
         for lookup in plan.lookups:
             if plan.constant:
                 ok = False
                 break
             assert indices is not None
-            value = int(indices[lookup.index_offset + _dot(o, lookup.index_strides)])
+            value = int(indices[lookup.index_offset + dot(o, lookup.index_strides)])
             if value < 0:
                 value += lookup.wrap
             ok = ok and 0 <= value < lookup.limit
             source += min(max(value, 0), lookup.limit - 1) * lookup.in_stride
-        target = plan.out_offset + _dot(o, plan.out_strides)
+        target = plan.out_offset + dot(o, plan.out_strides)
         if ok or plan.out_of_bounds is not OutOfBounds.FILL:
             out[target] = data[source]
         else:
@@ -80,14 +80,10 @@ def _bad_offsets(plan: IndexPlan, indices: NDArray[Any] | None) -> list[int]:
     for o in itertools.product(*map(range, plan.index_shape)):
         for lookup in plan.lookups:
             assert indices is not None
-            offset = lookup.index_offset + _dot(o, lookup.index_strides)
+            offset = lookup.index_offset + dot(o, lookup.index_strides)
             value = int(indices[offset])
             if value < 0:
                 value += lookup.wrap
             if not 0 <= value < lookup.limit:
                 bad.append(offset)
     return bad
-
-
-def _dot(o: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    return sum(a * b for a, b in zip(o, strides, strict=True))

@@ -102,7 +102,7 @@ def _random_case(checked: CheckedFile, case: Path, seed: int) -> Path:
 
 def _devices(given: str | None) -> list[str]:
     from dmlgather.cli.devices import missing_gpu
-    from dmlgather.comparison import check_devices
+    from dmlgather.comparing.comparison import check_devices
 
     if given is None:
         missing = missing_gpu()
@@ -120,7 +120,7 @@ def _devices(given: str | None) -> list[str]:
 def _compare(model: CheckedFile, devices: list[str], case: Path | None, *, quiet: bool) -> CompareReport:
     """Compare every dispatch, show each result unless `quiet`, and add the outputs to a case."""
     from dmlgather import __version__
-    from dmlgather.compare_model import compare_model
+    from dmlgather.comparing.dispatches import compare_model
     from dmlgather.comparing.report import CompareReport, compared, versions
     from dmlgather.comparing.saving import save_outputs
     from dmlgather.directml.dxdispatch.writing import sources

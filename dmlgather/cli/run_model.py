@@ -14,7 +14,7 @@ from dmlgather.cli.failures import say
 from dmlgather.wording import spelled
 
 if TYPE_CHECKING:
-    from dmlgather.model import Event, Printed
+    from dmlgather.model_runner import Event, Printed
 
 CHUNK = 4096
 """Elements that are spelled and written at a time."""
@@ -44,7 +44,7 @@ def run(
     from dmlgather.cli.devices import choose
     from dmlgather.cli.loading import load
     from dmlgather.comparing.report import title
-    from dmlgather.model import Runner
+    from dmlgather.model_runner import Runner
 
     checked = load(model)
     if checked.kind != "model":
@@ -59,7 +59,7 @@ def run(
 
 def show(event: Event) -> None:
     """Print what happened."""
-    from dmlgather.model import Dispatched, Printed
+    from dmlgather.model_runner import Dispatched, Printed
     from dmlgather.wording import counted
 
     if isinstance(event, Printed):

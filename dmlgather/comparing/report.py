@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import ConfigDict, Field, computed_field
 
 from dmlgather.backends.devices import Device, processor
-from dmlgather.comparing.found import Difference
+from dmlgather.comparing.mismatch import Difference
 from dmlgather.host import cpus
 from dmlgather.record import Record
 from dmlgather.wording import counted

@@ -17,7 +17,7 @@ from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.dxdispatch.writing import beside, count, plain, save
 from dmlgather.directml.fields import wire_name
 from dmlgather.files import check_spared, staged, writing
-from dmlgather.model import elements
+from dmlgather.model_runner import elements
 
 
 def save_outputs(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from dmlgather.comparing.source import Call, array, constant, descriptor, identifiers, label, laid_out
+from dmlgather.comparing.python_source import SourceCall, array, constant, descriptor, identifiers, label, laid_out
 from dmlgather.directml.dxdispatch.bindings import Bound, sites
 from dmlgather.directml.dxdispatch.commands import Dispatch
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
@@ -157,7 +157,7 @@ class _Script:
         for number, name in enumerate(self.read):
             resource = self.model.resources[name]
             offset = [str(resource.offset)] if resource.offset else []
-            call = Call("buffer", [str(resource.size), self._values(resource, number, stage), *offset])
+            call = SourceCall("buffer", [str(resource.size), self._values(resource, number, stage), *offset])
             yield f"    {laid_out(call, 4, f'{self.names[name]} = ')}"
         owned = {}
         for command in {item.dispatchable: item for _, item in self.dispatches}.values():
@@ -180,14 +180,14 @@ class _Script:
         for tensor in map(wire_name, desc.operator.inputs):
             kept = owned.get((command.dispatchable, tensor))
             inputs.append(kept if kept is not None else self._part(bound[tensor]))
-        call = Call("dg.compare", [operator, *inputs, ("devices", "devices"), ("buffers", "True")])
+        call = SourceCall("dg.compare", [operator, *inputs, ("devices", "devices"), ("buffers", "True")])
         yield f"\n    {laid_out(call, 4, 'found = ')}"
         shown = f"\"commands[{number}] '{label(command.dispatchable)}':\""
-        yield f"    {laid_out(Call('print', [shown, 'found']), 4)}"
+        yield f"    {laid_out(SourceCall('print', [shown, 'found']), 4)}"
         yield "    equal = equal and found.equal"
         output = bound[wire_name(desc.operator.output)]
         if not last and output.resource in self.names:
-            run = Call(f'dg.compile({operator}, device="cpu").run_buffers', [*inputs, ("out", self._part(output))])
+            run = SourceCall(f'dg.compile({operator}, device="cpu").run_buffers', [*inputs, ("out", self._part(output))])
             yield f"    # The buffer goes on with the CPU's result.\n    {laid_out(run, 4)}"
 
     def _part(self, bound: Bound) -> str:
@@ -196,7 +196,7 @@ class _Script:
             return name
         return f"{name}[{bound.offset or ''}:{bound.offset + bound.size}]"
 
-    def _values(self, resource: Resource, number: int, stage: Path) -> Call:
+    def _values(self, resource: Resource, number: int, stage: Path) -> SourceCall:
         values = resource.values
         if isinstance(values, Constant):
             return constant(values.value, values.count, values.data_type)
@@ -205,4 +205,4 @@ class _Script:
             return array(found, values.data_type, 12)
         name = f"{plain(self.target.stem)}.in{number}_{plain(resource.name)}.npy"
         save(found, stage / name)
-        return Call("np.load", [f'HERE / "{name}"'])
+        return SourceCall("np.load", [f'HERE / "{name}"'])

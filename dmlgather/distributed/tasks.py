@@ -140,7 +140,7 @@ def _joined(pieces: Sequence[Any], axis: int) -> Any:
     if home.on_gpu:
         import cupy
 
-        with cupy.cuda.Device(home.index):
+        with home.current():
             whole = cupy.concatenate(brought, axis)
     else:
         whole = np.concatenate(brought, axis, dtype=brought[0].dtype)  # which keeps the order of the bytes

@@ -9,8 +9,8 @@ import svg
 
 from dmlgather.picture.canvas import ALERT, INK, PAPER, RULE, SOFT, Point, box, curve, dot, hue, text, tint
 from dmlgather.picture.grids import Face, Grid
-from dmlgather.picture.reading import Found, Outcome
 from dmlgather.picture.scene import Cell, Join, Scene, cell_width, label_width
+from dmlgather.plan.interpreter import IndexOutcome, ResolvedIndex
 
 BETWEEN = {"picks": 90.0, "joins": 130.0}
 """Space between indices and input, and between input and output."""
@@ -26,7 +26,7 @@ LONGEST = 10
 LANES = 3
 """Lines that fit below the numbers of a row of cells."""
 
-DASHES = {Outcome.VALID: (), Outcome.CLAMPED: (5.0, 3.0)}
+DASHES = {IndexOutcome.VALID: (), IndexOutcome.CLAMPED: (5.0, 3.0)}
 
 
 class Panel:
@@ -95,7 +95,7 @@ class Panel:
             return
         low, high = join.span
         last = (join.target[0], join.target[1] + join.length - 1)
-        clamped = join.outcome is Outcome.CLAMPED
+        clamped = join.outcome is IndexOutcome.CLAMPED
         for grid, start, end, marked in ((self.data, low, high, False), (self.output, join.target, last, clamped)):
             x, y, _, height = grid.place(start)
             right, _, width, _ = grid.place(end)
@@ -174,14 +174,14 @@ class Panel:
         found, coordinates = scene.reads[cell], scene.output.coordinates(*cell)
         name = f"{scene.output.tensor.name}[{_at(coordinates)}]"
         data = (("tensor", scene.output.tensor.name), ("at", _at(coordinates)), ("outcome", found.outcome.value))
-        if found.outcome is Outcome.REFUSED:
+        if found.outcome is IndexOutcome.REFUSED:
             return Face(stroke=ALERT, dashed=True, crossed=True, hint=f"{name} is not written", data=data)
-        if found.outcome is Outcome.FILLED:
+        if found.outcome is IndexOutcome.FILLED:
             return Face(
                 text="fill", fill=PAPER, stroke=ALERT, dashed=True, hatched=True, hint=f"{name} gets the fill value", data=data
             )
         colour = hue(scene.colour(cell))
-        clamped = found.outcome is Outcome.CLAMPED
+        clamped = found.outcome is IndexOutcome.CLAMPED
         marked = clamped and cell not in self._in_runs  # else its run has a rim
         return Face(
             text=str(found.source),
@@ -203,7 +203,7 @@ class Panel:
             return Face(
                 text=_short(value), fill=PAPER, colour=SOFT, hint=f"{name} is used by no output element that is shown", data=data
             )
-        bad = found.outcome is not Outcome.VALID
+        bad = found.outcome is not IndexOutcome.VALID
         colour = hue(self._index_colour(found.address))
         return Face(
             text=_short(value),
@@ -212,8 +212,8 @@ class Panel:
             stroke=ALERT if bad else colour,
             stroke_width=1.6 if bad else 1,
             dashed=bad,
-            crossed=found.outcome is Outcome.REFUSED,
-            hatched=found.outcome is Outcome.FILLED,
+            crossed=found.outcome is IndexOutcome.REFUSED,
+            hatched=found.outcome is IndexOutcome.FILLED,
             hint=f"{name} is {value}" + (f", out of range: {found.outcome.value}" if bad else ""),
             data=(*data, ("outcome", found.outcome.value)),
         )
@@ -228,10 +228,10 @@ def _short(value: int) -> str:
     return digits if len(digits) <= LONGEST else f"{digits[:5]}…{digits[-3:]}"
 
 
-def _second(found: Found) -> str:
+def _second(found: ResolvedIndex) -> str:
     """What an index comes to, where it is not what it says."""
     if found.position is None:
-        return "→ fill" if found.outcome is Outcome.FILLED else "refused"
+        return "→ fill" if found.outcome is IndexOutcome.FILLED else "refused"
     return "" if found.position == found.value else f"→ {found.position}"
 
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from dmlgather.picture.cutout import Cutout, around, first, folded
 from dmlgather.picture.inventing import invented
-from dmlgather.picture.reading import Found, Outcome, Read, at, index_addresses, read
 from dmlgather.picture.subject import Subject
+from dmlgather.plan.interpreter import IndexOutcome, Origin, ResolvedIndex, index_addresses, origin_of, step_at
 
 Cell = tuple[int, int]
 """Row and column in the whole grid of a tensor."""
@@ -43,7 +43,7 @@ class Join:
     length: int
     step: int
     colour: int
-    outcome: Outcome
+    outcome: IndexOutcome
     indices: tuple[Cell, ...]
 
     @property
@@ -67,15 +67,15 @@ class Scene:
     data: Cutout
     output: Cutout
     indices: Cutout | None
-    reads: dict[Cell, Read]
+    reads: dict[Cell, Origin]
     values: dict[Cell, int] = field(default_factory=dict)
-    found: dict[Cell, Found] = field(default_factory=dict)
+    found: dict[Cell, ResolvedIndex] = field(default_factory=dict)
     colours: dict[tuple[int, ...], int] = field(default_factory=dict)
     joins: tuple[Join, ...] = ()
     runs: int = 0
 
     @property
-    def outcomes(self) -> set[Outcome]:
+    def outcomes(self) -> set[IndexOutcome]:
         """The outcomes that occur."""
         return {item.outcome for item in self.reads.values()}
 
@@ -90,7 +90,7 @@ def stage(subject: Subject) -> Scene:
     plan.check_limits()
     width = cell_width(plan.in_extent)
     output = first(subject.output, OUTPUT_ROWS, columns_for(width))
-    steps = {} if plan.empty else {cell: at(plan, output.address(*cell)) for cell in output.cells()}
+    steps = {} if plan.empty else {cell: step_at(plan, output.address(*cell)) for cell in output.cells()}
     looked_up = [index_addresses(plan, step) for step in steps.values()]
     indices = None
     values: dict[Cell, int] = {}
@@ -106,7 +106,7 @@ def stage(subject: Subject) -> Scene:
             subject.indices, (item for addresses in looked_up for item in addresses), INDEX_ROWS, MOST_COLUMNS, least=1
         )
         values = {cell: value_at(indices.address(*cell)) for cell in indices.cells()}
-    reads = {cell: read(plan, step, value_at) for cell, step in steps.items()}
+    reads = {cell: origin_of(plan, step, value_at) for cell, step in steps.items()}
     sources = [item.source for item in reads.values() if item.source is not None]
     data = around(subject.data, sources, INPUT_ROWS, columns_for(width))
     colours = {addresses: number for number, addresses in enumerate(dict.fromkeys(filter(None, looked_up)))}
@@ -147,14 +147,14 @@ def _cell(cutout: Cutout | None, address: int | None) -> Cell | None:
     return None if coordinates is None else folded(coordinates, cutout.tensor.layout.sizes)
 
 
-def _colour(found: Read, cell: Cell, colours: dict[tuple[int, ...], int]) -> int:
+def _colour(found: Origin, cell: Cell, colours: dict[tuple[int, ...], int]) -> int:
     addresses = _addresses(found)
     return colours[addresses] if addresses else cell[0]
 
 
-def _found(reads: dict[Cell, Read], indices: Cutout | None) -> dict[Cell, Found]:
-    found: dict[Cell, Found] = {}
-    for item in (item for one in reads.values() for item in one.found):
+def _found(reads: dict[Cell, Origin], indices: Cutout | None) -> dict[Cell, ResolvedIndex]:
+    found: dict[Cell, ResolvedIndex] = {}
+    for item in (item for one in reads.values() for item in one.indices):
         cell = _cell(indices, item.address)
         if cell is not None:
             found.setdefault(cell, item)
@@ -162,7 +162,7 @@ def _found(reads: dict[Cell, Read], indices: Cutout | None) -> dict[Cell, Found]
 
 
 def _runs(
-    reads: dict[Cell, Read], data: Cutout, output: Cutout, indices: Cutout | None, colours: dict[tuple[int, ...], int]
+    reads: dict[Cell, Origin], data: Cutout, output: Cutout, indices: Cutout | None, colours: dict[tuple[int, ...], int]
 ) -> Iterator[Join]:
     shown = set(data.cells())
     sources = {cell: found if (found := _cell(data, item.source)) in shown else None for cell, item in reads.items()}
@@ -178,7 +178,7 @@ def _runs(
             cells = cells[length:]
 
 
-def _reach(cells: list[Cell], sources: dict[Cell, Cell | None], reads: dict[Cell, Read]) -> tuple[int, int]:
+def _reach(cells: list[Cell], sources: dict[Cell, Cell | None], reads: dict[Cell, Origin]) -> tuple[int, int]:
     """How many of these neighbours, from the first one on, are one run, and its step."""
     length, step = 1, 1
     for before, cell in pairwise(cells):
@@ -191,13 +191,13 @@ def _reach(cells: list[Cell], sources: dict[Cell, Cell | None], reads: dict[Cell
     return length, step
 
 
-def _addresses(found: Read) -> tuple[int, ...]:
-    return tuple(item.address for item in found.found)
+def _addresses(origin: Origin) -> tuple[int, ...]:
+    return tuple(item.address for item in origin.indices)
 
 
 def _selected(runs: list[Join]) -> list[Join]:
     """All runs where they are few; else those out of range, then those that begin a row, then the others in order."""
     if len(runs) <= MOST_JOINS:
         return runs
-    order = sorted(range(len(runs)), key=lambda at: (runs[at].outcome is Outcome.VALID, runs[at].target[1] > 0, at))
+    order = sorted(range(len(runs)), key=lambda at: (runs[at].outcome is IndexOutcome.VALID, runs[at].target[1] > 0, at))
     return [runs[at] for at in sorted(order[:FEW_JOINS])]

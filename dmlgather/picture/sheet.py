@@ -9,11 +9,11 @@ import svg
 
 from dmlgather.picture.canvas import ALERT, INK, RULE, SHADE, SOFT, box, document, line, moved, text
 from dmlgather.picture.panel import Panel
-from dmlgather.picture.reading import Outcome
 from dmlgather.picture.scene import Scene, stage
 from dmlgather.picture.subject import Subject
 from dmlgather.picture.tables import Table
 from dmlgather.plan import OutOfBounds, bytes_moved, canonicalise
+from dmlgather.plan.interpreter import IndexOutcome
 
 EDGE, SPACE = 24.0, 26.0
 """Width of the margin, and height between the parts of a picture."""
@@ -104,16 +104,16 @@ def _marks(scene: Scene) -> Iterator[Sequence[svg.Element]]:
     subject = scene.subject
     promised = ", although the caller promised that there is none" if subject.plan.out_of_bounds is OutOfBounds.PROMISE else ""
     said = {
-        Outcome.CLAMPED: f"index out of range{promised}: clamped to the nearest valid position (dashed)",
-        Outcome.FILLED: f"index out of range: the fill value 0x{subject.plan.fill.hex()} is written, nothing is read (hatched)",
-        Outcome.REFUSED: "index out of range: IndexError, and the output is not to be used (crossed)",
+        IndexOutcome.CLAMPED: f"index out of range{promised}: clamped to the nearest valid position (dashed)",
+        IndexOutcome.FILLED: f"index out of range: the fill value 0x{subject.plan.fill.hex()} is written (hatched)",
+        IndexOutcome.REFUSED: "index out of range: IndexError, and the output is not to be used (crossed)",
     }
-    for outcome in Outcome:
+    for outcome in IndexOutcome:
         if outcome in scene.outcomes and outcome in said:
             swatch: list[svg.Element] = [box(0, 1, 22, 13, fill=SHADE, stroke=ALERT, stroke_width=1.6, dashed=True)]
-            if outcome is Outcome.FILLED:
+            if outcome is IndexOutcome.FILLED:
                 swatch += [line(x, 1, x - 8, 14, colour=ALERT, width=0.7) for x in (10, 16, 22)]
-            if outcome is Outcome.REFUSED:
+            if outcome is IndexOutcome.REFUSED:
                 swatch += [line(3, 3, 19, 12, colour=ALERT), line(3, 12, 19, 3, colour=ALERT)]
             yield [*swatch, text(30, 12, said[outcome], size=11)]
 
@@ -134,7 +134,7 @@ def _remarks(scene: Scene, *, dotted: bool) -> Iterator[str]:
         yield f"Hatched cells of {' and '.join(padded)} are padding: they belong to the buffer, but to no element."
     if scene.indices is not None and scene.values:
         lines = " and a dotted line" if dotted else ""
-        bad = any(item.outcome is not Outcome.VALID for item in scene.found.values())
+        bad = any(item.outcome is not IndexOutcome.VALID for item in scene.found.values())
         origin = subject.origin or "invented for this picture" + (", one of them out of range" if bad else "")
         yield f"Values in {scene.indices.tensor.name}: {origin}. What an index picks has its colour{lines}."
     if scene.runs > len(scene.joins):

@@ -4,7 +4,7 @@ from dmlgather.plan.building import build, lookup
 from dmlgather.plan.canonical import WIDEST, canonicalise, narrow
 from dmlgather.plan.compose import CompositionError, compose
 from dmlgather.plan.index_plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds
-from dmlgather.plan.layout import Layout, coordinates, overlaps, packed_strides, reach
+from dmlgather.plan.layout import Layout, coordinates, dot, overlaps, packed_strides, reach
 from dmlgather.plan.moving import BytesMoved, bytes_moved
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "canonicalise",
     "compose",
     "coordinates",
+    "dot",
     "lookup",
     "narrow",
     "overlaps",

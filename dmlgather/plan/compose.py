@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from dmlgather.plan.canonical import narrow, simplify
 from dmlgather.plan.index_plan import IndexPlan, Lookup, OutOfBounds
+from dmlgather.plan.layout import dot
 
 
 class CompositionError(ValueError):
@@ -117,8 +118,8 @@ class _Walk:
         if inner.lookups:
             lookups = tuple(
                 Lookup(
-                    tuple(_dot(step, lookup.index_strides) for step in self.steps),
-                    lookup.index_offset + _dot(self.start, lookup.index_strides),
+                    tuple(dot(step, lookup.index_strides) for step in self.steps),
+                    lookup.index_offset + dot(self.start, lookup.index_strides),
                     lookup.limit,
                     lookup.wrap,
                     lookup.in_stride,
@@ -130,7 +131,7 @@ class _Walk:
                 replace(
                     lookup,
                     index_strides=tuple(strides[number] for strides in self.index_strides),
-                    in_stride=_dot(self.value_steps[number], inner.in_strides),
+                    in_stride=dot(self.value_steps[number], inner.in_strides),
                 )
                 for number, lookup in enumerate(outer.lookups)
             )
@@ -138,11 +139,11 @@ class _Walk:
         return IndexPlan(
             shape=tuple(self.sizes),
             out_strides=tuple(self.out_strides),
-            in_strides=tuple(_dot(step, inner.in_strides) for step in self.steps),
+            in_strides=tuple(dot(step, inner.in_strides) for step in self.steps),
             element_bytes=outer.element_bytes,
             in_extent=inner.in_extent,
             out_extent=outer.out_extent,
-            in_offset=inner.in_offset + _dot(self.start, inner.in_strides),
+            in_offset=inner.in_offset + dot(self.start, inner.in_strides),
             out_offset=outer.out_offset,
             lookups=lookups,
             index_type=looker.index_type,
@@ -176,7 +177,3 @@ def _fitting(size: int, step: Sequence[int], inner: IndexPlan) -> int:
             if inside > 1 and fit % inside == 0:
                 fit = inside
     return fit
-
-
-def _dot(left: Sequence[int], right: Sequence[int]) -> int:
-    return sum(a * b for a, b in zip(left, right, strict=True))

@@ -20,6 +20,11 @@ def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def dot(steps: Sequence[int], strides: Sequence[int]) -> int:
+    """The address (elements) that so many steps along each dimension lead to."""
+    return sum(step * stride for step, stride in zip(steps, strides, strict=True))
+
+
 def reach(sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> tuple[int, int]:
     """First and last address (elements) touched by a non-empty strided tensor."""
     low = high = offset

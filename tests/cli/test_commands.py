@@ -13,16 +13,16 @@ from hypothesis import HealthCheck, given, settings
 from numpy.typing import NDArray
 
 import dmlgather as dg
-from dmlgather import model as model_module
+from dmlgather import model_runner
 from dmlgather.backends import reference
 from dmlgather.cli import env
 from dmlgather.cli.app import SUBCOMMANDS
 from dmlgather.cli.schema import Schema, schema_of
-from dmlgather.compare_model import compare_model
+from dmlgather.comparing.dispatches import compare_model
 from dmlgather.directml.dxdispatch.jsonc import parse
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.directml.dxdispatch.writing import write_model
-from dmlgather.model import Printed, Runner
+from dmlgather.model_runner import Printed, Runner
 from tests.cli.command import EXAMPLES, Command, process
 from tests.directml.making import Described
 from tests.dxdispatch.models import GATHER, MODEL, PRINTED, changed, write
@@ -98,7 +98,7 @@ def test_a_mismatch_is_shown_and_is_exit_code_1(tmp_path: Path, command: Command
 
 
 def test_an_element_that_nobody_writes_differs(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_module.Step, "run", lambda step: None)
+    monkeypatch.setattr(model_runner.PreparedDispatch, "run", lambda step: None)
     ended = command("compare", "--devices", "cpu,reference", write(tmp_path, MODEL))
     assert ended.code == 1
     assert "8 of 8 elements differ" in ended.out

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 import dmlgather as dg
-from dmlgather.comparing.found import Mismatch
+from dmlgather.comparing.mismatch import Mismatch
 from tests.comparing.wrong import spoil
 from tests.directml.buffers import logical
 from tests.strategies import Problem, problems

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import dmlgather as dg
-from dmlgather.compare_model import compare_model
+from dmlgather.comparing.dispatches import compare_model
 from dmlgather.comparing.report import CompareReport
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.directml.dxdispatch.writing import write_model
 from dmlgather.files import FileError
-from dmlgather.model import Runner
+from dmlgather.model_runner import Runner
 from tests.cli.command import Command, process
 from tests.comparing.wrong import spoil
 from tests.directml.buffers import documented

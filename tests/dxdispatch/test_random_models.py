@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_file
-from dmlgather.model import Runner
+from dmlgather.model_runner import Runner
 from tests.dxdispatch.models import MODEL, REMOVED, changed, write
 
 WORDS = [

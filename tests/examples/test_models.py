@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dmlgather.directml.dxdispatch.model_file import check_file
-from dmlgather.model import Printed, Runner
+from dmlgather.model_runner import Printed, Runner
 from tests.cli.command import EXAMPLES as FOLDER
 from tests.cli.command import Command
 from tests.directml.examples import EXAMPLES, GATHER_3_AS_PRINTED, Example

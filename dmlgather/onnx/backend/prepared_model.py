@@ -18,7 +18,7 @@ from dmlgather.onnx import auxiliary
 from dmlgather.onnx.auxiliary.versions import TYPES
 from dmlgather.onnx.backend.graph import NodeGraph, PreparedNode, naming, read_model, read_node
 from dmlgather.onnx.backend.model_inputs import adopt_inputs, name_inputs
-from dmlgather.onnx.backend.tensors import DeviceTensor, check_type_on, current
+from dmlgather.onnx.backend.tensors import DeviceTensor, check_type_on
 from dmlgather.onnx.problems.nodes import problem_of
 from dmlgather.onnx.problems.operators import DOMAINS
 from dmlgather.onnx.problems.partial_types import PartialType
@@ -111,7 +111,7 @@ class PreparedModel(onnx.backend.base.BackendRep):
         TypeError and ValueError for inputs that break a rule of an operator.
         """
         _no_options("run", kwargs)
-        with current(self._device):
+        with self._device.current():
             return self._outputs(*self._run(inputs))
 
     def _run(self, given: Any) -> list[Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from dmlgather.backends import arrays
@@ -64,15 +62,3 @@ def check_type_on(device: Device, what: str, dtype: Any) -> None:
     """TypeError for data that a GPU does not take: strings, and types that no operator of the family has."""
     if device.on_gpu and (dtype == STRING or TYPES.name_of(dtype) not in DTYPES):
         raise TypeError(f"{what} has type {TYPES.name_of(dtype)}, which does not run on {device}: prepare the model for the CPU")
-
-
-@contextmanager
-def current(device: Device) -> Iterator[None]:
-    """Makes a GPU the current one."""
-    if not device.on_gpu:
-        yield
-        return
-    from dmlgather.backends.cuda import require
-
-    with require(device.index).cuda.Device(device.index):
-        yield

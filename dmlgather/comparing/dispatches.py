@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU
-from dmlgather.comparing.places import Tracer, differences
-from dmlgather.comparison import POISON, Comparison, check_devices
+from dmlgather.comparing.comparison import POISON, Comparison, check_devices
+from dmlgather.comparing.differences import Tracer, differences
 from dmlgather.directml.dxdispatch.commands import Dispatch
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
-from dmlgather.model import Runner, Step, elements
+from dmlgather.model_runner import PreparedDispatch, Runner, elements
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,19 @@ def compare_model(model: CheckedFile, devices: Sequence[str]) -> Iterator[Compar
             yield ComparedDispatch(number, command.dispatchable, comparison)
 
 
-def _output(runner: Runner, step: Step, poison: int) -> NDArray[Any]:
+def _output(runner: Runner, step: PreparedDispatch, poison: int) -> NDArray[Any]:
     """The output's elements after running the step over poison, shape Sizes."""
     tensor = step.dispatchable.desc.tensor(step.dispatchable.desc.operator.output)
     before = _on_host(runner, step.out).copy()
     width = tensor.data_type.bytes
     elements(before, tensor).view(f"u{width}")[...] = int.from_bytes(bytes([poison]) * width)
-    with runner.on_device():
+    with runner.device.current():
         step.out[...] = arrays.move(before, CPU, runner.device.memory)
         step.run()
     return np.ascontiguousarray(elements(_on_host(runner, step.out), tensor)).reshape(tensor.sizes)
 
 
-def _tracer(runner: Runner, step: Step) -> Tracer:
+def _tracer(runner: Runner, step: PreparedDispatch) -> Tracer:
     """What belongs where in the output, by the first device's inputs."""
     desc = step.dispatchable.desc
     tensors = [desc.tensor(field) for field in desc.operator.inputs]

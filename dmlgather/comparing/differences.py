@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.comparing.found import Bits, Difference, IndexRead, Mismatch, Number
+from dmlgather.comparing.mismatch import Bits, Difference, IndexRead, Mismatch, Number
 from dmlgather.directml import OperatorDesc
-from dmlgather.plan import IndexPlan, Layout, OutOfBounds, coordinates
+from dmlgather.plan import IndexPlan, Layout, dot
+from dmlgather.plan.interpreter import origin_of, step_at
 
 Lowering = Callable[[Sequence[Layout]], IndexPlan]
 """Layouts of the inputs, then of the output -> plan."""
@@ -18,11 +19,11 @@ Lowering = Callable[[Sequence[Layout]], IndexPlan]
 Coordinates = tuple[int, ...]
 
 
-class Origin(NamedTuple):
+class Expected(NamedTuple):
     """What belongs at an output element: coordinates in InputTensor (None: the fill value), the element, the indices read."""
 
     source: Coordinates | None
-    expected: NDArray[Any] | None
+    element: NDArray[Any] | None
     indices: tuple[IndexRead, ...]
 
 
@@ -38,28 +39,24 @@ class Tracer:
         self._layouts = [Layout.packed(desc.tensor(name).sizes) for name in desc.operator.tensors]
         self._plan = lower(self._layouts)
 
-    def origin(self, at: Coordinates) -> Origin:
+    def expected(self, at: Coordinates) -> Expected:
         """What belongs at the output's coordinates `at`."""
-        plan = self._plan
-        target = _dot(at, self._layouts[-1].strides)
-        o = coordinates(target - plan.out_offset, plan.shape, plan.out_strides)
-        assert o is not None
-        source, refused, indices = plan.in_offset + _dot(o, plan.in_strides), False, []
+        plan, (data, indices, output) = self._plan, (self._layouts[0], self._layouts[1], self._layouts[-1])
+
+        def value_at(address: int) -> int:
+            return int(self._inputs[1][_at(address, indices.sizes)])
+
+        origin = origin_of(plan, step_at(plan, dot(at, output.strides)), value_at)
         axes = self._desc.operator.lookup_axes(self._desc)
-        for lookup, axis in zip(plan.lookups, axes, strict=True):
-            position = _at(lookup.index_offset + _dot(o, lookup.index_strides), self._layouts[1].sizes)
-            value = int(self._inputs[1][position])
-            wrapped = value + lookup.wrap if value < 0 else value
-            refuses = plan.out_of_bounds in (OutOfBounds.FILL, OutOfBounds.RAISE) and not 0 <= wrapped < lookup.limit
-            used = min(max(wrapped, 0), max(lookup.limit - 1, 0))
-            refused |= refuses
-            source += used * lookup.in_stride
-            indices.append(IndexRead(position=position, value=value, axis=axis, taken_as=None if refuses else used))
-        if not refused:
-            place = _at(source, self._layouts[0].sizes)
-            return Origin(place, self._inputs[0][place].reshape(1), tuple(indices))
+        read = tuple(
+            IndexRead(position=_at(index.address, indices.sizes), value=index.value, axis=axis, taken_as=index.position)
+            for index, axis in zip(origin.indices, axes, strict=True)
+        )
+        if origin.source is not None:
+            place = _at(origin.source, data.sizes)
+            return Expected(place, self._inputs[0][place].reshape(1), read)
         fill = np.frombuffer(plan.fill, self._inputs[0].dtype) if plan.fill else None
-        return Origin(None, fill, tuple(indices))
+        return Expected(None, fill, read)
 
 
 def differences(devices: Sequence[str], outputs: Sequence[NDArray[Any]], trace: Callable[[], Tracer]) -> tuple[Difference, ...]:
@@ -80,7 +77,7 @@ def differences(devices: Sequence[str], outputs: Sequence[NDArray[Any]], trace: 
                 number: int, device: str = device, unequal: Any = unequal, pair: Any = pair, tracer: Tracer = tracer
             ) -> Mismatch:
                 at = _at(int(unequal[number]), outputs[0].shape)
-                return _mismatch((devices[0], device), at, [array[number : number + 1] for array in pair], tracer.origin(at))
+                return _mismatch((devices[0], device), at, [array[number : number + 1] for array in pair], tracer.expected(at))
 
             found.append(
                 Difference(
@@ -94,16 +91,16 @@ def differences(devices: Sequence[str], outputs: Sequence[NDArray[Any]], trace: 
     return tuple(found)
 
 
-def _mismatch(devices: tuple[str, str], at: Coordinates, pair: Sequence[NDArray[Any]], origin: Origin) -> Mismatch:
+def _mismatch(devices: tuple[str, str], at: Coordinates, pair: Sequence[NDArray[Any]], expected: Expected) -> Mismatch:
     left, right = pair
     unlike = bool(np.isnan(left[0]) or np.isnan(right[0])) if left.dtype.kind == "f" else False
     return Mismatch(
         devices=devices,
         output=at,
         found=(_element(left), _element(right)),
-        source=origin.source,
-        expected=None if origin.expected is None else _element(origin.expected),
-        indices=origin.indices,
+        source=expected.source,
+        expected=None if expected.element is None else _element(expected.element),
+        indices=expected.indices,
         difference=None if unlike else _number(_apart(left, right)[0]),
         differing_bits=int(_flipped(left, right)[0]),
     )
@@ -154,7 +151,3 @@ def _number(value: Any) -> Number:
 
 def _at(offset: int, sizes: Sequence[int]) -> Coordinates:
     return tuple(int(index) for index in np.unravel_index(offset, tuple(sizes)))
-
-
-def _dot(o: Sequence[int], strides: Sequence[int]) -> int:
-    return sum(a * b for a, b in zip(o, strides, strict=True))

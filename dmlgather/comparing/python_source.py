@@ -22,14 +22,14 @@ WIDTH = 88
 
 
 @dataclass(frozen=True)
-class Call:
+class SourceCall:
     """`name(arguments)`; a tuple where the name is empty. arguments: source, calls, or (keyword, either)."""
 
     name: str
     arguments: Sequence[Any]
 
 
-def laid_out(value: str | Call, indent: int = 0, prefix: str = "", suffix: str = "") -> str:
+def laid_out(value: str | SourceCall, indent: int = 0, prefix: str = "", suffix: str = "") -> str:
     """`prefix`, the value and `suffix` as one or several lines, each but the first with its indentation."""
     flat = _flat(value)
     if flat is not None and indent + len(prefix) + len(flat) + len(suffix) <= WIDTH:
@@ -43,7 +43,7 @@ def laid_out(value: str | Call, indent: int = 0, prefix: str = "", suffix: str =
     return "\n".join([f"{prefix}{value.name}(", *lines, " " * indent + ")" + suffix])
 
 
-def _flat(value: str | Call) -> str | None:
+def _flat(value: str | SourceCall) -> str | None:
     """The value on one line; None where a string has several."""
     if isinstance(value, str):
         return None if "\n" in value else value
@@ -58,7 +58,7 @@ def _flat(value: str | Call) -> str | None:
     return f"{value.name}({', '.join(parts)}{comma})"
 
 
-def descriptor(desc: OperatorDesc) -> Call:
+def descriptor(desc: OperatorDesc) -> SourceCall:
     """A descriptor, without the fields that have their defaults."""
     arguments: list[Any] = []
     for name, field in type(desc).model_fields.items():
@@ -67,10 +67,10 @@ def descriptor(desc: OperatorDesc) -> Call:
             arguments.append((name, _tensor(value)))
         elif field.default_factory is not unstated:
             arguments.append((name, _number(value)))
-    return Call(f"dg.{type(desc).__name__}", arguments)
+    return SourceCall(f"dg.{type(desc).__name__}", arguments)
 
 
-def _tensor(tensor: BufferTensorDesc) -> Call:
+def _tensor(tensor: BufferTensorDesc) -> SourceCall:
     arguments: list[Any] = [("data_type", f"dg.DataType.{tensor.data_type.name}")]
     if tensor.flags:
         arguments.append(("flags", " | ".join(f"dg.TensorFlags.{flag.name}" for flag in TensorFlags if flag & tensor.flags)))
@@ -79,20 +79,20 @@ def _tensor(tensor: BufferTensorDesc) -> Call:
         value = getattr(tensor, name)
         if value not in (None, 0):
             arguments.append((name, _number(value)))
-    return Call("dg.BufferTensorDesc", arguments)
+    return SourceCall("dg.BufferTensorDesc", arguments)
 
 
-def _number(value: int | tuple[int, ...]) -> str | Call:
-    return str(value) if isinstance(value, int) else Call("", [str(item) for item in value])
+def _number(value: int | tuple[int, ...]) -> str | SourceCall:
+    return str(value) if isinstance(value, int) else SourceCall("", [str(item) for item in value])
 
 
-def constant(value: Any, count: int, data_type: DataType) -> Call:
+def constant(value: Any, count: int, data_type: DataType) -> SourceCall:
     """An array of one value, a NumPy number."""
     text = str(value) if value.dtype.kind == "f" else str(int(value))
-    return Call("np.full", [str(count), re.sub("(nan|inf)", r"np.\1", text), dtype_source(data_type)])
+    return SourceCall("np.full", [str(count), re.sub("(nan|inf)", r"np.\1", text), dtype_source(data_type)])
 
 
-def array(values: NDArray[Any], data_type: DataType, indent: int) -> Call:
+def array(values: NDArray[Any], data_type: DataType, indent: int) -> SourceCall:
     """The values in decimal, or in hexadecimal where a decimal says less than their bits, as the calls `numbers` and `bits`."""
     words = [str(value) if values.dtype.kind == "f" else str(int(value)) for value in values]
     with np.errstate(all="ignore"):
@@ -106,7 +106,7 @@ def array(values: NDArray[Any], data_type: DataType, indent: int) -> Call:
         text = '"""\n' + "\n".join(f"{margin}{line}" for line in lines) + f'\n{margin}"""'
     else:
         text = f'"{text}"'
-    return Call(name, [text, dtype_source(data_type)])
+    return SourceCall(name, [text, dtype_source(data_type)])
 
 
 def dtype_source(data_type: DataType) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -14,8 +13,8 @@ from numpy.typing import NDArray
 
 from dmlgather.backends.arrays import adopt, move
 from dmlgather.backends.devices import CPU, Device
-from dmlgather.comparing.found import Difference, Mismatch
-from dmlgather.comparing.places import Tracer, differences
+from dmlgather.comparing.differences import Tracer, differences
+from dmlgather.comparing.mismatch import Difference, Mismatch
 from dmlgather.comparing.report import DispatchReport
 from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
 from dmlgather.operator import CompiledOperator
@@ -185,10 +184,10 @@ def _run(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], poison: int
 def _run_buffers(
     operator: CompiledOperator, device: Device, inputs: Sequence[NDArray[Any]], poison: int
 ) -> tuple[NDArray[Any], str | None]:
-    from dmlgather.model import elements
+    from dmlgather.model_runner import elements
 
     output = operator.desc.tensor(operator.desc.operator.output)
-    with _current(device):
+    with device.current():
         moved = [move(array.view(np.uint8), CPU, device.memory) for array in inputs]
         out = move(np.full(output.total_bytes, poison, np.uint8), CPU, device.memory)
         error = _error(operator, lambda: operator.run_buffers(*moved, out=out))
@@ -205,17 +204,8 @@ def _error(operator: CompiledOperator, run: Any) -> str | None:
     return None
 
 
-def _current(device: Device) -> AbstractContextManager[Any]:
-    """A context in which a GPU is the current one."""
-    if not device.on_gpu:
-        return nullcontext()
-    import cupy
-
-    return cupy.cuda.Device(device.index)  # type: ignore[no-any-return]
-
-
 def _tracer(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], buffers: bool) -> Tracer:
-    from dmlgather.model import elements
+    from dmlgather.model_runner import elements
 
     def logical(tensor: BufferTensorDesc, array: NDArray[Any]) -> NDArray[Any]:
         seen = buffers or array.shape != tensor.sizes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,7 @@ Event = Dispatched | Printed | Written
 
 
 @dataclass(frozen=True)
-class Step:
+class PreparedDispatch:
     """A dispatch made ready: the operator, and the byte buffers it reads and writes, in the descriptor's order."""
 
     dispatchable: Dispatchable
@@ -128,7 +127,7 @@ class Runner:
     def _moved(self, buffer: NDArray[np.uint8]) -> Any:
         return arrays.move(buffer, CPU, self.device.memory)
 
-    def step(self, command: Dispatch) -> Step:
+    def step(self, command: Dispatch) -> PreparedDispatch:
         """The dispatch with its operator and buffers, ready to run."""
         found = self.model.dispatchables[command.dispatchable]
         operator = found.desc.operator
@@ -139,32 +138,24 @@ class Runner:
             inputs.append(_range(self.buffers, bound[name]) if owned is None else owned)
         output = bound[wire_name(operator.output)]
         self._last_output[output.resource] = (found, output)
-        return Step(found, self._operators[command.dispatchable], tuple(inputs), _range(self.buffers, output))
+        return PreparedDispatch(found, self._operators[command.dispatchable], tuple(inputs), _range(self.buffers, output))
 
-    def _timed(self, name: str, step: Step, iterations: int) -> Dispatched:
-        with self.on_device():
+    def _timed(self, name: str, step: PreparedDispatch, iterations: int) -> Dispatched:
+        with self.device.current():
             if self.device.on_gpu:
                 step.run()  # kernels are compiled and loaded before anything is timed
             timings = [self._gpu_times(step) if self.device.on_gpu else self._cpu_time(step) for _ in range(iterations)]
         gpu = [gpu for _, gpu in timings if gpu is not None]
         return Dispatched(name, iterations, statistics.median(cpu for cpu, _ in timings), statistics.median(gpu) if gpu else None)
 
-    def on_device(self) -> AbstractContextManager[Any]:
-        """A context in which this runner's GPU is the current one."""
-        if not self.device.on_gpu:
-            return nullcontext()
-        import cupy
-
-        return cupy.cuda.Device(self.device.index)  # type: ignore[no-any-return]
-
     @staticmethod
-    def _cpu_time(step: Step) -> tuple[float, None]:
+    def _cpu_time(step: PreparedDispatch) -> tuple[float, None]:
         start = time.perf_counter()
         step.run()
         return (time.perf_counter() - start) * 1e3, None
 
     @staticmethod
-    def _gpu_times(step: Step) -> tuple[float, float]:
+    def _gpu_times(step: PreparedDispatch) -> tuple[float, float]:
         import cupy
 
         first, last = cupy.cuda.Event(), cupy.cuda.Event()

@@ -1,0 +1,85 @@
+"""Follow a plan for single output elements: which indices it looks up, and which input element it reads.
+
+For pictures and messages. The reference backend interprets plans on its own, because it judges the other backends.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dmlgather.plan.index_plan import IndexPlan, OutOfBounds
+from dmlgather.plan.layout import coordinates, dot
+
+
+class IndexOutcome(enum.Enum):
+    """What becomes of an index, and of the output element that looks it up."""
+
+    VALID = "valid"
+    CLAMPED = "clamped"
+    FILLED = "filled"
+    REFUSED = "refused"
+
+
+OUT_OF_RANGE = {
+    OutOfBounds.CLAMP: IndexOutcome.CLAMPED,
+    OutOfBounds.PROMISE: IndexOutcome.CLAMPED,
+    OutOfBounds.FILL: IndexOutcome.FILLED,
+    OutOfBounds.RAISE: IndexOutcome.REFUSED,
+}
+"""What an index out of range becomes under each policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedIndex:
+    """One index that was looked up. address: elements into the index tensor. position: along the indexed axis, after wrapping and
+    clamping; None where no element is read.
+    """
+
+    address: int
+    value: int
+    position: int | None
+    outcome: IndexOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where one output element comes from. source: elements into the input; None where nothing is read."""
+
+    source: int | None
+    indices: tuple[ResolvedIndex, ...]
+
+    @property
+    def outcome(self) -> IndexOutcome:
+        """The outcome of the first index that is out of range, else VALID."""
+        return next((index.outcome for index in self.indices if index.outcome is not IndexOutcome.VALID), IndexOutcome.VALID)
+
+
+def step_at(plan: IndexPlan, output_address: int) -> tuple[int, ...]:
+    """The coordinates in `plan.shape` that write an output address (elements). ValueError where none does."""
+    step = coordinates(output_address - plan.out_offset, plan.shape, plan.out_strides)
+    if step is None:
+        raise ValueError(f"the plan writes nothing to output element {output_address}")
+    return step
+
+
+def index_addresses(plan: IndexPlan, step: tuple[int, ...]) -> tuple[int, ...]:
+    """The addresses (elements) in the index tensor that a step looks up, one per lookup."""
+    return tuple(lookup.index_offset + dot(step, lookup.index_strides) for lookup in plan.lookups)
+
+
+def origin_of(plan: IndexPlan, step: tuple[int, ...], value_at: Callable[[int], int]) -> Origin:
+    """Where the element of a step comes from. value_at: the index at an address (elements) of the index tensor."""
+    indices = []
+    source = plan.in_offset + dot(step, plan.in_strides)
+    for lookup, address in zip(plan.lookups, index_addresses(plan, step), strict=True):
+        value = value_at(address)
+        wrapped = value + lookup.wrap if value < 0 else value
+        outcome = IndexOutcome.VALID if 0 <= wrapped < lookup.limit else OUT_OF_RANGE[plan.out_of_bounds]
+        reads = outcome in (IndexOutcome.VALID, IndexOutcome.CLAMPED)
+        position = min(max(wrapped, 0), lookup.limit - 1) if reads else None
+        source += (position or 0) * lookup.in_stride
+        indices.append(ResolvedIndex(address, value, position, outcome))
+    complete = all(index.position is not None for index in indices)
+    return Origin(source if complete else None, tuple(indices))
