@@ -1,4 +1,4 @@
-// The one by-value argument block of every kernel. dmlgather/backends/cuda/arguments.py packs the same bytes.
+// The argument block that every kernel takes by value. dmlgather/backends/cuda/arguments.py packs the same bytes.
 #pragma once
 
 typedef unsigned char u8;
@@ -11,11 +11,11 @@ typedef int s32;
 typedef long long s64;
 
 constexpr int BLOCK = 256;          // threads per block, all kernels
-constexpr int MAX_DIMENSIONS = 4;   // of the specialised kernels
+constexpr int MAX_DIMENSIONS = 4;   // thread dimensions of the specialised kernels
 constexpr int MAX_LOOKUPS = 2;
 
-// A thread dimension. Steps are bytes per coordinate; coordinates are below 2^31, so that 32 x 32 -> 64 bit products
-// reach every address of the device.
+// A thread dimension. Steps are in bytes per coordinate. Coordinates are below 2^31, so 32 x 32 -> 64 bit products reach every
+// address of the device.
 struct Dimension {
     u32 size;
     u32 multiplier;  // quotient = (n * multiplier) >> shift for every n < 2^31
@@ -25,31 +25,31 @@ struct Dimension {
     s32 index_step[MAX_LOOKUPS];
 };
 
-// One looked-up index. Specialised kernels use the low halves of wrap, last, below and in_step.
+// One looked-up index. Specialised kernels use only the low 32 bits of wrap, last, below and in_step.
 struct Lookup {
     s64 offset;   // bytes from the start of the index buffer
-    s64 walk;     // bytes from one walked element's index to the next
-    s64 wrap;     // added once to a negative value
+    s64 walk;     // bytes from the index of one walked element to that of the next
+    s64 wrap;     // is added once to a negative value
     s64 last;     // limit - 1
-    s64 below;    // what a value that is still negative clamps to: 0, or `last` where the type is unsigned
+    s64 below;    // a value that is still negative clamps to this: 0, or `last` if the index type is unsigned
     s64 in_step;  // bytes of input per unit of the value
 };
 
-// Staged kernels: how teams of threads share the rows that they bring into shared memory.
+// Staged kernels: how teams of threads share the rows that they load into shared memory.
 struct Staging {
     u32 columns;     // size of the innermost output dimension
-    u32 row_bytes;   // of input that the lookup reaches
-    u32 slot_bytes;  // of shared memory for a team: the vectors of its row, and one of the fill value
+    u32 row_bytes;   // bytes of a row of input that the lookup reaches
+    u32 slot_bytes;  // bytes of shared memory for a team: the vectors of its row, and one vector of the fill value
     u32 team_shift;  // a team has 1 << team_shift threads
-    u32 steps;       // rows that a team moves, one after the other
-    u32 vectors;     // whether threads store vectors, else elements
+    u32 steps;       // number of rows that a team moves, one after the other
+    u32 vectors;     // whether threads store vectors; otherwise they store elements
 };
 
 struct Arguments {
     const char* in;       // written at every launch
     const char* indices;  // written at every launch
     char* out;            // written at every launch
-    u64* first_bad;       // written at every launch: smallest offset of a bad index (atomicMin), null unless under RAISE
+    u64* first_bad;       // written at every launch: takes the smallest offset of a bad index (atomicMin); null unless RAISE
     const char* table;    // general kernels: GeneralDimension[rank], Lookup[lookups], s64 index_step[lookups][rank]
     s64 in_offset;        // bytes
     s64 out_offset;
@@ -58,15 +58,15 @@ struct Arguments {
     s64 in_bytes;         // span and staged kernels: bytes of the input that may be read
     s64 run_bytes;        // span kernels: bytes of a contiguous run
     u32 threads;
-    u32 full;             // a thread whose chunk coordinate is below this walks UNROLL elements, any other moves one
-    u32 chunk_slowest;    // the chunk coordinate is the slowest thread dimension, else the fastest
+    u32 full;             // a thread whose chunk coordinate is below this walks UNROLL elements; any other moves one
+    u32 chunk_slowest;    // whether the chunk coordinate is the slowest thread dimension; otherwise it is the fastest
     u32 rank;             // general kernels
     u32 lookups;          // general kernels
     u32 index_shift;      // general kernels: an index has 1 << index_shift bytes
     u32 index_signed;     // general kernels
     u32 extent[2];        // tile kernels: sizes of the innermost output dimension and of the innermost input dimension;
                           // span kernels: a group has 1 << extent[0] runs
-    u32 checked;          // general kernels: an element with a bad index becomes the fill value
+    u32 checked;          // general kernels: whether an element with a bad index becomes the fill value
     u32 fill[4];          // the fill value, repeated to 16 bytes
     Dimension dimension[MAX_DIMENSIONS];  // fastest first
     Lookup lookup[MAX_LOOKUPS];
@@ -82,7 +82,7 @@ __device__ __forceinline__ u32 divide(u32 n, u32 multiplier, u32 shift) {
     return static_cast<u32>((static_cast<u64>(n) * multiplier) >> shift);
 }
 
-// base + coordinate * step. One instruction, which the compiler misses where it knows how the coordinate came about.
+// Returns base + coordinate * step. The compiler does not always find this one instruction by itself.
 __device__ __forceinline__ s64 advance(s64 base, u32 coordinate, s32 step) {
 #ifdef __CUDACC_RTC__
     s64 sum;

@@ -1,15 +1,15 @@
-// The copy in launch form: Dimensions thread dimensions, and one dimension that every thread walks UNROLL times.
+// The copy in launch form: a number of thread dimensions, and one dimension along which every thread walks UNROLL elements.
 //
 // The walked dimension of size n is cut into chunks of `full` = n / UNROLL: the thread at chunk coordinate c < full moves
-// elements c, c + full, c + 2 full, ..., so that neighbouring threads stay neighbours in memory. The n % UNROLL elements left
-// over get a thread each, at chunk coordinates from `full` on. No lane of the long path is predicated: with guards, the
-// compiler interleaves index and payload loads, and a payload waits for an index that it does not need.
+// elements c, c + full, c + 2 full, ..., so that neighbouring threads access neighbouring memory. Each of the n % UNROLL
+// elements left over has a thread of its own, at chunk coordinates from `full` on. No lane of the long path is predicated: with
+// guards, the compiler interleaves index loads and payload loads, and a payload load waits for an index that it does not need.
 #pragma once
 #include "elements.cuh"
 #include "lookup.cuh"
 
-// Invariant: no lookup moves along the walked dimension, so that a thread resolves its indices once.
-// Narrow elements need more of them in flight; many indices and wide elements need the registers.
+// Elements that a thread walks. Invariant: no lookup moves along the walked dimension, so a thread resolves its indices once.
+// Narrow elements need more loads in flight; many indices or wide elements need the registers.
 template <int Bytes, bool Invariant> constexpr int UNROLL = Invariant && Bytes <= 4 ? 8 : 4;
 
 template <int Lookups> struct Addresses {
@@ -40,7 +40,7 @@ __device__ __forceinline__ u32 locate(const Arguments& a, u32 thread, Addresses<
     return a.chunk_slowest ? at : fastest;
 }
 
-// Only where something is wrong: looks at the thread's indices again and names the bad ones.
+// Called only if an index is bad: loads the thread's indices again and reports the bad ones.
 template <int Count, int Lookups, int IndexBytes>
 __device__ __forceinline__ void report_bad(const Arguments& a, const Addresses<Lookups>& from) {
     for (int k = 0; k < Lookups; ++k) {
@@ -51,8 +51,8 @@ __device__ __forceinline__ void report_bad(const Arguments& a, const Addresses<L
     }
 }
 
-// What the lookups add to the input's address for Sets walked elements, in bytes, and whether all of an element's indices are
-// valid: every index load, then the arithmetic.
+// For Sets walked elements: the bytes that the lookups add to the input's address (`source`), and whether all indices of the
+// element are valid (`good`). All index loads come first, then the arithmetic.
 template <int Sets, int Lookups, int IndexBytes>
 __device__ __forceinline__ void look_up(
     const Arguments& a, const Addresses<Lookups>& from, s64 (&source)[Sets], bool (&good)[Sets]) {
@@ -76,7 +76,7 @@ __device__ __forceinline__ void look_up(
     }
 }
 
-// Moves Count elements: every index load, then every payload load, then every store.
+// Moves Count elements: all index loads, then all payload loads, then all stores.
 template <int Count, int Lookups, int Bytes, int IndexBytes, bool Checked, bool Invariant, int Lane>
 __device__ __forceinline__ void move(const Arguments& a, const Addresses<Lookups>& from) {
     constexpr int Sets = Invariant ? 1 : Count;
@@ -120,7 +120,7 @@ __device__ __forceinline__ void copy(const Arguments& a) {
     }
 }
 
-// The entry points: one line of a .cu file each, a row of dmlgather/backends/cuda/variants.py.
+// Macros for entry points. Each use is one line of a .cu file and one row of dmlgather/backends/cuda/variants.py.
 #define ENTRY extern "C" __global__ void __launch_bounds__(BLOCK, 4)
 #define COPY(name, dimensions, bytes) \
     ENTRY name(const Arguments a) { copy<dimensions, 0, bytes, 4, false, true>(a); }

@@ -4,7 +4,7 @@
 
 constexpr int VECTOR = 16;  // bytes of the widest element
 
-// Bytes from the start of the vector that an address lies in.
+// Bytes from the start of the aligned vector that contains the address.
 __device__ __forceinline__ u32 misalignment(const char* at) { return reinterpret_cast<u64>(at) & (VECTOR - 1); }
 
 template <int Bytes> struct ElementOf;
@@ -16,12 +16,12 @@ template <> struct ElementOf<16> { typedef uint4 type; };
 
 template <int Bytes> using Element = typename ElementOf<Bytes>::type;
 
-// The input is not written while a kernel runs (overlapping arrays are refused), so it may come through the read-only path.
+// Nothing writes to the input while a kernel runs (overlapping arrays are refused), so loads can use the read-only path.
 template <int Bytes> __device__ __forceinline__ Element<Bytes> load(const char* at) {
     return __ldg(reinterpret_cast<const Element<Bytes>*>(at));
 }
 
-// Output is written once and not read here: a streaming store leaves the caches to the input.
+// The output is written once and never read: streaming stores leave the caches to the input.
 template <int Bytes> __device__ __forceinline__ void store(char* at, Element<Bytes> value) {
     __stcs(reinterpret_cast<Element<Bytes>*>(at), value);
 }
@@ -38,7 +38,7 @@ template <int Bytes> __device__ __forceinline__ Element<Bytes> fill_value(const 
 
 __device__ __forceinline__ u32 swap_halves(u32 word) { return word << 16 | word >> 16; }
 
-// The 16 bytes with lanes of `Lane` bytes in reverse order; 0 leaves them as they are.
+// Returns the 16 bytes with their lanes of `Lane` bytes in reverse order. If Lane is 0, returns them unchanged.
 template <int Lane, typename T> __device__ __forceinline__ T reversed(T v) {
     if constexpr (Lane == 0) {
         return v;

@@ -1,5 +1,5 @@
-// The rest: any rank and number of lookups up to 32, any index type, steps and limits beyond 31 bits. Dimensions and lookups
-// come from a table in device memory; the launch form is that of copy.cuh.
+// The general kernels: up to 32 dimensions and lookups, any index type, steps and limits beyond 31 bits. They read dimensions
+// and lookups from a table in device memory. The launch form is that of copy.cuh.
 #pragma once
 #include "elements.cuh"
 #include "lookup.cuh"
@@ -29,7 +29,7 @@ __device__ __forceinline__ Table table_of(const Arguments& a) {
     return {dimension, lookup, reinterpret_cast<const s64*>(lookup + a.lookups)};
 }
 
-// Splits off the next coordinate, fastest first.
+// Takes the next coordinate out of `rest`. The fastest dimension comes first.
 __device__ __forceinline__ u32 next_coordinate(u32& rest, const GeneralDimension& dim) {
     const u32 quotient = divide(rest, dim.multiplier, dim.shift);
     const u32 at = rest - quotient * dim.size;
@@ -46,7 +46,7 @@ __device__ __forceinline__ const char* index_address(const Arguments& a, const T
     return at;
 }
 
-// Moves Count elements, the first one `skip` steps along the walk.
+// Moves Count elements, starting `skip` steps along the walk.
 template <int Count, int Bytes>
 __device__ __forceinline__ void general_move(
     const Arguments& a, const Table& table, u32 thread, const char* in, char* out, int skip) {
@@ -103,7 +103,7 @@ template <int Bytes> __device__ __forceinline__ void general_copy(const Argument
     }
 }
 
-// RAISE without output, or over an axis without elements: only looks at the indices.
+// Only checks the indices: for RAISE with an empty output, or over an axis without elements.
 __device__ __forceinline__ void check_indices(const Arguments& a) {
     const u32 thread = blockIdx.x * BLOCK + threadIdx.x;
     if (thread >= a.threads) return;

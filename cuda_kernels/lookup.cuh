@@ -1,4 +1,4 @@
-// A looked-up index: wrapped once when negative, compared at full width, clamped whatever it is.
+// A looked-up index. A negative value is wrapped once. The value is compared at full width and always clamped.
 #pragma once
 #include "arguments.cuh"
 
@@ -14,11 +14,12 @@ template <int Bytes> __device__ __forceinline__ Index<Bytes> load_index(const ch
 
 struct Position {
     u32 value;  // always within 0 ... last
-    bool good;  // whether the index itself was
+    bool good;  // whether the index was valid before it was clamped
 };
 
-// Needs last >= 0. An unsigned value with its top bit set looks negative here: its wrap is 0 and its `below` is `last`, so
-// that it stays out of range and clamps upwards. value + wrap cannot overflow: one is negative, the other is not.
+// Requires last >= 0. An unsigned value with its top bit set is negative here. For unsigned types, wrap is 0 and `below` is
+// `last`, so such a value stays out of range and clamps to the last position. value + wrap cannot overflow, because
+// value is negative and wrap is not.
 template <int Bytes> __device__ __forceinline__ Position resolve(Index<Bytes> value, const Lookup& lookup) {
     typedef typename IndexOf<Bytes>::magnitude Magnitude;
     const u32 last = static_cast<u32>(lookup.last);
@@ -28,7 +29,7 @@ template <int Bytes> __device__ __forceinline__ Position resolve(Index<Bytes> va
     return {value < 0 ? static_cast<u32>(lookup.below) : upper, good};
 }
 
-// The general kernels' index: any width and sign, limits beyond 31 bits.
+// Loads an index of the general kernels, of any width and sign, as 64 bits.
 __device__ __forceinline__ s64 load_any_index(const char* at, u32 shift, bool is_signed) {
     if (shift == 3) return __ldg(reinterpret_cast<const s64*>(at));
     u32 raw = 0;
@@ -40,7 +41,7 @@ __device__ __forceinline__ s64 load_any_index(const char* at, u32 shift, bool is
     return is_signed ? static_cast<s64>(extended) : static_cast<s64>(raw);
 }
 
-// Adds the wrap and returns whether the value is valid; a limit of 0 has no valid value.
+// Adds the wrap to a negative value and returns whether the value is valid. If the limit is 0, no value is valid.
 __device__ __forceinline__ bool wrap_and_check(s64& value, const Lookup& lookup) {
     value += value < 0 ? lookup.wrap : 0;
     return static_cast<u64>(value) < static_cast<u64>(lookup.last + 1);

@@ -1,17 +1,20 @@
-// Runs of bytes at any alignment: contiguous on both sides, with no lookup along the way, but with lengths, steps or pointers
-// that are not multiples of 16. Output vectors are aligned; each is shifted together from the two aligned input vectors that
-// hold its bytes. The shift belongs to the run: it is where the run starts in the input, less where it starts in the output.
+// Runs of bytes at any alignment. A run is contiguous in input and output, and no lookup moves along it, but its length, steps
+// or pointers are not multiples of 16. Output vectors are aligned. Each is combined, by a shift, from the two aligned input
+// vectors that contain its bytes. The shift is the same for the whole run: the run's start in the input minus its start in the
+// output.
 //
-// Runs come in groups of 1 << extent[0]. A group has the threads that walk, run after run, then those of its other vectors,
-// vector after vector: so that the threads of a warp do the same. Vectors of a run count from the one that holds its first
-// output byte. The thread at chunk c < full walks vectors c + 1, c + 1 + full, ..., which are whole wherever the run starts.
-// dimension[0]: threads of a group; dimension[1]: of a run's walk; the others count runs. in_walk and out_walk are 16 full.
+// Runs form groups of 1 << extent[0]. The threads of a group are ordered so that the threads of a warp do the same work: first
+// the threads that walk, run by run, then the threads for the other vectors, vector by vector. Vector 0 of a run is the one
+// that contains its first output byte. The thread at chunk c < full walks vectors c + 1, c + 1 + full, ..., which are whole
+// vectors wherever the run starts.
+// dimension[0]: the threads of a group; dimension[1]: the threads that walk one run; the other dimensions count runs.
+// in_walk and out_walk are 16 * full.
 #pragma once
 #include "copy.cuh"
 
 constexpr int SPAN_UNROLL = 4;
 
-// 16 of the 32 bytes (x, y), from byte `shift` < 16 on.
+// Returns 16 of the 32 bytes (x, y), starting at byte `shift` < 16.
 __device__ __forceinline__ uint4 joined(uint4 x, uint4 y, u32 shift) {
     const bool two = shift & 8, one = shift & 4;
     const u32 a0 = two ? x.z : x.x, a1 = two ? x.w : x.y, a2 = two ? y.x : x.z;
@@ -22,7 +25,7 @@ __device__ __forceinline__ uint4 joined(uint4 x, uint4 y, u32 shift) {
                       __funnelshift_r(b3, b4, bits));
 }
 
-// `count` > 0 bytes from `from` on lie within this aligned vector and the one that `last` says: the same, or the next.
+// The aligned vectors that contain the first and the last of `count` > 0 bytes at `from`. They are equal or neighbours.
 struct Cover {
     const char* first;
     const char* last;
@@ -33,12 +36,12 @@ __device__ __forceinline__ Cover cover(const char* from, u32 count) {
     return {from - misalignment(from), end - misalignment(end)};
 }
 
-// Whether the input has the vectors; at its ends they may stick out.
+// Whether both vectors lie inside the input. At the ends of the input, a vector may extend beyond it.
 __device__ __forceinline__ bool readable(const Arguments& a, const char* first, const char* last) {
     return first >= a.in && last + VECTOR <= a.in + a.in_bytes;
 }
 
-// Stores the lowest Bytes of `value` where they are wanted, and leaves the rest of it.
+// If `wanted`, stores the lowest Bytes bytes of `value` and removes them from it.
 template <int Bytes> __device__ __forceinline__ void piece(char*& to, uint4& value, u32& count, bool wanted) {
     if (!wanted) return;
     if constexpr (Bytes == 8) {
@@ -51,8 +54,8 @@ template <int Bytes> __device__ __forceinline__ void piece(char*& to, uint4& val
     count -= Bytes;
 }
 
-// Stores the lowest `count` < 16 bytes of `value`, which lie within one vector: pieces that grow until they are aligned, then
-// pieces that shrink.
+// Stores the lowest `count` < 16 bytes of `value` at `to`, inside one aligned vector. The pieces first grow with the alignment
+// of the address, then shrink with the bytes that are left.
 __device__ __forceinline__ void store_bytes(char* to, uint4 value, u32 count) {
     piece<1>(to, value, count, misalignment(to) & 1);
     piece<2>(to, value, count, (misalignment(to) & 2) && count >= 2);
@@ -63,7 +66,7 @@ __device__ __forceinline__ void store_bytes(char* to, uint4 value, u32 count) {
     piece<1>(to, value, count, count & 1);
 }
 
-// Byte by byte, where the input has not all of the vectors.
+// Loads byte by byte, if the input does not contain the whole vectors.
 __device__ __forceinline__ uint4 load_bytes(const char* from, u32 count) {
     uint4 value = make_uint4(0, 0, 0, 0);
 #pragma unroll 1
@@ -75,12 +78,12 @@ __device__ __forceinline__ uint4 load_bytes(const char* from, u32 count) {
     return value;
 }
 
-// One vector of which the run has `count` > 0 bytes, the first of them at `to`.
+// Moves the part of one vector that belongs to the run: `count` > 0 bytes, the first of them to `to`.
 __device__ __forceinline__ void move_part(const Arguments& a, const char* from, char* to, u32 count, bool good) {
     const Cover at = cover(from, count);
     uint4 value;
     if (!good) {
-        value = fill_value<VECTOR>(a.fill);  // at any start of an element: it repeats
+        value = fill_value<VECTOR>(a.fill);  // it repeats, so it is right wherever an element starts
     } else if (readable(a, at.first, at.last)) {
         value = joined(load<VECTOR>(at.first), load<VECTOR>(at.last), misalignment(from));
     } else {
@@ -93,7 +96,7 @@ __device__ __forceinline__ void move_part(const Arguments& a, const char* from, 
     }
 }
 
-// Each vector of `x` becomes the one that starts 4 Words + shift % 4 bytes into it and goes on in `y`.
+// Replaces each vector of `x` by the 16 bytes of (x, y) that start at byte 4 * Words + shift % 4.
 template <int Words>
 __device__ __forceinline__ void join_all(uint4 (&x)[SPAN_UNROLL], const uint4 (&y)[SPAN_UNROLL], u32 shift) {
     const u32 bits = 8 * (shift & 3);
@@ -106,8 +109,9 @@ __device__ __forceinline__ void join_all(uint4 (&x)[SPAN_UNROLL], const uint4 (&
     }
 }
 
-// SPAN_UNROLL whole vectors: every load, then every store. Vector u lies within the one at `from` + u walks and the next. The
-// threads of a warp mostly move one run, so that they take one branch; selecting words costs every vector 11 instructions.
+// Moves SPAN_UNROLL whole vectors: all loads, then all stores. The bytes of vector u are in the vector at `from` + u * in_walk
+// and the next one. The threads of a warp mostly move the same run, and then take the same branch; selecting words instead
+// would cost 11 instructions per vector.
 __device__ __forceinline__ void move_whole(const Arguments& a, const char* from, char* to, u32 shift, bool good) {
     uint4 first[SPAN_UNROLL], second[SPAN_UNROLL];
 #pragma unroll
@@ -127,7 +131,7 @@ __device__ __forceinline__ void move_whole(const Arguments& a, const char* from,
     }
 }
 
-// Where a thread is: its run's addresses, and its first vector of it. False where a last group has no such run.
+// Finds a thread's run and its first vector in the run. Returns false if the last group has no such run.
 template <int Dimensions, int Lookups>
 __device__ __forceinline__ bool locate_run(const Arguments& a, u32 thread, Addresses<Lookups>& to, u32& vector, bool& walks) {
     const Dimension& group = a.dimension[0];
@@ -157,7 +161,7 @@ __device__ __forceinline__ bool locate_run(const Arguments& a, u32 thread, Addre
     return true;
 }
 
-// Dimensions: of the run and of the runs, two or three.
+// Dimensions: one of the run, and one or two of the runs.
 template <int Dimensions, int Lookups, int IndexBytes, bool Checked> __device__ __forceinline__ void span(const Arguments& a) {
     const u32 thread = blockIdx.x * BLOCK + threadIdx.x;
     if (thread >= a.threads) return;
@@ -174,7 +178,7 @@ template <int Dimensions, int Lookups, int IndexBytes, bool Checked> __device__ 
         good[0] = true;
     }
     const u32 lead = misalignment(from.out);
-    const s64 start = static_cast<s64>(vector) * VECTOR - lead;  // of the vector within the run
+    const s64 start = static_cast<s64>(vector) * VECTOR - lead;  // offset of the vector from the run's start
     const char* in = from.in + source[0] + start;
     char* out = from.out + start;
     const u32 shift = misalignment(in);

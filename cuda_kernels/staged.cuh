@@ -1,9 +1,9 @@
-// A gather along the innermost output dimension: out[r, c] = in[r, index[c]]. Plain reads would fetch a sector of 32 bytes for
-// every element; here a row comes into shared memory whole, by vectors, and is gathered from there.
+// A gather along the innermost output dimension: out[r, c] = in[r, index[c]]. Direct reads would fetch a sector of 32 bytes for
+// every element. Here, a whole row is loaded into shared memory by vectors and gathered from there.
 //
-// A block is made of teams of 2^n threads. A team owns a row at a time, and the block's columns of it; a thread owns COLUMNS of
-// those. dimension[0]: the blocks that share a row (size) and the columns (index_step); dimension[1 ... 3]: rows, `threads` of
-// them. A barrier is on either side of gathering, for the whole block.
+// A block consists of teams of 2^n threads. A team handles one row at a time, and of it the block's columns; each thread
+// handles COLUMNS of those. dimension[0]: size is the number of blocks that share a row, index_step the step between columns.
+// dimension[1 ... 3]: the rows, `threads` in all. The whole block waits at a barrier before and after gathering.
 #pragma once
 #include "elements.cuh"
 #include "lookup.cuh"
@@ -16,7 +16,7 @@
 
 constexpr int LOADS = 4;  // vectors of a row that a thread has in flight
 
-// Each: the lookup's indices move from row to row, so that a thread loads and resolves them for each row.
+// Columns of a thread. Each: the indices change from row to row, so a thread loads and resolves them for each row.
 template <int Bytes, bool Each> constexpr int COLUMNS = Each || Bytes == 8 ? 8 : 16;
 
 // A thread's columns: column c is at first + c / lanes * far + c % lanes * near.
@@ -29,8 +29,8 @@ template <int Bytes> __device__ __forceinline__ u32 column_of(const Columns& col
     return columns.first + c / lanes * columns.far + c % lanes * columns.near;
 }
 
-// The number, of which the compiler no longer knows that it is the same for every row: it would keep all that follows from it in
-// registers, from row to row.
+// Returns the number, and hides from the compiler that it is the same for every row. Otherwise, the compiler would keep every
+// value derived from it in registers from row to row.
 __device__ __forceinline__ u32 afresh(u32 number) {
 #ifdef __CUDACC_RTC__
     asm volatile("" : "+r"(number));
@@ -73,8 +73,9 @@ __device__ __forceinline__ void load_indices(
     }
 }
 
-// Where in a team's slot the columns' elements are. Under FILL and RAISE, a bad index is where the fill value is, so that
-// gathering need not know of it. A row may start anywhere in its first vector: the fill value is repeated through its own.
+// Finds the positions of the columns' elements in a team's slot. Under FILL and RAISE, a bad index becomes the position of the
+// fill value, so gathering treats all indices alike. A row may start anywhere in its first vector, so the fill value is
+// repeated throughout a vector of its own.
 template <int Count, int Bytes, int IndexBytes>
 __device__ __forceinline__ void resolve_indices(
     const Arguments& a, const Columns& columns, const char* from, const Index<IndexBytes> (&index)[Count], u32 (&at)[Count]) {
@@ -95,7 +96,7 @@ __device__ __forceinline__ void resolve_indices(
     }
 }
 
-// Brings the vectors i, i + team, ... of a row into its slot; only those below `whole`, where it is Guarded.
+// Loads the vectors i, i + team, ... of a row into its slot. If Guarded, loads only those below `whole`.
 template <bool Guarded> __device__ __forceinline__ void stage_some(const char* start, char* slot, u32 i, u32 team, u32 whole) {
     Element<VECTOR> vector[LOADS];
 #pragma unroll
@@ -110,8 +111,8 @@ template <bool Guarded> __device__ __forceinline__ void stage_some(const char* s
     }
 }
 
-// Brings the row at `from` into a team's slot, by the vectors that it lies in. The input starts with a vector, but may end
-// within one: what is left then comes by elements.
+// Loads the row at `from` into a team's slot, by the aligned vectors that contain it. The input starts at a vector, but may end
+// inside one; the remaining elements are then loaded one by one.
 template <int Bytes> __device__ __forceinline__ void stage_row(const Arguments& a, const char* from, u32 lane, char* slot) {
     const u32 team = 1u << a.staging.team_shift;
     const u32 skew = misalignment(from), bytes = skew + a.staging.row_bytes;
@@ -130,7 +131,7 @@ template <int Bytes> __device__ __forceinline__ Element<Bytes> staged(const char
     return *reinterpret_cast<const Element<Bytes>*>(slot + at);
 }
 
-// The lanes of a vector, first lane first.
+// Combines lanes into a vector, the first lane lowest.
 template <int Bytes> __device__ __forceinline__ Element<VECTOR> joined(const Element<Bytes> (&lane)[VECTOR / Bytes]) {
     u32 word[4];
 #pragma unroll
@@ -190,7 +191,7 @@ template <int Bytes, int IndexBytes, bool Each> __device__ __forceinline__ void 
     const u32 lane = threadIdx.x & (team - 1), number = threadIdx.x >> staging.team_shift;
     char* const slot = memory + number * staging.slot_bytes;
 
-    // Blocks that share rows are neighbours, so that the second one finds them in the L2 cache.
+    // Blocks that share rows are neighbours, so all but the first find the rows in the L2 cache.
     const u32 group = divide(blockIdx.x, a.dimension[0].multiplier, a.dimension[0].shift);
     const u32 start = (blockIdx.x - group * a.dimension[0].size) * team * Count;
     constexpr u32 lanes = VECTOR / Bytes;

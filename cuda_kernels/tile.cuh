@@ -1,5 +1,5 @@
-// A transpose: the innermost input dimension is not the innermost output dimension. A block turns a 32 x 32 tile in shared
-// memory, so that both sides are coalesced.
+// A transpose: the innermost input dimension is not the innermost output dimension. A block transposes a 32 x 32 tile in shared
+// memory, so that reads and writes are both coalesced.
 #pragma once
 #include "elements.cuh"
 

@@ -1,11 +1,12 @@
-"""Run an ONNX model in onnxruntime and record what single nodes read and wrote, those inside If branches included.
+"""Run an ONNX model in onnxruntime and record the inputs and outputs of single nodes, also of nodes inside If branches.
 
-onnxruntime gives a model's outputs only, so the model is opened first: every value that is wanted becomes an output. A value
-inside a branch is handed up through each If round it, whose other branch gives an empty tensor of the same element type in its
-place; so is a flag that tells whether the branch ran. What is recorded comes from the model's own execution.
+onnxruntime returns only the outputs of a model. The model is therefore *opened* first: every wanted value becomes an output. A
+value inside a branch is handed up through every If that encloses it; the other branch of that If returns an empty tensor of the
+same element type instead. A flag that says whether the branch ran is handed up in the same way. Every recorded value comes from
+the execution of the model itself.
 
-A branch that no given input reaches is lifted out: it runs as a model of its own, on the values that it reads from outside as
-they were when the execution came to its If. Bodies of Loop and Scan are not entered, nor are local functions.
+A branch that no given input reaches is *lifted out*: it runs as a separate model. Its inputs are the values that it reads from
+outside, as they were when the execution reached its If. Bodies of Loop and Scan, and local functions, are not entered.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 
 Wanted = Callable[[NodeProto], bool]
-"""Which nodes to record."""
+"""Says which nodes to record."""
 
 Feed = Mapping[str, NDArray[Any]]
 """An array for each input of a model."""
 
 Scope = tuple[str, ...]
-"""Where a graph lies: the branches entered on the way, outermost first. The main graph is ()."""
+"""The place of a graph: the branches that lead to it, outermost first. The main graph is ()."""
 
 STANDARD = ("", "ai.onnx")
 """The names of ONNX's own domain."""
 
 REFUSALS = (state.Fail, state.InvalidArgument, state.InvalidGraph, state.NotImplemented, state.RuntimeException)
-"""What onnxruntime raises for a model or an input that it does not take."""
+"""The exceptions that onnxruntime raises for a model or an input that it does not accept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A node and where it lies. Sites are told apart by the first result, because nodes' names may be missing or repeated."""
+    """A node and its place. Its first result identifies it, because names of nodes may be missing or repeated."""
 
     scope: Scope
     result: str
@@ -51,7 +52,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One execution of a node: what it read (None for an input that is left out) and what it wrote."""
+    """The inputs of one execution of a node (None for an omitted input) and its outputs."""
 
     site: Site
     inputs: tuple[NDArray[Any] | None, ...]
@@ -60,13 +61,13 @@ class Execution:
 
 @dataclass(slots=True)
 class Recording:
-    """What a model's runs showed."""
+    """What was recorded in the runs of a model."""
 
     executions: list[Execution] = field(default_factory=list)
     lifted: list[Scope] = field(default_factory=list)
     """The branches that were lifted out."""
     refused: dict[Scope, str] = field(default_factory=dict)
-    """Those of them that onnxruntime would not run on what they were given, and what it said."""
+    """The lifted branches that onnxruntime refused to run, each with the message."""
 
 
 def sites(graph: GraphProto, wanted: Wanted, scope: Scope = ()) -> Iterator[Site]:
@@ -86,12 +87,12 @@ def record(model: ModelProto, feeds: Iterable[Feed], wanted: Wanted) -> Recordin
 
 
 def _record(model: ModelProto, feeds: Iterable[Feed], opener: _Opener, scope: Scope, into: Recording) -> None:
-    """Record a model, which is the graph at `scope` of the one in question, then the branches that its runs did not reach."""
+    """Record a model, then the branches that its runs did not reach. `scope`: the place of its graph in the original model."""
     opened, main = opener.model(model, scope)
     session = _session(opened)
     names = [output.name for output in opened.graph.output]
     reached: set[Scope] = set()
-    passed: dict[Scope, tuple[Opened, list[Feed]]] = {}  # each branch that a run came to, and what it would read
+    passed: dict[Scope, tuple[Opened, list[Feed]]] = {}  # each branch whose If a run reached, and the branch's inputs
     for feed in feeds:
         run = _Run(dict(zip(names, session.run(names, dict(feed)), strict=True)))
         for graph in run.executed(main):
@@ -109,7 +110,7 @@ def _record(model: ModelProto, feeds: Iterable[Feed], opener: _Opener, scope: Sc
 
 
 def _session(model: ModelProto) -> onnxruntime.InferenceSession:
-    """A session that executes every node as it stands: nothing is folded, fused or left out."""
+    """A session without optimisations: every node is executed; none is folded, fused or removed."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3  # a warning says only that the branches of an If differ in shape
@@ -118,28 +119,28 @@ def _session(model: ModelProto) -> onnxruntime.InferenceSession:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A graph, main or branch, and the outputs of the opened model that show what happened in it."""
+    """A graph (the main graph or a branch), and the outputs of the opened model that show its execution."""
 
     scope: Scope
     graph: GraphProto
-    """The graph as it was."""
+    """The original graph."""
     types: Mapping[str, int]
-    """The element type of each value that is visible in it."""
+    """The element type of each value that is visible in the graph."""
     flag: str
-    """Shows whether it ran."""
+    """The mark of the output that says whether the graph ran."""
     shown: Mapping[str, str]
-    """What shows each value."""
+    """For each value, the mark of the output that shows it."""
     branches: tuple[Opened, ...]
     """The branches inside it that hold wanted nodes."""
 
     @property
     def handed_up(self) -> dict[str, int]:
-        """Everything that the graph hands up, that of its branches included, with its element type."""
+        """The marks of all outputs that the graph and its branches hand up, with their element types."""
         own = {self.flag: int(TensorProto.BOOL)} | {mark: self.types[name] for name, mark in self.shown.items()}
         return own | {mark: kind for branch in self.branches for mark, kind in branch.handed_up.items()}
 
     def lifted(self, model: ModelProto) -> ModelProto:
-        """The branch as a model. Its inputs are the values that it reads from outside."""
+        """The branch as a model, whose inputs are the values that the branch reads from outside."""
         alone = _around(self.graph, model)
         alone.graph.input.extend(_described(name, self.types[name]) for name in _outer_values(self.graph))
         return alone
@@ -163,7 +164,7 @@ class _Run:
         return Execution(Site(graph.scope, _result(node), node), read, wrote)
 
     def read_by(self, branch: Opened, graph: Opened) -> Feed:
-        """What a branch of an executed graph reads from outside."""
+        """The values that a branch of an executed graph reads from outside."""
         return {name: self.value(graph, name) for name in _outer_values(branch.graph)}
 
     def value(self, graph: Opened, name: str) -> NDArray[Any]:
@@ -171,20 +172,20 @@ class _Run:
 
 
 class _Opener:
-    """Rewrites models so that they show what their wanted nodes read and write and what their branches read from outside."""
+    """Rewrites models so that their outputs show the inputs and outputs of wanted nodes and what branches read from outside."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
         self.marks = (f"captured.{number}" for number in itertools.count())
 
     def model(self, model: ModelProto, scope: Scope) -> tuple[ModelProto, Opened]:
-        """The model opened, and what there is to see. `scope`: where its main graph lay in the model it was lifted out of."""
+        """The opened model and a description of its main graph. `scope`: the place of that graph in the original model."""
         graph, main = self.graph(onnx.shape_inference.infer_shapes(model).graph, scope, {}, 0)
         _hand_up(graph, main.handed_up, main.handed_up, 0)
         return _around(graph, model), main
 
     def graph(self, graph: GraphProto, scope: Scope, outer: Mapping[str, int], depth: int) -> tuple[GraphProto, Opened]:
-        """A graph that computes what it is to hand up, though it is not among its outputs yet. `depth`: branches round it."""
+        """A graph that computes all that it will hand up, not yet as outputs. `depth`: the number of enclosing branches."""
         types = {**outer, **_element_types(graph)}
         opened = GraphProto()
         opened.CopyFrom(graph)
@@ -206,7 +207,7 @@ class _Opener:
         return opened, Opened(scope, graph, types, flag, shown, tuple(branches))
 
     def branches(self, node: NodeProto, twin: NodeProto, scope: Scope, types: Mapping[str, int], depth: int) -> list[Opened]:
-        """Those branches of an If that hold wanted nodes. `twin`, a copy of the If, is made to hand up what they show."""
+        """The branches of an If that contain wanted nodes. `twin`, a copy of the If, is changed to hand up their outputs."""
         found: dict[str, Opened] = {}
         for body, copy in zip(_bodies(node), _bodies(twin), strict=True):
             if any(sites(body.g, self.wanted)):
@@ -221,7 +222,7 @@ class _Opener:
 
 
 def _hand_up(graph: GraphProto, own: Mapping[str, int], everything: Mapping[str, int], depth: int) -> None:
-    """Add outputs to a graph: its own, and an empty tensor for each that only the other branch of its If has."""
+    """Add outputs to a graph: its own, and an empty tensor for each output that only the other branch of its If has."""
     for mark, kind in everything.items():
         if mark not in own:
             graph.node.append(_constant(_at(mark, depth), kind, []))
@@ -229,13 +230,13 @@ def _hand_up(graph: GraphProto, own: Mapping[str, int], everything: Mapping[str,
 
 
 def _around(graph: GraphProto, model: ModelProto) -> ModelProto:
-    """The graph as a model, in the terms of the model that it comes from."""
+    """The graph as a model, with the versions and functions of the model that it comes from."""
     terms = {"ir_version": model.ir_version, "opset_import": model.opset_import, "functions": model.functions}
     return ModelProto(graph=graph, **terms)
 
 
 def _at(mark: str, depth: int) -> str:
-    """The name of what shows a value, `depth` branches down: a branch must not reuse a name of the graph round it."""
+    """The name of the output for a mark, `depth` branches down. A branch must not reuse a name of the graph that encloses it."""
     return f"{mark}@{depth}"
 
 
@@ -244,12 +245,12 @@ def _constant(name: str, kind: int, values: list[Any]) -> NodeProto:
 
 
 def _described(name: str, kind: int) -> ValueInfoProto:
-    """A tensor of any shape."""
+    """The description of a tensor of any shape."""
     return helper.make_tensor_value_info(name, kind, None)
 
 
 def _result(node: NodeProto) -> str:
-    """The name of the first result that is not left out."""
+    """The name of the first result that is not omitted."""
     name: str = next(filter(None, node.output))
     return name
 
@@ -264,13 +265,13 @@ def _inside(scope: Scope, node: NodeProto, body: AttributeProto) -> Scope:
 
 
 def _element_types(graph: GraphProto) -> dict[str, int]:
-    """The element types that a graph states, after shape inference those of all its tensors."""
+    """The element types that a graph states; after shape inference, those of all its tensors."""
     described = {value.name: value.type.tensor_type.elem_type for value in (*graph.input, *graph.output, *graph.value_info)}
     return described | {initializer.name: initializer.data_type for initializer in graph.initializer}
 
 
 def _outer_values(graph: GraphProto) -> list[str]:
-    """The names of the values that a graph reads from the graphs round it."""
+    """The names of the values that a graph reads from the graphs that enclose it."""
     used = [name for node in graph.node for name in node.input if name]
     used += [name for node in graph.node for body in _bodies(node) for name in _outer_values(body.g)]
     own = {value.name for value in (*graph.input, *graph.initializer)} | {name for node in graph.node for name in node.output}

