@@ -1,4 +1,6 @@
-"""The picture of a gather's task graph. What it shows is what the graph does: it runs over a table of its own row numbers."""
+"""Draws docs/graphs/gather.svg, the task graph of a gather: the graph runs over a table of its own row numbers, and the picture
+shows the rows that each task returned.
+"""
 
 from __future__ import annotations
 
