@@ -14,8 +14,8 @@ import dask.array as da
 import numpy as np
 import svg
 
-from dmlgather.distributed.gathering import gather
-from dmlgather.distributed.rules import axis_rule
+from dmlgather.distributed.axis_rules import axis_rule
+from dmlgather.distributed.chunked_gather import gather
 from dmlgather.picture.canvas import INK, RULE, SHADE, SOFT, box, curve, document, hue, text, tint
 
 CELL, HEIGHT, PITCH = 25.0, 48.0, 78.0

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU
-from dmlgather.distributed.blocks import BLOCK_BYTES, IN_FLIGHT_BYTES, block_chunks, groups
+from dmlgather.distributed.index_blocks import BLOCK_BYTES, IN_FLIGHT_BYTES, block_chunks, groups
 from dmlgather.distributed.splitting import Split, chunk_starts, shared_rows, split
 
 Chunks: TypeAlias = tuple[tuple[int, ...], ...]

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU
-from dmlgather.distributed.loading import loaded
-from dmlgather.distributed.moving import take
+from dmlgather.distributed.axis_rules import AxisRule
+from dmlgather.distributed.chunk_loads import loaded
+from dmlgather.distributed.chunk_operators import take
 from dmlgather.distributed.routing import host_indices
-from dmlgather.distributed.rules import AxisRule
 from dmlgather.distributed.splitting import Split, shared_rows, split
 
 WIDE = 512

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import dmlgather as dg
 from dmlgather.backends.cuda import DeviceError, require
 from dmlgather.dialects.onnx.slicing import Window
-from dmlgather.distributed.slicing import cut, sliced
-from dmlgather.distributed.slicing import slice as slice_of
+from dmlgather.distributed.chunked_slice import cut, sliced
+from dmlgather.distributed.chunked_slice import slice as slice_of
 from dmlgather.distributed.windows import parts, windows_of
 from tests.distributed.counted import DTYPES, CountedTable, bits, chunks_of, random_bits
 from tests.distributed.standin import Standin, table_of

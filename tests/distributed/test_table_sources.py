@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import zarr
 
-from dmlgather.distributed.loading import chunk_loads, loaded
-from dmlgather.distributed.sources import as_table
+from dmlgather.distributed.chunk_loads import chunk_loads, loaded
+from dmlgather.distributed.table_sources import as_table
 from tests.distributed.counted import bits
 from tests.distributed.standin import Standin
 

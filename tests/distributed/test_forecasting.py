@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dmlgather as dg
-from dmlgather.distributed.planning import GatherPlan, MemoryLimitError, plan_gather
+from dmlgather.distributed.forecasting import GatherPlan, MemoryLimitError, plan_gather
 
 
 @settings(max_examples=40, deadline=None)
@@ -76,7 +76,7 @@ def test_every_number_is_what_numpy_counts(seed: int) -> None:
 def test_the_plan_is_what_runs() -> None:
     import dask.array as da
 
-    from dmlgather.distributed.gathering import gather
+    from dmlgather.distributed.chunked_gather import gather
 
     rng = np.random.default_rng()
     table = da.zeros((60, 6), chunks=(7, 4), dtype="f4")
@@ -176,7 +176,7 @@ def test_mistakes_are_refused() -> None:
 def test_planning_needs_no_dask() -> None:
     script = (
         "import sys; sys.modules['dask'] = sys.modules['distributed'] = None\n"
-        "from dmlgather.distributed.planning import plan_gather\n"
+        "from dmlgather.distributed.forecasting import plan_gather\n"
         "print(plan_gather(((3, 3),), [5]).owners[0].chunk)"
     )
     root = Path(__file__).parents[2]

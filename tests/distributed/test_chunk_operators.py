@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlgather as dg
-from dmlgather.distributed.moving import check, descriptor, take
+from dmlgather.distributed.chunk_operators import check, descriptor, take
 from tests.distributed.standin import Standin
 
 DTYPES = (

@@ -15,11 +15,11 @@ from dmlgather.dialects.onnx.export import express
 from dmlgather.dialects.onnx.gathering import Gather
 from dmlgather.dialects.problem import TensorType, check_axis, whole
 from dmlgather.directml import DescriptorError, FeatureLevel, GatherOperatorDesc, Report, validate
-from dmlgather.distributed.blocks import BLOCK_BYTES, IN_FLIGHT_BYTES
-from dmlgather.distributed.gather_plan import Described, GatherPlan, MemoryLimitError, Owner, PeakMemory, Span
-from dmlgather.distributed.moving import carried, descriptor, judge
+from dmlgather.distributed.axis_rules import axis_rule
+from dmlgather.distributed.chunk_operators import carried, descriptor, judge
+from dmlgather.distributed.forecast import Described, GatherPlan, MemoryLimitError, Owner, PeakMemory, Span
+from dmlgather.distributed.index_blocks import BLOCK_BYTES, IN_FLIGHT_BYTES
 from dmlgather.distributed.routing import Chunks, Routing, host_indices, route, row_bytes
-from dmlgather.distributed.rules import axis_rule
 from dmlgather.distributed.splitting import chunk_starts, shared_rows
 from dmlgather.policy import Fill
 

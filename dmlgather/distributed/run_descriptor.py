@@ -20,11 +20,11 @@ from dmlgather.directml import (
     validate,
 )
 from dmlgather.directml.shapes import gather_batch
-from dmlgather.distributed.elements import gather_elements
-from dmlgather.distributed.gathering import gather
+from dmlgather.distributed.chunked_elements import gather_elements
+from dmlgather.distributed.chunked_gather import gather
+from dmlgather.distributed.chunked_slice import sliced
 from dmlgather.distributed.routing import host_indices
-from dmlgather.distributed.slicing import sliced
-from dmlgather.distributed.sources import as_table
+from dmlgather.distributed.table_sources import as_table
 from dmlgather.distributed.windows import windows_of
 from dmlgather.policy import Fill
 

@@ -14,11 +14,11 @@ from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import NDArray
 
 from dmlgather.distributed import tasks
-from dmlgather.distributed.blocks import groups
-from dmlgather.distributed.loading import Place, chunk_loads
-from dmlgather.distributed.moving import check, descriptor
+from dmlgather.distributed.axis_rules import AxisRule
+from dmlgather.distributed.chunk_loads import Place, chunk_loads
+from dmlgather.distributed.chunk_operators import check, descriptor
+from dmlgather.distributed.index_blocks import groups
 from dmlgather.distributed.routing import Chunks, Group, Routing, row_bytes
-from dmlgather.distributed.rules import AxisRule
 from dmlgather.distributed.splitting import chunk_starts
 
 Side: TypeAlias = tuple[Place, Place]

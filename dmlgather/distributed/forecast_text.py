@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from dmlgather.distributed.gather_plan import Described, GatherPlan
+from dmlgather.distributed.forecast import Described, GatherPlan
 from dmlgather.wording import counted
 
 SHOWN = 20

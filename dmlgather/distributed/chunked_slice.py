@@ -17,9 +17,9 @@ from dmlgather.backends import arrays
 from dmlgather.dialects.onnx.slicing import Slice, Window
 from dmlgather.dialects.problem import TensorType
 from dmlgather.directml import BufferTensorDesc, DataType, Slice1OperatorDesc
-from dmlgather.distributed.loading import chunk_loads, loaded
-from dmlgather.distributed.moving import OPERATORS_KEPT, carried, check, check_sizes, check_type, words
-from dmlgather.distributed.sources import as_table
+from dmlgather.distributed.chunk_loads import chunk_loads, loaded
+from dmlgather.distributed.chunk_operators import OPERATORS_KEPT, carried, check, check_sizes, check_type, words
+from dmlgather.distributed.table_sources import as_table
 from dmlgather.distributed.tasks import empty_like
 from dmlgather.distributed.windows import Part, is_whole, parts
 from dmlgather.onnx import bounds

@@ -240,6 +240,6 @@ class GatherPlan(Record):
         )
 
     def __str__(self) -> str:
-        from dmlgather.distributed.plan_text import text
+        from dmlgather.distributed.forecast_text import text
 
         return text(self)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import dmlgather as dg
 from dmlgather.directml.support import INDICES, UP_TO_64_BITS
-from dmlgather.distributed.rules import DIALECTS, AxisRule, axis_rule
+from dmlgather.distributed.axis_rules import DIALECTS, AxisRule, axis_rule
 
 INTEGERS = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
 INDEX_TYPES = {"directml": ("i4", "i8", "u4", "u8"), "onnx": ("i4", "i8"), "openvino": INTEGERS, "lax": INTEGERS}

@@ -21,11 +21,11 @@ from dmlgather.dialects.onnx.gathering import GatherElements
 from dmlgather.dialects.problem import TensorType, check_axis
 from dmlgather.directml import BufferTensorDesc, DataType, GatherElementsOperatorDesc
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
-from dmlgather.distributed.loading import chunk_loads, loaded
-from dmlgather.distributed.moving import OPERATORS_KEPT, check, check_sizes, check_type, take
+from dmlgather.distributed.axis_rules import AxisRule, axis_rule
+from dmlgather.distributed.chunk_loads import chunk_loads, loaded
+from dmlgather.distributed.chunk_operators import OPERATORS_KEPT, check, check_sizes, check_type, take
 from dmlgather.distributed.routing import Chunks, host_indices
-from dmlgather.distributed.rules import AxisRule, axis_rule
-from dmlgather.distributed.sources import as_table, check_known
+from dmlgather.distributed.table_sources import as_table, check_known
 from dmlgather.distributed.tasks import empty_like
 from dmlgather.eager import execute
 from dmlgather.operator import CompiledOperator, compile  # noqa: A004 - the word users know

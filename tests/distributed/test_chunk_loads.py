@@ -17,7 +17,7 @@ from dask._task_spec import TaskRef
 from dask.core import flatten
 
 from dmlgather.distributed import gather
-from dmlgather.distributed.loading import EMBEDDED_BYTES, Load, chunk_loads, loaded
+from dmlgather.distributed.chunk_loads import EMBEDDED_BYTES, Load, chunk_loads, loaded
 from tests.distributed.counted import bits
 from tests.distributed.standin import Standin
 

@@ -16,11 +16,11 @@ from dask.tokenize import tokenize
 from numpy.typing import NDArray
 
 from dmlgather.dialects.problem import check_axis
-from dmlgather.distributed.blocks import BLOCK_BYTES, IN_FLIGHT_BYTES, block_chunks, even
-from dmlgather.distributed.graphs import GatherGraph
+from dmlgather.distributed.axis_rules import AxisRule, axis_rule
+from dmlgather.distributed.gather_graph import GatherGraph
+from dmlgather.distributed.index_blocks import BLOCK_BYTES, IN_FLIGHT_BYTES, block_chunks, even
 from dmlgather.distributed.routing import host_indices, route, row_bytes
-from dmlgather.distributed.rules import AxisRule, axis_rule
-from dmlgather.distributed.sources import as_table, check_known
+from dmlgather.distributed.table_sources import as_table, check_known
 from dmlgather.policy import Fill
 
 
@@ -108,7 +108,7 @@ def _cut(indices: da.Array, bytes_each: int, block_bytes: int) -> da.Array:
 
 def _check_memory(table: da.Array, indices: NDArray[Any], memory_limit: int, options: _Options) -> None:
     """MemoryLimitError where the gather's plan needs more than a worker may have."""
-    from dmlgather.distributed.planning import plan_gather
+    from dmlgather.distributed.forecasting import plan_gather
 
     workers, threads = _workers()
     plan_gather(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dmlgather.distributed.blocks import block_chunks, even, groups
+from dmlgather.distributed.index_blocks import block_chunks, even, groups
 
 
 @settings(max_examples=80, deadline=None)
