@@ -12,14 +12,16 @@ if TYPE_CHECKING:
     from dmlgather.distributed.chunked_elements import gather_elements
     from dmlgather.distributed.chunked_gather import gather
     from dmlgather.distributed.chunked_slice import slice  # noqa: A004 - the operator's name
-    from dmlgather.distributed.forecasting import GatherPlan, MemoryLimitError, plan_gather
+    from dmlgather.distributed.forecast import GatherForecast
+    from dmlgather.distributed.forecasting import plan_gather
     from dmlgather.distributed.run_descriptor import run
+    from dmlgather.distributed.worker_memory import MemoryLimitError
 
-__all__ = ["GatherPlan", "MemoryLimitError", "gather", "gather_elements", "plan_gather", "run", "slice"]
+__all__ = ["GatherForecast", "MemoryLimitError", "gather", "gather_elements", "plan_gather", "run", "slice"]
 
 _HOMES = {
-    "GatherPlan": "forecasting",
-    "MemoryLimitError": "forecasting",
+    "GatherForecast": "forecast",
+    "MemoryLimitError": "worker_memory",
     "gather": "chunked_gather",
     "gather_elements": "chunked_elements",
     "plan_gather": "forecasting",

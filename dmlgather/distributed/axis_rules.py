@@ -1,35 +1,38 @@
-"""What an index means along one axis, by the rules of a dialect: resolved before any row moves."""
+"""Resolves indices along one axis by the rules of a dialect, before any row is moved."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends.outcomes import out_of_range
-from dmlgather.dialects.element_types import numpy_type
+from dmlgather.dialects.lax.gathering import Gather as LaxGather
+from dmlgather.dialects.lax.numbers import GatherDimensionNumbers
+from dmlgather.dialects.onnx.gathering import Gather as OnnxGather
+from dmlgather.dialects.openvino.gathering import Gather as OpenvinoGather
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.directml import BufferTensorDesc, DataType, Finding, GatherOperatorDesc, lower, validate
-from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
-from dmlgather.plan import IndexPlan, OutOfBounds
+from dmlgather.directml import FeatureLevel
+from dmlgather.directml.support import row_at
+from dmlgather.distributed.chunk_grid import replace_axis
+from dmlgather.plan import OutOfBounds
 from dmlgather.policy import Fill, resolve_policy
 from dmlgather.wording import alternatives
 
 FILLED = -1
-"""What stands for a position where an index is out of bounds and the result is filled."""
+"""The position of an index that is out of bounds and whose element is filled."""
 
 
 @dataclass(frozen=True, slots=True)
 class AxisRule:
     """How indices along one axis are resolved to positions.
 
-    extent: size of the axis. wrap: added once to a negative index; 0 leaves those out of bounds. fill: the bytes of one element
-    under FILL, else empty. dtype: of the elements. name, axis: what messages call the indices, and the axis. refusal: why the
-    dialect takes no index at all; empty where it does. reads: whether an index reads elements, which it does not where another
-    axis has none.
+    extent: size of the axis. wrap: added once to a negative index; 0 leaves it out of bounds. fill: the bytes of one element
+    under FILL, else empty. dtype: of the elements. name, axis: what messages call the indices, and the axis. reads: whether an
+    index reads elements; it reads none where another axis has size 0.
     """
 
     extent: int
@@ -38,22 +41,19 @@ class AxisRule:
     fill: bytes
     dtype: np.dtype[Any]
     name: str
-    axis: int = 0
-    refusal: str = ""
-    reads: bool = True
+    axis: int
+    reads: bool
 
     def resolve(self, indices: Any, start: Sequence[int] = ()) -> NDArray[np.int64]:
         """The position 0 … extent - 1 that each index means, FILLED (-1) where its element is filled; a new array of their shape.
 
         indices: integers on the host, shape [i…]. start: coordinates of their first element in the whole index array, for
         messages. Raises IndexError under RAISE for the first index out of bounds, ValueError under CLAMP and PROMISE where the
-        axis has no elements but an index reads some, TypeError for anything but integers and where the dialect takes no index.
+        axis has no elements but an index reads some, TypeError for anything but integers.
         """
         values = np.asarray(indices)
         if values.dtype.kind not in "iu":
             raise TypeError(f"{self.name} has type {values.dtype}, expected integers")
-        if self.refusal and values.size:
-            raise TypeError(self.refusal)
         positions = values.astype(np.int64, order="C")
         if self.wrap and values.dtype.kind == "i":
             np.add(positions, self.wrap, out=positions, where=positions < 0)
@@ -83,111 +83,56 @@ class AxisRule:
 
 
 def axis_rule(
-    dialect: str,
-    extent: int,
-    dtype: Any,
-    index_dtype: Any,
-    out_of_bounds: str | Fill | None = None,
-    *,
-    axis: int = 0,
-    reads: bool = True,
+    dialect: str, table: TensorType, indices: TensorType, axis: int, out_of_bounds: str | Fill | None = None
 ) -> AxisRule:
-    """The rule of a dialect's gather for one axis.
+    """The rule of a dialect's gather of rows along `axis`, counted from the front.
 
-    dialect: one of DIALECTS. extent: size of the axis, any. dtype, index_dtype: of the elements and of the indices.
-    out_of_bounds: None for the dialect's own policy, else "clamp", "raise", "promise" or a Fill. axis, reads: as in `AxisRule`.
+    dialect: one of DIALECTS. out_of_bounds: None for the dialect's own policy, else "clamp", "raise", "promise" or a Fill.
 
     Raises TypeError for types that the dialect does not take and for strings, ValueError for an unknown dialect or policy.
     """
-    if dialect not in _PLANS:
+    if dialect not in DIALECTS:
         raise ValueError(f"dialect is {dialect!r}, expected {alternatives(map(repr, DIALECTS))}")
-    element, index = numpy_type(dtype), numpy_type(index_dtype)
-    if element.hasobject:
-        raise TypeError(f"the table has type {np.dtype(dtype)}: strings and objects lie outside of their array and are not moved")
-    plan, name, refusal = _PLANS[dialect](extent, element, index)
-    policy, fill = plan.out_of_bounds, plan.fill
+    if table.dtype.hasobject:
+        raise TypeError(f"the table has type {table.dtype}: strings and objects lie outside of their array and are not moved")
+    if dialect == "directml":
+        _check_directml_types(table.dtype, indices.dtype)
+        name, wraps, policy, fill = "IndicesTensor", True, OutOfBounds.CLAMP, b""
+    else:
+        problem = _PROBLEMS[dialect](table, indices, axis)
+        name, wraps, policy, fill = problem.arguments[-1], problem.wraps, problem.out_of_bounds, problem.fill
     if out_of_bounds is not None:
-        policy, fill = resolve_policy(out_of_bounds, policy, element)
-    wrap = extent if plan.lookups[0].wrap else 0
-    return AxisRule(extent, wrap, policy, fill, element, name, axis, refusal, reads)
+        policy, fill = resolve_policy(out_of_bounds, policy, table.dtype)
+    extent = table.shape[axis]
+    wrap = extent if wraps and indices.dtype.kind == "i" else 0
+    return AxisRule(extent, wrap, policy, fill, table.dtype, name, axis, reads=0 not in replace_axis(table.shape, axis))
 
 
-class Stated(NamedTuple):
-    """A dialect's gather of one index along one axis, under its own policy; what it calls its indices; `AxisRule.refusal`."""
-
-    plan: IndexPlan
-    name: str
-    refusal: str = ""
-
-
-def _onnx(extent: int, dtype: np.dtype[Any], index: np.dtype[Any]) -> Stated:
-    from dmlgather.dialects.onnx.gathering import Gather
-
-    return _planned(Gather(TensorType((extent,), dtype), TensorType((1,), index)))
+def _check_directml_types(dtype: np.dtype[Any], index: np.dtype[Any]) -> None:
+    """TypeError for types that GATHER does not take at the newest feature level. Its other rules hold for chunks."""
+    for tensor, found in (("InputTensor", dtype), ("IndicesTensor", index)):
+        row = row_at("GATHER", tensor, max(FeatureLevel))
+        assert row is not None
+        if not found.isnative or found.name.upper() not in {data_type.name for data_type in row.data_types}:
+            raise TypeError(
+                f"{tensor} has type {found.name if found.isnative else found.str}, but dialect 'directml' takes "
+                f"{alternatives(row.data_types)}: convert with .astype or .view, or use another dialect"
+            )
 
 
-def _openvino(extent: int, dtype: np.dtype[Any], index: np.dtype[Any]) -> Stated:
-    from dmlgather.dialects.openvino.gathering import Gather
-
-    return _planned(Gather(TensorType((extent,), dtype), TensorType((1,), index), axis=0))
-
-
-def _lax(extent: int, dtype: np.dtype[Any], index: np.dtype[Any]) -> Stated:
-    from dmlgather.dialects.lax.calls import gather_call
-    from dmlgather.dialects.lax.numbers import GatherDimensionNumbers
-
-    def problem(size: int) -> Problem:
-        numbers = GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,))
-        data, indices = TensorType((size,), dtype), TensorType((1, 1), index)
-        return gather_call(data, indices, numbers, (1,), mode=None, fill_value=None)
-
-    stated = _planned(problem(max(extent, 1)))
-    if not extent:
-        try:
-            problem(0)
-        except TypeError as error:  # which an array without indices does not meet
-            return stated._replace(refusal=str(error))
-    return stated
+def _lax_gather(table: TensorType, indices: TensorType, axis: int) -> Problem:
+    """jax.lax.gather of whole rows, with index vectors of one component."""
+    vectors = TensorType((*indices.shape, 1), indices.dtype)
+    offset_dims = [dim for dim in range(table.rank - 1 + indices.rank) if not axis <= dim < axis + indices.rank]
+    numbers = GatherDimensionNumbers(tuple(offset_dims), collapsed_slice_dims=(axis,), start_index_map=(axis,))
+    return LaxGather(table, vectors, numbers, replace_axis(table.shape, axis, 1))
 
 
-def _planned(problem: Problem) -> Stated:
-    return Stated(problem.plan(), problem.arguments[-1])
-
-
-def _directml(extent: int, dtype: np.dtype[Any], index: np.dtype[Any]) -> Stated:
-    """By the descriptor for the nearest extent that a descriptor can have: only parts of a larger table are ever described."""
-    stated = min(max(extent, 1), ELEMENT_LIMIT)
-    desc = GatherOperatorDesc(
-        input_tensor=BufferTensorDesc(data_type=_data_type(dtype), sizes=(stated,)),
-        indices_tensor=BufferTensorDesc(data_type=_data_type(index), sizes=(1,)),
-        output_tensor=BufferTensorDesc(data_type=_data_type(dtype), sizes=(1,)),
-        axis=0,
-        index_dimensions=1,
-    )
-    for finding in validate(desc).errors:
-        raise _refused_type(finding, index if finding.path.startswith("Indices") else dtype)
-    return Stated(lower(desc), "IndicesTensor")
-
-
-def _data_type(dtype: np.dtype[Any]) -> DataType:
-    """UNKNOWN, which every operator refuses, for a type that DirectML lacks."""
-    return DataType.__members__.get(dtype.name.upper(), DataType.UNKNOWN) if dtype.isnative else DataType.UNKNOWN
-
-
-def _refused_type(finding: Finding, dtype: np.dtype[Any]) -> TypeError:
-    name = finding.path.partition(".")[0]
-    return TypeError(
-        f"{name} has type {dtype.name if dtype.isnative else dtype.str}, but dialect 'directml' takes {finding.expected}: "
-        "convert with .astype or .view, or use another dialect"
-    )
-
-
-_PLANS: dict[str, Callable[[int, np.dtype[Any], np.dtype[Any]], Stated]] = {
-    "directml": _directml,
-    "onnx": _onnx,
-    "openvino": _openvino,
-    "lax": _lax,
+_PROBLEMS: dict[str, Callable[[TensorType, TensorType, int], Problem]] = {
+    "onnx": OnnxGather,
+    "openvino": OpenvinoGather,
+    "lax": _lax_gather,
 }
 
-DIALECTS = tuple(_PLANS)
+DIALECTS = ("directml", *_PROBLEMS)
 """Whose rules say what an index means."""

@@ -1,9 +1,8 @@
-"""Slices of chunked arrays: each chunk gives its part of the window, in one task that loads and cuts it. Nothing is shuffled."""
+"""Slice of a chunked array: one task loads one chunk and cuts an output chunk out of it. Nothing moves between workers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -17,13 +16,13 @@ from dmlgather.backends import arrays
 from dmlgather.dialects.onnx.slicing import Slice, Window
 from dmlgather.dialects.problem import TensorType
 from dmlgather.directml import BufferTensorDesc, DataType, Slice1OperatorDesc
-from dmlgather.distributed.chunk_loads import chunk_loads, loaded
-from dmlgather.distributed.chunk_operators import OPERATORS_KEPT, carried, check, check_sizes, check_type, words
+from dmlgather.distributed.chunk_grid import cells
+from dmlgather.distributed.chunk_loads import ChunkLoads, loaded
+from dmlgather.distributed.chunk_operators import as_words, check, check_sizes, check_type, compiled, word_of
 from dmlgather.distributed.table_sources import as_table
 from dmlgather.distributed.tasks import empty_like
-from dmlgather.distributed.windows import Part, is_whole, parts
-from dmlgather.onnx import bounds
-from dmlgather.operator import CompiledOperator, compile  # noqa: A004 - the word users know
+from dmlgather.distributed.windows import ChunkWindow, chunk_windows
+from dmlgather.eager import slice_bounds
 
 
 def slice(table: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> da.Array:  # noqa: A001 - the operator's name
@@ -38,28 +37,31 @@ def slice(table: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = Non
 
     Raises TypeError for what is no table, for elements that are no numbers, and for bounds on a GPU; ValueError for different
     lengths, axes out of range or named twice, and a step of 0; DescriptorError for chunks that DirectML cannot describe.
+
+    >>> import dask.array as da
+    >>> slice(da.arange(10, chunks=4), starts=[-1], ends=[0], steps=[-3]).compute()
+    array([9, 6, 3])
     """
     array = as_table(table)
-    given = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
-    shape = TensorType(array.shape, np.dtype(np.uint8))  # what is taken depends on no type
-    problem = Slice(shape, **{name: bounds(name, values) for name, values in given.items()})
-    return sliced(array, problem.windows)
+    data = TensorType(array.shape, np.dtype(np.uint8))  # what is taken depends on no type
+    return sliced(array, Slice(data, **slice_bounds(starts, ends, axes, steps)).windows)
 
 
 def sliced(table: da.Array, windows: Sequence[Window]) -> da.Array:
     """The windows of a table of known chunks, one per dimension, inside it. TypeError and DescriptorError as `slice`."""
-    taken = [parts(window, sizes) for window, sizes in zip(windows, table.chunks, strict=True)]
+    taken = [chunk_windows(window, sizes) for window, sizes in zip(windows, table.chunks, strict=True)]
     _check_chunks(table, taken)
-    chunks = tuple(tuple(part.window.count for part in each) or (0,) for each in taken)
+    chunks = tuple(tuple(each.window.count for each in along) or (0,) for along in taken)
     name = f"slice-{tokenize(table.name, tuple(windows))}"
+    keys = {(name, *cell.place): cell.shape for cell in cells(chunks)}
     if not all(taken):
-        return _empty(table, name, chunks)
-    loads = chunk_loads(table, [tuple(part.chunk for part in each) for each in product(*taken)])
+        empty = {key: Task(key, empty_like, table._meta, shape) for key, shape in keys.items()}
+        return da.Array(empty, name, chunks, meta=table._meta)
+    places = [tuple(each.chunk for each in parts) for parts in product(*taken)]
+    loads = ChunkLoads(table, places)
     tasks: dict[Any, Task] = {}
-    for place in product(*(range(len(each)) for each in taken)):
-        here = [each[number] for each, number in zip(taken, place, strict=True)]
-        payload, _ = loads.of(tuple(part.chunk for part in here))
-        tasks[name, *place] = Task((name, *place), cut, payload, tuple(part.window for part in here), table.dtype)
+    for key, place, parts in zip(keys, places, product(*taken), strict=True):
+        tasks[key] = Task(key, cut, loads.of(place), tuple(each.window for each in parts), table.dtype)
     graph = HighLevelGraph.from_collections(name, tasks, dependencies=loads.graph)
     return da.Array(graph, name, chunks, meta=table._meta)
 
@@ -72,26 +74,27 @@ def cut(payload: Any, windows: tuple[Window, ...], dtype: np.dtype[Any]) -> Any:
     chunk = loaded(payload)
     array, _ = arrays.adopt(chunk)
     check_type(array, dtype)
-    if all(map(is_whole, windows, array.shape)) and (not windows or getattr(array.flags, "writeable", True)):
-        return chunk  # unless it is read-only, which memory is that may change behind its back, such as a file's
-    operator = _operator(descriptor(array.shape, dtype, windows))
-    moved = operator(words(array, *carried(dtype)))
+    whole = tuple(Window(0, size, 1) for size in array.shape)
+    if windows == whole and (not windows or getattr(array.flags, "writeable", True)):
+        return chunk  # unless it is read-only: such memory may change later, as a file's does
+    operator = compiled(slice_descriptor(array.shape, dtype, windows))
+    moved = operator(as_words(array, *word_of(dtype)))
     return arrays.hand_back(moved.view(dtype).reshape([window.count for window in windows]), chunk)
 
 
-def descriptor(shape: Sequence[int], dtype: np.dtype[Any], windows: Sequence[Window]) -> Slice1OperatorDesc:
-    """The SLICE1 that takes the windows of a chunk of `shape`, of words as `moving.descriptor` describes them.
+def slice_descriptor(shape: Sequence[int], dtype: np.dtype[Any], windows: Sequence[Window]) -> Slice1OperatorDesc:
+    """The SLICE1 that takes the windows of a chunk of `shape`, of words as `word_of` says; `check` says whether it is valid.
 
-    windows: one per dimension, with at least one element each. Whether it is a valid one is `moving.check`'s matter,
-    but DescriptorError for a size that does not fit into the 32 bits that a descriptor has for it.
+    windows: one per dimension, with at least one element each. DescriptorError for a size that does not fit into a descriptor's
+    32 bits.
     """
-    word, parts_each = carried(dtype)
-    every = [*windows, *(Window(0, size, 1) for size in parts_each)]
-    check_sizes("InputTensor", shape, "DML_OPERATOR_SLICE1")
+    word, parts = word_of(dtype)
+    every = [*windows, *(Window(0, size, 1) for size in parts)]
+    check_sizes("DML_OPERATOR_SLICE1", "InputTensor", shape)
     spans = [(window.count - 1) * window.step for window in every]
     data_type = DataType[word.name.upper()]
     return Slice1OperatorDesc(
-        input_tensor=BufferTensorDesc(data_type=data_type, sizes=(*shape, *parts_each)),
+        input_tensor=BufferTensorDesc(data_type=data_type, sizes=(*shape, *parts)),
         output_tensor=BufferTensorDesc(data_type=data_type, sizes=[window.count for window in every]),
         input_window_offsets=[window.start + min(span, 0) for window, span in zip(every, spans, strict=True)],
         input_window_sizes=[1 + abs(span) for span in spans],
@@ -99,24 +102,9 @@ def descriptor(shape: Sequence[int], dtype: np.dtype[Any], windows: Sequence[Win
     )
 
 
-@lru_cache(OPERATORS_KEPT)
-def _operator(desc: Slice1OperatorDesc) -> CompiledOperator:
-    return compile(desc)
-
-
-def _check_chunks(table: da.Array, taken: Sequence[Sequence[Part]]) -> None:
+def _check_chunks(table: da.Array, taken: Sequence[Sequence[ChunkWindow]]) -> None:
     """TypeError for elements that do not move, DescriptorError for chunks that DirectML cannot describe."""
-    carried(table.dtype)
+    word_of(table.dtype)
     if table.ndim and all(taken):  # a scalar has no window but itself
-        largest = [max(sizes[part.chunk] for part in each) for each, sizes in zip(taken, table.chunks, strict=True)]
-        check(descriptor(largest, table.dtype, [Window(0, size, 1) for size in largest]))
-
-
-def _empty(table: da.Array, name: str, chunks: tuple[tuple[int, ...], ...]) -> da.Array:
-    """An array without elements, of the table's kind."""
-    places = product(*(range(len(sizes)) for sizes in chunks))
-    shapes = product(*chunks)
-    tasks: dict[Any, Task] = {
-        (name, *place): Task((name, *place), empty_like, table._meta, shape) for place, shape in zip(places, shapes, strict=True)
-    }
-    return da.Array(tasks, name, chunks, meta=table._meta)
+        largest = [max(sizes[each.chunk] for each in along) for along, sizes in zip(taken, table.chunks, strict=True)]
+        check(slice_descriptor(largest, table.dtype, [Window(0, size, 1) for size in largest]))

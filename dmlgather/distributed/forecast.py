@@ -1,38 +1,46 @@
-"""What a gather of a chunked table will load, move and hold, as data and JSON."""
+"""What a gather of a chunked table will load, move and hold in memory: as data, JSON and text."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import computed_field
 
 from dmlgather.directml import Finding, GatherOperatorDesc, Severity
+from dmlgather.distributed.worker_memory import WorkerMemory, amount
 from dmlgather.record import Record
 from dmlgather.wording import counted
 
+SHOWN = 20
+"""Chunks in the text; the data has them all."""
 
-class MemoryLimitError(ValueError):
-    """A gather that needs more memory of a worker than it may have. The message says what takes the most, and what to do."""
+HEADS = ("chunk", "rows", "requests", "different", "loads", "loaded", "taken", "descriptor")
+"""Of the columns of `TouchedChunk.entries`."""
 
 
-class Described(Record):
+class CheckedDescriptor(Record):
     """A gather as a DirectML descriptor, checked at the newest feature level."""
 
     descriptor: GatherOperatorDesc | None
-    """The descriptor, none where there cannot be one. A type that DirectML lacks is moved as unsigned integers: complex64 as
-    UINT64."""
+    """The descriptor, none where DirectML cannot describe the gather. A type that DirectML lacks is moved as unsigned integers:
+    complex64 as UINT64."""
 
     findings: tuple[Finding, ...]
-    """What stands against it, or why there is none."""
+    """What is wrong with the descriptor, or why there is none."""
 
     @property
     def ok(self) -> bool:
         """Whether nothing is an ERROR."""
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
+    def __str__(self) -> str:
+        codes = dict.fromkeys(finding.code for finding in self.findings)
+        return ("legal" if self.ok else "illegal") + (f" ({', '.join(codes)})" if codes else "")
 
-class Owner(Record):
-    """One chunk along the axis of the table that indices touch, with all chunks beside it."""
+
+class TouchedChunk(Record):
+    """One chunk along the axis of which indices want rows, with all chunks beside it off the axis."""
 
     chunk: int
     """Its number along the axis."""
@@ -50,7 +58,7 @@ class Owner(Record):
     """Different rows of it that they mean."""
 
     loads: int
-    """How often it is loaded: the number of groups of blocks that touch it."""
+    """How often it is loaded: the number of groups of blocks that want rows of it."""
 
     rows_taken: int
     """Rows that are taken out of it by all its loads; more than `rows` where several groups want the same one."""
@@ -61,11 +69,18 @@ class Owner(Record):
     bytes_taken: int
     """Of the rows that are taken: what moves between workers at most."""
 
-    take: Described | None
+    take: CheckedDescriptor | None
     """The largest of its takes, in the table's widest chunk off the axis; none where a tensor would be empty."""
 
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """As a row of the forecast's text."""
+        rows = f"{self.start} … {self.start + self.size - 1}"
+        counts = (self.requests, self.rows, self.loads, amount(self.bytes_loaded), amount(self.bytes_taken))
+        return (str(self.chunk), rows, *map(str, counts), str(self.take or "nothing to move"))
 
-class Span(Record):
+
+class ChunkRange(Record):
     """Consecutive chunks along the axis."""
 
     first: int
@@ -78,35 +93,8 @@ class Span(Record):
         return str(self.first) if self.first == self.last else f"{self.first} … {self.last}"
 
 
-class PeakMemory(Record):
-    """Memory of one worker, in bytes, by a model: every thread takes rows of the largest chunk or places the largest block, while
-    the worker holds its share of the rows of one group.
-
-    Not in it: Python and the libraries, what a store needs to decode a chunk, and output that is computed and kept.
-    """
-
-    threads: int
-    """Of one worker."""
-
-    take_bytes: int
-    """One thread takes rows: the largest chunk and the rows that are taken of it."""
-
-    place_bytes: int
-    """One thread places a block: three times the largest, as pieces, as the pieces behind each other (but for wide rows), and as
-    output."""
-
-    held_bytes: int
-    """Rows of one group on the worker that has the most of them, where chunks are dealt to the workers in turn."""
-
-    @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
-    @property
-    def total_bytes(self) -> int:
-        """All of it."""
-        return self.threads * max(self.take_bytes, self.place_bytes) + self.held_bytes
-
-
-class GatherPlan(Record):
-    """What a gather of a chunked table will load, move and hold. `str` of it is a table."""
+class GatherForecast(Record):
+    """What a gather of a chunked table will load, move and hold in memory. `str` of it is a table."""
 
     dialect: Literal["directml", "onnx", "openvino", "lax"]
     """Whose rules say what an index means."""
@@ -127,7 +115,7 @@ class GatherPlan(Record):
     """Chunks of the table along the axis."""
 
     index_shape: tuple[int, ...]
-    """Shape of the indices, which stands in the place of the axis in the output."""
+    """Shape of the indices. In the output's shape, it replaces the axis."""
 
     output_shape: tuple[int, ...]
     """Shape of the output."""
@@ -135,10 +123,10 @@ class GatherPlan(Record):
     output_chunks: tuple[tuple[int, ...], ...]
     """Sizes of the output's chunks along each of its dimensions."""
 
-    owners: tuple[Owner, ...]
-    """The chunks that are touched, in order."""
+    touched: tuple[TouchedChunk, ...]
+    """The chunks of which rows are wanted, in order."""
 
-    untouched: tuple[Span, ...]
+    untouched: tuple[ChunkRange, ...]
     """The chunks that are never loaded."""
 
     requests: int
@@ -156,32 +144,32 @@ class GatherPlan(Record):
     row_bytes: int
     """One row of the table, in all chunks off the axis."""
 
-    place: Described | None
-    """The last step of the largest block, which puts its rows in place; none where a tensor would be empty."""
+    place: CheckedDescriptor | None
+    """The last step of the largest block, which puts its rows into their places; none where a tensor would be empty."""
 
-    whole: Described
-    """The gather in one piece, as one device would be asked for it. What is too large for that is legal in parts."""
+    whole: CheckedDescriptor
+    """The gather in one piece, as for one device. A gather that is too large for that may be legal in parts."""
 
     workers: int
     """Workers that the chunks are dealt to."""
 
-    peak: PeakMemory
+    peak: WorkerMemory
     """What one worker needs at the same time."""
 
     memory_limit: int | None
-    """Bytes that one worker may have; none where nothing was stated."""
+    """Bytes that one worker may have; none where there is no limit."""
 
-    @computed_field  # type: ignore[prop-decorator] # as above
+    @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
     def bytes_loaded(self) -> int:
         """By all loads of all chunks."""
-        return sum(owner.bytes_loaded for owner in self.owners)
+        return sum(chunk.bytes_loaded for chunk in self.touched)
 
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def bytes_taken(self) -> int:
         """Of the rows that are taken out of chunks."""
-        return sum(owner.bytes_taken for owner in self.owners)
+        return sum(chunk.bytes_taken for chunk in self.touched)
 
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
@@ -193,7 +181,7 @@ class GatherPlan(Record):
     @property
     def duplicates_removed(self) -> int:
         """Indices whose row another one of their group takes."""
-        return self.requests - sum(owner.rows_taken for owner in self.owners)
+        return self.requests - sum(chunk.rows_taken for chunk in self.touched)
 
     @property
     def peak_bytes_per_worker(self) -> int:
@@ -201,45 +189,45 @@ class GatherPlan(Record):
         return self.peak.total_bytes
 
     @property
-    def parts(self) -> tuple[Described, ...]:
-        """The descriptors of the parts."""
-        return tuple(part for part in (*(owner.take for owner in self.owners), self.place) if part is not None)
+    def parts(self) -> tuple[CheckedDescriptor, ...]:
+        """The descriptors of all takes, and of the place."""
+        return tuple(part for part in (*(chunk.take for chunk in self.touched), self.place) if part is not None)
 
     @property
     def ok(self) -> bool:
-        """Whether descriptors can say all parts, so that `gather` takes it."""
+        """Whether DirectML can describe all parts, so that `gather` does not refuse them."""
         return all(part.ok for part in self.parts)
 
-    def check_memory(self) -> None:
-        """MemoryLimitError where a worker needs more than `memory_limit`."""
-        peak, limit = self.peak, self.memory_limit
-        if limit is None or peak.total_bytes <= limit:
-            return
-        threads = f"on {counted(peak.threads, 'thread')}"
-        parts = (
-            (
-                peak.threads * peak.take_bytes,
-                f"the largest chunk and the rows taken of it, {peak.take_bytes} bytes {threads}",
-                f"make the table's chunks smaller along axis {self.axis} (table.rechunk(…))",
-            ),
-            (
-                peak.threads * peak.place_bytes,
-                f"three times the largest block, {peak.place_bytes} bytes {threads}",
-                "lower block_bytes",
-            ),
-            (
-                peak.held_bytes,
-                f"the rows of a group held by one of {counted(self.workers, 'worker')}, {peak.held_bytes} bytes",
-                "lower in_flight_bytes or use more workers",
-            ),
-        )
-        _, what, remedy = max(parts)
-        raise MemoryLimitError(
-            f"the gather needs {peak.total_bytes} bytes of a worker, but memory_limit is {limit} bytes; most of it is {what}: "
-            f"{remedy}"
-        )
-
     def __str__(self) -> str:
-        from dmlgather.distributed.forecast_text import text
+        return "\n".join([*self._facts(), "", *self._table(), *self._findings()])
 
-        return text(self)
+    def _facts(self) -> Iterator[str]:
+        gather = f"gather of {self.dtype} {list(self.table_shape)} along axis {self.axis} by indices {list(self.index_shape)}"
+        yield f"{gather}; {self.dialect}, {self.out_of_bounds}"
+        blocks = f"{counted(self.blocks, 'block')} in {counted(self.groups, 'group')}"
+        yield f"  output       {list(self.output_shape)}, {amount(self.output_bytes)}, {blocks}"
+        untouched = f"; never loaded: {', '.join(map(str, self.untouched))}" if self.untouched else ""
+        yield f"  chunks       {len(self.touched)} of {self.chunks} touched{untouched}"
+        yield f"  requests     {self.requests}, {counted(self.duplicates_removed, 'duplicate')} removed, {self.filled} filled"
+        yield f"  loaded       {amount(self.bytes_loaded)} in {counted(sum(chunk.loads for chunk in self.touched), 'load')}"
+        yield f"  taken        {amount(self.bytes_taken)}"
+        limit = "" if self.memory_limit is None else f", {amount(self.memory_limit)} allowed"
+        yield f"  peak memory  {amount(self.peak.total_bytes)} of each of {counted(self.workers, 'worker')}{limit}:"
+        yield f"    {self.peak}"
+
+    def _table(self) -> Iterator[str]:
+        """Columns as wide as their widest entry, to the right but for the last."""
+        shown = sorted(sorted(self.touched, key=lambda chunk: -chunk.bytes_taken)[:SHOWN], key=lambda chunk: chunk.chunk)
+        rows = [HEADS, *(chunk.entries for chunk in shown)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+        for *entries, last in rows:
+            yield "  ".join(["", *map(str.rjust, entries, widths), last])
+        if len(self.touched) > len(shown):
+            yield f"  and {counted(len(self.touched) - len(shown), 'chunk')} of which less is taken"
+
+    def _findings(self) -> Iterator[str]:
+        yield f"  in one piece: {self.whole}"
+        for finding in self.whole.findings:
+            yield f"    {finding}"
+        for finding in dict.fromkeys(finding for part in self.parts for finding in part.findings):
+            yield f"  in parts: {finding}"

@@ -1,31 +1,32 @@
-"""Plan a gather of a chunked table: by the same functions that `gather` builds its tasks with, and without Dask."""
+"""Forecasts a gather of a chunked table from the routing that `gather` builds its tasks of, without Dask."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import groupby
+from itertools import pairwise
 from math import isnan, prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dmlgather.dialects.onnx.export import express
 from dmlgather.dialects.onnx.gathering import Gather
 from dmlgather.dialects.problem import TensorType, check_axis, whole
 from dmlgather.directml import DescriptorError, FeatureLevel, GatherOperatorDesc, Report, validate
 from dmlgather.distributed.axis_rules import axis_rule
-from dmlgather.distributed.chunk_operators import carried, descriptor, judge
-from dmlgather.distributed.forecast import Described, GatherPlan, MemoryLimitError, Owner, PeakMemory, Span
+from dmlgather.distributed.chunk_grid import Chunks, replace_axis
+from dmlgather.distributed.chunk_operators import gather_descriptor, judge, word_of
+from dmlgather.distributed.forecast import CheckedDescriptor, ChunkRange, GatherForecast, TouchedChunk
 from dmlgather.distributed.index_blocks import BLOCK_BYTES, IN_FLIGHT_BYTES
-from dmlgather.distributed.routing import Chunks, Routing, host_indices, route, row_bytes
-from dmlgather.distributed.splitting import chunk_starts, shared_rows
+from dmlgather.distributed.routing import Routing, host_indices, routing_of, row_bytes
+from dmlgather.distributed.splitting import Split, chunk_starts, union
+from dmlgather.distributed.worker_memory import worker_memory
+from dmlgather.eager import type_of
 from dmlgather.policy import Fill
 
-__all__ = ["GatherPlan", "MemoryLimitError", "plan_gather"]
-
-DESCRIBED_KEPT = 1024
+DESCRIPTORS_KEPT = 1024
 """Descriptors of chunks that are kept with their findings: most chunks of a table are of one size."""
 
 
@@ -42,16 +43,20 @@ def plan_gather(
     memory_limit: int | None = None,
     block_bytes: int = BLOCK_BYTES,
     in_flight_bytes: int = IN_FLIGHT_BYTES,
-) -> GatherPlan:
-    """What `gather` of a table with these chunks will load, move and hold; nothing of the table is needed.
+) -> GatherForecast:
+    """What `gather` of a table with these chunks will load, move and hold in memory; the table itself is not needed.
 
     chunks: sizes of the table's chunks along each axis, in elements (`table.chunks` of a dask array). indices: integers in
     memory, any shape. axis, dialect, out_of_bounds, block_bytes, in_flight_bytes: as for `gather`. dtype: of the table. workers,
     threads: how many workers share the chunks, and the threads of one. memory_limit: bytes that one worker may have.
 
     Raises MemoryLimitError where a worker needs more than that, IndexError for an index out of bounds under "raise", ValueError
-    for sizes, an axis, a dialect or a policy that cannot be, TypeError for types that the dialect does not take. What no
-    descriptor can say is in the plan: `plan.ok`.
+    for sizes, an axis, a dialect or a policy that cannot be, TypeError for types that the dialect does not take. Chunks that
+    DirectML cannot describe raise nothing: the forecast has the findings, and its `ok` is False.
+
+    >>> forecast = plan_gather(((4, 4, 4), (2,)), [5, 0, 5])
+    >>> [chunk.chunk for chunk in forecast.touched], forecast.bytes_taken, forecast.peak_bytes_per_worker
+    ([0, 1], 16, 88)
     """
     sizes = _sizes(chunks)
     for name, value in (("workers", workers), ("threads", threads)):
@@ -59,38 +64,38 @@ def plan_gather(
             raise ValueError(f"{name} is {value}, expected at least 1")
     axis = check_axis("axis", axis, len(sizes), "the table")
     given = host_indices(indices)
-    shape = tuple(map(sum, sizes))
-    reads = 0 not in shape[:axis] + shape[axis + 1 :]
-    rule = axis_rule(dialect, shape[axis], dtype, given.dtype, out_of_bounds, axis=axis, reads=reads)
-    element = rule.dtype
-    each = row_bytes(sizes, axis, element)
-    routing = route(rule.resolve(given), sizes[axis], each, block_bytes, in_flight_bytes)
-    owners = _owners(routing, sizes, axis, element)
-    plan = GatherPlan(
+    table = type_of("the table", (tuple(map(sum, sizes)), dtype))
+    rule = axis_rule(dialect, table, type_of("indices", given), axis, out_of_bounds)
+    row = row_bytes(sizes, axis, table.dtype)
+    routing = routing_of(rule.resolve(given), sizes[axis], row, block_bytes, in_flight_bytes)
+    peak = worker_memory(routing, sizes[axis], workers, threads)
+    peak.check(memory_limit, axis=axis, workers=workers)
+    touched = _touched(routing, sizes, axis, table)
+    requests = sum(each.requests for each in touched)
+    borders = pairwise([-1, *(each.chunk for each in touched), len(sizes[axis])])
+    return GatherForecast(
         dialect=dialect,
         out_of_bounds=rule.out_of_bounds.value,
-        table_shape=shape,
-        dtype=str(element),
+        table_shape=table.shape,
+        dtype=str(table.dtype),
         axis=axis,
         chunks=len(sizes[axis]),
         index_shape=given.shape,
-        output_shape=(*shape[:axis], *given.shape, *shape[axis + 1 :]),
-        output_chunks=(*sizes[:axis], *routing.index_chunks, *sizes[axis + 1 :]),
-        owners=owners,
-        untouched=_spans(len(sizes[axis]), {owner.chunk for owner in owners}),
-        requests=sum(owner.requests for owner in owners),
-        filled=given.size - sum(owner.requests for owner in owners),
-        blocks=sum(1 for _ in routing.blocks),
+        output_shape=replace_axis(table.shape, axis, *given.shape),
+        output_chunks=replace_axis(sizes, axis, *routing.index_chunks),
+        touched=touched,
+        untouched=tuple(ChunkRange(first=low + 1, last=high - 1) for low, high in borders if high - low > 1),
+        requests=requests,
+        filled=given.size - requests,
+        blocks=len(routing.splits),
         groups=len(routing.groups),
-        row_bytes=prod(shape[:axis] + shape[axis + 1 :]) * element.itemsize,
-        place=_place(routing, sizes, axis, element),
-        whole=_whole(shape, element, axis, given.shape),
+        row_bytes=prod(replace_axis(table.shape, axis)) * table.dtype.itemsize,
+        place=_place(routing, sizes, axis, table.dtype),
+        whole=_whole(table, axis, given.shape),
         workers=workers,
-        peak=_peak(routing, sizes[axis], each, workers, threads),
+        peak=peak,
         memory_limit=memory_limit,
     )
-    plan.check_memory()
-    return plan
 
 
 def _sizes(chunks: Sequence[Sequence[int]]) -> Chunks:
@@ -104,105 +109,66 @@ def _sizes(chunks: Sequence[Sequence[int]]) -> Chunks:
     return tuple(tuple(whole(f"chunks[{axis}]", size) for size in sizes) for axis, sizes in enumerate(chunks))
 
 
-def _owners(routing: Routing, chunks: Chunks, axis: int, dtype: np.dtype[Any]) -> tuple[Owner, ...]:
-    starts = chunk_starts(chunks[axis])
-    splits = [block.split for block in routing.blocks]
-    (first, *others) = routing.groups
-    different = shared_rows(splits, starts) if others else first.rows
-    requests = sum((_requests(found.rows, found.lookup) for found in splits), np.zeros(len(chunks[axis]), np.int64))
-    taken = [[len(group.rows[owner]) for group in routing.groups if len(group.rows[owner])] for owner in range(len(different))]
-    row = prod(sum(sizes) for number, sizes in enumerate(chunks) if number != axis) * dtype.itemsize
-    widest = [max(sizes) for sizes in chunks]
+def _touched(routing: Routing, chunks: Chunks, axis: int, table: TensorType) -> tuple[TouchedChunk, ...]:
+    requests: Counter[int] = Counter()
+    for split in routing.splits:
+        requests.update(_requests(split))
+    different = union([group.rows for group in routing.groups])
+    taken = {chunk: [len(group.rows[chunk]) for group in routing.groups if chunk in group.rows] for chunk in different}
+    starts, widest = chunk_starts(chunks[axis]), [max(sizes) for sizes in chunks]
+    row = prod(replace_axis(table.shape, axis)) * table.dtype.itemsize
     return tuple(
-        Owner(
-            chunk=owner,
-            start=int(starts[owner]),
-            size=size,
-            requests=int(requests[owner]),
-            rows=len(different[owner]),
-            loads=len(taken[owner]),
-            rows_taken=sum(taken[owner]),
-            bytes_loaded=len(taken[owner]) * size * row,
-            bytes_taken=sum(taken[owner]) * row,
-            take=_described((*widest[:axis], size, *widest[axis + 1 :]), dtype, axis, max(taken[owner])),
+        TouchedChunk(
+            chunk=chunk,
+            start=int(starts[chunk]),
+            size=chunks[axis][chunk],
+            requests=requests[chunk],
+            rows=len(rows),
+            loads=len(taken[chunk]),
+            rows_taken=sum(taken[chunk]),
+            bytes_loaded=len(taken[chunk]) * chunks[axis][chunk] * row,
+            bytes_taken=sum(taken[chunk]) * row,
+            take=_described(replace_axis(widest, axis, chunks[axis][chunk]), table.dtype, axis, max(taken[chunk])),
         )
-        for owner, size in enumerate(chunks[axis])
-        if requests[owner]
+        for chunk, rows in different.items()
     )
 
 
-def _requests(rows: Sequence[NDArray[np.int64]], lookup: NDArray[np.int64]) -> NDArray[np.int64]:
+def _requests(split: Split) -> dict[int, int]:
     """How many elements of a split's lookup read a row of each chunk."""
-    ends = np.cumsum([0, *map(len, rows)])
-    reads = np.bincount(lookup.reshape(-1), minlength=ends[-1])
-    found: NDArray[np.int64] = np.diff(np.concatenate([[0], np.cumsum(reads)])[ends])
-    return found
+    if not split.rows:
+        return {}
+    reads = np.bincount(split.lookup.reshape(-1), minlength=split.count)[: split.count]
+    begins = np.cumsum([0, *map(len, split.rows.values())])[:-1]
+    return dict(zip(split.rows, np.add.reduceat(reads, begins).tolist(), strict=True))
 
 
-def _spans(count: int, touched: set[int]) -> tuple[Span, ...]:
-    runs = groupby((chunk for chunk in range(count) if chunk not in touched), key=_Run())
-    return tuple(Span(first=found[0], last=found[-1]) for found in (list(run) for _, run in runs))
-
-
-class _Run:
-    """The same key for consecutive numbers."""
-
-    def __init__(self) -> None:
-        self._seen = 0
-
-    def __call__(self, number: int) -> int:
-        self._seen += 1
-        return number - self._seen
-
-
-@lru_cache(DESCRIBED_KEPT)
-def _described(shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, count: int) -> Described | None:
+@lru_cache(DESCRIPTORS_KEPT)
+def _described(shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, count: int) -> CheckedDescriptor | None:
     """The gather of `count` rows of a chunk; none where a tensor would be empty."""
     if 0 in shape or not count:
         return None
     try:
-        desc = descriptor(shape, dtype, axis, count)
+        desc = gather_descriptor(shape, dtype, axis, count)
     except DescriptorError as error:
-        return Described(descriptor=None, findings=error.report.findings)
-    return Described(descriptor=desc, findings=judge(desc).findings)
+        return CheckedDescriptor(descriptor=None, findings=error.report.findings)
+    return CheckedDescriptor(descriptor=desc, findings=judge(desc).findings)
 
 
-def _place(routing: Routing, chunks: Chunks, axis: int, dtype: np.dtype[Any]) -> Described | None:
+def _place(routing: Routing, chunks: Chunks, axis: int, dtype: np.dtype[Any]) -> CheckedDescriptor | None:
     """The last step of the block with the most indices; where it only fills, it reads one row."""
-    splits = [block.split for block in routing.blocks]
-    if not splits:
-        return None
-    largest = max(splits, key=lambda found: found.lookup.size)
-    shape = [max(sizes) for sizes in chunks]
-    shape[axis] = max(largest.count, 1)
-    return _described(tuple(shape), dtype, axis, largest.lookup.size)
+    largest = max(routing.splits, key=lambda split: split.lookup.size)
+    shape = replace_axis([max(sizes) for sizes in chunks], axis, max(largest.count, 1))
+    return _described(shape, dtype, axis, largest.lookup.size)
 
 
-def _whole(shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, index_shape: tuple[int, ...]) -> Described:
-    """The gather as one problem, in words that DirectML has."""
-    word, parts = carried(dtype)
-    data, indices = TensorType((*shape, *parts), word), TensorType(index_shape, np.dtype(np.int64))
+def _whole(table: TensorType, axis: int, index_shape: tuple[int, ...]) -> CheckedDescriptor:
+    """The gather as one problem, of words that DirectML has a type for."""
+    word, parts = word_of(table.dtype)
+    data, indices = TensorType((*table.shape, *parts), word), TensorType(index_shape, np.dtype(np.int64))
     found = express(Gather(data, indices, axis), max(FeatureLevel))
     if isinstance(found, Report):
-        return Described(descriptor=None, findings=found.findings)
+        return CheckedDescriptor(descriptor=None, findings=found.findings)
     (desc,) = found
     assert isinstance(desc, GatherOperatorDesc)
-    return Described(descriptor=desc, findings=validate(desc).findings)
-
-
-def _peak(routing: Routing, sizes: Sequence[int], each: int, workers: int, threads: int) -> PeakMemory:
-    """By the model of `PeakMemory`. sizes: of the chunks along the axis. each: bytes of a row of the widest chunk."""
-    loads = ((sizes[owner] + len(group.rows[owner])) * each for group in routing.groups for owner in group.owners)
-    return PeakMemory(
-        threads=threads,
-        take_bytes=max(loads, default=0),
-        place_bytes=3 * max((block.split.lookup.size * each for block in routing.blocks), default=0),
-        held_bytes=max(_held(routing, workers), default=0) * each,
-    )
-
-
-def _held(routing: Routing, workers: int) -> Iterator[int]:
-    """Rows of each group that each worker holds, where the chunks of the group are dealt to them in turn."""
-    for group in routing.groups:
-        counts = [len(group.rows[owner]) for owner in group.owners]
-        yield from (sum(counts[worker::workers]) for worker in range(min(workers, len(counts))))
+    return CheckedDescriptor(descriptor=desc, findings=validate(desc).findings)

@@ -1,17 +1,21 @@
-"""How many indices are gathered at a time: blocks of the output, and groups of blocks that share the loads of their rows."""
+"""How many indices are gathered at a time: blocks of the output, and groups of blocks that share the loads of their chunks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
+from typing import TypeVar
 
 from dmlgather.dialects.problem import whole
+from dmlgather.distributed.chunk_grid import Chunks
+
+T = TypeVar("T")
 
 BLOCK_BYTES = 256 * 2**20
-"""Bytes of output that one block has at most, where one index allows it."""
+"""Bytes of output that one block has at most; a block has at least one index."""
 
 IN_FLIGHT_BYTES = 512 * 2**20
-"""Bytes of output of the blocks of one group at most, where one block allows it: their rows are held together."""
+"""Bytes of output of the blocks of one group at most; a group has at least one block. A worker holds the rows of a group."""
 
 
 def even(size: int, largest: int) -> tuple[int, ...]:
@@ -21,11 +25,11 @@ def even(size: int, largest: int) -> tuple[int, ...]:
     return (small + 1,) * more + (small,) * (count - more)
 
 
-def block_chunks(shape: Sequence[int], bytes_each: int, block_bytes: int = BLOCK_BYTES) -> tuple[tuple[int, ...], ...]:
+def block_chunks(shape: Sequence[int], bytes_each: int, block_bytes: int = BLOCK_BYTES) -> Chunks:
     """Chunks along each dimension of an index array of `shape`, such that a block of them has at most `block_bytes` of output.
 
-    bytes_each: output bytes of one index. A block of one index may exceed `block_bytes`. Trailing dimensions are kept whole
-    while they fit, so that leading ones are split first; all are where there is no output.
+    bytes_each: output bytes of one index. A block of one index may exceed `block_bytes`. Leading dimensions are split first, and
+    trailing ones stay whole while they fit; nothing is split where there is no output.
     TypeError unless block_bytes is a whole number, ValueError unless it is at least 1.
     """
     if whole("block_bytes", block_bytes) < 1:
@@ -40,19 +44,21 @@ def block_chunks(shape: Sequence[int], bytes_each: int, block_bytes: int = BLOCK
     return tuple(reversed(chunks))
 
 
-def groups(sizes_in_bytes: Iterable[int], in_flight_bytes: int = IN_FLIGHT_BYTES) -> tuple[range, ...]:
-    """Ranges of consecutive blocks whose bytes add up to at most `in_flight_bytes`; a larger block is a group of its own.
+def grouped(
+    blocks: Iterable[T], sizes_in_bytes: Iterable[int], in_flight_bytes: int = IN_FLIGHT_BYTES
+) -> tuple[tuple[T, ...], ...]:
+    """Consecutive blocks whose bytes add up to at most `in_flight_bytes`; a larger block is a group of its own.
 
-    sizes_in_bytes: of each block, in order. TypeError unless in_flight_bytes is a whole number, ValueError unless it is at
-    least 1.
+    sizes_in_bytes: of each block. TypeError unless in_flight_bytes is a whole number, ValueError unless it is at least 1.
     """
     if whole("in_flight_bytes", in_flight_bytes) < 1:
         raise ValueError(f"in_flight_bytes is {in_flight_bytes}, expected at least 1 (bytes of output per group of blocks)")
-    found: list[range] = []
-    first, total, count = 0, 0, 0
-    for number, size in enumerate(sizes_in_bytes):
-        if number > first and total + size > in_flight_bytes:
-            found.append(range(first, number))
-            first, total = number, 0
-        total, count = total + size, number + 1
-    return (*found, range(first, count)) if count else ()
+    groups: list[list[T]] = []
+    total = 0
+    for block, size in zip(blocks, sizes_in_bytes, strict=True):
+        if not groups or total + size > in_flight_bytes:
+            groups.append([])
+            total = 0
+        groups[-1].append(block)
+        total += size
+    return tuple(map(tuple, groups))
