@@ -69,7 +69,12 @@ def gather_elements(
     rule = axis_rule(dialect, type_of("table", source), type_of("indices", given), at, out_of_bounds)
     check_shapes, run = _DIALECTS[dialect]
     check_shapes(source, given, at)
-    _check_one_chunk(source.chunks[at], at)
+    if len(sizes := source.chunks[at]) > 1:
+        shown = ", ".join(map(str, sizes[:4])) + ", …" * (len(sizes) > 4)
+        raise ValueError(
+            f"table has {len(sizes)} chunks along axis {at} (sizes {shown}), and elements of any of them may be wanted "
+            f"anywhere: expected one; call table.rechunk({{{at}: -1}}) first, or gather whole rows with distributed.gather"
+        )
     if not lazy and (rule.out_of_bounds is OutOfBounds.RAISE or not rule.extent):
         rule.resolve(host_indices(given))
     chunks = _index_chunks(source.chunks, given, at)
@@ -130,15 +135,6 @@ def elements_descriptor(
         output_tensor=BufferTensorDesc(data_type=data_type, sizes=indices),
         axis=axis,
     )
-
-
-def _check_one_chunk(sizes: Sequence[int], axis: int) -> None:
-    if len(sizes) > 1:
-        shown = ", ".join(map(str, sizes[:4])) + ", …" * (len(sizes) > 4)
-        raise ValueError(
-            f"table has {len(sizes)} chunks along axis {axis} (sizes {shown}), and elements of any of them may be wanted "
-            f"anywhere: expected one; call table.rechunk({{{axis}: -1}}) first, or gather whole rows with distributed.gather"
-        )
 
 
 def _along(indices: Any, axis: int) -> tuple[int, ...]:

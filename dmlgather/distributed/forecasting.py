@@ -113,9 +113,9 @@ def _touched(routing: Routing, chunks: Chunks, axis: int, table: TensorType) -> 
     requests: Counter[int] = Counter()
     for split in routing.splits:
         requests.update(_requests(split))
-    different = union([group.rows for group in routing.groups])
-    taken = {chunk: [len(group.rows[chunk]) for group in routing.groups if chunk in group.rows] for chunk in different}
     starts, widest = chunk_starts(chunks[axis]), [max(sizes) for sizes in chunks]
+    different = union([group.rows for group in routing.groups], starts)
+    taken = {chunk: [len(group.rows[chunk]) for group in routing.groups if chunk in group.rows] for chunk in different}
     row = prod(replace_axis(table.shape, axis)) * table.dtype.itemsize
     return tuple(
         TouchedChunk(
@@ -136,8 +136,6 @@ def _touched(routing: Routing, chunks: Chunks, axis: int, table: TensorType) -> 
 
 def _requests(split: Split) -> dict[int, int]:
     """How many elements of a split's lookup read a row of each chunk."""
-    if not split.rows:
-        return {}
     reads = np.bincount(split.lookup.reshape(-1), minlength=split.count)[: split.count]
     begins = np.cumsum([0, *map(len, split.rows.values())])[:-1]
     return dict(zip(split.rows, np.add.reduceat(reads, begins).tolist(), strict=True))

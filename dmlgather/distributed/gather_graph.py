@@ -18,8 +18,8 @@ from dmlgather.distributed.chunk_grid import Chunks, Place, cells, replace_axis
 from dmlgather.distributed.chunk_loads import ChunkLoads
 from dmlgather.distributed.chunk_operators import check, gather_descriptor
 from dmlgather.distributed.index_blocks import grouped
-from dmlgather.distributed.routing import Block, Routing, row_bytes
-from dmlgather.distributed.splitting import Rows, chunk_starts
+from dmlgather.distributed.routing import Routing, row_bytes
+from dmlgather.distributed.splitting import chunk_starts
 
 Work: TypeAlias = tuple[Any, ...]
 """A function of `tasks`, and the arguments that say which rows."""
@@ -48,17 +48,18 @@ def gather_known(table: da.Array, rule: AxisRule, routing: Routing, token: str) 
     sizes = table.chunks[rule.axis]
     for number, group in enumerate(routing.groups):
         takes = {chunk: (tasks.take_rows, _narrow(rows, sizes[chunk])) for chunk, rows in group.rows.items()}
-        graph.add_group(number, takes, [_block_tasks(block, group.rows) for block in group.blocks])
+        outputs = []
+        for block in group.blocks:
+            picks: dict[int, Work | None] = {}
+            for chunk, rows in block.split.rows.items():
+                shared = group.rows[chunk]
+                picks[chunk] = None
+                if len(rows) < len(shared):
+                    picks[chunk] = (tasks.pick_rows, _narrow(np.searchsorted(shared, rows), len(shared)))
+            lookup = _narrow(block.split.lookup, block.split.count)
+            outputs.append(_BlockTasks(block.place, lookup.shape, picks, (tasks.place_rows, lookup)))
+        graph.add_group(number, takes, outputs)
     return graph.array()
-
-
-def _block_tasks(block: Block, shared: Rows) -> _BlockTasks:
-    picks: dict[int, Work | None] = {}
-    for chunk, rows in block.split.rows.items():
-        count = len(shared[chunk])
-        picks[chunk] = None if len(rows) == count else (tasks.pick_rows, _narrow(np.searchsorted(shared[chunk], rows), count))
-    lookup = _narrow(block.split.lookup, block.split.count)
-    return _BlockTasks(block.place, lookup.shape, picks, (tasks.place_rows, lookup))
 
 
 def _narrow(values: NDArray[np.int64], largest: int) -> NDArray[Any]:
@@ -83,7 +84,7 @@ def gather_lazy(table: da.Array, rule: AxisRule, indices: da.Array, in_flight_by
         for block in group:
             given = TaskRef((indices.name, *block.place))
             splits[block] = graph.add("split", block.place, tasks.split_indices, given, rule, starts, block.first)
-        shared = graph.add("share", (number,), tasks.share, *splits.values())
+        shared = graph.add("share", (number,), tasks.share, starts, *splits.values())
         outputs = []
         for block, split in splits.items():
             picks = {chunk: (tasks.pick_wanted, shared, split, chunk) if len(group) > 1 else None for chunk in touched}

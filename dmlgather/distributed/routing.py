@@ -62,7 +62,9 @@ def routing_of(
     index_chunks = block_chunks(positions.shape, row_bytes, block_bytes)
     blocks = [Block(cell.place, split(positions[cell.slices], starts)) for cell in cells(index_chunks)]
     groups = grouped(blocks, (block.split.lookup.size * row_bytes for block in blocks), in_flight_bytes)
-    return Routing(index_chunks, row_bytes, tuple(Group(group, union([block.split.rows for block in group])) for group in groups))
+    return Routing(
+        index_chunks, row_bytes, tuple(Group(group, union([block.split.rows for block in group], starts)) for group in groups)
+    )
 
 
 def row_bytes(chunks: Chunks, axis: int, dtype: np.dtype[Any]) -> int:

@@ -50,18 +50,22 @@ def split(positions: NDArray[np.int64], starts: NDArray[np.int64]) -> Split:
         lookup[~filled] = places
     else:
         wanted, lookup = _distinct(flat)
-    ends = np.searchsorted(wanted, starts)
-    touched = np.flatnonzero(np.diff(ends)).tolist()
-    rows = {chunk: wanted[ends[chunk] : ends[chunk + 1]] - starts[chunk] for chunk in touched}
-    return Split(rows, lookup.reshape(positions.shape), len(wanted))
+    return Split(_by_chunk(wanted, starts), lookup.reshape(positions.shape), len(wanted))
 
 
-def union(several: Sequence[Rows]) -> Rows:
-    """The rows that are in any of several (one at least)."""
+def union(several: Sequence[Rows], starts: NDArray[np.int64]) -> Rows:
+    """The rows that are in any of several (one at least). starts: as for `split`."""
     if len(several) == 1:
         return several[0]
-    touched = sorted({chunk for rows in several for chunk in rows})
-    return {chunk: _distinct(np.concatenate([rows[chunk] for rows in several if chunk in rows]))[0] for chunk in touched}
+    wanted = [rows + starts[chunk] for each in several for chunk, rows in each.items()]
+    return _by_chunk(_distinct(np.concatenate(wanted))[0], starts) if wanted else {}
+
+
+def _by_chunk(wanted: NDArray[np.int64], starts: NDArray[np.int64]) -> Rows:
+    """Ascending rows of the whole axis by chunk."""
+    ends = np.searchsorted(wanted, starts).tolist()
+    touched = np.flatnonzero(np.diff(ends)).tolist()
+    return {chunk: wanted[ends[chunk] : ends[chunk + 1]] - starts[chunk] for chunk in touched}
 
 
 def _distinct(flat: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

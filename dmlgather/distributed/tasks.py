@@ -31,9 +31,9 @@ def split_indices(indices: Any, rule: AxisRule, starts: NDArray[np.int64], first
     return split(rule.resolve(host_indices(indices), first), starts)
 
 
-def share(*splits: Split) -> Rows:
+def share(starts: NDArray[np.int64], *splits: Split) -> Rows:
     """The rows that any of a group's blocks wants."""
-    return union([found.rows for found in splits])
+    return union([found.rows for found in splits], starts)
 
 
 def take_rows(payload: Any, axis: int, dtype: np.dtype[Any], rows: NDArray[Any]) -> Any:

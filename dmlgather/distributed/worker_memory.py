@@ -48,13 +48,12 @@ class WorkerMemory(Record):
         if limit is None or self.total_bytes <= limit:
             return
         threads = f"bytes on {counted(self.threads, 'thread')}"
-        taken, placed, held = self.threads * self.take_bytes, self.threads * self.place_bytes, self.held_bytes
         causes = {
             f"the largest chunk and the rows taken of it, {self.take_bytes} {threads}: make the table's chunks smaller along "
-            f"axis {axis} (table.rechunk(…))": taken,
-            f"three times the largest block, {self.place_bytes} {threads}: lower block_bytes": placed,
-            f"the rows of a group held by one of {counted(workers, 'worker')}, {held} bytes: lower in_flight_bytes or use more "
-            "workers": held,
+            f"axis {axis} (table.rechunk(…))": self.threads * self.take_bytes,
+            f"three times the largest block, {self.place_bytes} {threads}: lower block_bytes": self.threads * self.place_bytes,
+            f"the rows of a group held by one of {counted(workers, 'worker')}, {self.held_bytes} bytes: lower in_flight_bytes "
+            "or use more workers": self.held_bytes,
         }
         raise MemoryLimitError(
             f"the gather needs {self.total_bytes} bytes of a worker, but memory_limit is {limit} bytes; most of it is "

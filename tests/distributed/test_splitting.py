@@ -64,7 +64,7 @@ def test_scalars_and_nothing() -> None:
 @settings(max_examples=30, deadline=None)
 def test_rows_that_several_blocks_share(blocks: list[list[int]]) -> None:
     starts = chunk_starts((5, 0, 1, 7))
-    found = union([split(np.array(block, np.int64), starts).rows for block in blocks])
+    found = union([split(np.array(block, np.int64), starts).rows for block in blocks], starts)
     everything = sorted({position for block in blocks for position in block if position >= 0})
     assert [row + starts[chunk] for chunk, rows in found.items() for row in rows.tolist()] == everything
     assert all(rows.size for rows in found.values())
