@@ -128,6 +128,21 @@ def host_values(name: str, values: Any) -> Any:
     return array
 
 
+def slice_bounds(starts: Any, ends: Any, axes: Any, steps: Any) -> dict[str, Any]:
+    """The bounds of a slice by name: tuples for sequences of integers, NumPy's arrays for arrays in host memory, None for axes or
+    steps that are None. TypeError for anything else.
+    """
+    bounds = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
+    for name, values in bounds.items():
+        if isinstance(values, Sequence) and not isinstance(values, str | bytes):
+            bounds[name] = tuple(values)
+        elif values is not None or name in ("starts", "ends"):
+            bounds[name] = host_values(name, values)
+            if not hasattr(bounds[name], "dtype"):
+                raise TypeError(f"{name} is {values!r}, expected a list of integers or an array of one dimension")
+    return bounds
+
+
 @dataclass(frozen=True, slots=True)
 class _Taken:
     """An array argument: as it came, and as NumPy's or CuPy's array on the device that runs (`runs`; its memory: `lies`)."""

@@ -22,28 +22,26 @@ def gathering(
     in_strides: Sequence[int],
     index_strides: Sequence[int],
     *,
-    wraps: bool,
     component_stride: int = 0,
 ) -> IndexPlan:
     """The plan whose k-th lookup, on the k-th of the problem's axes, reads `component_stride` · k elements into the indices.
 
-    layouts: of data, indices and output. in_strides, index_strides: per output dimension. wraps: whether negative indices count
-    from the end.
+    layouts: of data, indices and output. in_strides, index_strides: per output dimension.
     """
     data, indices, output = layouts
     kind = index_type(problem.tensors[1].dtype)
     lookups = [
-        lookup(data, indices, axis, index_strides, kind, component=number * component_stride, wraps=wraps)
+        lookup(data, indices, axis, index_strides, kind, component=number * component_stride, wraps=problem.wraps)
         for number, axis in enumerate(problem.lookup_axes)
     ]
     return build(data, output, in_strides, problem.data.dtype.itemsize, lookups=lookups, indices=indices, index_type=kind)
 
 
-def gather(problem: Problem, layouts: Sequence[Layout], axis: int, batch_dims: int, *, wraps: bool) -> IndexPlan:
+def gather(problem: Problem, layouts: Sequence[Layout], axis: int, batch_dims: int) -> IndexPlan:
     """output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…], with `axis` behind b… and lead…."""
     data, indices, _ = layouts
     lead, trail = data.strides[:axis], data.strides[axis + 1 :]
     batch, moved = indices.strides[:batch_dims], indices.strides[batch_dims:]
     in_strides = (*lead, *(0 for _ in moved), *trail)
     index_strides = (*batch, *(0 for _ in lead[batch_dims:]), *moved, *(0 for _ in trail))
-    return gathering(problem, layouts, in_strides, index_strides, wraps=wraps)
+    return gathering(problem, layouts, in_strides, index_strides)

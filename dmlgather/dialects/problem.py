@@ -59,6 +59,11 @@ class Problem(ABC):
         return self.inputs
 
     @property
+    def wraps(self) -> bool:
+        """Whether a negative index counts from the end of its axis."""
+        return False
+
+    @property
     def fill(self) -> bytes:
         """The bytes of one element that the dialect writes for an index out of range; empty where it writes none."""
         return b""

@@ -10,24 +10,26 @@ from typing import TYPE_CHECKING
 from dmlgather.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from dmlgather.distributed.descriptors import run
-    from dmlgather.distributed.elements import gather_elements
-    from dmlgather.distributed.gathering import gather
-    from dmlgather.distributed.planning import GatherPlan, MemoryLimitError, plan_gather
-    from dmlgather.distributed.slicing import slice  # noqa: A004 - the operator's name
+    from dmlgather.distributed.chunked_elements import gather_elements
+    from dmlgather.distributed.chunked_gather import gather
+    from dmlgather.distributed.chunked_slice import slice  # noqa: A004 - the operator's name
+    from dmlgather.distributed.forecast import GatherForecast
+    from dmlgather.distributed.forecasting import plan_gather
+    from dmlgather.distributed.run_descriptor import run
+    from dmlgather.distributed.worker_memory import MemoryLimitError
 
-__all__ = ["GatherPlan", "MemoryLimitError", "gather", "gather_elements", "plan_gather", "run", "slice"]
+__all__ = ["GatherForecast", "MemoryLimitError", "gather", "gather_elements", "plan_gather", "run", "slice"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "GatherPlan": "planning",
-        "MemoryLimitError": "planning",
-        "gather": "gathering",
-        "gather_elements": "elements",
-        "plan_gather": "planning",
-        "run": "descriptors",
-        "slice": "slicing",
+        "GatherForecast": "forecast",
+        "MemoryLimitError": "worker_memory",
+        "gather": "chunked_gather",
+        "gather_elements": "chunked_elements",
+        "plan_gather": "forecasting",
+        "run": "run_descriptor",
+        "slice": "chunked_slice",
     },
     extras={"dask": "dask"},
 )

@@ -1,8 +1,8 @@
-"""Windows of a chunked axis: which of their elements each chunk gives, with the phase of the step kept across chunk borders."""
+"""Windows of a chunked axis, cut at the borders of chunks: the step goes on from chunk to chunk as if there were no borders."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -14,33 +14,28 @@ WIDEST_STEP = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ChunkWindow:
     """What one chunk gives of a window along one axis: the chunk's number, and the window in that chunk's own elements."""
 
     chunk: int
     window: Window
 
 
-def parts(window: Window, sizes: Sequence[int]) -> tuple[Part, ...]:
+def chunk_windows(window: Window, sizes: Sequence[int]) -> tuple[ChunkWindow, ...]:
     """The window's elements chunk by chunk, in the window's order: the last chunk first where the step is negative.
 
     window: inside the axis, which the chunks make up, of these sizes in elements. Chunks without an element are left out. A step
     that is wider than `WIDEST_STEP` is taken element by element; a single element has step 1.
     """
-    borders = list(pairwise((0, *accumulate(sizes))))
+    borders = list(enumerate(pairwise((0, *accumulate(sizes)))))
     found = []
-    for chunk, (begin, end) in _walked(borders, window.step):
+    for chunk, (begin, end) in borders if window.step > 0 else reversed(borders):
         taken = _steps_inside(window, begin, end)
         count = len(taken) if abs(window.step) <= WIDEST_STEP else 1
         for first in taken[:: max(count, 1)]:
             start = window.start + first * window.step - begin
-            found.append(Part(chunk, Window(start, count, window.step if count > 1 else 1)))
+            found.append(ChunkWindow(chunk, Window(start, count, window.step if count > 1 else 1)))
     return tuple(found)
-
-
-def is_whole(window: Window, size: int) -> bool:
-    """Whether the window is all of an axis of that size, in order."""
-    return window == Window(0, size, 1)
 
 
 def windows_of(desc: OperatorDesc) -> tuple[Window, ...]:
@@ -55,12 +50,6 @@ def windows_of(desc: OperatorDesc) -> tuple[Window, ...]:
     assert starts is not None
     steps = [walk // stride for walk, stride in zip(plan.in_strides, packed.strides, strict=True)]
     return tuple(Window(*each) for each in zip(starts, plan.shape, steps, strict=True))
-
-
-def _walked(borders: Sequence[tuple[int, int]], step: int) -> Iterable[tuple[int, tuple[int, int]]]:
-    """The chunks' numbers and borders in the direction of the step."""
-    numbered = list(enumerate(borders))
-    return numbered if step > 0 else reversed(numbered)
 
 
 def _steps_inside(window: Window, begin: int, end: int) -> range:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from dmlgather.eager import EagerFunction, Request, host_values
+from dmlgather.eager import EagerFunction, Request, slice_bounds
 from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
 from dmlgather.onnx.problems.nodes import check_bounds
 from dmlgather.onnx.problems.operators import version_of
@@ -101,20 +100,7 @@ def slice(  # noqa: A001 - the operator's name
     out of range or named twice, and a step of 0.
     """
     version = version_of("Slice", opset)
-    given = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
-    stated = {name: bounds(name, values) for name, values in given.items()}
+    bounds = slice_bounds(starts, ends, axes, steps)
     if version.since >= 10:
-        check_bounds(version, stated)
-    return Request(partial(Slice, **stated, opset=opset), {"data": data}, out_of_bounds, device)
-
-
-def bounds(name: str, values: Any) -> Any:
-    """An argument of `slice`: a sequence of integers, or an array in host memory. TypeError for anything else."""
-    if values is None and name in ("axes", "steps"):
-        return None
-    if isinstance(values, Sequence) and not isinstance(values, str | bytes):
-        return tuple(values)
-    array = host_values(name, values)
-    if not hasattr(array, "dtype"):
-        raise TypeError(f"{name} is {values!r}, expected a list of integers or an array of one dimension")
-    return array
+        check_bounds(version, bounds)
+    return Request(partial(Slice, **bounds, opset=opset), {"data": data}, out_of_bounds, device)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dmlgather.distributed.routing import host_indices, route, row_bytes
+from dmlgather.distributed.routing import host_indices, routing_of, row_bytes
+from dmlgather.distributed.splitting import Rows
 from tests.distributed.standin import Standin
 
 
@@ -23,15 +24,21 @@ def test_every_block_finds_its_rows(seed: int) -> None:
     shape = [rng.randint(0, 5) for _ in range(rng.randint(0, 3))]
     positions = np.array([rng.randint(-1, extent - 1) for _ in range(int(np.prod(shape, dtype=int)))], np.int64).reshape(shape)
     chunks = np.split(table[:-1], np.cumsum(sizes)[:-1])
-    routing = route(positions, sizes, 8, rng.choice([8, 24, 1000]), rng.choice([8, 60, 1000]))
+    routing = routing_of(positions, sizes, 8, rng.choice([8, 24, 1000]), rng.choice([8, 60, 1000]))
     blocks = {}
     for group in routing.groups:
-        taken = [chunk[rows] for chunk, rows in zip(chunks, group.rows, strict=True)]
-        assert group.owners == tuple(owner for owner, rows in enumerate(taken) if len(rows))
+        shared = {chunk: set(rows.tolist()) for chunk, rows in group.rows.items()}
+        wanted: dict[int, set[int]] = {}
         for block in group.blocks:
-            pieces = [taken[owner][group.pick(block, owner)] for owner in block.split.owners]
+            pieces = [chunks[chunk][rows] for chunk, rows in block.split.rows.items()]
             blocks[block.place] = np.concatenate([*pieces, [-5]])[block.split.lookup]
-    assert sorted(blocks) == [block.place for block in routing.blocks]
+            for chunk, rows in block.split.rows.items():
+                wanted.setdefault(chunk, set()).update(rows.tolist())
+        assert shared == wanted
+        assert list(shared) == sorted(shared)
+        assert [rows.tolist() for rows in group.rows.values()] == [sorted(rows) for rows in shared.values()]
+    assert list(blocks) == list(np.ndindex(*map(len, routing.index_chunks)))
+    assert [split.lookup.size for split in routing.splits] == [values.size for values in blocks.values()]
     whole = np.empty(shape, np.int64)
     for place, values in blocks.items():
         corner = [sum(each[:number]) for each, number in zip(routing.index_chunks, place, strict=True)]
@@ -41,10 +48,14 @@ def test_every_block_finds_its_rows(seed: int) -> None:
 
 def test_a_group_takes_a_row_once() -> None:
     positions = np.array([4, 0, 4, 4, 9, 0])
-    apart = route(positions, (5, 5), 8, 16, 16)
-    assert [[rows.tolist() for rows in group.rows] for group in apart.groups] == [[[0, 4], []], [[4], []], [[0], [4]]]
-    together = route(positions, (5, 5), 8, 16, 32)
-    assert [[rows.tolist() for rows in group.rows] for group in together.groups] == [[[0, 4], []], [[0], [4]]]
+    apart = routing_of(positions, (5, 5), 8, 16, 16)
+    assert [_listed(group.rows) for group in apart.groups] == [{0: [0, 4]}, {0: [4]}, {0: [0], 1: [4]}]
+    together = routing_of(positions, (5, 5), 8, 16, 32)
+    assert [_listed(group.rows) for group in together.groups] == [{0: [0, 4]}, {0: [0], 1: [4]}]
+
+
+def _listed(rows: Rows) -> dict[int, list[int]]:
+    return {chunk: each.tolist() for chunk, each in rows.items()}
 
 
 def test_a_row_is_as_wide_as_the_widest_chunk() -> None:

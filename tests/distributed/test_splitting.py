@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dmlgather.distributed.splitting import Split, by_chunk, chunk_starts, shared_rows, split, union
+from dmlgather.distributed.splitting import Split, chunk_starts, split, union
 
 SIZES = st.lists(st.one_of(st.just(1), st.integers(0, 6), st.sampled_from([10**6, 2**40, 2**60])), min_size=1, max_size=6)
 
@@ -18,14 +18,14 @@ SIZES = st.lists(st.one_of(st.just(1), st.integers(0, 6), st.sampled_from([10**6
 def check(found: Split, positions: NDArray[np.int64], starts: NDArray[np.int64]) -> None:
     """Everything that a split says, by NumPy."""
     wanted = [np.unique(positions[(positions >= low) & (positions < high)]) - low for low, high in pairwise(starts)]
-    assert [rows.tolist() for rows in found.rows] == [rows.tolist() for rows in wanted]
-    assert found.owners == tuple(owner for owner, rows in enumerate(wanted) if rows.size)
+    assert {chunk: rows.tolist() for chunk, rows in found.rows.items()} == {
+        chunk: rows.tolist() for chunk, rows in enumerate(wanted) if rows.size
+    }
+    assert list(found.rows) == sorted(found.rows)
     assert found.count == sum(map(len, wanted))
-    assert found.filled is bool((positions < 0).any())
     assert found.lookup.dtype == np.int64
-    joined = np.concatenate([*(rows + low for rows, low in zip(found.rows, starts, strict=False)), [-1]])
+    joined = np.concatenate([*(rows + starts[chunk] for chunk, rows in found.rows.items()), [-1]])
     assert np.array_equal(joined[found.lookup], positions)
-    assert np.array_equal(found.wanted(starts), joined[:-1])
 
 
 @settings(max_examples=60, deadline=None)
@@ -64,8 +64,7 @@ def test_scalars_and_nothing() -> None:
 @settings(max_examples=30, deadline=None)
 def test_rows_that_several_blocks_share(blocks: list[list[int]]) -> None:
     starts = chunk_starts((5, 0, 1, 7))
-    found = shared_rows([split(np.array(block, np.int64), starts) for block in blocks], starts)
+    found = union([split(np.array(block, np.int64), starts).rows for block in blocks], starts)
     everything = sorted({position for block in blocks for position in block if position >= 0})
-    assert [row + low for rows, low in zip(found, starts.tolist(), strict=False) for row in rows.tolist()] == everything
-    assert union([np.array(block, np.int64) for block in blocks]).tolist() == sorted({at for block in blocks for at in block})
-    assert [len(rows) for rows in by_chunk(np.array(everything, np.int64), starts)] == [len(rows) for rows in found]
+    assert [row + starts[chunk] for chunk, rows in found.items() for row in rows.tolist()] == everything
+    assert all(rows.size for rows in found.values())

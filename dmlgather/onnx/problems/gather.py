@@ -27,7 +27,7 @@ class _Gathering(Problem):
 
     @property
     def wraps(self) -> bool:
-        """Whether negative indices count from the end."""
+        """True, but for Gather-1."""
         return True
 
     def _check_tensors(self) -> None:
@@ -72,7 +72,7 @@ class Gather(_Gathering):
         return (self.axis,)
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
-        return gather(self, layouts, self.axis, 0, wraps=self.wraps)
+        return gather(self, layouts, self.axis, 0)
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class GatherElements(_Gathering):
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         data, indices, _ = layouts
         in_strides = tuple(0 if axis == self.axis else stride for axis, stride in enumerate(data.strides))
-        return gathering(self, layouts, in_strides, indices.strides, wraps=self.wraps)
+        return gathering(self, layouts, in_strides, indices.strides)
 
 
 @dataclass(frozen=True)
@@ -180,4 +180,4 @@ class GatherND(_Gathering):
         batch, trail = data.strides[: self.batch_dims], data.strides[self.batch_dims + self.tuple_size :]
         in_strides = (*batch, *(0 for _ in tuples[len(batch) :]), *trail)
         index_strides = (*tuples, *(0 for _ in trail))
-        return gathering(self, layouts, in_strides, index_strides, wraps=self.wraps, component_stride=component_stride)
+        return gathering(self, layouts, in_strides, index_strides, component_stride=component_stride)

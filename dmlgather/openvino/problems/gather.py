@@ -86,6 +86,11 @@ class Gather(Problem):
         return batch
 
     @property
+    def wraps(self) -> bool:
+        """From version 8 on."""
+        return self.version == 8
+
+    @property
     def fill(self) -> bytes:
         """Zero, in every type."""
         return bytes(self.data.dtype.itemsize)
@@ -102,7 +107,7 @@ class Gather(Problem):
         return (self.axis,)
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
-        return gather(self, layouts, self.axis, self.batch_dims, wraps=self.version == 8)
+        return gather(self, layouts, self.axis, self.batch_dims)
 
     def __str__(self) -> str:
         return f"Gather-{self.version}"

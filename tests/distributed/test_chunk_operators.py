@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlgather as dg
-from dmlgather.distributed.moving import check, descriptor, take
+from dmlgather.distributed.chunk_operators import check, gather_descriptor, take
 from tests.distributed.standin import Standin
 
 DTYPES = (
@@ -100,11 +100,11 @@ def test_descriptors_are_what_a_caller_would_write() -> None:
             },
         }
     )
-    assert descriptor((3, 5), "c16", 1, 7) == written
-    assert descriptor((3, 5), "f2", 0, 7).input_tensor.data_type is dg.DataType.FLOAT16
-    assert descriptor((3, 5), "?", 0, 7).input_tensor.data_type is dg.DataType.UINT8
+    assert gather_descriptor((3, 5), "c16", 1, 7) == written
+    assert gather_descriptor((3, 5), "f2", 0, 7).input_tensor.data_type is dg.DataType.FLOAT16
+    assert gather_descriptor((3, 5), "?", 0, 7).input_tensor.data_type is dg.DataType.UINT8
     for shape, dtype in (((3, 5), "c16"), ((1,) * 8, "f4"), ((2**16, 2**16 - 1), "u1")):
-        check(descriptor(shape, dtype, 0, 7))
+        check(gather_descriptor(shape, dtype, 0, 7))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_chunks_that_no_descriptor_can_say_are_refused_with_what_to_do(
     shape: tuple[int, ...], count: int, code: str, remedy: str
 ) -> None:
     with pytest.raises(dg.DescriptorError, match=remedy) as caught:
-        check(descriptor(shape, "f4", 0, count))
+        check(gather_descriptor(shape, "f4", 0, count))
     assert {finding.code for finding in caught.value.report.errors} == {code}
 
 

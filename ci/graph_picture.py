@@ -1,4 +1,6 @@
-"""The picture of a gather's task graph. What it shows is what the graph does: it runs over a table of its own row numbers."""
+"""Draws docs/graphs/gather.svg, the task graph of a gather: the graph runs over a table of its own row numbers, and the picture
+shows the rows that each task returned.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,7 @@ import dask.array as da
 import numpy as np
 import svg
 
-from dmlgather.distributed.gathering import gather
-from dmlgather.distributed.rules import axis_rule
+from dmlgather.distributed import gather
 from dmlgather.picture.canvas import INK, RULE, SHADE, SOFT, box, curve, document, hue, text, tint
 
 CELL, HEIGHT, PITCH = 25.0, 48.0, 78.0
@@ -63,16 +64,17 @@ def draw(sizes: Sequence[int], indices: Sequence[int], *, block: int) -> str:
     sizes: rows of each chunk of the table. indices: which rows are gathered, `block` of them at a time. For small ones.
     """
     table = da.arange(sum(sizes), chunks=(tuple(sizes),), dtype=np.int64)
-    positions = axis_rule("directml", sum(sizes), table.dtype, np.int64).resolve(np.asarray(indices))
-    boxes = _boxes(table, gather(table, np.asarray(indices), block_bytes=block * table.dtype.itemsize))
+    gathered = gather(table, np.asarray(indices), block_bytes=block * table.dtype.itemsize)
+    positions = dask.compute(gathered)[0].tolist()  # since each row of the table is its own number
+    boxes = _boxes(table, gathered)
     starts = list(accumulate(sizes))
     owners = {row: next(chunk for chunk, end in enumerate(starts) if row < end) for row in range(sum(sizes))}
     height = TOP + PITCH * len(sizes) + 20
     width = max(each.x + each.width for each in boxes.values()) + 24
-    said = _said(indices, positions.tolist())
+    said = _said(indices, positions)
     drawn = [
         text(24, 34, "The tasks of a gather", size=17, bold=True),
-        *_strip(indices, [owners[row] for row in positions.tolist()], block, said),
+        *_strip(indices, [owners[row] for row in positions], block, said),
         *_headings(),
         *_frames(boxes),
         *(edge for each in boxes.values() for edge in _edges(each, boxes, owners)),

@@ -1,12 +1,10 @@
-"""What a table may be: a dask array, a zarr array, or the path of a .npy file or of a zarr store."""
+"""Tables from what a caller passes: a dask array, a zarr array, or the path of a .npy file or of a zarr store."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +16,33 @@ from dask.tokenize import tokenize
 from numpy.typing import NDArray
 
 from dmlgather.directml.dxdispatch.npy import read_header
+from dmlgather.distributed.chunk_grid import Chunks, cells
 from dmlgather.files import FileError, open_regular
 
 
 def as_table(table: Any) -> da.Array:
-    """`table` as a dask array of known chunks, shape [lead…, axis, trail…]; nothing is read but headers.
+    """`table` as a dask array of known chunks, shape [lead…, axis, trail…]; only headers are read.
 
     table: a dask array (as it is); a zarr array, chunked as it is stored (by shards where there are any); the path of a .npy
-    file, memory-mapped in the tasks and cut where its elements lie one after the other into chunks of dask's
-    `array.chunk-size`; the path or URL of a zarr array. Workers open the same path, so that they must see it.
+    file, memory-mapped in the tasks and cut into chunks of dask's `array.chunk-size`, each of which is one piece of the file; the
+    path or URL of a zarr array. Workers open the same path: they must have access to it.
 
     Raises TypeError for anything else, ValueError for chunks of unknown size and for a file that holds no such array,
     FileNotFoundError.
     """
-    if isinstance(table, da.Array):
-        return _checked(table)
     if isinstance(table, str | os.PathLike):
-        return _checked(_from_path(os.fspath(table)))
+        table = _opened(os.fspath(table))
     if _is_zarr(table, "Array"):
-        return _checked(_from_zarr(table))
-    raise TypeError(f"table is of type {_name_of(table)}, expected a dask array, a zarr array or a path: {_remedy(table)}")
+        table = da.from_zarr(table, chunks=table.shards or table.chunks)
+    if not isinstance(table, da.Array):
+        raise TypeError(f"table is of type {_name_of(table)}, expected a dask array, a zarr array or a path: {_remedy(table)}")
+    check_known("table", table)
+    meta = table._meta
+    if isinstance(meta, np.ma.MaskedArray):
+        raise TypeError("table has masked chunks, whose masks would be lost: use dask.array.ma.filled(table, value)")
+    if not isinstance(meta, np.ndarray) and not hasattr(meta, "__dlpack__"):
+        raise TypeError(f"table has chunks of type {_name_of(meta)}, expected NumPy's, CuPy's or any with __dlpack__")
+    return table
 
 
 def check_known(name: str, array: da.Array) -> None:
@@ -47,16 +52,6 @@ def check_known(name: str, array: da.Array) -> None:
             f"{name} has chunks of unknown size ({array.chunks}), which decide what each task takes: call "
             f"{name}.compute_chunk_sizes() first"
         )
-
-
-def _checked(table: da.Array) -> da.Array:
-    check_known("table", table)
-    meta = table._meta
-    if isinstance(meta, np.ma.MaskedArray):
-        raise TypeError("table has masked chunks, whose masks would be lost: use dask.array.ma.filled(table, value)")
-    if not isinstance(meta, np.ndarray) and not hasattr(meta, "__dlpack__"):
-        raise TypeError(f"table has chunks of type {_name_of(meta)}, expected NumPy's, CuPy's or any with __dlpack__")
-    return table
 
 
 def _remedy(table: Any) -> str:
@@ -76,11 +71,8 @@ def _name_of(value: Any) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
-def _from_zarr(array: Any) -> da.Array:
-    return da.from_zarr(array, chunks=array.shards or array.chunks)
-
-
-def _from_path(path: str) -> da.Array:
+def _opened(path: str) -> Any:
+    """The dask array of a .npy file, or the zarr array of a store."""
     if "://" not in path and Path(path).suffix == ".npy" and not Path(path).is_dir():
         return _from_npy(Path(path).absolute())
     path = path if "://" in path else str(Path(path).absolute())
@@ -99,12 +91,12 @@ def _from_path(path: str) -> da.Array:
         raise kind(f"table: {path} is neither a .npy file nor a zarr store: {error}") from None
     if _is_zarr(found, "Group"):
         raise ValueError(f"table: {path} holds a zarr group: {_remedy(found)} (the path of the store, then /, then the name)")
-    return _from_zarr(found)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
-class NpyRows:
-    """Elements of a .npy file that lie one after the other: how a task reads its chunk.
+class NpyChunk:
+    """Elements of a .npy file that lie one after the other; called in a task, it reads them.
 
     stamp: the file's size in bytes and time of change when the table was made. offset: bytes. shape: of the chunk. order: "C" or
     "F".
@@ -134,10 +126,18 @@ def _from_npy(path: Path) -> da.Array:
         kind = ValueError if path.exists() else FileNotFoundError
         raise kind(f"table: {path} {error}") from None
     order = "F" if fortran_order and len(shape) > 1 else "C"
-    chunks = _chunks(shape, dtype, order)
-    whole = NpyRows(path, _stamp(path), offset, shape, dtype, order)
-    name = f"npy-{tokenize(whole, chunks)}"
-    graph = {(name, *place): Task((name, *place), rows) for place, rows in _parts(whole, chunks)}
+    chunks: Chunks = tuple((size,) for size in shape)
+    if 0 not in shape:  # cut along the dimension that moves slowest, so that a chunk's elements lie one after the other
+        slowest = 0 if order == "C" else len(shape) - 1
+        wanted = tuple("auto" if axis == slowest else -1 for axis in range(len(shape)))
+        chunks = normalize_chunks(wanted, shape, dtype=dtype)
+    stamp = _stamp(path)
+    name = f"npy-{tokenize(path, stamp, offset, shape, dtype, order, chunks)}"
+    graph: dict[Any, Task] = {}
+    for cell in cells(chunks):  # in the order of the file
+        key = (name, *cell.place)
+        graph[key] = Task(key, NpyChunk(path, stamp, offset, cell.shape, dtype, order))
+        offset += math.prod(cell.shape) * dtype.itemsize
     return da.Array(graph, name, chunks, meta=np.empty((0,) * len(shape), dtype))
 
 
@@ -154,26 +154,6 @@ def _header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
             f"has the wrong size: its header says {dtype} of shape {shape}, {expected} bytes, and {size - offset} follow"
         )
     return shape, fortran_order, dtype, offset
-
-
-def _chunks(shape: tuple[int, ...], dtype: np.dtype[Any], order: str) -> tuple[tuple[int, ...], ...]:
-    """Cut along the dimension that moves slowest in the file, so that a chunk's elements lie one after the other."""
-    if 0 in shape:
-        return tuple((size,) for size in shape)
-    slowest = 0 if order == "C" else len(shape) - 1
-    wanted = tuple("auto" if axis == slowest else -1 for axis in range(len(shape)))
-    chunks: tuple[tuple[int, ...], ...] = normalize_chunks(wanted, shape, dtype=dtype)
-    return chunks
-
-
-def _parts(whole: NpyRows, chunks: tuple[tuple[int, ...], ...]) -> Iterator[tuple[tuple[int, ...], NpyRows]]:
-    """Each chunk's coordinates, and how it is read: they follow each other in the file."""
-    places = list(product(*(range(len(sizes)) for sizes in chunks)))
-    shapes = [tuple(sizes[place] for sizes, place in zip(chunks, each, strict=True)) for each in places]
-    bytes_ = [math.prod(shape) * whole.dtype.itemsize for shape in shapes]
-    offsets = accumulate(bytes_, initial=whole.offset)
-    for place, shape, offset in zip(places, shapes, offsets, strict=False):
-        yield place, NpyRows(whole.path, whole.stamp, offset, shape, whole.dtype, whole.order)
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlgather as dg
+from dmlgather.dialects.problem import TensorType
 from dmlgather.directml.support import INDICES, UP_TO_64_BITS
-from dmlgather.distributed.rules import DIALECTS, AxisRule, axis_rule
+from dmlgather.distributed.axis_rules import DIALECTS, AxisRule, axis_rule
+from dmlgather.eager import type_of
 
 INTEGERS = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
 INDEX_TYPES = {"directml": ("i4", "i8", "u4", "u8"), "onnx": ("i4", "i8"), "openvino": INTEGERS, "lax": INTEGERS}
@@ -51,6 +53,14 @@ ONE_DEVICE: dict[str, Callable[[NDArray[Any], NDArray[Any], Any], Any]] = {
     "openvino": lambda data, indices, policy: dg.openvino.gather(data, indices, 0, out_of_bounds=policy),
     "lax": _lax,
 }
+
+
+def rule_of(
+    dialect: str, extent: int, dtype: Any, index_dtype: Any, policy: Any = None, *, axis: int = 0, shape: tuple[int, ...] = (1,)
+) -> AxisRule:
+    """The rule of a gather along the last axis of a table, the others of which have size 1. shape: of the indices."""
+    table = type_of("table", ((*(1,) * axis, extent), dtype))
+    return axis_rule(dialect, table, type_of("indices", (shape, index_dtype)), axis, policy)
 
 
 def looked_up(rule: AxisRule, data: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
@@ -95,8 +105,11 @@ def test_an_index_means_what_it_means_on_one_device(dialect: str, policy: Any, s
     shape = tuple(rng.randint(low, 3) for _ in range(rng.randint(0, 3)))
     indices = drawn_indices(rng, extent, np.dtype(rng.choice(INDEX_TYPES[dialect])), shape)
     axis = max(len(shape) - 1, 0) if dialect == "directml" else 0  # which has leading 1s
-    rule = axis_rule(dialect, extent, data.dtype, indices.dtype, policy, axis=axis)
-    ours = outcome(lambda: looked_up(pickle.loads(pickle.dumps(rule)), data, indices))
+
+    def rule() -> AxisRule:
+        return rule_of(dialect, extent, data.dtype, indices.dtype, policy, axis=axis, shape=shape)
+
+    ours = outcome(lambda: looked_up(pickle.loads(pickle.dumps(rule())), data, indices))
     theirs = outcome(lambda: ONE_DEVICE[dialect](data, indices, policy))
     if dialect == "lax" and ours[0] is IndexError:  # whose indices have a component more to name
         assert theirs[0] is IndexError
@@ -125,17 +138,17 @@ def test_an_axis_may_be_longer_than_a_descriptor_can_say(dialect: str, extent: i
     limits = np.iinfo(np.int64)
     values = [0, -1, extent - 1, extent, -extent, -extent - 1, 2**31, 2**32, limits.min, limits.max]
     signed = np.array(values, np.int64)
-    rule = axis_rule(dialect, extent, "f4", "i8", "clamp")
+    rule = rule_of(dialect, extent, "f4", "i8", "clamp")
     assert rule.resolve(signed).tolist() == positions_written_out(signed, extent, dialect != "lax", "clamp")
     if dialect != "onnx":
         unsigned = np.array([0, extent - 1, extent, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
         for policy, choice in (("clamp", "clamp"), ("fill", dg.Fill(0))):
-            rule = axis_rule(dialect, extent, "f4", "u8", choice)
+            rule = rule_of(dialect, extent, "f4", "u8", choice)
             assert rule.resolve(unsigned).tolist() == positions_written_out(unsigned, extent, False, policy)
 
 
 def test_a_bad_index_is_named_by_its_place_in_the_whole() -> None:
-    rule = axis_rule("onnx", 10, "f4", "i8", axis=2)
+    rule = rule_of("onnx", 10, "f4", "i8", axis=2)
     with pytest.raises(IndexError) as caught:
         rule.resolve(np.array([[3, -10], [9, -11], [10, 0]]), start=(40, 6))
     assert str(caught.value) == "indices[41, 7] = -11 is out of range for axis 2 of size 10: valid indices are -10 … 9"
@@ -145,19 +158,20 @@ def test_a_bad_index_is_named_by_its_place_in_the_whole() -> None:
 def test_an_axis_without_elements_has_no_index_in_bounds(dialect: str) -> None:
     some, none = np.array([[0], [-1]]), np.empty((0, 4), np.int64)
     for policy in POLICIES:
-        assert axis_rule(dialect, 0, "f4", "i8", policy).resolve(none).shape == none.shape
-    assert axis_rule(dialect, 0, "f4", "i8", dg.Fill(1)).resolve(some).tolist() == [[-1], [-1]]
+        assert rule_of(dialect, 0, "f4", "i8", policy).resolve(none).shape == none.shape
+    assert rule_of(dialect, 0, "f4", "i8", dg.Fill(1)).resolve(some).tolist() == [[-1], [-1]]
     with pytest.raises(IndexError, match=r"\[0, 0\] = 0 is out of range .*: valid indices are none \(the axis has size 0\)"):
-        axis_rule(dialect, 0, "f4", "i8", "raise").resolve(some)
+        rule_of(dialect, 0, "f4", "i8", "raise").resolve(some)
     for policy in ("clamp", "promise"):
         with pytest.raises(ValueError, match=r"2 indices along axis 3 of size 0: under .* nothing to read"):
-            axis_rule(dialect, 0, "f4", "i8", policy, axis=3).resolve(some)
+            rule_of(dialect, 0, "f4", "i8", policy, axis=3).resolve(some)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_an_index_that_reads_nothing_is_only_checked(policy: Any) -> None:
     indices = np.array([[0], [-1]])
-    rule = axis_rule("onnx", 0, "f4", "i8", policy, reads=False)
+    table, types = TensorType((0, 0), np.dtype("f4")), TensorType(indices.shape, indices.dtype)
+    rule = axis_rule("onnx", table, types, 0, policy)
     ours = outcome(lambda: np.full((*rule.resolve(indices).shape, 0), 0, "f4"))
     assert ours == outcome(lambda: dg.onnx.gather(np.empty((0, 0), "f4"), indices, out_of_bounds=policy))
 
@@ -180,7 +194,7 @@ def test_an_index_that_reads_nothing_is_only_checked(policy: Any) -> None:
 def test_types_are_taken_and_refused_as_on_one_device(dialect: str, dtype: str, index_dtype: str) -> None:
     data, indices = np.zeros(3, dtype), np.zeros(2, index_dtype)
     theirs = outcome(lambda: ONE_DEVICE[dialect](data, indices, None))
-    ours = outcome(lambda: looked_up(axis_rule(dialect, 3, dtype, index_dtype), data, indices))
+    ours = outcome(lambda: looked_up(rule_of(dialect, 3, dtype, index_dtype), data, indices))
     assert ours == theirs
 
 
@@ -191,14 +205,14 @@ def test_directml_takes_the_types_of_its_table() -> None:
     assert taken == {kind.name.lower() for kind in UP_TO_64_BITS}
     assert {each for each in INTEGERS if _takes("f4", each)} == {np.dtype(kind.name.lower()).str[1:] for kind in INDICES}
     with pytest.raises(TypeError, match=r"InputTensor has type complex64, but dialect 'directml' takes FLOAT64, .*or UINT8"):
-        axis_rule("directml", 3, "c8", "i4")
+        rule_of("directml", 3, "c8", "i4")
     with pytest.raises(TypeError, match=r"IndicesTensor has type int16, but dialect 'directml' takes .*UINT64 or UINT32"):
-        axis_rule("directml", 3, "f4", "i2")
+        rule_of("directml", 3, "f4", "i2")
 
 
 def _takes(dtype: Any, index_dtype: Any) -> bool:
     try:
-        axis_rule("directml", 3, dtype, index_dtype)
+        rule_of("directml", 3, dtype, index_dtype)
     except TypeError:
         return False
     return True
@@ -208,13 +222,13 @@ def _takes(dtype: Any, index_dtype: Any) -> bool:
 @pytest.mark.parametrize("dtype", ["O", "U3", "S4"])
 def test_strings_are_refused(dialect: str, dtype: str) -> None:
     with pytest.raises(TypeError, match="strings and objects lie outside of their array"):
-        axis_rule(dialect, 3, dtype, "i8")
+        rule_of(dialect, 3, dtype, "i8")
 
 
 def test_what_is_no_choice_is_refused() -> None:
     with pytest.raises(ValueError, match="dialect is 'torch', expected 'directml', 'onnx', 'openvino' or 'lax'"):
-        axis_rule("torch", 3, "f4", "i8")
+        rule_of("torch", 3, "f4", "i8")
     with pytest.raises(ValueError, match="out_of_bounds is 'wrap'"):
-        axis_rule("onnx", 3, "f4", "i8", "wrap")
+        rule_of("onnx", 3, "f4", "i8", "wrap")
     with pytest.raises(TypeError, match="indices has type float64, expected integers"):
-        axis_rule("onnx", 3, "f4", "i8").resolve(np.zeros(2))
+        rule_of("onnx", 3, "f4", "i8").resolve(np.zeros(2))

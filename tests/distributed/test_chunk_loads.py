@@ -17,7 +17,7 @@ from dask._task_spec import TaskRef
 from dask.core import flatten
 
 from dmlgather.distributed import gather
-from dmlgather.distributed.loading import EMBEDDED_BYTES, Load, chunk_loads, loaded
+from dmlgather.distributed.chunk_loads import EMBEDDED_BYTES, ChunkLoads, Load, loaded
 from tests.distributed.counted import bits
 from tests.distributed.standin import Standin
 
@@ -62,21 +62,24 @@ SHARED: dict[str, Callable[[Path], Any]] = {
 }
 
 
+def all_loads(table: da.Array) -> ChunkLoads:
+    return ChunkLoads(table, list(np.ndindex(table.numblocks)))
+
+
 @pytest.mark.parametrize("name", [*OWN, *SHARED])
 def test_a_chunk_is_loaded_where_its_tasks_are_its_alone(tmp_path: Path, name: str) -> None:
     table = (OWN | SHARED)[name](tmp_path)
-    loads = chunk_loads(table)
+    loads = all_loads(table)
     places = list(np.ndindex(table.numblocks))
     payloads = [loads.of(place) for place in places]
     if name in OWN:
-        assert all(isinstance(payload, Load) and not needed for payload, needed in payloads)
+        assert all(isinstance(payload, Load) for payload in payloads)
         assert loads.graph == ()
-        for place, (payload, _) in zip(places, payloads, strict=True):
+        for place, payload in zip(places, payloads, strict=True):
             sent = pickle.loads(pickle.dumps(payload))
             assert bits(loaded(payload)) == bits(loaded(sent)) == bits(table.blocks[place].compute())
     else:
-        assert [payload for payload, _ in payloads] == [TaskRef((table.name, *place)) for place in places]
-        assert [needed for _, needed in payloads] == [((table.name, *place),) for place in places]
+        assert payloads == [TaskRef((table.name, *place)) for place in places]
         assert loads.graph == (table,)
 
 
@@ -105,27 +108,27 @@ def test_what_several_chunks_share_runs_once() -> None:
 
 def test_only_the_chunks_that_are_asked_for_count(tmp_path: Path) -> None:
     table = _stored(tmp_path).rechunk((50, 4))
-    assert isinstance(chunk_loads(table, [(0, 0), (2, 0)]).of((2, 0))[0], Load)
-    assert isinstance(chunk_loads(table, [(2, 0), (3, 0)]).of((2, 0))[0], TaskRef)
-    assert chunk_loads(table, []).graph == ()
+    assert isinstance(ChunkLoads(table, [(0, 0), (2, 0)]).of((2, 0)), Load)
+    assert isinstance(ChunkLoads(table, [(2, 0), (3, 0)]).of((2, 0)), TaskRef)
+    assert ChunkLoads(table, []).graph == ()
 
 
 def test_optimisation_may_be_off(tmp_path: Path) -> None:
     table = (_stored(tmp_path) + 1).map_blocks(np.sqrt)
     with dask.config.set({"optimization.fuse.active": False}):
-        assert isinstance(chunk_loads(table).of((0, 0))[0], Load)
+        assert isinstance(all_loads(table).of((0, 0)), Load)
         assert bits(gather(table, np.array([599, 0])).compute()) == bits(np.sqrt(X + 1)[[599, 0]])
 
 
 def test_a_chunk_is_whatever_its_tasks_give() -> None:
     table = da.from_array(X, chunks=100).map_blocks(Standin, meta=Standin(X[:0]))
-    payload, _ = chunk_loads(table).of((1, 0))
+    payload = all_loads(table).of((1, 0))
     assert type(loaded(payload)) is Standin
     assert loaded(X) is X
 
 
 def test_the_keys_of_a_table_are_those_of_its_loads(tmp_path: Path) -> None:
     table = _stored(tmp_path)
-    loads = chunk_loads(table)
-    keys = [loads.of(key[1:])[0].key for key in flatten(table.__dask_keys__())]
+    loads = all_loads(table)
+    keys = [loads.of(key[1:]).key for key in flatten(table.__dask_keys__())]
     assert keys == list(flatten(table.__dask_keys__()))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dmlgather.distributed.blocks import block_chunks, even, groups
+from dmlgather.distributed.index_blocks import block_chunks, even, grouped
 
 
 @settings(max_examples=80, deadline=None)
@@ -36,17 +36,17 @@ def test_chunks_are_even(size: int, largest: int, expected: tuple[int, ...]) -> 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 20), max_size=12), st.integers(1, 40))
 def test_groups_are_as_large_as_they_may_be(sizes: list[int], limit: int) -> None:
-    found = groups(sizes, limit)
+    found = grouped(range(len(sizes)), sizes, limit)
     assert [number for group in found for number in group] == list(range(len(sizes)))
     for group, after in zip_longest(found, found[1:]):
         total = sum(sizes[number] for number in group)
         assert len(group) > 0
         assert total <= limit or len(group) == 1
-        assert after is None or total + sizes[after.start] > limit
+        assert after is None or total + sizes[after[0]] > limit
 
 
 def test_no_room_is_refused() -> None:
     with pytest.raises(ValueError, match="block_bytes is 0, expected at least 1"):
         block_chunks((3,), 4, 0)
     with pytest.raises(ValueError, match="in_flight_bytes is -1, expected at least 1"):
-        groups([1], -1)
+        grouped("x", [1], -1)

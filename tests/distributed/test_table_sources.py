@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import zarr
 
-from dmlgather.distributed.loading import chunk_loads, loaded
-from dmlgather.distributed.sources import as_table
+from dmlgather.distributed.chunk_loads import ChunkLoads, loaded
+from dmlgather.distributed.table_sources import as_table
 from tests.distributed.counted import bits
 from tests.distributed.standin import Standin
 
@@ -54,7 +54,7 @@ def test_npy_files_are_read_chunk_by_chunk(tmp_path: Path, values: Any) -> None:
 
 def test_a_chunk_of_an_npy_file_maps_its_own_rows_alone(tmp_path: Path) -> None:
     np.save(tmp_path / "table.npy", X)
-    chunk: Any = loaded(chunk_loads(as_table(tmp_path / "table.npy")).of((1, 0))[0])
+    chunk: Any = loaded(ChunkLoads(as_table(tmp_path / "table.npy"), [(1, 0)]).of((1, 0)))
     assert bits(chunk) == bits(X[128:256])
     while isinstance(chunk.base, np.ndarray):
         chunk = chunk.base

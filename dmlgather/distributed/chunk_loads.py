@@ -1,7 +1,7 @@
-"""How a task gets a chunk: it loads it itself where the chunk's tasks are its alone, else it depends on the chunk's task.
+"""How a task gets a chunk: it loads a chunk itself whose tasks no other chunk needs, and depends on the task of any other.
 
-A chunk that is loaded in the task that takes rows of it is gone when that task ends, and costs a worker memory only for so long;
-as a task of its own it stays until the last of its rows is taken, and several of them are loaded ahead.
+A chunk that a task loads itself is freed when that task ends. As separate tasks, chunks would be loaded early and kept until the
+last of their rows is taken, so that workers spill to disk.
 """
 
 from __future__ import annotations
@@ -9,27 +9,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import dask.array as da
 from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef, convert_legacy_graph, execute_graph
-from dask.core import flatten
 from dask.sizeof import sizeof
 from dask.utils import ensure_dict
 
+from dmlgather.distributed.chunk_grid import Place
+
 EMBEDDED_TASKS = 64
-"""Tasks of a chunk that is loaded inside another task, at most: more of them are work that should be spread over workers."""
+"""The most tasks of a chunk that another task runs itself; more of them are spread over the workers."""
 
 EMBEDDED_BYTES = 2**20
-"""Bytes of arguments that are embedded, at most: a chunk that lies in memory already is sent once, not with each task."""
-
-Place: TypeAlias = tuple[int, ...]
-"""A chunk's number along each dimension."""
+"""The most bytes of arguments that are sent with a task; a larger chunk in memory is sent once, as a task of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A chunk's own tasks, to be run by whoever needs the chunk."""
+    """A chunk's own tasks, which a task that needs the chunk runs."""
 
     key: Any
     graph: Mapping[Any, GraphNode] = field(repr=False)
@@ -43,52 +41,35 @@ class Load:
 
 
 def loaded(payload: Any) -> Any:
-    """The chunk of a payload, inside a task: a `Load` is run; anything else is the chunk."""
+    """The chunk, inside a task: a `Load` is run, and any other payload is the chunk itself."""
     return payload() if isinstance(payload, Load) else payload
 
 
 class ChunkLoads:
-    """The chunks of an array, each as an argument for the tasks that need it.
+    """The chunks of an array, each as an argument for the tasks that need it."""
 
-    graph: what the graph of those tasks must be merged with, for `dask.highlevelgraph.HighLevelGraph.from_collections`: the
-    array where a chunk that was asked for is a dependency.
-    """
-
-    def __init__(self, array: da.Array, places: Iterable[Place] | None = None) -> None:
-        """places: of the chunks that will be asked for, by default all."""
+    def __init__(self, array: da.Array, places: Iterable[Place]) -> None:
+        """places: of the chunks that will be asked for."""
         self._array = array
-        wanted = list(places) if places is not None else [key[1:] for key in _keys(array)]
-        self._loads = _own_loads(array, [(array.name, *place) for place in wanted])
+        self._loads = _own_loads(array, [(array.name, *place) for place in places])
         self._depends = False
 
-    def of(self, place: Place) -> tuple[Load | TaskRef, tuple[Any, ...]]:
-        """From a chunk's coordinates to what a task takes in its place (inside it: `loaded(payload)`), and the keys that the task
-        depends on by that.
-        """
+    def of(self, place: Place) -> Load | TaskRef:
+        """What a task takes in the place of a chunk; inside the task, `loaded` gives the chunk."""
         key = (self._array.name, *place)
-        load = self._loads.get(key)
-        if load is not None:
-            return load, ()
+        if key in self._loads:
+            return self._loads[key]
         self._depends = True
-        return TaskRef(key), (key,)
+        return TaskRef(key)
 
     @property
     def graph(self) -> tuple[da.Array, ...]:
-        """What the tasks that were given payloads so far depend on."""
+        """The array if `of` has returned references to its tasks: a dependency for `HighLevelGraph.from_collections`."""
         return (self._array,) if self._depends else ()
 
 
-def chunk_loads(array: da.Array, places: Iterable[Place] | None = None) -> ChunkLoads:
-    """How the chunks of `array` reach the tasks that need them. places: of those that will be asked for, by default all."""
-    return ChunkLoads(array, places)
-
-
-def _keys(array: da.Array) -> list[Any]:
-    return list(flatten(array.__dask_keys__()))
-
-
 def _own_loads(array: da.Array, keys: list[Any]) -> dict[Any, Load]:
-    """The chunks that are loaded by whoever needs them, by key."""
+    """How chunks are loaded by the tasks that need them, by key; a chunk whose tasks others need as well is left out."""
     if not keys:
         return {}
     graph = convert_legacy_graph(ensure_dict(array.__dask_optimize__(array.__dask_graph__(), keys)))
@@ -102,7 +83,7 @@ def _own_loads(array: da.Array, keys: list[Any]) -> dict[Any, Load]:
 
 
 def _reached(graph: Mapping[Any, GraphNode], key: Any) -> list[Any] | None:
-    """The names of all tasks that a chunk is made by; None where they are too many, too large, or already run elsewhere."""
+    """The names of all tasks that make a chunk; None if they are too many or too large, or if one runs elsewhere already."""
     names: list[Any] = []
     waiting, seen, bytes_ = [key], {key}, 0
     while waiting:
@@ -121,7 +102,7 @@ def _reached(graph: Mapping[Any, GraphNode], key: Any) -> list[Any] | None:
 
 
 def _bytes_of(node: GraphNode) -> int:
-    """Bytes of what a task holds besides the names of other tasks, of its fused tasks too."""
+    """Bytes of a task's arguments, without references to other tasks; of all its parts where it is a fused task."""
     if isinstance(node, DataNode):
         in_memory = node.value.nbytes if hasattr(node.value, "__dlpack__") and hasattr(node.value, "nbytes") else 0
         return max(int(sizeof(node.value)), int(in_memory))

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import dmlgather as dg
 from dmlgather.backends.cuda import DeviceError, require
 from dmlgather.dialects.windows import Window
-from dmlgather.distributed.slicing import cut, sliced
-from dmlgather.distributed.slicing import slice as slice_of
-from dmlgather.distributed.windows import parts, windows_of
+from dmlgather.distributed.chunked_slice import cut, sliced
+from dmlgather.distributed.chunked_slice import slice as slice_of
+from dmlgather.distributed.windows import chunk_windows, windows_of
 from tests.distributed.counted import DTYPES, CountedTable, bits, chunks_of, random_bits
 from tests.distributed.standin import Standin, table_of
 
@@ -96,7 +96,7 @@ def test_windows_of_descriptors_are_what_one_device_takes(seed: int) -> None:
 
 def test_a_negative_step_walks_chunks_backwards_and_keeps_its_phase() -> None:
     # Elements 11, 8, 5, 2 of chunks 0 … 3, 4, 5 … 6 and 7 … 11.
-    assert [(part.chunk, part.window) for part in parts(Window(11, 4, -3), (4, 1, 2, 5))] == [
+    assert [(part.chunk, part.window) for part in chunk_windows(Window(11, 4, -3), (4, 1, 2, 5))] == [
         (3, Window(4, 2, -3)),
         (2, Window(0, 1, 1)),
         (0, Window(2, 1, 1)),
@@ -104,7 +104,7 @@ def test_a_negative_step_walks_chunks_backwards_and_keeps_its_phase() -> None:
 
 
 def test_a_step_that_no_descriptor_holds_is_taken_element_by_element() -> None:
-    found = parts(Window(0, 3, 2**31), (2**32, 2**32))
+    found = chunk_windows(Window(0, 3, 2**31), (2**32, 2**32))
     assert [(part.chunk, part.window) for part in found] == [
         (0, Window(0, 1, 1)),
         (0, Window(2**31, 1, 1)),

@@ -1,4 +1,4 @@
-"""DirectML descriptors over chunked tables: the operator that a descriptor states, without its limit on elements."""
+"""DirectML descriptors over chunked tables, which may have more elements than a descriptor allows."""
 
 from __future__ import annotations
 
@@ -9,27 +9,25 @@ import numpy as np
 
 from dmlgather.directml import (
     BufferTensorDesc,
-    DescriptorError,
     FeatureLevel,
     GatherElementsOperatorDesc,
     GatherOperatorDesc,
     OperatorDesc,
-    Severity,
     Slice1OperatorDesc,
     SliceOperatorDesc,
     validate,
 )
 from dmlgather.directml.shapes import gather_batch
-from dmlgather.distributed.elements import gather_elements
-from dmlgather.distributed.gathering import gather
+from dmlgather.distributed.chunked_elements import gather_elements
+from dmlgather.distributed.chunked_gather import gather
+from dmlgather.distributed.chunked_slice import sliced
 from dmlgather.distributed.routing import host_indices
-from dmlgather.distributed.slicing import sliced
-from dmlgather.distributed.sources import as_table
+from dmlgather.distributed.table_sources import as_table
 from dmlgather.distributed.windows import windows_of
 from dmlgather.policy import Fill
 
 OF_ONE_DEVICE = frozenset({"DML108"})
-"""Rules about what a device addresses at a time: they hold for chunks, which are described one by one, and not for the whole."""
+"""Rules about what a device can address: they apply to chunks, which are described one by one, and not to the whole table."""
 
 
 def run(
@@ -40,7 +38,7 @@ def run(
     level: str | FeatureLevel = "6_4",
     out_of_bounds: str | Fill | None = None,
 ) -> da.Array:
-    """What `dmlgather.compile(desc, …)(table, indices)` gives, of a table that is larger than a device or a machine.
+    """The result of `dmlgather.compile(desc, …)(table, indices)` for a table that is larger than a device or a machine.
 
     desc: GATHER, GATHER_ELEMENTS, SLICE or SLICE1, legal at `level`, except that its tensors may have more than 2^32 - 1
     elements. Its sizes and data types are the arrays'; its strides play no part, since chunks have their own. table: shape
@@ -52,9 +50,15 @@ def run(
 
     Raises DescriptorError, ValueError for GATHER_ND and GATHER_ND1, for other shapes, and for a GATHER whose leading index
     dimensions run along with the table's; TypeError for other data types; and what `gather`, `gather_elements` and `slice` raise.
+
+    >>> import dask.array as da
+    >>> source, output = (dg.BufferTensorDesc(data_type="INT64", sizes=(size,)) for size in (10, 3))
+    >>> desc = dg.SliceOperatorDesc(input_tensor=source, output_tensor=output, offsets=(1,), sizes=(3,), strides=(4,))
+    >>> dg.distributed.run(desc, da.arange(10, chunks=4)).compute()
+    array([1, 5, 9])
     """
     _check_descriptor(desc, level)
-    source = _described("table", desc.tensor("input_tensor"), as_table(table))
+    source = _as_described("table", desc.tensor("input_tensor"), as_table(table))
     if isinstance(desc, SliceOperatorDesc | Slice1OperatorDesc):
         if indices is not None:
             raise TypeError(f"{desc.operator.name} takes no indices, got {type(indices).__name__}: leave them out")
@@ -62,32 +66,25 @@ def run(
     if indices is None:
         raise TypeError(f"{desc.operator.name} takes indices of shape {desc.tensor('indices_tensor').sizes}, got none")
     given = indices if isinstance(indices, da.Array) else host_indices(indices)
-    given = _described("indices", desc.tensor("indices_tensor"), given)
+    given = _as_described("indices", desc.tensor("indices_tensor"), given)
     if isinstance(desc, GatherElementsOperatorDesc):
         return gather_elements(source, given, axis=desc.axis, out_of_bounds=out_of_bounds)
     assert isinstance(desc, GatherOperatorDesc)
     real = given[(0,) * (given.ndim - desc.index_dimensions)]
-    return _aligned(gather(source, real, axis=desc.axis, out_of_bounds=out_of_bounds), source.ndim)
+    return _right_aligned(gather(source, real, axis=desc.axis, out_of_bounds=out_of_bounds), source.ndim)
 
 
 def _check_descriptor(desc: OperatorDesc, level: str | FeatureLevel) -> None:
     report = validate(desc, level=level)
-    meant = [found for found in report.findings if found.code not in OF_ONE_DEVICE]
-    if any(found.severity is Severity.ERROR for found in meant):
-        raise DescriptorError(report.model_copy(update={"findings": tuple(meant)}))
-    operator = desc.operator.name
-    if isinstance(desc, GatherOperatorDesc):
-        _check_unbatched(desc)
-    elif not isinstance(desc, GatherElementsOperatorDesc | SliceOperatorDesc | Slice1OperatorDesc):
+    findings = tuple(found for found in report.findings if found.code not in OF_ONE_DEVICE)
+    report.model_copy(update={"findings": findings}).raise_for_errors()
+    if not isinstance(desc, GatherOperatorDesc | GatherElementsOperatorDesc | SliceOperatorDesc | Slice1OperatorDesc):
         raise ValueError(
-            f"{operator} indexes several dimensions at once, which chunks cut: make them one with table.reshape(…), make one "
-            "index of each tuple (numpy.ravel_multi_index), and use GATHER; where the table is one chunk, call dmlgather.compile"
+            f"{desc.operator.name} indexes several dimensions at once, which chunks cut: make them one with table.reshape(…), "
+            "make one index of each tuple (numpy.ravel_multi_index), and use GATHER; where the table is one chunk, call "
+            "dmlgather.compile"
         )
-
-
-def _check_unbatched(desc: GatherOperatorDesc) -> None:
-    batch = gather_batch(desc)
-    if batch:
+    if isinstance(desc, GatherOperatorDesc) and (batch := gather_batch(desc)):
         with_input, dimension = batch[0]
         raise ValueError(
             f"IndicesTensor.Sizes[{dimension}] = {desc.indices_tensor.sizes[dimension]} runs along with dimension {with_input} "
@@ -96,7 +93,7 @@ def _check_unbatched(desc: GatherOperatorDesc) -> None:
         )
 
 
-def _described(name: str, tensor: BufferTensorDesc, array: Any) -> Any:
+def _as_described(name: str, tensor: BufferTensorDesc, array: Any) -> Any:
     """The array, of the tensor's shape and data type; bool for UINT8 is taken as such."""
     dtype = np.dtype(tensor.data_type.name.lower())
     if tuple(array.shape) != tensor.sizes:
@@ -111,7 +108,7 @@ def _described(name: str, tensor: BufferTensorDesc, array: Any) -> Any:
     return array
 
 
-def _aligned(result: da.Array, rank: int) -> da.Array:
+def _right_aligned(result: da.Array, rank: int) -> da.Array:
     """With leading dimensions of size 1 cropped or prepended, as DirectML right-aligns the output's sizes."""
     surplus = result.ndim - rank
     return result[(0,) * surplus] if surplus > 0 else result[(None,) * -surplus] if surplus else result

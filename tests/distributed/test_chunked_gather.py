@@ -100,12 +100,12 @@ def _sizes(array: da.Array) -> list[tuple[int, ...]]:
 def _check_loads(counted: CountedTable, indices: NDArray[Any], axis: int, **options: Any) -> None:
     """Only chunks that are touched are loaded, once per group that touches them."""
     chunks = counted.table.chunks
-    plan = plan_gather(chunks, indices, axis=axis, dtype=counted.dtype, **options)
-    loads = {owner.chunk: owner.loads for owner in plan.owners}
+    forecast = plan_gather(chunks, indices, axis=axis, dtype=counted.dtype, **options)
+    loads = {chunk.chunk: chunk.loads for chunk in forecast.touched}
     for place, count in Counter(counted.loads).items():
         assert loads[place[axis]] == count
     sure = [int(at) for at in indices.reshape(-1) if 0 <= at < sum(chunks[axis])]  # others may mean anything
-    if plan.output_bytes:
+    if forecast.output_bytes:
         assert set(np.searchsorted(np.cumsum(chunks[axis]), sure, "right")) <= {place[axis] for place in counted.loads}
 
 

@@ -1,0 +1,138 @@
+"""Resolves indices along one axis by the rules of a dialect, before any row is moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.backends.outcomes import out_of_range
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.directml import FeatureLevel
+from dmlgather.directml.support import row_at
+from dmlgather.distributed.chunk_grid import replace_axis
+from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
+from dmlgather.lax.problems.gather import Gather as LaxGather
+from dmlgather.onnx.problems.gather import Gather as OnnxGather
+from dmlgather.openvino.problems.gather import Gather as OpenvinoGather
+from dmlgather.plan import OutOfBounds
+from dmlgather.policy import Fill, resolve_policy
+from dmlgather.wording import alternatives
+
+FILLED = -1
+"""The position of an index that is out of bounds and whose element is filled."""
+
+
+@dataclass(frozen=True, slots=True)
+class AxisRule:
+    """How indices along one axis are resolved to positions.
+
+    extent: size of the axis. wrap: added once to a negative index; 0 leaves it out of bounds. fill: the bytes of one element
+    under FILL, else empty. dtype: of the elements. name, axis: what messages call the indices, and the axis. reads: whether an
+    index reads elements; it reads none where another axis has size 0.
+    """
+
+    extent: int
+    wrap: int
+    out_of_bounds: OutOfBounds
+    fill: bytes
+    dtype: np.dtype[Any]
+    name: str
+    axis: int
+    reads: bool
+
+    def resolve(self, indices: Any, start: Sequence[int] = ()) -> NDArray[np.int64]:
+        """The position 0 … extent - 1 that each index means, FILLED (-1) where its element is filled; a new array of their shape.
+
+        indices: integers on the host, shape [i…]. start: coordinates of their first element in the whole index array, for
+        messages. Raises IndexError under RAISE for the first index out of bounds, ValueError under CLAMP and PROMISE where the
+        axis has no elements but an index reads some, TypeError for anything but integers.
+        """
+        values = np.asarray(indices)
+        if values.dtype.kind not in "iu":
+            raise TypeError(f"{self.name} has type {values.dtype}, expected integers")
+        positions = values.astype(np.int64, order="C")
+        if self.wrap and values.dtype.kind == "i":
+            np.add(positions, self.wrap, out=positions, where=positions < 0)
+        # As unsigned numbers, negative positions and integers of more than 63 bits are too large as well.
+        outside = positions.view(np.uint64) >= np.uint64(self.extent)
+        if not outside.any():
+            return positions
+        if self.out_of_bounds is OutOfBounds.RAISE:
+            raise self._error(values, outside, start)
+        if self.out_of_bounds is OutOfBounds.FILL or not (self.extent or self.reads):
+            positions[outside] = FILLED
+            return positions
+        if not self.extent:
+            raise ValueError(
+                f"{self.name} has {values.size} indices along axis {self.axis} of size 0: under {self.out_of_bounds.name} there "
+                "is nothing to read (expected size >= 1, or no index); use out_of_bounds=Fill(value) or 'raise'"
+            )
+        last, signed = self.extent - 1, values.dtype.kind == "i"
+        positions[outside] = np.where(positions[outside] < 0, 0, last) if signed else last
+        return positions
+
+    def _error(self, values: NDArray[Any], outside: NDArray[np.bool_], start: Sequence[int]) -> IndexError:
+        first = np.unravel_index(int(outside.argmax()), values.shape)
+        place = [int(at) + origin for at, origin in zip(first, start or (0,) * values.ndim, strict=True)]
+        where = f"{self.name}[{', '.join(map(str, place))}]"
+        return out_of_range(where, int(values[first]), self.axis, self.extent, self.wrap)
+
+
+def axis_rule(
+    dialect: str, table: TensorType, indices: TensorType, axis: int, out_of_bounds: str | Fill | None = None
+) -> AxisRule:
+    """The rule of a dialect's gather of rows along `axis`, counted from the front.
+
+    dialect: one of DIALECTS. out_of_bounds: None for the dialect's own policy, else "clamp", "raise", "promise" or a Fill.
+
+    Raises TypeError for types that the dialect does not take and for strings, ValueError for an unknown dialect or policy.
+    """
+    if dialect not in DIALECTS:
+        raise ValueError(f"dialect is {dialect!r}, expected {alternatives(map(repr, DIALECTS))}")
+    if table.dtype.hasobject:
+        raise TypeError(f"the table has type {table.dtype}: strings and objects lie outside of their array and are not moved")
+    if dialect == "directml":
+        _check_directml_types(table.dtype, indices.dtype)
+        name, wraps, policy, fill = "IndicesTensor", True, OutOfBounds.CLAMP, b""
+    else:
+        problem = _PROBLEMS[dialect](table, indices, axis)
+        name, wraps, policy, fill = problem.arguments[-1], problem.wraps, problem.out_of_bounds, problem.fill
+    if out_of_bounds is not None:
+        policy, fill = resolve_policy(out_of_bounds, policy, table.dtype)
+    extent = table.shape[axis]
+    wrap = extent if wraps and indices.dtype.kind == "i" else 0
+    return AxisRule(extent, wrap, policy, fill, table.dtype, name, axis, reads=0 not in replace_axis(table.shape, axis))
+
+
+def _check_directml_types(dtype: np.dtype[Any], index: np.dtype[Any]) -> None:
+    """TypeError for types that GATHER does not take at the newest feature level. Its other rules hold for chunks."""
+    for tensor, found in (("InputTensor", dtype), ("IndicesTensor", index)):
+        row = row_at("GATHER", tensor, max(FeatureLevel))
+        assert row is not None
+        if not found.isnative or found.name.upper() not in {data_type.name for data_type in row.data_types}:
+            raise TypeError(
+                f"{tensor} has type {found.name if found.isnative else found.str}, but dialect 'directml' takes "
+                f"{alternatives(row.data_types)}: convert with .astype or .view, or use another dialect"
+            )
+
+
+def _lax_gather(table: TensorType, indices: TensorType, axis: int) -> Problem:
+    """jax.lax.gather of whole rows, with index vectors of one component."""
+    vectors = TensorType((*indices.shape, 1), indices.dtype)
+    offset_dims = [dim for dim in range(table.rank - 1 + indices.rank) if not axis <= dim < axis + indices.rank]
+    numbers = GatherDimensionNumbers(tuple(offset_dims), collapsed_slice_dims=(axis,), start_index_map=(axis,))
+    return LaxGather(table, vectors, numbers, replace_axis(table.shape, axis, 1))
+
+
+_PROBLEMS: dict[str, Callable[[TensorType, TensorType, int], Problem]] = {
+    "onnx": OnnxGather,
+    "openvino": OpenvinoGather,
+    "lax": _lax_gather,
+}
+
+DIALECTS = ("directml", *_PROBLEMS)
+"""Whose rules say what an index means."""

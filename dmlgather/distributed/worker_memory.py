@@ -1,0 +1,86 @@
+"""How much memory one worker needs at the same time, by a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import computed_field
+
+from dmlgather.distributed.routing import Routing
+from dmlgather.record import Record
+from dmlgather.wording import counted
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+class MemoryLimitError(ValueError):
+    """A gather needs more memory of a worker than it may have. The message says what takes the most, and what to change."""
+
+
+class WorkerMemory(Record):
+    """Memory of one worker, in bytes, by a model: every thread takes rows of the largest chunk or places the largest block, while
+    the worker holds its share of the rows of one group.
+
+    The model leaves out Python and the libraries, what a store needs to decode a chunk, and output that is computed and kept.
+    """
+
+    threads: int
+    """Of one worker."""
+
+    take_bytes: int
+    """One thread takes rows: the largest chunk and the rows that are taken of it."""
+
+    place_bytes: int
+    """One thread places a block: three times the largest, as pieces, as the joined pieces (rows of 512 bytes or more are not
+    joined), and as output."""
+
+    held_bytes: int
+    """Rows of one group on the worker that has the most of them, where chunks are dealt to the workers in turn."""
+
+    @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
+    @property
+    def total_bytes(self) -> int:
+        """All of it."""
+        return self.threads * max(self.take_bytes, self.place_bytes) + self.held_bytes
+
+    def check(self, limit: int | None, *, axis: int, workers: int) -> None:
+        """MemoryLimitError where it exceeds `limit`, in bytes. axis, workers: for the message."""
+        if limit is None or self.total_bytes <= limit:
+            return
+        threads = f"bytes on {counted(self.threads, 'thread')}"
+        causes = {
+            f"the largest chunk and the rows taken of it, {self.take_bytes} {threads}: make the table's chunks smaller along "
+            f"axis {axis} (table.rechunk(…))": self.threads * self.take_bytes,
+            f"three times the largest block, {self.place_bytes} {threads}: lower block_bytes": self.threads * self.place_bytes,
+            f"the rows of a group held by one of {counted(workers, 'worker')}, {self.held_bytes} bytes: lower in_flight_bytes "
+            "or use more workers": self.held_bytes,
+        }
+        raise MemoryLimitError(
+            f"the gather needs {self.total_bytes} bytes of a worker, but memory_limit is {limit} bytes; most of it is "
+            f"{max(causes, key=causes.__getitem__)}"
+        )
+
+    def __str__(self) -> str:
+        one_thread = f"chunk and its rows {amount(self.take_bytes)}, 3 blocks {amount(self.place_bytes)}"
+        return f"{counted(self.threads, 'thread')} x max({one_thread}) + rows held {amount(self.held_bytes)}"
+
+
+def worker_memory(routing: Routing, sizes: Sequence[int], workers: int, threads: int) -> WorkerMemory:
+    """The memory that a gather needs. sizes: of the table's chunks along the axis. threads: of one worker."""
+    loads = (sizes[chunk] + len(rows) for group in routing.groups for chunk, rows in group.rows.items())
+    taken = [[len(rows) for rows in group.rows.values()] for group in routing.groups]
+    shares = (sum(counts[worker::workers]) for counts in taken for worker in range(min(workers, len(counts))))
+    return WorkerMemory(
+        threads=threads,
+        take_bytes=max(loads, default=0) * routing.row_bytes,
+        place_bytes=3 * max((split.lookup.size for split in routing.splits), default=0) * routing.row_bytes,
+        held_bytes=max(shares, default=0) * routing.row_bytes,
+    )
+
+
+def amount(count: int) -> str:
+    """A number of bytes: "512 bytes", "64 MiB", "1.5 GiB"."""
+    size, power = float(count), 0
+    while size >= 1024 and power < len(_UNITS) - 1:
+        size, power = size / 1024, power + 1
+    return f"{count} bytes" if not power else f"{size:.4g} {_UNITS[power]}"
