@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, LAYOUT, POINTERS
+from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
-from dmlgather.backends.cuda.launches import launches_for
 from dmlgather.plan import IndexPlan, OutOfBounds
 from tests.kernels import build
 

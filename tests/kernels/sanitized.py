@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import reference
 from dmlgather.backends.cuda.arguments import POINTERS
+from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
-from dmlgather.backends.cuda.launches import launches_for
 from dmlgather.plan import IndexPlan, OutOfBounds
 from tests.kernels.units import KERNELS
 from tests.plans import Buffers

@@ -12,8 +12,8 @@ from typing import Any
 from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, POINTERS
 from dmlgather.backends.cuda.describe import describe_launches
 from dmlgather.backends.cuda.driver import DeviceMemory, kernel, read_bytes, require
+from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
-from dmlgather.backends.cuda.launches import launches_for
 from dmlgather.plan import IndexPlan, OutOfBounds
 
 WORDS = 32

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-from dmlgather.backends.cuda import form
+from dmlgather.backends.cuda import launch_form
 from dmlgather.backends.cuda.arguments import Arguments, Dimension
-from dmlgather.backends.cuda.launch import Launch, Target, index_arguments, launch, launchable
-from dmlgather.backends.cuda.variants import SPAN_UNROLL, VARIANTS, VECTOR, Kind, Variant
+from dmlgather.backends.cuda.launch import Launch, LaunchTarget, index_arguments, launch, launchable
+from dmlgather.backends.cuda.variants import SPAN_UNROLL, VARIANTS, VECTOR, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 
 SHORTEST = {1: 48, 2: 80, 4: 144}
@@ -20,7 +20,7 @@ LARGEST_GROUP = 32
 """Runs of a group: its threads that do not walk fill whole warps that do the same."""
 
 
-def span_launch(work: Work, target: Target) -> Launch | None:
+def span_launch(work: Work, target: LaunchTarget) -> Launch | None:
     """One launch for runs that are contiguous on both sides, with no lookup along the way; None where `work` has none."""
     run, *runs = work.dims
     size, run_bytes = work.element_bytes, work.dims[0].size * work.element_bytes
@@ -30,7 +30,7 @@ def span_launch(work: Work, target: Target) -> Launch | None:
         return None
     dimensions = 2 if len(runs) <= 1 and len(work.lookups) == 1 else 3
     checked = work.checked and bool(work.lookups)
-    variant = Variant(Kind.SPAN, dimensions, VECTOR, len(work.lookups), work.index_bytes, checked)
+    variant = Variant(KernelKind.SPAN, dimensions, VECTOR, len(work.lookups), work.index_bytes, checked)
     fit = all(dim.fits() for dim in runs) and all(lookup.fits() for lookup in work.lookups)
     if variant not in VARIANTS or len(runs) >= dimensions or not fit:
         return None
@@ -42,7 +42,7 @@ def span_launch(work: Work, target: Target) -> Launch | None:
     vectors = -(-(run_bytes + VECTOR - size) // VECTOR)
     full = (run_bytes // VECTOR - 1) // SPAN_UNROLL
     # Half of the threads that walk elements: these have twice the bytes in flight.
-    if 2 * count * (vectors - (SPAN_UNROLL - 1) * full) < target.multiprocessors * form.THREADS_PER_MULTIPROCESSOR:
+    if 2 * count * (vectors - (SPAN_UNROLL - 1) * full) < target.multiprocessors * launch_form.THREADS_PER_MULTIPROCESSOR:
         full = 0
     threads = group * (vectors - (SPAN_UNROLL - 1) * full)
     if not launchable(groups * threads):

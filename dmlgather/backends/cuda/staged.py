@@ -10,8 +10,8 @@ from dataclasses import replace
 from math import prod
 
 from dmlgather.backends.cuda.arguments import MAX_DIMENSIONS, Arguments, Staging
-from dmlgather.backends.cuda.launch import Launch, Target, index_arguments, launchable
-from dmlgather.backends.cuda.variants import BLOCK, VECTOR, Kind, Variant
+from dmlgather.backends.cuda.launch import Launch, LaunchTarget, index_arguments, launchable
+from dmlgather.backends.cuda.variants import BLOCK, VECTOR, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 
 SECTOR = 32
@@ -32,14 +32,14 @@ WAVES = 2 * BUSY
 """Blocks per multiprocessor below which teams do not move several rows: an uneven last wave costs more."""
 
 
-def staged_launch(work: Work, target: Target) -> Launch | None:
+def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
     """The staged launch of `work`; None where it cannot be staged, or where that does not pay."""
     if not _along_rows(work, target):
         return None
     columns, *rows = work.dims
     size, lookup = work.element_bytes, work.lookups[0]
     each = any(any(dim.index_steps) for dim in rows)
-    variant = Variant(Kind.STAGED, 0, size, 1, work.index_bytes, invariant=not each)
+    variant = Variant(KernelKind.STAGED, 0, size, 1, work.index_bytes, invariant=not each)
     row_bytes, count = lookup.limit * size, prod(dim.size for dim in rows)
     if row_bytes < SHORTEST_ROW or row_bytes > SECTOR * min(columns.size, BLOCK * variant.unroll):
         return None
@@ -66,7 +66,7 @@ def staged_launch(work: Work, target: Target) -> Launch | None:
     return Launch(variant, blocks, arguments.pack(general=False), shared_bytes=BLOCK // team * slot)
 
 
-def _along_rows(work: Work, target: Target) -> bool:
+def _along_rows(work: Work, target: LaunchTarget) -> bool:
     """Whether the one lookup chooses among adjacent elements, and nothing else does, for adjacent outputs."""
     if len(work.lookups) != 1 or work.index_bytes < 4 or work.element_bytes >= VECTOR or target.alignment < VECTOR:
         return False

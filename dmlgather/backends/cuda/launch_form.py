@@ -19,7 +19,7 @@ THREADS_PER_MULTIPROCESSOR = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class LaunchForm:
     """What a kernel is launched with.
 
     dimensions: fastest first. walked: steps in bytes from one walked element to the next. full: chunk coordinates below it
@@ -37,7 +37,7 @@ class Form:
         """Threads of the launch."""
         return prod(dim.size for dim in self.dimensions)
 
-    def padded(self, count: int) -> Form:
+    def padded(self, count: int) -> LaunchForm:
         """The same with `count` dimensions; the chunk stays the fastest or the slowest, where the kernels look for it."""
         padding = (Dimension(1, index_steps=(0,) * len(self.walked.index_steps)),) * (count - len(self.dimensions))
         if self.chunk_slowest:
@@ -45,7 +45,7 @@ class Form:
         return replace(self, dimensions=self.dimensions + padding)
 
 
-def launch_form(dims: Sequence[Dimension], element_bytes: int, unroll: Callable[[bool], int], multiprocessors: int) -> Form:
+def launch_form(dims: Sequence[Dimension], element_bytes: int, unroll: Callable[[bool], int], multiprocessors: int) -> LaunchForm:
     """The form in which `dims` (at least one, fastest first) are launched.
 
     unroll: elements that the kernel's threads walk, given whether the walk is invariant.
@@ -62,7 +62,7 @@ def launch_form(dims: Sequence[Dimension], element_bytes: int, unroll: Callable[
     chunk = replace(dim, size=chunks)
     others = (*dims[:axis], *dims[axis + 1 :])
     ordered = (chunk, *others) if axis == 0 else (*others, chunk)
-    return Form(ordered, _times(dim, full), full, axis != 0, invariant)
+    return LaunchForm(ordered, _times(dim, full), full, axis != 0, invariant)
 
 
 def _walked_axis(dims: Sequence[Dimension], element_bytes: int, unroll: Callable[[bool], int]) -> int:
