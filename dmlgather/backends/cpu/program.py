@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather import host
-from dmlgather.backends.cpu import recipes, units, workers
+from dmlgather.backends.cpu import recipes, threads, units
 from dmlgather.backends.cpu.buffers import Buffers
 from dmlgather.backends.cpu.geometry import Geometry
 from dmlgather.backends.cpu.recipes import Recipe, Task
@@ -73,16 +73,16 @@ class CpuProgram:
             _, task = self._opaque
         buffers = Buffers.of(task.geometry, data, indices, out)
         if task.blocks.count == 1:
-            return task.single(buffers)
-        return functools.partial(workers.share, functools.partial(task.begin, buffers), task.blocks.count, self.shares)
+            return task.bind(buffers)
+        return functools.partial(threads.run_blocks, functools.partial(task.begin, buffers), task.blocks.count, self.shares)
 
     def describe(self) -> str:
         """The recipe, why it was chosen, and the blocks."""
         recipe, task = self._opaque
-        threads = min(self.shares, max(task.blocks.count, 1))
+        used = min(self.shares, max(task.blocks.count, 1))
         return (
             f"{recipe.name}: {recipe.why}; {counted(task.blocks.count, 'block')} of up to {list(task.blocks.sizes)} units of "
-            f"{counted(task.geometry.unit, 'byte')} on {counted(threads, 'thread')}"
+            f"{counted(task.geometry.unit, 'byte')} on {counted(used, 'thread')}"
         )
 
     @functools.cached_property

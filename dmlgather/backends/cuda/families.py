@@ -1,4 +1,4 @@
-"""From a plan to kernel launches, by a table of kernel families. It needs no CuPy, so that tests run the same launches on the host.
+"""From a plan to kernel launches, by a table of kernel families. No CuPy: tests run the same launches on the host.
 
 Every family is correct for all work that it accepts; `general` accepts everything.
 """
