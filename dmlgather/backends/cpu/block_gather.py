@@ -20,7 +20,7 @@ from dmlgather.backends.cpu.whole_take import BoundCall, WholeTake
 
 @dataclass(frozen=True, slots=True)
 class BlockGather:
-    """A gather by blocks. move: moves the units of a block at given offsets. native: NumPy's own check serves if raw indices equal
+    """A gather by blocks. move: moves the units of a block at given offsets. native: use NumPy's own check if raw indices equal
     the offsets. whole_take: replaces all this if the problem is one small block.
     """
 
@@ -57,7 +57,7 @@ class ThreadGather:
         self.target = None if gather.move is check else buffers.target(buffers.item)
 
     def work(self, first: int, last: int) -> int | None:
-        """Gather blocks `first` … `last` - 1. Returns the smallest offset of a bad index under RAISE, after which it only checks."""
+        """Gather blocks `first` … `last` - 1. Returns the smallest offset of a bad index under RAISE; then moving stops."""
         smallest: int | None = None
         for box in self.gather.blocks.boxes(first, last):
             if self.native and smallest is None and self.checked(box):

@@ -1,4 +1,4 @@
-"""The declared list of kernel variants: every entry point of `cuda_kernels/`, and nothing else.
+"""The list of kernel variants: every entry point of `cuda_kernels/`, and nothing else.
 
 Common ranks and lookup counts are specialised; the general kernels run everything else. A variant's `line` is its line in
 the `.cu` file `unit`; a test holds both lists equal.
@@ -21,7 +21,7 @@ VECTOR = 16
 
 
 class KernelKind(enum.Enum):
-    """What a kernel does."""
+    """What kind of work a kernel does."""
 
     COPY = "copy"
     """A slice: no lookups."""
@@ -126,11 +126,6 @@ class Variant:
                 return 16 if self.invariant and self.element_bytes < 8 else 8
         return unroll(self.element_bytes, self.invariant)
 
-    @property
-    def barrier(self) -> bool:
-        """Whether the threads of a block wait for one another."""
-        return self.kind in (KernelKind.TRANSPOSE, KernelKind.STAGED)
-
 
 def unroll(element_bytes: int, invariant: bool) -> int:
     """Elements that a thread walks. Narrow elements need more of them in flight; many indices need the registers."""
@@ -168,6 +163,3 @@ def _declared() -> Iterator[Variant]:
 
 VARIANTS: tuple[Variant, ...] = tuple(_declared())
 """Every variant, in the order of the units' lines."""
-
-UNITS: tuple[str, ...] = tuple(dict.fromkeys(variant.unit for variant in VARIANTS))
-"""The `.cu` files."""
