@@ -70,9 +70,7 @@ class ReferenceProgram:
         return "the plan's pseudocode, one element at a time"
 
 
-def prepare(plan: IndexPlan) -> ReferenceProgram:
-    """A program for `plan`."""
-    return ReferenceProgram(plan)
+prepare = ReferenceProgram
 
 
 def _bad_offsets(plan: IndexPlan, indices: NDArray[Any] | None) -> list[int]:

@@ -112,16 +112,7 @@ def scene_of(subject: Subject) -> Scene:
     colours = {addresses: number for number, addresses in enumerate(dict.fromkeys(filter(None, looked_up)))}
     runs = list(_runs(reads, data, output, indices, colours))
     return Scene(
-        subject,
-        data,
-        output,
-        indices,
-        reads,
-        values,
-        _found(reads, indices),
-        colours,
-        tuple(_selected(runs)),
-        len(runs),
+        subject, data, output, indices, reads, values, _found(reads, indices), colours, tuple(_selected(runs)), len(runs)
     )
 
 

@@ -19,13 +19,11 @@ from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 from dmlgather.wording import counted
 
 
-def prepare(plan: IndexPlan, tuning: Tuning = MEASURED) -> CpuProgram:
-    """Prepare `plan`, in any form. ValueError when CLAMP or PROMISE looks into an axis without elements."""
-    return CpuProgram(plan, tuning)
-
-
 class CpuProgram:
-    """An immutable program; `run` keeps its scratch memory to itself, so that threads may share one program."""
+    """An immutable program for a plan in any form. Threads may share it, because every run has its own scratch memory.
+
+    Preparing it raises ValueError when CLAMP or PROMISE looks into an axis without elements.
+    """
 
     def __init__(self, plan: IndexPlan, tuning: Tuning = MEASURED) -> None:
         plan.check_limits()

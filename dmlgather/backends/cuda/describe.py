@@ -1,4 +1,4 @@
-"""What the CUDA backend would do with a plan, in words."""
+"""A plan's kernels and launches, in words."""
 
 from __future__ import annotations
 

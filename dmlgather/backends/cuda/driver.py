@@ -1,4 +1,4 @@
-"""CuPy, as far as this backend touches it: finding a device, compiling a kernel, memory of its own."""
+"""What this backend uses of CuPy: finding a device, compiling kernels, device memory."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def kernel(variant: Variant, device: int) -> Any:
 
 
 class DeviceMemory:
-    """Bytes on a device that no pool reuses; freeing them waits for the kernels that read them."""
+    """Bytes on a device, outside of memory pools, so that freeing them waits for kernels that read them."""
 
     def __init__(self, content: bytes, device: int) -> None:
         cupy = require(device)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from dmlgather.backends.cuda.arguments import MAX_DIMENSIONS, Arguments, Dimension
-from dmlgather.backends.cuda.launch import Launch, LaunchTarget, arguments_of, general_launch, index_arguments, launch, launchable
+from dmlgather.backends.cuda.launch import Launch, LaunchTarget, arguments_of, general_launch, launch, launchable, work_arguments
 from dmlgather.backends.cuda.launch_form import LaunchForm, launch_form
 from dmlgather.backends.cuda.spans import span_launch
 from dmlgather.backends.cuda.staged import staged_launch
@@ -78,7 +78,7 @@ def _split(work: Work, launch: Callable[[Work], Launch | None]) -> Iterator[Laun
 
 
 def _check(work: Work) -> Launch | None:
-    return general_launch(Variant(KernelKind.CHECK), Arguments(work.dims, work.elements, work.lookups, **index_arguments(work)))
+    return general_launch(Variant(KernelKind.CHECK), Arguments(work.dims, work.elements, **work_arguments(work)))
 
 
 def _transposed(work: Work, _: LaunchTarget) -> Launch | None:

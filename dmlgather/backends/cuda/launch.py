@@ -57,22 +57,25 @@ def arguments_of(work: Work, form: LaunchForm) -> Arguments:
     return Arguments(
         dimensions=form.dimensions,
         threads=form.threads,
-        lookups=tuple(lookups),
-        in_offset=work.in_offset,
-        out_offset=work.out_offset,
         in_walk=form.walked.in_step,
         out_walk=form.walked.out_step,
         full=form.full,
         chunk_slowest=form.chunk_slowest,
-        fill=work.fill,
-        **index_arguments(work),
+        **work_arguments(replace(work, lookups=tuple(lookups))),
     )
 
 
-def index_arguments(work: Work) -> dict[str, Any]:
-    """What the general kernels need to know of the index type and the policy."""
-    signed = any(lookup.signed for lookup in work.lookups)
-    return {"index_shift": max(work.index_bytes, 1).bit_length() - 1, "index_signed": signed, "checked": work.checked}
+def work_arguments(work: Work) -> dict[str, Any]:
+    """The arguments that do not depend on how threads are arranged."""
+    return {
+        "lookups": work.lookups,
+        "in_offset": work.in_offset,
+        "out_offset": work.out_offset,
+        "index_shift": max(work.index_bytes, 1).bit_length() - 1,
+        "index_signed": any(lookup.signed for lookup in work.lookups),
+        "checked": work.checked,
+        "fill": work.fill,
+    }
 
 
 def launch(variant: Variant, arguments: Arguments) -> Launch:

@@ -13,9 +13,9 @@ from math import prod
 from dmlgather.backends.cuda.arguments import Dimension
 
 SEGMENT_BYTES = 64
-"""A walk along the innermost dimension leaves neighbouring threads at least this many adjacent bytes."""
+"""A walk along the innermost dimension must leave neighbouring threads at least this many adjacent bytes."""
 THREADS_PER_MULTIPROCESSOR = 1024
-"""Threads walk only where every multiprocessor still gets this many of them."""
+"""Threads walk only if every multiprocessor still gets this many of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def launch_form(dims: Sequence[Dimension], element_bytes: int, unroll: Callable[
 
 
 def _walked_axis(dims: Sequence[Dimension], element_bytes: int, unroll: Callable[[bool], int]) -> int:
-    """The dimension to walk: one along which no lookup moves, else a long one, as far as threads stay coalesced."""
+    """The dimension to walk: if possible one without lookups, else a long one; accesses of threads must stay coalesced."""
     best, rank = 0, (False, False, False, 0)
     for axis, dim in enumerate(dims):
         invariant = not any(dim.index_steps)
