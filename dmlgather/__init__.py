@@ -34,7 +34,7 @@ from dmlgather.policy import Fill
 
 if TYPE_CHECKING:
     from dmlgather import distributed, lax, onnx, openvino
-    from dmlgather.backends.cuda.errors import DeviceError
+    from dmlgather.backends.cuda.driver import DeviceError
     from dmlgather.comparing.comparison import Comparison, compare
     from dmlgather.explain import Explanation
     from dmlgather.operator import BoundOperator, CompiledOperator, compile  # noqa: A004 - the word users know
@@ -89,7 +89,7 @@ __getattr__, __dir__ = lazy_names(
         "BoundOperator": "operator",
         "Comparison": "comparing.comparison",
         "CompiledOperator": "operator",
-        "DeviceError": "backends.cuda.errors",
+        "DeviceError": "backends.cuda.driver",
         "Explanation": "explain",
         "compare": "comparing.comparison",
         "compile": "operator",

@@ -12,7 +12,7 @@ from dmlgather.backends.devices import Device
 from dmlgather.backends.executor import ROUTES_KEPT
 from dmlgather.backends.footprints import signature_on, signatures
 from dmlgather.backends.outcomes import Outcome
-from dmlgather.backends.routes import Route, Run
+from dmlgather.backends.routes import BoundRun, Route
 from dmlgather.binding import Binding
 from dmlgather.directml import FeatureLevel, OperatorDesc, validate
 from dmlgather.explain import Explanation, explain
@@ -188,7 +188,7 @@ class CompiledOperator:
 class BoundOperator:
     """A compiled operator with its arrays fixed and kept alive. Make one with `CompiledOperator.bind`."""
 
-    def __init__(self, operator: CompiledOperator, run: Run, device: Device) -> None:
+    def __init__(self, operator: CompiledOperator, run: BoundRun, device: Device) -> None:
         self._operator, self._run, self._at_once = operator, run, not device.on_gpu
         self._last: Outcome | None = None
 

@@ -1,4 +1,4 @@
-"""What arrays that differ in nothing but their memory share: their signature, and the footprint that follows from it."""
+"""Signatures of arrays (all that a call depends on but addresses), and the footprints that follow from them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ depends on the pointer, WRITEABLE or READ_ONLY. A plain tuple of few items, beca
 """
 
 _OVERLAP_WORK = 100_000
-"""Steps that NumPy's overlap solver may take; arrays that it cannot tell apart in time count as overlapping."""
+"""Steps that NumPy's overlap solver may take; without an answer by then, arrays count as overlapping."""
 
 
 def signatures(arrays: Sequence[Any]) -> list[Signature | None]:
-    """One per array; None for what is no instance of numpy.ndarray or cupy.ndarray itself, subclasses included."""
+    """One per array; None unless its class is exactly numpy.ndarray or cupy.ndarray."""
     cupy = sys.modules.get("cupy")
     gpu_kind = None if cupy is None else cupy.ndarray
     found: list[Signature | None] = []
@@ -44,7 +44,7 @@ def signatures(arrays: Sequence[Any]) -> list[Signature | None]:
 
 
 def signature_on(device: Device, array: Any) -> Signature:
-    """The signature of an array that `adopt` gave, with the device that it named, whatever its class."""
+    """The signature of an array that `adopt` returned, and its device; the array may be of a subclass."""
     where = device.index << 4 | array.data.ptr & 15 if device.on_gpu else WRITEABLE if array.flags.writeable else READ_ONLY
     return array.dtype, array.shape, array.strides, where
 

@@ -1,4 +1,4 @@
-"""Arrays of JAX: what of them can be used, and how results become such arrays. JAX is never imported here first."""
+"""Arrays of JAX: which of them can be used, and how results become such arrays. JAX is imported only if the caller did so."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ALIGNMENT = 64
-"""Bytes. JAX takes over host memory that lies at a multiple of this, and copies any other."""
+"""Bytes. JAX uses host memory at a multiple of this without a copy."""
 
 
 def is_jax(array: Any) -> bool:
@@ -38,7 +38,7 @@ def check_usable(array: Any) -> None:
 
 
 def empty(sizes: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """A new packed array that JAX can take over as it is."""
+    """A new packed array that JAX can use without a copy."""
     count = prod(sizes) * dtype.itemsize
     room = np.empty(count + ALIGNMENT, np.uint8)
     start = -room.ctypes.data % ALIGNMENT

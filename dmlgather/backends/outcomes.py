@@ -1,4 +1,4 @@
-"""What can be asked after a run under RAISE: the first bad index, and the words for it."""
+"""Outcomes of runs under RAISE: the first bad index, and its error message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dmlgather.plan import IndexPlan, Layout, coordinates
 class BadIndex:
     """The first bad index of a RAISE plan: its offset in the index buffer (elements), value, and lookup number.
 
-    overwritten: the buffer holds a valid value there by now, which `value` is.
+    overwritten: `value` is valid, because the index was overwritten after the run.
     """
 
     offset: int
@@ -31,8 +31,8 @@ def out_of_range(
 ) -> IndexError:
     """The error for a bad index, to be raised.
 
-    where: the index tensor and place, "indices[3]". axis, limit, wrap: what it looks up, as in `Lookup`. window: the number of
-    elements from there on that it must leave room for. overwritten: as in `BadIndex`.
+    where: the index tensor and place, "indices[3]". axis: the axis that is indexed. limit, wrap: as in `Lookup`. window: elements
+    that are read from the index on. overwritten: as in `BadIndex`.
     """
     valid = f"{-wrap} … {limit - 1}" if limit else "none (the axis has size 0)"
     found = f"was out of range (it is {value} by now)" if overwritten else f"= {value} is out of range"
@@ -42,7 +42,7 @@ def out_of_range(
 
 
 class Outcome(ABC):
-    """A run of a plan with lookups under RAISE. Keeps the index array alive, of which it reads one element."""
+    """The outcome of a run under RAISE of a plan with lookups. Keeps the index array alive, because it may read an element."""
 
     __slots__ = ("_indices", "_plan")
 
@@ -51,7 +51,7 @@ class Outcome(ABC):
 
     @abstractmethod
     def offset(self) -> int | None:
-        """The smallest offset (elements of the index buffer) of a bad index, None when there was none."""
+        """The smallest offset (elements of the index buffer) of a bad index, None when there was none. On a GPU this waits."""
 
     @abstractmethod
     def value(self, offset: int) -> int:
@@ -65,8 +65,8 @@ class Outcome(ABC):
     def raise_for_bad_index(self, name: str, axes: Sequence[int], windows: Sequence[int] = ()) -> None:
         """IndexError for `bad_index`, if there is one.
 
-        name: of the index tensor, for the message. axes: the axis of the data that each lookup indexes. windows: the number of
-        elements from there on that it must leave room for; left out, 1.
+        name: of the index tensor, for the message. axes: the axis of the data that each lookup indexes. windows: elements that
+        each lookup reads from its index on; left out, 1.
         """
         bad = self.bad_index()
         if bad is None:
@@ -80,7 +80,7 @@ class Outcome(ABC):
 
 
 class HostOutcome(Outcome):
-    """A run on the host that met a bad index."""
+    """The outcome of a run on the host that met a bad index."""
 
     __slots__ = ("_flat", "_offset")
 
@@ -90,34 +90,27 @@ class HostOutcome(Outcome):
         self._flat, self._offset = flat, offset
 
     def offset(self) -> int:
-        """What the run returned."""
         return self._offset
 
     def value(self, offset: int) -> int:
-        """From host memory."""
         return int(self._flat[offset])
 
 
 class DeviceOutcome(Outcome):
-    """A run that was launched on a GPU, of which nothing is known before it is asked for.
-
-    stream: the one that was launched on last.
-    """
+    """The outcome of a run on a GPU, read from the device when asked for. stream: that of the last launch."""
 
     __slots__ = ("_keep", "_pointer", "_program", "stream")
 
     def __init__(self, plan: IndexPlan, indices: Footprint, pointer: int, program: Any, *, stream: int, keep: Any) -> None:
-        """pointer: of the lowest index. keep: what owns the memory there, None where that is the caller's business."""
+        """pointer: of the lowest index. keep: the owner of the memory there, None if the caller keeps it alive."""
         super().__init__(plan, indices)
         self._pointer, self._program, self.stream, self._keep = pointer, program, stream, keep
 
     def offset(self) -> int | None:
-        """Waits for the stream."""
         found: int | None = self._program.first_bad(self.stream)
         return found
 
     def value(self, offset: int) -> int:
-        """From device memory, after everything that runs there."""
         from dmlgather.backends.cuda import read_element
 
         dtype = self._indices.dtype
@@ -134,7 +127,7 @@ def _position(layout: Layout, bad: BadIndex, lookups: int) -> tuple[int, ...] | 
 
 
 def _bad_index(plan: IndexPlan, offset: int, value: int) -> BadIndex:
-    """The bad index at `offset`, by the first lookup that reads it and refuses `value`."""
+    """The bad index at `offset`, with the first lookup that reads it and for which `value` is out of range."""
     reading = [
         number
         for number, lookup in enumerate(plan.lookups)
@@ -144,4 +137,4 @@ def _bad_index(plan: IndexPlan, offset: int, value: int) -> BadIndex:
         lookup = plan.lookups[number]
         if not 0 <= (value + lookup.wrap if value < 0 else value) < lookup.limit:
             return BadIndex(offset, value, number)
-    return BadIndex(offset, value, reading[0], overwritten=True)  # a GPU is asked later than it runs
+    return BadIndex(offset, value, reading[0], overwritten=True)  # between the run and the read of `value`

@@ -53,26 +53,24 @@ def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | Non
 
 @dataclass(frozen=True, slots=True)
 class ReferenceProgram:
-    """A plan bound to `run`, in the form that the other backends' programs have."""
+    """A plan for `run`, with the methods that programs of the other backends have."""
 
     plan: IndexPlan
 
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
-        """As the module's `run`."""
+        """Execute the plan on buffers, as the function `run` does."""
         return run(self.plan, data, indices, out)
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
-        """`run` on these buffers, whenever called."""
+        """A function that executes the plan on these buffers."""
         return partial(self.run, data, indices, out)
 
     def describe(self) -> str:
-        """What executes the plan."""
+        """How the plan is executed, in words."""
         return "the plan's pseudocode, one element at a time"
 
 
-def prepare(plan: IndexPlan) -> ReferenceProgram:
-    """A program for `plan`."""
-    return ReferenceProgram(plan)
+prepare = ReferenceProgram
 
 
 def _bad_offsets(plan: IndexPlan, indices: NDArray[Any] | None) -> list[int]:

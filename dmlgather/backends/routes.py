@@ -1,4 +1,4 @@
-"""How one problem runs on all arrays of the same signatures: prepared once, so that a call only checks what addresses decide."""
+"""Routes: how a problem runs on all arrays of the same signatures. Prepared once; a call then only checks for overlap."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dmlgather.backends.footprints import Footprint, share_memory
 from dmlgather.backends.outcomes import DeviceOutcome, HostOutcome, Outcome
 from dmlgather.plan import IndexPlan, OutOfBounds
 
-Run: TypeAlias = Callable[[Any], Outcome | None]
-"""From a stream (None: the current one) to what can be asked, as `Route.run` returns it."""
+BoundRun: TypeAlias = Callable[[Any], Outcome | None]
+"""Takes a stream (None: the current one) and returns what `Route.run` returns."""
 
 
 class Route(ABC):
     """A prepared program for arrays of known footprints. Threads may share it; it holds no array."""
 
     def __init__(self, device: Device, program: Any, plan: IndexPlan, inputs: Sequence[Footprint], out: Footprint) -> None:
-        """device: where the program runs, whose memory the arrays lie in."""
+        """device: where the program runs; the arrays lie in its memory."""
         self.device, self.plan = device, plan
         self._program, self._inputs, self._out = program, tuple(inputs), out
 
@@ -29,15 +29,15 @@ class Route(ABC):
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None) -> Outcome | None:
         """Execute on arrays; on a GPU without waiting, on `stream` (None: the current one).
 
-        Returns what can be asked under RAISE: nothing (None) under another policy, nor on the host where no index was bad.
-        ValueError when `out` overlaps an input, TypeError as `stream_pointer`.
+        Under RAISE, returns an outcome that can be asked for a bad index; None on the host if there was none, and under any other
+        policy. ValueError when `out` overlaps an input, TypeError as `stream_pointer`.
         """
 
     @abstractmethod
-    def bind(self, inputs: Sequence[Any], out: Any) -> Run:
-        """`run` on these arrays, whose memory it keeps alive: the cheapest way to do the same again. ValueError as `run`.
+    def bind(self, inputs: Sequence[Any], out: Any) -> BoundRun:
+        """A function that repeats `run` on these arrays at the least cost and keeps their memory alive. ValueError as `run`.
 
-        On a GPU it only launches, so that it can be captured into a CUDA graph, and its outcomes do not know other launches.
+        On a GPU it only launches, so that a CUDA graph can capture it. Its outcomes report only on its own launches.
         """
 
     def _refuse_overlap(self, pointers: Sequence[int], out: int) -> None:
@@ -52,15 +52,13 @@ class HostRoute(Route):
     """In host memory, by the cpu backend or the reference."""
 
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None) -> Outcome | None:
-        """As `Route.run`."""
         if stream is not None:
             stream_pointer(stream, CPU)
         data, indices, target = self._flats(inputs, out)
         bad = self._program.run(data, indices, target)
         return None if bad is None else HostOutcome(self.plan, self._inputs[1], indices, bad)
 
-    def bind(self, inputs: Sequence[Any], out: Any) -> Run:
-        """As `Route.bind`."""
+    def bind(self, inputs: Sequence[Any], out: Any) -> BoundRun:
         data, indices, target = self._flats(inputs, out)
         execute = self._program.bind(data, indices, target)
 
@@ -87,28 +85,26 @@ class DeviceRoute(Route):
         super().__init__(device, program, plan, inputs, out)
         self._raises = plan.out_of_bounds is OutOfBounds.RAISE and len(inputs) > 1
         self._looks_up = len(inputs) > 1
-        # As plain numbers, because a call compares every address with them.
+        # Plain numbers, because every call compares addresses with them.
         self._data_start, self._data_bytes = inputs[0].start, inputs[0].end - inputs[0].start
         self._index_start, self._index_bytes = inputs[-1].start, inputs[-1].end - inputs[-1].start
         self._out_start, self._out_end = out.start, out.end
 
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None) -> Outcome | None:
-        """As `Route.run`."""
         data = inputs[0].data.ptr
         pointers = (data, inputs[1].data.ptr) if self._looks_up else (data,)
         return self.launch(pointers, out.data.ptr, stream, inputs[-1])
 
     def launch(self, pointers: Sequence[int], out: int, stream: Any = None, keep: Any = None) -> Outcome | None:
-        """`run` on arrays at these addresses. keep: what the outcome keeps alive, because it may read an index."""
+        """`run` on arrays at these addresses. keep: kept alive by the outcome, which may read an index."""
         data, indices, target = self._lowest(pointers, out)
         program = self._program
         where = program.current_stream() if stream is None else self._pointer_of(stream)
         program.launch(data, indices, target, where)
         return self._outcome(program, indices, where, keep) if self._raises else None
 
-    def bind(self, inputs: Sequence[Any], out: Any) -> Run:
-        """As `Route.bind`."""
-        # What a.data is now stays, whatever is done to `a` afterwards.
+    def bind(self, inputs: Sequence[Any], out: Any) -> BoundRun:
+        # `a.data` is kept, and not `a`, whose memory could be exchanged later.
         kept = [array.data for array in (*inputs, out)]
         data, indices, target = self._lowest([memory.ptr for memory in kept[:-1]], kept[-1].ptr)
         program = self._program.reporting_alone()

@@ -11,7 +11,7 @@ def choose(name: str) -> str:
 def missing_gpu() -> str | None:
     """Why no GPU can be used; None where one can."""
     from dmlgather.backends import cuda
-    from dmlgather.backends.cuda.errors import DeviceError
+    from dmlgather.backends.cuda.driver import DeviceError
 
     try:
         cuda.require(0)

@@ -62,7 +62,7 @@ def failed(error: BaseException) -> int:
 
 def describe(error: BaseException) -> str:
     """What happened, in the words of a user."""
-    from dmlgather.backends.cuda.errors import DeviceError
+    from dmlgather.backends.cuda.driver import DeviceError
     from dmlgather.bench.errors import BenchError
     from dmlgather.files import FileError
 

@@ -1,43 +1,33 @@
-"""Which part of a tensor a grid shows: some of its rows and columns, the leading dimensions folded into the rows."""
+"""Which rows and columns of a tensor a grid shows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
-from math import prod
 
-from dmlgather.picture.subject import Tensor
+from dmlgather.picture.subject import ShownTensor
+from dmlgather.plan import dot
 
 LEAST = 6
-"""Rows and columns that a grid shows where there are as many, whether they are read or not."""
+"""Rows and columns that a grid shows at least, if the tensor has as many, read or not."""
 
 MOST_PADDING = 3
-"""Elements of padding behind a row that are drawn one by one; more are one cell with their number."""
+"""Elements of padding behind a row that are drawn as single cells; more are one cell with their number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cutout:
-    """Rows and columns of a tensor. The last dimension is the columns; all before it are folded into the rows."""
+    """The rows and columns of a tensor that are shown."""
 
-    tensor: Tensor
+    tensor: ShownTensor
     rows: tuple[int, ...]
     columns: tuple[int, ...]
 
     @property
-    def height(self) -> int:
-        """Rows of the whole tensor."""
-        return row_count(self.tensor)
-
-    @property
-    def width(self) -> int:
-        """Columns of the whole tensor."""
-        return column_count(self.tensor)
-
-    @property
     def complete(self) -> bool:
         """Whether everything is shown."""
-        return (len(self.rows), len(self.columns)) == (self.height, self.width)
+        return (len(self.rows), len(self.columns)) == (self.tensor.rows, self.tensor.columns)
 
     def coordinates(self, row: int, column: int) -> tuple[int, ...]:
         """The tensor's coordinates of a row and column of the whole grid."""
@@ -47,8 +37,7 @@ class Cutout:
     def address(self, row: int, column: int) -> int:
         """Elements from the start of the tensor's buffer."""
         layout = self.tensor.layout
-        steps = zip(self.coordinates(row, column), layout.strides, strict=True)
-        return layout.offset + sum(coordinate * stride for coordinate, stride in steps)
+        return layout.offset + dot(self.coordinates(row, column), layout.strides)
 
     def cells(self) -> Iterable[tuple[int, int]]:
         """Row and column of each cell shown, row by row."""
@@ -63,16 +52,6 @@ class Cutout:
         gap = layout.strides[-2] - layout.sizes[-1]
         between = range(layout.offset + layout.sizes[-1], layout.offset + layout.strides[-2])
         return gap if gap > 0 and all(layout.position(address) is None for address in islice(between, 8)) else 0
-
-
-def row_count(tensor: Tensor) -> int:
-    """Rows of the whole grid."""
-    return prod(tensor.layout.sizes[:-1])
-
-
-def column_count(tensor: Tensor) -> int:
-    """Columns of the whole grid."""
-    return tensor.layout.sizes[-1] if tensor.layout.sizes else 1
 
 
 def folded(coordinates: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, int]:
@@ -92,19 +71,19 @@ def unfolded(number: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(found))
 
 
-def first(tensor: Tensor, rows: int, columns: int) -> Cutout:
-    """At most the first so many rows and columns."""
-    return Cutout(tensor, tuple(range(min(rows, row_count(tensor)))), tuple(range(min(columns, column_count(tensor)))))
+def first(tensor: ShownTensor, rows: int, columns: int) -> Cutout:
+    """The first rows and columns, at most `rows` and `columns`."""
+    return Cutout(tensor, tuple(range(min(rows, tensor.rows))), tuple(range(min(columns, tensor.columns))))
 
 
-def around(tensor: Tensor, addresses: Iterable[int], rows: int, columns: int, least: int = LEAST) -> Cutout:
-    """The rows and columns of the elements at `addresses`, as far as they fit, the first before the last; others beside them."""
+def around(tensor: ShownTensor, addresses: Iterable[int], rows: int, columns: int, least: int = LEAST) -> Cutout:
+    """The rows and columns of the elements at `addresses`, the first ones if not all fit; filled up with others to `least`."""
     found = [tensor.layout.position(address) for address in dict.fromkeys(addresses)]
     needed = [folded(coordinates, tensor.layout.sizes) for coordinates in found if coordinates is not None]
     return Cutout(
         tensor,
-        _chosen(row_count(tensor), [row for row, _ in needed], rows, least),
-        _chosen(column_count(tensor), [column for _, column in needed], columns, least),
+        _chosen(tensor.rows, [row for row, _ in needed], rows, least),
+        _chosen(tensor.columns, [column for _, column in needed], columns, least),
     )
 
 

@@ -22,7 +22,7 @@ SIZE = 11
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class CellStyle:
     """How one cell looks. second: a smaller line below its text."""
 
     text: str = ""
@@ -39,7 +39,7 @@ class Face:
 
 
 class Grid:
-    """A cut-out that has a place on the page."""
+    """A cut-out, placed on the page."""
 
     def __init__(self, cutout: Cutout, x: float, y: float, cell: tuple[float, float], *, labels_left: bool = True) -> None:
         self.cutout, self.x, self.y, self.cell = cutout, x, y, cell
@@ -49,10 +49,10 @@ class Grid:
         self._labels_left = labels_left
         self.left = x + (beside if labels_left else 0.0)
         self.top = y + HEADING + LABELS
-        columns, end = _placed(cutout.columns, cutout.width, cell[0], self.left)
-        rows, bottom = _placed(cutout.rows, cutout.height, cell[1], self.top, self._block)
+        columns, end = _placed(cutout.columns, cutout.tensor.columns, cell[0], self.left)
+        rows, bottom = _placed(cutout.rows, cutout.tensor.rows, cell[1], self.top, self._block)
         self._columns, self._rows = columns, rows
-        self._padding = self._padding_labels() if cutout.columns and cutout.columns[-1] == cutout.width - 1 else []
+        self._padding = self._padding_labels() if cutout.columns and cutout.columns[-1] == cutout.tensor.columns - 1 else []
         widths = [max(cell[0], len(label) * CHARACTER + MARGIN) for label in self._padding]
         self._padded = [(end + sum(widths[:number]), width) for number, width in enumerate(widths)]
         self.edge = end + sum(widths)
@@ -64,7 +64,7 @@ class Grid:
         return self._columns[cell[1]], self._rows[cell[0]], *self.cell
 
     def lines(self) -> list[str]:
-        """Type and sizes; strides where they are not packed; what is folded; how much is shown."""
+        """The lines below the name: type and sizes; then strides if not packed, folded dimensions, and how much is shown."""
         tensor, cutout = self.cutout.tensor, self.cutout
         sizes, strides = tensor.layout.sizes, tensor.layout.strides
         second = []
@@ -75,13 +75,13 @@ class Grid:
         if not prod(sizes):
             second.append("no elements")
         elif not cutout.complete:
-            counts = ((cutout.rows, cutout.height, "row"), (cutout.columns, cutout.width, "column"))
+            counts = ((cutout.rows, tensor.rows, "row"), (cutout.columns, tensor.columns, "column"))
             parts = [f"{len(shown)} of {counted(total, what)}" for shown, total, what in counts if len(shown) < total]
             second.append(", ".join(parts))
         return [f"{tensor.type} {braces(sizes)}", "; ".join(second)]
 
-    def under(self, faces: Callable[[Cell], Face]) -> Iterator[svg.Element]:
-        """Headings, labels, and the cells' backgrounds."""
+    def under(self, styles: Callable[[Cell], CellStyle]) -> Iterator[svg.Element]:
+        """The lower layer: headings, labels, and the cells' backgrounds."""
         yield text(self.x, self.y + 11, self.cutout.tensor.name, size=13, bold=True)
         for number, content in enumerate(self.lines()):
             yield text(self.x, self.y + 26 + 14 * number, content, size=11, colour=SOFT)
@@ -98,50 +98,47 @@ class Grid:
                 yield box(x, y, width, self.cell[1], fill=SHADE, dashed=True)
                 yield from _hatching(x, y, width, self.cell[1], RULE)
         for cell in self.cutout.cells():
-            face = faces(cell)
+            style = styles(cell)
             x, y, width, height = self.place(cell)
             yield box(
                 x,
                 y,
                 width,
                 height,
-                fill=face.fill,
-                stroke=face.stroke,
-                stroke_width=face.stroke_width,
-                dashed=face.dashed,
-                hint=face.hint,
-                data=dict(face.data),
+                fill=style.fill,
+                stroke=style.stroke,
+                stroke_width=style.stroke_width,
+                dashed=style.dashed,
+                hint=style.hint,
+                data=dict(style.data),
             )
-            if face.hatched:
-                yield from _hatching(x, y, width, height, tint(face.stroke, 0.45))
-            if face.crossed:
-                yield line(x + 3, y + 3, x + width - 3, y + height - 3, colour=tint(face.stroke, 0.45))
-                yield line(x + 3, y + height - 3, x + width - 3, y + 3, colour=tint(face.stroke, 0.45))
+            if style.hatched:
+                yield from _hatching(x, y, width, height, tint(style.stroke, 0.45))
+            if style.crossed:
+                yield line(x + 3, y + 3, x + width - 3, y + height - 3, colour=tint(style.stroke, 0.45))
+                yield line(x + 3, y + height - 3, x + width - 3, y + 3, colour=tint(style.stroke, 0.45))
 
-    def over(self, faces: Callable[[Cell], Face]) -> Iterator[svg.Element]:
-        """The cells' texts, which are read over whatever lies between."""
+    def over(self, styles: Callable[[Cell], CellStyle]) -> Iterator[svg.Element]:
+        """The upper layer: the cells' texts, over the lines between grids."""
         for cell in self.cutout.cells():
-            face = faces(cell)
+            style = styles(cell)
             x, y, width, height = self.place(cell)
-            middle = y + height / 2 + 3 - (5 if face.second else 0)
-            if face.text:
-                data = {f"{key}-text": value for key, value in face.data}
+            middle = y + height / 2 + 3 - (5 if style.second else 0)
+            if style.text:
+                data = {f"{key}-text": value for key, value in style.data}
                 at = x + width / 2
-                yield text(at, middle, face.text, size=SIZE, colour=face.colour, anchor="middle", mono=True, halo=True, data=data)
-            if face.second:
                 yield text(
-                    x + width / 2, middle + 12, face.second, size=9, colour=face.colour, anchor="middle", mono=True, halo=True
+                    at, middle, style.text, size=SIZE, colour=style.colour, anchor="middle", mono=True, halo=True, data=data
                 )
+            if style.second:
+                yield _small(x + width / 2, middle + 12, style.second, style.colour)
         for y in self._rows.values():
             for (x, width), label in zip(self._padded, self._padding, strict=True):
-                yield text(
-                    x + width / 2, y + self.cell[1] / 2 + 3.5, label, size=9, colour=SOFT, anchor="middle", mono=True, halo=True
-                )
+                yield _small(x + width / 2, y + self.cell[1] / 2 + 3.5, label, SOFT)
 
     def _row_label(self, row: int) -> str:
         sizes = self.cutout.tensor.layout.sizes[:-1]
-        shown = [str(c) for c, size in zip(unfolded(row, sizes), sizes, strict=True) if size > 1]
-        return ",".join(shown)
+        return ",".join(str(c) for c, size in zip(unfolded(row, sizes), sizes, strict=True) if size > 1)
 
     def _block(self, row: int) -> int:
         sizes = self.cutout.tensor.layout.sizes
@@ -156,14 +153,18 @@ class Grid:
 
     def _ellipses(self) -> Iterator[svg.Element]:
         end, bottom = self.edge, self.bottom
-        for at in _breaks(self.cutout.columns, self.cutout.width, self._columns, self.cell[0]):
+        for at in _breaks(self.cutout.columns, self.cutout.tensor.columns, self._columns, self.cell[0]):
             for y in self._rows.values():
                 yield text(at + GAP / 2, y + self.cell[1] / 2 + 9, "…", colour=SOFT, anchor="middle")
-        for at in _breaks(self.cutout.rows, self.cutout.height, self._rows, self.cell[1]):
+        for at in _breaks(self.cutout.rows, self.cutout.tensor.rows, self._rows, self.cell[1]):
             for x in self._columns.values():
                 yield text(x + self.cell[0] / 2, at + GAP / 2 + 4, "⋮", colour=SOFT, anchor="middle")
         if not self._columns or not self._rows:
             yield box(self.left, self.top, max(end - self.left, 60), max(bottom - self.top, 24), dashed=True)
+
+
+def _small(x: float, y: float, content: str, colour: str) -> svg.Element:
+    return text(x, y, content, size=9, colour=colour, anchor="middle", mono=True, halo=True)
 
 
 def _placed(
@@ -194,7 +195,7 @@ def _breaks(shown: Sequence[int], total: int, places: dict[int, float], size: fl
 
 
 def _hatching(x: float, y: float, width: float, height: float, colour: str) -> Iterator[svg.Element]:
-    """Diagonal lines inside a rectangle, without a pattern, whose name would have to be unique on the page."""
+    """Diagonal lines inside a rectangle. (An SVG pattern would need a name that is unique on the page.)"""
     step = 6.0
     offset = step
     while offset < width + height:

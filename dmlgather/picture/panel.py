@@ -1,4 +1,4 @@
-"""The three grids beside each other, joined."""
+"""The three grids side by side, and the lines between them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import svg
 
 from dmlgather.picture.canvas import ALERT, INK, PAPER, RULE, SOFT, Point, box, curve, dot, hue, text, tint
-from dmlgather.picture.grids import Face, Grid
+from dmlgather.picture.grids import CellStyle, Grid
 from dmlgather.picture.scene import Cell, Join, Scene, cell_width, label_width
 from dmlgather.plan.interpreter import IndexOutcome, ResolvedIndex
 
@@ -18,10 +18,10 @@ BETWEEN = {"picks": 90.0, "joins": 130.0}
 CELL_HEIGHT, INDEX_HEIGHT = 24.0, 32.0
 
 MOST_PICKS = 12
-"""Up to so many joins, lines lead from the indices to what they pick as well."""
+"""With more joins than this, no lines lead from the indices to the input."""
 
 LONGEST = 10
-"""Characters of an index value that a cell has room for."""
+"""Characters of an index value that fit into a cell."""
 
 LANES = 3
 """Lines that fit below the numbers of a row of cells."""
@@ -30,7 +30,7 @@ DASHES = {IndexOutcome.VALID: (), IndexOutcome.CLAMPED: (5.0, 3.0)}
 
 
 class Panel:
-    """A scene that has been laid out from (0, 0). width, height: what it takes."""
+    """A scene, laid out from (0, 0) in `width` x `height`."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -59,13 +59,13 @@ class Panel:
         }
 
     def elements(self) -> Iterator[svg.Element]:
-        """What is drawn, from the back to the front."""
-        faces = {id(self.data): self._input_face, id(self.output): self._output_face, id(self.indices): self._index_face}
+        """All elements, from the back to the front."""
+        styles = {id(self.data): self._input_style, id(self.output): self._output_style, id(self.indices): self._index_style}
         for grid in self.grids:
-            yield from grid.under(faces[id(grid)])
+            yield from grid.under(styles[id(grid)])
         yield from self._lines()
         for grid in self.grids:
-            yield from grid.over(faces[id(grid)])
+            yield from grid.over(styles[id(grid)])
 
     def _lines(self) -> Iterator[svg.Element]:
         leaving: Counter[int] = Counter()
@@ -90,7 +90,7 @@ class Panel:
         yield from self.picks
 
     def _outlines(self, join: Join, colour: str) -> Iterator[svg.Element]:
-        """Rims around what is read and what is written, where that is more than one cell."""
+        """Rims around the cells that are read and those that are written, if they are several."""
         if join.length == 1:
             return
         low, high = join.span
@@ -103,7 +103,7 @@ class Panel:
             yield box(x, y, right + width - x, height, fill="none", stroke=stroke, stroke_width=1.6, dashed=marked)
 
     def _departure(self, join: Join, lanes: Counter[int]) -> list[Point]:
-        """From the right of what is read to the right of the grid, below the numbers of the cells on the way."""
+        """From the right of the cells read to the right edge of the grid, below the numbers of the cells on the way."""
         _, cell = join.span
         x, y, width, height = self.data.place(cell)
         if cell[1] == self.data.cutout.columns[-1]:
@@ -112,7 +112,7 @@ class Panel:
         return [(x + width, level), (self.data.edge, level)]
 
     def _arrival(self, join: Join, lanes: Counter[int]) -> list[Point]:
-        """From the left of the grid to the left of what is written."""
+        """From the left edge of the grid to the left of the cells written."""
         x, y, _, height = self.output.place(join.target)
         if join.target[1] == self.output.cutout.columns[0]:
             return [(x, y + height / 2)]
@@ -126,13 +126,13 @@ class Panel:
 
     @staticmethod
     def _step(join: Join, start: Point, colour: str) -> svg.Element:
-        """The step of a run, on its line where that is still level."""
+        """The step of a run, written on the level part of its line."""
         content = f"step {join.step}" if join.step else "repeated"
         return text(start[0] + 5, start[1] - 4, content, size=10, colour=colour, halo=True)
 
     def _picks(self) -> list[svg.Element]:
-        """Lines from the indices to what they pick, where none crosses a cell on its way: from the right end of each row, or
-        from below a single row, to the left end of the input's rows.
+        """Lines from the indices to the input rows that they select; none if any would cross a cell. They lead from the right end
+        of each row, or from below the only row, to the left end of the input's rows.
         """
         joins = [join for join in self.scene.joins if join.indices]
         starts = {join.indices[-1] for join in joins}
@@ -156,11 +156,11 @@ class Panel:
             drawn.append(curve(path, [end], colour=hue(join.colour), width=1.1, dashes=(1.5, 2.5)))
         return drawn
 
-    def _input_face(self, cell: Cell) -> Face:
+    def _input_style(self, cell: Cell) -> CellStyle:
         cutout = self.scene.data
         address, coordinates = cutout.address(*cell), cutout.coordinates(*cell)
         colour = self._read_by.get(address)
-        return Face(
+        return CellStyle(
             text=str(address),
             fill=PAPER if colour is None else tint(hue(colour)),
             stroke=RULE if colour is None else hue(colour),
@@ -169,21 +169,21 @@ class Panel:
             data=(("tensor", cutout.tensor.name), ("at", _at(coordinates))),
         )
 
-    def _output_face(self, cell: Cell) -> Face:
+    def _output_style(self, cell: Cell) -> CellStyle:
         scene = self.scene
         found, coordinates = scene.reads[cell], scene.output.coordinates(*cell)
         name = f"{scene.output.tensor.name}[{_at(coordinates)}]"
         data = (("tensor", scene.output.tensor.name), ("at", _at(coordinates)), ("outcome", found.outcome.value))
         if found.outcome is IndexOutcome.REFUSED:
-            return Face(stroke=ALERT, dashed=True, crossed=True, hint=f"{name} is not written", data=data)
+            return CellStyle(stroke=ALERT, dashed=True, crossed=True, hint=f"{name} is not written", data=data)
         if found.outcome is IndexOutcome.FILLED:
-            return Face(
+            return CellStyle(
                 text="fill", fill=PAPER, stroke=ALERT, dashed=True, hatched=True, hint=f"{name} gets the fill value", data=data
             )
         colour = hue(scene.colour(cell))
         clamped = found.outcome is IndexOutcome.CLAMPED
-        marked = clamped and cell not in self._in_runs  # else its run has a rim
-        return Face(
+        marked = clamped and cell not in self._in_runs  # the rim of a run marks its cells
+        return CellStyle(
             text=str(found.source),
             fill=tint(colour),
             stroke=ALERT if marked else colour,
@@ -193,19 +193,19 @@ class Panel:
             data=data,
         )
 
-    def _index_face(self, cell: Cell) -> Face:
+    def _index_style(self, cell: Cell) -> CellStyle:
         scene = self.scene
         assert scene.indices is not None
         coordinates, found = scene.indices.coordinates(*cell), scene.found.get(cell)
         name, value = f"{scene.indices.tensor.name}[{_at(coordinates)}]", scene.values[cell]
         data: tuple[tuple[str, str], ...] = (("tensor", scene.indices.tensor.name), ("at", _at(coordinates)))
         if found is None:
-            return Face(
+            return CellStyle(
                 text=_short(value), fill=PAPER, colour=SOFT, hint=f"{name} is used by no output element that is shown", data=data
             )
         bad = found.outcome is not IndexOutcome.VALID
         colour = hue(self._index_colour(found.address))
-        return Face(
+        return CellStyle(
             text=_short(value),
             second=_second(found),
             fill=tint(colour),
@@ -223,13 +223,13 @@ class Panel:
 
 
 def _short(value: int) -> str:
-    """A number as it stands in a cell; the cell's hint has all of it."""
+    """A number, shortened to fit into a cell; the cell's hint has all digits."""
     digits = str(value)
     return digits if len(digits) <= LONGEST else f"{digits[:5]}…{digits[-3:]}"
 
 
 def _second(found: ResolvedIndex) -> str:
-    """What an index comes to, where it is not what it says."""
+    """The position of an index, if it differs from its value."""
     if found.position is None:
         return "→ fill" if found.outcome is IndexOutcome.FILLED else "refused"
     return "" if found.position == found.value else f"→ {found.position}"

@@ -1,4 +1,4 @@
-"""What a picture says, before it is drawn: the cells of each grid, what stands in them, and which belong together."""
+"""The content of a picture before layout: the cells of each grid, their values, and which output cells read which input cells."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from dmlgather.picture.cutout import Cutout, around, first, folded
-from dmlgather.picture.inventing import invented
+from dmlgather.picture.example_indices import example_indices
 from dmlgather.picture.subject import Subject
 from dmlgather.plan.interpreter import IndexOutcome, Origin, ResolvedIndex, index_addresses, origin_of, step_at
 
@@ -15,7 +15,7 @@ Cell = tuple[int, int]
 """Row and column in the whole grid of a tensor."""
 
 MOST_JOINS, FEW_JOINS = 24, 10
-"""Up to so many joins are all drawn; of more, only a few are, as lines that cross too often cannot be followed."""
+"""Up to MOST_JOINS joins are all drawn; of more, only FEW_JOINS, because many crossing lines cannot be followed."""
 
 OUTPUT_ROWS, INPUT_ROWS, INDEX_ROWS = 8, 14, 10
 """Rows that each grid shows at most."""
@@ -24,7 +24,7 @@ MOST_COLUMNS = 8
 """Columns of a grid whose cells are narrow; wider cells leave room for fewer."""
 
 ROOM = 360
-"""Width of a grid's cells that is not exceeded, in SVG units, while at least three columns are shown."""
+"""Largest width of a grid's cells together, in SVG units; at least three columns are shown nevertheless."""
 
 CHARACTER, MARGIN, NARROWEST = 6.4, 12, 30
 """Width of a character in a cell, of the space beside it, and of a cell, in SVG units."""
@@ -56,11 +56,11 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """All that is drawn of one subject.
+    """The content of the picture of one subject.
 
-    reads: what each output cell shown reads. colours: a number per tuple of index addresses. found: what became of each index
-    cell that is looked up by a shown output cell. values: the index of each index cell shown. joins: those that are drawn;
-    runs: how many there are.
+    reads: where each shown output cell comes from. colours: a number per tuple of index addresses. found: each index cell that a
+    shown output cell looks up, resolved. values: the index of each shown index cell. joins: those that are drawn; runs: how many
+    there are.
     """
 
     subject: Subject
@@ -84,7 +84,7 @@ class Scene:
         return _colour(self.reads[cell], cell, self.colours)
 
 
-def stage(subject: Subject) -> Scene:
+def scene_of(subject: Subject) -> Scene:
     """Follow the plan for the part of the output that is shown."""
     plan = subject.plan
     plan.check_limits()
@@ -95,12 +95,12 @@ def stage(subject: Subject) -> Scene:
     indices = None
     values: dict[Cell, int] = {}
     made: dict[int, int] = {}
-    value_at: Callable[[int], int] = made.__getitem__  # without lookups nobody asks
+    value_at: Callable[[int], int] = made.__getitem__  # never called without lookups
     if subject.indices is not None:
         if subject.values is not None:
             value_at = subject.value_at
         else:
-            made = invented(plan, looked_up)
+            made = example_indices(plan, looked_up)
             value_at = lambda address: made.get(address, 0)  # noqa: E731 - the other branch binds a method
         indices = around(
             subject.indices, (item for addresses in looked_up for item in addresses), INDEX_ROWS, MOST_COLUMNS, least=1
@@ -112,16 +112,7 @@ def stage(subject: Subject) -> Scene:
     colours = {addresses: number for number, addresses in enumerate(dict.fromkeys(filter(None, looked_up)))}
     runs = list(_runs(reads, data, output, indices, colours))
     return Scene(
-        subject,
-        data,
-        output,
-        indices,
-        reads,
-        values,
-        _found(reads, indices),
-        colours,
-        tuple(_selected(runs)),
-        len(runs),
+        subject, data, output, indices, reads, values, _found(reads, indices), colours, tuple(_selected(runs)), len(runs)
     )
 
 
@@ -179,7 +170,7 @@ def _runs(
 
 
 def _reach(cells: list[Cell], sources: dict[Cell, Cell | None], reads: dict[Cell, Origin]) -> tuple[int, int]:
-    """How many of these neighbours, from the first one on, are one run, and its step."""
+    """The length of the run that starts at the first of these neighbours, and its step."""
     length, step = 1, 1
     for before, cell in pairwise(cells):
         here, there = sources[before], sources[cell]
@@ -196,7 +187,7 @@ def _addresses(origin: Origin) -> tuple[int, ...]:
 
 
 def _selected(runs: list[Join]) -> list[Join]:
-    """All runs where they are few; else those out of range, then those that begin a row, then the others in order."""
+    """All runs if they are few; else a few: first those out of range, then those that begin a row, then the others in order."""
     if len(runs) <= MOST_JOINS:
         return runs
     order = sorted(range(len(runs)), key=lambda at: (runs[at].outcome is IndexOutcome.VALID, runs[at].target[1] > 0, at))

@@ -1,10 +1,11 @@
-"""What a picture is made from: a plan, the tensors it works on, and index values where they are known."""
+"""What a picture is drawn from: a plan, its tensors, and index values if they are known."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,25 @@ from dmlgather.wording import braces, counted
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
-    """A tensor as it is shown. type: the name of its data type in its dialect."""
+class ShownTensor:
+    """A tensor as it is shown. type: the name of its data type in its dialect.
+
+    The last dimension is the columns; all before it are folded into the rows.
+    """
 
     name: str
     type: str
     layout: Layout
+
+    @property
+    def rows(self) -> int:
+        """Rows of the whole tensor."""
+        return prod(self.layout.sizes[:-1])
+
+    @property
+    def columns(self) -> int:
+        """Columns of the whole tensor."""
+        return self.layout.sizes[-1] if self.layout.sizes else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +46,22 @@ class Subject:
 
     plan: over the layouts of `data`, `indices` (None for a plan without lookups) and `output`. lookup_axes: the dimension of
     `data` that each lookup indexes, in the plan's order. attributes: the operator's own, by name. values: the index tensor's
-    elements as an integer array of its sizes or as its one-dimensional buffer; None where nothing is known about them, so that
-    the picture invents some. origin: where the values come from, in words.
+    elements as an integer array of its sizes or as its one-dimensional buffer; None to invent some. origin: where the values come
+    from, in words.
     """
 
     title: str
     plan: IndexPlan
-    data: Tensor
-    output: Tensor
-    indices: Tensor | None = None
+    data: ShownTensor
+    output: ShownTensor
+    indices: ShownTensor | None = None
     lookup_axes: tuple[int, ...] = ()
     attributes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     values: NDArray[Any] | None = None
     origin: str = ""
 
     def with_values(self, values: Any, origin: str = "values as given") -> Subject:
-        """The same with known index values. TypeError unless they are integers, ValueError for a shape that does not fit."""
+        """The subject with known index values. TypeError unless they are integers, ValueError for a shape that does not fit."""
         if self.indices is None:
             raise ValueError(f"{self.title} has no index tensor, so it takes no index values")
         array = np.asarray(values)
@@ -74,9 +88,11 @@ class Subject:
 
 
 def of_descriptor(desc: OperatorDesc, plan: IndexPlan) -> Subject:
-    """A valid descriptor that was lowered to `plan` over its described layouts."""
+    """The subject of a valid descriptor that was lowered to `plan` over its described layouts."""
     operator = desc.operator
-    tensors = [Tensor(wire_name(name), desc.tensor(name).data_type.name, desc.tensor(name).layout()) for name in operator.tensors]
+    tensors = [
+        ShownTensor(wire_name(name), desc.tensor(name).data_type.name, desc.tensor(name).layout()) for name in operator.tensors
+    ]
     values = {name: getattr(desc, name) for name in type(desc).model_fields if name not in operator.tensors}
     attributes = {wire_name(name): braces(value) if isinstance(value, tuple) else str(value) for name, value in values.items()}
     return Subject(
@@ -91,10 +107,10 @@ def of_descriptor(desc: OperatorDesc, plan: IndexPlan) -> Subject:
 
 
 def of_problem(problem: Problem, out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> Subject:
-    """A dialect's call over packed arrays. out_of_bounds, fill: as for `Problem.lower`."""
+    """The subject of a dialect's problem over packed arrays. out_of_bounds, fill: as for `Problem.lower`."""
     plan = problem.plan(out_of_bounds, fill)
     names = (*problem.arguments, "output")
-    tensors = [Tensor(name, str(tensor.dtype), tensor.layout) for name, tensor in zip(names, problem.tensors, strict=True)]
+    tensors = [ShownTensor(name, str(tensor.dtype), tensor.layout) for name, tensor in zip(names, problem.tensors, strict=True)]
     fields = {field.name for field in dataclasses.fields(problem)} - {"out_of_bounds", "fill"}  # type: ignore[arg-type]
     stated = {name: getattr(problem, name) for name in sorted(fields)}
     return Subject(
@@ -109,14 +125,14 @@ def of_problem(problem: Problem, out_of_bounds: OutOfBounds | None = None, fill:
 
 
 def of_plan(plan: IndexPlan, title: str = "Plan") -> Subject:
-    """A plan whose tensors are not known: input and indices as one-dimensional buffers, the output as the plan walks it."""
+    """The subject of a plan whose tensors are not known: input and indices as one-dimensional buffers, the output as written."""
     index_type = plan.index_type
     return Subject(
         title=title,
         plan=plan,
-        data=Tensor("input", _width(plan), Layout.packed((plan.in_extent,))),
-        indices=None if index_type is None else Tensor("indices", index_type.value, Layout.packed((plan.index_extent,))),
-        output=Tensor("output", _width(plan), Layout(plan.shape, plan.out_strides, plan.out_offset, plan.out_extent)),
+        data=ShownTensor("input", _width(plan), Layout.packed((plan.in_extent,))),
+        indices=None if index_type is None else ShownTensor("indices", index_type.value, Layout.packed((plan.index_extent,))),
+        output=ShownTensor("output", _width(plan), Layout(plan.shape, plan.out_strides, plan.out_offset, plan.out_extent)),
     )
 
 

@@ -120,13 +120,6 @@ class Layout:
         """The row-major layout of `sizes` in a buffer of exactly that many elements."""
         return cls(tuple(sizes), packed_strides(sizes), 0, prod(sizes))
 
-    @classmethod
-    def strided(cls, sizes: Sequence[int], strides: Sequence[int], extent: int | None = None) -> Layout:
-        """A layout that starts at address 0; without `extent` the buffer ends at the last element reached."""
-        if extent is None:
-            extent = 0 if 0 in sizes else reach(sizes, strides)[1] + 1
-        return cls(tuple(sizes), tuple(strides), 0, extent)
-
     @property
     def elements(self) -> int:
         """The number of logical elements."""

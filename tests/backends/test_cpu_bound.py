@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dmlgather import host
 from dmlgather.backends import reference
 from dmlgather.backends.cpu import CpuProgram
-from dmlgather.backends.cpu.gathering import Gather
+from dmlgather.backends.cpu.block_gather import BlockGather
 from dmlgather.backends.cpu.geometry import Geometry
 from dmlgather.backends.cpu.recipes import Task, apply
 from dmlgather.backends.cpu.tuning import MEASURED, Tuning
@@ -78,8 +78,8 @@ def test_small_calls_with_every_index_that_may_turn_bad(name: str, index_type: I
     fill = b"\x81\x02\xfe\x5a" if policy is OutOfBounds.FILL else b""
     plan = replace(plan, lookups=tuple(lookups), index_type=index_type, out_of_bounds=policy, fill=fill)
     task = task_of(plan, MEASURED)
-    assert isinstance(task, Gather)
-    assert task.once is not None
+    assert isinstance(task, BlockGather)
+    assert task.whole_take is not None
     info = np.iinfo(index_type.value.lower())
     limit = plan.lookups[0].limit
     indices = noise.integers(0, min(one.limit for one in plan.lookups), plan.index_extent).astype(info.dtype)
@@ -136,7 +136,7 @@ def test_bad_indices_between_good_blocks(shaped: Shaped, policy: OutOfBounds) ->
 
 def test_native_blocks_are_many() -> None:
     tasks = [task_of(shaped.plan, BLOCKS) for shaped in NATIVE]
-    native = [isinstance(task, Gather) and task.native and task.blocks.count > 2 for task in tasks]
+    native = [isinstance(task, BlockGather) and task.native and task.blocks.count > 2 for task in tasks]
     assert native == [True, True, True, False, True]
 
 

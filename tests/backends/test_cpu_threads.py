@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dmlgather import host
-from dmlgather.backends.cpu import CpuProgram, workers
+from dmlgather.backends.cpu import CpuProgram, threads
 from dmlgather.backends.cpu.tuning import MEASURED
 from dmlgather.plan import IndexType, OutOfBounds
 from tests.backends.shapes import Kind, Shaped, gather, gather_elements, gather_nd, view
@@ -126,7 +126,7 @@ def test_an_error_in_another_thread_reaches_the_caller() -> None:
             raise ArithmeticError("in another thread")
 
     with pytest.raises(ArithmeticError, match="in another thread"):
-        workers.share(lambda: work, count=8, shares=2)
+        threads.run_blocks(lambda: work, count=8, shares=2)
 
 
 def test_nobody_writes_after_an_error_has_reached_the_caller() -> None:
@@ -141,7 +141,7 @@ def test_nobody_writes_after_an_error_has_reached_the_caller() -> None:
         done.set()
 
     with pytest.raises(ArithmeticError, match="in the caller's thread"):
-        workers.share(lambda: work, count=2, shares=2)
+        threads.run_blocks(lambda: work, count=2, shares=2)
     assert done.is_set()
 
 
@@ -154,7 +154,7 @@ def test_every_block_is_done_once(count: int, shares: int) -> None:
         done.extend(range(first, last))
         return min((100 - block for block in range(first, last) if block % 2), default=None)
 
-    smallest = workers.share(lambda: work, count, shares)
+    smallest = threads.run_blocks(lambda: work, count, shares)
     assert sorted(done) == list(range(count))
     assert smallest == min((100 - block for block in range(count) if block % 2), default=None)
 

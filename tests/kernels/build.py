@@ -13,8 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from dmlgather.backends.cuda.variants import UNITS
-from tests.kernels.units import KERNELS
+from tests.kernels.units import KERNELS, UNITS
 
 HERE = Path(__file__).parent / "host_build"
 COMMON = ("-std=c++20", "-O1", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-pthread", f"-I{HERE}")

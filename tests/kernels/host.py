@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, LAYOUT, POINTERS
+from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
-from dmlgather.backends.cuda.launches import launches_for
 from dmlgather.plan import IndexPlan, OutOfBounds
 from tests.kernels import build
+from tests.kernels.units import has_barrier
 
 NOTHING_BAD = 2**64 - 1
 
@@ -52,7 +53,7 @@ def run_launch(launch: Launch, data: int, indices: int, out: int, first_bad: int
     POINTERS.pack_into(block, 0, source, indices, out, first_bad)
     CONSTANTS.pack_into(block, CONSTANTS_OFFSET, _address(table))
     kernel = ctypes.cast(library()[launch.variant.name], ctypes.c_void_p)
-    start_kernel(launch.variant.barrier, kernel, launch.grid, block, launch.shared_bytes)
+    start_kernel(has_barrier(launch.variant), kernel, launch.grid, block, launch.shared_bytes)
 
 
 def start_kernel(barrier: bool, kernel: Any, grid: int, block: Any, shared_bytes: int) -> None:

@@ -20,10 +20,11 @@ from dmlgather import eager
 from dmlgather.backends.cuda import driver
 from dmlgather.backends.cuda.variants import VARIANTS
 from tests.kernels import host
+from tests.kernels.units import has_barrier
 
 D = TypeVar("D", bound="HostDriver")
 
-_BARRIER = {variant.name: variant.barrier for variant in VARIANTS}
+_BARRIER = {variant.name: has_barrier(variant) for variant in VARIANTS}
 
 
 class HostDriver:

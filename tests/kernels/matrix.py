@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from dmlgather.backends.cuda.sources import unit_source
-from dmlgather.backends.cuda.variants import UNITS, VARIANTS
+from dmlgather.backends.cuda.variants import VARIANTS
 from tests.kernels import nvrtc, sass
-from tests.kernels.units import write_units
+from tests.kernels.units import UNITS, write_units
 
 RECORD = Path(__file__).with_name("registers.json")
 CEILING = 64

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import reference
 from dmlgather.backends.cuda.arguments import POINTERS
+from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
-from dmlgather.backends.cuda.launches import launches_for
 from dmlgather.plan import IndexPlan, OutOfBounds
-from tests.kernels.units import KERNELS
+from tests.kernels.units import KERNELS, has_barrier
 from tests.plans import Buffers
 
 _HEADER = struct.Struct("<7Q")
@@ -98,7 +98,7 @@ def _packed(case: Case) -> bytes:
 def _launch(launch: Launch) -> bytes:
     at = _OURS if launch.input_in_table is None else launch.input_in_table
     variant = launch.variant
-    return _LAUNCH.pack(launch.grid, variant.barrier, launch.shared_bytes, len(launch.table), at, variant.name.encode())
+    return _LAUNCH.pack(launch.grid, has_barrier(variant), launch.shared_bytes, len(launch.table), at, variant.name.encode())
 
 
 def expected(case: Case) -> Result:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dmlgather.backends.cuda.variants import Kind, Variant
+from dmlgather.backends.cuda.variants import KernelKind, Variant
 
 ARCHITECTURE = "sm_90"
 """The architecture whose machine code is read."""
@@ -76,17 +76,19 @@ def complaints(variant: Variant, instructions: list[Instruction]) -> Iterator[st
     for instruction in instructions:
         if instruction.opcode.startswith(_FORBIDDEN):
             yield f"{variant.name}: {instruction.opcode} {instruction.operands}"
-    if variant.kind in (Kind.COPY, Kind.REVERSE, Kind.GATHER, Kind.SPAN):
+    if variant.kind in (KernelKind.COPY, KernelKind.REVERSE, KernelKind.GATHER, KernelKind.SPAN):
         expected = _expected(variant)
         paths = [_order(path) for path in _paths(instructions)]
         if expected not in paths:
             yield f"{variant.name}: no path accesses memory in the order {expected}, found {paths}"
-    if variant.kind is Kind.STAGED:
+    if variant.kind is KernelKind.STAGED:
         yield from _staged_complaints(variant, instructions)
     stored = {step.bytes for step in instructions if step.memory == "S"}
     if stored != _stored(variant):
         yield f"{variant.name}: stores of {sorted(stored)} bytes, expected are {sorted(_stored(variant))}"
-    if variant.kind is not Kind.CHECK and _payload(variant) not in {step.bytes for step in instructions if step.memory == "L"}:
+    if variant.kind is not KernelKind.CHECK and _payload(variant) not in {
+        step.bytes for step in instructions if step.memory == "L"
+    }:
         yield f"{variant.name}: no load of {_payload(variant)} bytes"
 
 
@@ -113,17 +115,17 @@ def _staged_complaints(variant: Variant, instructions: list[Instruction]) -> Ite
 
 def _payload(variant: Variant) -> int:
     """Bytes of a payload load."""
-    return 16 if variant.kind in (Kind.REVERSE, Kind.STAGED) else variant.element_bytes
+    return 16 if variant.kind in (KernelKind.REVERSE, KernelKind.STAGED) else variant.element_bytes
 
 
 def _stored(variant: Variant) -> set[int]:
     """Bytes of the stores: of a run's ends, all of them."""
     match variant.kind:
-        case Kind.CHECK:
+        case KernelKind.CHECK:
             return set()
-        case Kind.SPAN:
+        case KernelKind.SPAN:
             return {1, 2, 4, 8, 16}
-        case Kind.STAGED:
+        case KernelKind.STAGED:
             return {variant.element_bytes, 16} if variant.invariant else {variant.element_bytes}
     return {_payload(variant)}
 
@@ -131,7 +133,7 @@ def _stored(variant: Variant) -> set[int]:
 def _expected(variant: Variant) -> str:
     """The long path: every index load, every payload load (two for a vector of a run), every store."""
     sets = 1 if variant.invariant else variant.unroll
-    loads = 2 * variant.unroll if variant.kind is Kind.SPAN else variant.unroll
+    loads = 2 * variant.unroll if variant.kind is KernelKind.SPAN else variant.unroll
     size = _payload(variant)
     return f"i{variant.index_bytes} " * variant.lookups * sets + f"p{size} " * loads + f"s{size} " * variant.unroll
 

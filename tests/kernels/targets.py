@@ -8,8 +8,8 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from dmlgather.backends.cuda.launches import launches_for
-from dmlgather.backends.cuda.variants import Kind, Variant
+from dmlgather.backends.cuda.families import launches_for
+from dmlgather.backends.cuda.variants import KernelKind, Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides
 from tests.plans import random_plan, random_runs
 
@@ -28,22 +28,22 @@ def plan_for(variant: Variant, rng: random.Random, elements: int = 1500) -> tupl
 def _candidate(variant: Variant, rng: random.Random, elements: int) -> tuple[IndexPlan, int]:
     size = variant.element_bytes
     match variant.kind:
-        case Kind.COPY:
+        case KernelKind.COPY:
             return random_plan(rng, rank=rng.randint(1, 5), lookups=0, element_bytes=size, elements=elements), size
-        case Kind.GATHER:
+        case KernelKind.GATHER:
             fixed = _looked_up(variant, rng)
             return random_plan(rng, rank=rng.randint(1, 4), element_bytes=size, elements=elements, **fixed), size
-        case Kind.SPAN:
+        case KernelKind.SPAN:
             fixed = _looked_up(variant, rng) if variant.lookups else {"lookups": 0}
             size = rng.choice((1, 2, 4))
             return random_runs(rng, rank=rng.randint(0, 3), element_bytes=size, **fixed), rng.choice((size, 16))
-        case Kind.GENERAL:
+        case KernelKind.GENERAL:
             return random_plan(rng, rank=rng.randint(4, 6), element_bytes=size, elements=elements), size
-        case Kind.CHECK:
+        case KernelKind.CHECK:
             return random_plan(rng, lookups=rng.randint(1, 3), out_of_bounds=OutOfBounds.RAISE), 16
-        case Kind.REVERSE:
+        case KernelKind.REVERSE:
             return _reversed(size, rng), 16
-        case Kind.STAGED:
+        case KernelKind.STAGED:
             return _staged(variant, rng), 16
     return _transposed(size, rng), size
 

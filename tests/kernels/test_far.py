@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dmlgather.backends.cuda.launches import launches_for
-from dmlgather.backends.cuda.variants import Kind
+from dmlgather.backends.cuda.families import launches_for
+from dmlgather.backends.cuda.variants import KernelKind
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from tests.kernels import host
 
@@ -28,7 +28,7 @@ def sparse() -> NDArray[np.uint32]:
 
 def gather(
     plan: IndexPlan, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any], alignment: int = 4, **how: Any
-) -> set[Kind]:
+) -> set[KernelKind]:
     launches = launches_for(plan, alignment, 0, **how)
     pointer = 0 if indices is None else indices.ctypes.data
     for launch in launches:
@@ -36,10 +36,10 @@ def gather(
     return {launch.variant.kind for launch in launches}
 
 
-@pytest.mark.parametrize(("row", "family"), [(12, Kind.GATHER), (131, Kind.SPAN), (12, Kind.GENERAL)])
+@pytest.mark.parametrize(("row", "family"), [(12, KernelKind.GATHER), (131, KernelKind.SPAN), (12, KernelKind.GENERAL)])
 @pytest.mark.parametrize("kind", [IndexType.INT32, IndexType.INT64, IndexType.UINT64], ids=lambda kind: kind.name)
 def test_a_gather_reads_a_table_of_more_than_2_to_the_31_elements(
-    sparse: NDArray[np.uint32], kind: IndexType, row: int, family: Kind
+    sparse: NDArray[np.uint32], kind: IndexType, row: int, family: KernelKind
 ) -> None:
     rows = FAR // row
     wanted = [0, 1, rows - 1, rows - 2, 2**31 // row, 2**31 // row + 1, 2**32 // row + 5, random.randrange(rows)]
@@ -58,7 +58,7 @@ def test_a_gather_reads_a_table_of_more_than_2_to_the_31_elements(
         index_extent=len(wanted),
     )
     out = np.zeros(plan.out_extent, np.uint32)
-    assert gather(plan, sparse, indices, out, specialise=family is not Kind.GENERAL) == {family}
+    assert gather(plan, sparse, indices, out, specialise=family is not KernelKind.GENERAL) == {family}
     expected = [[(number % 65521) * 16 + column for column in range(row)] for number in wanted]
     assert out.reshape(-1, row).tolist() == expected
 
@@ -80,18 +80,18 @@ def test_a_limit_beyond_31_bits_goes_through_the_general_kernel(sparse: NDArray[
         out_of_bounds=OutOfBounds.CLAMP,
     )
     out = np.zeros(len(wanted), np.uint32)
-    assert gather(plan, sparse, np.array(wanted), out) == {Kind.GENERAL}
+    assert gather(plan, sparse, np.array(wanted), out) == {KernelKind.GENERAL}
     read = [2**32 + 1, 2**31, FAR - 1, FAR - 1, FAR - 1, 0]
     assert out.tolist() == [number % 999_983 + 1 for number in read]
 
 
-@pytest.mark.parametrize(("row", "family"), [(3, Kind.COPY), (301, Kind.SPAN), (3, Kind.GENERAL)])
-def test_a_slice_writes_far_apart(sparse: NDArray[np.uint32], row: int, family: Kind) -> None:
+@pytest.mark.parametrize(("row", "family"), [(3, KernelKind.COPY), (301, KernelKind.SPAN), (3, KernelKind.GENERAL)])
+def test_a_slice_writes_far_apart(sparse: NDArray[np.uint32], row: int, family: KernelKind) -> None:
     step = 2**29 - 3  # bytes that fit 31 bits: coordinates times steps go beyond 2^31 elements
     count = FAR // step
     data = np.arange(1, count * row + 1, dtype=np.uint32)
     plan = IndexPlan((count, row), (step, 1), (row, 1), 4, count * row, (count - 1) * step + row)
-    assert gather(plan, data, None, sparse, specialise=family is not Kind.GENERAL) == {family}
+    assert gather(plan, data, None, sparse, specialise=family is not KernelKind.GENERAL) == {family}
     written = [sparse[number * step : number * step + row].tolist() for number in range(count)]
     assert written == data.reshape(-1, row).tolist()
 
@@ -100,7 +100,7 @@ def test_a_step_of_2_to_the_31_bytes_goes_through_the_general_kernel(sparse: NDA
     step = 2**30
     data = np.arange(1, 11, dtype=np.uint32)
     plan = IndexPlan((5, 2), (step, 1), (2, 1), 4, 10, 4 * step + 2)
-    assert gather(plan, data, None, sparse) == {Kind.GENERAL}
+    assert gather(plan, data, None, sparse) == {KernelKind.GENERAL}
     assert [sparse[number * step : number * step + 2].tolist() for number in range(5)] == data.reshape(-1, 2).tolist()
 
 
@@ -123,5 +123,5 @@ def test_rows_far_apart_come_into_shared_memory(sparse: NDArray[np.uint32], each
         index_extent=wanted.size if each else 40,
     )
     out = np.zeros(rows * 40, np.uint32)
-    assert gather(plan, sparse, wanted, out, alignment=16) == {Kind.STAGED}
+    assert gather(plan, sparse, wanted, out, alignment=16) == {KernelKind.STAGED}
     assert out.reshape(rows, 40).tolist() == (wanted + 100 * np.arange(rows)[:, None]).tolist()

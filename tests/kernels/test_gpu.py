@@ -88,7 +88,7 @@ def agree(cupy: Any, plan: IndexPlan, buffers: Buffers, alignment: int = 16) -> 
 def walking(patch: pytest.MonkeyPatch) -> None:
     """Let threads walk, and rows be staged, in small plans too."""
     patch.setattr("dmlgather.backends.cuda.staged.FEWEST", 0)
-    patch.setattr("dmlgather.backends.cuda.form.THREADS_PER_MULTIPROCESSOR", 0)
+    patch.setattr("dmlgather.backends.cuda.launch_form.THREADS_PER_MULTIPROCESSOR", 0)
 
 
 @settings(max_examples=PLANS, deadline=None)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import reference
 from dmlgather.backends.cuda import launch
-from dmlgather.backends.cuda.launches import launches_for
+from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.variants import VARIANTS, Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from tests.kernels import host

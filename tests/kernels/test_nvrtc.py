@@ -8,21 +8,21 @@ from dataclasses import replace
 import pytest
 
 from dmlgather.backends.cuda.sources import kernel_source
-from dmlgather.backends.cuda.variants import VARIANTS, Kind, Variant
+from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
 from tests.kernels import matrix, nvrtc, sass
 
 SAMPLE = (
-    Variant(Kind.GATHER, 2, 16, lookups=1, index_bytes=8, checked=False, invariant=True),
-    Variant(Kind.GATHER, 2, 16, lookups=1, index_bytes=8, checked=False, invariant=False),
-    Variant(Kind.GATHER, 3, 4, lookups=2, index_bytes=4, checked=True, invariant=False),
-    Variant(Kind.COPY, 3, 16),
-    Variant(Kind.REVERSE, 3, 1),
-    Variant(Kind.SPAN, 2, 16, lookups=1, index_bytes=8),
-    Variant(Kind.SPAN, 3, 16, lookups=2, index_bytes=4, checked=True),
-    Variant(Kind.STAGED, 0, 4, 1, 8),
-    Variant(Kind.STAGED, 0, 1, 1, 4, invariant=False),
-    Variant(Kind.TRANSPOSE, 4, 4),
-    Variant(Kind.GENERAL, element_bytes=8),
+    Variant(KernelKind.GATHER, 2, 16, lookups=1, index_bytes=8, checked=False, invariant=True),
+    Variant(KernelKind.GATHER, 2, 16, lookups=1, index_bytes=8, checked=False, invariant=False),
+    Variant(KernelKind.GATHER, 3, 4, lookups=2, index_bytes=4, checked=True, invariant=False),
+    Variant(KernelKind.COPY, 3, 16),
+    Variant(KernelKind.REVERSE, 3, 1),
+    Variant(KernelKind.SPAN, 2, 16, lookups=1, index_bytes=8),
+    Variant(KernelKind.SPAN, 3, 16, lookups=2, index_bytes=4, checked=True),
+    Variant(KernelKind.STAGED, 0, 4, 1, 8),
+    Variant(KernelKind.STAGED, 0, 1, 1, 4, invariant=False),
+    Variant(KernelKind.TRANSPOSE, 4, 4),
+    Variant(KernelKind.GENERAL, element_bytes=8),
 )
 
 
@@ -72,7 +72,7 @@ def long_path(variant: Variant) -> tuple[list[sass.Instruction], list[int]]:
     """The machine code, and the numbers of its long path's accesses."""
     code = list(machine_code(variant))
     accesses = [number for number, step in enumerate(code) if step.memory]
-    if variant.kind is Kind.SPAN:
+    if variant.kind is KernelKind.SPAN:
         return code, accesses[:13]  # an index, eight vectors, four stores
     return code, accesses[-12:]  # four indices, four elements, four stores
 
@@ -105,10 +105,10 @@ def test_a_narrowed_access_is_a_complaint(variant: Variant, access: int) -> None
     assert any("no path accesses memory in the order" in problem for problem in sass.complaints(variant, code))
 
 
-@pytest.mark.parametrize("kind", [Kind.GENERAL, Kind.TRANSPOSE], ids=lambda kind: kind.value)
+@pytest.mark.parametrize("kind", [KernelKind.GENERAL, KernelKind.TRANSPOSE], ids=lambda kind: kind.value)
 @pytest.mark.parametrize("opcode", ["LDG", "STG"])
-def test_narrowed_accesses_of_other_kernels_are_a_complaint(kind: Kind, opcode: str) -> None:
-    variant = Variant(kind, 4 if kind is Kind.TRANSPOSE else 0, 16)
+def test_narrowed_accesses_of_other_kernels_are_a_complaint(kind: KernelKind, opcode: str) -> None:
+    variant = Variant(kind, 4 if kind is KernelKind.TRANSPOSE else 0, 16)
     code = list(machine_code(variant))
     assert list(sass.complaints(variant, code)) == []
     narrow = [

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from dmlgather.backends.cuda.arguments import LAYOUT
 from dmlgather.backends.cuda.describe import describe
+from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import MAX_THREADS, Launch
-from dmlgather.backends.cuda.launches import launches_for
-from dmlgather.backends.cuda.variants import VARIANTS, Kind
+from dmlgather.backends.cuda.variants import VARIANTS, KernelKind
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides
 from tests.plans import random_plan
 
@@ -111,14 +111,14 @@ def test_an_empty_plan_has_no_launch_but_raise_looks_at_the_indices() -> None:
     plan = replace(axis_gather(1, 7, 5, 3), shape=(1, 5, 0))
     assert launches_for(plan) == ()
     (launch,) = launches_for(replace(plan, out_of_bounds=OutOfBounds.RAISE))
-    assert launch.variant.kind is Kind.CHECK
+    assert launch.variant.kind is KernelKind.CHECK
     assert fields(launch)["threads"] == 5
 
 
 def test_raise_over_an_empty_axis_never_reaches_a_kernel_that_reads() -> None:
     plan = replace(row_gather(7, 5, 4), out_of_bounds=OutOfBounds.RAISE)
     plan = replace(plan, lookups=(replace(plan.lookups[0], limit=0),), in_extent=0)
-    assert [launch.variant.kind for launch in launches_for(plan)] == [Kind.CHECK]
+    assert [launch.variant.kind for launch in launches_for(plan)] == [KernelKind.CHECK]
 
 
 def test_fill_over_an_empty_axis_reads_the_fill_value() -> None:
@@ -126,7 +126,7 @@ def test_fill_over_an_empty_axis_reads_the_fill_value() -> None:
     nothing = replace(plan.lookups[0], limit=0)
     plan = replace(plan, out_of_bounds=OutOfBounds.FILL, fill=b"\x01\x02", lookups=(nothing,), in_extent=0)
     (launch,) = launches_for(plan)
-    assert launch.variant.kind is Kind.COPY
+    assert launch.variant.kind is KernelKind.COPY
     assert launch.input_in_table is not None
     assert launch.table[launch.input_in_table :] == b"\x01\x02" * 4  # 40 bytes: five elements of 8
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dmlgather.backends.cuda.variants import VARIANTS, Kind, Variant
+from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
 from tests.kernels import build, sanitized
 from tests.kernels.sanitized import Case, SanitizerError, mismatches, mutated, noticed
 from tests.kernels.targets import plan_for
@@ -45,7 +45,7 @@ def test_random_plans_and_every_variant_are_clean(rng: random.Random, tmp_path: 
 def test_one_byte_too_few_and_a_misaligned_buffer_are_caught(rng: random.Random, tmp_path: Path) -> None:
     """The batch program's buffers are exact, and no better aligned than a case says."""
     program = build.batch(build.ADDRESS)
-    variant = Variant(Kind.GATHER, 2, 16, lookups=1, index_bytes=8, checked=False, invariant=True)
+    variant = Variant(KernelKind.GATHER, 2, 16, lookups=1, index_bytes=8, checked=False, invariant=True)
     plan, alignment = plan_for(variant, rng)
     whole = Case.of(plan, random_buffers(plan, rng), alignment)
     with pytest.raises(SanitizerError, match="misaligned address"):
@@ -100,7 +100,7 @@ def test_a_missing_barrier_is_caught(rng: random.Random, tmp_path: Path) -> None
 def tiles(rng: random.Random) -> list[Case]:
     cases = []
     for variant in VARIANTS:
-        if variant.kind is Kind.TRANSPOSE:
+        if variant.kind is KernelKind.TRANSPOSE:
             plan, alignment = plan_for(variant, rng)
             cases.append(Case.of(plan, random_buffers(plan, rng), alignment))
     return cases

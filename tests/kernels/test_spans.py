@@ -10,8 +10,8 @@ import pytest
 
 from dmlgather.backends.cuda import spans
 from dmlgather.backends.cuda.describe import describe
-from dmlgather.backends.cuda.launches import launches_for
-from dmlgather.backends.cuda.variants import VARIANTS, Kind, Variant
+from dmlgather.backends.cuda.families import launches_for
+from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
 from dmlgather.plan import IndexPlan, OutOfBounds
 from tests.kernels import build, sanitized
 from tests.kernels.sanitized import Case, mismatches, mutated, noticed
@@ -36,7 +36,7 @@ def every_address(rng: random.Random) -> list[Case]:
     while len(cases) < 256:
         plan = random_runs(rng, element_bytes=1, longest=200)
         case = Case.at(plan, random_buffers(plan, rng), *divmod(len(cases), 16))
-        cases += [case] if {launch.variant.kind for launch in case.launches} == {Kind.SPAN} else []
+        cases += [case] if {launch.variant.kind for launch in case.launches} == {KernelKind.SPAN} else []
     return cases
 
 
@@ -78,7 +78,7 @@ def test_input_and_output_at_every_pair_of_addresses(rng: random.Random, tmp_pat
 
 def test_buffers_of_one_run_groups_with_gaps_and_fill_values(rng: random.Random, tmp_path: Path) -> None:
     cases = [*buffers_of_one_run(rng), group_with_a_gap(rng)]
-    assert {launch.variant for case in cases for launch in case.launches} == {Variant(Kind.SPAN, 3, 16)}
+    assert {launch.variant for case in cases for launch in case.launches} == {Variant(KernelKind.SPAN, 3, 16)}
     cases.append(nothing_but_fill(rng))
     assert mismatches(cases, sanitized.run(build.batch(build.ADDRESS), cases, tmp_path)) == []
 

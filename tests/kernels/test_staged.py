@@ -15,10 +15,10 @@ from dmlgather.backends import reference
 from dmlgather.backends.cuda import launch
 from dmlgather.backends.cuda.arguments import LAYOUT
 from dmlgather.backends.cuda.describe import describe
+from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
-from dmlgather.backends.cuda.launches import launches_for
 from dmlgather.backends.cuda.staged import SHARED_BYTES
-from dmlgather.backends.cuda.variants import VARIANTS, Kind
+from dmlgather.backends.cuda.variants import VARIANTS, KernelKind
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from tests.kernels import build, host, sanitized
 from tests.kernels.sanitized import Case, SanitizerError, mismatches, mutated, noticed
@@ -91,12 +91,12 @@ def test_the_launch_of_known_workloads(
     ],
 )
 def test_where_staging_does_not_pay_or_cannot_be_said(plan: IndexPlan) -> None:
-    assert {found.variant.kind for found in launches_for(plan)} <= {Kind.GATHER, Kind.GENERAL}
+    assert {found.variant.kind for found in launches_for(plan)} <= {KernelKind.GATHER, KernelKind.GENERAL}
 
 
 def test_the_limits_of_the_policy_are_sharp() -> None:
     def staged(plan: IndexPlan, alignment: int = 16) -> bool:
-        return [found.variant.kind for found in launches_for(plan, alignment)] == [Kind.STAGED]
+        return [found.variant.kind for found in launches_for(plan, alignment)] == [KernelKind.STAGED]
 
     assert staged(columns_of(4096, 4096, 512))
     assert staged(columns_of(4096, SHARED_BYTES // 4 - 4, 4096))
@@ -121,7 +121,7 @@ def test_blocks_with_rows_of_their_own(rows: int, picked: int, each: bool, rng: 
     (found,) = launches_for(plan, 16, 1)
     team, steps = staging(found)
     parts = -(-picked // (team * found.variant.unroll))
-    assert (found.variant.kind, found.grid // parts > 1) == (Kind.STAGED, True)
+    assert (found.variant.kind, found.grid // parts > 1) == (KernelKind.STAGED, True)
     assert rows % (steps * 256 // team) != 0
     buffers = random_buffers(plan, rng)
     expected, result = buffers.out.copy(), buffers.out.copy()
@@ -133,7 +133,7 @@ def test_blocks_with_rows_of_their_own(rows: int, picked: int, each: bool, rng: 
 def test_more_rows_than_a_launch_has_are_split(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "MAX_THREADS", 100)
     plan = columns_of(230, 130, 65)
-    assert [part.variant.kind for part in launches_for(plan, 16, 0)] == [Kind.STAGED] * 4
+    assert [part.variant.kind for part in launches_for(plan, 16, 0)] == [KernelKind.STAGED] * 4
     buffers = random_buffers(plan, rng)
     expected, found = buffers.out.copy(), buffers.out.copy()
     reference.run(plan, buffers.data, buffers.indices, expected)
@@ -160,7 +160,7 @@ def test_index_extremes(kind: IndexType, policy: OutOfBounds, each: bool) -> Non
         out_of_bounds=policy,
         fill=b"\xab\xcd" if policy is OutOfBounds.FILL else b"",
     )
-    assert [found.variant.kind for found in launches_for(plan, 16, 0)] == [Kind.STAGED]
+    assert [found.variant.kind for found in launches_for(plan, 16, 0)] == [KernelKind.STAGED]
     data = np.frombuffer(random.randbytes(plan.in_extent * 2), np.uint16)
     expected, found = np.zeros(plan.out_extent, np.uint16), np.zeros(plan.out_extent, np.uint16)
     first = reference.run(plan, data, indices, expected)
@@ -170,7 +170,11 @@ def test_index_extremes(kind: IndexType, policy: OutOfBounds, each: bool) -> Non
         assert found.tobytes() == expected.tobytes()
 
 
-SOME = [variant for variant in VARIANTS if variant.kind is Kind.STAGED and (variant.element_bytes, variant.index_bytes) == (2, 8)]
+SOME = [
+    variant
+    for variant in VARIANTS
+    if variant.kind is KernelKind.STAGED and (variant.element_bytes, variant.index_bytes) == (2, 8)
+]
 """Two of the sixteen kernels to break: what is broken is the same in all."""
 
 

@@ -12,9 +12,9 @@ import pytest
 from dmlgather.backends.cuda import sources
 from dmlgather.backends.cuda.arguments import CONSTANTS_OFFSET, LAYOUT, POINTERS
 from dmlgather.backends.cuda.sources import kernel_folder, kernel_source, unit_source
-from dmlgather.backends.cuda.variants import BLOCK, GENERAL_UNROLL, SPAN_UNROLL, UNITS, VARIANTS, VECTOR
+from dmlgather.backends.cuda.variants import BLOCK, GENERAL_UNROLL, SPAN_UNROLL, VARIANTS, VECTOR
 from tests.kernels import host
-from tests.kernels.units import KERNELS, unit_text
+from tests.kernels.units import KERNELS, UNITS, unit_text
 
 
 def test_the_list_is_short_and_its_names_are_unique() -> None:

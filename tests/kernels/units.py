@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dmlgather.backends.cuda.variants import UNITS, VARIANTS
+from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
 
 KERNELS = Path(__file__).parents[2] / "cuda_kernels"
+
+UNITS: tuple[str, ...] = tuple(dict.fromkeys(variant.unit for variant in VARIANTS))
+"""The `.cu` files."""
 
 _HEADERS = {
     "slice.cu": ("Slices: copies, mirrored copies and transposes.", ("copy.cuh", "tile.cuh")),
@@ -18,6 +21,11 @@ _HEADERS = {
     "staged.cu": ("Rows that are gathered from shared memory.", ("staged.cuh",)),
     "general.cu": ("Everything that is not specialised.", ("general.cuh",)),
 }
+
+
+def has_barrier(variant: Variant) -> bool:
+    """Whether the threads of a block wait for one another."""
+    return variant.kind in (KernelKind.TRANSPOSE, KernelKind.STAGED)
 
 
 def unit_text(unit: str) -> str:

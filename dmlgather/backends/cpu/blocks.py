@@ -1,4 +1,4 @@
-"""Chunking: a shape cut into blocks that fit the cache, numbered so that threads can share them."""
+"""A shape cut into blocks that fit the cache, numbered so that threads can share them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Blocks:
 
     @cached_property
     def _cuts(self) -> list[list[slice]]:
-        """The cuts of each dimension, in the order of the walk."""
+        """The slices of each dimension, in the order of the walk."""
         dims = [(self.shape[axis], self.sizes[axis]) for axis in self.order]
         return [[slice(at, min(at + step, size)) for at in range(0, size, step)] for size, step in dims]
 
     @cached_property
     def _places(self) -> list[int]:
-        """Where each dimension comes in the walk."""
+        """The position of each dimension in the walk."""
         return [self.order.index(axis) for axis in range(len(self.shape))]
 
 

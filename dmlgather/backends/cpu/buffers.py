@@ -13,7 +13,7 @@ from dmlgather.backends.cpu.geometry import Geometry
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """data and out: bytes, or elements that hold references. Views have `item`s for take(), `word`s for strided copies;
+    """data and out: bytes, or elements that hold references. item, word: data types of views for take() and for strided copies;
     references keep their own data type in both.
     """
 
@@ -26,7 +26,7 @@ class Buffers:
 
     @classmethod
     def of(cls, geometry: Geometry, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Buffers:
-        """The buffers of a call."""
+        """Buffers as `CpuProgram.bind` takes them."""
         if data.dtype.hasobject:
             return cls(geometry, data, indices, out, data.dtype, data.dtype)
         return cls(geometry, data.view(np.uint8), indices, out.view(np.uint8), geometry.item, geometry.word)

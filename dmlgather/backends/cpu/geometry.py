@@ -1,4 +1,4 @@
-"""A canonical plan in the terms NumPy moves memory by: byte strides and units of any number of bytes.
+"""A canonical plan as NumPy moves memory: byte strides, and units of any number of bytes.
 
 A unit is the innermost run of elements that lies contiguous on both sides and shares its indices: a row of a table, the
 channels of a pixel. Units are handled as opaque NumPy items of that many bytes, so that one recipe serves every data type.
@@ -19,13 +19,13 @@ WORDS = (1, 2, 4, 8)
 """Bytes of NumPy's unsigned integers."""
 
 LINE, LOOKING, STEPPING = 64, 16, 8
-"""Bytes of a cache line; bytes that could be copied in the time that a lookup, and a step of a strided copy, takes."""
+"""Bytes of a cache line; the costs of a lookup and of a step of a strided copy, in bytes copied in the same time."""
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """shape: units per dimension, rank >= 1. Strides, offsets and the in_stride of each lookup are in bytes. in_bytes: bytes that
-    the input has at least.
+    """shape: units per dimension, rank >= 1. Strides, offsets and the in_stride of each lookup are in bytes. in_bytes: a lower
+    bound of the input's size.
     """
 
     shape: tuple[int, ...]
@@ -43,10 +43,9 @@ class Geometry:
 
     @classmethod
     def of(cls, plan: IndexPlan, in_extent: int | None = None) -> Geometry:
-        """The geometry of a canonical plan, whose units are its elements. in_extent: elements that the input certainly has, where
-        they are more than the plan reaches.
+        """The geometry of a canonical plan, with elements as units. in_extent: elements of the input, if more than are reached.
 
-        The leading 0 of an empty plan with lookups is left out: what remains are the indices that RAISE still checks.
+        Leaves out the leading 0 of an empty plan with lookups: the other dimensions are those of the indices that RAISE checks.
         """
         kept = slice(1 if plan.empty and plan.lookups else 0, None)
         size = plan.element_bytes
@@ -70,13 +69,13 @@ class Geometry:
 
     @cached_property
     def run(self) -> int:
-        """Bytes of the innermost run that could be one unit; the unit itself where there is none."""
+        """Bytes of the innermost run that could be one unit; the unit itself if there is none."""
         contiguous = self.out_strides[-1] == self.unit == self.in_strides[-1]
         together = contiguous and self.writes and not self.moves(self.rank - 1)
         return self.unit * self.shape[-1] if together else self.unit
 
     def swapped(self, unit: int) -> Geometry:
-        """Bytes that are read backwards by units of `unit` bytes, whose bytes are then to be swapped."""
+        """Bytes that are read backwards, as units of `unit` bytes; whoever copies them swaps the bytes of each."""
         return replace(
             self,
             shape=(*self.shape[:-1], self.shape[-1] // unit),
@@ -118,7 +117,7 @@ class Geometry:
 
     @cached_property
     def pitch(self) -> int:
-        """Bytes between the source positions that offsets count. Where it equals the unit, the source is contiguous."""
+        """Bytes per step of an offset. If it equals the unit, the source is contiguous."""
         step = gcd(*self.in_strides, *(lookup.in_stride for lookup in self.lookups))
         return self.unit if step % self.unit == 0 else step
 

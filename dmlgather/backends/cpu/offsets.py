@@ -1,4 +1,4 @@
-"""Source offsets of a block: what the lookups and the steps inside the block add to the block's base address."""
+"""Source offsets of the units of a block, relative to the block's base address: from lookups and from steps inside the block."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from dmlgather.backends.cpu.blocks import Box, extent
 from dmlgather.backends.cpu.geometry import Geometry
-from dmlgather.backends.cpu.resolve import Resolver, Scratch
+from dmlgather.backends.cpu.resolver import Resolver, Scratch
 
 Integers = NDArray[np.integer]
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What all blocks of one size share. walks: offsets along single dimensions, to be added up by broadcasting, the first one
-    moved up so that no offset is negative. low: the smallest offset before that. span: offsets are 0 … span-1.
+    """What all blocks of one size have in common. walks: offsets along one dimension each, added up by broadcasting; `low`, the
+    smallest sum, is subtracted from the first, so that all offsets are in 0 … span-1.
     """
 
     walks: Sequence[Integers]
@@ -40,8 +40,8 @@ class Offsets:
 
 
 class Addressing:
-    """How offsets are computed over the dimensions `dims`, of which `summed` contribute their own steps too; whoever moves the
-    units accounts for the steps of all others. Offsets count pitches of the geometry.
+    """How offsets are computed over the dimensions `dims`: from the lookups, and from the steps of the dimensions `summed`. The
+    steps of all other dimensions are added by the code that moves the units. Offsets count pitches of the geometry.
     """
 
     def __init__(self, geometry: Geometry, dims: range, summed: range) -> None:
@@ -53,19 +53,19 @@ class Addressing:
             (max(lookup.limit, 1) - 1) * step for lookup, step in zip(geometry.lookups, self.lookup_steps, strict=True)
         ]
         self.resolvers = [Resolver(geometry, lookup) for lookup in geometry.lookups]
-        # Raw indices are offsets as they stand once NumPy itself has checked them against the window.
+        # Raw indices equal the offsets if NumPy itself checks them against the window.
         self.native = len(self.resolvers) == 1 and self.lookup_steps[0] == 1 and self.resolvers[0].native
         self.frames: dict[tuple[int, ...], Frame] = {}
         self.whole: dict[tuple[int, ...], Integers] = {}
 
     def frame(self, sizes: tuple[int, ...]) -> Frame:
-        """The frame of blocks of `sizes`."""
+        """The frame for blocks of `sizes`, kept."""
         if sizes not in self.frames:
             self.frames[sizes] = self._frame(sizes)
         return self.frames[sizes]
 
     def plain(self, sizes: tuple[int, ...]) -> bool:
-        """Whether the indices of blocks of `sizes`, once resolved, are their offsets but for a factor."""
+        """Whether the offsets of blocks of `sizes` are a multiple of the resolved indices."""
         still = self.resolvers[0].shape[self.dims.start :] != sizes[self.dims.start :]
         return len(self.resolvers) == 1 and not still and not self.frame(sizes).walks
 
@@ -83,7 +83,7 @@ class Addressing:
         return Frame(walks, low, sum(map(abs, ends)) + 1)
 
     def walk(self, sizes: tuple[int, ...]) -> Integers:
-        """The sum of the walks of blocks of `sizes`, over all `dims`: for small blocks, which are spared adding them up."""
+        """The sum of the walks of blocks of `sizes`, over all `dims`, kept: so that small blocks do not add them up again."""
         if sizes not in self.whole:
             walk = np.zeros(sizes[self.dims.start : self.dims.stop], np.int64)
             for one in self.frame(sizes).walks:
@@ -103,7 +103,7 @@ class Addresser:
         self.scratch = Scratch()
 
     def offsets(self, box: Box) -> Offsets:
-        """The offsets of one block; those of the block before where it looks up the same indices."""
+        """The offsets of one block; reused from the block before if it looks up the same indices."""
         sizes = extent(box)
         key = sizes, [span.start for span, moved in zip(box, self.addressing.moved, strict=True) if moved]
         if key != self.key:
@@ -111,7 +111,7 @@ class Addresser:
         return self.latest
 
     def raw(self, box: Box) -> Integers | None:
-        """The indices of one block where they are its offsets as they stand once NumPy has checked them; None otherwise."""
+        """The raw indices of one block if they equal its offsets, provided that NumPy checks them; None otherwise."""
         raw = self.addressing.resolvers[0].part(self.views[0], box)
         sizes = extent(box)
         return raw if raw.shape == sizes and not self.addressing.frame(sizes).walks else None
@@ -131,7 +131,7 @@ class Addresser:
         return Offsets(self._sum(terms, frame.walks, sizes[dims]), bad, offset, frame)
 
     def _sum(self, terms: list[Integers], walks: Sequence[Integers], shape: tuple[int, ...]) -> Integers:
-        """Σ values · step + Σ walks, without a copy where that is a block of raw indices as it stands."""
+        """Σ values · step + Σ walks, without a copy if that equals the raw indices."""
         steps = self.addressing.lookup_steps
         first = terms[0]
         if len(terms) == 1 and steps[0] == 1 and not walks and first.shape == shape and first.flags.c_contiguous:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather import host
-from dmlgather.backends.cpu import recipes, units, workers
+from dmlgather.backends.cpu import recipes, threads, units
 from dmlgather.backends.cpu.buffers import Buffers
 from dmlgather.backends.cpu.geometry import Geometry
 from dmlgather.backends.cpu.recipes import Recipe, Task
@@ -19,13 +19,11 @@ from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 from dmlgather.wording import counted
 
 
-def prepare(plan: IndexPlan, tuning: Tuning = MEASURED) -> CpuProgram:
-    """Prepare `plan`, in any form. ValueError when CLAMP or PROMISE looks into an axis without elements."""
-    return CpuProgram(plan, tuning)
-
-
 class CpuProgram:
-    """An immutable program; `run` keeps its scratch memory to itself, so that threads may share one program."""
+    """An immutable program for a plan in any form. Threads may share it, because every run has its own scratch memory.
+
+    Preparing it raises ValueError when CLAMP or PROMISE looks into an axis without elements.
+    """
 
     def __init__(self, plan: IndexPlan, tuning: Tuning = MEASURED) -> None:
         plan.check_limits()
@@ -73,16 +71,16 @@ class CpuProgram:
             _, task = self._opaque
         buffers = Buffers.of(task.geometry, data, indices, out)
         if task.blocks.count == 1:
-            return task.single(buffers)
-        return functools.partial(workers.share, functools.partial(task.begin, buffers), task.blocks.count, self.shares)
+            return task.bind(buffers)
+        return functools.partial(threads.run_blocks, functools.partial(task.begin, buffers), task.blocks.count, self.shares)
 
     def describe(self) -> str:
         """The recipe, why it was chosen, and the blocks."""
         recipe, task = self._opaque
-        threads = min(self.shares, max(task.blocks.count, 1))
+        used = min(self.shares, max(task.blocks.count, 1))
         return (
             f"{recipe.name}: {recipe.why}; {counted(task.blocks.count, 'block')} of up to {list(task.blocks.sizes)} units of "
-            f"{counted(task.geometry.unit, 'byte')} on {counted(threads, 'thread')}"
+            f"{counted(task.geometry.unit, 'byte')} on {counted(used, 'thread')}"
         )
 
     @functools.cached_property

@@ -14,21 +14,21 @@ from typing import Protocol
 
 import numpy as np
 
-from dmlgather.backends.cpu import gathering
+from dmlgather.backends.cpu import block_gather
+from dmlgather.backends.cpu.block_copy import BlockCopy, BlockFill
+from dmlgather.backends.cpu.block_gather import BlockGather, Move
 from dmlgather.backends.cpu.blocks import Blocks, fit
 from dmlgather.backends.cpu.buffers import Buffers
-from dmlgather.backends.cpu.copying import Copy, Fill
-from dmlgather.backends.cpu.gathering import Gather, Move
 from dmlgather.backends.cpu.geometry import WORDS, Geometry
 from dmlgather.backends.cpu.offsets import Addressing
-from dmlgather.backends.cpu.once import Once, Run
+from dmlgather.backends.cpu.threads import BlockWork
 from dmlgather.backends.cpu.tuning import Tuning
 from dmlgather.backends.cpu.units import in_place, scratch_of, unit_of
-from dmlgather.backends.cpu.workers import Work
+from dmlgather.backends.cpu.whole_take import BoundCall, WholeTake
 from dmlgather.plan import OutOfBounds
 
 BLOCKS = 2
-"""Blocks per thread at least: more of them would spend the time of small problems on steps of Python, one thread at a time."""
+"""Blocks per thread that a small problem is cut into. With more, it would spend its time in Python, one thread at a time."""
 
 
 class Task(Protocol):
@@ -36,22 +36,22 @@ class Task(Protocol):
 
     @property
     def geometry(self) -> Geometry:
-        """What is executed."""
+        """The problem."""
 
     @property
     def blocks(self) -> Blocks:
-        """How it is cut."""
+        """The blocks that it is executed by."""
 
-    def single(self, buffers: Buffers) -> Run:
-        """What does it where it is one block."""
+    def bind(self, buffers: Buffers) -> BoundCall:
+        """The whole task on these buffers, as one function; for tasks of one block."""
 
-    def begin(self, buffers: Buffers) -> Work:
-        """What one thread does blocks with."""
+    def begin(self, buffers: Buffers) -> BlockWork:
+        """The function with which one thread executes blocks of these buffers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """name and why: for describe(). when: the condition. cut: the recipe applied to a geometry for which it holds."""
+    """name and why: for describe(). when: the condition. cut: applies the recipe to a geometry that meets the condition."""
 
     name: str
     why: str
@@ -60,9 +60,9 @@ class Recipe:
 
 
 def apply(geometry: Geometry, tuning: Tuning, shares: int, opaque: bool, steady: bool = False) -> tuple[Recipe, Task]:
-    """The first recipe of the table that serves `geometry`, and `geometry` cut by it into blocks for that many threads.
+    """The first recipe of the table whose condition `geometry` meets, and its task for `shares` threads.
 
-    `opaque` allows elements to be joined to larger units and moved as plain bytes; `steady` keeps those short.
+    opaque: elements may be joined to larger units and moved as plain bytes. steady: keeps these units short.
     """
     if opaque:
         geometry = geometry.joined(unit_of(geometry, tuning, steady))
@@ -131,7 +131,7 @@ def _is_copy(geometry: Geometry, _: Tuning) -> bool:
 
 
 def _fastest(geometry: Geometry, tuning: Tuning) -> int:
-    """The dimension with the smallest source stride among the long ones; one that stands still (0) is the slowest."""
+    """The long dimension with the smallest source stride; stride 0 counts as the largest."""
     strides = [abs(step) for step in geometry.in_strides]
     return min(range(geometry.rank), key=lambda axis: (geometry.shape[axis] <= tuning.short, not strides[axis], strides[axis]))
 
@@ -184,30 +184,30 @@ def _row_axis(geometry: Geometry) -> int | None:
     return None
 
 
-# How it is cut.
+# The tasks of the recipes.
 
 
 def _copy(geometry: Geometry, tuning: Tuning) -> Task:
-    return Copy(geometry, _blocks(geometry, _payload(geometry, tuning)))
+    return BlockCopy(geometry, _blocks(geometry, _payload(geometry, tuning)))
 
 
 def _swapped(geometry: Geometry, tuning: Tuning) -> Task:
     words = geometry.swapped(gcd(geometry.shape[-1], max(WORDS)))
     read = words.word.newbyteorder("S")
-    return Copy(words, _blocks(words, _payload(words, tuning)), read=read)
+    return BlockCopy(words, _blocks(words, _payload(words, tuning)), read=read)
 
 
 def _halves(geometry: Geometry, tuning: Tuning) -> Task:
-    return Copy(geometry, _blocks(geometry, _payload(geometry, tuning)), read=np.dtype(f"u{2 * geometry.unit}"))
+    return BlockCopy(geometry, _blocks(geometry, _payload(geometry, tuning)), read=np.dtype(f"u{2 * geometry.unit}"))
 
 
 def _fill(geometry: Geometry, tuning: Tuning) -> Task:
-    return Fill(geometry, _blocks(geometry, _payload(geometry, tuning)))
+    return BlockFill(geometry, _blocks(geometry, _payload(geometry, tuning)))
 
 
 def _apart(geometry: Geometry, tuning: Tuning) -> Task:
     units = tuning.tile_bytes // (geometry.unit * geometry.shape[-1])
-    return Copy(geometry, _blocks(geometry, fit(geometry.shape, units, {geometry.rank - 1: 1})))
+    return BlockCopy(geometry, _blocks(geometry, fit(geometry.shape, units, {geometry.rank - 1: 1})))
 
 
 def _tiles(geometry: Geometry, tuning: Tuning) -> Task:
@@ -215,12 +215,12 @@ def _tiles(geometry: Geometry, tuning: Tuning) -> Task:
     sides = {axis: max(tuning.tile, units // geometry.shape[other]) for axis, other in ((fastest, last), (last, fastest))}
     order = sorted(range(geometry.rank), key=lambda axis: -abs(geometry.in_strides[axis]))
     margin = -(-tuning.cache_line // geometry.unit)
-    return Copy(geometry, _blocks(geometry, fit(geometry.shape, units, sides)), tuple(order), margin)
+    return BlockCopy(geometry, _blocks(geometry, fit(geometry.shape, units, sides)), tuple(order), margin)
 
 
 def _slices(geometry: Geometry, tuning: Tuning) -> Task:
     looked_up = range(geometry.still)
-    return _gather(Addressing(geometry, looked_up, looked_up), tuning, _payload(geometry, tuning), gathering.slices)
+    return _gather(Addressing(geometry, looked_up, looked_up), tuning, _payload(geometry, tuning), block_gather.slices)
 
 
 def _columns(geometry: Geometry, tuning: Tuning) -> Task:
@@ -228,25 +228,25 @@ def _columns(geometry: Geometry, tuning: Tuning) -> Task:
     assert axis is not None
     columns = range(axis + 1, geometry.rank)
     first = {inner: geometry.shape[inner] for inner in reversed(columns)} | dict.fromkeys(range(axis), 1)
-    return _gather(Addressing(geometry, columns, columns), tuning, _payload(geometry, tuning, first), gathering.along)
+    return _gather(Addressing(geometry, columns, columns), tuning, _payload(geometry, tuning, first), block_gather.along)
 
 
 def _rows(geometry: Geometry, tuning: Tuning) -> Task:
     addressing = Addressing(geometry, range(geometry.rank), range(geometry.direct, geometry.rank))
-    return _gather(addressing, tuning, fit(geometry.shape, _units(geometry, tuning)), gathering.rows)
+    return _gather(addressing, tuning, fit(geometry.shape, _units(geometry, tuning)), block_gather.rows)
 
 
 def _flat(geometry: Geometry, tuning: Tuning) -> Task:
-    return _gather(_everything(geometry), tuning, fit(geometry.shape, _units(geometry, tuning)), gathering.flat)
+    return _gather(_everything(geometry), tuning, fit(geometry.shape, _units(geometry, tuning)), block_gather.flat)
 
 
 def _narrow(geometry: Geometry, tuning: Tuning) -> Task:
     sizes = fit(geometry.shape, _units(geometry, tuning), {geometry.rank - 1: tuning.column_block})
-    return _gather(_everything(geometry), tuning, sizes, gathering.flat)
+    return _gather(_everything(geometry), tuning, sizes, block_gather.flat)
 
 
 def _check(geometry: Geometry, tuning: Tuning) -> Task:
-    return _gather(_everything(geometry), tuning, fit(geometry.shape, tuning.block_units), gathering.check)
+    return _gather(_everything(geometry), tuning, fit(geometry.shape, tuning.block_units), block_gather.check)
 
 
 def _everything(geometry: Geometry) -> Addressing:
@@ -256,14 +256,14 @@ def _everything(geometry: Geometry) -> Addressing:
 def _gather(addressing: Addressing, tuning: Tuning, sizes: tuple[int, ...], move: Move) -> Task:
     geometry, dims = addressing.geometry, addressing.dims
     cached = geometry.unit <= tuning.native_unit and geometry.span(0) <= tuning.native_window
-    native = addressing.native and move is gathering.flat and cached
+    native = addressing.native and move is block_gather.flat and cached
     blocks = _blocks(geometry, sizes)
     small = geometry.units() <= tuning.small_units and geometry.units() * geometry.unit <= tuning.small_bytes
     plain = geometry.unit > tuning.native_unit and addressing.plain(geometry.shape)
-    once = None
-    if blocks.count == 1 and (small or plain) and move in (gathering.flat, gathering.along):
-        once = Once.of(addressing, None if move is gathering.flat else geometry.shape[dims.start - 1])
-    return Gather(geometry, blocks, addressing, move, native, once)
+    whole = None
+    if blocks.count == 1 and (small or plain) and move in (block_gather.flat, block_gather.along):
+        whole = WholeTake.of(addressing, None if move is block_gather.flat else geometry.shape[dims.start - 1])
+    return BlockGather(geometry, blocks, addressing, move, native, whole)
 
 
 def _payload(geometry: Geometry, tuning: Tuning, first: Mapping[int, int] | None = None) -> tuple[int, ...]:

@@ -62,16 +62,16 @@ class Dimension:
     index_steps: tuple[int, ...] = ()
 
     def fits(self) -> bool:
-        """Whether the specialised kernels can say it."""
+        """Whether the specialised kernels can represent it."""
         return all(-(2**31) <= step < 2**31 for step in (self.out_step, self.in_step, *self.index_steps))
 
     def pack(self) -> bytes:
-        """As `Dimension` of a specialised kernel."""
+        """The bytes of a specialised kernel's `Dimension`."""
         steps = (*self.index_steps, *(0,) * (MAX_LOOKUPS - len(self.index_steps)))
         return _DIMENSION.pack(self.size, *magic(self.size), self.out_step, self.in_step, *steps)
 
     def pack_general(self) -> bytes:
-        """As `GeneralDimension` of a general kernel's table."""
+        """The bytes of a `GeneralDimension` in a general kernel's table."""
         return _GENERAL_DIMENSION.pack(self.size, *magic(self.size), 0, self.out_step, self.in_step)
 
 
@@ -87,11 +87,11 @@ class LookupBytes:
     signed: bool
 
     def fits(self) -> bool:
-        """Whether the specialised kernels can say it: limit, wrap and step in 31 bits."""
+        """Whether the specialised kernels can represent it: limit, wrap and step in 31 bits."""
         return self.limit < 2**31 and self.wrap < 2**31 and -(2**31) <= self.in_step < 2**31
 
     def pack(self) -> bytes:
-        """As `Lookup`. A limit or a wrap beyond 63 bits cannot be exceeded or used by any index value in memory."""
+        """The bytes of a `Lookup`. No index value in memory exceeds a limit, or needs a wrap, of more than 63 bits."""
         last = min(self.limit, 2**63 - 1) - 1
         below = 0 if self.signed else last
         return _LOOKUP.pack(self.offset, self.walk, min(self.wrap, 2**63 - 1), last, below, self.in_step)
@@ -109,13 +109,13 @@ class Staging:
     vectors: bool
 
     def pack(self) -> bytes:
-        """As `Staging`."""
+        """The bytes of a `Staging`."""
         return _STAGING.pack(self.columns, self.row_bytes, self.slot_bytes, self.team.bit_length() - 1, self.steps, self.vectors)
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """One launch's arguments but for the pointers. Steps and offsets in bytes; dimensions fastest first."""
+    """One launch's arguments except pointers. Steps and offsets in bytes; dimensions fastest first."""
 
     dimensions: tuple[Dimension, ...]
     threads: int

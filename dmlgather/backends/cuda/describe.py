@@ -1,12 +1,12 @@
-"""What the CUDA backend would do with a plan, in words."""
+"""A plan's kernels and launches, in words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
-from dmlgather.backends.cuda.launches import launches_for
-from dmlgather.backends.cuda.variants import Kind, Variant
+from dmlgather.backends.cuda.variants import KernelKind, Variant
 from dmlgather.plan import IndexPlan
 
 
@@ -33,20 +33,20 @@ def _what(variant: Variant) -> str:
     elements = f"{variant.element_bytes}-byte elements"
     walk = f"up to {variant.unroll} per thread"
     match variant.kind:
-        case Kind.COPY:
+        case KernelKind.COPY:
             return f"{elements}, {walk}"
-        case Kind.REVERSE:
+        case KernelKind.REVERSE:
             return f"16-byte vectors of {elements} in reverse, {walk}"
-        case Kind.TRANSPOSE:
+        case KernelKind.TRANSPOSE:
             return f"32 x 32 tiles of {elements} in shared memory"
-        case Kind.GATHER:
+        case KernelKind.GATHER:
             return f"{elements}, {walk}, indices resolved {'once per thread' if variant.invariant else 'for each element'}"
-        case Kind.SPAN:
+        case KernelKind.SPAN:
             resolved = ", indices resolved once per thread" if variant.lookups else ""
             return f"runs of bytes by 16-byte vectors, each from two aligned ones, {walk}{resolved}"
-        case Kind.STAGED:
+        case KernelKind.STAGED:
             resolved = "once per block" if variant.invariant else "for each row"
             return f"rows in shared memory, {elements}, {walk} and row, indices resolved {resolved}"
-        case Kind.GENERAL:
+        case KernelKind.GENERAL:
             return f"{elements}, {walk}, dimensions and lookups from a table"
     return "only looks at the indices"

@@ -1,4 +1,4 @@
-"""CuPy, as far as this backend touches it: finding a device, compiling a kernel, memory of its own."""
+"""What this backend uses of CuPy: finding a device, compiling kernels, device memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from dmlgather.backends.cuda.errors import DeviceError
 from dmlgather.backends.cuda.sources import OPTIONS, kernel_source
 from dmlgather.backends.cuda.variants import Variant
 
@@ -18,6 +17,10 @@ _WHEELS = "pip install 'dmlgather[cuda13]' (for driver 580 or newer), or 'dmlgat
 _DRIVER = "`sudo apt install nvidia-driver-580` on Ubuntu, https://www.nvidia.com/drivers elsewhere; `nvidia-smi` shows it"
 
 _compiling = threading.Lock()
+
+
+class DeviceError(RuntimeError):
+    """There is no usable GPU. The message says what is missing (driver, CuPy, NVRTC) and the command that installs it."""
 
 
 @functools.cache
@@ -65,7 +68,7 @@ def kernel(variant: Variant, device: int) -> Any:
 
 
 class DeviceMemory:
-    """Bytes on a device that no pool reuses; freeing them waits for the kernels that read them."""
+    """Bytes on a device, outside of memory pools, so that freeing them waits for kernels that read them."""
 
     def __init__(self, content: bytes, device: int) -> None:
         cupy = require(device)

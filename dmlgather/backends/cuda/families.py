@@ -1,24 +1,29 @@
-"""Which kernel moves which work. The table is read from the top: the first family that can say the work, and is worth it, does.
+"""From a plan to kernel launches, by a table of kernel families. No CuPy: tests run the same launches on the host.
 
-Every family is correct for all work it accepts; `general` accepts everything.
+Every family is correct for all work that it accepts; `general` accepts everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
-from dmlgather.backends.cuda.arguments import MAX_DIMENSIONS, Dimension
-from dmlgather.backends.cuda.form import Form, launch_form
-from dmlgather.backends.cuda.launch import Launch, Target, arguments_of, general_launch, launch, launchable
-from dmlgather.backends.cuda.slices import reversed_vectors, transposed_axis
+from dmlgather.backends.cuda.arguments import MAX_DIMENSIONS, Arguments, Dimension
+from dmlgather.backends.cuda.launch import Launch, LaunchTarget, arguments_of, general_launch, launch, launchable, work_arguments
+from dmlgather.backends.cuda.launch_form import LaunchForm, launch_form
 from dmlgather.backends.cuda.spans import span_launch
 from dmlgather.backends.cuda.staged import staged_launch
-from dmlgather.backends.cuda.variants import GENERAL_UNROLL, VARIANTS, Kind, Variant
-from dmlgather.backends.cuda.work import Work
+from dmlgather.backends.cuda.variants import GENERAL_UNROLL, VARIANTS, VECTOR, KernelKind, Variant
+from dmlgather.backends.cuda.work import Work, check_rank
+from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 
+MULTIPROCESSORS = 132
+"""Assumed where the device is not known."""
 TILE = 32
 """Edge of a transposed tile, in elements."""
+TILE_WORTHWHILE = 16
+"""A transpose is tiled where both of its dimensions are at least this long: half of a tile's edge."""
 
 _DECLARED = frozenset(VARIANTS)
 
@@ -26,54 +31,113 @@ _DECLARED = frozenset(VARIANTS)
 @dataclass(frozen=True, slots=True)
 class Family:
     """why: the reason, for `explain`. launch: one launch that moves all of the work; None where the family does not serve it,
-    or where one launch has too few threads.
+    or where it needs more threads than one launch can have.
     """
 
     name: str
     why: str
-    launch: Callable[[Work, Target], Launch | None]
+    launch: Callable[[Work, LaunchTarget], Launch | None]
 
 
-def launch_of(work: Work, target: Target, *, specialise: bool = True) -> Launch | None:
-    """The launch of the first family that serves `work`; None where it has to be split."""
+def launch_of(work: Work, target: LaunchTarget, *, specialise: bool = True) -> Launch | None:
+    """The launch of the first family that accepts `work`; None where it has to be split."""
     for family in FAMILIES if specialise else FAMILIES[-1:]:
         if found := family.launch(work, target):
             return replace(found, why=family.why)
     return None
 
 
-def _transposed(work: Work, _: Target) -> Launch | None:
-    axis = transposed_axis(work)
+def launches_for(
+    plan: IndexPlan, alignment: int = 16, multiprocessors: int = MULTIPROCESSORS, *, specialise: bool = True
+) -> tuple[Launch, ...]:
+    """The launches that execute `plan` where input and output pointers are multiples of `alignment` bytes.
+
+    multiprocessors: of the device; decides when threads walk several elements. specialise=False sends every copy through
+    the general kernels. ValueError for a plan with more than 32 dimensions or lookups in canonical form, for one that
+    looks into an axis without elements under CLAMP or PROMISE, and for a fill value that the alignment cannot write.
+    """
+    plan.check_limits()
+    plan = canonicalise(plan, alignment)
+    check_rank(plan)
+    if plan.out_of_bounds is OutOfBounds.RAISE and (plan.empty or any(lookup.limit == 0 for lookup in plan.lookups)):
+        return tuple(_split(Work.checks(plan), _check))
+    if plan.empty:
+        return ()
+    target = LaunchTarget(alignment, multiprocessors)
+    launches = _split(Work.of(plan), partial(launch_of, target=target, specialise=specialise))
+    return tuple(launch.with_input(plan.fill) for launch in launches) if plan.constant else tuple(launches)
+
+
+def _split(work: Work, launch: Callable[[Work], Launch | None]) -> Iterator[Launch]:
+    """The launch of `work`, or of its parts where it needs more threads than one launch can have."""
+    if whole := launch(work):
+        yield whole
+    else:
+        for half in work.halves():
+            yield from _split(half, launch)
+
+
+def _check(work: Work) -> Launch | None:
+    return general_launch(Variant(KernelKind.CHECK), Arguments(work.dims, work.elements, **work_arguments(work)))
+
+
+def _transposed(work: Work, _: LaunchTarget) -> Launch | None:
+    axis = _transposed_axis(work)
     if axis is None or len(work.dims) > MAX_DIMENSIONS or not all(dim.fits() for dim in work.dims):
         return None
     turned = (work.dims[0], work.dims[axis])
     batches = [dim for dim in work.dims if dim not in turned]
     tiles = [replace(dim, size=-(-dim.size // TILE)) for dim in turned]
     padding = [Dimension(1)] * (MAX_DIMENSIONS - len(work.dims))
-    form = Form((*tiles, *batches, *padding), Dimension(1), 0, False, True)
+    form = LaunchForm((*tiles, *batches, *padding), Dimension(1), 0, False, True)
     if not launchable(form.threads):
         return None
     arguments = replace(arguments_of(work, form), extent=(turned[0].size, turned[1].size))
-    return Launch(Variant(Kind.TRANSPOSE, MAX_DIMENSIONS, work.element_bytes), form.threads, arguments.pack(general=False))
+    return Launch(Variant(KernelKind.TRANSPOSE, MAX_DIMENSIONS, work.element_bytes), form.threads, arguments.pack(general=False))
 
 
-def _reversed(work: Work, target: Target) -> Launch | None:
-    vectors = reversed_vectors(work, target.alignment)
+def _transposed_axis(work: Work) -> int | None:
+    """The dimension that is contiguous in the input where another one is contiguous in the output; None without one."""
+    inner = work.dims[0]
+    if work.lookups or inner.out_step != work.element_bytes or abs(inner.in_step) <= work.element_bytes:
+        return None
+    for axis, dim in enumerate(work.dims):
+        if abs(dim.in_step) == work.element_bytes and min(dim.size, inner.size) >= TILE_WORTHWHILE:
+            return axis
+    return None
+
+
+def _reversed(work: Work, target: LaunchTarget) -> Launch | None:
+    vectors = _reversed_vectors(work, target.alignment)
     if vectors is None:
         return None
-    return _threads(vectors, target, lambda _: Variant(Kind.REVERSE, element_bytes=work.element_bytes))
+    return _threads(vectors, target, lambda _: Variant(KernelKind.REVERSE, element_bytes=work.element_bytes))
 
 
-def _elements(work: Work, target: Target) -> Launch | None:
+def _reversed_vectors(work: Work, alignment: int) -> Work | None:
+    """The same slice by vectors of 16 bytes whose lanes are to be reversed; None where it is no such slice."""
+    inner, size = work.dims[0], work.element_bytes
+    if work.lookups or (inner.out_step, inner.in_step) != (size, -size) or alignment < VECTOR or size == VECTOR:
+        return None
+    lanes = VECTOR // size
+    in_offset = work.in_offset - (VECTOR - size)  # a vector's lowest input byte belongs to its last element
+    steps = [step for dim in work.dims[1:] for step in (dim.in_step, dim.out_step)]
+    if inner.size % lanes or any(at % VECTOR for at in (in_offset, work.out_offset, *steps)):
+        return None
+    dims = (Dimension(inner.size // lanes, VECTOR, -VECTOR), *work.dims[1:])
+    return replace(work, dims=dims, element_bytes=VECTOR, in_offset=in_offset)
+
+
+def _elements(work: Work, target: LaunchTarget) -> Launch | None:
     if not work.lookups:
-        return _threads(work, target, lambda _: Variant(Kind.COPY, element_bytes=work.element_bytes))
+        return _threads(work, target, lambda _: Variant(KernelKind.COPY, element_bytes=work.element_bytes))
     if not all(lookup.fits() for lookup in work.lookups):
         return None
-    variant = Variant(Kind.GATHER, 0, work.element_bytes, len(work.lookups), work.index_bytes, work.checked)
+    variant = Variant(KernelKind.GATHER, 0, work.element_bytes, len(work.lookups), work.index_bytes, work.checked)
     return _threads(work, target, lambda invariant: replace(variant, invariant=invariant))
 
 
-def _threads(work: Work, target: Target, variant_of: Callable[[bool], Variant]) -> Launch | None:
+def _threads(work: Work, target: LaunchTarget, variant_of: Callable[[bool], Variant]) -> Launch | None:
     """A launch of the declared variant with the fewest thread dimensions that `work` fits."""
     form = launch_form(work.dims, work.element_bytes, lambda invariant: variant_of(invariant).unroll, target.multiprocessors)
     wanted = variant_of(form.invariant)
@@ -84,9 +148,9 @@ def _threads(work: Work, target: Target, variant_of: Callable[[bool], Variant]) 
     return None
 
 
-def _general(work: Work, target: Target) -> Launch | None:
+def _general(work: Work, target: LaunchTarget) -> Launch | None:
     form = launch_form(work.dims, work.element_bytes, lambda _: GENERAL_UNROLL, target.multiprocessors)
-    return general_launch(Variant(Kind.GENERAL, element_bytes=work.element_bytes), arguments_of(work, form))
+    return general_launch(Variant(KernelKind.GENERAL, element_bytes=work.element_bytes), arguments_of(work, form))
 
 
 FAMILIES = (

@@ -1,4 +1,4 @@
-"""One kernel launch as data, and how work in launch form becomes one. Pure planning, no CuPy."""
+"""One kernel launch as data, and its arguments from work in launch form. Pure planning, no CuPy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dmlgather.backends.cuda.arguments import Arguments
-from dmlgather.backends.cuda.form import Form
+from dmlgather.backends.cuda.launch_form import LaunchForm
 from dmlgather.backends.cuda.variants import BLOCK, Variant
 from dmlgather.backends.cuda.work import Work
 
@@ -15,8 +15,8 @@ MAX_THREADS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """What a launch is planned for: pointers that are multiples of `alignment` bytes, a GPU with so many multiprocessors."""
+class LaunchTarget:
+    """What a launch is planned for: pointers that are multiples of `alignment` bytes, and the GPU's multiprocessors."""
 
     alignment: int
     multiprocessors: int
@@ -47,32 +47,35 @@ class Launch:
 
 
 def launchable(threads: int) -> bool:
-    """Whether one launch has so many threads (or blocks, where a kernel counts those)."""
+    """Whether one launch can have that many threads (or blocks, where a kernel counts those)."""
     return threads <= MAX_THREADS
 
 
-def arguments_of(work: Work, form: Form) -> Arguments:
+def arguments_of(work: Work, form: LaunchForm) -> Arguments:
     """The arguments of `work` launched in `form`."""
     lookups = (replace(lookup, walk=step) for lookup, step in zip(work.lookups, form.walked.index_steps, strict=True))
     return Arguments(
         dimensions=form.dimensions,
         threads=form.threads,
-        lookups=tuple(lookups),
-        in_offset=work.in_offset,
-        out_offset=work.out_offset,
         in_walk=form.walked.in_step,
         out_walk=form.walked.out_step,
         full=form.full,
         chunk_slowest=form.chunk_slowest,
-        fill=work.fill,
-        **index_arguments(work),
+        **work_arguments(replace(work, lookups=tuple(lookups))),
     )
 
 
-def index_arguments(work: Work) -> dict[str, Any]:
-    """What the general kernels need to know of the index type and the policy."""
-    signed = any(lookup.signed for lookup in work.lookups)
-    return {"index_shift": max(work.index_bytes, 1).bit_length() - 1, "index_signed": signed, "checked": work.checked}
+def work_arguments(work: Work) -> dict[str, Any]:
+    """The arguments that do not depend on how threads are arranged."""
+    return {
+        "lookups": work.lookups,
+        "in_offset": work.in_offset,
+        "out_offset": work.out_offset,
+        "index_shift": max(work.index_bytes, 1).bit_length() - 1,
+        "index_signed": any(lookup.signed for lookup in work.lookups),
+        "checked": work.checked,
+        "fill": work.fill,
+    }
 
 
 def launch(variant: Variant, arguments: Arguments) -> Launch:
@@ -81,7 +84,7 @@ def launch(variant: Variant, arguments: Arguments) -> Launch:
 
 
 def general_launch(variant: Variant, arguments: Arguments) -> Launch | None:
-    """The same for a general kernel; None where one launch has too few threads."""
+    """The same for a general kernel; None where it needs more threads than one launch can have."""
     if not launchable(arguments.threads):
         return None
     return Launch(variant, _blocks(arguments.threads), arguments.pack(general=True), table=arguments.table())

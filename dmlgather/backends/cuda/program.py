@@ -1,4 +1,4 @@
-"""A plan prepared for a device: everything is checked, compiled and allocated once; running only launches."""
+"""A plan prepared for a device: preparing checks, compiles and allocates; running only launches."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any
 from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, POINTERS
 from dmlgather.backends.cuda.describe import describe_launches
 from dmlgather.backends.cuda.driver import DeviceMemory, kernel, read_bytes, require
+from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
-from dmlgather.backends.cuda.launches import launches_for
 from dmlgather.plan import IndexPlan, OutOfBounds
 
 WORDS = 32
-"""Streams that can have launches of one RAISE program in flight before another block of words is allocated."""
+"""Words for streams that are allocated at a time, for one RAISE program."""
 NOTHING_BAD = b"\xff" * 8
 PER_THREAD_STREAM = 2
 """cudaStreamPerThread: one address, a stream for each thread."""
 
 
 class CudaProgram:
-    """A plan on one device, for pointers that are multiples of `alignment` bytes. Threads may share it.
+    """A plan on GPU number `device`, for pointers that are multiples of `alignment` bytes. Threads may share it.
 
     Preparing it raises DeviceError without a usable GPU, and ValueError for a plan that the kernels do not take.
     """
@@ -75,20 +75,20 @@ class CudaProgram:
     def enter_device(self) -> AbstractContextManager[Any]:
         """A context in which this thread can launch."""
         if not _this_thread.has_context:
-            self._runtime.setDevice(self._runtime.getDevice())  # a new thread has no context until then
+            self._runtime.setDevice(self._runtime.getDevice())  # without this, a new thread has no context
             _this_thread.has_context = True
         context: AbstractContextManager[Any] = self._on_device(self.device)
         return context
 
     def blocks(self) -> list[_Block]:
-        """Argument blocks of their own for all launches, without pointers."""
+        """New argument blocks for all launches, without pointers."""
         return [
             _Block(launch, function, 0 if table is None else table.pointer, self._driver)
             for launch, function, table in zip(self.launches, self._functions, self._tables, strict=True)
         ]
 
     def reset_word(self, stream: int) -> int:
-        """Under RAISE, the address of the stream's word, which says that nothing was bad once the stream gets there; else 0."""
+        """Under RAISE, the address of the stream's word, reset to "nothing bad" by a memset on the stream; else 0."""
         if self._words is None:
             return 0
         word = self._words.of(stream)
@@ -105,7 +105,7 @@ class CudaProgram:
         return None if word == NOTHING_BAD else int.from_bytes(word, "little")
 
     def reporting_alone(self) -> CudaProgram:
-        """The same program, but its `first_bad` knows only launches made through it."""
+        """The same program with words of its own, so that its `first_bad` reports only on launches made through it."""
         if self._words is None:
             return self
         alone = copy.copy(self)
@@ -117,7 +117,7 @@ class CudaProgram:
         return describe_launches(self.launches)
 
     def _thread_blocks(self) -> list[_Block]:
-        """This thread's argument blocks: a launch reads its block after another thread could have written it."""
+        """This thread's argument blocks. Each thread has its own, because it writes pointers to them before it launches."""
         blocks: list[_Block] | None = getattr(self._blocks, "of_thread", None)
         if blocks is None:
             blocks = self._blocks.of_thread = self.blocks()
@@ -125,7 +125,7 @@ class CudaProgram:
 
 
 class BoundLaunch:
-    """A program's launches on fixed addresses. Threads may share it: no argument is written after a launch could read it."""
+    """A program's launches on fixed addresses. Threads may share it: arguments are not written once a launch may read them."""
 
     def __init__(self, program: CudaProgram, pointers: tuple[int, int, int], keep: Any) -> None:
         self._program, self._pointers, self._keep = program, pointers, keep
@@ -158,8 +158,8 @@ class BoundLaunch:
 class _Block:
     """One launch's by-value argument block in host memory, and the parameter list that points at it.
 
-    write: sets the addresses of the next launches (input, indices, output, word). source: what to give for the input, None for
-    the caller's.
+    write: sets the addresses of the next launches (input, indices, output, word). source: address of the input inside the table,
+    None to use the caller's input.
     """
 
     def __init__(self, launch: Launch, function: int, table: int, driver: Any) -> None:
@@ -173,16 +173,16 @@ class _Block:
         self._parameters = ctypes.addressof(self._list)
 
     def launch(self, stream: int) -> None:
-        """Launch with the arguments as they are now, of which the driver takes a copy."""
+        """Launch with the present arguments, which the driver copies."""
         launch_kernel, shared = self._launch_kernel, self._shared_bytes
         launch_kernel(self._function, self._grid, 1, 1, self._threads, 1, 1, shared, stream, self._parameters, 0)
 
 
 class _Thread(threading.local):
-    """What is known of a thread."""
+    """The state of a thread."""
 
     has_context = False
-    """Whether it has made a device's context current; afterwards the CUDA runtime does, whenever it changes the device."""
+    """Whether the thread has a current context; from then on, the CUDA runtime keeps it in step with the current device."""
 
 
 _this_thread = _Thread()
@@ -213,11 +213,3 @@ class _Words:
 
     def _grow(self) -> None:
         self._chunks.append(DeviceMemory(NOTHING_BAD * WORDS, self._device))
-
-
-def prepare(plan: IndexPlan, device: int, alignment: int = 16) -> CudaProgram:
-    """`plan` compiled for GPU number `device` and pointers that are multiples of `alignment` bytes.
-
-    Raises DeviceError without a usable GPU, and ValueError for a plan that the kernels do not take.
-    """
-    return CudaProgram(plan, device, alignment)

@@ -1,4 +1,4 @@
-"""Where the kernel sources are, and one self-contained text per kernel."""
+"""Where the kernel sources lie, and the self-contained source of each kernel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def kernel_folder() -> Path:
 
 @functools.cache
 def unit_source(unit: str) -> str:
-    """A unit with its headers put in, each once: the whole text decides whether a compiled kernel is still the right one."""
+    """A unit with its headers included, each once: CuPy's cache compares the whole text to find out if a kernel changed."""
     seen: set[str] = set()
 
     def expanded(name: str) -> str:

@@ -1,27 +1,27 @@
-"""Runs of bytes at any alignment: aligned 16-byte vectors, each shifted together from two of the input."""
+"""Runs of bytes at any alignment: aligned 16-byte vectors, each assembled by shifts from two vectors of the input."""
 
 from __future__ import annotations
 
 from math import prod
 
-from dmlgather.backends.cuda import form
+from dmlgather.backends.cuda import launch_form
 from dmlgather.backends.cuda.arguments import Arguments, Dimension
-from dmlgather.backends.cuda.launch import Launch, Target, index_arguments, launch, launchable
-from dmlgather.backends.cuda.variants import SPAN_UNROLL, VARIANTS, VECTOR, Kind, Variant
+from dmlgather.backends.cuda.launch import Launch, LaunchTarget, launch, launchable, work_arguments
+from dmlgather.backends.cuda.variants import SPAN_UNROLL, VARIANTS, VECTOR, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 
 SHORTEST = {1: 48, 2: 80, 4: 144}
-"""Bytes of the shortest run of elements of so many bytes that is worth it where indices are looked up, by instruction counts
-(docs/kernels.md). Elements of 8 bytes are as cheap on their own.
+"""Element size -> bytes of the shortest run that pays, if indices are looked up; by instruction counts (docs/kernels.md).
+Elements of 8 bytes and more are as cheap one by one.
 """
 SHORTEST_SLICED = {1: 80, 2: 208, 4: 1024}
-"""The same for slices, of which single elements are cheaper."""
+"""The same for slices, where moving elements one by one is cheaper."""
 LARGEST_GROUP = 32
-"""Runs of a group: its threads that do not walk fill whole warps that do the same."""
+"""Runs per group: enough that the threads which move one vector each fill whole warps."""
 
 
-def span_launch(work: Work, target: Target) -> Launch | None:
-    """One launch for runs that are contiguous on both sides, with no lookup along the way; None where `work` has none."""
+def span_launch(work: Work, target: LaunchTarget) -> Launch | None:
+    """One launch for runs that are contiguous in input and output, without lookups along them; None if `work` has none."""
     run, *runs = work.dims
     size, run_bytes = work.element_bytes, work.dims[0].size * work.element_bytes
     contiguous = (run.out_step, run.in_step) == (size, size) and not any(run.index_steps)
@@ -30,7 +30,7 @@ def span_launch(work: Work, target: Target) -> Launch | None:
         return None
     dimensions = 2 if len(runs) <= 1 and len(work.lookups) == 1 else 3
     checked = work.checked and bool(work.lookups)
-    variant = Variant(Kind.SPAN, dimensions, VECTOR, len(work.lookups), work.index_bytes, checked)
+    variant = Variant(KernelKind.SPAN, dimensions, VECTOR, len(work.lookups), work.index_bytes, checked)
     fit = all(dim.fits() for dim in runs) and all(lookup.fits() for lookup in work.lookups)
     if variant not in VARIANTS or len(runs) >= dimensions or not fit:
         return None
@@ -42,7 +42,7 @@ def span_launch(work: Work, target: Target) -> Launch | None:
     vectors = -(-(run_bytes + VECTOR - size) // VECTOR)
     full = (run_bytes // VECTOR - 1) // SPAN_UNROLL
     # Half of the threads that walk elements: these have twice the bytes in flight.
-    if 2 * count * (vectors - (SPAN_UNROLL - 1) * full) < target.multiprocessors * form.THREADS_PER_MULTIPROCESSOR:
+    if 2 * count * (vectors - (SPAN_UNROLL - 1) * full) < target.multiprocessors * launch_form.THREADS_PER_MULTIPROCESSOR:
         full = 0
     threads = group * (vectors - (SPAN_UNROLL - 1) * full)
     if not launchable(groups * threads):
@@ -50,23 +50,19 @@ def span_launch(work: Work, target: Target) -> Launch | None:
     arguments = Arguments(
         dimensions=(Dimension(threads), Dimension(max(full, 1)), *runs, *padding),
         threads=groups * threads,
-        lookups=work.lookups,
-        in_offset=work.in_offset,
-        out_offset=work.out_offset,
         in_walk=VECTOR * full,
         out_walk=VECTOR * full,
         in_bytes=work.in_bytes,
         run_bytes=run_bytes,
         full=full,
         extent=(group.bit_length() - 1, 0),
-        fill=work.fill,
-        **index_arguments(work),
+        **work_arguments(work),
     )
     return launch(variant, arguments)
 
 
 def group_of(runs: int) -> int:
-    """A power of two, as large as leaves at most an eighth of the groups' places empty."""
+    """The largest power of two that leaves at most an eighth of the groups' places empty."""
     group = LARGEST_GROUP
     while -(-runs // group) * group * 8 > runs * 9:
         group //= 2

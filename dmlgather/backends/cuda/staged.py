@@ -10,36 +10,36 @@ from dataclasses import replace
 from math import prod
 
 from dmlgather.backends.cuda.arguments import MAX_DIMENSIONS, Arguments, Staging
-from dmlgather.backends.cuda.launch import Launch, Target, index_arguments, launchable
-from dmlgather.backends.cuda.variants import BLOCK, VECTOR, Kind, Variant
+from dmlgather.backends.cuda.launch import Launch, LaunchTarget, launchable, work_arguments
+from dmlgather.backends.cuda.variants import BLOCK, VECTOR, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 
 SECTOR = 32
 """Bytes that a plain read fetches."""
 SHORTEST_ROW = 256
-"""Bytes of a row below which few sectors hold it, so that plain reads find it in the L1 cache."""
+"""Bytes of a row. Shorter rows lie in so few sectors that plain reads find them in the L1 cache."""
 SHARED_BYTES = 48 * 1024
 """Dynamic shared memory that a block gets without asking; four blocks of it fit on a multiprocessor of 227 KB."""
 TEAMS = (4, 8, 16, 32, 64, 128, BLOCK)
 """Threads that share a row."""
 MOST_STEPS = 16
-"""Rows after which a team has made the most of its resolved indices."""
+"""Rows per team at most; with more, resolved indices save hardly any more time."""
 FEWEST = 1
-"""Blocks per multiprocessor below which the machine would stand idle."""
+"""Blocks per multiprocessor at least; with fewer, multiprocessors would be idle."""
 BUSY = 4
 """Blocks per multiprocessor that keep it busy."""
 WAVES = 2 * BUSY
-"""Blocks per multiprocessor below which teams do not move several rows: an uneven last wave costs more."""
+"""Blocks per multiprocessor at least for teams to move several rows; with fewer, an uneven last wave costs more."""
 
 
-def staged_launch(work: Work, target: Target) -> Launch | None:
-    """The staged launch of `work`; None where it cannot be staged, or where that does not pay."""
+def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
+    """The staged launch of `work`; None if it cannot be staged or that does not pay."""
     if not _along_rows(work, target):
         return None
     columns, *rows = work.dims
     size, lookup = work.element_bytes, work.lookups[0]
     each = any(any(dim.index_steps) for dim in rows)
-    variant = Variant(Kind.STAGED, 0, size, 1, work.index_bytes, invariant=not each)
+    variant = Variant(KernelKind.STAGED, 0, size, 1, work.index_bytes, invariant=not each)
     row_bytes, count = lookup.limit * size, prod(dim.size for dim in rows)
     if row_bytes < SHORTEST_ROW or row_bytes > SECTOR * min(columns.size, BLOCK * variant.unroll):
         return None
@@ -55,19 +55,15 @@ def staged_launch(work: Work, target: Target) -> Launch | None:
     arguments = Arguments(
         dimensions=(replace(columns, size=parts), *rows),
         threads=count,
-        lookups=work.lookups,
-        in_offset=work.in_offset,
-        out_offset=work.out_offset,
         in_bytes=work.in_bytes,
-        fill=work.fill,
         staging=Staging(columns.size, row_bytes, slot, team, steps, _stores_vectors(work)),
-        **index_arguments(work),
+        **work_arguments(work),
     )
     return Launch(variant, blocks, arguments.pack(general=False), shared_bytes=BLOCK // team * slot)
 
 
-def _along_rows(work: Work, target: Target) -> bool:
-    """Whether the one lookup chooses among adjacent elements, and nothing else does, for adjacent outputs."""
+def _along_rows(work: Work, target: LaunchTarget) -> bool:
+    """Whether adjacent outputs read elements of one contiguous row, each at its own index from a single lookup."""
     if len(work.lookups) != 1 or work.index_bytes < 4 or work.element_bytes >= VECTOR or target.alignment < VECTOR:
         return False
     inner, lookup = work.dims[0], work.lookups[0]
@@ -77,15 +73,15 @@ def _along_rows(work: Work, target: Target) -> bool:
 
 
 def _slot_bytes(work: Work, row_bytes: int) -> int:
-    """Shared memory of a row, wherever in a vector it may start, and of the fill value."""
+    """Bytes of shared memory for a row, at any start within a vector, and for the fill value."""
     aligned = not any(at % VECTOR for at in (work.in_offset, *(dim.in_step for dim in work.dims)))
     reach = row_bytes if aligned else VECTOR - work.element_bytes + row_bytes
     return -(-reach // VECTOR) * VECTOR + VECTOR
 
 
 def _team(columns: int, variant: Variant, slot: int, rows: int, blocks: int) -> int | None:
-    """The smallest team that gets through a row's columns at once; a larger one where that would leave too few blocks, as
-    long as every thread still has a vector to store. None where its rows do not fit into shared memory.
+    """The smallest team that covers a row's columns in one pass; a larger one if there would be too few blocks, as long as every
+    thread still stores a vector. None if its rows do not fit into shared memory.
     """
     for team in TEAMS:
         rows_at_once = BLOCK // team

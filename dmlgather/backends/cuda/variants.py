@@ -1,4 +1,4 @@
-"""The declared list of kernel variants: every entry point of `cuda_kernels/`, and nothing else.
+"""The list of kernel variants: every entry point of `cuda_kernels/`, and nothing else.
 
 Common ranks and lookup counts are specialised; the general kernels run everything else. A variant's `line` is its line in
 the `.cu` file `unit`; a test holds both lists equal.
@@ -20,8 +20,8 @@ VECTOR = 16
 """Bytes of the widest load and store."""
 
 
-class Kind(enum.Enum):
-    """What a kernel does."""
+class KernelKind(enum.Enum):
+    """What kind of work a kernel does."""
 
     COPY = "copy"
     """A slice: no lookups."""
@@ -51,7 +51,7 @@ class Variant:
     indices once.
     """
 
-    kind: Kind
+    kind: KernelKind
     dimensions: int = 0
     element_bytes: int = 0
     lookups: int = 0
@@ -63,17 +63,17 @@ class Variant:
     def name(self) -> str:
         """The entry point, a C identifier such as `gather_d2_k1_e16_i8_clamp_once`."""
         match self.kind:
-            case Kind.COPY | Kind.REVERSE:
+            case KernelKind.COPY | KernelKind.REVERSE:
                 return f"{self.kind.value}_d{self.dimensions}_e{self.element_bytes}"
-            case Kind.TRANSPOSE | Kind.GENERAL:
+            case KernelKind.TRANSPOSE | KernelKind.GENERAL:
                 return f"{self.kind.value}_e{self.element_bytes}"
-            case Kind.CHECK:
+            case KernelKind.CHECK:
                 return "check_indices_only"
         policy, lookup = "checked" if self.checked else "clamp", "once" if self.invariant else "each"
-        if self.kind is Kind.SPAN:
+        if self.kind is KernelKind.SPAN:
             looked_up = f"_k{self.lookups}_i{self.index_bytes}_{policy}" if self.lookups else ""
             return f"span_d{self.dimensions}{looked_up}"
-        if self.kind is Kind.STAGED:
+        if self.kind is KernelKind.STAGED:
             return f"staged_e{self.element_bytes}_i{self.index_bytes}_{lookup}"
         return f"gather_d{self.dimensions}_k{self.lookups}_e{self.element_bytes}_i{self.index_bytes}_{policy}_{lookup}"
 
@@ -81,13 +81,13 @@ class Variant:
     def unit(self) -> str:
         """The `.cu` file that holds the entry point."""
         match self.kind:
-            case Kind.COPY | Kind.REVERSE | Kind.TRANSPOSE:
+            case KernelKind.COPY | KernelKind.REVERSE | KernelKind.TRANSPOSE:
                 return "slice.cu"
-            case Kind.SPAN:
+            case KernelKind.SPAN:
                 return "span.cu"
-            case Kind.STAGED:
+            case KernelKind.STAGED:
                 return "staged.cu"
-            case Kind.GENERAL | Kind.CHECK:
+            case KernelKind.GENERAL | KernelKind.CHECK:
                 return "general.cu"
         return f"gather{self.lookups}_index{8 * self.index_bytes}.cu"
 
@@ -95,17 +95,17 @@ class Variant:
     def line(self) -> str:
         """The entry point's line in its unit."""
         match self.kind:
-            case Kind.COPY | Kind.REVERSE:
+            case KernelKind.COPY | KernelKind.REVERSE:
                 arguments: tuple[object, ...] = (self.dimensions, self.element_bytes)
-            case Kind.TRANSPOSE | Kind.GENERAL:
+            case KernelKind.TRANSPOSE | KernelKind.GENERAL:
                 arguments = (self.element_bytes,)
-            case Kind.CHECK:
+            case KernelKind.CHECK:
                 arguments = ()
-            case Kind.SPAN:
+            case KernelKind.SPAN:
                 arguments = (self.dimensions, self.lookups, self.index_bytes or 4, str(self.checked).lower())
-            case Kind.STAGED:
+            case KernelKind.STAGED:
                 arguments = (self.element_bytes, self.index_bytes, str(not self.invariant).lower())
-            case Kind.GATHER:
+            case KernelKind.GATHER:
                 flags = (str(self.checked).lower(), str(self.invariant).lower())
                 arguments = (self.dimensions, self.lookups, self.element_bytes, self.index_bytes, *flags)
         return f"{self.kind.name}({', '.join(map(str, (self.name, *arguments)))})"
@@ -114,22 +114,17 @@ class Variant:
     def unroll(self) -> int:
         """Elements that a thread walks: UNROLL in `copy.cuh`, SPAN_UNROLL in `span.cuh`, COLUMNS in `staged.cuh`."""
         match self.kind:
-            case Kind.TRANSPOSE | Kind.CHECK:
+            case KernelKind.TRANSPOSE | KernelKind.CHECK:
                 return 1
-            case Kind.GENERAL:
+            case KernelKind.GENERAL:
                 return GENERAL_UNROLL
-            case Kind.REVERSE:
+            case KernelKind.REVERSE:
                 return unroll(VECTOR, invariant=True)
-            case Kind.SPAN:
+            case KernelKind.SPAN:
                 return SPAN_UNROLL
-            case Kind.STAGED:
+            case KernelKind.STAGED:
                 return 16 if self.invariant and self.element_bytes < 8 else 8
         return unroll(self.element_bytes, self.invariant)
-
-    @property
-    def barrier(self) -> bool:
-        """Whether the threads of a block wait for one another."""
-        return self.kind in (Kind.TRANSPOSE, Kind.STAGED)
 
 
 def unroll(element_bytes: int, invariant: bool) -> int:
@@ -141,33 +136,30 @@ def _declared() -> Iterator[Variant]:
     sizes = (1, 2, 4, 8, 16)
     for size in sizes:
         for dimensions in (2, 3, 4):
-            yield Variant(Kind.COPY, dimensions, size)
+            yield Variant(KernelKind.COPY, dimensions, size)
     for lane in (1, 2, 4, 8):
-        yield Variant(Kind.REVERSE, 3, lane)
+        yield Variant(KernelKind.REVERSE, 3, lane)
     for size in sizes:
-        yield Variant(Kind.TRANSPOSE, 4, size)
+        yield Variant(KernelKind.TRANSPOSE, 4, size)
     for dimensions, lookups in ((2, 1), (3, 1), (3, 2)):
         for size in sizes:
             for index_bytes in (4, 8):
                 for checked in (False, True):
                     for invariant in (False, True):
-                        yield Variant(Kind.GATHER, dimensions, size, lookups, index_bytes, checked, invariant)
-    yield Variant(Kind.SPAN, 3, VECTOR)
+                        yield Variant(KernelKind.GATHER, dimensions, size, lookups, index_bytes, checked, invariant)
+    yield Variant(KernelKind.SPAN, 3, VECTOR)
     for dimensions, lookups in ((2, 1), (3, 1), (3, 2)):
         for index_bytes in (4, 8):
             for checked in (False, True):
-                yield Variant(Kind.SPAN, dimensions, VECTOR, lookups, index_bytes, checked)
+                yield Variant(KernelKind.SPAN, dimensions, VECTOR, lookups, index_bytes, checked)
     for size in (1, 2, 4, 8):
         for index_bytes in (4, 8):
             for invariant in (True, False):
-                yield Variant(Kind.STAGED, 0, size, 1, index_bytes, invariant=invariant)
+                yield Variant(KernelKind.STAGED, 0, size, 1, index_bytes, invariant=invariant)
     for size in sizes:
-        yield Variant(Kind.GENERAL, element_bytes=size)
-    yield Variant(Kind.CHECK)
+        yield Variant(KernelKind.GENERAL, element_bytes=size)
+    yield Variant(KernelKind.CHECK)
 
 
 VARIANTS: tuple[Variant, ...] = tuple(_declared())
 """Every variant, in the order of the units' lines."""
-
-UNITS: tuple[str, ...] = tuple(dict.fromkeys(variant.unit for variant in VARIANTS))
-"""The `.cu` files."""

@@ -1,4 +1,4 @@
-"""A canonical plan in bytes, fastest dimension first: what one launch, or several, have to move."""
+"""A canonical plan in bytes, fastest dimension first, before it is split into launches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COUNTABLE = 2**63
 @dataclass(frozen=True, slots=True)
 class Work:
     """Elements to move. dims: one at least, steps in bytes; offsets in bytes; a lookup's walk is 0 until a form is chosen.
-    in_bytes: the input has at least so many from its pointer on, and whatever is looked up, all that is read lies there.
+    in_bytes: size of the input; every read, whatever the indices, lies inside it.
     """
 
     dims: tuple[Dimension, ...]
@@ -59,7 +59,7 @@ class Work:
         return cls(dims, 1, 0, 0, _lookups(plan), plan.index_type.bytes, checked=True)
 
     def halves(self) -> tuple[Work, Work]:
-        """The same work as two, cut along the longest dimension."""
+        """The work in two parts, cut along the longest dimension."""
         axis = max(range(len(self.dims)), key=lambda axis: self.dims[axis].size)
         dim = self.dims[axis]
         cut = dim.size // 2
@@ -109,7 +109,7 @@ def _lookups(plan: IndexPlan) -> tuple[LookupBytes, ...]:
             walk=0,
             wrap=lookup.wrap,
             limit=lookup.limit,
-            # The only valid value is 0 then, so that the step never counts; it may be beyond 64 bits.
+            # With limit 1, the only position is 0, so that the step does not matter; it may be beyond 64 bits.
             in_step=0 if lookup.limit <= 1 else lookup.in_stride * plan.element_bytes,
             signed=kind.signed,
         )
@@ -118,7 +118,7 @@ def _lookups(plan: IndexPlan) -> tuple[LookupBytes, ...]:
 
 
 def check_rank(plan: IndexPlan) -> None:
-    """ValueError where even the general kernels have too few dimensions or lookups."""
+    """ValueError for more dimensions or lookups than the general kernels take."""
     for what, count in (("dimensions", plan.rank), ("lookups", len(plan.lookups))):
         if count > MAX_RANK:
             raise ValueError(

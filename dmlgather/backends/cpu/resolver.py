@@ -1,7 +1,7 @@
-"""Resolving indices: raw values in, positions inside the axis out.
+"""Resolve indices: raw values in, positions inside the axis out.
 
-One unsigned maximum proves that a block of raw values is in range as it stands (a negative value looks huge); then it is used
-without a copy. Only a block that fails the proof pays for the wrap, and only one that still fails for clamp and mask.
+One unsigned maximum proves that all raw values of a block are in range (a negative value looks huge); they are then used without
+a copy. Only a block that fails this test is wrapped, and only a block that then still fails is clamped and masked.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Resolver:
         self.noticed = geometry.out_of_bounds in (OutOfBounds.FILL, OutOfBounds.RAISE)
         self.raises = geometry.out_of_bounds is OutOfBounds.RAISE
         self.unsigned = np.dtype(f"u{self.dtype.itemsize}")
-        negatives = 2 ** (8 * self.dtype.itemsize - 1)  # what the lowest negative value looks like
+        negatives = 2 ** (8 * self.dtype.itemsize - 1)  # the lowest negative value, read as unsigned
         self.proof = min(lookup.limit, negatives) if self.dtype.kind == "i" else lookup.limit
         # NumPy's own check takes -limit … limit-1 and counts negative values from the end.
         reads_alike = lookup.wrap == lookup.limit if self.dtype.kind == "i" else self.dtype.itemsize < 8

@@ -9,9 +9,9 @@ import svg
 
 from dmlgather.picture.canvas import ALERT, INK, RULE, SHADE, SOFT, box, document, line, moved, text
 from dmlgather.picture.panel import Panel
-from dmlgather.picture.scene import Scene, stage
+from dmlgather.picture.plan_table import PlanTable
+from dmlgather.picture.scene import Scene, scene_of
 from dmlgather.picture.subject import Subject
-from dmlgather.picture.tables import Table
 from dmlgather.plan import OutOfBounds, bytes_moved, canonicalise
 from dmlgather.plan.interpreter import IndexOutcome
 
@@ -48,21 +48,21 @@ class _Section:
     """One subject's picture, laid out from (0, 0)."""
 
     def __init__(self, subject: Subject) -> None:
-        self.scene = stage(subject)
+        self.scene = scene_of(subject)
         self.panel = Panel(self.scene)
         plan = subject.plan
-        self.tables = [Table("Plan as lowered", plan, subject.lookup_axes), Table("Canonical plan", canonicalise(plan))]
+        self.tables = [PlanTable("Plan as lowered", plan, subject.lookup_axes), PlanTable("Canonical plan", canonicalise(plan))]
         self.width = max(self.panel.width, sum(table.width for table in self.tables) + 60)
         self.remarks = list(_remarks(self.scene, dotted=bool(self.panel.picks)))
         self.attributes = ", ".join(f"{name} {value}" for name, value in subject.attributes.items())
 
     @property
     def description(self) -> str:
-        """The picture in words."""
+        """The picture in words, for screen readers."""
         return f"{self.scene.subject.title}. " + " ".join(self.remarks)
 
     def height(self, width: float) -> float:
-        """What it takes at this width."""
+        """The section's height at this width."""
         return self._top(width) + self.panel.height + SPACE + self._legend_height(width) + max(t.height for t in self.tables)
 
     def elements(self, width: float) -> Iterator[svg.Element]:
@@ -100,7 +100,7 @@ def _wrapped(content: str, width: float) -> list[str]:
 
 
 def _marks(scene: Scene) -> Iterator[Sequence[svg.Element]]:
-    """The legend: how what is out of range is marked."""
+    """The marks of the legend: one for each way in which indices out of range are treated."""
     subject = scene.subject
     promised = ", although the caller promised that there is none" if subject.plan.out_of_bounds is OutOfBounds.PROMISE else ""
     said = {
@@ -119,7 +119,7 @@ def _marks(scene: Scene) -> Iterator[Sequence[svg.Element]]:
 
 
 def _remarks(scene: Scene, *, dotted: bool) -> Iterator[str]:
-    """What the legend says in words. dotted: whether lines lead from the indices to what they pick."""
+    """The sentences of the legend. dotted: whether lines lead from indices to the input."""
     subject = scene.subject
     if subject.plan.empty:
         yield f"{subject.output.name} has no elements: nothing is read or written."

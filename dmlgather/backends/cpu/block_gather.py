@@ -1,4 +1,4 @@
-"""Blocks with lookups: compute a block's offsets, then move its units in one of four ways."""
+"""Plans with lookups, by blocks: compute a block's offsets, then move its units in one of four ways."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dmlgather.backends.cpu.blocks import Blocks, Box, extent
 from dmlgather.backends.cpu.buffers import Buffers
 from dmlgather.backends.cpu.geometry import Geometry
 from dmlgather.backends.cpu.offsets import Addresser, Addressing, Frame, Offsets
-from dmlgather.backends.cpu.once import Once, Run
-from dmlgather.backends.cpu.workers import Work
+from dmlgather.backends.cpu.threads import BlockWork
+from dmlgather.backends.cpu.whole_take import BoundCall, WholeTake
 
 
 @dataclass(frozen=True, slots=True)
-class Gather:
-    """A gather by blocks. move: what is done with the offsets of a block. native: raw indices that are offsets as they stand
-    are left to NumPy's own check. once: what replaces all this where it is one small block.
+class BlockGather:
+    """A gather by blocks. move: moves the units of a block at given offsets. native: use NumPy's own check if raw indices equal
+    the offsets. whole_take: replaces all this if the problem is one small block.
     """
 
     geometry: Geometry
@@ -29,25 +29,25 @@ class Gather:
     addressing: Addressing
     move: Move
     native: bool = False
-    once: Once | None = None
+    whole_take: WholeTake | None = None
 
-    def single(self, buffers: Buffers) -> Run:
-        """The gather on these buffers, which is one block."""
+    def bind(self, buffers: Buffers) -> BoundCall:
+        """As `Task.bind`."""
         slow = functools.partial(self._whole, buffers)
-        return slow if self.once is None or not buffers.opaque else self.once.bind(buffers, slow)
+        return slow if self.whole_take is None or not buffers.opaque else self.whole_take.bind(buffers, slow)
 
-    def begin(self, buffers: Buffers) -> Work:
-        """Gathers blocks in one thread; where moving stops under RAISE, checking goes on."""
-        return Call(self, buffers).work
+    def begin(self, buffers: Buffers) -> BlockWork:
+        """As `Task.begin`."""
+        return ThreadGather(self, buffers).work
 
     def _whole(self, buffers: Buffers) -> int | None:
-        return Call(self, buffers).work(0, 1)
+        return ThreadGather(self, buffers).work(0, 1)
 
 
-class Call:
-    """One thread's part of one call."""
+class ThreadGather:
+    """One thread's blocks of one call."""
 
-    def __init__(self, gather: Gather, buffers: Buffers) -> None:
+    def __init__(self, gather: BlockGather, buffers: Buffers) -> None:
         assert buffers.indices is not None
         self.gather, self.addressing, self.geometry, self.buffers = gather, gather.addressing, gather.geometry, buffers
         self.pitch = gather.geometry.pitch
@@ -57,7 +57,7 @@ class Call:
         self.target = None if gather.move is check else buffers.target(buffers.item)
 
     def work(self, first: int, last: int) -> int | None:
-        """Gather blocks `first` … `last` - 1; the smallest offset of a bad index under RAISE, where moving stops."""
+        """Gather blocks `first` … `last` - 1. Returns the smallest offset of a bad index under RAISE; then moving stops."""
         smallest: int | None = None
         for box in self.gather.blocks.boxes(first, last):
             if self.native and smallest is None and self.checked(box):
@@ -83,7 +83,7 @@ class Call:
         return self.buffers.source(self.buffers.item, (span,), at, None if self.contiguous else (self.pitch,))
 
     def checked(self, box: Box) -> bool:
-        """Take a block at its raw indices, and whether it could be: where NumPy finds one out of range, it is not asked again."""
+        """Take a block at its raw indices; False if that cannot be done. After one out of range, this is not tried again."""
         assert self.target is not None
         raw = self.addresser.raw(box)
         if raw is None:
@@ -107,16 +107,16 @@ class Call:
             np.copyto(block, window.take(offsets, axis, mode="wrap").reshape(block.shape))
 
 
-Move = Callable[[Call, Box, NDArray[Any], Offsets], None]
+Move = Callable[[ThreadGather, Box, NDArray[Any], Offsets], None]
 
 
-def line(call: Call, box: Box) -> NDArray[Any]:
+def line(call: ThreadGather, box: Box) -> NDArray[Any]:
     """The one-dimensional window that a block's offsets count in."""
     frame = call.addressing.frame(extent(box))
     return call.window(call.base(box, frame), frame.span)
 
 
-def table(call: Call, box: Box) -> NDArray[Any] | None:
+def table(call: ThreadGather, box: Box) -> NDArray[Any] | None:
     """The [rows, columns] that a block's offsets choose columns of, the rows being the dimension before the offsets. None where
     the last row may end where its last reachable column does, short of a whole row.
     """
@@ -128,12 +128,12 @@ def table(call: Call, box: Box) -> NDArray[Any] | None:
     return call.buffers.source(call.buffers.item, (rows, step // call.geometry.unit), at)
 
 
-def flat(call: Call, box: Box, block: NDArray[Any], offsets: Offsets) -> None:
+def flat(call: ThreadGather, box: Box, block: NDArray[Any], offsets: Offsets) -> None:
     """The whole block by one take from a one-dimensional window."""
     call.take(line(call, box), offsets.values, block)
 
 
-def along(call: Call, box: Box, block: NDArray[Any], offsets: Offsets) -> None:
+def along(call: ThreadGather, box: Box, block: NDArray[Any], offsets: Offsets) -> None:
     """One take along the last axis of a window of rows and columns."""
     window = table(call, box)
     if window is not None:
@@ -148,7 +148,7 @@ def along(call: Call, box: Box, block: NDArray[Any], offsets: Offsets) -> None:
     call.take(call.window(at, offsets.frame.span), offsets.values, block[last])
 
 
-def rows(call: Call, box: Box, block: NDArray[Any], offsets: Offsets) -> None:
+def rows(call: ThreadGather, box: Box, block: NDArray[Any], offsets: Offsets) -> None:
     """One take per row of the block, the rows being all dimensions before the summed ones."""
     inner = call.addressing.summed.start
     at = call.base(box, offsets.frame)
@@ -163,7 +163,7 @@ def rows(call: Call, box: Box, block: NDArray[Any], offsets: Offsets) -> None:
             call.take(windows[row], values[row], block[row])
 
 
-def slices(call: Call, box: Box, block: NDArray[Any], offsets: Offsets) -> None:
+def slices(call: ThreadGather, box: Box, block: NDArray[Any], offsets: Offsets) -> None:
     """One strided copy per offset, over the trailing dimensions along which no lookup moves."""
     inner = call.addressing.dims.stop
     at = call.base(box, offsets.frame)
@@ -174,5 +174,5 @@ def slices(call: Call, box: Box, block: NDArray[Any], offsets: Offsets) -> None:
         np.copyto(words[place], call.buffers.source(word, sizes, at + offset * call.pitch, strides))
 
 
-def check(call: Call, box: Box, block: NDArray[Any], offsets: Offsets) -> None:
-    """Nothing: an empty output under RAISE has its indices checked, no more."""
+def check(call: ThreadGather, box: Box, block: NDArray[Any], offsets: Offsets) -> None:
+    """Move nothing: for an empty output under RAISE, only the indices are checked."""

@@ -1,5 +1,5 @@
-"""Small problems of one block: where every view lies is worked out when the plan is prepared and the views are built when a call
-is bound, so that running it is one to four steps of NumPy.
+"""Small problems of one block, as a single take: the positions of all views are computed when the plan is prepared and the views
+are built when a call is bound, so that running it takes one to four steps of NumPy.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from dmlgather.backends.cpu.buffers import Buffers
 from dmlgather.backends.cpu.offsets import Addressing, Integers
 
-Run = Callable[[], int | None]
+BoundCall = Callable[[], int | None]
 """Executes a bound call and returns the smallest offset of a bad index under RAISE."""
 
 
 @dataclass(frozen=True, slots=True)
-class Once:
-    """One take of everything. rows: of the window, None where it is a line; columns: units of a line or row; at: the byte where
-    the window begins. shape: of the output as take() sees it. walk: what is added to the indices, None where they are offsets
-    as they stand. native: and NumPy's own check suffices.
+class WholeTake:
+    """One take of the whole output. rows: of the source window, None if it has one dimension; columns: units of a row; at: the
+    byte where the window begins. shape: of the output as take() sees it. walk: what is added to the indices, None if the indices
+    are the offsets. native: whether NumPy's own check of the indices suffices as well.
     """
 
     addressing: Addressing
@@ -35,9 +35,9 @@ class Once:
     native: bool
 
     @classmethod
-    def of(cls, addressing: Addressing, rows: int | None) -> Once | None:
-        """For a line, or for the rows that the dimension before the offsets is. None where take() would copy the source or the
-        output, and where there is nothing to take.
+    def of(cls, addressing: Addressing, rows: int | None) -> WholeTake | None:
+        """rows: size of the dimension before the offsets, None to take from one dimension. Returns None if take() would copy the
+        source or the output, and if an indexed axis is empty.
         """
         geometry, dims = addressing.geometry, addressing.dims
         if geometry.pitch != geometry.unit or not geometry.packed or any(lookup.limit == 0 for lookup in geometry.lookups):
@@ -56,8 +56,8 @@ class Once:
             native=plain and addressing.native and columns == geometry.lookups[0].limit,
         )
 
-    def bind(self, buffers: Buffers, slow: Run) -> Run:
-        """The take on these buffers; `slow` where indices are not all in range as they stand."""
+    def bind(self, buffers: Buffers, slow: BoundCall) -> BoundCall:
+        """The take on these buffers; it calls `slow` if the raw indices are not all in range."""
         geometry, dims = self.addressing.geometry, self.addressing.dims
         if self.rows is not None and self.at + self.rows * self.columns * geometry.unit > buffers.data.nbytes:
             return slow  # the last row ends where its last reachable column does, short of a whole row
@@ -74,8 +74,8 @@ class Once:
         return functools.partial(_proven, proofs, functools.partial(_total, terms, self.walk), window.take, out, slow)
 
 
-def _checked(take: Callable[..., Any], values: Integers, out: NDArray[Any], slow: Run) -> int | None:
-    """NumPy's own check takes what is in range, and counts what is negative from the end."""
+def _checked(take: Callable[..., Any], values: Integers, out: NDArray[Any], slow: BoundCall) -> int | None:
+    """Take with NumPy's own check, which counts negative indices from the end."""
     try:
         # With an output NumPy would write to a copy, and lock the output meanwhile, so that another thread's call failed.
         np.copyto(out, take(values, -1))
@@ -85,9 +85,13 @@ def _checked(take: Callable[..., Any], values: Integers, out: NDArray[Any], slow
 
 
 def _proven(
-    proofs: Sequence[tuple[Integers, int]], total: Callable[[], Integers], take: Callable[..., Any], out: NDArray[Any], slow: Run
+    proofs: Sequence[tuple[Integers, int]],
+    total: Callable[[], Integers],
+    take: Callable[..., Any],
+    out: NDArray[Any],
+    slow: BoundCall,
 ) -> int | None:
-    """Unsigned maxima prove that indices are in range, then offsets are added up and taken."""
+    """Prove by unsigned maxima that all indices are in range, then add up the offsets and take."""
     for raw, proof in proofs:
         if raw.item(raw.argmax()) >= proof:
             return slow()

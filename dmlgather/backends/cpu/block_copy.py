@@ -1,4 +1,4 @@
-"""Blocks without lookups: strided copies, directly or through a tile, and constant fills."""
+"""Plans without lookups, by blocks: strided copies, directly or through a tile, and constant fills."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from dmlgather.backends.cpu.blocks import Blocks, extent
 from dmlgather.backends.cpu.buffers import Buffers
 from dmlgather.backends.cpu.geometry import Geometry
-from dmlgather.backends.cpu.once import Run
-from dmlgather.backends.cpu.workers import Work
+from dmlgather.backends.cpu.threads import BlockWork
+from dmlgather.backends.cpu.whole_take import BoundCall
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
-    """A strided copy. order: the dimensions by falling source stride where blocks go through a tile, which is filled in the
-    source's order and emptied in the output's, so that both are walked along memory; None copies directly. margin: units
-    between the rows of a tile, so that its columns do not fall into the same sets of the cache. read: what a source unit is read
-    as, where that is not what is written: copying converts it.
+class BlockCopy:
+    """A strided copy. order: the dimensions by falling source stride if blocks go through a tile, which is filled in the source's
+    order and emptied in the output's, so that both are accessed along memory; None copies directly. margin: units between the
+    rows of a tile, so that its columns do not fall into the same sets of the cache. read: the data type of a source unit, if it
+    differs from what is written: copying converts it.
     """
 
     geometry: Geometry
@@ -30,14 +30,14 @@ class Copy:
     margin: int = 0
     read: np.dtype[Any] | None = None
 
-    def single(self, buffers: Buffers) -> Run:
-        """The copy on these buffers, which is one block."""
+    def bind(self, buffers: Buffers) -> BoundCall:
+        """As `Task.bind`."""
         if self.order is not None:
             return functools.partial(self._whole, buffers)
         return functools.partial(np.copyto, *self._views(buffers), casting="unsafe")
 
-    def begin(self, buffers: Buffers) -> Work:
-        """Copies blocks in one thread."""
+    def begin(self, buffers: Buffers) -> BlockWork:
+        """As `Task.begin`."""
         target, source = self._views(buffers)
         work = self._plainly if self.order is None else functools.partial(self._by_tiles, {})
         return functools.partial(work, target, source)
@@ -69,18 +69,18 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Fill:
+class BlockFill:
     """The fill value at every position."""
 
     geometry: Geometry
     blocks: Blocks
 
-    def single(self, buffers: Buffers) -> Run:
-        """The fill on these buffers, which is one block."""
+    def bind(self, buffers: Buffers) -> BoundCall:
+        """As `Task.bind`."""
         return functools.partial(np.copyto, buffers.target(buffers.word), self.geometry.fill_item(buffers.word))
 
-    def begin(self, buffers: Buffers) -> Work:
-        """Fills blocks in one thread."""
+    def begin(self, buffers: Buffers) -> BlockWork:
+        """As `Task.begin`."""
         return functools.partial(self._work, buffers.target(buffers.word), self.geometry.fill_item(buffers.word))
 
     def _work(self, target: NDArray[Any], value: NDArray[Any], first: int, last: int) -> None:

@@ -1,4 +1,4 @@
-"""Index values that a DxDispatch model states: the initial contents of the resource bound to IndicesTensor."""
+"""Index values from a DxDispatch model: the initial contents of the resource bound to IndicesTensor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INDICES = "indices_tensor"
 def with_initial_values(subject: Subject, model: CheckedFile, dispatchable: str) -> Subject:
     """The subject with the index values that the first dispatch of `dispatchable` reads.
 
-    Unchanged where none is dispatched, where an earlier dispatch writes the resource, or where it does not fit into memory.
+    Unchanged if there is no such dispatch, if an earlier dispatch writes the resource, or if it does not fit into memory.
     FileError when the values' file cannot be read.
     """
     written: set[str] = set()

@@ -1,4 +1,4 @@
-"""Small, telling index values where none are known: spread over the axis, one that counts from the end, one out of range."""
+"""Example index values for pictures: spread over the axis, one that counts from the end, one out of range."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from math import gcd
 from dmlgather.plan import IndexPlan, IndexType, Lookup
 
 NEAR = 8
-"""Invented positions lie among the first so many of an axis."""
+"""Positions lie among the first `NEAR` of an axis."""
 
 
-def invented(plan: IndexPlan, looked_up: Iterable[tuple[int, ...]]) -> dict[int, int]:
+def example_indices(plan: IndexPlan, looked_up: Iterable[tuple[int, ...]]) -> dict[int, int]:
     """Index values by address (elements of the index tensor). looked_up: the addresses of each step, one per lookup.
 
     The last tuple of indices has one out of range, the one before it a negative one where those count from the end.
@@ -39,8 +39,8 @@ def _ordinary(number: int, limit: int, index_type: IndexType) -> int:
 
 
 def _from_the_end(wrap: int, used: set[int]) -> int:
-    """A negative value for a position that no other index names, if there is one close to the end; not the last position,
-    to which values beyond it are clamped.
+    """A negative value for a position close to the end that no other index has; -1, to which larger values are clamped, only if
+    there is no other.
     """
     return next((-back for back in range(2, min(wrap, NEAR) + 1) if wrap - back not in used), -1)
 

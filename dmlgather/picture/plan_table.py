@@ -1,4 +1,4 @@
-"""A plan's dimensions as a small table."""
+"""A plan's dimensions as a table."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dmlgather.wording import counted
 ROW, FONT, CHARACTER = 16.0, 10.5, 6.4
 
 MOST_ROWS, MOST_LOOKUPS = 12, 4
-"""Dimensions and lookups that are spelled out."""
+"""Dimensions and lookups that are listed."""
 
 
-class Table:
-    """One form of a plan, laid out from (0, 0). width, height: what it takes."""
+class PlanTable:
+    """A table of a plan's dimensions, laid out from (0, 0) in `width` x `height`."""
 
     def __init__(self, title: str, plan: IndexPlan, lookup_axes: tuple[int, ...] = ()) -> None:
         self.title = title

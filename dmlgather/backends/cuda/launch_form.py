@@ -13,13 +13,13 @@ from math import prod
 from dmlgather.backends.cuda.arguments import Dimension
 
 SEGMENT_BYTES = 64
-"""A walk along the innermost dimension leaves neighbouring threads at least this many adjacent bytes."""
+"""A walk along the innermost dimension must leave neighbouring threads at least this many adjacent bytes."""
 THREADS_PER_MULTIPROCESSOR = 1024
-"""Threads walk only where every multiprocessor still gets this many of them."""
+"""Threads walk only if every multiprocessor still gets this many of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class LaunchForm:
     """What a kernel is launched with.
 
     dimensions: fastest first. walked: steps in bytes from one walked element to the next. full: chunk coordinates below it
@@ -37,7 +37,7 @@ class Form:
         """Threads of the launch."""
         return prod(dim.size for dim in self.dimensions)
 
-    def padded(self, count: int) -> Form:
+    def padded(self, count: int) -> LaunchForm:
         """The same with `count` dimensions; the chunk stays the fastest or the slowest, where the kernels look for it."""
         padding = (Dimension(1, index_steps=(0,) * len(self.walked.index_steps)),) * (count - len(self.dimensions))
         if self.chunk_slowest:
@@ -45,7 +45,7 @@ class Form:
         return replace(self, dimensions=self.dimensions + padding)
 
 
-def launch_form(dims: Sequence[Dimension], element_bytes: int, unroll: Callable[[bool], int], multiprocessors: int) -> Form:
+def launch_form(dims: Sequence[Dimension], element_bytes: int, unroll: Callable[[bool], int], multiprocessors: int) -> LaunchForm:
     """The form in which `dims` (at least one, fastest first) are launched.
 
     unroll: elements that the kernel's threads walk, given whether the walk is invariant.
@@ -62,11 +62,11 @@ def launch_form(dims: Sequence[Dimension], element_bytes: int, unroll: Callable[
     chunk = replace(dim, size=chunks)
     others = (*dims[:axis], *dims[axis + 1 :])
     ordered = (chunk, *others) if axis == 0 else (*others, chunk)
-    return Form(ordered, _times(dim, full), full, axis != 0, invariant)
+    return LaunchForm(ordered, _times(dim, full), full, axis != 0, invariant)
 
 
 def _walked_axis(dims: Sequence[Dimension], element_bytes: int, unroll: Callable[[bool], int]) -> int:
-    """The dimension to walk: one along which no lookup moves, else a long one, as far as threads stay coalesced."""
+    """The dimension to walk: if possible one without lookups, else a long one; accesses of threads must stay coalesced."""
     best, rank = 0, (False, False, False, 0)
     for axis, dim in enumerate(dims):
         invariant = not any(dim.index_steps)

@@ -1,4 +1,4 @@
-"""Threads: a few that are kept asleep between calls, woken where a call moves enough bytes to pay for it."""
+"""A pool of threads that sleep between calls; a call wakes some of them if it moves enough bytes to pay for that."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from queue import SimpleQueue
 from dmlgather import host
 
 PARTS = 4
-"""Parts per thread, where there are as many blocks: enough that the last one to finish is not long after the others."""
+"""Parts per thread, if there are as many blocks: enough that no thread works much longer than the others."""
 
-Work = Callable[[int, int], int | None]
-"""Does blocks first … last - 1 and returns the smallest offset of a bad index among them."""
+BlockWork = Callable[[int, int], int | None]
+"""Executes blocks first … last - 1 and returns the smallest offset of a bad index among them."""
 
-Begin = Callable[[], Work]
-"""One thread's part of a call: what it does blocks with, scratch memory included."""
+Begin = Callable[[], BlockWork]
+"""Makes the function with which one thread executes its blocks, scratch memory included."""
 
 
-def share(begin: Begin, count: int, shares: int) -> int | None:
-    """Do what `begin` begins over `count` blocks on up to `shares` threads and return the smallest offset that any part returned.
+def run_blocks(begin: Begin, count: int, shares: int) -> int | None:
+    """Execute `count` blocks on up to `shares` threads and return the smallest offset of a bad index.
 
-    Threads, the caller's among them, take parts until none is left, so that a busy core delays one part and not one share.
+    Every thread, the caller's included, takes parts until none is left, so that a busy core delays one part and not one share.
     """
     if min(shares, count) < 2:
         return begin()(0, count)
     job = _Job(begin, count, min(count, PARTS * shares))
-    helpers = _crew.hire(shares - 1)
-    job.seats.extend(helpers)
-    for helper in helpers:
-        helper.start_on(job)
+    workers = _pool.take(shares - 1)
+    job.pending.extend(workers)
+    for worker in workers:
+        worker.start(job)
     try:
         found = [job.drain()]
     finally:
         job.parts.clear()
-        # Whoever has not sat down by now is not waited for. For all others: whatever happened, nobody writes to the caller's
-        # output after this call.
-        late = sum(job.leave() for _ in helpers)
-        ended = [job.ended.get() for _ in range(len(helpers) - late)]
-        del job.begin  # a helper that is about to fall asleep keeps no array alive
+        # Do not wait for workers that have not joined yet; wait for all others, even after an error, so that no thread writes to
+        # the caller's output after this call.
+        late = sum(job.claim() for _ in workers)
+        ended = [job.ended.get() for _ in range(len(workers) - late)]
+        del job.begin  # so that a worker that has not gone back to sleep keeps no array alive
     for result in ended:
         if isinstance(result, BaseException):
             raise result
@@ -50,16 +50,18 @@ def share(begin: Begin, count: int, shares: int) -> int | None:
 
 
 class _Job:
-    """The parts of one call, and a seat for each helper: whoever takes it, the helper or the caller, decides if it takes part."""
+    """The parts of one call. pending: an entry per worker that has not joined. The worker removes it to join; the caller removes
+    it to go on without that worker.
+    """
 
     def __init__(self, begin: Begin, count: int, cuts: int) -> None:
         self.begin = begin
         self.parts = deque(pairwise([count * cut // cuts for cut in range(cuts + 1)]))
-        self.seats: list[_Helper] = []
+        self.pending: list[_Worker] = []
         self.ended: SimpleQueue[int | BaseException | None] = SimpleQueue()
 
     def drain(self) -> int | None:
-        """Do parts until none is left."""
+        """Execute parts until none is left."""
         found: list[int | None] = []
         work = self.begin()
         while True:
@@ -69,17 +71,17 @@ class _Job:
                 return _smallest(found)
             found.append(work(first, last))
 
-    def leave(self) -> bool:
-        """Take one seat, if one is left."""
+    def claim(self) -> bool:
+        """Remove one pending entry, if one is left."""
         try:
-            self.seats.pop()
+            self.pending.pop()
         except IndexError:
             return False
         return True
 
-    def help(self) -> None:
-        """A helper's part in the job."""
-        if not self.leave():
+    def join(self) -> None:
+        """Execute parts in a worker's thread."""
+        if not self.claim():
             return
         try:
             self.ended.put(self.drain())
@@ -87,60 +89,60 @@ class _Job:
             self.ended.put(error)
 
 
-class _Helper:
+class _Worker:
     """A thread that sleeps until it is given a job. Waking it through a bare lock takes half as long as through an executor."""
 
-    def __init__(self, crew: _Crew, number: int) -> None:
-        self.crew = crew
+    def __init__(self, pool: _Pool, number: int) -> None:
+        self.pool = pool
         self.job: _Job | None = None
         self.wake = threading.Lock()
         self.wake.acquire()
         threading.Thread(target=self.live, name=f"dmlgather-{number}", daemon=True).start()
 
-    def start_on(self, job: _Job) -> None:
-        """Give the job to this helper, which nobody else has hired."""
+    def start(self, job: _Job) -> None:
+        """Give the job to this worker, which no other call uses."""
         self.job = job
         self.wake.release()
 
     def live(self) -> None:
-        """Help with one job after the other."""
+        """Join one job after the other."""
         while True:
             self.wake.acquire()
             assert self.job is not None
-            self.job.help()
+            self.job.join()
             self.job = None
-            self.crew.idle.append(self)
+            self.pool.idle.append(self)
 
 
-class _Crew:
-    """The helpers of this process: all, and those that sleep."""
+class _Pool:
+    """The worker threads of this process: all, and those that sleep."""
 
     def __init__(self) -> None:
-        self.all: list[_Helper] = []
-        self.idle: list[_Helper] = []
+        self.all: list[_Worker] = []
+        self.idle: list[_Worker] = []
         self.lock = threading.Lock()
 
-    def hire(self, wanted: int) -> list[_Helper]:
-        """Up to `wanted` helpers that have nothing to do; there are never more than other CPUs."""
-        found: list[_Helper] = []
+    def take(self, wanted: int) -> list[_Worker]:
+        """Up to `wanted` sleeping workers. There are never more workers than other CPUs."""
+        found: list[_Worker] = []
         with self.lock:
             while len(found) < wanted:
                 if self.idle:
                     found.append(self.idle.pop())
                 elif len(self.all) < max(1, host.cpus() - 1):
-                    self.all.append(_Helper(self, len(self.all)))
+                    self.all.append(_Worker(self, len(self.all)))
                     found.append(self.all[-1])
                 else:
                     break
         return found
 
 
-_crew = _Crew()
+_pool = _Pool()
 
 
 def _forget() -> None:
     """Threads do not survive a fork, and a lock that another thread held stays held."""
-    _crew.all, _crew.idle, _crew.lock = [], [], threading.Lock()
+    _pool.all, _pool.idle, _pool.lock = [], [], threading.Lock()
 
 
 def _smallest(offsets: Iterable[int | None]) -> int | None:
