@@ -124,6 +124,14 @@ def check_axis(name: str, value: Any, rank: int, what: str) -> int:
     return axis + rank if axis < 0 else axis
 
 
+def check_axes(name: str, values: Sequence[Any], rank: int, what: str) -> tuple[int, ...]:
+    """The axes counted from the front. ValueError as `check_axis`, and for one that is named twice."""
+    axes = tuple(check_axis(f"{name}[{number}]", value, rank, what) for number, value in enumerate(values))
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"{name} is {values}, which names an axis of {what} (rank {rank}) more than once: expected each once")
+    return axes
+
+
 def check_batch(data: TensorType, indices: TensorType, batch: int, stated: str) -> None:
     """ValueError unless the first `batch` dimensions of both are equal. stated: how the caller wrote `batch`, for the message."""
     for dimension, (ours, theirs) in enumerate(zip(data.shape[:batch], indices.shape[:batch], strict=True)):

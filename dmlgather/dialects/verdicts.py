@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
-from dmlgather.dialects.checking import DirectMLForm, Verdict
+from dmlgather.dialects.checking import CheckedNode, DirectMLForm, Verdict
 from dmlgather.dialects.exporting import Descriptors, Exporter
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
@@ -22,6 +23,17 @@ class Judged:
     taken: DirectMLForm | None = None
     lowest: DirectMLForm | None = None
     provided: tuple[str, ...] = ()
+
+    def checked_node(self, **known: Any) -> CheckedNode:
+        """The node's entry in a report. known: the fields of CheckedNode besides the verdict."""
+        return CheckedNode(
+            **known,
+            verdict=self.verdict,
+            taken=self.taken,
+            lowest=self.lowest,
+            missing=tuple(finding.path for finding in self.findings) if self.verdict is Verdict.UNKNOWN else (),
+            provided=self.provided,
+        )
 
 
 def verdict(

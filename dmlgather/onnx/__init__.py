@@ -1,15 +1,15 @@
-"""ONNX's Gather, GatherElements, GatherND and Slice as functions on arrays, after any opset's own rules.
+"""ONNX's Gather, GatherElements, GatherND and Slice as functions on arrays, with the rules of every opset.
 
-Each function takes NumPy arrays, CuPy arrays, or anything with `__dlpack__`, and runs where they are. Strings (NumPy's string
-types, or objects) run on the CPU. `opset` is the opset in force, as in a model: 16 resolves to each operator's newest version
-at or below it.
+Each function takes NumPy arrays, CuPy arrays, or anything with `__dlpack__`, and runs on the device that they are on. Strings
+(NumPy's string types, or objects) run on the CPU. `opset` is the opset in force, as in a model: each operator has its newest
+version at or below it.
 
-out_of_bounds: None for ONNX's own, IndexError for a bad index, on a GPU as well; else "clamp", "raise", "promise" or a Fill.
-device: None for where the arrays are; "cpu", "cuda", "cuda:N" or "reference" to run there, wherever they are.
+out_of_bounds: None for ONNX's own rule, an IndexError for a bad index, on a GPU as well; else "clamp", "raise", "promise" or a
+Fill. device: None for the device of the arrays; "cpu", "cuda", "cuda:N" or "reference" to run there, wherever they are.
 
-Each has a twin, `gather.plan(…)`, which takes (shape, dtype) pairs in the place of arrays and returns the IndexPlan.
+`gather.plan(…)`, and likewise for the others, takes (shape, dtype) pairs in the place of arrays and returns the IndexPlan.
 
-`to_directml` says how a DirectML caller would describe a node; `Backend` (which needs the onnx package) runs whole models.
+`to_directml` returns the descriptors of DirectML for a node. `Backend` runs whole models; it needs the package onnx.
 """
 
 from __future__ import annotations

@@ -7,9 +7,8 @@ from typing import Any
 
 from dmlgather.eager import EagerFunction, Request, slice_bounds
 from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
-from dmlgather.onnx.problems.nodes import check_bounds
-from dmlgather.onnx.problems.operators import version_of
-from dmlgather.onnx.problems.slice import Slice
+from dmlgather.onnx.problems.operator_versions import version_of
+from dmlgather.onnx.problems.slice import Slice, check_bound_types
 from dmlgather.policy import Fill
 
 
@@ -30,6 +29,9 @@ def gather(
 
     Raises IndexError for an index out of range, also where the result is empty; TypeError for a type that the version does not
     list; ValueError for an axis out of range or a scalar `data`.
+
+    >>> dg.onnx.gather(np.array([[10, 20], [30, 40]]), np.array([1, 0, -1])).tolist()
+    [[30, 40], [10, 20], [30, 40]]
     """
     return Request(partial(Gather, axis=axis, opset=opset), {"data": data, "indices": indices}, out_of_bounds, device)
 
@@ -44,13 +46,16 @@ def gather_elements(
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
 ) -> Request:
-    """GatherElements: output[c…] = data[c… with the one at `axis` replaced by indices[c…]].
+    """GatherElements: output[c…] = data[c…, where the coordinate along `axis` is indices[c…]].
 
     data: shape [n…]. indices: int32 or int64, same rank, off the axis no larger than data; negative ones count from the end.
     Returns the shape of indices.
 
     Raises IndexError for an index out of range; TypeError for a type that the version does not list; ValueError for different
     ranks, an axis out of range, or indices larger than data off the axis.
+
+    >>> dg.onnx.gather_elements(np.array([[10, 20], [30, 40]]), np.array([[1, 0], [0, 0]]), axis=1).tolist()
+    [[20, 10], [30, 30]]
     """
     return Request(partial(GatherElements, axis=axis, opset=opset), {"data": data, "indices": indices}, out_of_bounds, device)
 
@@ -68,14 +73,17 @@ def gather_nd(
     """GatherND: output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…].
 
     data: shape [b…, n…, trail…]. indices: int64, shape [b…, i…, t], tuples of t positions in the dimensions n…; negative ones
-    count from the end; t = 0 copies the whole of data[b…] each time. batch_dims: how many b… there are; from opset 12 on.
+    count from the end; t = 0 copies all of data[b…] for each tuple. batch_dims: the number of b… dimensions; from opset 12 on.
     Returns shape [b…, i…, trail…].
 
     Raises IndexError for an index out of range, also where the result is empty; TypeError for a type that the version does not
     list; ValueError for scalars, unequal batch dimensions, too many of them, or tuples longer than data has dimensions.
+
+    >>> dg.onnx.gather_nd(np.array([[10, 20], [30, 40]]), np.array([[0, 1], [1, 0]])).tolist()
+    [20, 30]
     """
-    state = partial(GatherND, batch_dims=batch_dims, opset=opset)
-    return Request(state, {"data": data, "indices": indices}, out_of_bounds, device)
+    problem = partial(GatherND, batch_dims=batch_dims, opset=opset)
+    return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device)
 
 
 @EagerFunction
@@ -94,13 +102,16 @@ def slice(  # noqa: A001 - the operator's name
 
     data: shape [n…]. starts, ends, axes, steps: sequences of integers, or one-dimensional int32 or int64 arrays in host memory,
     all of one type. axes: default 0, 1, …; negative ones count from the end. steps: default 1, negative to walk backwards; from
-    opset 10 on. There is no index to be out of bounds.
+    opset 10 on. `out_of_bounds` changes nothing: there are no indices.
 
     Raises TypeError for a type that the version does not list and for bounds on a GPU; ValueError for different lengths, axes
     out of range or named twice, and a step of 0.
+
+    >>> dg.onnx.slice(np.arange(10), starts=[8], ends=[2], steps=[-3]).tolist()
+    [8, 5]
     """
     version = version_of("Slice", opset)
     bounds = slice_bounds(starts, ends, axes, steps)
     if version.since >= 10:
-        check_bounds(version, bounds)
+        check_bound_types(version, bounds)
     return Request(partial(Slice, **bounds, opset=opset), {"data": data}, out_of_bounds, device)

@@ -14,7 +14,8 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from dmlgather.onnx.auxiliary import compute
-from dmlgather.onnx.auxiliary.versions import TYPES, VERSIONS, AuxiliaryVersion
+from dmlgather.onnx.problems.data_types import type_name
+from dmlgather.onnx.problems.operator_versions import VERSIONS, OperatorVersion
 
 FLOATS = ("float16", "bfloat16", "float", "double")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -26,7 +27,7 @@ NEWEST_RUN_BY_ONNXRUNTIME = 22
 class Draft:
     """A node of an auxiliary operator: the attributes it states, and its inputs."""
 
-    version: AuxiliaryVersion
+    version: OperatorVersion
     inputs: list[np.ndarray[Any, Any]]
     attributes: dict[str, Any] = field(default_factory=dict)
 
@@ -58,8 +59,8 @@ class Draft:
         return compute(self.node, self.version.since, self.inputs)
 
 
-def versions(*operators: str) -> list[AuxiliaryVersion]:
-    return [version for version in VERSIONS if version.operator in operators]
+def versions(*operators: str) -> list[OperatorVersion]:
+    return [version for operator in operators for version in VERSIONS[operator]]
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
@@ -85,7 +86,7 @@ def some_data(rng: random.Random, name: str, shape: Sequence[int]) -> np.ndarray
     return data.copy(order="F") if rng.random() < 0.3 else data
 
 
-def draft(rng: random.Random, version: AuxiliaryVersion) -> Draft:
+def draft(rng: random.Random, version: OperatorVersion) -> Draft:
     """A call that the version takes."""
     found = Draft(version, [some_data(rng, rng.choice(version.types), some_shape(rng))])
     if version.operator in DRAWN:
@@ -193,7 +194,7 @@ def by_onnxruntime(model: ModelProto, inputs: Sequence[np.ndarray[Any, Any]]) ->
 
 
 def onnxruntime_runs(found: Draft) -> bool:
-    kinds = {TYPES.name_of(found.inputs[0].dtype), TensorProto.DataType.Name(found.output_type).lower()}
+    kinds = {type_name(found.inputs[0].dtype), TensorProto.DataType.Name(found.output_type).lower()}
     runnable = {*INTEGERS, *FLOATS, "bool", "string"} - {"bfloat16"}  # bfloat16 cannot be passed in from Python
     return kinds <= runnable and found.version.since <= NEWEST_RUN_BY_ONNXRUNTIME
 

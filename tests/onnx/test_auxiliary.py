@@ -1,4 +1,4 @@
-"""The auxiliary operators: their table against onnx's own schemas, their results against onnx's reference and onnxruntime."""
+"""The auxiliary operators: their results against onnx's reference and onnxruntime."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnx.defs
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from dmlgather.dialects.problem import TensorType
-from dmlgather.onnx.auxiliary import AUXILIARY, compute
-from dmlgather.onnx.auxiliary.versions import NEWEST_OPSET, AuxiliaryVersion
+from dmlgather.onnx.auxiliary import compute
+from dmlgather.onnx.problems.operator_versions import OperatorVersion
 from tests.onnx.auxiliary_drafts import (
     FLOATS,
     INTEGERS,
@@ -34,27 +33,10 @@ from tests.onnx.auxiliary_drafts import (
 )
 
 
-@pytest.mark.parametrize("operator", AUXILIARY)
-def test_versions_are_those_of_onnx(operator: str) -> None:
-    history = [schema for schema in onnx.defs.get_all_schemas_with_history() if (schema.domain, schema.name) == ("", operator)]
-    theirs = {schema.since_version: schema for schema in history if schema.since_version <= NEWEST_OPSET}
-    ours = {version.since: version for version in versions(operator)}
-    assert list(ours) == sorted(theirs)
-    for since, schema in theirs.items():
-        version = ours[since]
-        assert (version.required, len(version.inputs)) == (schema.min_input, schema.max_input)
-        assert version.inputs[1:] == tuple(entry.name for entry in schema.inputs[1:])
-        assert {name: kind.name for name, kind in version.attributes.items()} == {
-            name: str(attribute.type).rpartition(".")[2] for name, attribute in schema.attributes.items()
-        }
-        (types, *_) = (constraint.allowed_type_strs for constraint in schema.type_constraints)
-        assert set(version.types) == {name[len("tensor(") : -1] for name in types if name.startswith("tensor(")}
-
-
 @pytest.mark.parametrize("version", versions("Identity", "Shape", "Squeeze", "Unsqueeze", "Reshape", "Transpose"), ids=str)
 @settings(max_examples=30)
 @given(seed=st.integers(0, 2**63))
-def test_moved_as_the_judges_say(version: AuxiliaryVersion, seed: int) -> None:
+def test_moved_as_the_judges_say(version: OperatorVersion, seed: int) -> None:
     found = draft(random.Random(seed), version)
     assume(reference_is_right(found) or onnxruntime_runs(found))
     if reference_is_right(found):
@@ -66,7 +48,7 @@ def test_moved_as_the_judges_say(version: AuxiliaryVersion, seed: int) -> None:
 @pytest.mark.parametrize("version", versions("Cast"), ids=str)
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**63))
-def test_cast_as_the_judges_say(version: AuxiliaryVersion, seed: int) -> None:
+def test_cast_as_the_judges_say(version: OperatorVersion, seed: int) -> None:
     rng = random.Random(seed)
     known = [name for name in version.types if name in (*FLOATS, *INTEGERS, "bool")]
     source, target = rng.choice(known), rng.choice(known)

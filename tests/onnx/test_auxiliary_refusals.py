@@ -30,7 +30,7 @@ SPARSE = helper.make_sparse_tensor(
 REFUSED: list[tuple[NodeProto, int, list[Any], type[Exception], str]] = [
     # squeezing and unsqueezing
     (node_of("Squeeze", 2), 13, [DATA, axes(0)], ValueError, r"dimension 0 of data, shape \[2, 1, 3\]: its size is 2, not 1"),
-    (node_of("Squeeze", 2), 13, [DATA, axes(1, -2)], ValueError, r"axes is \[1, -2\], which names an axis of data \(rank 3\)"),
+    (node_of("Squeeze", 2), 13, [DATA, axes(1, -2)], ValueError, r"axes is \(1, -2\), which names an axis of data \(rank 3\)"),
     (node_of("Squeeze", 2), 13, [DATA, axes(3)], ValueError, r"axes\[0\] is 3, but data has rank 3: expected -3 … 2"),
     (node_of("Squeeze", axes=[-2]), 1, [DATA], ValueError, r"axes\[0\] is -2, but Squeeze-1 .*opset 11"),
     (
@@ -54,7 +54,7 @@ REFUSED: list[tuple[NodeProto, int, list[Any], type[Exception], str]] = [
         13,
         [DATA, axes(0, -5)],
         ValueError,
-        r"axes is \[0, -5\], which names an axis of the result \(rank 5\)",
+        r"axes is \(0, -5\), which names an axis of the result \(rank 5\)",
     ),
     (node_of("Unsqueeze", 2), 13, [DATA, axes(4)], ValueError, r"axes\[0\] is 4, but the result has rank 4: expected -4 … 3"),
     (node_of("Unsqueeze", axes=[-1]), 1, [DATA], ValueError, r"axes\[0\] is -1, but Unsqueeze-1 .*opset 11"),

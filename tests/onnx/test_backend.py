@@ -12,6 +12,7 @@ import onnx.backend.base
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.parser import parse_model
+from onnx.reference import ReferenceEvaluator
 
 import dmlgather as dg
 from dmlgather.onnx import Backend
@@ -65,10 +66,10 @@ def test_inputs_by_position_and_by_name_with_defaults(inputs: Any, picked: list[
         (
             [TABLE, WEIGHTS],
             TypeError,
-            "input 'ids' has type float, but the model states int64[K]; convert with .astype('int64')",
+            "input 'ids' has type float, but the model declares int64[K]; convert with .astype('int64')",
         ),
-        ([TABLE[0], IDS], ValueError, "input 'table' has shape [4], but the model states float[N,M]: rank 1, not 2"),
-        ([TABLE, IDS, WEIGHTS[:2]], ValueError, "states float[N]: N is 3 in dimension 0 of 'table', but 2 in dimension 0"),
+        ([TABLE[0], IDS], ValueError, "input 'table' has shape [4], but the model declares float[N,M]: rank 1, not 2"),
+        ([TABLE, IDS, WEIGHTS[:2]], ValueError, "declares float[N]: N is 3 in dimension 0 of 'table', but 2 in dimension 0"),
         (
             [TABLE, np.array([0, 3])],
             IndexError,
@@ -85,7 +86,7 @@ def test_wrong_inputs_are_named(inputs: Any, kind: type[Exception], facts: str) 
 def test_fixed_sizes_are_checked() -> None:
     model = parse_model('<ir_version: 8, opset_import: ["" : 13]> m (float[2,3] x) => (float[3,2] y) { y = Transpose(x) }')
     with pytest.raises(
-        ValueError, match=r"input 'x' has shape \[2, 4\], but the model states float\[2,3\]: dimension 1 is 4, not 3"
+        ValueError, match=r"input 'x' has shape \[2, 4\], but the model declares float\[2,3\]: dimension 1 is 4, not 3"
     ):
         Backend.run_model(model, [np.ones((2, 4), np.float32)])
     assert Backend.run_model(model, [np.ones((2, 3), np.float32)])[0].shape == (3, 2)
@@ -93,7 +94,7 @@ def test_fixed_sizes_are_checked() -> None:
 
 def test_an_output_of_another_type_than_stated_is_refused() -> None:
     model = parse_model('<ir_version: 8, opset_import: ["" : 13]> m (float[2] x) => (double[2] y) { y = Identity(x) }')
-    with pytest.raises(TypeError, match=r"output 'y' has type float, but the model states double\[2\]"):
+    with pytest.raises(TypeError, match=r"output 'y' has type float, but the model declares double\[2\]"):
         Backend.run_model(model, [np.ones(2, np.float32)])
 
 
@@ -140,6 +141,29 @@ def test_functions_inside_the_model_are_run() -> None:
     x, i = np.arange(12, dtype=np.float32).reshape(3, 4), np.array([3, 0])
     (found,) = Backend.run_model(model, [x, i])
     assert found.tobytes() == np.ascontiguousarray(x[:, [3, 0]].T).tobytes()
+
+
+def test_names_inside_functions_hide_none_of_the_model() -> None:
+    """The same names mean one value in the model and another in each call; u_1 is what u could be called in the first."""
+    model = parse_model("""
+    <ir_version: 8, opset_import: ["" : 13, "local" : 1]>
+    m (float[3,4] t, int64[2] i, float[2,2] c) => (float[2,2] y, float[2,2] c_1, float[3,4] u_1)
+    <int64[2] t_1 = {0, 1}>
+    {
+      u_1 = Identity(t)
+      t_3 = Constant <value = int64[2] {1, 0}> ()
+      a = local.both (t, i, t_1)
+      y = local.both (a, t_3, t_3)
+      c_1 = Identity(c)
+    }
+    <domain: "local", opset_import: ["" : 13]>
+    rows (c, t) => (y) { t_1 = Identity(c) t_2 = Transpose(t_1) t_3 = Transpose(t_2) y = Gather(t_3, t) }
+    <domain: "local", opset_import: ["" : 13, "local" : 1]>
+    both (x, t, t_1) => (c) { u = local.rows (x, t) v = local.rows (u, t_1) c = Gather <axis = 1> (v, t) }""")
+    x, i, c = np.arange(12, dtype=np.float32).reshape(3, 4), np.array([2, 0]), np.ones((2, 2), np.float32)
+    found = Backend.run_model(model, [x, i, c])
+    expected: Any = ReferenceEvaluator(model).run(None, {"t": x, "i": i, "c": c})
+    assert [array.tobytes() for array in found] == [np.ascontiguousarray(array).tobytes() for array in expected]
 
 
 def test_values_are_dropped_after_their_last_use() -> None:

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 import dmlgather as dg
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel
-from dmlgather.onnx.problems.export import express, lowest
-from dmlgather.onnx.problems.nodes import problem_of
+from dmlgather.onnx.problems.export import EXPORTER, express
+from dmlgather.onnx.problems.node_reading import problem_of
 from tests.onnx.described import LEVELS, Node, check, refusals, sliced
 from tests.onnx.wide import drawn
 
@@ -52,7 +52,7 @@ def test_what_is_returned_validates_and_gives_the_bits_of_the_specification(seed
 def test_the_lowest_level_is_the_first_that_takes_it_and_no_later_one_refuses(seed: int, level: FeatureLevel) -> None:
     case = drawn(seed, level)
     accepting = [each for each in LEVELS if not refusals(case, each)]
-    found = lowest(problem(case))
+    found = EXPORTER.lowest(problem(case))
     if not accepting:
         assert found is None
         return
@@ -109,9 +109,10 @@ def test_types_of_tensor_proto_are_taken_by_number() -> None:
         ({"dtypes": ["float32"] * 6}, ValueError, "dtypes has 6 entries, but the node has 5 inputs"),
         ({"opset": "13"}, TypeError, "opset is '13' of type str, expected an integer"),
         ({"dtypes": ["flaot32"]}, TypeError, "flaot32"),
-        ({"dtypes": [99]}, TypeError, "'x' is stated with type 99, which is no type of tensors of ONNX"),
-        ({"shapes": {"x": (5, 2), "e": (2,)}}, ValueError, r"'e' is stated with shape \(2,\), but the constant has \(1,\)"),
-        ({"dtypes": {"x": "float32", "e": "int32"}}, ValueError, "'e' is stated with type int32, but the constant has int64"),
+        ({"dtypes": [99]}, TypeError, "'x' has type 99 in dtypes, which is no data type of ONNX"),
+        ({"shapes": {"x": (5, 2), "e": (2,)}}, ValueError, r"'e' has shape \(2,\) in shapes, but the constant has \(1,\)"),
+        ({"dtypes": {"x": "float32", "e": "int32"}}, ValueError, "'e' has type int32 in dtypes, but the constant has int64"),
+        ({"dtypes": {"x": "float32", "e": "float64"}}, ValueError, "'e' has type float64 in dtypes, but the constant has int64"),
     ],
     ids=str,
 )

@@ -205,7 +205,7 @@ def test_a_type_that_is_not_known_is_refused(dtype: Any) -> None:
             [TensorProto.FLOAT8E4M3FN, 7],
             13,
             "Gather-13",
-            "data has type float8_e4m3fn, but Gather-13",
+            "data has type float8e4m3fn, but Gather-13",
         ),
         (("Gather", ["x"], {}), ["float32"], 13, "Gather-13", "the node has 1 input (x), but Gather-13 takes 2: data, indices"),
         (("GatherND", ["x", "i"], {}), ["float32", "int64"], 10, "GatherND", "opset is 10, but GatherND exists from opset 11 on"),

@@ -1,45 +1,35 @@
-"""Auxiliary operators, which models of the gather and slice family need around it: Identity, Constant, Shape, Squeeze, Unsqueeze,
-Reshape, Transpose and Cast, as ONNX's versions have them, on NumPy and CuPy arrays.
+"""Auxiliary operators, which prepare the inputs of gathers and slices in models and pass their outputs on: Identity, Constant,
+Shape, Squeeze, Unsqueeze, Reshape, Transpose and Cast, in every version that ONNX has of them, on NumPy and CuPy arrays.
 
-No bit of a tensor changes, except through Cast. Nothing is copied that can be a view; arrays stay on their device.
+Only Cast changes the bits of a tensor. Results are views where they can be; arrays stay on their device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dmlgather.onnx.auxiliary import shape_operators as shapes
 from dmlgather.onnx.auxiliary import value_operators as values
-from dmlgather.onnx.auxiliary.node_call import NodeCall, read
-from dmlgather.onnx.auxiliary.versions import TYPES
-from dmlgather.onnx.problems.operators import DOMAINS
+from dmlgather.onnx.problems.data_types import check_type
+from dmlgather.onnx.problems.node_reading import ParsedNode, parse_node
+from dmlgather.onnx.problems.operator_versions import DOMAINS
+from dmlgather.wording import counted
 
-__all__ = ["AUXILIARY", "AuxiliaryOperator", "check", "compute", "is_auxiliary"]
-
-
-@dataclass(frozen=True, slots=True)
-class AuxiliaryOperator:
-    """One operator.
-
-    run: from the call and the input arrays to the output. check: what can be refused before there are arrays.
-    """
-
-    run: Callable[..., Any]
-    check: Callable[[NodeCall], object] = lambda _: None
-
-
-AUXILIARY: Mapping[str, AuxiliaryOperator] = {
-    "Identity": AuxiliaryOperator(values.identity),
-    "Constant": AuxiliaryOperator(values.constant, values.constant),
-    "Shape": AuxiliaryOperator(shapes.shape),
-    "Squeeze": AuxiliaryOperator(shapes.squeeze),
-    "Unsqueeze": AuxiliaryOperator(shapes.unsqueeze),
-    "Reshape": AuxiliaryOperator(shapes.reshape),
-    "Transpose": AuxiliaryOperator(shapes.transpose),
-    "Cast": AuxiliaryOperator(values.cast, values.target),
+AUXILIARY: Mapping[str, Callable[..., Any]] = {
+    "Identity": values.identity,
+    "Constant": values.constant,
+    "Shape": shapes.shape,
+    "Squeeze": shapes.squeeze,
+    "Unsqueeze": shapes.unsqueeze,
+    "Reshape": shapes.reshape,
+    "Transpose": shapes.transpose,
+    "Cast": values.cast,
 }
+"""From a parsed node and its input arrays to the output array."""
+
+WITHOUT_ARRAYS: Mapping[str, Callable[[ParsedNode], object]] = {"Constant": values.constant, "Cast": values.target}
+"""What refuses a node before there are arrays, besides `parse_node`."""
 
 
 def is_auxiliary(node: Any) -> bool:
@@ -49,7 +39,9 @@ def is_auxiliary(node: Any) -> bool:
 
 def check(node: Any, opset: int) -> None:
     """Refuse what can be refused before there are arrays; TypeError and ValueError as `compute`."""
-    AUXILIARY[node.op_type].check(read(node, opset))
+    parsed = _parse(node, opset)
+    if node.op_type in WITHOUT_ARRAYS:
+        WITHOUT_ARRAYS[node.op_type](parsed)
 
 
 def compute(node: Any, opset: int, inputs: Sequence[Any]) -> Any:
@@ -58,9 +50,16 @@ def compute(node: Any, opset: int, inputs: Sequence[Any]) -> Any:
     inputs: one per node.input, None for those left out. The first is an array, which the result shares memory with where it can
     (Shape needs only its shape and dtype); the others, axes or shape, are int64 arrays in host memory.
 
-    Raises TypeError for a data type that the version does not list, ValueError for whatever else breaks one of its rules.
+    Raises TypeError for a data type that the version does not list, ValueError for any other broken rule of the version.
     """
-    call = read(node, opset)
-    if call.version.inputs:
-        TYPES.check(call.version, "data", inputs[0].dtype, call.version.types)
-    return AUXILIARY[node.op_type].run(call, *inputs)
+    parsed = _parse(node, opset)
+    if parsed.version.inputs:
+        check_type(parsed.version, "data", inputs[0].dtype, parsed.version.types)
+    return AUXILIARY[node.op_type](parsed, *inputs)
+
+
+def _parse(node: Any, opset: int) -> ParsedNode:
+    parsed = parse_node(node, opset)
+    if len(node.output) != 1:
+        raise ValueError(f"the node has {counted(len(node.output), 'output')}, but {parsed.version} gives 1")
+    return parsed

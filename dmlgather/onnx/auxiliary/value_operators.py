@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from dmlgather.onnx.auxiliary.node_call import NodeCall
-from dmlgather.onnx.auxiliary.versions import TYPES
-from dmlgather.onnx.problems.partial_types import data_type
+from dmlgather.onnx.problems.data_types import check_type, data_type, type_name
+from dmlgather.onnx.problems.node_reading import ParsedNode
 
 CASTABLE = (
     "bool",
@@ -21,22 +20,25 @@ CASTABLE = (
 
 EXTERNAL = 1  # TensorProto.EXTERNAL
 
+_ELEMENTS: Mapping[str, Any] = {"float": np.float32, "int": np.int64, "string": object}
+"""NumPy's types of the values of Constant that are no tensors."""
 
-def identity(_: NodeCall, data: Any) -> Any:
-    """What came."""
+
+def identity(_: ParsedNode, data: Any) -> Any:
+    """Data itself, not a copy."""
     return data
 
 
-def constant(call: NodeCall) -> Any:
-    """The stated value, in host memory."""
-    if len(call.attributes) != 1:
-        stated = ", ".join(call.attributes) or "none"
-        raise ValueError(f"{call.version} takes exactly one of {', '.join(call.version.attributes)}; the node has {stated}")
-    ((name, value),) = call.attributes.items()
+def constant(node: ParsedNode) -> Any:
+    """The value of the attribute, in host memory."""
+    if len(node.attributes) != 1:
+        names = ", ".join(node.attributes) or "none"
+        raise ValueError(f"{node.version} takes exactly one of {', '.join(node.version.attributes)}; the node has {names}")
+    ((name, value),) = node.attributes.items()
     if name == "sparse_value":
-        raise TypeError("sparse_value holds a sparse tensor, which is not supported: state a dense one as value")
-    array = _CONSTANTS[name](value)
-    TYPES.check(call.version, name, array.dtype, call.version.types)
+        raise TypeError("sparse_value holds a sparse tensor, which is not supported: use value, with a dense one")
+    array = tensor(value) if name == "value" else np.array(value, _ELEMENTS[name.removeprefix("value_").removesuffix("s")])
+    check_type(node.version, name, array.dtype, node.version.types)
     return array
 
 
@@ -51,48 +53,32 @@ def tensor(proto: Any) -> Any:
 
 def location(proto: Any) -> str:
     """The file that a TensorProto with external data names."""
-    return next((entry.value for entry in proto.external_data if entry.key == "location"), "no location stated")
+    return next((entry.value for entry in proto.external_data if entry.key == "location"), "an unnamed file")
 
 
-_CONSTANTS: Mapping[str, Callable[[Any], Any]] = {
-    "value": tensor,
-    "value_float": lambda value: np.array(value, np.float32),
-    "value_floats": lambda value: np.array(value, np.float32),
-    "value_int": lambda value: np.array(value, np.int64),
-    "value_ints": lambda value: np.array(value, np.int64),
-    "value_string": lambda value: np.array(value, object),
-    "value_strings": lambda value: np.array(value, object),
-}
-
-
-def cast(call: NodeCall, data: Any) -> Any:
+def cast(node: ParsedNode, data: Any) -> Any:
     """The elements of data converted to the type `to`, on data's device; data itself where it has that type.
 
     Floating point to bool is != 0; integers to integers keep the low bits. Floating point to integers is undefined in ONNX
     where a value does not fit, and is then what the processor makes of it.
     """
-    dtype = target(call)
-    _check_castable("from", TYPES.name_of(data.dtype))
+    dtype = target(node)
+    _check_castable("from", type_name(data.dtype))
     if data.dtype == dtype:
         return data
-    with np.errstate(all="ignore"):  # what does not fit is ONNX's to define, not to warn about
+    with np.errstate(all="ignore"):  # of values that do not fit, which ONNX leaves undefined
         return data.astype(dtype)
 
 
-def target(call: NodeCall) -> np.dtype[Any]:
-    """What Cast converts to. TypeError for a type that its version does not list, or that is not supported."""
-    from onnx import TensorProto
-
-    if "to" not in call.attributes:
-        raise ValueError(f"attribute to is missing: {call.version} requires it")
-    to = call.attributes["to"]
-    number = dict(TensorProto.DataType.items()).get(to, 0) if isinstance(to, str) else to  # a name in Cast-1
-    name, dtype = data_type(number)
-    if name is None or dtype is None:
+def target(node: ParsedNode) -> np.dtype[Any]:
+    """The type that Cast converts to. TypeError for one that its version does not list, or that is not supported."""
+    to = node.attributes["to"]
+    dtype = data_type(to)
+    if dtype is None:
         raise ValueError(f"attribute to is {to!r}, which is no data type of TensorProto")
-    if name not in call.version.types:
-        raise TypeError(f"attribute to is {name}, but {call.version} takes {', '.join(call.version.types)}")
-    _check_castable("to", name)
+    if type_name(dtype) not in node.version.types:
+        raise TypeError(f"attribute to is {type_name(dtype)}, but {node.version} takes {', '.join(node.version.types)}")
+    _check_castable("to", type_name(dtype))
     return dtype
 
 

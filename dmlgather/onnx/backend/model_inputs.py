@@ -1,4 +1,4 @@
-"""From the arrays that a caller passes to a model's inputs: by position or by name, checked against what the model states."""
+"""The arrays that a caller passes for a model's inputs, by position or by name, checked against the declared types."""
 
 from __future__ import annotations
 
@@ -10,26 +10,24 @@ import numpy as np
 from dmlgather.backends.arrays import adopt
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.dialects.element_types import STRING_KINDS
-from dmlgather.onnx.auxiliary.versions import TYPES
-from dmlgather.onnx.problems.operators import STRING
-from dmlgather.onnx.problems.partial_types import PartialType
+from dmlgather.onnx.model.partial_types import PartialType
+from dmlgather.onnx.problems.data_types import STRING, type_name
 from dmlgather.wording import counted
 
 
 def adopt_inputs(named: Mapping[str, Any], inputs: Mapping[str, PartialType]) -> dict[str, tuple[Any, Device]]:
-    """The NumPy or CuPy array of each input that was given, and its device. Strings become objects.
+    """The NumPy or CuPy array of each input in `named`, and its device. Strings become objects.
 
     Raises TypeError for a wrong data type or no array, ValueError for shapes that contradict the model or each other.
     """
-    found, symbols = {}, dict[str, tuple[int, str]]()
-    for name, array in named.items():
-        found[name] = taken = _adopted(name, array)
-        _check(name, taken[0], inputs[name], symbols)
-    return found
+    adopted, symbols = {name: _adopted(name, array) for name, array in named.items()}, dict[str, tuple[int, str]]()
+    for name, (array, _) in adopted.items():
+        _check(name, array, inputs[name], symbols)
+    return adopted
 
 
 def name_inputs(given: Any, inputs: Collection[str], constants: Collection[str]) -> dict[str, Any]:
-    """What was given for each input, in the model's order.
+    """The arrays by the inputs' names, in the model's order.
 
     given: arrays in the order of all inputs, or of those without a default among the constants; or arrays by name. Raises
     TypeError for anything else, ValueError for missing and surplus ones.
@@ -61,19 +59,19 @@ def _adopted(name: str, given: Any) -> tuple[Any, Device]:
     return (array.astype(STRING, copy=False) if array.dtype.kind in STRING_KINDS else array), device
 
 
-def _check(name: str, array: Any, stated: PartialType, symbols: dict[str, tuple[int, str]]) -> None:
-    if stated.dtype is not None and array.dtype != stated.dtype:
+def _check(name: str, array: Any, declared: PartialType, symbols: dict[str, tuple[int, str]]) -> None:
+    if declared.dtype is not None and array.dtype != declared.dtype:
         raise TypeError(
-            f"input {name!r} has type {TYPES.name_of(array.dtype)}, but the model states {stated}; "
-            f"convert with .astype('{stated.dtype.name}')"
+            f"input {name!r} has type {type_name(array.dtype)}, but the model declares {declared}; "
+            f"convert with .astype('{declared.dtype.name}')"
         )
-    if stated.shape is None:
+    if declared.shape is None:
         return
     shape = tuple(array.shape)
-    said = f"input {name!r} has shape {list(shape)}, but the model states {stated}"
-    if len(shape) != len(stated.shape):
-        raise ValueError(f"{said}: rank {len(shape)}, not {len(stated.shape)}")
-    for dimension, (size, expected) in enumerate(zip(shape, stated.shape, strict=True)):
+    said = f"input {name!r} has shape {list(shape)}, but the model declares {declared}"
+    if len(shape) != len(declared.shape):
+        raise ValueError(f"{said}: rank {len(shape)}, not {len(declared.shape)}")
+    for dimension, (size, expected) in enumerate(zip(shape, declared.shape, strict=True)):
         if isinstance(expected, int) and size != expected:
             raise ValueError(f"{said}: dimension {dimension} is {size}, not {expected}")
         if isinstance(expected, str):

@@ -1,8 +1,8 @@
-"""A backend after onnx.backend.base: whole models of the gather and slice family, on the CPU and on NVIDIA GPUs."""
+"""An onnx.backend.base.Backend that runs models of the gather and slice family on the CPU and on NVIDIA GPUs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,21 +15,20 @@ from dmlgather.backends.cuda import DeviceError, require
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.eager import execute
 from dmlgather.onnx import auxiliary
-from dmlgather.onnx.auxiliary.versions import TYPES
 from dmlgather.onnx.backend.graph import NodeGraph, PreparedNode, naming, read_model, read_node
 from dmlgather.onnx.backend.model_inputs import adopt_inputs, name_inputs
 from dmlgather.onnx.backend.tensors import DeviceTensor, check_type_on
-from dmlgather.onnx.problems.nodes import problem_of
-from dmlgather.onnx.problems.operators import DOMAINS
-from dmlgather.onnx.problems.partial_types import PartialType
+from dmlgather.onnx.problems.data_types import type_name
+from dmlgather.onnx.problems.node_reading import problem_of
+from dmlgather.onnx.problems.operator_versions import DOMAINS
 
 
 class Backend(onnx.backend.base.Backend):
     """Runs models made of Gather, GatherElements, GatherND and Slice, and of Identity, Constant, Shape, Squeeze, Unsqueeze,
-    Reshape, Transpose and Cast, which feed and carry them; also inside model-local functions.
+    Reshape, Transpose and Cast; also inside model-local functions.
 
-    device: "CPU", "CUDA" (the first GPU), "CUDA:N", or "REFERENCE" (the slow judge in host memory). Every device gives the same
-    bits, except where Cast meets a value that does not fit, which ONNX leaves undefined.
+    device: "CPU", "CUDA" (the first GPU), "CUDA:N", or "REFERENCE" (the slow reference in host memory). Every device gives the
+    same bits, except where Cast meets a value that does not fit, which ONNX leaves undefined.
     """
 
     @classmethod
@@ -95,17 +94,17 @@ class PreparedModel(onnx.backend.base.BackendRep):
             require(device.index)
             _check_types(graph, device)
         self._graph, self._device = graph, device
-        self._read = {name for step in graph.steps for name in step.node.input[: step.arrays]}
-        self._constants = {name: self._placed(name, array, CPU) for name, array in graph.constants.items()}
+        self._computed_with = {name for each in graph.nodes for name in each.node.input[: each.arrays]}
+        self._constants = {name: self._tensor(name, array, CPU) for name, array in graph.constants.items()}
         self._outputs = onnx.backend.base.namedtupledict("Outputs", [name for name, _ in graph.outputs])
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs: a tuple, which can be indexed by name as well.
 
         inputs: arrays in the order of the model's inputs, with or without those that have a default; or arrays by name. They may
-        be NumPy or CuPy arrays or anything with `__dlpack__`; outputs are of the first one's kind and share no memory with any
-        input. On a GPU, inputs are moved there once, and tensors whose values decide a shape (bounds of Slice, axes, shapes) are
-        fetched from it.
+        be NumPy or CuPy arrays or anything with `__dlpack__`; outputs are the same kind of array as the first input and share no
+        memory with any input. On a GPU, inputs are copied there once, and tensors whose values decide a shape (bounds of Slice,
+        axes, shapes) are copied back to the host.
 
         Raises TypeError and ValueError for inputs that contradict the model; and, naming the node, IndexError for a bad index,
         TypeError and ValueError for inputs that break a rule of an operator.
@@ -114,68 +113,63 @@ class PreparedModel(onnx.backend.base.BackendRep):
         with self._device.current():
             return self._outputs(*self._run(inputs))
 
-    def _run(self, given: Any) -> list[Any]:
-        named = name_inputs(given, self._graph.inputs, self._graph.constants)
+    def _run(self, inputs: Any) -> list[Any]:
+        named = name_inputs(inputs, self._graph.inputs, self._graph.constants)
         adopted = adopt_inputs(named, self._graph.inputs)
         values = dict(self._constants)
-        values |= {name: self._placed(name, array, lies) for name, (array, lies) in adopted.items()}
-        like, home = next(((named[name], lies) for name, (_, lies) in adopted.items()), (None, CPU))
-        for step in self._graph.steps:
-            with naming(step.node):
-                values[step.node.output[0]] = self._result(step, values)
-            for name in step.last:
+        values |= {name: self._tensor(name, array, device) for name, (array, device) in adopted.items()}
+        like, home = next(((named[name], device) for name, (_, device) in adopted.items()), (None, CPU))
+        for each in self._graph.nodes:
+            with naming(each.node):
+                values[each.node.output[0]] = self._result(each, values)
+            for name in each.last:
                 del values[name]
-        shared: set[object] = set()
+        returned: set[object] = set()
         results = []
-        for name, stated in self._graph.outputs:
-            _check_output(name, values[name], stated)
-            result = values[name].handed_out(home, self._device.memory, shared)
+        for name, declared in self._graph.outputs:
+            dtype = values[name].type.dtype
+            if declared.dtype is not None and declared.dtype != dtype:
+                raise TypeError(f"output {name!r} has type {type_name(dtype)}, but the model declares {declared}")
+            result = values[name].as_output(home, self._device.memory, returned)
             plain = like is None or isinstance(like, np.generic) or result.dtype.hasobject
             results.append(result if plain else arrays.hand_back(result, like))
         return results
 
-    def _placed(self, name: str, array: Any, lies: Device) -> DeviceTensor:
+    def _tensor(self, name: str, array: Any, device: Device) -> DeviceTensor:
         """The tensor of an input or a constant, on the model's device unless only its values are needed."""
-        home = self._device.memory if name in self._read else lies
-        check_type_on(home, f"{name!r}", array.dtype)
-        return DeviceTensor(arrays.move(array, lies, home), home)
+        target = self._device.memory if name in self._computed_with else device
+        check_type_on(target, f"{name!r}", array.dtype)
+        return DeviceTensor(arrays.move(array, device, target), target)
 
-    def _result(self, step: PreparedNode, values: Mapping[str, DeviceTensor]) -> DeviceTensor:
-        inputs = [values[name] if name else None for name in step.node.input]
-        host = [item.on(CPU) if item else None for item in inputs[step.arrays :]]
-        if auxiliary.is_auxiliary(step.node):
-            return self._carried(step, inputs, host)
-        types = [item.type if item else None for item in inputs]
-        problem = problem_of(step.node, step.opset, types, [*(None for _ in range(step.arrays)), *host])
-        lying = [item.on(self._device.memory) for item in inputs[: step.arrays] if item]
-        return DeviceTensor(execute(problem, lying, device=str(self._device)), self._device.memory, object())
-
-    def _carried(self, step: PreparedNode, inputs: Sequence[DeviceTensor | None], host: Sequence[Any]) -> DeviceTensor:
-        source = inputs[0]
-        assert source is not None
-        array, lies = source.nearest(self._device.memory)
-        result = auxiliary.compute(step.node, step.opset, [array, *host])
-        if step.node.op_type == "Shape":
+    def _result(self, prepared: PreparedNode, values: Mapping[str, DeviceTensor]) -> DeviceTensor:
+        node, opset, count, memory = prepared.node, prepared.opset, prepared.arrays, self._device.memory
+        inputs = [values[name] if name else None for name in node.input]
+        host = [tensor.on(CPU) if tensor else None for tensor in inputs[count:]]
+        if not auxiliary.is_auxiliary(node):
+            types = [tensor.type if tensor else None for tensor in inputs]
+            problem = problem_of(node, opset, types, [None] * count + host)
+            result = execute(problem, [tensor.on(memory) for tensor in inputs[:count] if tensor], device=str(self._device))
+            return DeviceTensor(result, memory, object())
+        data = inputs[0]
+        assert data is not None
+        array, device = data.nearest(memory)
+        result = auxiliary.compute(node, opset, [array, *host])
+        if node.op_type == "Shape":
             return DeviceTensor(result, CPU, object())
-        return DeviceTensor(result, lies, source.memory if result.dtype == array.dtype else object())
-
-
-def _check_output(name: str, tensor: DeviceTensor, stated: PartialType) -> None:
-    if stated.dtype is not None and tensor.type.dtype != stated.dtype:
-        raise TypeError(f"output {name!r} has type {TYPES.name_of(tensor.type.dtype)}, but the model states {stated}")
+        return DeviceTensor(result, device, data.memory if result.dtype == array.dtype else object())
 
 
 def _check_types(graph: NodeGraph, device: Device) -> None:
     """TypeError for inputs and constants that a GPU does not take."""
-    for name, stated in graph.inputs.items():
-        if stated.dtype is not None:
-            check_type_on(device, f"input {name!r}", stated.dtype)
+    for name, declared in graph.inputs.items():
+        if declared.dtype is not None:
+            check_type_on(device, f"input {name!r}", declared.dtype)
     for name, array in graph.constants.items():
         check_type_on(device, f"constant {name!r}", array.dtype)
 
 
 def _parse(device: str) -> Device:
-    """The device that has this name in ONNX. TypeError for anything but a string, ValueError for another name."""
+    """The device of a name. TypeError for anything but a string, ValueError for another name."""
     if not isinstance(device, str):
         raise TypeError(f"device is of type {type(device).__name__}, expected a name: 'CPU', 'CUDA' or 'CUDA:N'")
     try:
@@ -185,11 +179,11 @@ def _parse(device: str) -> Device:
 
 
 def _opset(options: dict[str, Any]) -> int:
-    """The version of ONNX's own operators among the options, which loses what says so."""
+    """The version of ONNX's own operators among the options, which are taken out of them."""
     imports = options.pop("opset_imports", {})
     pairs = imports.items() if isinstance(imports, Mapping) else [(entry.domain, entry.version) for entry in imports]
-    stated = [options.pop("opset_version", None), *(opset for domain, opset in pairs if domain in DOMAINS)]
-    return next((int(opset) for opset in stated if opset is not None), onnx.defs.onnx_opset_version())
+    opsets = [options.pop("opset_version", None), *(opset for domain, opset in pairs if domain in DOMAINS)]
+    return next((int(opset) for opset in opsets if opset is not None), onnx.defs.onnx_opset_version())
 
 
 def _no_options(method: str, options: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Tensors of a running model: where each one lies, and who else may see its memory."""
+"""Tensors of a running model: the device of each, and whether its memory is shared."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.dialects.problem import TensorType
-from dmlgather.onnx.auxiliary.versions import TYPES
-from dmlgather.onnx.problems.operators import DTYPES, STRING
+from dmlgather.onnx.problems.data_types import STRING, type_name
+from dmlgather.onnx.problems.operator_versions import VERSIONS
 
 
 class DeviceTensor:
-    """A value of the graph: a NumPy or CuPy array, moved at most once to each device that asks for it.
+    """A value of the graph: a NumPy or CuPy array, copied at most once to each device that asks for it.
 
-    memory: stands for the memory of the array as it came; None for a caller's and for constants, which no output may share.
+    memory: an identity of the array's memory; None for a caller's and for constants, which no output may share.
     """
 
-    __slots__ = ("_array", "_copies", "_lies", "memory")
+    __slots__ = ("_array", "_copies", "_device", "memory")
 
-    def __init__(self, array: Any, lies: Device, memory: object | None = None) -> None:
-        self._array, self._lies, self.memory = array, lies, memory
+    def __init__(self, array: Any, device: Device, memory: object | None = None) -> None:
+        self._array, self._device, self.memory = array, device, memory
         self._copies: dict[Device, Any] = {}
 
     @property
@@ -30,35 +30,36 @@ class DeviceTensor:
 
     def on(self, device: Device) -> Any:
         """The array on a device. TypeError for strings and other types that a GPU does not take."""
-        if device == self._lies:
+        if device == self._device:
             return self._array
         if device not in self._copies:
             check_type_on(device, "a tensor", self._array.dtype)
-            self._copies[device] = arrays.move(self._array, self._lies, device)
+            self._copies[device] = arrays.move(self._array, self._device, device)
         return self._copies[device]
 
     def nearest(self, device: Device) -> tuple[Any, Device]:
-        """An array and where it lies: on that device if the tensor is there already, else anywhere."""
-        return (self._copies[device], device) if device in self._copies else (self._array, self._lies)
+        """The array and its device: on `device` if there is a copy there already, else the array as it came."""
+        return (self._copies[device], device) if device in self._copies else (self._array, self._device)
 
-    def handed_out(self, home: Device, device: Device, shared: set[object]) -> Any:
-        """A packed array on `home` that no one else sees, for a model that ran on `device`; strings stay on the host.
+    def as_output(self, target: Device, device: Device, returned: set[object]) -> Any:
+        """A packed array on `target` that no one else has, for a model that ran on `device`; strings stay on the host.
 
-        shared: the memory of what was handed out before; this tensor's is added.
+        returned: the memory of the outputs before this one, whose memory is added.
         """
-        array, lies = self.nearest(device)
-        home = CPU if array.dtype.hasobject else home
-        if lies != home:
-            return arrays.move(array, lies, home)
-        if self.memory is not None and self.memory not in shared and array.flags.c_contiguous:
-            shared.add(self.memory)
+        array, source = self.nearest(device)
+        target = CPU if array.dtype.hasobject else target
+        if source != target:
+            return arrays.move(array, source, target)
+        if self.memory is not None and self.memory not in returned and array.flags.c_contiguous:
+            returned.add(self.memory)
             return array
-        copied = arrays.allocate(home, array.shape, array.dtype)
-        arrays.fill_from(copied, home, array)
+        copied = arrays.allocate(target, array.shape, array.dtype)
+        arrays.fill_from(copied, target, array)
         return copied
 
 
 def check_type_on(device: Device, what: str, dtype: Any) -> None:
     """TypeError for data that a GPU does not take: strings, and types that no operator of the family has."""
-    if device.on_gpu and (dtype == STRING or TYPES.name_of(dtype) not in DTYPES):
-        raise TypeError(f"{what} has type {TYPES.name_of(dtype)}, which does not run on {device}: prepare the model for the CPU")
+    name = type_name(dtype)
+    if device.on_gpu and (dtype == STRING or name not in VERSIONS["Gather"][-1].types):
+        raise TypeError(f"{what} has type {name}, which does not run on {device}: prepare the model for the CPU")

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from dmlgather.dialects.checking import CheckedModel
+import numpy as np
+
+from dmlgather.dialects.checking import CheckedModel, CheckedNode, CheckedTensor
 from dmlgather.dialects.codes import CODES
-from dmlgather.directml import FeatureLevel
+from dmlgather.dialects.verdicts import Judged
+from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.directml.located import LocatedFinding, Problem
 from dmlgather.files import FileError
 from dmlgather.onnx.model.file import read_model
-from dmlgather.onnx.model.judging import judge, undefined
-from dmlgather.onnx.model.node_records import described
-from dmlgather.onnx.model.walking import ModelContents, walk
+from dmlgather.onnx.model.node_sites import ModelContents, NodeSite, NodeValue, find_nodes
+from dmlgather.onnx.model.node_verdicts import judge, undefined_name
+from dmlgather.onnx.problems.node_reading import INPUTS
+from dmlgather.onnx.problems.operator_versions import BOUNDS, version_of
 
 
 def check_model(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
@@ -22,37 +26,70 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
     A file that cannot be understood has one problem. ValueError for an unknown level.
     """
     level = FeatureLevel.parse(level)
-    file = str(path)
     try:
-        walked = walk(read_model(path))
+        contents = find_nodes(read_model(path))
     except FileError as error:
-        return CheckedModel(file, problems=(Problem(file=file, message=str(error)),))
-    judged = [(site, judge(site, level)) for site in walked.sites]
-    findings = [LocatedFinding.of(finding, file, None, None, site.place) for site, found in judged for finding in found.findings]
+        return CheckedModel(str(path), problems=(Problem(file=str(path), message=str(error)),))
+    judged = [(site, judge(site, level)) for site in contents.sites]
+    findings = [*_of_graphs(contents), *((site.place, finding) for site, each in judged for finding in each.findings)]
     return CheckedModel(
-        file,
-        opsets=walked.opsets,
-        nodes=tuple(described(*pair) for pair in judged),
-        others=dict(sorted(walked.others.items())),
-        findings=(*_remarks(walked, file), *_broken(walked, file), *findings),
+        str(path),
+        opsets=contents.opsets,
+        nodes=tuple(_checked(*pair) for pair in judged),
+        others=dict(sorted(contents.others.items())),
+        findings=tuple(LocatedFinding.of(finding, str(path), None, None, place) for place, finding in findings),
     )
 
 
-def _broken(walked: ModelContents, file: str) -> Iterator[LocatedFinding]:
-    """Nodes outside the family that read what is not defined."""
-    for place, name, reason in walked.broken:
-        yield LocatedFinding.of(undefined("", name, reason), file, None, None, place)
-
-
-def _remarks(walked: ModelContents, file: str) -> list[LocatedFinding]:
-    """What kept shapes from being inferred, where anything is judged."""
-    found = []
-    for graph, reason in walked.remarks.items() if walked.sites else ():
-        finding = CODES["EXP303"].finding(
-            "",
-            expected="a model whose shapes follow from its inputs",
-            got=reason,
-            remedy="correct the model; what it states itself is all that is known of its shapes",
+def _of_graphs(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
+    """Why shapes are missing, where any node is judged, and what nodes outside the family read that is not defined."""
+    for graph, reason in contents.remarks.items() if contents.sites else ():
+        yield (
+            graph,
+            CODES["EXP303"].finding(
+                "",
+                expected="a model whose shapes follow from its inputs",
+                got=reason,
+                remedy="correct the model; only the shapes that it declares are known",
+            ),
         )
-        found.append(LocatedFinding.of(finding, file, None, None, graph))
-    return found
+    for place, name, reason in contents.undefined:
+        yield place, undefined_name("", name, reason)
+
+
+def _checked(site: NodeSite, judged: Judged) -> CheckedNode:
+    """The node with what is known of it and its verdict."""
+    try:
+        version = version_of(site.node.op_type, site.opset).since
+    except ValueError:
+        version = None
+    return judged.checked_node(
+        place=site.place,
+        graph=site.graph,
+        name=site.node.name,
+        index=site.index,
+        operator=site.node.op_type,
+        opset=site.opset,
+        version=version,
+        inputs=tuple(_inputs(site)),
+        attributes=site.integers,
+        outputs=tuple(_tensor("output", value) for value in site.outputs),
+    )
+
+
+def _inputs(site: NodeSite) -> Iterator[CheckedTensor]:
+    roles = INPUTS[site.node.op_type]
+    for number, value in enumerate(site.inputs):
+        if value.name:
+            yield _tensor(roles[number] if number < len(roles) else f"input {number}", value)
+    for attribute in site.node.attribute:
+        if attribute.name in BOUNDS and not attribute.ref_attr_name:
+            values = tuple(attribute.ints)
+            yield CheckedTensor(role=attribute.name, name="", type="int64", shape=(len(values),), values=values)
+
+
+def _tensor(role: str, value: NodeValue) -> CheckedTensor:
+    values = None
+    if role in BOUNDS and isinstance(value.value, np.ndarray) and value.value.dtype.kind in "iu":
+        values = tuple(map(int, value.value.reshape(-1)))
+    return CheckedTensor(role=role, name=value.name, type=value.type.name, shape=value.type.shape, values=values)

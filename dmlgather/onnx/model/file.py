@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from dmlgather.dialects.checking import Unknown
 from dmlgather.files import FileError, open_regular
 from dmlgather.host import available_memory
-from dmlgather.onnx.model.function_defaults import state_defaults
 from dmlgather.onnx.model.functions import MOST_NODES, Functions
-from dmlgather.onnx.model.nesting import all_tensors, tensors_of
 from dmlgather.onnx.model.scopes import constant
+from dmlgather.onnx.model.subgraphs import all_tensors, tensors_of
 from dmlgather.wording import printable
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def read_model(path: Path) -> ModelFile:
         raise FileError("is a damaged ONNX model: it has names that are not UTF-8")
     _strip(chain(all_tensors(model.graph), *(tensors_of(function.node) for function in model.functions)))
     functions = Functions(model.functions)
-    state_defaults(functions, [*model.graph.node, *chain.from_iterable(function.node for function in model.functions)])
+    functions.add_defaults([*model.graph.node, *chain.from_iterable(function.node for function in model.functions)])
     graph, remark = infer(model, model.graph, model.opset_import, functions)
     model.graph.CopyFrom(graph)
     return ModelFile(model, functions, remark)
@@ -61,16 +60,16 @@ def read_model(path: Path) -> ModelFile:
 def infer(
     model: ModelProto, graph: GraphProto, opsets: Sequence[OperatorSetIdProto], functions: Functions, strict: bool = False
 ) -> tuple[GraphProto, str]:
-    """A graph of the model with the shapes that follow from what it states, and no remark; or as it is, and why.
+    """A graph of the model with inferred shapes, and an empty remark; or the graph as it is, and why inference failed.
 
-    strict: whether a node whose shapes cannot be inferred is a failure; if not, those that follow from others are inferred.
+    strict: whether inference fails at a node whose shapes cannot be inferred; if not, it passes over the node.
     """
     from onnx import ModelProto, shape_inference
 
-    nodes = functions.expanded(graph.node)
+    nodes = functions.inlined_size(graph.node)
     if nodes > MOST_NODES:
         return graph, f"its local functions stand for {nodes} nodes, more than {MOST_NODES}"
-    whole = ModelProto(ir_version=model.ir_version, opset_import=opsets, graph=graph, functions=functions.needed(graph.node))
+    whole = ModelProto(ir_version=model.ir_version, opset_import=opsets, graph=graph, functions=functions.reachable(graph.node))
     try:
         return shape_inference.infer_shapes(whole, check_type=False, strict_mode=strict, data_prop=True).graph, ""
     except (shape_inference.InferenceError, RuntimeError, ValueError, TypeError) as error:
@@ -109,8 +108,8 @@ def _texts(message: Any) -> Iterator[str | bytes]:
 
 
 def _strip(tensors: Iterable[TensorProto]) -> None:
-    """Drop the values of constants that are large, as inferring shapes copies the model several times, and of damaged ones, which
-    some versions of ONNX read beyond their end.
+    """Drop the values of large constants, because shape inference copies the model several times, and of damaged ones, which some
+    versions of ONNX read beyond their end.
     """
     for tensor in tensors:
         if isinstance(constant(tensor), Unknown):

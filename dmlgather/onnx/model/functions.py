@@ -1,21 +1,21 @@
-"""Local functions of a model: which call which, and what all calls of one have in common."""
+"""Local functions of a model: which call which, what all calls of one have in common, and models without calls."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from itertools import zip_longest
+from itertools import count, zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dmlgather.dialects.checking import Unknown
 from dmlgather.files import FileError
-from dmlgather.onnx.model.folding import Value
-from dmlgather.onnx.model.nesting import all_nodes, subgraphs
-from dmlgather.onnx.problems.operators import DOMAINS
-from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, value_of_type
+from dmlgather.onnx.model.constant_folding import Value
+from dmlgather.onnx.model.partial_types import NOTHING, PartialType, value_of_type
+from dmlgather.onnx.model.subgraphs import all_nodes
+from dmlgather.onnx.problems.operator_versions import DOMAINS
 from dmlgather.wording import counted, printable
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ Key = tuple[str, str, str]
 """What a function is called by: domain, name, overload."""
 
 MOST_NODES = 1_000_000
-"""Nodes that a model's calls may stand for: local functions that call others many times can stand for any number."""
+"""Nodes that a model may have once its calls are inlined: functions that call each other twice double them each time."""
 
 
-def shown(key: Key) -> str:
+def function_name(key: Key) -> str:
     """A function as places and messages name it: "domain:Name", with ":overload" where it has one."""
     return printable(":".join(key if key[2] else key[:2]))
 
@@ -38,40 +38,40 @@ class Functions(Mapping[Key, "FunctionProto"]):
 
     def __init__(self, functions: Iterable[FunctionProto]) -> None:
         unordered = {_key(function.domain, function.name, function): function for function in functions}
-        self._found = unordered
+        self._functions = unordered
         callers: dict[Key, set[Key]] = {key: set() for key in unordered}
         for key, function in unordered.items():
             for called in self._calls(function.node):
                 callers[called].add(key)
         try:
-            self._found = {key: unordered[key] for key in TopologicalSorter(callers).static_order()}
+            self._functions = {key: unordered[key] for key in TopologicalSorter(callers).static_order()}
         except CycleError as error:
-            circle = " by ".join(map(shown, error.args[1]))
+            circle = " by ".join(map(function_name, error.args[1]))
             raise FileError(f"has local functions that call each other in a circle: {circle}") from None
         self._size: dict[Key, int] = {}
-        for key in reversed(self._found):
-            self._size[key] = self.expanded(unordered[key].node)
+        for key in reversed(self._functions):
+            self._size[key] = self.inlined_size(unordered[key].node)
 
     def __getitem__(self, key: Key) -> FunctionProto:
-        return self._found[key]
+        return self._functions[key]
 
     def __iter__(self) -> Iterator[Key]:
-        return iter(self._found)
+        return iter(self._functions)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._functions)
 
     def called(self, node: NodeProto) -> Key | None:
         """The function that a node calls, or None when it is an operator."""
         key = _key(node.domain, node.op_type, node)
-        return key if key in self._found else None
+        return key if key in self._functions else None
 
-    def expanded(self, nodes: Iterable[NodeProto]) -> int:
-        """How many nodes these become when every call is replaced by what the function does."""
+    def inlined_size(self, nodes: Iterable[NodeProto]) -> int:
+        """The number of nodes that these become once every call is inlined, the calls themselves included."""
         every = list(all_nodes(nodes))
         return len(every) + sum(self._size[key] for key in self._calls(every, nested=False))
 
-    def needed(self, nodes: Iterable[NodeProto]) -> list[FunctionProto]:
+    def reachable(self, nodes: Iterable[NodeProto]) -> list[FunctionProto]:
         """The functions that these nodes call, and those that they call in turn."""
         keys: dict[Key, None] = {}
         fresh = list(self._calls(nodes))
@@ -79,8 +79,41 @@ class Functions(Mapping[Key, "FunctionProto"]):
             key = fresh.pop()
             if key not in keys:
                 keys[key] = None
-                fresh += self._calls(self._found[key].node)
-        return [self._found[key] for key in keys]
+                fresh += self._calls(self[key].node)
+        return [self[key] for key in keys]
+
+    def add_defaults(self, nodes: Iterable[NodeProto]) -> None:
+        """Give every call in these nodes, and in the graphs inside them, the defaults of the attributes that it leaves out."""
+        for node in all_nodes(nodes):
+            key = self.called(node)
+            if key is not None:
+                given = {attribute.name for attribute in node.attribute}
+                node.attribute.extend(default for default in self[key].attribute_proto if default.name not in given)
+
+    def inlined(self, graph: GraphProto, opset: int) -> Iterator[tuple[NodeProto, int]]:
+        """The nodes of a graph with every call replaced by the nodes of its function, each with the opset in force for it.
+
+        Values inside a call have names that nothing else in the graph has. Graphs inside nodes are left as they are.
+        """
+        names = {value.name for value in (*graph.input, *graph.initializer, *graph.output)}
+        names.update(name for node in graph.node for name in (*node.input, *node.output))
+        numbers, waiting = count(1), [(node, opset) for node in reversed(graph.node)]
+        while waiting:
+            node, opset = waiting.pop()
+            key = self.called(node)
+            if key is None:
+                yield node, opset
+                continue
+            function = self[key]
+            nodes = _nodes_of(function, {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)})
+            renamed = dict(zip(function.input, node.input, strict=False)) | dict(zip(function.output, node.output, strict=False))
+            for name in (name for inner in nodes for name in inner.output if name and not renamed.get(name)):
+                renamed[name] = next(new for number in numbers if (new := f"{name}_{number}") not in names)
+            for inner in nodes:
+                inner.input[:] = [renamed.get(name, "") for name in inner.input]
+                inner.output[:] = [renamed.get(name, "") for name in inner.output]
+            own = next((entry.version for entry in function.opset_import if entry.domain in DOMAINS), opset)
+            waiting += [(inner, own) for inner in reversed(nodes)]
 
     def _calls(self, nodes: Iterable[NodeProto], nested: bool = True) -> Iterator[Key]:
         for node in all_nodes(nodes) if nested else nodes:
@@ -91,10 +124,10 @@ class Functions(Mapping[Key, "FunctionProto"]):
 
     def _check(self, key: Key, node: NodeProto) -> None:
         """Refuse a call with more inputs or outputs than the function has, beyond which some versions of ONNX read."""
-        function = self._found[key]
+        function = self._functions[key]
         for what, given, has in (("input", node.input, function.input), ("output", node.output, function.output)):
             if len(given) > len(has):
-                raise FileError(f"calls {shown(key)} with {counted(len(given), what)}, but the function has {len(has)}")
+                raise FileError(f"calls {function_name(key)} with {counted(len(given), what)}, but the function has {len(has)}")
 
 
 def _key(domain: str, name: str, proto: FunctionProto | NodeProto) -> Key:
@@ -110,7 +143,7 @@ class FunctionCall:
     attributes: Mapping[str, AttributeProto | None] = field(default_factory=dict)
 
     @classmethod
-    def never(cls, function: FunctionProto) -> FunctionCall:
+    def unknown(cls, function: FunctionProto) -> FunctionCall:
         """For a function that nothing calls."""
         names = (*function.attribute, *(attribute.name for attribute in function.attribute_proto))
         return cls(attributes=dict.fromkeys(names))
@@ -120,10 +153,11 @@ class FunctionCall:
         types = zip_longest(self.types, other.types, fillvalue=NOTHING)
         values = zip_longest(self.values, other.values, fillvalue=Unknown("an input that not all calls give"))
         names = dict.fromkeys((*self.attributes, *other.attributes))
+        attributes = ((name, self.attributes.get(name), other.attributes.get(name)) for name in names)
         return FunctionCall(
             tuple(one.joined(two) for one, two in types),
             tuple(_joined(one, two) for one, two in values),
-            {name: _same(self.attributes.get(name), other.attributes.get(name)) for name in names},
+            {name: one if one == two else None for name, one, two in attributes},
         )
 
 
@@ -136,18 +170,13 @@ def _joined(one: Value, two: Value) -> Value:
     return one if same else Unknown("different in different calls of the function")
 
 
-def _same(one: AttributeProto | None, two: AttributeProto | None) -> AttributeProto | None:
-    return one if one == two else None
-
-
-def body(function: FunctionProto, call: FunctionCall) -> GraphProto:
-    """What a function does when it is called so, as a graph."""
+def function_graph(function: FunctionProto, call: FunctionCall) -> GraphProto:
+    """The nodes of a function as a graph, with what is known of a call."""
     from onnx import GraphProto, numpy_helper
 
-    graph = GraphProto(name=function.name, node=function.node)
-    _fill(graph.node, call.attributes)
-    given = zip_longest(function.input, call.types, call.values)
-    for name, known, value in list(given)[: len(function.input)]:
+    graph = GraphProto(name=function.name, node=_nodes_of(function, call.attributes))
+    inputs = zip_longest(function.input, call.types, call.values)
+    for name, known, value in list(inputs)[: len(function.input)]:
         if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
             graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name))
         else:
@@ -157,16 +186,21 @@ def body(function: FunctionProto, call: FunctionCall) -> GraphProto:
     return graph
 
 
-def _fill(nodes: Iterable[NodeProto], attributes: Mapping[str, AttributeProto | None]) -> None:
-    """Put the attributes of a call where the nodes refer to them. One that is not known stays a reference."""
-    for node in nodes:
+def _nodes_of(function: FunctionProto, attributes: Mapping[str, AttributeProto | None]) -> list[NodeProto]:
+    """Copies of a function's nodes that have these attributes in the place of references to them.
+
+    A reference to an attribute that is None stays; one to an attribute that is not there is dropped.
+    """
+    from onnx import GraphProto
+
+    nodes = list(GraphProto(node=function.node).node)
+    for node in all_nodes(nodes):
         for number in reversed(range(len(node.attribute))):
             attribute = node.attribute[number]
-            wanted, name = attribute.ref_attr_name, attribute.name
-            if wanted and wanted not in attributes:
+            reference, name = attribute.ref_attr_name, attribute.name
+            if reference and reference not in attributes:
                 del node.attribute[number]
-            elif wanted and (given := attributes[wanted]) is not None:
-                attribute.CopyFrom(given)
+            elif reference and (value := attributes[reference]) is not None:
+                attribute.CopyFrom(value)
                 attribute.name = name
-        for _, graph in subgraphs(node):
-            _fill(graph.node, attributes)
+    return nodes

@@ -1,4 +1,4 @@
-"""What is known of the names in a graph: their types, and the values of constants."""
+"""Scopes: the types of the names in a graph, and the values of constants, as far as they are known."""
 
 from __future__ import annotations
 
@@ -8,37 +8,36 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlgather.dialects.checking import Unknown
-from dmlgather.onnx.model.folding import KEPT_ELEMENTS, Value, folded, folds, shape_of
-from dmlgather.onnx.model.nesting import element_count, operator_name
-from dmlgather.onnx.problems.operators import type_name
-from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, type_of_sparse, type_of_tensor, type_of_value
+from dmlgather.onnx.auxiliary.value_operators import EXTERNAL, location
+from dmlgather.onnx.model.constant_folding import KEPT_ELEMENTS, Value, can_fold, fold, shape_of
+from dmlgather.onnx.model.partial_types import NOTHING, PartialType, type_of_tensor, type_of_value
+from dmlgather.onnx.model.subgraphs import element_count, operator_name
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto
 
 NOWHERE = "defined nowhere"
-"""Why a name that no graph has is not known."""
+"""Why a name that no graph defines has no value."""
 
 
 class Scope:
-    """The names of a graph, which hide those of the graphs around it. Values become known as nodes are folded, in order."""
+    """The names of a graph, which hide those of the graphs around it. Nodes are visited in order and folded where possible."""
 
     def __init__(self, graph: GraphProto, outer: Scope | None = None, overridable: bool = False) -> None:
         """overridable: whether a caller may replace an initializer that is also an input, as from IR version 4 on."""
         self.outer = outer
-        stated = (*graph.value_info, *graph.output, *graph.input)
-        self.types = {value.name: type_of_value(value) for value in stated}
+        self.types = {value.name: type_of_value(value) for value in (*graph.value_info, *graph.output, *graph.input)}
         self.values: dict[str, Value] = {
             name: Unknown(f"computed when the model runs, by {operator_name(node)}")
             for node in graph.node
             for name in node.output
         }
         self.pending = set(self.values)
-        """Outputs of nodes that have not been walked yet."""
+        """Outputs of nodes that have not been visited yet."""
         inputs = {value.name for value in graph.input}
         self.values |= dict.fromkeys(inputs, Unknown("an input of the graph"))
         for sparse in graph.sparse_initializer:
-            self.types[sparse.values.name] = type_of_sparse(sparse)
+            self.types[sparse.values.name] = type_of_tensor(sparse)
             self.values[sparse.values.name] = Unknown("a sparse constant")
         for tensor in graph.initializer:
             replaceable = overridable and tensor.name in inputs
@@ -57,33 +56,29 @@ class Scope:
             return self.values.get(name, Unknown(NOWHERE))
         return self.outer.value(name)
 
-    def absent(self, name: str) -> str | None:
-        """Why a node that is walked now cannot read a name; None where it can."""
+    def undefined(self, name: str) -> str | None:
+        """Why the node that is visited now cannot read a name; None where it can."""
         if name in self.values and name not in self.pending:
             return None
-        outer = NOWHERE if self.outer is None else self.outer.absent(name)
+        outer = NOWHERE if self.outer is None else self.outer.undefined(name)
         if outer is None or name not in self.values:
             return outer
         return "defined only by a later node"
 
-    def passed(self, node: NodeProto) -> None:
-        """Say that later nodes can read the outputs of a node."""
+    def visited(self, node: NodeProto) -> None:
+        """Let later nodes read the outputs of a node."""
         self.pending.difference_update(node.output)
 
-    def define(self, name: str, value: Value) -> None:
-        """Say what a name stands for; the type of a known value is the value's own."""
-        self.values[name] = value
-        if isinstance(value, np.ndarray):
-            self.types[name] = PartialType(value.dtype, type_name(value.dtype), value.shape)
-
     def fold(self, node: NodeProto, opset: int) -> None:
-        """Keep the result of a node that makes or moves constants, such as Constant, Concat or Cast, where it is known."""
-        if folds(node):
-            inputs = [self._known(node, name) if name else None for name in node.input]
-            self.define(node.output[0], folded(node, opset, inputs, _attributes(node)))
-
-    def _known(self, node: NodeProto, name: str) -> Value:
-        return shape_of(name, self.type(name)) if node.op_type == "Shape" else self.value(name)
+        """Keep the output of a node whose inputs are constants, as far as it is known."""
+        if not can_fold(node):
+            return
+        inputs: list[Value | None] = [self.value(name) if name else None for name in node.input]
+        if node.op_type == "Shape":
+            inputs = [shape_of(name, self.type(name)) for name in node.input]
+        value = self.values[node.output[0]] = fold(node, opset, inputs, _attributes(node))
+        if isinstance(value, np.ndarray):
+            self.types[node.output[0]] = PartialType(value.dtype, value.shape)
 
 
 def _attributes(node: NodeProto) -> Iterator[Value]:
@@ -96,12 +91,11 @@ def _attributes(node: NodeProto) -> Iterator[Value]:
 
 
 def constant(tensor: TensorProto) -> Value:
-    """The elements of a TensorProto, where the model itself holds them."""
-    from onnx import TensorProto, numpy_helper
+    """The elements of a TensorProto, where the model itself holds them and they are few."""
+    from onnx import numpy_helper
 
-    if tensor.data_location == TensorProto.EXTERNAL:
-        where = next((entry.value for entry in tensor.external_data if entry.key == "location"), "another file")
-        return Unknown(f"stored outside the model, in {where}")
+    if tensor.data_location == EXTERNAL:
+        return Unknown(f"stored outside the model, in {location(tensor)}")
     if element_count(tensor) > KEPT_ELEMENTS:
         return Unknown(f"a constant of {element_count(tensor)} elements")
     try:

@@ -1,4 +1,4 @@
-"""From ONNX problems and nodes to DirectML: the descriptors that say what one does, or why there are none."""
+"""Descriptors of DirectML for ONNX's problems and nodes, or the reasons why there are none."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dmlgather.dialects.exporting import Descriptors, Exporter, tensors_by_name,
 from dmlgather.dialects.problem import Problem, TensorType, whole
 from dmlgather.dialects.windows import Window
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
-from dmlgather.onnx.problems.constant_indices import outside
+from dmlgather.onnx.problems.constant_indices import index_out_of_range
 from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
 from dmlgather.onnx.problems.node_inputs import ByInput, NodeInput, node_inputs
-from dmlgather.onnx.problems.nodes import UnknownTypeError, UnknownValueError, in_family, problem_of
-from dmlgather.onnx.problems.operators import FAMILY, version_of
+from dmlgather.onnx.problems.node_reading import FAMILY, UnknownTypeError, UnknownValueError, in_family, problem_of
+from dmlgather.onnx.problems.operator_versions import version_of
 from dmlgather.onnx.problems.slice import Slice
 from dmlgather.wording import alternatives
 
@@ -34,14 +34,13 @@ def to_directml(
     """The descriptor a DirectML caller would build for a Gather, GatherElements, GatherND or Slice node; or why there is none.
 
     node: an onnx.NodeProto. shapes, dtypes: of the node's inputs, by the names that the node has for them or one per input in
-    order; types are NumPy's, their names, or numbers of TensorProto.DataType. level: the feature level to write for. opset: the
-    opset in force, as in a model. constants: the values of inputs that are known, by name; starts, ends, axes and steps of Slice
-    must be (an array, or a list of integers), and indices that are given are checked. Shapes and types of both may be
-    left out.
+    order; types are NumPy's, their names, or numbers of TensorProto.DataType. level: the feature level of the descriptors. opset:
+    the opset in force, as in a model. constants: the values of inputs that are known, by name (arrays or lists of integers).
+    Slice needs starts, ends, axes and steps; constant indices are checked. Shapes and types of constants may be left out.
 
-    Returns one descriptor; a tuple of them, in the order in which they run, where one cannot do it; or a Report of what stands
-    against it, `docs/expressing.md` in short: an input whose type, size or bounds are not known, a node that breaks a rule of
-    its operator, and everything that the level does not take.
+    Returns one descriptor; a tuple of them, in the order in which they run, where one cannot do it; or a Report of the reasons
+    why there is none, which `docs/expressing.md` lists: an input whose type, size or bounds are not known, a node that breaks a
+    rule of its operator, and everything that the level does not take.
 
     To run it, bind data to InputTensor, indices to IndicesTensor and a fresh buffer to OutputTensor:
 
@@ -53,10 +52,16 @@ def to_directml(
       indices; its output is the node's.
     - the output's elements, in order, are those of the node's output, whatever dimensions are described.
 
-    An index out of range is an error in ONNX and clamped in DirectML: check those that are no constants first where that matters.
+    ONNX refuses an index out of range; DirectML clamps it. Check indices that are no constants before they are bound.
 
-    Raises ValueError for an unknown level, for more shapes or types than the node has inputs, and for a constant that is not
-    what shapes and dtypes say; TypeError for what is no data type, and for an opset that is no integer.
+    Raises ValueError for an unknown level, for more shapes or types than the node has inputs, and for a constant that
+    contradicts shapes or dtypes; TypeError for what is no data type, and for an opset that is no integer.
+
+    >>> from onnx.helper import make_node
+    >>> node = make_node("Gather", ["table", "ids"], ["rows"], axis=0)
+    >>> desc = dg.onnx.to_directml(node, {"table": (100, 8), "ids": (5,)}, {"table": "float32", "ids": "int64"})
+    >>> desc.operator.name, desc.output_tensor.sizes
+    ('GATHER', (5, 8))
     """
     at = FeatureLevel.parse(level)
     opset = whole("opset", opset)
@@ -64,16 +69,16 @@ def to_directml(
     problem = _problem(node, opset, inputs)
     if isinstance(problem, Finding):
         return Report(subject=f"ONNX {_operator(node, opset)}", level=at, findings=(problem,))
-    found = express(problem, at)
-    wrong = outside(problem, inputs[1].value) if len(inputs) > 1 and inputs[1].value is not None else None
+    descs = express(problem, at)
+    wrong = index_out_of_range(problem, inputs[1].value) if len(inputs) > 1 and inputs[1].value is not None else None
     if wrong is not None:
-        others = found.findings if isinstance(found, Report) else ()
+        others = descs.findings if isinstance(descs, Report) else ()
         return Report(subject=EXPORTER.title(problem), level=at, findings=(wrong, *others))
-    return found if isinstance(found, Report) or len(found) > 1 else found[0]
+    return descs if isinstance(descs, Report) or len(descs) > 1 else descs[0]
 
 
 def _problem(node: Any, opset: int, inputs: list[NodeInput]) -> Problem | Finding:
-    """The problem that a node states, or why there is none."""
+    """The problem that a node is, or why it is none."""
     if not in_family(node):
         return CODES["EXP109"].finding(
             "",
@@ -82,24 +87,29 @@ def _problem(node: Any, opset: int, inputs: list[NodeInput]) -> Problem | Findin
             remedy="describe it with the DirectML operator that does the same; those of this family only gather and slice",
         )
     try:
-        return problem_of(node, opset, [given.tensor for given in inputs], [given.value for given in inputs])
+        return problem_of(node, opset, [each.type for each in inputs], [each.value for each in inputs])
     except UnknownValueError as unknown:
         return _unknown_value(node, unknown)
     except UnknownTypeError as unknown:
-        stated = next(given.stated for name, given in zip(node.input, inputs, strict=True) if name == unknown.value)
+        description = next(each.description for name, each in zip(node.input, inputs, strict=True) if name == unknown.value)
         return CODES["EXP108"].finding(
             unknown.input,
             expected="a size of at least 0 for each dimension, and a type",
-            got=f"{unknown.value!r} with {stated}",
+            got=f"{unknown.value!r} with {description}",
             remedy="state both, with a number for each size; sizes that change from run to run need a descriptor for each",
         )
     except (TypeError, ValueError) as error:
-        return CODES["EXP101"].finding(
-            "",
-            expected=f"a node that {_operator(node, opset)} allows",
-            got=str(error),
-            remedy="mend the node, or what is said of its inputs; ONNX itself refuses it as it stands",
-        )
+        return broken_rule(node, opset, str(error))
+
+
+def broken_rule(node: Any, opset: int, message: str) -> Finding:
+    """The finding that a node breaks a rule of its operator. message: which rule."""
+    return CODES["EXP101"].finding(
+        "",
+        expected=f"a node that {_operator(node, opset)} allows",
+        got=message,
+        remedy="correct the node, or the types and shapes of its inputs; ONNX itself refuses it",
+    )
 
 
 def _unknown_value(node: Any, unknown: UnknownValueError) -> Finding:
@@ -147,7 +157,7 @@ def _slice(problem: Slice, level: FeatureLevel) -> Descriptors:
 
 
 def _needed(problem: Problem) -> Mapping[str, TensorType]:
-    """Which tensors must have elements: of GatherND's indices, a last size of 0 is an empty tuple, which needs none."""
+    """The tensors that must have elements. A last size of 0 of GatherND's indices is an empty tuple, which needs none."""
     tensors = tensors_by_name(problem)
     if isinstance(problem, GatherND):
         tensors["indices"] = replace(problem.indices, shape=problem.indices.shape[:-1])
@@ -162,4 +172,4 @@ _FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] = {
 }
 
 EXPORTER = Exporter(_FORMS, lambda problem: f"ONNX {problem.version}", _needed)
-express, lowest = EXPORTER.express, EXPORTER.lowest
+express = EXPORTER.express

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from dmlgather.dialects.lowering import gather, gathering
 from dmlgather.dialects.problem import Problem, TensorType, check_axis, check_batch, whole
-from dmlgather.onnx.problems.operators import Version, check_type, version_of
+from dmlgather.onnx.problems.data_types import check_type
+from dmlgather.onnx.problems.operator_versions import OperatorVersion, version_of
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 
-class _Gathering(Problem):
-    """What the three operators share: data and indices, where an index out of range is an error."""
+class GatherProblem(Problem):
+    """A call with data and indices, where an index out of range is an error."""
 
     indices: TensorType
     opset: int
@@ -21,7 +22,7 @@ class _Gathering(Problem):
     out_of_bounds = OutOfBounds.RAISE
 
     @property
-    def version(self) -> Version:
+    def version(self) -> OperatorVersion:
         """The version of the operator in force."""
         return version_of(self.name, self.opset)
 
@@ -33,13 +34,13 @@ class _Gathering(Problem):
     def _check_tensors(self) -> None:
         version = self.version
         check_type(version, "data", self.data.dtype, version.types)
-        check_type(version, "indices", self.indices.dtype, version.indices)
+        check_type(version, "indices", self.indices.dtype, version.index_types)
         if not self.data.rank:
             raise ValueError(f"data is a scalar, but {version} takes data of rank >= 1: reshape it to (1,)")
 
 
 @dataclass(frozen=True)
-class Gather(_Gathering):
+class Gather(GatherProblem):
     """output[lead…, i…, trail…] = data[lead…, indices[i…], trail…].
 
     data: of rank r >= 1. indices: of any rank q; the output has rank q + r - 1. axis: -r … r-1, kept non-negative.
@@ -58,7 +59,7 @@ class Gather(_Gathering):
 
     @property
     def wraps(self) -> bool:
-        """Gather-1 speaks of indices within bounds, and not of negative ones."""
+        """Gather-1 asks for indices within bounds and does not mention negative ones."""
         return self.version.since > 1
 
     @property
@@ -76,7 +77,7 @@ class Gather(_Gathering):
 
 
 @dataclass(frozen=True)
-class GatherElements(_Gathering):
+class GatherElements(GatherProblem):
     """output[c] = data[c with c[axis] replaced by indices[c]].
 
     data: of rank r >= 1. indices: of the same rank, off the axis no larger than data; the output has their shape.
@@ -108,7 +109,6 @@ class GatherElements(_Gathering):
 
     @property
     def output(self) -> TensorType:
-        """The shape of indices."""
         return TensorType(self.indices.shape, self.data.dtype)
 
     @property
@@ -122,7 +122,7 @@ class GatherElements(_Gathering):
 
 
 @dataclass(frozen=True)
-class GatherND(_Gathering):
+class GatherND(GatherProblem):
     """output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…].
 
     data: of rank r >= 1. indices: of rank q >= 1, its last dimension the tuples' components, at most r - batch_dims of them;

@@ -1,4 +1,4 @@
-"""What a caller states about the inputs of a node: shapes, types and constant values, by name or by position."""
+"""The inputs of a node as a caller describes them: shapes, types and constant values, by name or by position."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import numpy as np
 
 from dmlgather.dialects.element_types import numpy_type
 from dmlgather.dialects.problem import TensorType
-from dmlgather.onnx.problems.partial_types import data_type
+from dmlgather.onnx.problems.data_types import data_type
 
 ByInput = Mapping[str, Any] | Sequence[Any]
 """One value per input: by the name that the node has for it, or in the order of its inputs."""
 
 
 class NodeInput(NamedTuple):
-    """What is known of one input. tensor: None where shape or type is not. value: the constant, on the host.
+    """One input. type: None where shape or data type is not known. value: the constant, on the host.
 
-    stated: shape and type as the caller wrote them, for messages.
+    description: shape and data type as the caller wrote them, for messages.
     """
 
-    tensor: TensorType | None
+    type: TensorType | None
     value: Any | None
-    stated: str
+    description: str
 
 
 def node_inputs(node: Any, shapes: ByInput, dtypes: ByInput, constants: Mapping[str, Any]) -> list[NodeInput]:
-    """What is known of each input of a node, in order.
+    """The inputs of a node, in order.
 
-    TypeError for what is no node or no data type; ValueError for more shapes or types than inputs, and for a constant that has
-    another shape or type than is stated.
+    TypeError for what is no node or no data type; ValueError for more shapes or types than inputs, and for a constant that
+    contradicts its shape or type.
     """
     if not hasattr(node, "input") or not hasattr(node, "op_type"):
         raise TypeError(f"node is of type {type(node).__name__}, expected an onnx.NodeProto, as onnx.helper.make_node gives")
@@ -49,17 +49,18 @@ def _by_input(what: str, given: ByInput, names: Sequence[str]) -> list[Any]:
 
 
 def _input(name: str, shape: Any, dtype: Any, constant: Any) -> NodeInput:
-    stated = f"shape {'not stated' if shape is None else shape}, type {'not stated' if dtype is None else dtype}"
+    description = f"shape {'not stated' if shape is None else shape}, type {'not stated' if dtype is None else dtype}"
     kind = None if dtype is None else _dtype(name, dtype)
     sizes = None if shape is None else _sizes(shape)
     if constant is not None:
         value = constant if hasattr(constant, "dtype") else np.asarray(constant, kind)
-        found = TensorType(tuple(value.shape), numpy_type(value.dtype))
-        for what, expected, actual in (("shape", sizes, found.shape), ("type", kind, found.dtype)):
-            if expected not in (None, actual):
-                raise ValueError(f"{name!r} is stated with {what} {expected}, but the constant has {actual}")
-        return NodeInput(found, tuple(constant) if isinstance(constant, list | tuple) else value, stated)
-    return NodeInput(None if kind is None or sizes is None else TensorType(sizes, kind), None, stated)
+        own = TensorType(tuple(value.shape), numpy_type(value.dtype))
+        if sizes is not None and sizes != own.shape:
+            raise ValueError(f"{name!r} has shape {sizes} in shapes, but the constant has {own.shape}")
+        if kind is not None and kind != own.dtype:
+            raise ValueError(f"{name!r} has type {kind} in dtypes, but the constant has {own.dtype}")
+        return NodeInput(own, tuple(constant) if isinstance(constant, list | tuple) else value, description)
+    return NodeInput(None if kind is None or sizes is None else TensorType(sizes, kind), None, description)
 
 
 def _dtype(name: str, given: Any) -> np.dtype[Any] | None:
@@ -68,10 +69,10 @@ def _dtype(name: str, given: Any) -> np.dtype[Any] | None:
         try:
             return numpy_type(given)
         except TypeError as error:
-            raise TypeError(f"{name!r} is stated with type {given!r}: {error}") from None
-    found, dtype = data_type(given)
+            raise TypeError(f"{name!r} has type {given!r} in dtypes: {error}") from None
+    dtype = data_type(given)
     if dtype is None and given != 0:
-        raise TypeError(f"{name!r} is stated with type {found or given}, which is no type of tensors of ONNX")
+        raise TypeError(f"{name!r} has type {given} in dtypes, which is no data type of ONNX")
     return dtype
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dmlgather.dialects.problem import TensorType, check_axis, whole
+from dmlgather.dialects.problem import TensorType, check_axes, whole
 from dmlgather.dialects.windows import Window, WindowProblem
-from dmlgather.onnx.problems.operators import Version, check_type, version_of
+from dmlgather.onnx.problems.data_types import check_type
+from dmlgather.onnx.problems.operator_versions import OperatorVersion, version_of
 from dmlgather.plan import OutOfBounds
 from dmlgather.wording import counted
 
@@ -41,20 +42,18 @@ class Slice(WindowProblem):
         axes = tuple(range(len(starts))) if self.axes is None else _integers(version, "axes", self.axes)
         steps = (1,) * len(starts) if self.steps is None else _integers(version, "steps", self.steps)
         for name, values in (("ends", ends), ("axes", axes), ("steps", steps)):
-            if len(values) != len(starts) and not (name == "axes" and self.axes is None):
+            if len(values) != len(starts):
                 raise ValueError(f"starts has {counted(len(starts), 'entry')} and {name} {len(values)}: expected equally many")
         if len(starts) > rank:
             raise ValueError(f"starts has {counted(len(starts), 'entry')}, but data has rank {rank}: at most one per axis")
-        places = tuple(check_axis(f"axes[{number}]", axis, rank, "data") for number, axis in enumerate(axes))
-        if len(set(places)) < len(places):
-            raise ValueError(f"axes is {axes}, which names an axis of data (rank {rank}) more than once: expected each once")
+        axes = check_axes("axes", axes, rank, "data")
         if 0 in steps:
             raise ValueError(f"steps is {steps}, but a step cannot be 0: steps[{steps.index(0)}] must be 1 or more, or negative")
-        for name, values in (("starts", starts), ("ends", ends), ("axes", places), ("steps", steps)):
+        for name, values in (("starts", starts), ("ends", ends), ("axes", axes), ("steps", steps)):
             object.__setattr__(self, name, values)
 
     @property
-    def version(self) -> Version:
+    def version(self) -> OperatorVersion:
         """The version of the operator in force."""
         return version_of(self.name, self.opset)
 
@@ -68,20 +67,33 @@ class Slice(WindowProblem):
         return tuple(windows)
 
 
-def _integers(version: Version, name: str, values: Sequence[Any]) -> tuple[int, ...]:
+def check_bound_types(version: OperatorVersion, bounds: Mapping[str, Any]) -> None:
+    """Check the data types of those of starts, ends, axes and steps that are arrays; sequences of Python integers have none.
+
+    TypeError for a type that the version does not list and for arrays of different types.
+    """
+    arrays = {name: values for name, values in bounds.items() if hasattr(values, "dtype")}
+    for name, values in arrays.items():
+        check_type(version, name, values.dtype, version.index_types)
+    if len({values.dtype for values in arrays.values()}) > 1:
+        listed = ", ".join(f"{name} {values.dtype}" for name, values in arrays.items())
+        raise TypeError(f"starts, ends, axes and steps have different types ({listed}), but {version} takes one type for all")
+
+
+def _integers(version: OperatorVersion, name: str, values: Sequence[Any]) -> tuple[int, ...]:
     shape = getattr(values, "shape", (0,))
     if len(shape) != 1:
         raise ValueError(f"{name} has shape {tuple(shape)}, but {version} takes one dimension: reshape to (-1,)")
-    found = tuple(whole(f"{name}[{number}]", value) for number, value in enumerate(values))
-    for number, value in enumerate(found):
+    integers = tuple(whole(f"{name}[{number}]", value) for number, value in enumerate(values))
+    for number, value in enumerate(integers):
         if not -(2**63) <= value < 2**63:
             raise ValueError(f"{name}[{number}] is {value}, which is no 64-bit integer: expected {-(2**63)} … {2**63 - 1}")
-    return found
+    return integers
 
 
 def _window(size: int, start: int, end: int, step: int) -> Window:
-    """The window by the specification's clamping: start to 0 … size (to size - 1 for negative steps), end to 0 … size (to
-    -1 … size - 1), after negative ones have had `size` added.
+    """Negative bounds have `size` added. Then start is clamped to 0 … size and end to 0 … size; for negative steps, start to
+    0 … size - 1 and end to -1 … size - 1.
     """
     start, end = (value + size if value < 0 else value for value in (start, end))
     if step > 0:

@@ -19,7 +19,7 @@ from dmlgather.dialects.checking import CheckedNode, Verdict
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.sizes import Range, assign
 from dmlgather.directml import FeatureLevel
-from dmlgather.onnx.model.sizes import filled
+from dmlgather.onnx.model.slice_sizes import nonempty_sizes
 from dmlgather.onnx.problems.slice import Slice
 from tests.onnx.modelling import checked, only
 
@@ -33,7 +33,7 @@ steps = st.sampled_from([1, 2, 5, -1, -3, 2**63 - 1, -(2**63)])
 def test_ranges_of_sizes_that_leave_something(start: int, end: int, step: int) -> None:
     """Judge: the slice itself at every small size, and around the range's own ends."""
     problem = Slice(TensorType((1,), np.dtype("float32")), (start,), (end,), (0,), (step,))
-    found = filled(problem, ("N",))["N"]
+    found = nonempty_sizes(problem, ("N",))["N"]
     ends = [end for end in (found.low, found.high) if end is not None]
     for size in {*range(1, 40), *(end + more for end in ends for more in (-1, 0, 1) if 1 <= end + more < 2**32)}:
         taken = replace(problem, data=TensorType((size,), problem.data.dtype)).output.shape[0] > 0
@@ -43,7 +43,7 @@ def test_ranges_of_sizes_that_leave_something(start: int, end: int, step: int) -
 def test_ranges_by_hand() -> None:
     def of(start: int, end: int, step: int = 1) -> Range:
         problem = Slice(TensorType((1,), np.dtype("float32")), (start,), (end,), (0,), (step,))
-        return filled(problem, ("N",))["N"]
+        return nonempty_sizes(problem, ("N",))["N"]
 
     assert of(0, 2**63 - 1) == Range(1)
     assert of(65, 2**63 - 1) == Range(66)

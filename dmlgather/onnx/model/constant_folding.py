@@ -1,4 +1,4 @@
-"""Folding: the values of nodes that follow from constants and from shapes, of which some sizes may not be known."""
+"""Constant folding: the values that follow from constants and from shapes, of which some sizes may not be known."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import numpy as np
 from dmlgather.dialects.checking import Unknown
 from dmlgather.dialects.problem import TensorType
 from dmlgather.onnx.auxiliary import AUXILIARY, compute
-from dmlgather.onnx.problems.constant_indices import outside
-from dmlgather.onnx.problems.nodes import problem_of
-from dmlgather.onnx.problems.operators import DOMAINS
-from dmlgather.onnx.problems.partial_types import PartialType
+from dmlgather.onnx.model.partial_types import PartialType
+from dmlgather.onnx.problems.constant_indices import index_out_of_range
+from dmlgather.onnx.problems.node_reading import problem_of
+from dmlgather.onnx.problems.operator_versions import DOMAINS
 from dmlgather.onnx.problems.slice import Slice
 from dmlgather.wording import printable
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 KEPT_ELEMENTS = 1024
-"""Elements of the largest constants whose values are kept: no bounds of a slice, no shape and no axes are longer."""
+"""The most elements of a constant whose values are kept: bounds of slices, shapes and axes have fewer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartlyUnknown(Unknown):
-    """An array of which some elements are known. values: all of them, 0 where they are not. gaps: 1 where they are not."""
+    """An array of which some elements are known. values: the elements, 0 where they are not known. gaps: 1 there, else 0."""
 
     values: Array
     gaps: Array
@@ -41,23 +41,23 @@ Value = np.ndarray[Any, Any] | Unknown
 """A constant's elements, or why they are not known."""
 
 
-def folds(node: NodeProto) -> bool:
-    """Whether `folded` knows the operator."""
-    return node.domain in DOMAINS and (node.op_type in AUXILIARY or node.op_type in _MOVES) and len(node.output) == 1
+def can_fold(node: NodeProto) -> bool:
+    """Whether `fold` knows the operator."""
+    return node.domain in DOMAINS and (node.op_type in AUXILIARY or node.op_type in _MOVING) and len(node.output) == 1
 
 
-def folded(node: NodeProto, opset: int, inputs: Sequence[Value | None], attributes: Iterable[Value]) -> Value:
-    """The output of a node that makes or moves elements, where its inputs and attributes are known.
+def fold(node: NodeProto, opset: int, inputs: Sequence[Value | None], attributes: Iterable[Value]) -> Value:
+    """The output of a node, where its inputs and attributes are known.
 
-    inputs: one per node.input, None for those that are left out; that of Shape as `shape_of` gives it. Where some elements are
-    not known, the node is applied to all of them, and once more to the gaps.
+    inputs: one per node.input, None for those that are left out; that of Shape as `shape_of` returns it. Where some elements are
+    not known, the operator is applied to the values and once more to the gaps.
     """
-    run = _MOVES.get(node.op_type, _carry)
-    moved = range(len(inputs)) if node.op_type == "Concat" else range(1)  # other inputs say what is taken
+    run = _MOVING.get(node.op_type, _auxiliary)
+    moved = range(len(inputs)) if node.op_type == "Concat" else range(1)  # the others are indices, bounds, axes and shapes
     known = [value for at, value in enumerate(inputs) if not (at in moved and isinstance(value, PartlyUnknown))]
     unknown = next((value for value in (*known, *attributes) if isinstance(value, Unknown)), None)
     if unknown is not None:
-        return _because(node, inputs, unknown)
+        return _reason(node, inputs, unknown)
     partly = next((value for value in inputs if isinstance(value, PartlyUnknown)), None)
     try:
         values = np.asarray(run(node, opset, [one.values if isinstance(one, PartlyUnknown) else one for one in inputs]))
@@ -95,35 +95,33 @@ def _gaps(value: Value | None) -> Array | None:
     return value if not isinstance(value, np.ndarray) else np.zeros_like(value)  # type: ignore[return-value]
 
 
-def _because(node: NodeProto, inputs: Sequence[Value | None], unknown: Unknown) -> Unknown:
-    """Why the output is not known: where the input comes from that is not."""
+def _reason(node: NodeProto, inputs: Sequence[Value | None], unknown: Unknown) -> Unknown:
+    """Why the output is not known: which input is not, and why."""
     name = next((name for name, value in zip(node.input, inputs, strict=True) if value is unknown), None)
     if name is None or unknown.reason.startswith(("computed", "the shape of")):
         return Unknown(unknown.reason)
     return Unknown(f"computed from {printable(name)!r}, {unknown.reason}")
 
 
-def _carry(node: NodeProto, opset: int, inputs: Sequence[Any]) -> Any:
-    """Constants were of integers long before version 9 listed their type."""
+def _auxiliary(node: NodeProto, opset: int, inputs: Sequence[Any]) -> Any:
+    """Constant has version 9 before opset 9 as well: models had integer constants before the operator's types listed them."""
     return compute(node, max(opset, 9) if node.op_type == "Constant" else opset, inputs)
 
 
 def _gather(node: NodeProto, opset: int, inputs: Sequence[Any]) -> Array:
     problem = _problem(node, opset, inputs)
     data, indices = inputs
-    wrong = outside(problem, indices)
+    wrong = index_out_of_range(problem, indices)
     if wrong is not None:
         raise ValueError(f"{wrong.path} is {wrong.got}, expected {wrong.expected}")
-    found: Array = np.take(data, indices, problem.lookup_axes[0])
-    return found
+    return np.asarray(np.take(data, indices, problem.lookup_axes[0]))
 
 
 def _slice(node: NodeProto, opset: int, inputs: Sequence[Any]) -> Array:
     problem = _problem(node, opset, inputs)
     assert isinstance(problem, Slice)
     windows = [window.start + window.step * np.arange(window.count) for window in problem.windows]
-    found: Array = inputs[0][np.ix_(*windows)]
-    return found
+    return np.asarray(inputs[0][np.ix_(*windows)])
 
 
 def _problem(node: NodeProto, opset: int, inputs: Sequence[Any]) -> Any:
@@ -132,13 +130,12 @@ def _problem(node: NodeProto, opset: int, inputs: Sequence[Any]) -> Any:
 
 
 def _concat(node: NodeProto, opset: int, inputs: Sequence[Any]) -> Array:
-    """Concat has had its axis stated since version 4; before, it was 1 by default."""
+    """Concat requires its axis from version 4 on; before, 1 is the default."""
     axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1 if opset < 4 else None)
     if axis is None or any(one is None for one in inputs) or len({one.dtype for one in inputs}) != 1:
         raise ValueError("expected an axis and inputs of one type")
-    found: Array = np.concatenate(inputs, axis)
-    return found
+    return np.concatenate(inputs, axis)
 
 
-_MOVES: Mapping[str, Callable[[NodeProto, int, Sequence[Any]], Any]] = {"Gather": _gather, "Slice": _slice, "Concat": _concat}
-"""What moves elements, besides the auxiliary operators."""
+_MOVING: Mapping[str, Callable[[NodeProto, int, Sequence[Any]], Any]] = {"Gather": _gather, "Slice": _slice, "Concat": _concat}
+"""The operators that are folded, besides the auxiliary ones."""

@@ -1,4 +1,4 @@
-"""Nodes and the graphs inside them."""
+"""The graphs inside nodes, and all nodes and constants of a graph."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from dmlgather.onnx.problems.operators import DOMAINS
+from dmlgather.onnx.problems.operator_versions import DOMAINS
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto
@@ -18,8 +18,8 @@ def operator_name(node: NodeProto) -> str:
 
 
 def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
-    """The graphs in a node's attributes, of If, Loop, Scan or any other operator, each with what distinguishes it: the
-    attribute's name, and for a list of graphs the position in it ("then_branch", "bodies[1]").
+    """The graphs in the attributes of a node of any operator (If, Loop, Scan, …), each with a label: the attribute's name, with
+    the position in a list of graphs ("then_branch", "bodies[1]").
     """
     for attribute in node.attribute:
         if attribute.HasField("g"):
@@ -52,5 +52,5 @@ def all_tensors(graph: GraphProto) -> Iterator[TensorProto]:
 
 
 def element_count(tensor: TensorProto) -> int:
-    """The number of elements that a tensor states."""
+    """The number of elements that a tensor should have, by its shape."""
     return math.prod(tensor.dims)

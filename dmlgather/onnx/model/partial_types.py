@@ -1,0 +1,82 @@
+"""Types as far as a model declares them: data type, rank and sizes may each be missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlgather.onnx.problems.data_types import data_type, type_name, type_number
+from dmlgather.wording import printable
+
+if TYPE_CHECKING:
+    from onnx import SparseTensorProto, TensorProto, ValueInfoProto
+
+Size = int | str | None
+"""Elements along a dimension: a number, a symbolic name, or None where nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartialType:
+    """What is known of a value's type.
+
+    dtype: None where it is not known, or the value is no tensor. shape: None where the rank is not known. kind: of a value that
+    is no tensor ("sequence"), else None.
+    """
+
+    dtype: np.dtype[Any] | None = None
+    shape: tuple[Size, ...] | None = None
+    kind: str | None = None
+
+    @property
+    def name(self) -> str | None:
+        """ONNX's name of the data type, or the kind."""
+        return self.kind if self.dtype is None else type_name(self.dtype)
+
+    def __str__(self) -> str:
+        sizes = "..." if self.shape is None else ",".join("?" if size is None else printable(str(size)) for size in self.shape)
+        return f"{self.name or '?'}[{sizes}]"
+
+    def joined(self, other: PartialType) -> PartialType:
+        """What holds for a value that is of one of both types."""
+        shape = None
+        if self.shape is not None and other.shape is not None and len(self.shape) == len(other.shape):
+            shape = tuple(one if one == two else None for one, two in zip(self.shape, other.shape, strict=True))
+        return PartialType(self.dtype, shape, self.kind) if self.name == other.name else PartialType(shape=shape)
+
+
+NOTHING = PartialType()
+"""Nothing is known."""
+
+
+def type_of_value(value: ValueInfoProto) -> PartialType:
+    """The type that a ValueInfoProto declares."""
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        return PartialType(kind=kind and kind.removesuffix("_type"))
+    tensor = value.type.tensor_type
+    sizes = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim]
+    return _tensor_type(tensor.elem_type, sizes if tensor.HasField("shape") else None)
+
+
+def type_of_tensor(tensor: TensorProto | SparseTensorProto) -> PartialType:
+    """The type of a constant, whose elements may lie in another file."""
+    values = tensor.values if hasattr(tensor, "values") else tensor
+    return _tensor_type(values.data_type, tensor.dims)
+
+
+def _tensor_type(number: int, sizes: Iterable[Size] | None) -> PartialType:
+    """number: of TensorProto.DataType. A negative size, as some exporters write, is not known."""
+    shape = None if sizes is None else tuple(None if isinstance(size, int) and size < 0 else size for size in sizes)
+    return PartialType(data_type(number), shape)
+
+
+def value_of_type(name: str, known: PartialType) -> ValueInfoProto:
+    """The ValueInfoProto that declares what is known of a type."""
+    from onnx import ValueInfoProto, helper
+
+    if known.dtype is None:
+        return ValueInfoProto(name=name)
+    return helper.make_tensor_value_info(name, type_number(known.dtype), known.shape)

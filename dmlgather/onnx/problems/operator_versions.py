@@ -1,0 +1,142 @@
+"""What each version of ONNX's operators takes: data types, inputs and attributes. Literal data; code only looks up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any
+
+from dmlgather.dialects.problem import whole
+
+DOMAINS = ("", "ai.onnx")
+"""The two names of ONNX's own operator set."""
+
+NEWEST_OPSET = 28
+"""The newest opset that the table was written against."""
+
+
+class AttributeKind(IntEnum):
+    """What an attribute holds. Source: AttributeProto.AttributeType in onnx.proto."""
+
+    FLOAT = 1
+    INT = 2
+    STRING = 3
+    TENSOR = 4
+    FLOATS = 6
+    INTS = 7
+    STRINGS = 8
+    SPARSE_TENSOR = 11
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorVersion:
+    """One version of an operator.
+
+    since: the opset that brought it. types: of data and output (Constant: of its value). inputs: data first. required: the inputs
+    and attributes that a node must have. index_types: of all inputs but data. attributes: the kind of each.
+    """
+
+    operator: str
+    since: int
+    types: tuple[str, ...]
+    inputs: tuple[str, ...]
+    required: tuple[str, ...]
+    index_types: tuple[str, ...]
+    attributes: Mapping[str, AttributeKind] = field(hash=False)
+
+    def __str__(self) -> str:
+        return f"{self.operator}-{self.since}"
+
+
+Types = Mapping[int, tuple[str, ...]]
+"""The data types that an operator takes from an opset on, besides those that it took before."""
+
+FLOATS = ("double", "float", "float16")
+REALS = ("bool", *FLOATS, "int16", "int32", "int64", "int8", "uint16", "uint32", "uint64", "uint8")
+EVERY_TYPE: Types = {
+    1: (*REALS, "complex128", "complex64", "string"),
+    13: ("bfloat16",),
+    19: ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz"),
+    21: ("int4", "uint4"),
+    23: ("float4e2m1",),
+    24: ("float8e8m0",),
+    25: ("int2", "uint2"),
+}
+CAST_TYPES: Types = {**EVERY_TYPE, 1: REALS, 9: ("string",), 28: ("float6e2m3", "float6e3m2")}
+INT32_OR_INT64 = ("int32", "int64")
+
+
+def _versions(
+    operator: str,
+    opsets: tuple[int, ...],
+    inputs: tuple[str, ...] = ("data",),
+    required: tuple[str, ...] | None = None,
+    *,
+    types: Types = EVERY_TYPE,
+    index_types: tuple[str, ...] = ("int64",),
+    **attributes: AttributeKind,
+) -> Iterator[OperatorVersion]:
+    """The versions that these opsets brought. required: all inputs where it is left out."""
+    for since in opsets:
+        taken = tuple(name for opset, names in sorted(types.items()) if opset <= since for name in names)
+        yield OperatorVersion(operator, since, taken, inputs, inputs if required is None else required, index_types, attributes)
+
+
+INT, INTS, TEXT, TENSOR = AttributeKind.INT, AttributeKind.INTS, AttributeKind.STRING, AttributeKind.TENSOR
+SPARSE = AttributeKind.SPARSE_TENSOR
+VALUES: dict[str, Any] = {
+    "value": TENSOR,
+    "sparse_value": SPARSE,
+    "value_float": AttributeKind.FLOAT,
+    "value_floats": AttributeKind.FLOATS,
+    "value_int": INT,
+    "value_ints": INTS,
+    "value_string": TEXT,
+    "value_strings": AttributeKind.STRINGS,
+}
+INDICES, AXES, SHAPE, TO = ("data", "indices"), ("data", "axes"), ("data", "shape"), ("data", "to")
+BOUNDS = ("starts", "ends", "axes", "steps")
+SINCE_21 = (21, 23, 24, 25)
+
+_ROWS = (
+    *_versions("Gather", (1, 11, 13), INDICES, index_types=INT32_OR_INT64, axis=INT),
+    *_versions("GatherElements", (11, 13), INDICES, index_types=INT32_OR_INT64, axis=INT),
+    *_versions("GatherND", (11,), INDICES),
+    *_versions("GatherND", (12, 13), INDICES, batch_dims=INT),
+    *_versions("Slice", (1,), required=("data", "starts", "ends"), starts=INTS, ends=INTS, axes=INTS),
+    *_versions("Slice", (10, 11, 13), ("data", *BOUNDS), ("data", "starts", "ends"), index_types=INT32_OR_INT64),
+    *_versions("Identity", (1, 13, 14, 16, 19, *SINCE_21)),  # 14 and 16 bring sequences and optionals, which no gather reads
+    *_versions("Constant", (1,), (), ("value",), types={1: FLOATS}, value=TENSOR),
+    *_versions("Constant", (9,), (), ("value",), value=TENSOR),
+    *_versions("Constant", (11,), (), value=TENSOR, sparse_value=SPARSE),
+    *_versions("Constant", (12, 13, 19, *SINCE_21), (), **VALUES),
+    *_versions("Shape", (1, 13)),
+    *_versions("Shape", (15, 19, *SINCE_21), start=INT, end=INT),
+    *_versions("Squeeze", (1, 11), axes=INTS),
+    *_versions("Squeeze", (13, *SINCE_21), AXES, ("data",)),
+    *_versions("Unsqueeze", (1, 11), required=AXES, axes=INTS),
+    *_versions("Unsqueeze", (13, *SINCE_21), AXES),
+    *_versions("Reshape", (1,), required=SHAPE, types={1: FLOATS}, shape=INTS, consumed_inputs=INTS),
+    *_versions("Reshape", (5, 13), SHAPE),
+    *_versions("Reshape", (14, 19, *SINCE_21), SHAPE, allowzero=INT),
+    *_versions("Transpose", (1, 13, *SINCE_21), perm=INTS),
+    *_versions("Cast", (1,), required=TO, types=CAST_TYPES, to=TEXT),
+    *_versions("Cast", (6, 9, 13), required=TO, types=CAST_TYPES, to=INT),
+    *_versions("Cast", (19, 21, 23), required=TO, types=CAST_TYPES, to=INT, saturate=INT),
+    *_versions("Cast", (24, 25, 28), required=TO, types=CAST_TYPES, to=INT, saturate=INT, round_mode=TEXT),
+)
+
+VERSIONS = {name: tuple(row for row in _ROWS if row.operator == name) for name in dict.fromkeys(row.operator for row in _ROWS)}
+"""By operator, oldest first. Source: onnx/docs/Changelog.md."""
+
+
+@lru_cache(typed=True)
+def version_of(operator: str, opset: int) -> OperatorVersion:
+    """The version of an operator ("Gather") in force at an opset: the newest at or below it. ValueError before the first."""
+    number = whole("opset", opset)
+    versions = VERSIONS[operator]
+    if number < versions[0].since:
+        raise ValueError(f"opset is {opset}, but {operator} exists from opset {versions[0].since} on")
+    return [version for version in versions if version.since <= number][-1]
