@@ -92,15 +92,15 @@ def _resolved(shape: Sequence[int], sizes: tuple[int, ...], allow_zero: bool) ->
             raise ValueError(f"shape[{position}] is 0, which takes data's size there, but data has shape {list(sizes)}")
         result.append(sizes[position] if size == 0 and not allow_zero else size)
     total, known = math.prod(sizes), math.prod(size for size in result if size != -1)
-    said = f"data has shape {list(sizes)}, {counted(total, 'element')}, and shape is {list(shape)}"
+    message = f"data has shape {list(sizes)}, {counted(total, 'element')}, and shape is {list(shape)}"
     if result.count(-1) > 1:
-        raise ValueError(f"{said}: at most one entry may be -1")
+        raise ValueError(f"{message}: at most one entry may be -1")
     if -1 in result:
         if not known:
-            raise ValueError(f"{said}: the size for -1 cannot be known beside a size of 0")
+            raise ValueError(f"{message}: the size for -1 cannot be known beside a size of 0")
         if total % known:
-            raise ValueError(f"{said}: the others have {counted(known, 'element')}, which does not divide {total}")
+            raise ValueError(f"{message}: the others have {counted(known, 'element')}, which does not divide {total}")
         result[result.index(-1)] = total // known
     elif known != total:
-        raise ValueError(f"{said}, which has {counted(known, 'element')}")
+        raise ValueError(f"{message}, which has {counted(known, 'element')}")
     return tuple(result)

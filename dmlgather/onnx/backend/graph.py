@@ -1,4 +1,4 @@
-"""The nodes of an ONNX model as the backend runs them: checked, functions inlined, constants read, values dropped after use."""
+"""Prepare an ONNX model for the backend: check it, inline its functions, read its constants, find the last use of each value."""
 
 from __future__ import annotations
 

@@ -68,13 +68,13 @@ def _check(name: str, array: Any, declared: PartialType, symbols: dict[str, tupl
     if declared.shape is None:
         return
     shape = tuple(array.shape)
-    said = f"input {name!r} has shape {list(shape)}, but the model declares {declared}"
+    message = f"input {name!r} has shape {list(shape)}, but the model declares {declared}"
     if len(shape) != len(declared.shape):
-        raise ValueError(f"{said}: rank {len(shape)}, not {len(declared.shape)}")
+        raise ValueError(f"{message}: rank {len(shape)}, not {len(declared.shape)}")
     for dimension, (size, expected) in enumerate(zip(shape, declared.shape, strict=True)):
         if isinstance(expected, int) and size != expected:
-            raise ValueError(f"{said}: dimension {dimension} is {size}, not {expected}")
+            raise ValueError(f"{message}: dimension {dimension} is {size}, not {expected}")
         if isinstance(expected, str):
             first, where = symbols.setdefault(expected, (size, f"dimension {dimension} of {name!r}"))
             if size != first:
-                raise ValueError(f"{said}: {expected} is {first} in {where}, but {size} in dimension {dimension}")
+                raise ValueError(f"{message}: {expected} is {first} in {where}, but {size} in dimension {dimension}")

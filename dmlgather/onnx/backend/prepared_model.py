@@ -45,7 +45,7 @@ class Backend(onnx.backend.base.Backend):
 
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> PreparedModel:
-        """The model, ready to run again and again; its constants lie on the device.
+        """The model prepared for any number of runs, with its constants on the device.
 
         Raises NotImplementedError, naming all of them, for operators, types and tensors that the backend does not take;
         ValueError for an invalid model, data that is not loaded and an unknown device; TypeError for data types that a version or
@@ -76,7 +76,7 @@ class Backend(onnx.backend.base.Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether there is that device: "CPU" always, "CUDA" and "CUDA:N" where CuPy finds a usable GPU. Never raises."""
+        """Whether the device exists: "CPU" always, "CUDA" and "CUDA:N" where CuPy finds a usable GPU. Never raises."""
         try:
             where = _parse(device)
             if where.on_gpu:

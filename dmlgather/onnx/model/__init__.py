@@ -1,1 +1,1 @@
-"""ONNX model files: read, walked with their scopes, every node of the family judged."""
+"""ONNX model files: reading them, finding the nodes of the family, and judging whether DirectML takes each."""

@@ -42,7 +42,7 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
 
 
 def _of_graphs(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
-    """Why shapes are missing, where any node is judged, and what nodes outside the family read that is not defined."""
+    """Findings with the places of graphs whose shapes are missing and of other nodes that read names that are not defined."""
     for graph, reason in contents.remarks.items() if contents.sites else ():
         yield (
             graph,
@@ -58,7 +58,6 @@ def _of_graphs(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
 
 
 def _checked(site: NodeSite, judged: Judged) -> CheckedNode:
-    """The node with what is known of it and its verdict."""
     try:
         version = version_of(site.node.op_type, site.opset).since
     except ValueError:
@@ -90,6 +89,6 @@ def _inputs(site: NodeSite) -> Iterator[CheckedTensor]:
 
 def _tensor(role: str, value: NodeValue) -> CheckedTensor:
     values = None
-    if role in BOUNDS and isinstance(value.value, np.ndarray) and value.value.dtype.kind in "iu":
-        values = tuple(map(int, value.value.reshape(-1)))
+    if role in BOUNDS and isinstance(value.elements, np.ndarray) and value.elements.dtype.kind in "iu":
+        values = tuple(map(int, value.elements.reshape(-1)))
     return CheckedTensor(role=role, name=value.name, type=value.type.name, shape=value.type.shape, values=values)

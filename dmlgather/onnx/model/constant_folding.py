@@ -38,7 +38,7 @@ class PartlyUnknown(Unknown):
 
 
 Value = np.ndarray[Any, Any] | Unknown
-"""A constant's elements, or why they are not known."""
+"""Elements, or why they are not known."""
 
 
 def can_fold(node: NodeProto) -> bool:
@@ -72,7 +72,7 @@ def fold(node: NodeProto, opset: int, inputs: Sequence[Value | None], attributes
 
 
 def shape_of(name: str, known: PartialType) -> Value:
-    """An array of that type's shape, which takes no memory."""
+    """An array of that shape that takes no memory, as the input of Shape."""
     if known.shape is None:
         return Unknown(f"the shape of {name!r}, which is not known")
     gaps = [int(not isinstance(size, int)) for size in known.shape]

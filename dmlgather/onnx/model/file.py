@@ -19,11 +19,11 @@ from dmlgather.wording import printable
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, OperatorSetIdProto, TensorProto
 
-LARGEST = 2**31 - 1
-"""Bytes that a protobuf message can have."""
+LARGEST_FILE = 2**31 - 1
+"""Bytes: the limit of a protobuf message."""
 
-BYTES_PER_BYTE = 3
-"""Memory that decoding a model takes, per byte of the file: the bytes, the message, and a copy while it is built."""
+MEMORY_PER_BYTE = 3
+"""Bytes of memory that decoding takes per byte of the file: the file, the message, and a copy while it is built."""
 
 Payload = Literal["raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data"]
 
@@ -85,10 +85,10 @@ def _decoded(path: Path) -> ModelProto:
     with open_regular(path) as (file, size):
         if size == 0:
             raise FileError("is empty")
-        if size > LARGEST:
-            raise FileError(f"has {size} bytes, and a protobuf message at most {LARGEST}: keep its weights as external data")
+        if size > LARGEST_FILE:
+            raise FileError(f"has {size} bytes, and a protobuf message at most {LARGEST_FILE}: keep its weights as external data")
         room = available_memory()
-        if room is not None and size * BYTES_PER_BYTE > room:
+        if room is not None and size * MEMORY_PER_BYTE > room:
             raise FileError(f"has {size} bytes, too many to decode with {room} bytes of memory free")
         try:
             return onnx.load_model(file, format="protobuf", load_external_data=False)

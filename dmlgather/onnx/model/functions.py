@@ -1,4 +1,4 @@
-"""Local functions of a model: which call which, what all calls of one have in common, and models without calls."""
+"""Local functions of a model: which call which, what all calls of one have in common, and how calls are inlined."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
 Key = tuple[str, str, str]
-"""What a function is called by: domain, name, overload."""
+"""What identifies a function: domain, name, overload."""
 
 MOST_NODES = 1_000_000
-"""Nodes that a model may have once its calls are inlined: functions that call each other twice double them each time."""
+"""The most nodes that a model may have once its calls are inlined. A function that calls another twice doubles its nodes."""
 
 
 def function_name(key: Key) -> str:
@@ -136,7 +136,7 @@ def _key(domain: str, name: str, proto: FunctionProto | NodeProto) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """What is known of a function's inputs and attributes. An attribute that is None has no one value for all calls."""
+    """What is known of a function's inputs and attributes. An attribute is None where calls differ in it."""
 
     types: tuple[PartialType, ...] = ()
     values: tuple[Value, ...] = ()

@@ -1,4 +1,4 @@
-"""The nodes of the family in a model, with what is known of their inputs; in graphs inside nodes and local functions as well."""
+"""Find the nodes of the family in a model, graphs inside nodes and local functions included, with what is known of their inputs."""
 
 from __future__ import annotations
 
@@ -24,18 +24,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NodeValue:
-    """What is known of a node's input or output. name: empty for an input that is left out. undefined: why it cannot be read."""
+    """An input or output of a node. name: empty for an input that is left out. elements: those that are known, or why none are.
+    undefined: why a node cannot read it.
+    """
 
     name: str
     type: PartialType
-    value: Value
+    elements: Value
     undefined: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSite:
-    """A node of the family in a model. place: its path, unique in the model. graph: the path of the graph around it. reached:
-    whether the model runs it; it runs nothing in a function that nobody calls.
+    """A node of the family in a model.
+
+    place: its path, unique in the model. graph: the path of the graph around it. index: its position there. reached: whether a
+    run of the model can reach it; none reaches a function that nothing calls.
     """
 
     place: str
@@ -62,8 +66,10 @@ class NodeSite:
 
 @dataclass
 class ModelContents:
-    """What a model holds. others: nodes outside the family, by operator. remarks: why shapes are missing, by graph. undefined:
-    nodes outside the family that read a name before it is defined: place, name and reason.
+    """The nodes of a model.
+
+    others: the number of nodes outside the family, by operator. remarks: why shapes are missing, by graph. undefined: nodes
+    outside the family that read a name that is not defined before: place, name and reason.
     """
 
     opsets: dict[str, int]
@@ -86,7 +92,7 @@ class _Visitor:
         self.calls: dict[Key, FunctionCall] = {}
         self.places: set[str] = set()
         self.reached = True
-        """Whether the model runs the graph that is visited: calls in functions that nothing calls do not count."""
+        """Whether a run can reach the graph that is visited: calls in functions that nothing calls do not count."""
         self.contents = ModelContents(_opsets(model.opset_import, model.ir_version))
 
     def visit_model(self, remark: str) -> None:
@@ -141,7 +147,7 @@ class _Visitor:
     def _call(self, key: Key, node: NodeProto, scope: Scope) -> None:
         inputs = _values(node.input, scope)
         attributes = {attribute.name: None if attribute.ref_attr_name else attribute for attribute in node.attribute}
-        call = FunctionCall(tuple(each.type for each in inputs), tuple(each.value for each in inputs), attributes)
+        call = FunctionCall(tuple(each.type for each in inputs), tuple(each.elements for each in inputs), attributes)
         self.calls[key] = self.calls[key].joined(call) if key in self.calls else call
 
 

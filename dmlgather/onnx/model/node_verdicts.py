@@ -52,13 +52,13 @@ def undefined_name(role: str, name: str, reason: str) -> Finding:
 def _index_out_of_range(site: NodeSite, problem: Problem) -> Finding | None:
     """A constant index that is out of range along a dimension of known size."""
     indices = _arrays(site).get("indices")
-    if indices is None or isinstance(indices.value, Unknown):
+    if indices is None or isinstance(indices.elements, Unknown):
         return None
-    return index_out_of_range(problem, indices.value, [isinstance(size, int) for size in site.inputs[0].type.shape or ()])
+    return index_out_of_range(problem, indices.elements, [isinstance(size, int) for size in site.inputs[0].type.shape or ()])
 
 
 def _roles(site: NodeSite) -> Iterator[tuple[str, NodeValue]]:
-    """The inputs by the operator's names for them."""
+    """The inputs with the operator's names for them."""
     return zip(INPUTS[site.node.op_type], site.inputs, strict=False)
 
 
@@ -84,7 +84,7 @@ def _problem(site: NodeSite, shapes: Mapping[str, Named], sizes: Mapping[str, in
             tensors[number] = TensorType(concrete(shapes[role], sizes), value.type.dtype)
         elif value.type.kind is not None:
             raise TypeError(f"{role} is a {value.type.kind}, not a tensor")
-    values = [None if isinstance(each.value, Unknown) else each.value for each in site.inputs]
+    values = [None if isinstance(each.elements, Unknown) else each.elements for each in site.inputs]
     return problem_of(site.node, site.opset, tensors, values)
 
 
@@ -116,7 +116,7 @@ def _missing(site: NodeSite) -> Iterator[Finding]:
     """What the model does not say about a node's inputs."""
     for role, value in _roles(site):
         name, is_array = printable(value.name), role in ARRAYS[site.node.op_type]
-        origin = f", {printable(value.value.reason)}" if isinstance(value.value, Unknown) else ""
+        origin = f", {printable(value.elements.reason)}" if isinstance(value.elements, Unknown) else ""
         if is_array and (value.type.dtype is None or value.type.shape is None):
             yield CODES["EXP301"].finding(
                 role,

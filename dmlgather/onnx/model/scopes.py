@@ -66,7 +66,7 @@ class Scope:
         return "defined only by a later node"
 
     def visited(self, node: NodeProto) -> None:
-        """Let later nodes read the outputs of a node."""
+        """Mark the outputs of a node as defined."""
         self.pending.difference_update(node.output)
 
     def fold(self, node: NodeProto, opset: int) -> None:

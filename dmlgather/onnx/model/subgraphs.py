@@ -52,5 +52,5 @@ def all_tensors(graph: GraphProto) -> Iterator[TensorProto]:
 
 
 def element_count(tensor: TensorProto) -> int:
-    """The number of elements that a tensor should have, by its shape."""
+    """The number of elements that follows from the shape of a tensor."""
     return math.prod(tensor.dims)
