@@ -80,7 +80,7 @@ def test_what_is_no_node_or_no_type_is_named() -> None:
     with pytest.raises(TypeError, match=r"node is of type str, expected an onnx\.NodeProto"):
         dg.onnx.to_directml("Gather", {}, {})
     node = helper.make_node("Gather", ["x", "i"], ["y"])
-    with pytest.raises(TypeError, match="'x' is stated with type 'foo'"):
+    with pytest.raises(TypeError, match="'x' has type 'foo' in dtypes"):
         dg.onnx.to_directml(node, {"x": (3,), "i": (1,)}, {"x": "foo", "i": "int64"})
 
 

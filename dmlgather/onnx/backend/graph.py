@@ -15,7 +15,7 @@ from dmlgather.files import FileError
 from dmlgather.onnx import auxiliary
 from dmlgather.onnx.auxiliary.value_operators import tensor
 from dmlgather.onnx.backend.unsupported import check_operators, check_supported
-from dmlgather.onnx.model.functions import Functions
+from dmlgather.onnx.model.local_functions import Functions
 from dmlgather.onnx.model.partial_types import NOTHING, PartialType, type_of_value
 from dmlgather.onnx.problems.node_reading import ARRAYS
 from dmlgather.onnx.problems.operator_versions import DOMAINS

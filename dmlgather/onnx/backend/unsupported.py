@@ -8,7 +8,7 @@ from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from dmlgather.onnx.auxiliary import AUXILIARY, is_auxiliary
 from dmlgather.onnx.auxiliary.value_operators import EXTERNAL, location
-from dmlgather.onnx.model.functions import MOST_NODES, Functions
+from dmlgather.onnx.model.local_functions import MOST_NODES, Functions
 from dmlgather.onnx.model.subgraphs import all_tensors
 from dmlgather.onnx.problems.node_reading import FAMILY, in_family
 from dmlgather.onnx.problems.operator_versions import DOMAINS

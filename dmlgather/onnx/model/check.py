@@ -31,7 +31,7 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
     except FileError as error:
         return CheckedModel(str(path), problems=(Problem(file=str(path), message=str(error)),))
     judged = [(site, judge(site, level)) for site in contents.sites]
-    findings = [*_of_graphs(contents), *((site.place, finding) for site, each in judged for finding in each.findings)]
+    findings = [*_graph_findings(contents), *((site.place, finding) for site, each in judged for finding in each.findings)]
     return CheckedModel(
         str(path),
         opsets=contents.opsets,
@@ -41,7 +41,7 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
     )
 
 
-def _of_graphs(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
+def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
     """Findings with the places of graphs whose shapes are missing and of other nodes that read names that are not defined."""
     for graph, reason in contents.remarks.items() if contents.sites else ():
         yield (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from dmlgather.dialects.checking import Unknown
 from dmlgather.files import FileError, open_regular
 from dmlgather.host import available_memory
-from dmlgather.onnx.model.functions import MOST_NODES, Functions
+from dmlgather.onnx.model.local_functions import MOST_NODES, Functions
 from dmlgather.onnx.model.scopes import constant
 from dmlgather.onnx.model.subgraphs import all_tensors, tensors_of
 from dmlgather.wording import printable

@@ -1,4 +1,4 @@
-"""Find the nodes of the family in a model, graphs inside nodes and local functions included, with what is known of their inputs."""
+"""Find the nodes of the family in a model, inside other nodes and local functions as well, with what is known of their inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dmlgather.files import FileError
 from dmlgather.onnx.model.constant_folding import Value
 from dmlgather.onnx.model.file import ModelFile, infer
-from dmlgather.onnx.model.functions import FunctionCall, Functions, Key, function_graph, function_name
+from dmlgather.onnx.model.local_functions import FunctionCall, Functions, Key, function_graph, function_name
 from dmlgather.onnx.model.partial_types import PartialType
 from dmlgather.onnx.model.scopes import Scope
 from dmlgather.onnx.model.subgraphs import operator_name, subgraphs

@@ -66,7 +66,7 @@ def described(site: LayerSite, judged: Judged) -> CheckedNode:
     """The layer with what is known of it and its verdict."""
     known = isinstance(site.axis_value, np.ndarray)
     axis = tuple(int(value) for value in site.axis_value.reshape(-1)) if isinstance(site.axis_value, np.ndarray) else None
-    return judged.checked_node(
+    return CheckedNode(
         place=site.place,
         graph=site.graph,
         name=site.layer.name,
@@ -81,6 +81,11 @@ def described(site: LayerSite, judged: Judged) -> CheckedNode:
         ),
         attributes={"batch_dims": site.batch_dims} if "batch_dims" in site.layer.data and site.version > 1 else {},
         outputs=(_tensor(output_of(site)),),
+        verdict=judged.verdict,
+        taken=judged.taken,
+        lowest=judged.lowest,
+        missing=tuple(finding.path for finding in judged.findings) if judged.verdict is Verdict.UNKNOWN else (),
+        provided=judged.provided,
     )
 
 
