@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from dmlgather.dialects.checking import DirectMLForm, Verdict
-from dmlgather.dialects.exporting import Descriptors, Exporter
+from dmlgather.dialects.checked_model import DirectMLForm, Verdict
+from dmlgather.dialects.exporter import Descriptors, Exporter
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.wording import printable

@@ -127,9 +127,9 @@ def _onnx(extent: int, dtype: np.dtype[Any], index: np.dtype[Any]) -> Stated:
 
 
 def _openvino(extent: int, dtype: np.dtype[Any], index: np.dtype[Any]) -> Stated:
-    from dmlgather.openvino.problems.gather import Gather
+    from dmlgather.openvino.problems.gather import OpenVINOGather
 
-    return _planned(Gather(TensorType((extent,), dtype), TensorType((1,), index), axis=0))
+    return _planned(OpenVINOGather(TensorType((extent,), dtype), TensorType((1,), index), axis=0))
 
 
 def _lax(extent: int, dtype: np.dtype[Any], index: np.dtype[Any]) -> Stated:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.dialects.exporting import BrokenRuleError, Descriptors
+from dmlgather.dialects.exporter import BrokenRuleError, Descriptors
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.eager import host_values, type_of
 from dmlgather.lax.problems import export
 from dmlgather.lax.problems.calls import gather_call
-from dmlgather.lax.problems.gather import Gather
+from dmlgather.lax.problems.gather import LaxGather
 
 
 def to_directml(
@@ -103,7 +103,7 @@ def _stated(
     mode: Any,
     fill_value: Any,
     constants: Mapping[str, Any] | None,
-) -> tuple[Gather, NDArray[Any] | None]:
+) -> tuple[LaxGather, NDArray[Any] | None]:
     """The problem of a call, and the values of start_indices where they are known."""
     starts = _known(constants or {})
     if start_indices is None and starts is not None:

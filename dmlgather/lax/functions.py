@@ -8,7 +8,7 @@ from typing import Any
 from dmlgather.dialects.problem import TensorType
 from dmlgather.eager import EagerFunction, Request
 from dmlgather.lax.problems.calls import gather_call
-from dmlgather.lax.problems.gather import Gather
+from dmlgather.lax.problems.gather import LaxGather
 from dmlgather.policy import Fill
 
 
@@ -44,7 +44,7 @@ def gather(
     indices that are no integers; IndexError for a bad index under "raise".
     """
 
-    def state(data: TensorType, indices: TensorType) -> Gather:
+    def state(data: TensorType, indices: TensorType) -> LaxGather:
         return gather_call(data, indices, dimension_numbers, slice_sizes, mode=mode, fill_value=fill_value)
 
     return Request(state, {"operand": operand, "start_indices": start_indices}, out_of_bounds, device)

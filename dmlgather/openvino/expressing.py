@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dmlgather.dialects.exporting import BrokenRuleError, Descriptors
+from dmlgather.dialects.exporter import BrokenRuleError, Descriptors
 from dmlgather.dialects.problem import whole
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.eager import host_values, type_of
 from dmlgather.openvino.problems import export
-from dmlgather.openvino.problems.gather import Gather, axis_of
+from dmlgather.openvino.problems.gather import OpenVINOGather, axis_of
 
 
 def to_directml(
@@ -66,11 +66,11 @@ def differences(data: Any, indices: Any, axis: Any, batch_dims: int = 0, *, vers
     return tuple(export.differences(problem, problem.data.shape[problem.axis]))
 
 
-def _problem(data: Any, indices: Any, axis: Any, batch_dims: int, version: int) -> Gather:
+def _problem(data: Any, indices: Any, axis: Any, batch_dims: int, version: int) -> OpenVINOGather:
     version = whole("version", version)
     tensors = type_of("data", data), type_of("indices", indices)
     place = host_values("axis", axis)
     try:
-        return Gather(*tensors, axis_of(place), batch_dims, version)
+        return OpenVINOGather(*tensors, axis_of(place), batch_dims, version)
     except (TypeError, ValueError) as error:
         raise BrokenRuleError(error) from None

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from dmlgather.eager import EagerFunction, Request, host_values
-from dmlgather.openvino.problems.gather import Gather, axis_of
+from dmlgather.openvino.problems.gather import OpenVINOGather, axis_of
 from dmlgather.policy import Fill
 
 
@@ -33,5 +33,5 @@ def gather(
     dimensions, a scalar `data`, or another version.
     """
     place = axis_of(host_values("axis", axis))
-    state = partial(Gather, axis=place, batch_dims=batch_dims, version=version)
+    state = partial(OpenVINOGather, axis=place, batch_dims=batch_dims, version=version)
     return Request(state, {"data": data, "indices": indices}, out_of_bounds, device)

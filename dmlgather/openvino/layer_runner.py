@@ -10,10 +10,10 @@ import numpy as np
 
 from dmlgather.dialects.problem import TensorType
 from dmlgather.eager import EagerFunction, Request, host_values
-from dmlgather.openvino.model.file import NEEDED, Element, IRError, parse
-from dmlgather.openvino.model.layers import Layer, Port, read_layer
-from dmlgather.openvino.model.sites import batch_dims_of, opset_of, ports_of, version_in
-from dmlgather.openvino.problems.gather import TYPES, Gather, axis_of
+from dmlgather.openvino.model.ir_layers import Layer, Port, read_layer
+from dmlgather.openvino.model.ir_xml import NEEDED, Element, IRError, parse
+from dmlgather.openvino.model.layer_sites import batch_dims_of, opset_of, ports_of, version_in
+from dmlgather.openvino.problems.gather import TYPES, OpenVINOGather, axis_of
 from dmlgather.policy import Fill
 
 
@@ -69,11 +69,11 @@ class _Layer:
             where = f" in line {error.line}" if error.line else ""
             raise ValueError(f"xml_layer{where}: {error}") from None
 
-    def problem(self, data: TensorType, indices: TensorType, axis: int) -> Gather:
+    def problem(self, data: TensorType, indices: TensorType, axis: int) -> OpenVINOGather:
         """The problem that the layer states for such arrays."""
         _check(self.data, "data", data)
         _check(self.indices, "indices", indices)
-        problem = Gather(data, indices, axis, self.batch_dims, self.version)
+        problem = OpenVINOGather(data, indices, axis, self.batch_dims, self.version)
         _check(self.output, "output", problem.output)
         return problem
 

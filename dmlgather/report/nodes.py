@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from dmlgather.dialects.checking import CheckedNode, CheckedTensor, DirectMLForm, Verdict
+from dmlgather.dialects.checked_model import CheckedNode, CheckedTensor, DirectMLForm, Verdict
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.report.check_report import FileReport, counts
 from dmlgather.report.standing import ReportedFinding

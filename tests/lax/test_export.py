@@ -17,14 +17,14 @@ from dmlgather.directml import FeatureLevel
 from dmlgather.lax import GatherDimensionNumbers
 from dmlgather.lax.problems import export
 from dmlgather.lax.problems.calls import gather_call
-from dmlgather.lax.problems.gather import Gather
+from dmlgather.lax.problems.gather import LaxGather
 from tests.lax.windows import LEVELS, Windows, check, drawn, refusals
 
 seeds = st.integers(0, 2**63 - 1)
 levels = st.sampled_from(LEVELS)
 
 
-def problem(case: Windows) -> Gather:
+def problem(case: Windows) -> LaxGather:
     data, indices = (TensorType(array.shape, array.dtype) for array in (case.operand, case.starts))
     return gather_call(data, indices, case.numbers, case.sizes, mode=case.mode, fill_value=None)
 

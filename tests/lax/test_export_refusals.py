@@ -12,7 +12,7 @@ from dmlgather.dialects.problem import TensorType
 from dmlgather.directml import FeatureLevel
 from dmlgather.lax import GatherDimensionNumbers
 from dmlgather.lax.problems.export import express, lowest
-from dmlgather.lax.problems.slice import DynamicSlice, Rev, Slice
+from dmlgather.lax.problems.slice import DynamicSlice, LaxSlice, Rev
 
 ROWS = GatherDimensionNumbers((1,), (0,), (0,))
 WINDOWS = GatherDimensionNumbers((1,), (), (0,))
@@ -188,10 +188,10 @@ OPERAND = TensorType((4, 5), np.dtype("float32"))
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        (lambda: Slice(OPERAND, (0,), (4, 5)), r"start_indices is \(0,\); expected 2 entries"),
-        (lambda: Slice(OPERAND, (0, 0), (4, 6)), r"limit_indices\[1\] 6; expected 0 <= start <= limit <= 5"),
-        (lambda: Slice(OPERAND, (3, 0), (2, 5)), r"start_indices\[0\] is 3 and limit_indices\[0\] 2"),
-        (lambda: Slice(OPERAND, (0, 0), (4, 5), (1, 0)), r"strides\[1\] is 0; expected 1 or more"),
+        (lambda: LaxSlice(OPERAND, (0,), (4, 5)), r"start_indices is \(0,\); expected 2 entries"),
+        (lambda: LaxSlice(OPERAND, (0, 0), (4, 6)), r"limit_indices\[1\] 6; expected 0 <= start <= limit <= 5"),
+        (lambda: LaxSlice(OPERAND, (3, 0), (2, 5)), r"start_indices\[0\] is 3 and limit_indices\[0\] 2"),
+        (lambda: LaxSlice(OPERAND, (0, 0), (4, 5), (1, 0)), r"strides\[1\] is 0; expected 1 or more"),
         (lambda: Rev(OPERAND, (0, 0)), r"dimensions is \(0, 0\); expected dimensions of operand, of rank 2, each once"),
         (lambda: Rev(OPERAND, (2,)), r"dimensions is \(2,\)"),
         (

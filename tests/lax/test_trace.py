@@ -16,7 +16,7 @@ from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
 import dmlgather as dg
-from dmlgather.lax.tracing.evaluation import Stepper
+from dmlgather.lax.tracing.jaxpr_evaluation import Stepper
 from dmlgather.lax.tracing.jaxprs import equations
 from tests.lax.everyday import data, indices
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlgather.dialects.checking import CheckedNode, Verdict
+from dmlgather.dialects.checked_model import CheckedNode, Verdict
 from tests.openvino.ir import (
     CONST,
     DATA,

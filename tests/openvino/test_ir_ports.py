@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dmlgather.dialects.checking import Verdict
+from dmlgather.dialects.checked_model import Verdict
 from tests.openvino.ir import (
     CONST,
     DATA,

@@ -10,10 +10,10 @@ and has the sizes that follow from the others. level: the feature level to write
 says why, where no descriptor says what is asked for.
 """
 
-from dmlgather.dialects.descriptors.fitting import InexpressibleError
-from dmlgather.dialects.descriptors.gathers import gather, gather_elements, gather_nd
-from dmlgather.dialects.descriptors.slices import slices
-from dmlgather.dialects.descriptors.views import Dim, Dims, View, merge, storage_type
+from dmlgather.dialects.descriptors.gather_descriptors import gather, gather_elements, gather_nd
+from dmlgather.dialects.descriptors.level_limits import InexpressibleError
+from dmlgather.dialects.descriptors.slice_descriptors import slices
+from dmlgather.dialects.descriptors.tensor_views import Dim, Dims, View, merge, storage_type
 
 __all__ = [
     "Dim",

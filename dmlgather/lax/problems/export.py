@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.dialects import descriptors, exporting
-from dmlgather.dialects.codes import CODES
+from dmlgather.dialects import descriptors, exporter
 from dmlgather.dialects.descriptors import Dim, Dims, InexpressibleError, View
-from dmlgather.dialects.exporting import Descriptors, Exporter
+from dmlgather.dialects.export_codes import CODES
+from dmlgather.dialects.exporter import Descriptors, Exporter
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.windows import Window, WindowProblem
 from dmlgather.directml import FeatureLevel, Finding
-from dmlgather.lax.problems.gather import Gather
-from dmlgather.lax.problems.slice import DynamicSlice, Rev, Slice
+from dmlgather.lax.problems.gather import LaxGather
+from dmlgather.lax.problems.slice import DynamicSlice, LaxSlice, Rev
 from dmlgather.plan import OutOfBounds
 
 NAMES = {"data": "operand", "indices": "start_indices", "batch_dims": "operand_batching_dims", "steps": "dimensions"}
@@ -28,12 +28,12 @@ NAMES = {"data": "operand", "indices": "start_indices", "batch_dims": "operand_b
 Form = Callable[[Any, FeatureLevel], Descriptors]
 
 
-def limits(problem: Gather) -> tuple[int, ...]:
+def limits(problem: LaxGather) -> tuple[int, ...]:
     """How many places a window can start at, per component of an index vector."""
     return tuple(problem.data.shape[axis] - problem.slice_sizes[axis] + 1 for axis in problem.lookup_axes)
 
 
-def at(problem: Gather, starts: NDArray[Any]) -> Slice | None:
+def at(problem: LaxGather, starts: NDArray[Any]) -> LaxSlice | None:
     """The slice that a gather of one window is whose start is known; None for more windows, and for one that the mode fills."""
     if prod(problem.indices.shape[:-1]) != 1:
         return None
@@ -43,10 +43,10 @@ def at(problem: Gather, starts: NDArray[Any]) -> Slice | None:
         if problem.out_of_bounds is OutOfBounds.FILL and found[axis] != start:
             return None
     ends = tuple(start + size for start, size in zip(found, problem.slice_sizes, strict=True))
-    return Slice(problem.data, tuple(found), ends)
+    return LaxSlice(problem.data, tuple(found), ends)
 
 
-def in_bounds(problem: Gather, starts: NDArray[Any]) -> bool:
+def in_bounds(problem: LaxGather, starts: NDArray[Any]) -> bool:
     """Whether every window starts where it lies inside operand."""
     most = np.array(limits(problem), object)
     return bool(((starts >= 0) & (starts < most)).all())
@@ -66,10 +66,10 @@ def _in_jax_names(form: Form) -> Form:
 
 
 def _views(problem: Problem) -> list[View]:
-    return [replace(view, name=NAMES.get(view.name, view.name)) for view in exporting.views(problem)]
+    return [replace(view, name=NAMES.get(view.name, view.name)) for view in exporter.views(problem)]
 
 
-def _gather(problem: Gather, level: FeatureLevel) -> Descriptors:
+def _gather(problem: LaxGather, level: FeatureLevel) -> Descriptors:
     _check_windows(problem)
     case = _Permuted(problem)
     if len(case.axes) == 1 and not case.batches:
@@ -79,7 +79,7 @@ def _gather(problem: Gather, level: FeatureLevel) -> Descriptors:
     return case.gather_nd(level)
 
 
-def _check_windows(problem: Gather) -> None:
+def _check_windows(problem: LaxGather) -> None:
     for axis, limit in zip(problem.lookup_axes, limits(problem), strict=True):
         size = problem.slice_sizes[axis]
         if size > 1 and limit > 1:
@@ -101,7 +101,7 @@ class _Permuted:
     though its window is whole has but one place to start at, and stands for that as a dimension of size 1.
     """
 
-    def __init__(self, problem: Gather) -> None:
+    def __init__(self, problem: LaxGather) -> None:
         self.data, self.indices, self.output = _views(problem)
         self.parts = self.data.dims[problem.data.rank :]
         numbers, sizes = problem.numbers, problem.slice_sizes
@@ -196,16 +196,16 @@ def _windows(problem: WindowProblem, level: FeatureLevel) -> Descriptors:
 
 def _needed(problem: Problem) -> Mapping[str, TensorType]:
     """Which tensors must have elements: index vectors without components need none."""
-    tensors = {NAMES.get(name, name): tensor for name, tensor in exporting.tensors_by_name(problem).items()}
+    tensors = {NAMES.get(name, name): tensor for name, tensor in exporter.tensors_by_name(problem).items()}
     if indices := tensors.get("start_indices"):
         tensors["start_indices"] = replace(indices, shape=indices.shape[:-1])
     return tensors
 
 
 _FORMS: Mapping[type[Problem], Form] = {
-    Gather: _in_jax_names(_gather),
+    LaxGather: _in_jax_names(_gather),
     DynamicSlice: _in_jax_names(_dynamic_slice),
-    Slice: _in_jax_names(_windows),
+    LaxSlice: _in_jax_names(_windows),
     Rev: _in_jax_names(_windows),
 }
 
@@ -219,7 +219,7 @@ def differences(problem: Problem) -> Iterator[Finding]:
     Under promise_in_bounds there are none outside, and nothing to differ.
     """
     gather = problem.gather if isinstance(problem, DynamicSlice) else problem
-    if not isinstance(gather, Gather) or not gather.lookup_axes or gather.out_of_bounds is OutOfBounds.PROMISE:
+    if not isinstance(gather, LaxGather) or not gather.lookup_axes or gather.out_of_bounds is OutOfBounds.PROMISE:
         return
     filled = gather.out_of_bounds is OutOfBounds.FILL
     last = [limit - 1 for limit in limits(gather)]

@@ -9,8 +9,8 @@ from typing import Any
 from dmlgather.dialects.element_types import ElementTypes
 from dmlgather.dialects.lowering import index_type
 from dmlgather.dialects.problem import Problem, TensorType, whole
-from dmlgather.lax.problems.checks import check_shapes
 from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
+from dmlgather.lax.problems.shape_rules import check_shapes
 from dmlgather.plan import IndexPlan, Layout, Lookup, OutOfBounds, build
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -41,7 +41,7 @@ TYPES = ElementTypes({name: name for name in OPERANDS})
 
 
 @dataclass(frozen=True)
-class Gather(Problem):
+class LaxGather(Problem):
     """result[…] = operand[start + window offset], one window per index vector.
 
     data: JAX's operand, of rank r. indices: JAX's start_indices, of rank >= 1; the last dimension holds the index vectors.

@@ -10,12 +10,12 @@ from typing import ClassVar
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.windows import Window, WindowProblem
 from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
-from dmlgather.lax.problems.gather import OPERANDS, TYPES, Gather
+from dmlgather.lax.problems.gather import OPERANDS, TYPES, LaxGather
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 
 @dataclass(frozen=True)
-class Slice(WindowProblem):
+class LaxSlice(WindowProblem):
     """lax.slice: operand[start : limit : stride] in every dimension, 0 <= start <= limit <= size; no strides are 1 everywhere."""
 
     data: TensorType
@@ -98,10 +98,10 @@ class DynamicSlice(Problem):
         _ = self.gather
 
     @cached_property
-    def gather(self) -> Gather:
+    def gather(self) -> LaxGather:
         """The gather that it is."""
         every = tuple(range(self.data.rank))
-        return Gather(self.data, self.indices, GatherDimensionNumbers(every, (), every), self.slice_sizes, self.out_of_bounds)
+        return LaxGather(self.data, self.indices, GatherDimensionNumbers(every, (), every), self.slice_sizes, self.out_of_bounds)
 
     @property
     def output(self) -> TensorType:

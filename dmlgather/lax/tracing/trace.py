@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from dmlgather.dialects.exporting import STEPS
+from dmlgather.dialects.exporter import STEPS
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import Report
 from dmlgather.lax.problems import export
-from dmlgather.lax.problems.gather import Gather
+from dmlgather.lax.problems.gather import LaxGather
 from dmlgather.lax.problems.slice import DynamicSlice
 from dmlgather.lax.tracing import jaxprs
-from dmlgather.lax.tracing.equations import PRIMITIVES, EquationProblem, NoPlanError, state
+from dmlgather.lax.tracing.equation_problems import PRIMITIVES, EquationProblem, NoPlanError, state
+from dmlgather.lax.tracing.jax_comparison import check
 from dmlgather.lax.tracing.jaxprs import Place, SourceLine
-from dmlgather.lax.tracing.records import Array, Directml, Trace, TraceEntry
-from dmlgather.lax.tracing.verification import check
+from dmlgather.lax.tracing.trace_entries import Array, Directml, Trace, TraceEntry
 from dmlgather.plan import OutOfBounds, bytes_moved
 
 MODES = {OutOfBounds.CLAMP: "clip", OutOfBounds.FILL: "fill", OutOfBounds.PROMISE: "promise_in_bounds"}
@@ -90,7 +90,7 @@ def _entry(place: Place, eqn: Any, source: SourceLine | None) -> TraceEntry:
 def _facts(stated: EquationProblem) -> dict[str, Any]:
     problem = stated.problem
     plan = problem.plan()
-    looks_up = isinstance(problem, Gather | DynamicSlice)
+    looks_up = isinstance(problem, LaxGather | DynamicSlice)
     return {
         "problem": problem,
         "plan": plan,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from dmlgather.dialects.checking import CheckedModel
-from dmlgather.dialects.codes import CODES
+from dmlgather.dialects.checked_model import CheckedModel
+from dmlgather.dialects.export_codes import CODES
 from dmlgather.directml import FeatureLevel
 from dmlgather.directml.located import LocatedFinding, Problem
 from dmlgather.files import FileError

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dmlgather.dialects.checking import CheckedNode, CheckedTensor, Verdict
+from dmlgather.dialects.checked_model import CheckedNode, CheckedTensor, Verdict
 from dmlgather.dialects.verdicts import Judged
 from dmlgather.onnx.model.walking import NodeSite, NodeValue
 from dmlgather.onnx.problems.nodes import BOUNDS, INPUTS

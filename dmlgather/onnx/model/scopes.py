@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlgather.dialects.checking import Unknown
+from dmlgather.dialects.checked_model import Unknown
 from dmlgather.onnx.model.folding import KEPT_ELEMENTS, Value, folded, folds, shape_of
 from dmlgather.onnx.model.nesting import element_count, operator_name
 from dmlgather.onnx.problems.operators import type_name

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from dmlgather.dialects import descriptors
-from dmlgather.dialects.codes import CODES
 from dmlgather.dialects.descriptors import Dim
-from dmlgather.dialects.exporting import Descriptors, Exporter, tensors_by_name, views
+from dmlgather.dialects.export_codes import CODES
+from dmlgather.dialects.exporter import Descriptors, Exporter, tensors_by_name, views
 from dmlgather.dialects.problem import Problem, TensorType, whole
 from dmlgather.dialects.windows import Window
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dmlgather.dialects.checking import CheckedModel
+from dmlgather.dialects.checked_model import CheckedModel
 from dmlgather.directml import FeatureLevel
 from dmlgather.directml.located import LocatedFinding, Problem
 from dmlgather.files import FileError
 from dmlgather.openvino.model.constants import Weights
-from dmlgather.openvino.model.file import NEEDED, ForeignError, IRError, read_xml
+from dmlgather.openvino.model.ir_layers import read_model
+from dmlgather.openvino.model.ir_xml import NEEDED, ForeignError, IRError, read_xml
 from dmlgather.openvino.model.judging import described, judge
-from dmlgather.openvino.model.layers import read_model
-from dmlgather.openvino.model.sites import find
+from dmlgather.openvino.model.layer_sites import find
 
 
 def check_ir(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dmlgather.dialects.checking import Unknown
+from dmlgather.dialects.checked_model import Unknown
 from dmlgather.files import FileError, open_regular
-from dmlgather.openvino.model.file import IRError
-from dmlgather.openvino.model.layers import Layer, LayerGraph, Port, number_of
+from dmlgather.openvino.model.ir_layers import Layer, LayerGraph, Port, number_of
+from dmlgather.openvino.model.ir_xml import IRError
 from dmlgather.openvino.problems.gather import INTEGERS, TYPES
 from dmlgather.wording import counted, printable
 

@@ -8,18 +8,18 @@ from importlib import import_module
 
 import numpy as np
 
-from dmlgather.dialects.checking import CheckedNode, CheckedTensor, Unknown, Verdict
-from dmlgather.dialects.codes import CODES
+from dmlgather.dialects.checked_model import CheckedNode, CheckedTensor, Unknown, Verdict
 from dmlgather.dialects.element_types import OF_ML_DTYPES
+from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.problem import TensorType
-from dmlgather.dialects.sizes import Named, Range, assign, concrete, named
+from dmlgather.dialects.unknown_sizes import Named, Range, assign, concrete, named
 from dmlgather.dialects.verdicts import Judged, verdict, with_sizes
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.openvino.model.constants import NOTHING
-from dmlgather.openvino.model.inferring import contradicted_inputs, contradicted_output, output_of
-from dmlgather.openvino.model.sites import LayerSite, PortInfo
+from dmlgather.openvino.model.layer_sites import LayerSite, PortInfo
+from dmlgather.openvino.model.shape_inference import contradicted_inputs, contradicted_output, output_of
 from dmlgather.openvino.problems.export import EXPORTER, differences
-from dmlgather.openvino.problems.gather import TYPES, Gather, axis_of
+from dmlgather.openvino.problems.gather import TYPES, OpenVINOGather, axis_of
 
 SMALLER_THAN_BYTES = ("i4", "u4", "nf4", "f4e2m1", "u1", "u2", "u3", "u6")
 """OpenVINO's element types of which several share a byte."""
@@ -93,11 +93,11 @@ def _tensor(given: PortInfo) -> CheckedTensor:
     return CheckedTensor(role=given.role, name=given.name, type=given.type, shape=given.shape)
 
 
-def _problem(site: LayerSite, shapes: Mapping[str, Named], sizes: Mapping[str, int]) -> Gather:
+def _problem(site: LayerSite, shapes: Mapping[str, Named], sizes: Mapping[str, int]) -> OpenVINOGather:
     """The layer's problem with those sizes. TypeError and ValueError as Gather's own; ModuleNotFoundError without ml_dtypes."""
     assert not isinstance(site.axis_value, Unknown), "it would be missing"
     data, indices = (_tensor_type(site, given, concrete(shapes[given.role], sizes)) for given in (site.data, site.indices))
-    return Gather(data, indices, axis_of(site.axis_value), site.batch_dims, site.version)
+    return OpenVINOGather(data, indices, axis_of(site.axis_value), site.batch_dims, site.version)
 
 
 def _told(site: LayerSite, shapes: Mapping[str, Named], trials: Sequence[Mapping[str, int]]) -> str:

@@ -7,14 +7,14 @@ from dataclasses import replace
 from math import prod
 
 from dmlgather.dialects import descriptors
-from dmlgather.dialects.codes import CODES
 from dmlgather.dialects.descriptors import Dim, View
-from dmlgather.dialects.exporting import Descriptors, Exporter, views
+from dmlgather.dialects.export_codes import CODES
+from dmlgather.dialects.exporter import Descriptors, Exporter, views
 from dmlgather.directml import FeatureLevel, Finding
-from dmlgather.openvino.problems.gather import Gather
+from dmlgather.openvino.problems.gather import OpenVINOGather
 
 
-def _gather(problem: Gather, level: FeatureLevel) -> Descriptors:
+def _gather(problem: OpenVINOGather, level: FeatureLevel) -> Descriptors:
     data, indices, output = views(problem)
     axis, batch = problem.axis, problem.batch_dims
     if prod(indices.sizes[:batch]) == 1:
@@ -25,7 +25,7 @@ def _gather(problem: Gather, level: FeatureLevel) -> Descriptors:
     return _repeated(data, indices, output, problem, level)
 
 
-def _repeated(data: View, indices: View, output: View, problem: Gather, level: FeatureLevel) -> Descriptors:
+def _repeated(data: View, indices: View, output: View, problem: OpenVINOGather, level: FeatureLevel) -> Descriptors:
     """GATHER_ELEMENTS on {batch, lead, axis, trail}, with the indices repeated along lead and trail by strides of 0."""
     first, axis = problem.batch_dims, problem.axis
     batch, lead, trail = map(prod, (data.sizes[:first], data.sizes[first:axis], data.sizes[axis + 1 :]))
@@ -42,11 +42,11 @@ def _repeated(data: View, indices: View, output: View, problem: Gather, level: F
 
 MASK = "mask what indices outside give, as docs/openvino.md shows, unless all are known to lie inside"
 
-EXPORTER = Exporter({Gather: _gather}, lambda problem: f"OpenVINO {problem}")
+EXPORTER = Exporter({OpenVINOGather: _gather}, lambda problem: f"OpenVINO {problem}")
 express, lowest = EXPORTER.express, EXPORTER.lowest
 
 
-def differences(problem: Gather, size: int | None = None) -> Iterator[Finding]:
+def differences(problem: OpenVINOGather, size: int | None = None) -> Iterator[Finding]:
     """Where what is expressed gives other elements than OpenVINO does, whatever the level.
 
     size: of the axis, None where it is not known before the model runs.

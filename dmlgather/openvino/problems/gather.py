@@ -42,7 +42,7 @@ VERSIONS = (1, 7, 8)
 
 
 @dataclass(frozen=True)
-class Gather(Problem):
+class OpenVINOGather(Problem):
     """output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…], 0 where the index is out of range.
 
     data: of rank r >= 1. indices: of any rank q, of any integer type. axis: -r … r-1, kept non-negative. batch_dims: -q … axis,

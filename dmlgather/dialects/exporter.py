@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dmlgather.dialects.codes import CODES
 from dmlgather.dialects.descriptors import InexpressibleError, View, storage_type
+from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import DataType, FeatureLevel, Finding, OperatorDesc, Report, validate
 from dmlgather.directml.support import TABLE

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from dmlgather.openvino.model.constants import Value, Weights, shape_of, value_of
-from dmlgather.openvino.model.file import IRError
-from dmlgather.openvino.model.layers import Layer, LayerGraph, Model, Port, element_type, number_of
+from dmlgather.openvino.model.ir_layers import Layer, LayerGraph, Model, Port, element_type, number_of
+from dmlgather.openvino.model.ir_xml import IRError
 from dmlgather.wording import printable
 
 ROLES = ("data", "indices", "axis")

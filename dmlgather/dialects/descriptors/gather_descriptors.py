@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from dmlgather.dialects.descriptors.fitting import described, fits, refuse, require
-from dmlgather.dialects.descriptors.slices import slices
-from dmlgather.dialects.descriptors.views import Dim, View, merge
+from dmlgather.dialects.descriptors.level_limits import described, fits, refuse, require
+from dmlgather.dialects.descriptors.slice_descriptors import slices
+from dmlgather.dialects.descriptors.tensor_views import Dim, View, merge
 from dmlgather.dialects.windows import Window
 from dmlgather.directml import (
     FeatureLevel,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NoReturn
 
-from dmlgather.dialects.codes import CODES
-from dmlgather.dialects.descriptors.views import View
+from dmlgather.dialects.descriptors.tensor_views import View
+from dmlgather.dialects.export_codes import CODES
 from dmlgather.directml import BufferTensorDesc, DataType, FeatureLevel, Finding, Operator
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.directml.support import Row, row_at

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from dmlgather.openvino.model.file import Element, IRError
+from dmlgather.openvino.model.ir_xml import Element, IRError
 from dmlgather.wording import alternatives, printable
 
 PRECISIONS = {

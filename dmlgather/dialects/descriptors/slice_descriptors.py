@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from dmlgather.dialects.descriptors.fitting import described, fits, refuse
-from dmlgather.dialects.descriptors.views import Dim, View, merge
+from dmlgather.dialects.descriptors.level_limits import described, fits, refuse
+from dmlgather.dialects.descriptors.tensor_views import Dim, View, merge
 from dmlgather.dialects.windows import Window
 from dmlgather.directml import FeatureLevel, Operator, OperatorDesc, Slice1OperatorDesc, SliceOperatorDesc, operator_named
 from dmlgather.wording import braces

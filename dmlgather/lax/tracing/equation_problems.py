@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.lax.problems import export
 from dmlgather.lax.problems.calls import gather_call
-from dmlgather.lax.problems.slice import DynamicSlice, Rev, Slice
+from dmlgather.lax.problems.slice import DynamicSlice, LaxSlice, Rev
 from dmlgather.lax.tracing import jaxprs
 
 
@@ -81,7 +81,7 @@ def _dynamic_slice(eqn: Any) -> EquationProblem:
 def _slice(eqn: Any) -> EquationProblem:
     (operand,) = eqn.invars
     starts, limits, strides = (eqn.params[name] for name in ("start_indices", "limit_indices", "strides"))
-    problem = Slice(_type(operand), tuple(starts), tuple(limits), None if strides is None else tuple(strides))
+    problem = LaxSlice(_type(operand), tuple(starts), tuple(limits), None if strides is None else tuple(strides))
     return EquationProblem(problem, problem)
 
 

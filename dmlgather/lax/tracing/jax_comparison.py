@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends import cpu
-from dmlgather.lax.tracing.equations import operands
-from dmlgather.lax.tracing.evaluation import Stepper
+from dmlgather.lax.tracing.equation_problems import operands
+from dmlgather.lax.tracing.jaxpr_evaluation import Stepper
 from dmlgather.lax.tracing.jaxprs import Place
-from dmlgather.lax.tracing.records import Runs, TraceEntry
+from dmlgather.lax.tracing.trace_entries import Runs, TraceEntry
 
 
 def check(program: Any, values: Sequence[Any], entries: Mapping[Place, TraceEntry]) -> dict[Place, TraceEntry]:

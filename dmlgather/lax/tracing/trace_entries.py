@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, overload
 
-from dmlgather.dialects.exporting import Descriptors
+from dmlgather.dialects.exporter import Descriptors
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.lax.tracing.jaxprs import SourceLine

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dmlgather.dialects.codes import CODES
+from dmlgather.dialects.export_codes import CODES
 from dmlgather.directml import Finding
-from dmlgather.openvino.model.sites import LayerSite, PortInfo, Shape, typed
+from dmlgather.openvino.model.layer_sites import LayerSite, PortInfo, Shape, typed
 from dmlgather.openvino.problems.gather import axis_of
 
 SAVE_ANEW = "have OpenVINO read the model and save it anew, as it infers what ports state"
