@@ -133,13 +133,13 @@ def _openvino(extent: int, dtype: np.dtype[Any], index: np.dtype[Any]) -> Stated
 
 
 def _lax(extent: int, dtype: np.dtype[Any], index: np.dtype[Any]) -> Stated:
-    from dmlgather.lax.problems.calls import gather_call
     from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
+    from dmlgather.lax.problems.gather import LaxGather
 
     def problem(size: int) -> Problem:
         numbers = GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,))
         data, indices = TensorType((size,), dtype), TensorType((1, 1), index)
-        return gather_call(data, indices, numbers, (1,), mode=None, fill_value=None)
+        return LaxGather(data, indices, numbers, (1,))
 
     stated = _planned(problem(max(extent, 1)))
     if not extent:

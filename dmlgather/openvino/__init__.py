@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING
 from dmlgather.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from dmlgather.openvino.expressing import differences, to_directml
-    from dmlgather.openvino.functions import gather
+    from dmlgather.openvino.functions import differences, gather, to_directml
     from dmlgather.openvino.layer_runner import run_layer
 
 __all__ = ["differences", "gather", "run_layer", "to_directml"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
-    {"differences": "expressing", "gather": "functions", "run_layer": "layer_runner", "to_directml": "expressing"},
+    {"differences": "functions", "gather": "functions", "run_layer": "layer_runner", "to_directml": "functions"},
 )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dmlgather.dialects.element_types import ElementTypes
 from dmlgather.dialects.lowering import index_type
 from dmlgather.dialects.problem import Problem, TensorType, whole
 from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
+from dmlgather.lax.problems.gather_modes import fill_bytes, mode_of
 from dmlgather.lax.problems.shape_rules import check_shapes
 from dmlgather.plan import IndexPlan, Layout, Lookup, OutOfBounds, build
 
@@ -68,6 +69,18 @@ class LaxGather(Problem):
         check_shapes(self.data.shape, self.indices.shape, self.numbers, self.slice_sizes)
         if found not in INTEGERS:  # a ValueError, and after the shapes, as in JAX
             raise ValueError(f"start_indices has type {found}, but lax.gather takes {', '.join(INTEGERS)}")
+
+    @classmethod
+    def from_call(
+        cls, data: TensorType, indices: TensorType, dimension_numbers: Any, slice_sizes: Any, *, mode: Any, fill_value: Any
+    ) -> LaxGather:
+        """The problem of a call with JAX's arguments. dimension_numbers: a GatherDimensionNumbers, dmlgather's or JAX's.
+
+        TypeError for shapes that do not go together, ValueError for another mode and for indices that are no integers.
+        """
+        policy, numbers = mode_of(mode), GatherDimensionNumbers.of(dimension_numbers)
+        problem = cls(data, indices, numbers, slice_sizes, policy)
+        return replace(problem, fill=fill_bytes(fill_value, data.dtype)) if policy is OutOfBounds.FILL else problem
 
     @property
     def arguments(self) -> tuple[str, ...]:
