@@ -1,8 +1,9 @@
-"""What checking a model of any dialect finds: its nodes of the family, each with its tensors and its verdict."""
+"""The result of checking a model of any dialect: its gathers and slices, each with its tensors and its verdict."""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pydantic import Field
@@ -10,6 +11,7 @@ from pydantic import Field
 from dmlgather.directml.located import LocatedFinding, Problem
 from dmlgather.directml.types import FeatureLevelField
 from dmlgather.record import Record
+from dmlgather.wording import printable
 
 
 class Verdict(enum.StrEnum):
@@ -28,6 +30,12 @@ class Unknown:
     """Why a value is not known before the model runs: "an input of the graph"."""
 
     reason: str
+
+
+def typed(data_type: str | None, shape: Sequence[int | str | None] | None) -> str:
+    """A data type with its sizes: "f32[2,?]", "?[...]" where neither type nor rank is known."""
+    sizes = "..." if shape is None else ",".join("?" if size is None else printable(str(size)) for size in shape)
+    return f"{data_type or '?'}[{sizes}]"
 
 
 class CheckedTensor(Record):

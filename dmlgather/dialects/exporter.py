@@ -115,8 +115,9 @@ def _with_own_type(report: Report, problem: Problem) -> Report:
     return report.model_copy(update={"findings": tuple(findings)})
 
 
-def not_whole_bytes(expected: str, got: str, remedy: str = "convert to a type of whole bytes first") -> Finding:
-    """The finding about data that DirectML's gathers cannot move."""
+def not_whole_bytes(expected: str, got: str) -> Finding:
+    """The finding about data that DirectML's gathers cannot move: "strings", or a type of less than a byte."""
+    remedy = "convert the data to a type of whole bytes first"
     if got == "strings":
         remedy = "gather positions of strings in DirectML and look the strings up on the host"
     return CODES["EXP103"].finding("data", expected=expected, got=got, remedy=remedy)
