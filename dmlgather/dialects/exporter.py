@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dmlgather.dialects.descriptors import InexpressibleError, View, storage_type
+from dmlgather.dialects.descriptors import InexpressibleError, View, slices, storage_type
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.windows import Window, WindowProblem
 from dmlgather.directml import DataType, FeatureLevel, Finding, OperatorDesc, Report, validate
 from dmlgather.directml.support import TABLE
 
@@ -98,6 +99,13 @@ def views(problem: Problem) -> list[View]:
         for name, tensor in (("data", problem.data), ("output", problem.output))
     )
     return [data, *indices, output]
+
+
+def slice_form(problem: WindowProblem, level: FeatureLevel) -> Descriptors:
+    """The form of every problem of windows."""
+    data, output = views(problem)
+    parts = [Window.whole(dim.size) for dim in data.dims[problem.data.rank :]]
+    return slices(data, output, [*problem.windows, *parts], level)
 
 
 def _with_own_type(report: Report, problem: Problem) -> Report:

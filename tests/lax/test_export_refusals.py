@@ -91,7 +91,7 @@ def test_a_partial_window_that_always_starts_at_0_is_a_view() -> None:
 def test_more_components_than_dimensions_are_refused() -> None:
     every = tuple(range(9))
     finding = refusal(((2,) * 9, "float32"), ((3, 9), "int32"), GatherDimensionNumbers((), every, every), (1,) * 9)
-    expected = "at most 8 dimensions once neighbours are merged (GATHER_ND1 at level 6_4)"
+    expected = "at most 8 dimensions after merging neighbours (GATHER_ND1 at level 6_4)"
     assert facts(finding) == ("EXP104", "operand.shape", expected, "9: {2,2,2,2,2,2,2,2,2}", None)
 
 

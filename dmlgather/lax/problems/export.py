@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from dmlgather.dialects import descriptors
 from dmlgather.dialects.descriptors import Dim, Dims, InexpressibleError, View
 from dmlgather.dialects.export_codes import CODES
-from dmlgather.dialects.exporter import Descriptors, Exporter, tensors_by_name, views
+from dmlgather.dialects.exporter import Descriptors, Exporter, slice_form, tensors_by_name, views
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.dialects.windows import Window, WindowProblem
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.lax.problems.gather import LaxGather
 from dmlgather.lax.problems.slice import DynamicSlice, LaxSlice, Rev
@@ -160,12 +159,6 @@ def _of(tensor: int, dims: Sequence[tuple[Dim, ...]]) -> Dims:
     return tuple(dim[tensor] for dim in dims)
 
 
-def _slice(problem: WindowProblem, level: FeatureLevel) -> Descriptors:
-    data, output = views(problem)
-    parts = [Window.whole(dim.size) for dim in data.dims[problem.data.rank :]]
-    return descriptors.slices(data, output, [*problem.windows, *parts], level)
-
-
 def _required(problem: Problem) -> Mapping[str, TensorType]:
     """Which tensors must have elements: index vectors without components need none."""
     tensors = tensors_by_name(problem)
@@ -178,8 +171,8 @@ EXPORTER = Exporter(
     {
         LaxGather: _gather,
         DynamicSlice: lambda problem, level: _gather(problem.gather, level),
-        LaxSlice: _slice,
-        Rev: _slice,
+        LaxSlice: slice_form,
+        Rev: slice_form,
     },
     lambda problem: f"JAX lax.{problem.name}",
     _required,

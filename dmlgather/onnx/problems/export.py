@@ -9,9 +9,8 @@ from typing import Any
 from dmlgather.dialects import descriptors
 from dmlgather.dialects.descriptors import Dim
 from dmlgather.dialects.export_codes import CODES
-from dmlgather.dialects.exporter import Descriptors, Exporter, tensors_by_name, views
+from dmlgather.dialects.exporter import Descriptors, Exporter, slice_form, tensors_by_name, views
 from dmlgather.dialects.problem import Problem, TensorType, whole
-from dmlgather.dialects.windows import Window
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.onnx.problems.constant_indices import outside
 from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
@@ -140,12 +139,6 @@ def _gather_nd(problem: GatherND, level: FeatureLevel) -> Descriptors:
     return descriptors.gather_nd(data, indices, output, problem.batch_dims, level)
 
 
-def _slice(problem: Slice, level: FeatureLevel) -> Descriptors:
-    data, output = views(problem)
-    parts = [Window.whole(dim.size) for dim in data.dims[problem.data.rank :]]
-    return descriptors.slices(data, output, [*problem.windows, *parts], level)
-
-
 def _needed(problem: Problem) -> Mapping[str, TensorType]:
     """Which tensors must have elements: of GatherND's indices, a last size of 0 is an empty tuple, which needs none."""
     tensors = tensors_by_name(problem)
@@ -158,7 +151,7 @@ _FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] = {
     Gather: _gather,
     GatherElements: _gather_elements,
     GatherND: _gather_nd,
-    Slice: _slice,
+    Slice: slice_form,
 }
 
 EXPORTER = Exporter(_FORMS, lambda problem: f"ONNX {problem.version}", _needed)

@@ -1,4 +1,4 @@
-"""From OpenVINO's Gather to DirectML: the descriptors that do it, or why there are none, and where they differ."""
+"""From OpenVINO's Gather to DirectML: the descriptors, or why there are none, and where the two differ."""
 
 from __future__ import annotations
 
@@ -40,16 +40,13 @@ def _repeated(data: View, indices: View, output: View, problem: OpenVINOGather, 
     )
 
 
-MASK = "mask what indices outside give, as docs/openvino.md shows, unless all are known to lie inside"
-
 EXPORTER = Exporter({OpenVINOGather: _gather}, lambda problem: f"OpenVINO {problem}")
-express, lowest = EXPORTER.express, EXPORTER.lowest
 
 
 def differences(problem: OpenVINOGather, size: int | None = None) -> Iterator[Finding]:
-    """Where what is expressed gives other elements than OpenVINO does, whatever the level.
+    """The indices for which the descriptors give other elements than OpenVINO, at any level.
 
-    size: of the axis, None where it is not known before the model runs.
+    size: of the axis; None where it is not known before the model runs.
     """
     signed = problem.indices.dtype.kind == "i"
     end = "n - 1, n being the size of the axis" if size is None else str(size - 1)
@@ -60,12 +57,12 @@ def differences(problem: OpenVINOGather, size: int | None = None) -> Iterator[Fi
         "indices",
         expected=f"indices from {first} to {end}",
         got=f"zeros in {problem}, the nearest element in DirectML",
-        remedy=MASK,
+        remedy="mask the elements that indices out of range give, as docs/openvino.md shows, unless all are in range",
     )
     if signed and problem.version < 8:
         yield CODES["EXP202"].finding(
             "indices",
             expected="indices from 0 on",
             got=f"zeros in {problem}, an element counted from the end in DirectML from level 3_0 on",
-            remedy="mask what they give with the rest, or make the node a Gather-8, where they count from the end as well",
+            remedy="mask their elements with the others, or make the node a Gather-8, where they count from the end too",
         )
