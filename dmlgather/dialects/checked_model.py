@@ -15,12 +15,12 @@ from dmlgather.wording import printable
 
 
 class Verdict(enum.StrEnum):
-    """Whether DirectML takes a node at the level that was checked for."""
+    """Whether DirectML takes a node at the feature level of the check."""
 
     TAKEN = "taken"
-    """It does, as its `taken` says; where sizes are not known, under the conditions in `provided`."""
+    """DirectML takes it as `taken` says; where sizes are unknown, under the conditions in `provided`."""
     REFUSED = "refused"
-    """It does not: the node's findings of severity error say why."""
+    """DirectML does not take it: the node's findings of severity error say why."""
     UNKNOWN = "unknown"
     """The model does not say enough: the node's findings of severity warning say what is missing."""
 
@@ -42,10 +42,10 @@ class CheckedTensor(Record):
     """One input or output of a node, as far as it is known before the model runs."""
 
     role: str
-    """What the operator calls it: "data", "indices", "starts", "output"."""
+    """The operator's name for it: "data", "indices", "starts", "output"."""
 
     name: str
-    """What the model calls it; empty for an attribute."""
+    """The model's name for it; empty for an attribute."""
 
     type: str | None
     """The data type, by the dialect's own name: "float", "int64"; none where it is not known."""
@@ -54,7 +54,7 @@ class CheckedTensor(Record):
     """Size of each dimension: a number, a symbolic name, or none where it is not known. None where the rank is not known."""
 
     values: tuple[int, ...] | None = None
-    """The values, where they decide the shape of the result and are known."""
+    """The values, where they determine the shape of the output and are known."""
 
 
 class DirectMLForm(Record):
@@ -64,22 +64,22 @@ class DirectMLForm(Record):
     """The feature level."""
 
     operators: tuple[str, ...]
-    """The DirectML operators that do it, in the order in which they run: "SLICE1"."""
+    """The DirectML operators, in the order in which they run: "SLICE1"."""
 
     types: dict[str, str] = Field({})
-    """Tensors that are described with another data type than the model gives them, by role: {"indices": "UINT32"}. Indices are
-    converted by the caller; data keep their bits.
+    """The described data type of each tensor whose type in the model differs, by role: {"indices": "UINT32"}. The caller
+    converts indices; data keep their bits.
     """
 
 
 class CheckedNode(Record):
-    """One node of the family in a model."""
+    """One gather or slice in a model."""
 
     place: str
-    """Where it is, unique in its file: "If_0.then_branch/If_3.else_branch/Slice_7". Findings have it as their subject."""
+    """Its place, unique in its file: "If_0.then_branch/If_3.else_branch/Slice_7". It is the subject of the node's findings."""
 
     graph: str
-    """The graph around it: "If_0.then_branch/If_3.else_branch", "domain:Function"; empty for the main graph."""
+    """The graph that it is in: "If_0.then_branch/If_3.else_branch", "domain:Function"; empty for the main graph."""
 
     name: str
     """Its name in the model; empty where it has none."""
@@ -91,43 +91,43 @@ class CheckedNode(Record):
     """The dialect's operator: "Slice"."""
 
     opset: int
-    """The opset in force."""
+    """The version of the operator set."""
 
     version: int | None
-    """The operator's version in force there; none where that opset does not have the operator."""
+    """The operator's version in that operator set; none where the set does not have the operator."""
 
     inputs: tuple[CheckedTensor, ...]
-    """Its inputs, without those that are left out."""
+    """Its inputs, without optional inputs that it does not have."""
 
     attributes: dict[str, int] = Field({})
-    """Its attributes that are one integer, where they are stated and known: {"axis": 1}."""
+    """Its attributes that are one known integer: {"axis": 1}."""
 
     outputs: tuple[CheckedTensor, ...]
     """Its outputs."""
 
     verdict: Verdict
-    """Whether DirectML takes it at the level that was checked for."""
+    """Whether DirectML takes it at the feature level of the check."""
 
     taken: DirectMLForm | None = None
     """How DirectML takes it at that level; none unless it does."""
 
     lowest: DirectMLForm | None = None
-    """The lowest feature level that takes it, and how; none where no level does, or it is not known."""
+    """How DirectML takes it at the lowest level that takes it; none where no level does, or it is not known."""
 
     missing: tuple[str, ...] = ()
-    """What is not known and would have to be, where that is the verdict: "data", "ends"."""
+    """Where the verdict is unknown: the inputs that are not known well enough: "data", "ends"."""
 
     provided: tuple[str, ...] = ()
-    """Conditions on sizes that are not known: "N >= 1". Outside them a tensor would be empty, and no level takes that."""
+    """Conditions on unknown sizes: "N >= 1". Otherwise a tensor would be empty, which no level takes."""
 
 
 @dataclass(frozen=True)
 class CheckedModel:
-    """What a model file holds and what is wrong with it.
+    """The content of a model file, and what is wrong with it.
 
-    foreign: whether it is a file of another sort, as its problem says. format: the version of its format, where it has one.
-    opsets: the version of each operator set that it imports, by domain ("" is the dialect's own). others: how many nodes there
-    are of each operator outside the family, which are not judged.
+    opsets: the version of each operator set that it imports, by domain ("" is the dialect's own). others: the number of nodes of
+    each other operator, which are not judged. foreign: whether the file is of another kind, as its problem says. format: the
+    version of its format, where it has one.
     """
 
     file: str
