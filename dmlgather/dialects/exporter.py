@@ -62,7 +62,7 @@ class Exporter:
         Usually there is one descriptor. The report's findings have severity error: codes EXP1xx, with the dialect's names, or
         those of `validate` where the level has the operator but not for this data type.
         """
-        findings = tuple(_without_form(problem, self.required(problem)))
+        findings = tuple(_findings_at_every_level(problem, self.required(problem)))
         if not findings:
             try:
                 descriptors = self.forms[type(problem)](problem, level)
@@ -131,8 +131,8 @@ def not_whole_bytes(expected: str, got: str) -> Finding:
     return CODES["EXP103"].finding("data", expected=expected, got=got, remedy=remedy)
 
 
-def _without_form(problem: Problem, required: Mapping[str, TensorType]) -> Iterator[Finding]:
-    """What stands against a problem at every level, whatever the form."""
+def _findings_at_every_level(problem: Problem, required: Mapping[str, TensorType]) -> Iterator[Finding]:
+    """Findings about a problem that no level takes in any form."""
     dtype = problem.data.dtype
     if storage_type(dtype) is None:
         strings = dtype.hasobject

@@ -75,8 +75,8 @@ def to_directml(
     values are known when the descriptor is made; `start_indices` may then be None.
 
     Returns one descriptor; a tuple, in the order in which they run, where one cannot do it; or a Report whose findings say which
-    rule of the operator the call breaks, or what the level does not take (`docs/expressing.md`): among it windows that start
-    where an index says and are neither one element nor the whole dimension. The descriptors:
+    rule of the operator the call breaks, or what the level does not take (`docs/expressing.md`). No level takes a window whose
+    start is an index and which is neither one element nor the whole dimension. The descriptors:
 
     - index vectors of one component, without batching dimensions: GATHER along that axis. Trailing components that can only be 0,
       since their windows are whole, do not count.

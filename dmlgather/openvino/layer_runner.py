@@ -76,10 +76,10 @@ def _read(layer: Any) -> Layer:
     element = parse(layer) if isinstance(layer, str) else Element.of(layer)
     if element.tag != "layer":
         raise IRError(f"<{element.tag}> is no <layer>", element.line)
-    found = read_layer(element)
-    if found.type != "Gather":
-        raise IRError(f"{found} is no Gather", found.line)
-    return found
+    gather = read_layer(element)
+    if gather.type != "Gather":
+        raise IRError(f"{gather} is no Gather", gather.line)
+    return gather
 
 
 def _check(port: Port, role: str, tensor: TensorType) -> None:

@@ -17,7 +17,7 @@ from dmlgather.directml import FeatureLevel
 from dmlgather.lax import GatherDimensionNumbers
 from dmlgather.lax.problems.export import EXPORTER
 from dmlgather.lax.problems.gather import LaxGather
-from tests.lax.windows import LEVELS, Windows, check, drawn, refusals
+from tests.lax.random_windows import LEVELS, Windows, check, drawn, refusals
 
 seeds = st.integers(0, 2**63 - 1)
 levels = st.sampled_from(LEVELS)

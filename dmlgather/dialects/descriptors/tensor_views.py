@@ -68,20 +68,20 @@ class View:
         return BufferTensorDesc(data_type=self.data_type, sizes=sizes, strides=None if strides == packed else strides)
 
 
-def merge(*walks: Dims) -> list[Dims]:
+def merge(*tensors: Dims) -> list[Dims]:
     """The dimensions that several tensors share, in as few as possible. The tensors have the same sizes, before and after.
 
     Dimensions of size 1 are dropped. Neighbours become one dimension where every tensor's strides allow it.
     """
     merged: list[tuple[Dim, ...]] = []
-    for here in zip(*walks, strict=True):
-        if here[0].size == 1:
+    for dims in zip(*tensors, strict=True):
+        if dims[0].size == 1:
             continue
-        if merged and all(outer.stride == inner.size * inner.stride for outer, inner in zip(merged[-1], here, strict=True)):
-            merged[-1] = tuple(Dim(outer.size * inner.size, inner.stride) for outer, inner in zip(merged[-1], here, strict=True))
+        if merged and all(outer.stride == inner.size * inner.stride for outer, inner in zip(merged[-1], dims, strict=True)):
+            merged[-1] = tuple(Dim(outer.size * inner.size, inner.stride) for outer, inner in zip(merged[-1], dims, strict=True))
         else:
-            merged.append(here)
-    return [tuple(dims) for dims in zip(*merged, strict=True)] or [() for _ in walks]
+            merged.append(dims)
+    return [tuple(dims) for dims in zip(*merged, strict=True)] or [() for _ in tensors]
 
 
 def storage_type(dtype: np.dtype[Any]) -> tuple[DataType, tuple[int, ...]] | None:

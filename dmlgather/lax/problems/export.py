@@ -43,7 +43,7 @@ def with_known_starts(problem: LaxGather, starts: NDArray[Any] | None) -> LaxGat
 
 
 def in_bounds(problem: LaxGather, starts: NDArray[Any]) -> bool:
-    """Whether every window lies inside operand."""
+    """Whether every window is inside operand."""
     return bool(((starts >= 0) & (starts < np.array(limits(problem), object))).all())
 
 

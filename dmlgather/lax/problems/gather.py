@@ -47,7 +47,7 @@ class LaxGather(Problem):
 
     data: JAX's operand, of rank r. indices: JAX's start_indices, of rank >= 1; the last dimension holds the index vectors.
     slice_sizes: the r sizes of a window, as integers or one integer. out_of_bounds: CLAMP moves the window inside; FILL writes
-    `fill`, the bytes of one element, to the whole window; PROMISE is executed as CLAMP.
+    `fill`, the bytes of one element, to the whole window; PROMISE runs as CLAMP.
     """
 
     data: TensorType

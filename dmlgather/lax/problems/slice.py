@@ -77,7 +77,7 @@ class Rev(WindowProblem):
 
 @dataclass(frozen=True)
 class DynamicSlice(Problem):
-    """lax.dynamic_slice: one window of `slice_sizes`, with a start that is known at run time and clamped so that it lies inside.
+    """lax.dynamic_slice: one window of `slice_sizes`, whose start is known at run time and clamped so that the window is inside.
 
     It equals the gather of one index vector under mode "clip". indices: JAX's scalar starts, stacked, shape [rank of operand].
     """

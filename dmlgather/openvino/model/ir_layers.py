@@ -87,10 +87,10 @@ def read_model(root: Element) -> Model:
     if root.tag == "layer":
         layer = read_layer(root)
         return Model(LayerGraph({layer.id or 0: layer}, {}), None)
-    version = _whole(root, "version")
+    version = _integer(root, "version")
     if version not in FORMATS:
         raise IRError(
-            f"is an IR of version {version}, expected {alternatives(FORMATS)}, which OpenVINO reads: convert the model anew",
+            f"is an IR of version {version}, expected {alternatives(FORMATS)}, which OpenVINO reads: convert the model again",
             root.line,
         )
     return Model(_graph(root), version)
@@ -100,7 +100,7 @@ def read_layer(element: Element) -> Layer:
     """One layer, with the graphs inside it; its id may be missing. IRError for what breaks the format."""
     data = element.all("data")
     return Layer(
-        id=_whole(element, "id") if element.get("id") is not None else None,
+        id=_integer(element, "id") if element.get("id") is not None else None,
         name=printable(element.get("name") or ""),
         type=element.get("type") or "",
         opset=element.get("version") or "",
@@ -134,7 +134,7 @@ def _graph(element: Element) -> LayerGraph:
 
 
 def _end(edge: Element, layers: Mapping[int, Layer], which: str, ports: Mapping[PortKey, tuple[Layer, Port]]) -> PortKey:
-    number, port = _whole(edge, f"{which}-layer"), _whole(edge, f"{which}-port")
+    number, port = _integer(edge, f"{which}-layer"), _integer(edge, f"{which}-port")
     if number not in layers:
         raise IRError(f"an edge leads {which} layer {number}, which does not exist", edge.line)
     if (number, port) not in ports:
@@ -157,7 +157,7 @@ def _port(element: Element) -> Port:
     precision = element.get("precision")
     kind = None if precision is None else PRECISIONS.get(precision.upper(), element_type(precision))
     sizes = tuple(_size(dim) for dim in element.all("dim"))
-    return Port(_whole(element, "id"), kind, sizes or None, printable(element.get("names") or ""))
+    return Port(_integer(element, "id"), kind, sizes or None, printable(element.get("names") or ""))
 
 
 def element_type(text: str) -> str | None:
@@ -176,7 +176,7 @@ def _children(element: Element, group: str, tag: str) -> Iterator[Element]:
         yield from inside.all(tag)
 
 
-def _whole(element: Element, name: str) -> int:
+def _integer(element: Element, name: str) -> int:
     text = element.get(name)
     if text is None:
         raise IRError(f"<{element.tag}> has no {name}", element.line)

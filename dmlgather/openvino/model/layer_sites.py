@@ -22,8 +22,8 @@ class LayerSite:
     """A Gather layer in its model.
 
     place: unique in the file. graph: the path of the body around it. index: its position there. data, indices, axis: the inputs
-    as the layers that they are connected to make them. output: as its port has it. axis_value: the axis's elements. condition:
-    what is assumed of the indices' shape, where the file does not say it; empty where it does.
+    with the types and shapes of what they are connected to. output: as its port has it. axis_value: the axis's elements.
+    condition: an assumption about the shape of indices, where the file does not give it; empty where it does.
     """
 
     place: str
@@ -136,7 +136,7 @@ def _site(graph: LayerGraph, layer: Layer, weights: Path, where: tuple[str, str,
 
 
 def _input(graph: LayerGraph, layer: Layer, role: str, port: Port) -> CheckedTensor:
-    """An input as the layer before it makes it; its own port says what that layer does not."""
+    """An input with the type and shape that the layer before it gives; its own port gives what is missing."""
     connected = graph.source(layer, port)
     if connected is None:
         return CheckedTensor(role=role, name=role, type=port.type, shape=port.shape)
