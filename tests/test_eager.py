@@ -84,11 +84,11 @@ def test_what_is_no_node_or_no_type_is_named() -> None:
         dg.onnx.to_directml(node, {"x": (3,), "i": (1,)}, {"x": "foo", "i": "int64"})
 
 
-def test_a_type_that_carries_bits_is_named() -> None:
+def test_the_type_whose_bits_another_holds_is_named() -> None:
     node = helper.make_node("Gather", ["x", "i"], ["y"])
     report = dg.onnx.to_directml(node, {"x": (3,), "i": (1,)}, {"x": "complex64", "i": "int64"}, "3_0")
     assert isinstance(report, dg.Report)
-    assert {finding.got for finding in report.errors} == {"UINT64, which carries complex64"}
+    assert {finding.got for finding in report.errors} == {"UINT64, which holds complex64"}
     assert {str(finding.level) for finding in report.errors} == {"4_1"}
 
 

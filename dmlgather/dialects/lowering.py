@@ -1,4 +1,4 @@
-"""From a problem with data and indices to a plan: what the lowerings of the dialects share."""
+"""From a problem with data and indices to a plan: what the dialects' lowerings share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A problem: one call of a dialect's function without its arrays."""
+"""A problem: an operator call of a dialect, with the types of its arrays but without the arrays."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class TensorType:
 class Problem(ABC):
     """Shapes, types and attributes of one call. Problems are frozen dataclasses: hashable, compared by value.
 
-    Constructing one checks everything that can be known without index values: TypeError for data types that the dialect does
-    not take, ValueError for the rest.
+    The constructor checks every rule that needs no index values: TypeError for data types that the dialect does not take,
+    ValueError for the rest.
     """
 
     name: ClassVar[str]
@@ -93,9 +93,9 @@ class Problem(ABC):
         """The plan over these layouts, as for `lower`, under CLAMP."""
 
     def lower(self, layouts: Sequence[Layout], out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> IndexPlan:
-        """The plan over arrays that lie so: the inputs, then the output, each with its tensor's shape as sizes.
+        """The plan over arrays with these layouts: of the inputs, then of the output; the sizes are the tensors' shapes.
 
-        out_of_bounds: None for the dialect's own. fill: the bytes of one element, where that is given as FILL.
+        out_of_bounds: None for the dialect's own. fill: the bytes of one element, for FILL.
         """
         if out_of_bounds is None:
             out_of_bounds, fill = self.out_of_bounds, self.fill
@@ -132,11 +132,11 @@ def check_axes(name: str, values: Sequence[Any], rank: int, what: str) -> tuple[
     return axes
 
 
-def check_batch(data: TensorType, indices: TensorType, batch: int, stated: str) -> None:
-    """ValueError unless the first `batch` dimensions of both are equal. stated: how the caller wrote `batch`, for the message."""
-    for dimension, (ours, theirs) in enumerate(zip(data.shape[:batch], indices.shape[:batch], strict=True)):
-        if ours != theirs:
+def check_batch(data: TensorType, indices: TensorType, batch: int, shown: str) -> None:
+    """ValueError unless the first `batch` dimensions of both are equal. shown: how the caller wrote `batch`, for the message."""
+    for dimension, (size, other) in enumerate(zip(data.shape[:batch], indices.shape[:batch], strict=True)):
+        if size != other:
             raise ValueError(
-                f"batch dimension {dimension} has size {ours} in data and {theirs} in indices, but batch_dims is {stated}: "
+                f"batch dimension {dimension} has size {size} in data and {other} in indices, but batch_dims is {shown}: "
                 "expected equal sizes; repeat or slice one of them, or lower batch_dims"
             )

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from dmlgather.dialects.checking import CheckedNode, DirectMLForm, Verdict
-from dmlgather.dialects.exporting import Descriptors, Exporter
+from dmlgather.dialects.checked_model import CheckedNode, DirectMLForm, Verdict
+from dmlgather.dialects.exporter import Descriptors, Exporter
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.wording import printable
@@ -16,7 +16,7 @@ from dmlgather.wording import printable
 
 @dataclass(frozen=True)
 class Judged:
-    """A verdict with what it rests on, as in `CheckedNode`. findings: what stands against the node, or what is missing."""
+    """A verdict with its reasons; the fields are those of `CheckedNode`. findings: why it is refused, or what is missing."""
 
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
@@ -39,25 +39,25 @@ class Judged:
 def verdict(
     exporter: Exporter, trials: Sequence[tuple[Mapping[str, int], Problem]], provided: tuple[str, ...], level: FeatureLevel
 ) -> Judged:
-    """Whether DirectML takes a node at a level: it does when it takes it with all sizes. The lowest level does for all as well.
+    """Whether DirectML takes a node at a level. It does if it takes the node's problem with each of the trial sizes; so does the
+    lowest level that is reported.
 
-    trials: sizes of what is not known, and the node's problem with them; ordinary ones first. provided: conditions under which
+    trials: sizes for the unknown ones, and the node's problem with them; ordinary sizes first. provided: conditions under which
     no tensor is empty.
     """
-    found = [_expressed(exporter, problem, level) for _, problem in trials]
-    low = [_lowest(exporter, problem) for _, problem in trials]
-    routes = [_route(problem, *step) for (_, problem), step in zip(trials, low, strict=True) if step is not None]
-    first = max(routes, key=lambda route: route.level) if len(routes) == len(trials) else None
-    provided = provided if first else ()
-    for (sizes, _), report in zip(trials, found, strict=True):
-        if isinstance(report, Report):
-            alike = all(report == other for other in found)
-            return Judged(Verdict.REFUSED, _told(report.findings, {} if alike else sizes), None, first, provided)
-    ordinary = next(descs for descs in found if not isinstance(descs, Report))
-    return Judged(Verdict.TAKEN, (), _route(trials[0][1], level, ordinary), first, provided)
+    results = [_expressed(exporter, problem, level) for _, problem in trials]
+    forms = [_form(problem, *low) for _, problem in trials if (low := _lowest(exporter, problem)) is not None]
+    lowest = max(forms, key=lambda form: form.level) if len(forms) == len(trials) else None
+    provided = provided if lowest else ()
+    for (sizes, _), result in zip(trials, results, strict=True):
+        if isinstance(result, Report):
+            same = all(result == other for other in results)
+            return Judged(Verdict.REFUSED, _for_sizes(result.findings, {} if same else sizes), None, lowest, provided)
+    ordinary = next(result for result in results if not isinstance(result, Report))
+    return Judged(Verdict.TAKEN, (), _form(trials[0][1], level, ordinary), lowest, provided)
 
 
-def _route(problem: Problem, level: FeatureLevel, descs: tuple[OperatorDesc, ...]) -> DirectMLForm:
+def _form(problem: Problem, level: FeatureLevel, descs: tuple[OperatorDesc, ...]) -> DirectMLForm:
     types: dict[str, str] = {}
     for role, field in zip(problem.inputs, ("input_tensor", "indices_tensor"), strict=False):
         described = [desc.tensor(field).data_type.name for desc in descs if field in desc.operator.tensors]
@@ -67,8 +67,8 @@ def _route(problem: Problem, level: FeatureLevel, descs: tuple[OperatorDesc, ...
     return DirectMLForm(level=level, operators=tuple(desc.operator.name for desc in descs), types=types)
 
 
-def _told(findings: tuple[Finding, ...], sizes: Mapping[str, int]) -> tuple[Finding, ...]:
-    """The findings with the sizes that their numbers rest on. What is said of the data's type is not said again of the output."""
+def _for_sizes(findings: tuple[Finding, ...], sizes: Mapping[str, int]) -> tuple[Finding, ...]:
+    """The findings with the sizes that they were found with. A finding about the data's type is not repeated for the output."""
     data = {(finding.code, finding.got) for finding in findings if finding.path == "InputTensor.DataType"}
     return tuple(
         finding.model_copy(update={"got": f"{finding.got}{with_sizes(sizes)}"})
@@ -78,9 +78,9 @@ def _told(findings: tuple[Finding, ...], sizes: Mapping[str, int]) -> tuple[Find
 
 
 def with_sizes(sizes: Mapping[str, int]) -> str:
-    """The sizes that numbers in a message rest on."""
-    chosen = ", ".join(f"{printable(name)} = {size}" for name, size in sizes.items())
-    return f" (with {chosen})" if chosen else ""
+    """The end of a message that holds for these sizes: " (with N = 2)"."""
+    shown = ", ".join(f"{printable(name)} = {size}" for name, size in sizes.items())
+    return f" (with {shown})" if shown else ""
 
 
 # Models repeat the same problem many times.

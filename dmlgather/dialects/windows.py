@@ -12,7 +12,7 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What is taken of one dimension: `count` elements from `start` on, `step` apart. All in elements; count may be 0."""
+    """The part of a dimension that a slice takes: `count` elements from `start` on, `step` apart. In elements; count may be 0."""
 
     start: int
     count: int
@@ -37,12 +37,10 @@ class WindowProblem(Problem):
 
     @property
     def output(self) -> TensorType:
-        """The windows' counts."""
         return TensorType(tuple(window.count for window in self.windows), self.data.dtype)
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
-        """None: nothing is looked up."""
         return ()
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:

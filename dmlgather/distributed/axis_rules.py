@@ -15,9 +15,9 @@ from dmlgather.directml import FeatureLevel
 from dmlgather.directml.support import row_at
 from dmlgather.distributed.chunk_grid import replace_axis
 from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
-from dmlgather.lax.problems.gather import Gather as LaxGather
+from dmlgather.lax.problems.gather import LaxGather
 from dmlgather.onnx.problems.gather import Gather as OnnxGather
-from dmlgather.openvino.problems.gather import Gather as OpenvinoGather
+from dmlgather.openvino.problems.gather import OpenVINOGather
 from dmlgather.plan import OutOfBounds
 from dmlgather.policy import Fill, resolve_policy
 from dmlgather.wording import alternatives
@@ -130,7 +130,7 @@ def _lax_gather(table: TensorType, indices: TensorType, axis: int) -> Problem:
 
 _PROBLEMS: dict[str, Callable[[TensorType, TensorType, int], Problem]] = {
     "onnx": OnnxGather,
-    "openvino": OpenvinoGather,
+    "openvino": OpenVINOGather,
     "lax": _lax_gather,
 }
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
-from dmlgather.dialects.descriptors.views import storage_type
+from dmlgather.dialects.descriptors import storage_type
 from dmlgather.dialects.element_types import BELOW_A_BYTE
 from dmlgather.directml import (
     CODES,

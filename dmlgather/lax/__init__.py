@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from dmlgather.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from dmlgather.lax.expressing import differences, to_directml
-    from dmlgather.lax.functions import gather
+    from dmlgather.lax.functions import differences, gather, to_directml
     from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
     from dmlgather.lax.tracing.trace import trace
 
@@ -18,9 +17,9 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "GatherDimensionNumbers": "problems.dimension_numbers",
-        "differences": "expressing",
+        "differences": "functions",
         "gather": "functions",
-        "to_directml": "expressing",
+        "to_directml": "functions",
         "trace": "tracing.trace",
     },
 )

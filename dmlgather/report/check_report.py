@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field, computed_field
 
-from dmlgather.dialects.checking import CheckedNode, Verdict
+from dmlgather.dialects.checked_model import CheckedNode, Verdict
 from dmlgather.directml.findings import Severity
 from dmlgather.directml.located import Problem
 from dmlgather.directml.types import FeatureLevelField

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from dmlgather.dialects.checking import CheckedNode, CheckedTensor, DirectMLForm, Verdict
+from dmlgather.dialects.checked_model import CheckedNode, CheckedTensor, DirectMLForm, Verdict, typed
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.report.check_report import FileReport, counts
 from dmlgather.report.standing import ReportedFinding
@@ -58,7 +58,7 @@ def line(node: CheckedNode, level: FeatureLevel) -> str:
     """A node in one line: place, operator and version, types and shapes, verdict."""
     version = f"-{node.version}" if node.version is not None else f" (opset {node.opset})"
     given = [*map(_tensor, node.inputs), *(f"{printable(name)} {value}" for name, value in node.attributes.items())]
-    results = ", ".join(_type(tensor) for tensor in node.outputs)
+    results = ", ".join(typed(tensor.type, tensor.shape) for tensor in node.outputs)
     return f"{node.place}: {node.operator}{version}({', '.join(given)}) -> {results}: {verdict(node, level)}"
 
 
@@ -81,10 +81,4 @@ def _route(route: DirectMLForm) -> str:
 
 
 def _tensor(tensor: CheckedTensor) -> str:
-    return f"{tensor.role} {_type(tensor) if tensor.values is None else braces(tensor.values)}"
-
-
-def _type(tensor: CheckedTensor) -> str:
-    if tensor.shape is None:
-        return f"{tensor.type or '?'}[...]"
-    return f"{tensor.type or '?'}[{','.join('?' if size is None else printable(str(size)) for size in tensor.shape)}]"
+    return f"{tensor.role} {typed(tensor.type, tensor.shape) if tensor.values is None else braces(tensor.values)}"

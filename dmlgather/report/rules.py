@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dmlgather.dialects import codes as dialects
+from dmlgather.dialects import export_codes as dialects
 from dmlgather.directml import codes as directml
 from dmlgather.directml.codes import Code
 

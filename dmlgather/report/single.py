@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from dmlgather.dialects.checking import CheckedModel
+from dmlgather.dialects.checked_model import CheckedModel
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.directml.located import LocatedFinding
 from dmlgather.directml.types import FeatureLevel

@@ -58,7 +58,7 @@ def test_text_of_a_taken_layer(tmp_path: Path, command: Command) -> None:
         "taken: GATHER; from 1_0 as GATHER with indices as UINT32"
     )
     assert difference.startswith(
-        f"    {path}:7: Gather_3 EXP201 warning indices: an index out of range means the same in DirectML: "
+        f"    {path}:7: Gather_3 EXP201 warning indices: an index out of range gives the same result in DirectML: "
     )
     assert "expected indices from -5 to 4, got zeros in Gather-8, the nearest element in DirectML" in difference
     assert ended.err == "1 file checked, 1 node (1 taken), 1 warning\n"

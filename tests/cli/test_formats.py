@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dmlgather.dialects import codes as dialects
+from dmlgather.dialects import export_codes as dialects
 from dmlgather.directml import CODES
 from dmlgather.report.formats import FORMATS
 from tests.cli.command import ROOT, Command, process

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dmlgather.dialects.codes import CODES, SOURCES
+from dmlgather.dialects.export_codes import CODES, SOURCES
 from dmlgather.directml import CODES as DIRECTML_CODES
 from dmlgather.directml import SOURCES as DIRECTML_SOURCES
 

@@ -15,18 +15,17 @@ import dmlgather as dg
 from dmlgather.dialects.problem import TensorType
 from dmlgather.directml import FeatureLevel
 from dmlgather.lax import GatherDimensionNumbers
-from dmlgather.lax.problems import export
-from dmlgather.lax.problems.calls import gather_call
-from dmlgather.lax.problems.gather import Gather
-from tests.lax.windows import LEVELS, Windows, check, drawn, refusals
+from dmlgather.lax.problems.export import EXPORTER
+from dmlgather.lax.problems.gather import LaxGather
+from tests.lax.random_windows import LEVELS, Windows, check, drawn, refusals
 
 seeds = st.integers(0, 2**63 - 1)
 levels = st.sampled_from(LEVELS)
 
 
-def problem(case: Windows) -> Gather:
+def problem(case: Windows) -> LaxGather:
     data, indices = (TensorType(array.shape, array.dtype) for array in (case.operand, case.starts))
-    return gather_call(data, indices, case.numbers, case.sizes, mode=case.mode, fill_value=None)
+    return LaxGather.from_call(data, indices, case.numbers, case.sizes, mode=case.mode, fill_value=None)
 
 
 def listed(found: Any) -> tuple[dg.OperatorDesc, ...]:
@@ -95,13 +94,13 @@ def test_with_unsigned_indices_under_clip_descriptor_and_gather_are_one_plan(see
 @given(seeds, levels)
 def test_the_lowest_level_is_the_first_that_takes_it(seed: int, level: FeatureLevel) -> None:
     stated = problem(drawn(seed, level))
-    takes = [each for each in LEVELS if not isinstance(export.express(stated, each), dg.Report)]
-    found = export.lowest(stated)
+    takes = [each for each in LEVELS if not isinstance(EXPORTER.express(stated, each), dg.Report)]
+    found = EXPORTER.lowest(stated)
     if found is None:
         assert not takes
         return
     assert takes == LEVELS[LEVELS.index(found[0]) :]
-    assert export.express(stated, found[0]) == found[1]
+    assert EXPORTER.express(stated, found[0]) == found[1]
 
 
 @settings(max_examples=60, deadline=None)

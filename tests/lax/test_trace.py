@@ -16,7 +16,7 @@ from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
 import dmlgather as dg
-from dmlgather.lax.tracing.evaluation import Stepper
+from dmlgather.lax.tracing.jaxpr_evaluation import JaxprEvaluator
 from dmlgather.lax.tracing.jaxprs import equations
 from tests.lax.everyday import data, indices
 
@@ -77,8 +77,8 @@ def test_stepping_through_loops_gives_what_jax_gives() -> None:
     x, idx = jnp.asarray(np.random.default_rng().integers(0, 99, (8, 5), np.int32)), jnp.array([1, 7, 0])
     program = jax.make_jaxpr(fn)(x, idx)
     ran: list[Any] = []
-    stepper = Stepper([place for place, _ in equations(program)], lambda place, eqn, *_: ran.append(eqn.primitive.name))
-    for found, expected in zip(stepper.run(program, [x, idx]), fn(x, idx), strict=True):
+    evaluator = JaxprEvaluator([place for place, _ in equations(program)], lambda place, eqn, *_: ran.append(eqn.primitive.name))
+    for found, expected in zip(evaluator.run(program, [x, idx]), fn(x, idx), strict=True):
         assert np.asarray(found).tobytes() == np.asarray(expected).tobytes()
     assert (ran.count("scan"), ran.count("while"), ran.count("cond")) == (1, 1, 1)
     assert ran.count("dynamic_slice") == 2 * 3 + 3
@@ -97,8 +97,8 @@ def test_a_loop_under_vmap_ends_for_each_row_on_its_own() -> None:
 
     x, ends = jnp.asarray(np.random.default_rng().integers(0, 99, (4, 5), np.int32)), jnp.array([3, 0, 5, 1])
     program = jax.make_jaxpr(fn)(x, ends)
-    stepper = Stepper([place for place, _ in equations(program)], lambda *_: None)
-    for found, expected in zip(stepper.run(program, [x, ends]), fn(x, ends), strict=True):
+    evaluator = JaxprEvaluator([place for place, _ in equations(program)], lambda *_: None)
+    for found, expected in zip(evaluator.run(program, [x, ends]), fn(x, ends), strict=True):
         assert np.asarray(found).tobytes() == np.asarray(expected).tobytes()
     trace = dg.lax.trace(fn, x, ends, execute=True)
     assert {entry.runs.count for entry in trace if entry.primitive == "gather" and entry.runs} == {5}

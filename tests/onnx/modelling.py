@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 from onnx import parser
 
-from dmlgather.dialects.checking import CheckedModel, CheckedNode
+from dmlgather.dialects.checked_model import CheckedModel, CheckedNode
 from dmlgather.directml.located import LocatedFinding
 from dmlgather.onnx.model.check import check_model
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
 import dmlgather as dg
-from dmlgather.dialects.checking import Verdict
+from dmlgather.dialects.checked_model import Verdict
 from dmlgather.directml import Report
 from tests.onnx.modelling import checked, only, parsed
 

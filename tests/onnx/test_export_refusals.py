@@ -63,10 +63,10 @@ def test_everything_that_stands_against_a_node_is_said_at_once() -> None:
 
 def test_tuples_of_more_components_than_dimensions_are_refused() -> None:
     case = nd(array("float32", *[2] * 9), tuples((3,), *[2] * 9))
-    expected = "at most 8 dimensions once neighbours are merged (GATHER_ND1 at level 6_4)"
+    expected = "at most 8 dimensions after merging neighbours (GATHER_ND1 at level 6_4)"
     assert facts(refusal(case, "6_4")) == ("EXP104", "data.shape", expected, "9: {2,2,2,2,2,2,2,2,2}", None)
     case = nd(array("float32", *[2] * 6), tuples((3,), *[2] * 4))
-    expected = "at most 4 dimensions once neighbours are merged (GATHER_ND at level 2_1)"
+    expected = "at most 4 dimensions after merging neighbours (GATHER_ND at level 2_1)"
     assert facts(refusal(case, "2_1")) == ("EXP104", "data.shape", expected, "5: {2,2,2,2,4}", "3_0")
     assert refusal(case, "2_1").remedy.startswith("use feature level 3_0 or newer, or reshape dimensions")
     check(case, "3_0")

@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from dmlgather.dialects.checking import Verdict
+from dmlgather.dialects.checked_model import Verdict
 from tests.onnx.modelling import checked, parsed
 
 CONSTANTS = "int64[1] zero = {0}, int64[1] one = {1}, int64[1] last = {-1}, int64 first = {0}, int64[1] far = {-9}"

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from dmlgather.dialects.checking import Verdict
+from dmlgather.dialects.checked_model import Verdict
 from dmlgather.onnx.model import file as model_file
 from dmlgather.onnx.model.check import check_model
 from tests.onnx.modelling import checked, only, parsed

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from dmlgather.dialects.checking import Verdict
+from dmlgather.dialects.checked_model import Verdict
 from dmlgather.onnx.model.check import check_model
 from tests.onnx.modelling import by_place, checked, findings_of, only, parsed
 

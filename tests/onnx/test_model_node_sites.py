@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from dmlgather.dialects.checking import CheckedTensor, Verdict
+from dmlgather.dialects.checked_model import CheckedTensor, Verdict
 from tests.onnx.modelling import by_place, checked, findings_of, only, parsed
 
 NESTED = """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from onnx import TensorProto, helper
 
-from dmlgather.dialects.checking import DirectMLForm, Verdict
+from dmlgather.dialects.checked_model import DirectMLForm, Verdict
 from dmlgather.directml import FeatureLevel
 from tests.onnx.modelling import checked, only, parsed
 

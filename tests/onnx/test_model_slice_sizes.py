@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from dmlgather.dialects.checking import CheckedNode, Verdict
+from dmlgather.dialects.checked_model import CheckedNode, Verdict
 from dmlgather.dialects.problem import TensorType
-from dmlgather.dialects.sizes import Range, assign
+from dmlgather.dialects.unknown_sizes import Range, assign
 from dmlgather.directml import FeatureLevel
 from dmlgather.onnx.model.slice_sizes import nonempty_sizes
 from dmlgather.onnx.problems.slice import Slice

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlgather.dialects.checking import CheckedModel, CheckedNode
+from dmlgather.dialects.checked_model import CheckedModel, CheckedNode
 from dmlgather.openvino.model.check import check_ir
 from tests.openvino.runtime import openvino
 

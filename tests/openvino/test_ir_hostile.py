@@ -79,7 +79,7 @@ HOSTILE: dict[str, tuple[str, int | None, str]] = {
     "an id that is no number": (changed('id="3"', 'id="-3"'), 7, "id of <layer> is '-3', expected a number of 0 or more"),
     "an id without end": (changed('id="3"', f'id="{"9" * 5000}"'), 7, "id of <layer> is '9999"),
     "ids that are not unique": (TWICE, 8, "layer 1 'Const_1' (Const) has the id of layer 1 'Parameter_1' (Parameter) in line 5"),
-    "port ids that are not unique": (changed('<port id="1"', '<port id="0"'), 7, "input port 0 stands there twice"),
+    "port ids that are not unique": (changed('<port id="1"', '<port id="0"'), 7, "input port 0 occurs twice"),
     "a port without an id": (changed('<port id="1"', "<port"), 7, "<port> has no id"),
     "a size that is no number": (changed("<dim>5</dim>", "<dim>-2</dim>"), 4, "<dim> is '-2', expected -1 or a size"),
     "an edge from nowhere": (net(DATA + GATHER, edge(9, 0, 3, 0)), 8, "an edge leads from layer 9, which does not exist"),

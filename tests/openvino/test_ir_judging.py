@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlgather.dialects.checking import CheckedNode, Verdict
+from dmlgather.dialects.checked_model import CheckedNode, Verdict
 from tests.openvino.ir import (
     CONST,
     DATA,
@@ -82,7 +82,7 @@ def test_the_page_s_layer_is_read_and_its_axis_is_unknown(tmp_path: Path) -> Non
         assert node.verdict is Verdict.UNKNOWN
         assert node.missing == ("data", "indices", "axis")
         assert [finding.code for finding in found.findings] == ["EXP301", "EXP301", "EXP302"]
-        assert found.findings[2].got == "'axis', joined to nothing"
+        assert found.findings[2].got == "'axis', connected to no layer"
         assert (node.version, node.attributes) == (8, {"batch_dims": 1})
         assert [one.shape for one in node.inputs] == [(2, 64, 128), (2, 32, 21), None]
         assert node.place == ("rows" if "rows" in text else "Gather_0")

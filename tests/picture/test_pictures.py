@@ -203,7 +203,7 @@ def test_onnx_gather_has_the_same_picture() -> None:
 def test_openvino_gather_has_the_same_picture() -> None:
     """One row of indices per batch, one of them out of range: fill. Judged by NumPy, batch by batch."""
     indices = np.array([[0, 4], [2, -1]])
-    problem = openvino.Gather(of(DATA, "f4"), of(indices, "i8"), axis=1, batch_dims=1)
+    problem = openvino.OpenVINOGather(of(DATA, "f4"), of(indices, "i8"), axis=1, batch_dims=1)
     picture = Picture(draw(of_problem(problem).with_values(indices)))
     filled = {at for at, box in picture.boxes["output"].items() if box.outcome == "filled"}
     assert filled == {(0, 1, 0), (0, 1, 1), (0, 1, 2)}
@@ -216,7 +216,7 @@ def test_jax_gather_has_the_same_picture() -> None:
     """Windows of 2 by 2 at given starts, the second moved inside. Judged by slicing."""
     operand, starts = np.arange(20).reshape(5, 4), np.array([[0, 1], [4, 3]])
     numbers = dg.lax.GatherDimensionNumbers(offset_dims=(1, 2), collapsed_slice_dims=(), start_index_map=(0, 1))
-    problem = lax.Gather(of(operand, "f4"), of(starts, "i4"), numbers, (2, 2), OutOfBounds.CLAMP)
+    problem = lax.LaxGather(of(operand, "f4"), of(starts, "i4"), numbers, (2, 2), OutOfBounds.CLAMP)
     picture = Picture(draw(of_problem(problem).with_values(starts)))
     expected = np.stack([operand[0:2, 1:3], operand[3:5, 2:4]])
     check_against(picture, expected, operand, ("operand", "output"))

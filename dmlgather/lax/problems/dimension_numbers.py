@@ -11,25 +11,29 @@ from dmlgather.dialects.problem import whole
 
 @dataclass(frozen=True)
 class GatherDimensionNumbers:
-    """What jax.lax.GatherDimensionNumbers says. Dimensions are counted from 0; any sequence of integers is kept as a tuple.
+    """The same as jax.lax.GatherDimensionNumbers. Dimensions are counted from 0; any sequence of integers is kept as a tuple.
 
-    The last dimension of the indices holds the index vectors; the others come out in the result, at what offset_dims leaves.
+    The last dimension of the indices holds the index vectors. The other dimensions of the indices appear in the result, at the
+    positions that offset_dims leaves.
+
+    >>> dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=[0], start_index_map=[0]).start_index_map
+    (0,)
     """
 
     offset_dims: tuple[int, ...]
-    """Dimensions of the result that walk through a window, ascending."""
+    """Dimensions of the result that run through a window, ascending."""
 
     collapsed_slice_dims: tuple[int, ...]
-    """Dimensions of the operand whose window size is 1 and that the result lacks, ascending."""
+    """Dimensions of the operand with a window size of 1 that the result leaves out, ascending."""
 
     start_index_map: tuple[int, ...]
-    """Dimension of the operand that each component of an index vector starts in."""
+    """The operand's dimension that each component of an index vector is a start in."""
 
     operand_batching_dims: tuple[int, ...] = ()
-    """Dimensions of the operand that run along with the indices, ascending; the result lacks them as well."""
+    """Dimensions of the operand that run along with dimensions of the indices, ascending; the result leaves them out too."""
 
     start_indices_batching_dims: tuple[int, ...] = ()
-    """Dimensions of the indices that they run along with, in the same order."""
+    """The dimensions of the indices that operand_batching_dims run along with, in the same order."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -40,16 +44,16 @@ class GatherDimensionNumbers:
             object.__setattr__(self, field.name, dims)
 
     @classmethod
-    def of(cls, given: Any) -> GatherDimensionNumbers:
-        """Ours, from ours or JAX's own. TypeError for anything else, and as in JAX for lists in JAX's own."""
-        if isinstance(given, cls):
-            return given
+    def of(cls, numbers: Any) -> GatherDimensionNumbers:
+        """From dmlgather's or JAX's object. TypeError for anything else, and, as in JAX, for lists in JAX's object."""
+        if isinstance(numbers, cls):
+            return numbers
         names = [field.name for field in fields(cls)]
-        if not all(hasattr(given, name) for name in names):
+        if not all(hasattr(numbers, name) for name in names):
             raise TypeError(
-                f"dimension_numbers is of type {type(given).__name__}, expected GatherDimensionNumbers, JAX's or dmlgather's"
+                f"dimension_numbers is of type {type(numbers).__name__}, expected GatherDimensionNumbers, JAX's or dmlgather's"
             )
-        values = {name: getattr(given, name) for name in names}
+        values = {name: getattr(numbers, name) for name in names}
         for name, dims in values.items():
             if not isinstance(dims, Hashable):
                 raise TypeError(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dmlgather.dialects.element_types import ElementTypes
-from dmlgather.dialects.lowering import index_type
+from dmlgather.dialects.lowering import index_type as plan_index_type
 from dmlgather.dialects.problem import Problem, TensorType, whole
-from dmlgather.lax.problems.checks import check_shapes
 from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
+from dmlgather.lax.problems.gather_modes import fill_bytes, mode_of
+from dmlgather.lax.problems.shape_rules import check_shapes
 from dmlgather.plan import IndexPlan, Layout, Lookup, OutOfBounds, build
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -37,16 +38,16 @@ OPERANDS = (
 )
 
 TYPES = ElementTypes({name: name for name in OPERANDS})
-"""JAX's element types; those that NumPy lacks come from ml_dtypes, whose arrays have at least a byte for each element."""
+"""JAX's element types. Those that NumPy lacks come from ml_dtypes, whose arrays have at least a byte per element."""
 
 
 @dataclass(frozen=True)
-class Gather(Problem):
+class LaxGather(Problem):
     """result[…] = operand[start + window offset], one window per index vector.
 
     data: JAX's operand, of rank r. indices: JAX's start_indices, of rank >= 1; the last dimension holds the index vectors.
     slice_sizes: the r sizes of a window, as integers or one integer. out_of_bounds: CLAMP moves the window inside; FILL writes
-    `fill`, the bytes of one element, to the whole window; PROMISE is executed as CLAMP.
+    `fill`, the bytes of one element, to the whole window; PROMISE runs as CLAMP.
     """
 
     data: TensorType
@@ -61,13 +62,25 @@ class Gather(Problem):
 
     def __post_init__(self) -> None:
         TYPES.check("lax.gather", "operand", self.data.dtype, OPERANDS)
-        found = TYPES.name_of(self.indices.dtype)
-        if found in INTEGERS or found not in OPERANDS:
+        index_type = TYPES.name_of(self.indices.dtype)
+        if index_type in INTEGERS or index_type not in OPERANDS:
             TYPES.check("lax.gather", "start_indices", self.indices.dtype, INTEGERS)
         object.__setattr__(self, "slice_sizes", _sizes(self.slice_sizes))
         check_shapes(self.data.shape, self.indices.shape, self.numbers, self.slice_sizes)
-        if found not in INTEGERS:  # a ValueError, and after the shapes, as in JAX
-            raise ValueError(f"start_indices has type {found}, but lax.gather takes {', '.join(INTEGERS)}")
+        if index_type not in INTEGERS:  # a ValueError, and after the shapes, as in JAX
+            raise ValueError(f"start_indices has type {index_type}, but lax.gather takes {', '.join(INTEGERS)}")
+
+    @classmethod
+    def from_call(
+        cls, data: TensorType, indices: TensorType, dimension_numbers: Any, slice_sizes: Any, *, mode: Any, fill_value: Any
+    ) -> LaxGather:
+        """The problem of a call with JAX's arguments. dimension_numbers: a GatherDimensionNumbers, dmlgather's or JAX's.
+
+        TypeError for shapes that do not go together, ValueError for another mode and for indices that are no integers.
+        """
+        policy, numbers = mode_of(mode), GatherDimensionNumbers.of(dimension_numbers)
+        problem = cls(data, indices, numbers, slice_sizes, policy)
+        return replace(problem, fill=fill_bytes(fill_value, data.dtype)) if policy is OutOfBounds.FILL else problem
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -76,12 +89,12 @@ class Gather(Problem):
     @property
     def windowed(self) -> tuple[int, ...]:
         """The dimensions of operand that the result keeps, in order."""
-        gone = (*self.numbers.collapsed_slice_dims, *self.numbers.operand_batching_dims)
-        return tuple(dimension for dimension in range(self.data.rank) if dimension not in gone)
+        dropped = (*self.numbers.collapsed_slice_dims, *self.numbers.operand_batching_dims)
+        return tuple(dimension for dimension in range(self.data.rank) if dimension not in dropped)
 
     @property
     def sources(self) -> tuple[tuple[str, int], ...]:
-        """What each dimension of the result walks along: ("window", one of operand) or ("indices", one of start_indices)."""
+        """Where each dimension of the result comes from: ("window", operand's dimension) or ("indices", start_indices')."""
         windows, batches = iter(self.windowed), iter(range(self.indices.rank - 1))
         rank = len(self.windowed) + self.indices.rank - 1
         return tuple(
@@ -101,7 +114,6 @@ class Gather(Problem):
 
     @property
     def lookup_windows(self) -> tuple[int, ...]:
-        """The slice sizes along start_index_map."""
         return tuple(self.slice_sizes[axis] for axis in self.lookup_axes)
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
@@ -123,15 +135,13 @@ class Gather(Problem):
             )
             for component, axis in enumerate(self.lookup_axes)
         ]
-        kind = index_type(self.indices.dtype)
+        kind = plan_index_type(self.indices.dtype)
         return build(data, output, in_strides, self.data.dtype.itemsize, lookups=lookups, indices=indices, index_type=kind)
 
 
-def _sizes(given: Any) -> tuple[int, ...]:
-    if isinstance(given, int):  # of an operand of rank 1
-        given = (given,)
+def _sizes(sizes: Any) -> tuple[int, ...]:
     try:
-        values = tuple(given)
+        values = (sizes,) if isinstance(sizes, int) else tuple(sizes)  # one integer: of an operand of rank 1
     except TypeError:
-        raise TypeError(f"slice_sizes is {given!r} of type {type(given).__name__}, expected a sequence of integers") from None
+        raise TypeError(f"slice_sizes is {sizes!r} of type {type(sizes).__name__}, expected a sequence of integers") from None
     return tuple(whole(f"slice_sizes[{number}]", value) for number, value in enumerate(values))

@@ -1,4 +1,4 @@
-"""lax.slice, rev and dynamic_slice, which functions turn into beside gather: rules and lowering. Source: JAX's documentation."""
+"""lax.slice, lax.rev and lax.dynamic_slice: rules and lowering. Source: JAX's documentation."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import ClassVar
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.windows import Window, WindowProblem
 from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
-from dmlgather.lax.problems.gather import OPERANDS, TYPES, Gather
+from dmlgather.lax.problems.gather import OPERANDS, TYPES, LaxGather
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 
 @dataclass(frozen=True)
-class Slice(WindowProblem):
-    """lax.slice: operand[start : limit : stride] in every dimension, 0 <= start <= limit <= size; no strides are 1 everywhere."""
+class LaxSlice(WindowProblem):
+    """lax.slice: operand[start : limit : stride] in every dimension, 0 <= start <= limit <= size. strides: None means 1s."""
 
     data: TensorType
     start_indices: tuple[int, ...]
@@ -52,7 +52,7 @@ class Slice(WindowProblem):
 
 @dataclass(frozen=True)
 class Rev(WindowProblem):
-    """lax.rev: operand backwards along `dimensions`."""
+    """lax.rev: operand reversed along `dimensions`."""
 
     data: TensorType
     dimensions: tuple[int, ...]
@@ -77,9 +77,9 @@ class Rev(WindowProblem):
 
 @dataclass(frozen=True)
 class DynamicSlice(Problem):
-    """lax.dynamic_slice: one window of `slice_sizes`, whose start, clamped so that it lies inside, is known at run time only.
+    """lax.dynamic_slice: one window of `slice_sizes`, whose start is known at run time and clamped so that the window is inside.
 
-    It is the gather of one index vector under mode "clip". indices: JAX's scalars, one per dimension of operand, stacked: [rank].
+    It equals the gather of one index vector under mode "clip". indices: JAX's scalar starts, stacked, shape [rank of operand].
     """
 
     data: TensorType
@@ -98,10 +98,10 @@ class DynamicSlice(Problem):
         _ = self.gather
 
     @cached_property
-    def gather(self) -> Gather:
-        """The gather that it is."""
+    def gather(self) -> LaxGather:
+        """The equal gather."""
         every = tuple(range(self.data.rank))
-        return Gather(self.data, self.indices, GatherDimensionNumbers(every, (), every), self.slice_sizes, self.out_of_bounds)
+        return LaxGather(self.data, self.indices, GatherDimensionNumbers(every, (), every), self.slice_sizes, self.out_of_bounds)
 
     @property
     def output(self) -> TensorType:

@@ -1,4 +1,4 @@
-"""How JAX writes a function down: jaxprs, their equations and those inside them. The one place that knows JAX's structures."""
+"""JAX's jaxprs, their equations and the jaxprs inside those. The one module that knows JAX's structures."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 Place = tuple[tuple[int, str], ...]
-"""Where an equation stands: its number in each jaxpr from the outermost in, with the label of the inner jaxpr that follows; the
-last label is empty.
+"""The place of an equation: from the outermost jaxpr inwards, an equation's number and the label of the jaxpr inside it that
+follows; the last label is empty.
 """
 
 
@@ -29,7 +29,7 @@ def library() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """The line that an equation comes from: the innermost one that is neither JAX's, Python's nor this package's."""
+    """The user's line that an equation comes from: the innermost one outside of JAX, Python and this package."""
 
     file: str
     line: int
@@ -40,19 +40,19 @@ class SourceLine:
 
 
 def opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
-    """A jaxpr and its constants; none for one that is not closed."""
+    """A jaxpr and its constants; a jaxpr that is not closed has none."""
     return (jaxpr.jaxpr, jaxpr.consts) if isinstance(jaxpr, library().extend.core.ClosedJaxpr) else (jaxpr, ())
 
 
 def parts(eqn: Any) -> dict[str, Any]:
     """The jaxprs in an equation's parameters, closed or not, by their labels: "scan", "while.body", "cond.branches[0]", "jit:f".
 
-    Found by type, so that primitives that nobody here knows are no exception.
+    They are recognised by type, so unknown primitives work too.
     """
-    found = [item for name, value in eqn.params.items() for item in _inside(value, name.removesuffix("_jaxpr"))]
+    inside = [item for name, value in eqn.params.items() for item in _inside(value, name.removesuffix("_jaxpr"))]
     name = eqn.params.get("name")
     title = f"{eqn.primitive.name}:{name}" if isinstance(name, str) else str(eqn.primitive.name)
-    return {title if len(found) == 1 else f"{title}.{path}": jaxpr for path, jaxpr in found}
+    return {title if len(inside) == 1 else f"{title}.{path}": jaxpr for path, jaxpr in inside}
 
 
 def _inside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -69,7 +69,7 @@ def _inside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def equations(jaxpr: Any, around: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """Every equation, with those inside it behind it."""
+    """Every equation, each followed by those inside it."""
     for number, eqn in enumerate(opened(jaxpr)[0].eqns):
         yield (*around, (number, "")), eqn
         for label, inner in parts(eqn).items():
@@ -77,7 +77,7 @@ def equations(jaxpr: Any, around: Place = ()) -> Iterator[tuple[Place, Any]]:
 
 
 def literal(atom: Any) -> bool:
-    """Whether an input of an equation is a number written into it."""
+    """Whether an input of an equation is a literal."""
     return isinstance(atom, library().extend.core.Literal)
 
 
@@ -88,23 +88,24 @@ def extended(dtype: Any) -> bool:
 
 
 def bind(jaxpr: Any, eqn: Any, inputs: Sequence[Any]) -> list[Any]:
-    """What JAX computes for one equation of a jaxpr."""
+    """The results of one equation of a jaxpr, evaluated by JAX."""
     variables = [(atom, value) for atom, value in zip(eqn.invars, inputs, strict=True) if not literal(atom)]
-    given = dict(variables)  # one variable may be read twice
-    alone = jaxpr.replace(constvars=[], invars=list(given), outvars=list(eqn.outvars), eqns=[eqn])
-    return list(library().core.eval_jaxpr(alone, (), *given.values()))
+    values = dict(variables)  # one variable may be read twice
+    single = jaxpr.replace(constvars=[], invars=list(values), outvars=list(eqn.outvars), eqns=[eqn])
+    return list(library().core.eval_jaxpr(single, (), *values.values()))
 
 
 def source(eqn: Any) -> SourceLine | None:
-    """Where an equation comes from; None where no line but JAX's own is known."""
+    """The user's line that an equation comes from; None where none is known."""
     traceback = eqn.source_info.traceback
     for frame in traceback.frames if traceback is not None else ():
-        if not _ours_or_theirs(frame.file_name):
+        if not _is_library(frame.file_name):
             return SourceLine(frame.file_name, frame.line_num, frame.function_name)
     return None
 
 
-def _ours_or_theirs(file: str) -> bool:
+def _is_library(file: str) -> bool:
+    """Whether a file belongs to JAX, to this package or to Python."""
     packages = (Path(library().__file__).parent, Path(__file__).parents[1])
     if any(Path(file).is_relative_to(package) for package in packages):
         return True

@@ -1,23 +1,22 @@
-"""What a function turns into: its gathers and slices as plans, what they cost, and what DirectML has for them."""
+"""What a function turns into: its gathers and slices as plans, what they cost, and how DirectML does them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from dmlgather.dialects.exporting import STEPS
+from dmlgather.dialects.exporter import LEVELS
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import Report
-from dmlgather.lax.problems import export
-from dmlgather.lax.problems.gather import Gather
-from dmlgather.lax.problems.slice import DynamicSlice
+from dmlgather.lax.problems.export import EXPORTER, differences
 from dmlgather.lax.tracing import jaxprs
-from dmlgather.lax.tracing.equations import PRIMITIVES, EquationProblem, NoPlanError, state
+from dmlgather.lax.tracing.equation_problems import PRIMITIVES, NoPlanError, problem_of, problem_to_describe
+from dmlgather.lax.tracing.jax_comparison import execute_program
 from dmlgather.lax.tracing.jaxprs import Place, SourceLine
-from dmlgather.lax.tracing.records import Array, Directml, Trace, TraceEntry
-from dmlgather.lax.tracing.verification import check
+from dmlgather.lax.tracing.trace_entries import Array, Directml, Trace, TraceEntry
 from dmlgather.plan import OutOfBounds, bytes_moved
 
 MODES = {OutOfBounds.CLAMP: "clip", OutOfBounds.FILL: "fill", OutOfBounds.PROMISE: "promise_in_bounds"}
@@ -29,10 +28,14 @@ def trace(fn: Callable[..., Any], /, *args: Any, execute: bool = False, **kwargs
 
     fn, args, kwargs: as for jax.make_jaxpr, which runs fn once on abstract values: arrays, jax.ShapeDtypeStruct, or trees of
     them; kwargs are traced like args. Sub-programs (jit, scan, while, cond, vmap's rewrites and every primitive with a jaxpr
-    among its parameters) are entered. execute: also evaluate with JAX on `args`, which then must be values, hand what each
-    equation reads to its plan on the CPU, and compare the bytes with what JAX's primitive wrote.
+    among its parameters) are entered. execute: also evaluate with JAX on `args`, which then must be values, run each equation's
+    plan on the CPU on what the equation reads, and compare the bytes with what JAX's primitive wrote.
 
     Needs the package jax. Raises what fn and JAX raise, and TypeError for ShapeDtypeStructs with `execute`.
+
+    >>> trace = dg.lax.trace(lambda x, rows: x[rows], np.zeros((8, 5), np.float32), np.array([1, 7], np.int32))
+    >>> trace[0].equation, str(trace[0].directml)
+    ('gather float32[8,5], int32[2,1] -> float32[2,5]', 'GATHER from 1_0')
     """
     jax = jaxprs.library()
     program = jax.make_jaxpr(fn)(*args, **kwargs)
@@ -43,14 +46,14 @@ def trace(fn: Callable[..., Any], /, *args: Any, execute: bool = False, **kwargs
         if eqn.primitive.name in PRIMITIVES
     }
     if execute:
-        entries = check(program, _values(program, (args, kwargs)), entries)
+        entries = execute_program(program, _values(program, (args, kwargs)), entries)
     return Trace(tuple(entries.values()), execute)
 
 
-def _values(program: Any, given: Any) -> list[Any]:
+def _values(program: Any, arguments: Any) -> list[Any]:
     """The values of a program's inputs, of the types that JAX has them in."""
     jax = jaxprs.library()
-    leaves = jax.tree.leaves(given)
+    leaves = jax.tree.leaves(arguments)
     for number, leaf in enumerate(leaves):
         if isinstance(leaf, jax.ShapeDtypeStruct):
             raise TypeError(f"argument {number} is {leaf}, a shape without values: execute=True needs an array")
@@ -61,10 +64,10 @@ def _values(program: Any, given: Any) -> list[Any]:
 
 
 def _source(place: Place, equations: Mapping[Place, Any]) -> SourceLine | None:
-    """The user's line of an equation, or of the innermost one around it that has one: bodies that JAX keeps have none."""
+    """The user's line of an equation, or of the innermost one around it that has one: JAX's cached bodies have none."""
     for depth in range(len(place), 0, -1):
-        if found := jaxprs.source(equations[(*place[: depth - 1], (place[depth - 1][0], ""))]):
-            return found
+        if line := jaxprs.source(equations[(*place[: depth - 1], (place[depth - 1][0], ""))]):
+            return line
     return None
 
 
@@ -82,29 +85,25 @@ def _entry(place: Place, eqn: Any, source: SourceLine | None) -> TraceEntry:
         source=source,
     )
     try:
-        return entry.stated(**_facts(state(eqn)))
+        problem = problem_of(eqn)
     except NoPlanError as error:
-        return entry.stated(no_plan=str(error))
-
-
-def _facts(stated: EquationProblem) -> dict[str, Any]:
-    problem = stated.problem
+        return replace(entry, no_plan=str(error))
     plan = problem.plan()
-    looks_up = isinstance(problem, Gather | DynamicSlice)
-    return {
-        "problem": problem,
-        "plan": plan,
-        "mode": MODES[problem.out_of_bounds] if looks_up else None,
-        "fill": str(np.frombuffer(problem.fill, problem.data.dtype)[0]) if problem.fill else None,
-        "bytes_moved": bytes_moved(plan),
-        "directml": _directml(stated.expressed),
-    }
+    return replace(
+        entry,
+        problem=problem,
+        plan=plan,
+        mode=MODES[problem.out_of_bounds] if indices else None,
+        fill=str(np.frombuffer(problem.fill, problem.data.dtype)[0]) if problem.fill else None,
+        bytes_moved=bytes_moved(plan),
+        directml=_directml(problem_to_describe(eqn, problem)),
+    )
 
 
 def _directml(problem: Problem) -> Directml:
-    found = export.lowest(problem)
-    if found is not None:
-        return Directml(*found, differences=tuple(export.differences(problem)))
-    refused = export.express(problem, STEPS[-1])
+    lowest = EXPORTER.lowest(problem)
+    if lowest is not None:
+        return Directml(*lowest, differences=tuple(differences(problem)))
+    refused = EXPORTER.express(problem, LEVELS[-1])
     assert isinstance(refused, Report), "no level takes it"
     return Directml(reasons=refused.findings)

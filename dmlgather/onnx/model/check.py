@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dmlgather.dialects.checking import CheckedModel, CheckedNode, CheckedTensor
-from dmlgather.dialects.codes import CODES
+from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor
+from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.verdicts import Judged
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.directml.located import LocatedFinding, Problem

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlgather.dialects.checking import Unknown
+from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.problem import TensorType
 from dmlgather.onnx.auxiliary import AUXILIARY, compute
 from dmlgather.onnx.model.partial_types import PartialType

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from dmlgather.dialects.checking import Unknown
+from dmlgather.dialects.checked_model import Unknown
 from dmlgather.files import FileError, open_regular
 from dmlgather.host import available_memory
 from dmlgather.onnx.model.local_functions import MOST_NODES, Functions

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlgather.dialects.checking import Unknown
+from dmlgather.dialects.checked_model import Unknown
 from dmlgather.files import FileError
 from dmlgather.onnx.model.constant_folding import Value
 from dmlgather.onnx.model.partial_types import NOTHING, PartialType, value_of_type

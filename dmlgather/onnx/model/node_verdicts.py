@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dmlgather.dialects.checking import Unknown, Verdict
-from dmlgather.dialects.codes import CODES
+from dmlgather.dialects.checked_model import Unknown, Verdict
+from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.dialects.sizes import Named, assign, concrete, named
+from dmlgather.dialects.unknown_sizes import Named, assign, concrete, named
 from dmlgather.dialects.verdicts import Judged, verdict, with_sizes
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.onnx.model.node_sites import NodeSite, NodeValue

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlgather.dialects.checking import Unknown
+from dmlgather.dialects.checked_model import Unknown
 from dmlgather.onnx.auxiliary.value_operators import EXTERNAL, location
 from dmlgather.onnx.model.constant_folding import KEPT_ELEMENTS, Value, can_fold, fold, shape_of
 from dmlgather.onnx.model.partial_types import NOTHING, PartialType, type_of_tensor, type_of_value

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.dialects.sizes import Named, Range, concrete
+from dmlgather.dialects.unknown_sizes import Named, Range, concrete
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.onnx.problems.slice import Slice
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlgather.dialects.codes import CODES
+from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import Finding
 from dmlgather.onnx.problems.gather import GatherND, GatherProblem

@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from dmlgather.dialects import descriptors
-from dmlgather.dialects.codes import CODES
 from dmlgather.dialects.descriptors import Dim
-from dmlgather.dialects.exporting import Descriptors, Exporter, tensors_by_name, views
+from dmlgather.dialects.export_codes import CODES
+from dmlgather.dialects.exporter import Descriptors, Exporter, slice_form, tensors_by_name, views
 from dmlgather.dialects.problem import Problem, TensorType, whole
-from dmlgather.dialects.windows import Window
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.onnx.problems.constant_indices import index_out_of_range
 from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
@@ -150,12 +149,6 @@ def _gather_nd(problem: GatherND, level: FeatureLevel) -> Descriptors:
     return descriptors.gather_nd(data, indices, output, problem.batch_dims, level)
 
 
-def _slice(problem: Slice, level: FeatureLevel) -> Descriptors:
-    data, output = views(problem)
-    parts = [Window.whole(dim.size) for dim in data.dims[problem.data.rank :]]
-    return descriptors.slices(data, output, [*problem.windows, *parts], level)
-
-
 def _needed(problem: Problem) -> Mapping[str, TensorType]:
     """The tensors that must have elements. A last size of 0 of GatherND's indices is an empty tuple, which needs none."""
     tensors = tensors_by_name(problem)
@@ -168,7 +161,7 @@ _FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] = {
     Gather: _gather,
     GatherElements: _gather_elements,
     GatherND: _gather_nd,
-    Slice: _slice,
+    Slice: slice_form,
 }
 
 EXPORTER = Exporter(_FORMS, lambda problem: f"ONNX {problem.version}", _needed)

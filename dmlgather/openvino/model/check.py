@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dmlgather.dialects.checking import CheckedModel
+from dmlgather.dialects.checked_model import CheckedModel
 from dmlgather.directml import FeatureLevel
 from dmlgather.directml.located import LocatedFinding, Problem
 from dmlgather.files import FileError
-from dmlgather.openvino.model.constants import Weights
-from dmlgather.openvino.model.file import NEEDED, ForeignError, IRError, read_xml
+from dmlgather.openvino.model.ir_layers import read_model
+from dmlgather.openvino.model.ir_xml import NEEDED, ForeignError, IRError, read_xml
 from dmlgather.openvino.model.judging import described, judge
-from dmlgather.openvino.model.layers import read_model
-from dmlgather.openvino.model.sites import find
+from dmlgather.openvino.model.layer_sites import find
 
 
 def check_ir(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
@@ -24,28 +23,23 @@ def check_ir(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
     file = str(path)
     try:
         model = read_model(read_xml(path))
-        found = find(model, Weights(path.with_suffix(".bin")))
-        judged = [(site, judge(site, level)) for site in found.sites]
+        contents = find(model, path.with_suffix(".bin"))
+        judged = [(site, judge(site, level)) for site in contents.sites]
     except ModuleNotFoundError as error:
         message = f"is an OpenVINO IR, and a package that it needs is missing ({error}): {NEEDED}"
         return CheckedModel(file, problems=(Problem(file=file, message=message),))
     except FileError as error:
-        return CheckedModel(file, foreign=isinstance(error, ForeignError), problems=(_problem(file, error),))
+        line, column = (error.line, error.column) if isinstance(error, IRError) else error.position or (None, None)
+        problem = Problem(file=file, line=line, column=column, message=str(error))
+        return CheckedModel(file, foreign=isinstance(error, ForeignError), problems=(problem,))
     return CheckedModel(
         file,
         format=model.version,
         nodes=tuple(described(*pair) for pair in judged),
-        others=dict(sorted(found.others.items())),
+        others=dict(sorted(contents.others.items())),
         findings=tuple(
             LocatedFinding.of(finding, file, site.layer.line, None, site.place)
-            for site, one in judged
-            for finding in one.findings
+            for site, judgement in judged
+            for finding in judgement.findings
         ),
     )
-
-
-def _problem(file: str, error: FileError) -> Problem:
-    if isinstance(error, IRError):
-        return Problem(file=file, line=error.line, column=error.column, message=str(error))
-    line, column = error.position or (None, None)
-    return Problem(file=file, line=line, column=column, message=str(error))

@@ -1,4 +1,4 @@
-"""From OpenVINO's Gather to DirectML: the descriptors that do it, or why there are none, and where they differ."""
+"""From OpenVINO's Gather to DirectML: the descriptors, or why there are none, and where the two differ."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import replace
 from math import prod
 
 from dmlgather.dialects import descriptors
-from dmlgather.dialects.codes import CODES
 from dmlgather.dialects.descriptors import Dim, View
-from dmlgather.dialects.exporting import Descriptors, Exporter, views
+from dmlgather.dialects.export_codes import CODES
+from dmlgather.dialects.exporter import Descriptors, Exporter, views
 from dmlgather.directml import FeatureLevel, Finding
-from dmlgather.openvino.problems.gather import Gather
+from dmlgather.openvino.problems.gather import OpenVINOGather
 
 
-def _gather(problem: Gather, level: FeatureLevel) -> Descriptors:
+def _gather(problem: OpenVINOGather, level: FeatureLevel) -> Descriptors:
     data, indices, output = views(problem)
     axis, batch = problem.axis, problem.batch_dims
     if prod(indices.sizes[:batch]) == 1:
@@ -25,7 +25,7 @@ def _gather(problem: Gather, level: FeatureLevel) -> Descriptors:
     return _repeated(data, indices, output, problem, level)
 
 
-def _repeated(data: View, indices: View, output: View, problem: Gather, level: FeatureLevel) -> Descriptors:
+def _repeated(data: View, indices: View, output: View, problem: OpenVINOGather, level: FeatureLevel) -> Descriptors:
     """GATHER_ELEMENTS on {batch, lead, axis, trail}, with the indices repeated along lead and trail by strides of 0."""
     first, axis = problem.batch_dims, problem.axis
     batch, lead, trail = map(prod, (data.sizes[:first], data.sizes[first:axis], data.sizes[axis + 1 :]))
@@ -40,16 +40,13 @@ def _repeated(data: View, indices: View, output: View, problem: Gather, level: F
     )
 
 
-MASK = "mask what indices outside give, as docs/openvino.md shows, unless all are known to lie inside"
-
-EXPORTER = Exporter({Gather: _gather}, lambda problem: f"OpenVINO {problem}")
-express, lowest = EXPORTER.express, EXPORTER.lowest
+EXPORTER = Exporter({OpenVINOGather: _gather}, lambda problem: f"OpenVINO {problem}")
 
 
-def differences(problem: Gather, size: int | None = None) -> Iterator[Finding]:
-    """Where what is expressed gives other elements than OpenVINO does, whatever the level.
+def differences(problem: OpenVINOGather, size: int | None = None) -> Iterator[Finding]:
+    """The indices for which the descriptors give other elements than OpenVINO, at any level.
 
-    size: of the axis, None where it is not known before the model runs.
+    size: of the axis; None where it is not known before the model runs.
     """
     signed = problem.indices.dtype.kind == "i"
     end = "n - 1, n being the size of the axis" if size is None else str(size - 1)
@@ -60,12 +57,12 @@ def differences(problem: Gather, size: int | None = None) -> Iterator[Finding]:
         "indices",
         expected=f"indices from {first} to {end}",
         got=f"zeros in {problem}, the nearest element in DirectML",
-        remedy=MASK,
+        remedy="mask the elements that indices out of range give, as docs/openvino.md shows, unless all are in range",
     )
     if signed and problem.version < 8:
         yield CODES["EXP202"].finding(
             "indices",
             expected="indices from 0 on",
             got=f"zeros in {problem}, an element counted from the end in DirectML from level 3_0 on",
-            remedy="mask what they give with the rest, or make the node a Gather-8, where they count from the end as well",
+            remedy="mask their elements with the others, or make the node a Gather-8, where they count from the end too",
         )

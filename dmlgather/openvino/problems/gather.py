@@ -42,12 +42,12 @@ VERSIONS = (1, 7, 8)
 
 
 @dataclass(frozen=True)
-class Gather(Problem):
+class OpenVINOGather(Problem):
     """output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…], 0 where the index is out of range.
 
-    data: of rank r >= 1. indices: of any rank q, of any integer type. axis: -r … r-1, kept non-negative. batch_dims: -q … axis,
-    negative ones counted from q, kept non-negative; from version 7 on. version: 8 counts negative indices from the end; in 1
-    and 7 they are out of range.
+    data: of rank r >= 1. indices: of any rank q, of any integer type. axis: -r … r-1, stored as 0 … r-1. batch_dims: -q … axis,
+    a negative one counts from q, stored as 0 … axis; 0 in version 1. version: in 8 negative indices count from the end, in 1 and
+    7 they are out of range.
     """
 
     data: TensorType
@@ -71,18 +71,18 @@ class Gather(Problem):
         object.__setattr__(self, "batch_dims", self._batch_dims())
 
     def _batch_dims(self) -> int:
-        given, rank = whole("batch_dims", self.batch_dims), self.indices.rank
-        if given and self.version == 1:
-            raise ValueError(f"batch_dims is {given}, but {self} has none; it came with Gather-7")
-        if not -rank <= given <= rank:
-            raise ValueError(f"batch_dims is {given}, but indices has rank {rank}: expected {-rank} … {rank}")
-        batch = given + rank if given < 0 else given
-        counted = f" (counted from the rank of indices, {rank}: {batch})" if given < 0 else ""
+        value, rank = whole("batch_dims", self.batch_dims), self.indices.rank
+        if value and self.version == 1:
+            raise ValueError(f"batch_dims is {value}, but {self} has none; it came with Gather-7")
+        if not -rank <= value <= rank:
+            raise ValueError(f"batch_dims is {value}, but indices has rank {rank}: expected {-rank} … {rank}")
+        batch = value + rank if value < 0 else value
+        shown = f"{value} (counted from the rank of indices, {rank}: {batch})" if value < 0 else f"{value}"
         if batch > self.axis:
             raise ValueError(
-                f"batch_dims is {given}{counted}, but axis counted from the front is {self.axis}: expected batch_dims <= axis"
+                f"batch_dims is {shown}, but axis counted from the front is {self.axis}: expected batch_dims <= axis"
             )
-        check_batch(self.data, self.indices, batch, f"{given}{counted}")
+        check_batch(self.data, self.indices, batch, shown)
         return batch
 
     @property
@@ -114,7 +114,7 @@ class Gather(Problem):
 
 
 def axis_of(values: Any) -> int:
-    """The axis in an integer, or in a host array of one integer: a scalar or of one dimension.
+    """The axis, from an integer or a host array of one integer with at most one dimension.
 
     TypeError for another type, ValueError for another number of elements or dimensions.
     """

@@ -1,4 +1,4 @@
-"""Read the XML of an OpenVINO IR, which comes from strangers: no document types, so no entities; no network; bounded depth."""
+"""Read the XML of an OpenVINO IR, which may be hostile: no document types, so no entities; no network; bounded depth."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dmlgather.files import EncodingError, FileError, read_text
 from dmlgather.wording import printable
 
 ROOTS = ("net", "layer")
-"""What an IR's outermost element is: the whole model, or one layer of it as the operations' pages show them."""
+"""The outermost element of an IR: a whole model, or one layer, as the operations' pages show it."""
 
 DEEPEST = 256
-"""Elements inside each other; a body in a body takes three."""
+"""The most elements inside each other; each body in a body takes three."""
 
 NEEDED = "pip install 'dmlgather[openvino]'"
-"""What installs the packages that reading an IR needs."""
+"""Installs the packages that reading an IR needs."""
 
 _ASIDE = r"<\?.*?\?>|<!--.*?-->"
 _PROLOG = re.compile(rf"(?:\s++|{_ASIDE})*+", re.DOTALL)
@@ -31,7 +31,7 @@ _ELLIPSIS = re.compile(r"<layer \.\.\. ")
 
 
 class IRError(FileError):
-    """What is wrong with an IR, and where in its text: line and column are counted from 1, None where they are not known."""
+    """An IR is wrong. line and column: the place in its text, counted from 1; None where it is not known."""
 
     def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
         super().__init__(message)
@@ -39,12 +39,12 @@ class IRError(FileError):
 
 
 class ForeignError(IRError):
-    """The text is XML of another sort, or none."""
+    """The text is other XML, or no XML."""
 
 
 @dataclass(slots=True)
 class Element:
-    """One element. line: where its start tag ends, counted from 1; None where it is not known. text: before its children."""
+    """One element. line: of the end of its start tag, counted from 1; None where it is not known. text: before its children."""
 
     tag: str
     attributes: Mapping[str, str]
@@ -53,13 +53,13 @@ class Element:
     children: list[Element] = field(default_factory=list)
 
     @classmethod
-    def of(cls, given: Any) -> Element:
-        """An element of lxml or of xml.etree, with what is inside it but for comments."""
-        inside = [cls.of(child) for child in given if isinstance(child.tag, str)]
-        return cls(given.tag, dict(given.attrib), getattr(given, "sourceline", None), given.text or "", inside)
+    def of(cls, element: Any) -> Element:
+        """From an element of lxml or of xml.etree, with its children but without comments."""
+        children = [cls.of(child) for child in element if isinstance(child.tag, str)]
+        return cls(element.tag, dict(element.attrib), getattr(element, "sourceline", None), element.text or "", children)
 
     def get(self, name: str) -> str | None:
-        """An attribute's value."""
+        """The value of an attribute; None without it."""
         return self.attributes.get(name)
 
     def all(self, tag: str) -> list[Element]:
@@ -68,7 +68,7 @@ class Element:
 
 
 def read_xml(path: Path) -> Element:
-    """The outermost element of the IR at `path`. ForeignError for XML of another sort, FileError for anything else."""
+    """The outermost element of the IR at `path`. ForeignError for other XML, FileError for anything else."""
     try:
         text = read_text(path, "an IR keeps its constants in a .bin file")
     except EncodingError as error:
@@ -79,16 +79,16 @@ def read_xml(path: Path) -> Element:
 
 
 def parse(text: str) -> Element:
-    """The outermost element of an IR's text, a net or a layer; without comments.
+    """The outermost element of an IR's text, a net or a layer, without comments.
 
     IRError for anything else, ModuleNotFoundError where lxml is missing.
     """
     text = text.removeprefix("\ufeff")
     doctype, first = _root(text)
-    # XML of another sort is told without a parser, so that folders can be searched without one.
+    # Other XML is recognised without a parser, so that folders can be searched without lxml.
     if first not in ROOTS:
         raise ForeignError(f"is no OpenVINO IR: expected <{ROOTS[0]}> or <{ROOTS[1]}>, got {_shown(text, first)}")
-    if doctype is not None:  # it stands before the root or nowhere
+    if doctype is not None:  # the parser refuses one elsewhere
         line = text.count("\n", 0, doctype) + 1
         raise IRError("has a document type declaration (<!DOCTYPE), which no IR has: remove it", line)
     root = _tree(_ELLIPSIS.sub("<layer     ", text))
@@ -99,22 +99,22 @@ def parse(text: str) -> Element:
 
 
 def _root(text: str) -> tuple[int | None, str | None]:
-    """Where a text has a document type, and the tag of its outermost element; None for what it does not have.
+    """The offset of a text's document type, and the tag of its outermost element; None for what it does not have.
 
-    A document type is stepped over and nothing in it is looked at; one without end has no element after it.
+    A document type is skipped without reading its content; one without an end has no element after it.
     """
     at = _after_prolog(text, 0)
     doctype = at if text.startswith("<!DOCTYPE", at) else None
     if doctype is not None:
-        whole = _DOCTYPE.match(text, at)
-        at = _after_prolog(text, whole.end()) if whole else len(text)
+        declaration = _DOCTYPE.match(text, at)
+        at = _after_prolog(text, declaration.end()) if declaration else len(text)
     first = _FIRST.match(text, at)
     return doctype, first[1] if first else None
 
 
 def _after_prolog(text: str, at: int) -> int:
-    found = _PROLOG.match(text, at)
-    return found.end() if found else at
+    prolog = _PROLOG.match(text, at)
+    return prolog.end() if prolog else at
 
 
 def _shown(text: str, first: str | None) -> str:
@@ -124,7 +124,7 @@ def _shown(text: str, first: str | None) -> str:
 
 
 class _Builder:
-    """What the parser reports to. line: the one that it is being fed."""
+    """The target of the parser: builds the elements. line: the one that the parser reads."""
 
     def __init__(self) -> None:
         self.line = 0
@@ -149,7 +149,7 @@ class _Builder:
             self.open[-1].text += text
 
     def close(self) -> None:
-        """Nothing is left to do."""
+        """The parser calls this at the end; there is nothing to do."""
 
 
 def _tree(text: str) -> Element:
@@ -158,7 +158,7 @@ def _tree(text: str) -> Element:
     builder = _Builder()
     parser = etree.XMLParser(
         target=builder,
-        encoding="utf-8",  # whatever the text says of itself
+        encoding="utf-8",  # whatever the XML declaration says
         resolve_entities=False,
         load_dtd=False,
         no_network=True,

@@ -1,4 +1,4 @@
-"""Sizes to judge a node with where its model states none."""
+"""Sizes to judge a node with where its model does not give them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 Named = tuple[int | str, ...]
-"""A shape whose unknown sizes have names: symbols of the model, or "data[0]" for a size that has none."""
+"""A shape whose unknown sizes have names: symbols of the model, or "data[0]" where there is no symbol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +23,15 @@ class Range:
 
     @property
     def empty(self) -> bool:
-        """Whether no size is in it."""
+        """Whether the range has no size."""
         return self.high is not None and self.low > self.high
 
     def within(self, size: int) -> int:
-        """The size, or the nearest one in the range, which is not empty."""
+        """The size in the range that is nearest to `size`. The range is not empty."""
         return max(self.low, size if self.high is None else min(size, self.high))
 
     def condition(self, name: str) -> str:
-        """What the range asks of a size: "N >= 1"."""
+        """The condition that a size is in the range: "N >= 1"."""
         if self.high is None:
             return f"{name} >= {self.low}"
         return f"{name} = {self.low}" if self.low == self.high else f"{self.low} <= {name} <= {self.high}"
@@ -43,8 +43,8 @@ def named(role: str, shape: Sequence[int | str | None]) -> Named:
 
 
 def assign(shapes: Iterable[Named], orders: Iterable[tuple[int | str, int | str]], lows: Mapping[str, int]) -> dict[str, int]:
-    """A size for each name in the shapes: the smallest from `lows` on (default 1) under which the first of each pair in
-    `orders` is at most the second. Where that is impossible a pair is violated, and the operator's rule will say so.
+    """A size for each name in the shapes: the smallest, at least `lows` (default 1), such that the first of each pair in
+    `orders` is at most the second. Where that is impossible a pair is violated, and the operator's rule will report it.
     """
     names = dict.fromkeys(size for shape in shapes for size in shape if isinstance(size, str))
     pairs = list(orders)
@@ -63,5 +63,5 @@ def assign(shapes: Iterable[Named], orders: Iterable[tuple[int | str, int | str]
 
 
 def concrete(shape: Named, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The shape with those sizes."""
+    """The shape with sizes for its names."""
     return tuple(size if isinstance(size, int) else sizes[size] for size in shape)

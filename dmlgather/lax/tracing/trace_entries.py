@@ -1,12 +1,12 @@
-"""The answer of `trace`: one entry per equation, and all of them as a table and as plain data."""
+"""What `trace` returns: one entry per equation, and all of them as a table and as plain data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, overload
 
-from dmlgather.dialects.exporting import Descriptors
+from dmlgather.dialects.exporter import Descriptors
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.lax.tracing.jaxprs import SourceLine
@@ -26,10 +26,10 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Directml:
-    """What DirectML has for an equation.
+    """How DirectML does what an equation does.
 
-    level: the lowest feature level that takes it, and descriptors: those that do it there, in the order in which they run; None
-    and () where no level does, and reasons then say why. differences: what reads other elements than in JAX.
+    level: the lowest feature level that takes it; None where no level does. descriptors: for that level, in the order in which
+    they run. differences: which indices read other elements than in JAX. reasons: why no level takes it.
     """
 
     level: FeatureLevel | None = None
@@ -60,10 +60,10 @@ class Directml:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """What came of an equation when it was executed.
+    """The runs of an equation.
 
-    count: how often it ran. equal: whether the plan gave JAX's bytes each time; None where nothing was compared. note: what
-    differed first, or why nothing was compared.
+    count: how often it ran. equal: whether the plan gave JAX's bytes each time; None where nothing was compared. note: the first
+    difference, or why nothing was compared.
     """
 
     count: int
@@ -80,11 +80,11 @@ class Runs:
 class TraceEntry:
     """One equation that gathers or slices.
 
-    where: the equations around it, from the outside in, "scan/jit:_take"; empty for those of the function itself. primitive:
-    "gather", "slice", "dynamic_slice" or "rev". indices: None where there are none; the starts of a dynamic_slice, which are
-    scalars in JAX, stacked. source: the user's line, None where there is none. mode, fill: JAX's mode and the value that it
-    fills with, where there is one. plan: over packed arrays; bytes_moved: by one run of it. no_plan: why there is none, and no
-    problem, bytes and descriptors. runs: None unless it was executed.
+    where: the equations around it, from the outside in, "scan/jit:_take"; empty at the function's top level. primitive:
+    "gather", "slice", "dynamic_slice" or "rev". indices: None where there are none; for a dynamic_slice its scalar starts,
+    stacked. source: the user's line; None where there is none. mode, fill: JAX's mode and fill value; None where there is none.
+    plan: over packed arrays. bytes_moved: by one run of the plan. no_plan: why plan, problem, bytes_moved and directml are None.
+    runs: None unless the function was executed.
     """
 
     where: str
@@ -101,10 +101,6 @@ class TraceEntry:
     directml: Directml | None = None
     no_plan: str = ""
     runs: Runs | None = None
-
-    def stated(self, **facts: Any) -> TraceEntry:
-        """The entry with some of its facts."""
-        return replace(self, **facts)
 
     @property
     def equation(self) -> str:
@@ -138,20 +134,18 @@ class TraceEntry:
         return {
             "where": self.where,
             "primitive": self.primitive,
-            **{name: _array(getattr(self, name)) for name in ("operand", "indices", "result")},
-            "source": None if self.source is None else asdict(self.source),
+            **{name: _plain(getattr(self, name)) for name in ("operand", "indices", "result", "source", "runs")},
             "mode": self.mode,
             "fill": self.fill,
             "plan": None if self.plan is None else str(self.plan),
             "bytes_moved": None if self.bytes_moved is None else {**asdict(self.bytes_moved), "total": self.bytes_moved.total},
             "directml": None if self.directml is None else self.directml.to_json(),
             "no_plan": self.no_plan or None,
-            "runs": None if self.runs is None else asdict(self.runs),
         }
 
 
-def _array(array: Array | None) -> dict[str, Any] | None:
-    return None if array is None else {"shape": list(array.shape), "dtype": array.dtype}
+def _plain(record: Array | SourceLine | Runs | None) -> dict[str, Any] | None:
+    return None if record is None else asdict(record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,17 +181,13 @@ class Trace:
     def __str__(self) -> str:
         if not self.entries:
             return "no gathers or slices"
-        columns: list[tuple[str, ...]] = [("equation", "mode", "bytes", "DirectML", "where", "source")]
-        columns += [_row(entry) for entry in self.entries]
-        if self.executed:
-            columns = [
-                (*row, text) for row, text in zip(columns, ("runs", *(str(entry.runs) for entry in self.entries)), strict=True)
-            ]
-        widths = [max(map(len, column)) for column in zip(*columns, strict=True)]
-        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in columns)
+        rows = [("equation", "mode", "bytes", "DirectML", "where", "source", "runs"), *map(_row, self.entries)]
+        rows = rows if self.executed else [row[:-1] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
 def _row(entry: TraceEntry) -> tuple[str, ...]:
     bytes_moved = "-" if entry.bytes_moved is None else str(entry.bytes_moved.total)
     directml = "-" if entry.directml is None else str(entry.directml)
-    return entry.equation, entry.policy, bytes_moved, directml, entry.where or "-", str(entry.source or "-")
+    return entry.equation, entry.policy, bytes_moved, directml, entry.where or "-", str(entry.source or "-"), str(entry.runs)

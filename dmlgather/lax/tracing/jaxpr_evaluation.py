@@ -1,4 +1,4 @@
-"""A jaxpr, evaluated with JAX equation by equation, so that what each one reads and writes can be seen."""
+"""A jaxpr, evaluated with JAX equation by equation, so that a caller sees what each equation reads and writes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from dmlgather.lax.tracing import jaxprs
 from dmlgather.lax.tracing.jaxprs import Place
 
-Seen = Callable[[Place, Any, Sequence[Any], Sequence[Any]], None]
-"""Called after an equation: where it stands, itself, the values it read, those it wrote."""
+Observer = Callable[[Place, Any, Sequence[Any], Sequence[Any]], None]
+"""Called after an equation with its place, the equation, the values that it read and those that it wrote."""
 
 CALLS = frozenset(
     {
@@ -18,21 +18,20 @@ CALLS = frozenset(
         *("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"),
     }
 )
-"""Primitives, of this and of earlier versions of JAX, whose value is that of the one jaxpr in them, on the same values."""
+"""Primitives of this and earlier versions of JAX that pass their inputs to the one jaxpr in them, and return its results."""
 
 
-class Stepper:
-    """Evaluates a jaxpr. Enters the bodies of calls, conditionals and loops that hold a place to look at; JAX does the rest.
+class JaxprEvaluator:
+    """Evaluates a jaxpr. Enters calls, conditionals and loops around the observed equations; JAX evaluates the rest.
 
-    places: where the equations to look at stand. seen: called for each of them each time that it has run.
+    places: of the observed equations. observer: called each time that one of them has run.
     """
 
-    def __init__(self, places: Collection[Place], seen: Seen) -> None:
+    def __init__(self, places: Collection[Place], observer: Observer) -> None:
         self._places = frozenset(places)
-        self._around = frozenset(place[:depth] for place in places for depth in range(1, len(place)))
-        self._numbers = frozenset((*inner[:-1], (inner[-1][0], "")) for inner in self._around)
-        self._seen = seen
-        self._whole: dict[Place, str] = {}
+        self._outer = frozenset((*place[:depth], (place[depth][0], "")) for place in places for depth in range(len(place) - 1))
+        self._observer = observer
+        self._opaque: dict[Place, str] = {}
 
     def run(self, jaxpr: Any, values: Sequence[Any], around: Place = ()) -> list[Any]:
         """The values of a jaxpr's results."""
@@ -45,31 +44,31 @@ class Stepper:
         for number, eqn in enumerate(inner.eqns):
             place = (*around, (number, ""))
             inputs = read(eqn.invars)
-            step = STEPS.get(eqn.primitive.name) if place in self._numbers else None
-            results = step(self, place, eqn, inputs) if step else None
+            enter = ENTERED.get(eqn.primitive.name) if place in self._outer else None
+            results = enter(self, place, eqn, inputs) if enter else None
             if results is None:
                 results = jaxprs.bind(inner, eqn, inputs)
-                if place in self._numbers:
-                    self._whole[place] = eqn.primitive.name
+                if place in self._outer:
+                    self._opaque[place] = eqn.primitive.name
             if place in self._places:
-                self._seen(place, eqn, inputs, results)
+                self._observer(place, eqn, inputs, results)
             known.update(zip(eqn.outvars, results, strict=True))
         return read(inner.outvars)
 
-    def around(self, place: Place) -> str | None:
+    def opaque_around(self, place: Place) -> str | None:
         """The primitive around a place that JAX evaluated as a whole, if there was one."""
         outer = ((*place[:depth], (place[depth][0], "")) for depth in range(len(place) - 1))
-        return next((self._whole[each] for each in outer if each in self._whole), None)
+        return next((self._opaque[each] for each in outer if each in self._opaque), None)
 
     def _enter(self, place: Place, label: str, jaxpr: Any, values: Sequence[Any]) -> list[Any]:
         return self.run(jaxpr, values, (*place[:-1], (place[-1][0], label)))
 
     def call(self, place: Place, eqn: Any, inputs: Sequence[Any]) -> list[Any] | None:
         """One jaxpr on the same values."""
-        found = jaxprs.parts(eqn)
-        if len(found) != 1:
+        parts = jaxprs.parts(eqn)
+        if len(parts) != 1:
             return None
-        ((label, body),) = found.items()
+        ((label, body),) = parts.items()
         return self._enter(place, label, body, inputs)
 
     def cond(self, place: Place, eqn: Any, inputs: Sequence[Any]) -> list[Any]:
@@ -80,10 +79,10 @@ class Stepper:
         return self._enter(place, label, body, values)
 
     def while_loop(self, place: Place, eqn: Any, inputs: Sequence[Any]) -> list[Any]:
-        """The body, for as long as the condition holds; under vmap for as long as it holds anywhere, and only there."""
+        """The body while the condition holds; under vmap while it holds for any batch, with the state of the others kept."""
         numpy = jaxprs.library().numpy
         (test_label, test), (body_label, body) = (
-            next((label, found) for label, found in jaxprs.parts(eqn).items() if found is eqn.params[name])
+            next((label, part) for label, part in jaxprs.parts(eqn).items() if part is eqn.params[name])
             for name in ("cond_jaxpr", "body_jaxpr")
         )
         first, second = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
@@ -97,7 +96,7 @@ class Stepper:
         return state
 
     def scan(self, place: Place, eqn: Any, inputs: Sequence[Any]) -> list[Any] | None:
-        """The body, once per position along the first dimension of what is scanned. JAX does one that never runs."""
+        """The body, once per position along the first dimension of what is scanned. JAX evaluates a scan of length 0."""
         params = eqn.params
         if params["length"] == 0:
             return None
@@ -118,10 +117,10 @@ def _leading(holds: Any, rank: int) -> Any:
     return holds.reshape(holds.shape + (1,) * (rank - holds.ndim))
 
 
-STEPS: Mapping[str, Callable[[Stepper, Place, Any, Sequence[Any]], list[Any] | None]] = {
-    **dict.fromkeys(CALLS, Stepper.call),
-    "cond": Stepper.cond,
-    "while": Stepper.while_loop,
-    "scan": Stepper.scan,
+ENTERED: Mapping[str, Callable[[JaxprEvaluator, Place, Any, Sequence[Any]], list[Any] | None]] = {
+    **dict.fromkeys(CALLS, JaxprEvaluator.call),
+    "cond": JaxprEvaluator.cond,
+    "while": JaxprEvaluator.while_loop,
+    "scan": JaxprEvaluator.scan,
 }
-"""How the primitives whose bodies are entered are evaluated; None where JAX has to."""
+"""How the primitives that are entered are evaluated; a function returns None where JAX has to evaluate the primitive."""

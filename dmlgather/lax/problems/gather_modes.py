@@ -1,4 +1,4 @@
-"""What an index out of bounds does: JAX's modes, and the values that its fill mode writes."""
+"""JAX's modes, which say what an index out of bounds does, and the values that the fill mode writes."""
 
 from __future__ import annotations
 
@@ -16,61 +16,58 @@ MODES = {
     "drop": OutOfBounds.FILL,
     "promise_in_bounds": OutOfBounds.PROMISE,
 }
-"""The names of the modes."""
 
 MEMBERS = {
     "CLIP": OutOfBounds.CLAMP,
     "FILL_OR_DROP": OutOfBounds.FILL,
     "PROMISE_IN_BOUNDS": OutOfBounds.PROMISE,
 }
-"""The members of jax.lax.GatherScatterMode that a gather takes."""
+"""The same as members of jax.lax.GatherScatterMode."""
 
 _NANS = {"float8_e5m2": b"\x7f"}
-"""The NaN that JAX fills with, where ml_dtypes makes another one."""
+"""The NaN that JAX fills with, where that of ml_dtypes differs."""
 
 NO_NUMBERS = (np.character, np.void, np.object_, np.datetime64, np.timedelta64)
 """NumPy's scalars that are no numbers."""
 
 
-def mode_of(given: Any) -> OutOfBounds:
+def mode_of(mode: Any) -> OutOfBounds:
     """The policy of a mode: its name, a member of JAX's GatherScatterMode, or None, which lax.gather takes as promise_in_bounds.
 
     ValueError for anything else, "one_hot" included, with which JAX gathers nothing.
     """
-    if given is None:
-        return OutOfBounds.PROMISE
-    found = None
-    if isinstance(given, str):
-        found = MODES.get(given)
-    elif type(given).__name__ == "GatherScatterMode":
-        found = MEMBERS.get(given.name)
-    if found is None:
-        raise ValueError(f"mode is {given!r}, expected {alternatives(map(repr, MODES))}, such a GatherScatterMode, or None")
-    return found
+    policy = OutOfBounds.PROMISE if mode is None else None
+    if isinstance(mode, str):
+        policy = MODES.get(mode)
+    elif type(mode).__name__ == "GatherScatterMode":
+        policy = MEMBERS.get(mode.name)
+    if policy is None:
+        raise ValueError(f"mode is {mode!r}, expected {alternatives(map(repr, MODES))}, such a GatherScatterMode, or None")
+    return policy
 
 
 def fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
     """The bytes of one number in a type, cast as NumPy casts (9.5 to 9, 300 to 44 in uint8, NaN to the least int32).
 
-    None for JAX's default: NaN, the least signed and the greatest unsigned integer, True. TypeError for what is not one number,
-    arrays of one element included, and for a complex number in a real type; OverflowError for an integer that no
-    64 bits hold in an integer type.
+    value: None for JAX's default: NaN, the least signed and the greatest unsigned integer, True. TypeError for what is not one
+    number, arrays of one element included, and for a complex number in a real type; OverflowError for an integer of more than 64
+    bits in an integer type.
     """
     if value is None:
         return _NANS.get(dtype.name) or _default(dtype).tobytes()
     array = np.asarray(_number(value))
-    if array.dtype.kind == "O":  # an integer that 64 bits do not hold
+    if array.dtype.kind == "O":  # an integer of more than 64 bits
         array = np.asarray(_rounded(value, dtype))
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         raise TypeError(f"fill_value is {value!r}, a complex number, but the operand has type {dtype}")
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # that the value does not fit is what the cast is for
+        warnings.simplefilter("ignore")  # a value that does not fit is cast all the same
         filled = array.astype(dtype)
         return _NANS[dtype.name] if dtype.name in _NANS and np.isnan(filled) else filled.tobytes()
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:
-    """Whether a type is an integer one, int4 and its like included, which NumPy has no kind for."""
+    """Whether a type is an integer type, int4 and the like included, for which NumPy has no kind."""
     return dtype.name.startswith(("int", "uint"))
 
 
@@ -82,7 +79,7 @@ def _number(value: Any) -> Any:
 
 
 def _rounded(value: int, dtype: np.dtype[Any]) -> float | bool:
-    """An integer of more than 64 bits as what a cast to a type can start from."""
+    """An integer of more than 64 bits as a number that NumPy can cast to a type."""
     try:
         if not is_integer(dtype):
             return True if dtype.kind == "b" else float(value)

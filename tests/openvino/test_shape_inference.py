@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dmlgather.dialects.checking import Verdict
+from dmlgather.dialects.checked_model import Verdict
 from tests.openvino.ir import (
     CONST,
     DATA,
@@ -33,10 +33,10 @@ def stated(role: str, port: str) -> str:
 
 
 PORTS = {
-    "another size": ("data", "FP32 9,2", "expected f32[5,2], as 'Parameter_0' has it", "got f32[9,2]"),
-    "another type": ("data", "STRING 5,2", "expected f32[5,2], as 'Parameter_0' has it", "got string[5,2]"),
-    "another rank": ("indices", "I64 3,1", "expected i64[3], as 'Parameter_1' has it", "got i64[3,1]"),
-    "a vector for a scalar": ("axis", "I64 2", "expected i64[], as 'Const_2' has it", "got i64[2]"),
+    "another size": ("data", "FP32 9,2", "expected f32[5,2], the type of 'Parameter_0'", "got f32[9,2]"),
+    "another type": ("data", "STRING 5,2", "expected f32[5,2], the type of 'Parameter_0'", "got string[5,2]"),
+    "another rank": ("indices", "I64 3,1", "expected i64[3], the type of 'Parameter_1'", "got i64[3,1]"),
+    "a vector for a scalar": ("axis", "I64 2", "expected i64[], the type of 'Const_2'", "got i64[2]"),
 }
 
 
@@ -72,7 +72,7 @@ def test_an_output_port_that_the_inputs_contradict_is_an_error(tmp_path: Path, p
     assert (finding.code, finding.severity, finding.path) == ("EXP101", "error", "output")
     assert finding.expected.startswith("f32[3,2], which follows from the inputs")
     names = {"FP32": "f32", "FP16": "f16"}
-    assert finding.got.startswith(f"{names[port[:4]]}[{port[5:]}], which the output port states")
+    assert finding.got.startswith(f"{names[port[:4]]}[{port[5:]}], which the output port has")
     gather = inferred(path)
     assert (node.verdict, node.outputs[0].type, node.outputs[0].shape) == (Verdict.REFUSED, "f32", tuple(gather.output(0).shape))
 
@@ -117,7 +117,7 @@ def test_sizes_that_play_no_part_are_not_told(tmp_path: Path) -> None:
 
 def test_remedies_ask_for_what_is_missing_alone(tmp_path: Path) -> None:
     data, _, axis = checked(write(tmp_path, PAGE, None)).findings
-    assert (data.expected, data.remedy) == ("a data type", "state its precision")
-    assert axis.remedy == "check the whole IR, or make the axis a constant"
+    assert (data.expected, data.remedy) == ("a data type", "add its precision")
+    assert axis.remedy == "check the whole IR, or make the axis a constant of the model"
     found = checked(write(tmp_path, one_gather("FP32 5,2", "I64 ...", "FP32 ").replace("<dim>...</dim>", "")))
     assert (found.findings[0].expected, "precision" in found.findings[0].remedy) == ("a number of dimensions", False)

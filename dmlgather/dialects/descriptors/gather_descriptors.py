@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from dmlgather.dialects.descriptors.fitting import described, fits, refuse, require
-from dmlgather.dialects.descriptors.slices import slices
-from dmlgather.dialects.descriptors.views import Dim, View, merge
+from dmlgather.dialects.descriptors.level_limits import fits, refuse, require, tensor_descs
+from dmlgather.dialects.descriptors.slice_descriptors import slices
+from dmlgather.dialects.descriptors.tensor_views import Dim, View, merge
 from dmlgather.dialects.windows import Window
 from dmlgather.directml import (
     FeatureLevel,
@@ -24,7 +24,7 @@ GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1 = map(operator_named, ("GATHER", 
 
 
 def gather(data: View, indices: View, output: View, axis: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """output[lead…, i…, trail…] = data[lead…, indices[i…], trail…] as GATHER; i… stands in the place of `axis`."""
+    """output[lead…, i…, trail…] = data[lead…, indices[i…], trail…] as GATHER; i… takes the place of `axis`."""
     behind = axis + indices.rank
     if not fits(GATHER, level, data, indices, output):
         lead = merge(data.dims[:axis], output.dims[:axis])
@@ -34,7 +34,7 @@ def gather(data: View, indices: View, output: View, axis: int, level: FeatureLev
         indices = replace(indices, dims=index[0])
         output = replace(output, dims=(*lead[1], *index[1], *trail[1]))
         axis = len(lead[0])
-    tensors = described(GATHER, level, data, output, indices)
+    tensors = tensor_descs(GATHER, level, data, output, indices)
     missing = tensors["input_tensor"].rank - data.rank
     return (GatherOperatorDesc(**tensors, axis=axis + missing, index_dimensions=indices.rank),)
 
@@ -42,26 +42,27 @@ def gather(data: View, indices: View, output: View, axis: int, level: FeatureLev
 def gather_elements(data: View, indices: View, output: View, axis: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
     """output[c] = data[c with c[axis] replaced by indices[c]] as GATHER_ELEMENTS.
 
-    Off the axis indices may be smaller than data, whose view then keeps its strides; where dimensions do not merge for that,
-    the part is cut out by slices first.
+    Off the axis, indices may be smaller than data: data is then a view with the sizes of indices and its own strides. Where the
+    view's dimensions do not merge into as few as the level takes, slices copy that part of data first.
     """
     require(GATHER_ELEMENTS, level)
-    part = _reached(data, indices, axis)
+    pairs = enumerate(zip(data.dims, indices.sizes, strict=True))
+    part = replace(data, dims=tuple(dim if at == axis else Dim(size, dim.stride) for at, (dim, size) in pairs))
     if fits(GATHER_ELEMENTS, level, part):
         return _elements(part, indices, output, axis, level)
     merged = _merged_elements(part, indices, output, axis)
     if fits(GATHER_ELEMENTS, level, merged[0]) or part.sizes == data.sizes:
         return _elements(*merged, level)
-    cut = View.packed(data.name, data.data_type, part.sizes)
-    first = slices(data, cut, [Window.whole(size) for size in cut.sizes], level)
-    return (*first, *gather_elements(cut, indices, output, axis, level))
+    copy = View.packed(data.name, data.data_type, part.sizes)
+    first = slices(data, copy, [Window.whole(size) for size in copy.sizes], level)
+    return (*first, *gather_elements(copy, indices, output, axis, level))
 
 
 def gather_nd(data: View, indices: View, output: View, batch: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…] as GATHER_ND1, or GATHER_ND where that is missing.
+    """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…] as GATHER_ND1, or as GATHER_ND before GATHER_ND1.
 
-    batch: how many b… there are. An empty tuple looks nothing up: the result is a SLICE of data repeated by strides of 0, and
-    indices play no part. Before GATHER_ND1, a batch of single positions is GATHER_ELEMENTS.
+    batch: the number of b…. Index tuples without components look nothing up: the result is a slice of data, repeated by strides
+    of 0, and indices are not used. Before GATHER_ND1, batches of one-component tuples are GATHER_ELEMENTS.
     """
     size = indices.dims[-1].size
     if size == 0:
@@ -72,23 +73,17 @@ def gather_nd(data: View, indices: View, output: View, batch: int, level: Featur
         return _batched_elements(data, indices, output, batch, level)
     if not fits(operator, level, data, indices, output):
         data, indices, output, batch = _merged_nd(data, indices, output, batch)
-    tensors = described(operator, level, data, output, indices)
-    # Without BatchDimensionCount a batch of 1 is not counted, and its dimensions become part of the padding.
-    uncounted = batch if operator is GATHER_ND else 0
-    counts = {"input_dimension_count": data.rank - uncounted, "indices_dimension_count": indices.rank - uncounted}
+    tensors = tensor_descs(operator, level, data, output, indices)
+    # GATHER_ND has no BatchDimensionCount: dimensions of a batch of 1 do not count, like leading 1s.
+    not_counted = batch if operator is GATHER_ND else 0
+    counts = {"input_dimension_count": data.rank - not_counted, "indices_dimension_count": indices.rank - not_counted}
     if operator is GATHER_ND:
         return (GatherNDOperatorDesc(**tensors, **counts),)
     return (GatherND1OperatorDesc(**tensors, **counts, batch_dimension_count=batch),)
 
 
-def _reached(data: View, indices: View, axis: int) -> View:
-    """The part of data that indices of smaller sizes can name: their sizes off the axis, data's own strides."""
-    dims = zip(data.dims, indices.sizes, strict=True)
-    return replace(data, dims=tuple(dim if at == axis else Dim(size, dim.stride) for at, (dim, size) in enumerate(dims)))
-
-
 def _merged_elements(data: View, indices: View, output: View, axis: int) -> tuple[View, View, View, int]:
-    """GATHER_ELEMENTS with neighbours merged before the axis and behind it."""
+    """The views and axis of GATHER_ELEMENTS with neighbours merged before the axis and behind it."""
     views = (data, indices, output)
     lead = merge(*(view.dims[:axis] for view in views))
     trail = merge(*(view.dims[axis + 1 :] for view in views))
@@ -98,19 +93,19 @@ def _merged_elements(data: View, indices: View, output: View, axis: int) -> tupl
 
 
 def _elements(data: View, indices: View, output: View, axis: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    tensors = described(GATHER_ELEMENTS, level, data, output, indices)
+    tensors = tensor_descs(GATHER_ELEMENTS, level, data, output, indices)
     return (GatherElementsOperatorDesc(**tensors, axis=axis + tensors["input_tensor"].rank - data.rank),)
 
 
 def _repeated(data: View, indices: View, output: View, batch: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """GATHER_ND of empty tuples: each names all of data behind its batch."""
+    """GATHER_ND with tuples without components: each copies all of data behind its batch."""
     repeats = tuple(Dim(size, 0) for size in indices.sizes[batch:-1])
     view = replace(data, dims=(*data.dims[:batch], *repeats, *data.dims[batch:]))
     return slices(view, output, [Window.whole(size) for size in view.sizes], level)
 
 
 def _merged_nd(data: View, indices: View, output: View, batch: int) -> tuple[View, View, View, int]:
-    """GATHER_ND with neighbours merged within the batch, behind it, and behind the indexed dimensions."""
+    """The views and batch of GATHER_ND with neighbours merged in the batch, behind it, and behind the indexed dimensions."""
     size, tuples = indices.dims[-1].size, indices.rank - 1
     lead = merge(data.dims[:batch], indices.dims[:batch], output.dims[:batch])
     index = merge(indices.dims[batch:-1], output.dims[batch:tuples])
@@ -124,7 +119,7 @@ def _merged_nd(data: View, indices: View, output: View, batch: int) -> tuple[Vie
 
 
 def _batched_elements(data: View, indices: View, output: View, batch: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """GATHER_ND with a batch and single positions: the positions, repeated along what they do not index, pick elements."""
+    """GATHER_ND with batches and tuples of one component, as GATHER_ELEMENTS with indices repeated along trail."""
     size = indices.dims[-1].size
     data, indices, output, batch = _merged_nd(data, indices, output, batch)
     positions = indices.rank - 1 - batch
@@ -134,10 +129,10 @@ def _batched_elements(data: View, indices: View, output: View, batch: int, level
             "batch_dims",
             expected=f"1 batch, or tuples of 1 component in 1 dimension, at level {level}, which has no BatchDimensionCount",
             got=f"{prod(data.sizes[:batch])} batches, {counted(size, 'component')}, {counted(positions, 'dimension')}",
-            remedy=f"use feature level {GATHER_ND1.introduced} or newer, or put the batch's coordinates into the tuples",
+            remedy=f"use feature level {GATHER_ND1.introduced} or newer, or add the batch's coordinates to the tuples",
             level=GATHER_ND1.introduced,
         )
-    # Between batch and rest stands one dimension of positions, even where there is but one of them.
+    # GATHER_ELEMENTS has one dimension of positions between batch and trail, even where there is only one position.
     one = (Dim(1, 0),) * (1 - positions)
     trail = data.dims[batch + 1 :]
     return gather_elements(

@@ -1,37 +1,25 @@
-"""From an equation of a jaxpr to the problem that it states."""
+"""From an equation of a jaxpr to its problem."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.lax.problems import export
-from dmlgather.lax.problems.calls import gather_call
-from dmlgather.lax.problems.slice import DynamicSlice, Rev, Slice
+from dmlgather.lax.problems.export import with_known_starts
+from dmlgather.lax.problems.gather import LaxGather
+from dmlgather.lax.problems.slice import DynamicSlice, LaxSlice, Rev
 from dmlgather.lax.tracing import jaxprs
 
 
 class NoPlanError(Exception):
-    """An equation that no plan says; the message says why."""
+    """An equation that no plan can express; the message says why."""
 
 
-@dataclass(frozen=True)
-class EquationProblem:
-    """An equation's problem.
-
-    expressed: the problem that descriptors are made for: a slice, where starts that are written into the equation make it one.
-    """
-
-    problem: Problem
-    expressed: Problem
-
-
-def state(eqn: Any) -> EquationProblem:
+def problem_of(eqn: Any) -> Problem:
     """The problem of an equation of one of the `PRIMITIVES`. NoPlanError where there is none."""
     for atom in (*eqn.invars, *eqn.outvars):
         if jaxprs.extended(atom.aval.dtype):
@@ -40,6 +28,13 @@ def state(eqn: Any) -> EquationProblem:
         return PRIMITIVES[eqn.primitive.name](eqn)
     except (TypeError, ValueError) as error:
         raise NoPlanError(str(error)) from None
+
+
+def problem_to_describe(eqn: Any, problem: Problem) -> Problem:
+    """The problem that descriptors are made for: a slice where the equation has the starts of a dynamic_slice as literals."""
+    if not isinstance(problem, DynamicSlice) or not all(map(jaxprs.literal, eqn.invars[1:])):
+        return problem
+    return with_known_starts(problem.gather, _stacked([np.asarray(start.val, start.aval.dtype) for start in eqn.invars[1:]]))
 
 
 def operands(eqn: Any, inputs: Sequence[Any]) -> list[NDArray[Any]]:
@@ -54,51 +49,38 @@ def _type(atom: Any) -> TensorType:
     return TensorType(tuple(atom.aval.shape), np.dtype(atom.aval.dtype))
 
 
-def _gather(eqn: Any) -> EquationProblem:
+def _gather(eqn: Any) -> Problem:
     operand, indices = eqn.invars
-    params = eqn.params
-    problem = gather_call(
-        *(_type(operand), _type(indices), params["dimension_numbers"], params["slice_sizes"]),
-        mode=params["mode"],
-        fill_value=params["fill_value"],
-    )
-    return EquationProblem(problem, problem)
+    names = ("dimension_numbers", "slice_sizes", "mode", "fill_value")
+    return LaxGather.from_call(_type(operand), _type(indices), **{name: eqn.params[name] for name in names})
 
 
-def _dynamic_slice(eqn: Any) -> EquationProblem:
+def _dynamic_slice(eqn: Any) -> Problem:
     operand, *starts = eqn.invars
     types = [_type(start) for start in starts]
     if len({start.dtype for start in types}) > 1:
         raise NoPlanError(f"its starts are of several types: {', '.join(map(str, types))}")
     dtype = types[0].dtype if types else np.dtype(np.int32)
-    problem = DynamicSlice(_type(operand), TensorType((len(starts),), dtype), tuple(eqn.params["slice_sizes"]))
-    if not all(map(jaxprs.literal, starts)):
-        return EquationProblem(problem, problem)
-    known = _stacked([np.asarray(start.val, start.aval.dtype) for start in starts])
-    return EquationProblem(problem, export.at(problem.gather, known) or problem)
+    return DynamicSlice(_type(operand), TensorType((len(starts),), dtype), tuple(eqn.params["slice_sizes"]))
 
 
-def _slice(eqn: Any) -> EquationProblem:
-    (operand,) = eqn.invars
+def _slice(eqn: Any) -> Problem:
     starts, limits, strides = (eqn.params[name] for name in ("start_indices", "limit_indices", "strides"))
-    problem = Slice(_type(operand), tuple(starts), tuple(limits), None if strides is None else tuple(strides))
-    return EquationProblem(problem, problem)
+    return LaxSlice(_type(eqn.invars[0]), tuple(starts), tuple(limits), None if strides is None else tuple(strides))
 
 
-def _rev(eqn: Any) -> EquationProblem:
-    (operand,) = eqn.invars
-    problem = Rev(_type(operand), tuple(eqn.params["dimensions"]))
-    return EquationProblem(problem, problem)
+def _rev(eqn: Any) -> Problem:
+    return Rev(_type(eqn.invars[0]), tuple(eqn.params["dimensions"]))
 
 
 def _stacked(starts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.stack(starts) if starts else np.zeros(0, np.int32)
 
 
-PRIMITIVES: Mapping[str, Callable[[Any], EquationProblem]] = {
+PRIMITIVES: Mapping[str, Callable[[Any], Problem]] = {
     "gather": _gather,
     "slice": _slice,
     "dynamic_slice": _dynamic_slice,
     "rev": _rev,
 }
-"""The primitives of the family."""
+"""The primitives that gather or slice."""

@@ -1,4 +1,4 @@
-"""The layers, ports and edges of an IR, as their XML states them; everything that is read is checked to be what it should."""
+"""The layers, ports and edges of an IR, read from its XML and checked."""
 
 from __future__ import annotations
 
@@ -6,45 +6,46 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from dmlgather.openvino.model.file import Element, IRError
+from dmlgather.openvino.model.ir_xml import Element, IRError
 from dmlgather.wording import alternatives, printable
 
 PRECISIONS = {
-    "BF16": "bf16",
     "BIN": "u1",
     "BOOL": "boolean",
     "FP16": "f16",
     "FP32": "f32",
     "FP64": "f64",
-    "DYNAMIC": None,
     "UNSPECIFIED": None,
 }
-"""A port's `precision` -> the element type's name; the others only differ by case. None: not known before the model runs."""
+"""A port's `precision` -> the element type's name, where that is not the same in lower case. None: not known."""
 
 FORMATS = (10, 11)
-"""The versions of the format that OpenVINO reads: their layers are operations of an operation set, and their axes are inputs."""
+"""The versions of the format that OpenVINO reads."""
 
-Key = tuple[int, int]
+PortKey = tuple[int, int]
 """A layer's id, and the id of one of its ports."""
+
+Shape = tuple[int | None, ...]
+"""None: a size that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
     """One input or output of a layer.
 
-    type: its element type by OpenVINO's name ("f32"), None where the port states none. dims: None for a size that is not known;
-    empty for a scalar and for a rank that is not known, which the format does not tell apart. names: of the tensor.
+    type: the element type by OpenVINO's name ("f32"); None where the port has none. shape: None where the port has no sizes: a
+    scalar or an unknown rank, which the format does not tell apart. names: of the tensor, separated by commas.
     """
 
     id: int
     type: str | None
-    dims: tuple[int | None, ...]
+    shape: Shape | None
     names: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer. id: None for a layer that stands alone. opset: as stated, "opset8". data: the attributes of its operation."""
+    """One layer. id: None for a layer outside a model. opset: as in the file, "opset8". data: the attributes of its operation."""
 
     id: int | None
     name: str
@@ -63,43 +64,43 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class LayerGraph:
-    """The layers of a model or of a body by their ids, and where each input port of a layer gets its tensor from."""
+    """The layers of a model or of a body by their ids, and the output port that each input port is connected to."""
 
     layers: Mapping[int, Layer]
-    sources: Mapping[Key, tuple[Layer, Port]]
+    sources: Mapping[PortKey, tuple[Layer, Port]]
 
     def source(self, layer: Layer, port: Port) -> tuple[Layer, Port] | None:
-        """The layer and the output port that a layer's input port is joined to."""
+        """The layer and the output port that a layer's input port is connected to."""
         return None if layer.id is None else self.sources.get((layer.id, port.id))
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What an IR file holds. version: of its format, None for a layer that stands alone."""
+    """The content of an IR file. version: of its format; None for a single layer."""
 
     graph: LayerGraph
     version: int | None
 
 
 def read_model(root: Element) -> Model:
-    """The model of an IR's outermost element. IRError for what is not as the format has it."""
+    """The model of an IR's outermost element. IRError for what breaks the format."""
     if root.tag == "layer":
         layer = read_layer(root)
         return Model(LayerGraph({layer.id or 0: layer}, {}), None)
-    version = _whole(root, "version")
+    version = _integer(root, "version")
     if version not in FORMATS:
         raise IRError(
-            f"is an IR of version {version}, expected {alternatives(FORMATS)}, which OpenVINO reads: convert the model anew",
+            f"is an IR of version {version}, expected {alternatives(FORMATS)}, which OpenVINO reads: convert the model again",
             root.line,
         )
     return Model(_graph(root), version)
 
 
 def read_layer(element: Element) -> Layer:
-    """One layer, with the graphs inside it; its id may be missing. IRError for what is not as the format has it."""
+    """One layer, with the graphs inside it; its id may be missing. IRError for what breaks the format."""
     data = element.all("data")
     return Layer(
-        id=_whole(element, "id") if element.get("id") is not None else None,
+        id=_integer(element, "id") if element.get("id") is not None else None,
         name=printable(element.get("name") or ""),
         type=element.get("type") or "",
         opset=element.get("version") or "",
@@ -123,7 +124,7 @@ def _graph(element: Element) -> LayerGraph:
         layers[layer.id] = layer
     outputs = {(number, port.id): (layer, port) for number, layer in layers.items() for port in layer.outputs}
     inputs = {(number, port.id): (layer, port) for number, layer in layers.items() for port in layer.inputs}
-    sources: dict[Key, tuple[Layer, Port]] = {}
+    sources: dict[PortKey, tuple[Layer, Port]] = {}
     for edge in _children(element, "edges", "edge"):
         source, target = _end(edge, layers, "from", outputs), _end(edge, layers, "to", inputs)
         if target in sources:
@@ -132,8 +133,8 @@ def _graph(element: Element) -> LayerGraph:
     return LayerGraph(layers, sources)
 
 
-def _end(edge: Element, layers: Mapping[int, Layer], which: str, ports: Mapping[Key, tuple[Layer, Port]]) -> Key:
-    number, port = _whole(edge, f"{which}-layer"), _whole(edge, f"{which}-port")
+def _end(edge: Element, layers: Mapping[int, Layer], which: str, ports: Mapping[PortKey, tuple[Layer, Port]]) -> PortKey:
+    number, port = _integer(edge, f"{which}-layer"), _integer(edge, f"{which}-port")
     if number not in layers:
         raise IRError(f"an edge leads {which} layer {number}, which does not exist", edge.line)
     if (number, port) not in ports:
@@ -147,7 +148,7 @@ def _ports(layer: Element, kind: str) -> tuple[Port, ...]:
     for element in _children(layer, kind, "port"):
         port = _port(element)
         if port.id in ports:
-            raise IRError(f"{kind} port {port.id} stands there twice", element.line)
+            raise IRError(f"{kind} port {port.id} occurs twice", element.line)
         ports[port.id] = port
     return tuple(ports.values())
 
@@ -156,11 +157,11 @@ def _port(element: Element) -> Port:
     precision = element.get("precision")
     kind = None if precision is None else PRECISIONS.get(precision.upper(), element_type(precision))
     sizes = tuple(_size(dim) for dim in element.all("dim"))
-    return Port(_whole(element, "id"), kind, sizes, printable(element.get("names") or ""))
+    return Port(_integer(element, "id"), kind, sizes or None, printable(element.get("names") or ""))
 
 
 def element_type(text: str) -> str | None:
-    """An element type by OpenVINO's name, fit to be shown; None for one that is not known before the model runs."""
+    """An element type by OpenVINO's name, printable; None for one that is not known before the model runs."""
     name = printable(text.strip().lower())
     return None if name in ("", "dynamic", "undefined") else name
 
@@ -175,7 +176,7 @@ def _children(element: Element, group: str, tag: str) -> Iterator[Element]:
         yield from inside.all(tag)
 
 
-def _whole(element: Element, name: str) -> int:
+def _integer(element: Element, name: str) -> int:
     text = element.get(name)
     if text is None:
         raise IRError(f"<{element.tag}> has no {name}", element.line)
@@ -183,7 +184,7 @@ def _whole(element: Element, name: str) -> int:
 
 
 def number_of(text: str, what: str, line: int | None, expected: str = "a number of 0 or more", *, signed: bool = False) -> int:
-    """The number that a text states in decimal digits, with a minus if `signed`. IRError, naming `what`, for anything else."""
+    """The number in a text: decimal digits, with a minus if `signed`. IRError, naming `what`, for anything else."""
     if not re.fullmatch(r"-?[0-9]{1,19}" if signed else r"[0-9]{1,19}", text.strip()):
         raise IRError(f"{what} is {printable(text[:40])!r}, expected {expected}", line)
     return int(text)

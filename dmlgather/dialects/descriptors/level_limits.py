@@ -1,4 +1,4 @@
-"""How views fit into what an operator takes at a feature level, and the refusal where they do not."""
+"""The dimension counts and index types that a feature level takes, and the refusal of views that do not fit."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NoReturn
 
-from dmlgather.dialects.codes import CODES
-from dmlgather.dialects.descriptors.views import View
+from dmlgather.dialects.descriptors.tensor_views import View
+from dmlgather.dialects.export_codes import CODES
 from dmlgather.directml import BufferTensorDesc, DataType, FeatureLevel, Finding, Operator
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.directml.support import Row, row_at
@@ -15,7 +15,7 @@ from dmlgather.wording import braces
 
 
 class InexpressibleError(Exception):
-    """DirectML's descriptors cannot say what was asked for; `finding` says why."""
+    """No DirectML descriptor does what was asked for; `finding` says why."""
 
     def __init__(self, finding: Finding) -> None:
         self.finding = finding
@@ -29,11 +29,11 @@ def _row(operator: Operator, tensor: str, level: FeatureLevel) -> Row:
 
 
 def fits(operator: Operator, level: FeatureLevel, *views: View) -> bool:
-    """Whether the level, which has the operator, takes as many dimensions as the views have."""
+    """Whether the level takes as many dimensions as the views have. The level has the operator."""
     return max(view.rank for view in views) <= _row(operator, "InputTensor", level).dimension_counts[-1]
 
 
-def described(
+def tensor_descs(
     operator: Operator, level: FeatureLevel, data: View, output: View, indices: View | None = None
 ) -> Mapping[str, BufferTensorDesc]:
     """The operator's tensors by field, with the dimension count that the level takes for them."""
@@ -43,7 +43,7 @@ def described(
     for view in views.values():
         _check_span(view)
     rank = _dimension_count(operator, level, max(views.values(), key=lambda view: view.rank))
-    return {field: view.described(rank) for field, view in views.items()}
+    return {field: view.tensor_desc(rank) for field, view in views.items()}
 
 
 def _check_span(view: View) -> None:
@@ -58,7 +58,7 @@ def _check_span(view: View) -> None:
 
 
 def _dimension_count(operator: Operator, level: FeatureLevel, widest: View) -> int:
-    """The fewest dimensions that the level takes and that hold the view of most dimensions."""
+    """The smallest dimension count that the level takes and that is enough for the widest view."""
     counts = _row(operator, "InputTensor", level).dimension_counts
     if widest.rank > counts[-1]:
         accepting = next((row for row in operator.table if widest.rank in row.dimension_counts), None)
@@ -66,16 +66,16 @@ def _dimension_count(operator: Operator, level: FeatureLevel, widest: View) -> i
         refuse(
             "EXP104",
             f"{widest.name}.shape",
-            expected=f"at most {counts[-1]} dimensions once neighbours are merged ({operator.name} at level {level})",
+            expected=f"at most {counts[-1]} dimensions after merging neighbours ({operator.name} at level {level})",
             got=f"{widest.rank}: {braces(widest.sizes)}",
-            remedy=newer + "reshape dimensions that are indexed together into one, and turn their indices into positions there",
+            remedy=newer + "reshape dimensions that are indexed together into one, and combine their indices into one position",
             level=accepting.level if accepting else None,
         )
     return max(widest.rank, counts[0])
 
 
 def _index_type(operator: Operator, own: DataType, level: FeatureLevel) -> DataType:
-    """The type to bring indices to: their own where the level takes it, else INT32 for signed ones, else UINT32."""
+    """The type to convert indices to: their own where the level takes it, else INT32 for signed ones, else UINT32."""
     taken = _row(operator, "IndicesTensor", level).data_types
     signed = own.index_type is not None and own.index_type.signed
     return next(kind for kind in (own, *([DataType.INT32] if signed else []), DataType.UINT32) if kind in taken)

@@ -1,4 +1,4 @@
-"""Tensors on their way into a descriptor: named, typed, and cut, joined or merged as dimensions of size and stride."""
+"""Tensors to describe, as named and typed lists of dimensions with sizes and strides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dmlgather.plan import ELEMENT_BYTES, packed_strides
 
 
 class Dim(NamedTuple):
-    """One dimension: size, and the elements from one of its entries to the next."""
+    """One dimension: size, and stride in elements."""
 
     size: int
     stride: int
@@ -28,8 +28,8 @@ Dims = tuple[Dim, ...]
 class View:
     """A tensor to describe.
 
-    name: what the dialect calls it ("data"), for messages. dims: outermost first, over a buffer of `data_type` elements that
-    starts with element (0, …, 0).
+    name: of the problem's tensor, "data", for messages. dims: outermost first, over a buffer of `data_type` elements whose first
+    element is (0, …, 0).
     """
 
     name: str
@@ -53,11 +53,11 @@ class View:
 
     @property
     def span(self) -> int:
-        """Elements from the first to the last one, both included; no size is 0."""
+        """Elements from the first to the last, both included. No size is 0."""
         return 1 + sum((size - 1) * stride for size, stride in self.dims)
 
-    def described(self, rank: int) -> BufferTensorDesc:
-        """The tensor with leading 1s up to `rank` dimensions. Strides are stated unless it lies packed.
+    def tensor_desc(self, rank: int) -> BufferTensorDesc:
+        """The tensor with leading 1s up to `rank` dimensions. It has Strides unless it is packed.
 
         Precondition: it spans at most 2^32 - 1 elements, none of its sizes is 0, and it has at most `rank` dimensions.
         """
@@ -68,28 +68,28 @@ class View:
         return BufferTensorDesc(data_type=self.data_type, sizes=sizes, strides=None if strides == packed else strides)
 
 
-def merge(*walks: Dims) -> list[Dims]:
-    """Dimensions that several tensors walk together, in as few as can be; the same number and sizes for each tensor.
+def merge(*tensors: Dims) -> list[Dims]:
+    """The dimensions that several tensors share, in as few as possible. The tensors have the same sizes, before and after.
 
-    Those of size 1 go, and neighbours that every tensor walks as if they were one become one.
+    Dimensions of size 1 are dropped. Neighbours become one dimension where every tensor's strides allow it.
     """
     merged: list[tuple[Dim, ...]] = []
-    for here in zip(*walks, strict=True):
-        if here[0].size == 1:
+    for dims in zip(*tensors, strict=True):
+        if dims[0].size == 1:
             continue
-        if merged and all(outer.stride == inner.size * inner.stride for outer, inner in zip(merged[-1], here, strict=True)):
-            merged[-1] = tuple(Dim(outer.size * inner.size, inner.stride) for outer, inner in zip(merged[-1], here, strict=True))
+        if merged and all(outer.stride == inner.size * inner.stride for outer, inner in zip(merged[-1], dims, strict=True)):
+            merged[-1] = tuple(Dim(outer.size * inner.size, inner.stride) for outer, inner in zip(merged[-1], dims, strict=True))
         else:
-            merged.append(here)
-    return [tuple(dims) for dims in zip(*merged, strict=True)] or [() for _ in walks]
+            merged.append(dims)
+    return [tuple(dims) for dims in zip(*merged, strict=True)] or [() for _ in tensors]
 
 
 def storage_type(dtype: np.dtype[Any]) -> tuple[DataType, tuple[int, ...]] | None:
-    """The DirectML type that holds an element's bits, and the sizes of the dimensions it adds behind the others.
+    """The DirectML type that holds an element's bits, and the sizes of the dimensions that it adds behind the others.
 
-    By name where DirectML has the type; else the unsigned integer as wide: bool is UINT8, bfloat16 UINT16, complex64 UINT64,
-    and complex128 two of UINT64, (2,). None for strings and for other elements that are not 1, 2, 4, 8 or 16 bytes,
-    those of fewer bits than a byte included, which NumPy pads and others pack.
+    The type of the same name where DirectML has it; else the unsigned integer of the same width: UINT8 for bool, UINT16 for
+    bfloat16, UINT64 for complex64, and two UINT64, (2,), for complex128. None for strings and for elements that are not 1, 2, 4,
+    8 or 16 bytes; None also for types of less than a byte, which NumPy pads and other libraries pack.
     """
     named = DataType.__members__.get(dtype.name.upper(), DataType.UNKNOWN)
     if named.whole_bytes:

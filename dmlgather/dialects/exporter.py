@@ -1,0 +1,152 @@
+"""From a dialect's problems to DirectML: what all dialects share. A dialect has one `Exporter`, with a form per problem."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dmlgather.dialects.descriptors import InexpressibleError, View, slices, storage_type
+from dmlgather.dialects.export_codes import CODES
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.windows import Window, WindowProblem
+from dmlgather.directml import DataType, FeatureLevel, Finding, OperatorDesc, Report, validate
+from dmlgather.directml.support import TABLE
+
+Descriptors = tuple[OperatorDesc, ...]
+
+LEVELS = tuple(sorted({row.level for row in TABLE}))
+"""The feature levels that take more of this family than the level before."""
+
+
+def tensors_by_name(problem: Problem) -> dict[str, TensorType]:
+    """The array inputs by their names, and the output."""
+    return dict(zip((*problem.inputs, "output"), problem.tensors, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Exporter:
+    """How a dialect's problems become descriptors. Compared by identity, and hashable.
+
+    forms: from a problem, whose tensors all have elements that are numbers, and a level to the descriptors; InexpressibleError
+    where there are none. title: what a report calls a problem: "ONNX Gather-13". required: the tensors that must have elements,
+    by name. names: what the dialect calls an input or attribute, where it is not the problem's own name: {"data": "operand"}.
+    """
+
+    forms: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]]
+    title: Callable[[Any], str]
+    required: Callable[[Any], Mapping[str, TensorType]] = tensors_by_name
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def to_directml(
+        self, call: Callable[[], Problem], level: FeatureLevel, dialect: str, operator: str
+    ) -> OperatorDesc | Descriptors | Report:
+        """What a public `to_directml` returns. call: makes the problem; its TypeError or ValueError becomes an EXP101."""
+        try:
+            problem = call()
+        except (TypeError, ValueError) as error:
+            finding = CODES["EXP101"].finding(
+                "",
+                expected=f"a call that {operator} allows",
+                got=str(error),
+                remedy=f"correct the call; {dialect} refuses it too",
+            )
+            return Report(subject=f"{dialect} {operator}", level=level, findings=(finding,))
+        descriptors = self.express(problem, level)
+        return descriptors if isinstance(descriptors, Report) or len(descriptors) > 1 else descriptors[0]
+
+    def express(self, problem: Problem, level: FeatureLevel) -> Descriptors | Report:
+        """The descriptors for a problem at `level`, in the order in which they run, or a report of why there are none.
+
+        Usually there is one descriptor. The report's findings have severity error: codes EXP1xx, with the dialect's names, or
+        those of `validate` where the level has the operator but not for this data type.
+        """
+        findings = tuple(_findings_at_every_level(problem, self.required(problem)))
+        if not findings:
+            try:
+                descriptors = self.forms[type(problem)](problem, level)
+            except InexpressibleError as refusal:
+                findings = (refusal.finding,)
+        if findings:
+            return Report(subject=self.title(problem), level=level, findings=tuple(map(self._renamed, findings)))
+        reports = (validate(desc, level) for desc in descriptors)
+        refused = next((report for report in reports if not report.ok), None)
+        return descriptors if refused is None else _with_own_type(refused, problem)
+
+    def lowest(self, problem: Problem) -> tuple[FeatureLevel, Descriptors] | None:
+        """The lowest feature level that takes a problem, and its descriptors there; None where no level does."""
+        for level in LEVELS:
+            descriptors = self.express(problem, level)
+            if not isinstance(descriptors, Report):
+                return level, descriptors
+        return None
+
+    def _renamed(self, finding: Finding) -> Finding:
+        """The finding with the dialect's name at the start of its path."""
+        path = re.sub(r"^\w+", lambda first: self.names.get(first[0], first[0]), finding.path)
+        return finding.model_copy(update={"path": path})
+
+
+def views(problem: Problem) -> list[View]:
+    """Data, indices where there are any, and output, packed; with the dimensions that the data type adds to data and output."""
+    storage = storage_type(problem.data.dtype)
+    assert storage is not None, "such types are refused before"
+    data_type, parts = storage
+    indices = [View.packed("indices", DataType[each.dtype.name.upper()], each.shape) for each in problem.tensors[1:-1]]
+    data, output = (
+        View.packed(name, data_type, tensor.shape + parts)
+        for name, tensor in (("data", problem.data), ("output", problem.output))
+    )
+    return [data, *indices, output]
+
+
+def slice_form(problem: WindowProblem, level: FeatureLevel) -> Descriptors:
+    """The form of every problem of windows."""
+    data, output = views(problem)
+    parts = [Window.whole(dim.size) for dim in data.dims[problem.data.rank :]]
+    return slices(data, output, [*problem.windows, *parts], level)
+
+
+def _with_own_type(report: Report, problem: Problem) -> Report:
+    """The report with the problem's own data type where the descriptor has another: "UINT64, which holds complex64"."""
+    dtype = problem.data.dtype
+    storage = storage_type(dtype)
+    if storage is None or storage[0].name == dtype.name.upper():
+        return report
+    findings = (
+        finding.model_copy(update={"got": f"{finding.got}, which holds {dtype.name}"})
+        if finding.path in ("InputTensor.DataType", "OutputTensor.DataType")
+        else finding
+        for finding in report.findings
+    )
+    return report.model_copy(update={"findings": tuple(findings)})
+
+
+def not_whole_bytes(expected: str, got: str) -> Finding:
+    """The finding about data that DirectML's gathers cannot move: "strings", or a type of less than a byte."""
+    remedy = "convert the data to a type of whole bytes first"
+    if got == "strings":
+        remedy = "gather positions of strings in DirectML and look the strings up on the host"
+    return CODES["EXP103"].finding("data", expected=expected, got=got, remedy=remedy)
+
+
+def _findings_at_every_level(problem: Problem, required: Mapping[str, TensorType]) -> Iterator[Finding]:
+    """Findings about a problem that no level takes in any form."""
+    dtype = problem.data.dtype
+    if storage_type(dtype) is None:
+        strings = dtype.hasobject
+        yield not_whole_bytes("numbers or bool" if strings else "elements of whole bytes", "strings" if strings else dtype.name)
+    empty = {name: tensor.shape for name, tensor in required.items() if 0 in tensor.shape}
+    if len(empty) > 1:
+        empty.pop("output", None)  # it is empty because an input is
+    shapes = {name: list(tensor.shape) for name, tensor in tensors_by_name(problem).items()}
+    for name, shape in empty.items():
+        for axis, size in enumerate(shape):
+            if size == 0:
+                yield CODES["EXP102"].finding(
+                    f"{name}.shape[{axis}]",
+                    expected="at least 1",
+                    got=f"0 in {shapes[name]}",
+                    remedy="leave the node out where a tensor has no elements: DirectML cannot describe one",
+                )
