@@ -21,7 +21,7 @@ class Bits(Record):
     """As hexadecimal digits, most significant byte first."""
 
     def __str__(self) -> str:
-        return f"{shown(self.value)} (0x{self.bits})"
+        return f"{str(self.value).removesuffix('.0')} (0x{self.bits})"
 
 
 class IndexRead(Record):
@@ -118,10 +118,3 @@ class Difference(Record):
         apart = self.worst.difference
         number = "NaN" if apart is None else f"{apart:.6g}" if isinstance(apart, float) else str(apart)
         return f"; difference {number}, {counted(self.worst.differing_bits, 'differing bit')}"
-
-
-def shown(number: Number) -> str:
-    """The number as text; whole ones without a decimal point."""
-    if isinstance(number, float) and number.is_integer() and abs(number) < 1e16 and str(number) != "-0.0":
-        return str(int(number))
-    return "-0" if str(number) == "-0.0" else str(number)

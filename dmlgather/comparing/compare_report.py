@@ -108,12 +108,12 @@ def versions(dmlgather: str) -> Versions:
     return Versions(dmlgather=dmlgather, python=platform.python_version(), numpy=np.__version__, platform=platform.platform())
 
 
-def compared(name: str) -> ComparedDevice:
+def compared_device(name: str) -> ComparedDevice:
     """The device called `name`. DeviceError for a GPU that is not there."""
-    return ComparedDevice(name=name, title=title(Device.parse(name)))
+    return ComparedDevice(name=name, title=device_title(Device.parse(name)))
 
 
-def title(device: Device) -> str:
+def device_title(device: Device) -> str:
     """The device's name for people."""
     if not device.on_gpu:
         suffix = ", one element at a time, as the plan's definition says" if device.kind == "reference" else ""
