@@ -55,7 +55,7 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether every device gave the same bits, or every device refused with the same words."""
+        """Whether every device gave the same bits, or every device raised the same error."""
         return not self.differences and len(set(self.errors)) == 1
 
     @property
@@ -77,7 +77,7 @@ class Comparison:
         """Write the case as a DxDispatch model, `path` if that ends in .json, else case.json in the folder `path`; its path.
 
         Beside it lie the inputs, the output of each device and a report. The input arrays must not have changed since the
-        comparison. Raises FileError when it cannot be written, and ValueError for what a model cannot say: a policy other than
+        comparison. Raises FileError when it cannot be written, and ValueError for what a model cannot hold: a policy other than
         clamping, several values at one address of a described tensor, one dispatch of a model.
         """
         from dmlgather import __version__
@@ -144,8 +144,13 @@ def compare(
     inputs: as a compiled operator takes them. buffers: they are one-dimensional buffers of the described type or uint8, read
     through the described strides, and so is the output written, as `CompiledOperator.run_buffers` does.
 
-    An IndexError under "raise" is an outcome like a result, and compared. Raises what `compile` and the call of an operator
-    raise otherwise, DeviceError for a device that is not there, and ValueError for fewer than two different devices.
+    An IndexError under "raise" is compared like a result. Raises what else `compile` and the call of an operator raise,
+    DeviceError for a device that is not there, and ValueError for fewer than two different devices.
+
+    >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(1, 4))
+    >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
+    >>> print(dg.compare(desc, np.array([[10, 11, 12, 13]]), np.array([[3, 0, -1, 9]]), devices=("cpu", "reference")))
+    equal on cpu, reference: 4 elements, bit for bit
     """
     check_devices(devices)
     operators = [compile_operator(desc, device=name, level=level, out_of_bounds=out_of_bounds) for name in devices]

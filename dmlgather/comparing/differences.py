@@ -1,4 +1,4 @@
-"""Where two outputs differ, and what belongs there by the plan's definition."""
+"""Where two outputs differ, and which element the plan puts there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Expected(NamedTuple):
 
 
 class Tracer:
-    """Says for any output element of one operator run what belongs there.
+    """Finds for any output element of one operator run what belongs there.
 
     It follows the plan over packed tensors, where an offset and coordinates determine each other, and executes nothing.
     """
@@ -108,8 +108,8 @@ def _flipped(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _apart(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
-    """The numeric difference of each pair without its sign: exact for integers (uint64), float64 for floats, where two NaNs are
-    0 apart, and a NaN and a number infinitely far.
+    """The absolute difference of each pair: exact for integers (uint64), float64 for floats. It is 0 for two NaNs, and infinite
+    for a NaN and a number.
     """
     if left.dtype.kind in "iu":
         wide = [array.astype(f"{array.dtype.kind}8") for array in (left, right)]

@@ -19,7 +19,7 @@ from dmlgather.model_runner import PreparedDispatch, Runner
 
 @dataclass(frozen=True)
 class ComparedDispatch:
-    """What comparing one dispatch found. command: its number among the model's commands."""
+    """The comparison of one dispatch. command: its number among the model's commands."""
 
     command: int
     dispatchable: str
