@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -103,14 +103,16 @@ class CompareReport(Record):
         return 0 if all(dispatch.equal for dispatch in self.dispatches) else 1
 
 
-def versions(dmlgather: str) -> Versions:
-    """What runs here. dmlgather: this package's version."""
-    return Versions(dmlgather=dmlgather, python=platform.python_version(), numpy=np.__version__, platform=platform.platform())
+def compare_report(devices: Sequence[str], dispatches: Sequence[DispatchReport]) -> CompareReport:
+    """The report of comparing `devices` here. DeviceError for a GPU that is not there."""
+    from dmlgather import __version__
 
-
-def compared_device(name: str) -> ComparedDevice:
-    """The device called `name`. DeviceError for a GPU that is not there."""
-    return ComparedDevice(name=name, title=device_title(Device.parse(name)))
+    system, python = platform.platform(), platform.python_version()
+    return CompareReport(
+        versions=Versions(dmlgather=__version__, python=python, numpy=np.__version__, platform=system),
+        devices=tuple(ComparedDevice(name=name, title=device_title(Device.parse(name))) for name in devices),
+        dispatches=tuple(dispatches),
+    )
 
 
 def device_title(device: Device) -> str:

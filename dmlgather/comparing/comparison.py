@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dmlgather.backends.arrays import adopt, move
 from dmlgather.backends.devices import CPU, Device
-from dmlgather.comparing.compare_report import DispatchReport
+from dmlgather.comparing.compare_report import DispatchReport, compare_report
 from dmlgather.comparing.differences import Tracer, differences
 from dmlgather.comparing.mismatch import Difference, Mismatch
 from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
@@ -80,8 +80,6 @@ class Comparison:
         comparison. Raises FileError when it cannot be written, and ValueError for what a model cannot hold: a policy other than
         clamping, several values at one address of a described tensor, one dispatch of a model.
         """
-        from dmlgather import __version__
-        from dmlgather.comparing.compare_report import CompareReport, compared_device, versions
         from dmlgather.comparing.saving import buffers, save_outputs, save_report
         from dmlgather.directml.dxdispatch.writing import write_single
 
@@ -96,12 +94,7 @@ class Comparison:
         target = write_single(self.desc, inputs, Path(path))
         name = self.desc.operator.name.lower()
         files = save_outputs(target, 0, name, dict(zip(self.devices, self.outputs, strict=True)))
-        report = CompareReport(
-            versions=versions(__version__),
-            devices=tuple(map(compared_device, self.devices)),
-            dispatches=(self.report(0, name, files),),
-        )
-        save_report(target, report)
+        save_report(target, compare_report(self.devices, [self.report(0, name, files)]))
         return target
 
     def report(self, command: int, dispatchable: str, outputs: Mapping[str, str]) -> DispatchReport:
