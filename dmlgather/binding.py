@@ -1,4 +1,4 @@
-"""What a descriptor's tensors take: from the signatures of arrays to the route on which the operator runs."""
+"""Which arrays a descriptor's tensors take: from the signatures of arrays to the route on which the operator runs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ALSO_ACCEPTED = {DataType.UINT8: ("bool",)}
 class Binding:
     """The tensors of a valid descriptor, in binding order, and the rules for arrays in their place.
 
-    It looks at signatures alone, never at an array, so that whoever calls it may keep the answers.
+    It looks at signatures alone, never at arrays, so that callers may cache what it returns.
     """
 
     def __init__(self, desc: OperatorDesc, device: Device | None, out_of_bounds: str | Fill | None) -> None:
-        """device: where to run, None for where the arrays are."""
+        """device: where to run; None runs where the arrays are."""
         self.desc, self.device = desc, device
         self.tensors: dict[str, BufferTensorDesc] = {name: desc.tensor(name) for name in desc.operator.tensors}
         *self.inputs, self.output = self.tensors
@@ -38,7 +38,7 @@ class Binding:
             self._executor.prepare(device, [Layout.packed(tensor.sizes) for tensor in self.tensors.values()])
 
     def place(self, *inputs: Signature | None) -> Device | None:
-        """The device whose memory all inputs lie in, and the output belongs in; None where an input must be brought there first.
+        """The device in whose memory all inputs lie and the output belongs; None if an input has to be moved there first.
 
         Raises TypeError for another number of inputs, a wrong type and for several devices, ValueError for a wrong shape.
         """
@@ -52,9 +52,9 @@ class Binding:
         return devices[0]
 
     def route(self, *signatures: Signature | None) -> Route | None:
-        """The route for arrays that are taken as logical tensors or buffers, by their shapes: inputs, then output.
+        """The route for arrays (inputs, then output) whose shapes say whether they are logical tensors or buffers.
 
-        None where one of them must be brought to the device first. Raises TypeError for a wrong type or several devices,
+        None if one of them has to be moved to the device first. Raises TypeError for a wrong type or several devices,
         ValueError for a wrong shape, and for arrays that cannot be read or written where they lie.
         """
         *given, out = signatures

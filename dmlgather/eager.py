@@ -1,4 +1,4 @@
-"""Eager functions: a dialect's call, stated as a problem and run at once on the arrays that came."""
+"""Eager functions: a dialect's call becomes a problem and runs at once on its arrays."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ EXECUTORS_KEPT = 256
 class Request:
     """What one call asks for.
 
-    state: from the arrays' types, in order, to the problem. arrays: the array arguments by name. out_of_bounds: None for the
+    problem_of: from the arrays' types, in order, to the problem. arrays: the array arguments by name. out_of_bounds: None for the
     dialect's own policy, else "clamp", "raise", "promise" or a Fill. device: None for where the arrays are.
     """
 
-    state: Callable[..., Problem]
+    problem_of: Callable[..., Problem]
     arrays: Mapping[str, Any]
     out_of_bounds: str | Fill | None
     device: str | None
 
 
 class EagerFunction(Generic[P]):
-    """A function on arrays, with the twin `plan`, which needs only their shapes and types."""
+    """A function on arrays. Its method `plan` gives the plan of a call and needs only the arrays' shapes and types."""
 
     def __init__(self, request: Callable[P, Request]) -> None:
         self._request = request
@@ -52,22 +52,22 @@ class EagerFunction(Generic[P]):
         """Run on arrays; the result is the same kind of array as the first."""
         request = self._request(*args, **kwargs)
         taken = _take(request.arrays, request.device)
-        problem = request.state(*(item.type for item in taken))
+        problem = request.problem_of(*(item.type for item in taken))
         return _run(problem, taken, request.out_of_bounds)
 
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> IndexPlan:
-        """The plan of the same call over packed arrays. In the place of an array stands anything with `shape` and `dtype`, or a
+        """The plan of the same call over packed arrays. An array may be replaced by anything with `shape` and `dtype`, or by a
         pair (shape, dtype); `device` changes nothing.
         """
         request = self._request(*args, **kwargs)
         if request.device is not None:
             Device.parse(request.device)
-        problem = request.state(*(type_of(name, item) for name, item in request.arrays.items()))
+        problem = request.problem_of(*(type_of(name, item) for name, item in request.arrays.items()))
         return problem.plan(*_policy(problem, request.out_of_bounds))
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """What `help` shows: the arguments; a call returns an array, where the wrapped function states a request."""
+        """What `help` shows: the arguments, without the wrapped function's return type, since a call returns an array."""
         return inspect.signature(self._request).replace(return_annotation=inspect.Signature.empty)
 
     def __reduce__(self) -> str:
@@ -116,7 +116,7 @@ def type_of(name: str, item: Any) -> TensorType:
 
 
 def host_values(name: str, values: Any) -> Any:
-    """An argument whose values decide the result's shape, as a NumPy array where it is an array, else as it came.
+    """An argument whose values decide the result's shape: an array as NumPy's, anything else as it is.
 
     TypeError for an array on a GPU: fetching it would make the call wait.
     """
@@ -145,13 +145,15 @@ def slice_bounds(starts: Any, ends: Any, axes: Any, steps: Any) -> dict[str, Any
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """An array argument: as it came, and as NumPy's or CuPy's array on the device that runs (`runs`; its memory: `lies`)."""
+    """An array argument. given: as passed, from the device `home`. array: NumPy's or CuPy's array on the device `memory`, for a
+    run on the device `runs`.
+    """
 
     name: str
     given: Any
     array: Any
     home: Device
-    lies: Device
+    memory: Device
     runs: Device
 
     @property
@@ -162,8 +164,8 @@ class _Taken:
 def _take(given: Mapping[str, Any], device: str | None) -> list[_Taken]:
     target = None if device is None else Device.parse(device)
     taken = [_taken(name, array, target) for name, array in given.items()]
-    if len({item.lies for item in taken}) > 1:
-        places = ", ".join(f"{item.name} on {item.lies}" for item in taken)
+    if len({item.memory for item in taken}) > 1:
+        places = ", ".join(f"{item.name} on {item.memory}" for item in taken)
         raise TypeError(f"arrays lie on different devices ({places}); move them to one, or say device=")
     return taken
 
@@ -187,13 +189,13 @@ def _run(problem: Problem, taken: Sequence[_Taken], out_of_bounds: str | Fill | 
     thread = threading.get_ident() if first.runs.on_gpu else 0
     route_of = _executor(problem, *_policy(problem, out_of_bounds), thread)
     output = problem.output
-    result = arrays.allocate(first.lies, output.shape, output.dtype, like=first.given)
+    result = arrays.allocate(first.memory, output.shape, output.dtype, like=first.given)
     inputs = [item.array for item in taken]
-    route = route_of(first.runs, *(signature_on(first.lies, array) for array in (*inputs, result)))
+    route = route_of(first.runs, *(signature_on(first.memory, array) for array in (*inputs, result)))
     outcome = route.run(inputs, result)
     if outcome is not None:
         outcome.raise_for_bad_index(problem.arguments[-1], problem.lookup_axes, problem.lookup_windows)
-    returned = arrays.move(result, first.lies, first.home)
+    returned = arrays.move(result, first.memory, first.home)
     if output.dtype.hasobject:
         return returned.astype(first.given.dtype)
     return arrays.hand_back(returned, first.given)

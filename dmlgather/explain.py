@@ -13,7 +13,7 @@ from dmlgather.plan import BytesMoved, IndexPlan, bytes_moved, canonicalise
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The answer of `CompiledOperator.explain`; `str()` gives it as text, `to_json()` as plain data, `picture()` as SVG.
+    """The result of `CompiledOperator.explain`: `str()` gives text, `to_json()` plain data, `picture()` SVG.
 
     lowest_level: "3_0". plan: as lowered over the described layouts; canonical: its canonical form. cpu, cuda: what runs it
     there, in words. bytes_moved: of one run. A notebook shows the picture and the text.
@@ -42,10 +42,10 @@ class Explanation:
         }
 
     def picture(self, indices: Any = None) -> str:
-        """An SVG document: the first cells of input, indices and output, what is read for each, the plan's dimensions.
+        """An SVG document: the first cells of input, indices and output, what each output cell reads, the plan's dimensions.
 
         indices: index values, as integers of the shape IndicesTensor.Sizes or as its one-dimensional buffer, on the host; None
-        for a few invented ones. TypeError for values that are no integers, ValueError for another shape.
+        for a few examples. TypeError for values that are no integers, ValueError for another shape.
         """
         from dmlgather.picture import draw, of_descriptor
 

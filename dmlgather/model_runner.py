@@ -39,7 +39,7 @@ class Dispatched:
 
 @dataclass(frozen=True)
 class Printed:
-    """A resource is to be printed. values: [count] in the type of its initial values."""
+    """A resource as a print command shows it. values: [count] in the type of its initial values."""
 
     resource: str
     values: NDArray[Any]
@@ -59,7 +59,7 @@ Event = Dispatched | Printed | Written
 
 @dataclass(frozen=True)
 class PreparedDispatch:
-    """A dispatch made ready: the operator, and the byte buffers it reads and writes, in the descriptor's order."""
+    """A dispatch that is ready to run: the operator, and the byte buffers that it reads and writes, in the descriptor's order."""
 
     dispatchable: Dispatchable
     operator: CompiledOperator

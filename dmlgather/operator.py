@@ -28,29 +28,34 @@ def compile(  # noqa: A001 - the word users know for preparing an operator
 ) -> CompiledOperator:
     """Validate `desc` at a feature level and make it callable.
 
-    device: None follows the arrays at each call; "cpu", "cuda", "cuda:N" or "reference" prepares for packed arrays now, runs
-    there, and moves arrays that lie elsewhere. out_of_bounds: None is DirectML's clamping; else "clamp", "raise", "promise"
+    device: None runs where the arrays of each call are. "cpu", "cuda", "cuda:N" or "reference" runs there, is prepared for packed
+    arrays at once, and moves arrays from elsewhere. out_of_bounds: None is DirectML's clamping; else "clamp", "raise", "promise"
     or Fill(value).
 
     Raises DescriptorError (a ValueError that lists every error), ValueError for an unknown device, level or policy, and
     DeviceError when the device cannot be used.
+
+    >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(1, 4))
+    >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
+    >>> dg.compile(desc)(np.array([[10, 11, 12, 13]]), np.array([[3, 0, -1, 9]]))  # 9 is clamped to 3
+    array([[13, 10, 13, 13]])
     """
     validate(desc, level=level).raise_for_errors()
     return CompiledOperator(desc, None if device is None else Device.parse(device), out_of_bounds)
 
 
 class CompiledOperator:
-    """A valid descriptor, ready to run. Make one with `compile`.
+    """A valid descriptor, ready to run. `compile` makes one.
 
-    Called with the operator's input arrays in the descriptor's order. An array whose shape equals the described Sizes is
-    taken as those elements, with its own strides; a one-dimensional contiguous array of at least TotalTensorSizeInBytes
-    bytes, of the described type or uint8, is read through the described strides.
+    Call it with the operator's input arrays in the descriptor's order. An array of the described Sizes is read with its own
+    strides. A one-dimensional contiguous array of at least TotalTensorSizeInBytes bytes, of the described type or uint8, is a
+    buffer and read through the described strides.
     """
 
     def __init__(self, desc: OperatorDesc, device: Device | None, out_of_bounds: str | Fill | None) -> None:
         self.desc = desc
         self._binding = Binding(desc, device, out_of_bounds)
-        # What follows from arrays' signatures is looked up by them, never by identity: arrays change in place, ids return.
+        # Keyed by signatures, never by identity: arrays change in place, and Python reuses ids.
         self._route = lru_cache(ROUTES_KEPT)(self._binding.route)
         self._buffer_route = lru_cache(ROUTES_KEPT)(self._binding.buffer_route)
         self._address_route = lru_cache(ROUTES_KEPT)(self._binding.address_route)
@@ -70,6 +75,14 @@ class CompiledOperator:
 
         Raises TypeError for a wrong type, kind or mixture of devices, ValueError for a wrong shape or an overlapping `out`;
         IndexError for a bad index under "raise" on the CPU (on a GPU, ask with `raise_if_bad`).
+
+        >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(1, 4))
+        >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
+        >>> gather, out = dg.compile(desc, out_of_bounds=dg.Fill(-1)), np.empty((1, 4), np.int64)
+        >>> gather(np.array([[10, 11, 12, 13]]), np.array([[3, 0, -1, 9]]), out=out) is out
+        True
+        >>> out
+        array([[13, 10, 13, -1]])
         """
         if out is None and stream is None and (place := self._place(*signatures(inputs))) is not None:
             out = self._allocated(place)
@@ -83,6 +96,15 @@ class CompiledOperator:
         """The operator with its arrays fixed: the cheapest way to run it again, and what a CUDA graph captures.
 
         Raises TypeError and ValueError as a call does.
+
+        >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(1, 4))
+        >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
+        >>> data, indices, out = np.array([[10, 11, 12, 13]]), np.array([[3, 0, 1, 2]]), np.empty((1, 4), np.int64)
+        >>> run = dg.compile(desc).bind(data, indices, out=out)
+        >>> data += 10
+        >>> run()
+        >>> out
+        array([[23, 20, 21, 22]])
         """
         adopted = [arrays.adopt(array) for array in (*inputs, out)]
         device = self._binding.device
@@ -96,8 +118,8 @@ class CompiledOperator:
     def run_buffers(self, *inputs: Any, out: Any, stream: Any = None) -> None:
         """Run on one-dimensional byte buffers (uint8), all read and written through the described strides.
 
-        Raises TypeError for buffers elsewhere than the operator was compiled for, ValueError for one that is too short or
-        overlaps; IndexError as a call does.
+        Raises TypeError for buffers on another device than the operator was compiled for, ValueError for one that is too short
+        or overlaps; IndexError as a call does.
         """
         adopted = [arrays.adopt(array) for array in (*inputs, out)]
         route = self._buffer_route(*(signature_on(device, array) for array, device in adopted))
@@ -105,11 +127,11 @@ class CompiledOperator:
         self._run(route, sources, target, stream)
 
     def launch(self, *pointers: int, stream: Any = None, device: str | None = None) -> None:
-        """Run on raw device addresses (inputs, then output) of buffers that the described tensors occupy, whole.
+        """Run on device addresses (inputs, then output) of whole buffers of TotalTensorSizeInBytes.
 
-        device: "cuda" or "cuda:N", unless the operator was compiled for a device. Only what addresses show is checked:
-        TypeError for another number of them; ValueError for one that is not a multiple of 16 bytes, for an output that
-        overlaps an input, and for a device that is no GPU.
+        device: "cuda" or "cuda:N", unless the operator was compiled for a device. Only the addresses can be checked: TypeError
+        for another number of them; ValueError for one that is not a multiple of 16 bytes, for an output that overlaps an input,
+        and for a device that is no GPU.
         """
         tensors = self._binding.tensors
         if len(pointers) != len(tensors):
@@ -121,7 +143,7 @@ class CompiledOperator:
         self._last = self._address_route(device).launch(pointers[:-1], pointers[-1], stream)
 
     def raise_if_bad(self) -> None:
-        """Under "raise": IndexError for the first bad index (in memory order) of the last call; on a GPU, one sync."""
+        """Under "raise": IndexError for the first bad index (in memory order) of the last call. Waits for a GPU's stream."""
         last = self._last
         if last is not None:
             self._raise(last)
@@ -140,7 +162,7 @@ class CompiledOperator:
             self._raise(outcome)
 
     def _run_elsewhere(self, inputs: Sequence[Any], out: Any, stream: Any) -> Any:
-        """A call whose arrays must be adopted, moved to the operator's device or allocated first."""
+        """A call whose arrays have to be adopted, moved to the operator's device or allocated before it runs."""
         self._binding.check_count(len(inputs))
         with self._on(stream, inputs):
             brought = [self._brought(array) for array in inputs]
@@ -186,7 +208,7 @@ class CompiledOperator:
 
 
 class BoundOperator:
-    """A compiled operator with its arrays fixed and kept alive. Make one with `CompiledOperator.bind`."""
+    """A compiled operator with its arrays, which it keeps alive. `CompiledOperator.bind` makes one."""
 
     def __init__(self, operator: CompiledOperator, run: BoundRun, device: Device) -> None:
         self._operator, self._run, self._at_once = operator, run, not device.on_gpu

@@ -1,4 +1,4 @@
-"""Out-of-bounds policies as users write them."""
+"""Out-of-bounds policies as arguments of public functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from dmlgather.plan import OutOfBounds
 class Fill:
     """The policy that writes `value`, one number, wherever an index is out of bounds.
 
-    An integer type must hold it exactly; a floating one takes it rounded.
+    An integer type must hold it exactly; for a floating type it is rounded.
+
+    >>> dg.onnx.gather(np.array([10, 20]), np.array([1, 5]), out_of_bounds=dg.Fill(-1))
+    array([20, -1])
     """
 
     value: Any = 0

@@ -42,10 +42,10 @@ def _runs(plan: IndexPlan, indices: NDArray[np.int64] | None) -> Iterator[tuple[
     shape = plan.shape[:-1] if whole else plan.shape
     low, high = sorted((0, plan.in_strides[-1] * (plan.shape[-1] - 1))) if whole else (0, 0)
     for spans in _boxes(shape):
-        start = plan.in_offset + _dot(spans, plan.in_strides)
+        start = plan.in_offset + _addresses(spans, plan.in_strides)
         for lookup in plan.lookups:
             assert indices is not None
-            places = lookup.index_offset + _dot(spans, lookup.index_strides)
+            places = lookup.index_offset + _addresses(spans, lookup.index_strides)
             start = start + indices.reshape(-1)[places] * lookup.in_stride
         start = np.broadcast_to(start, [end - begin for begin, end in spans])
         yield start + low, start + high
@@ -61,8 +61,8 @@ def _boxes(shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, int], ...]]:
         yield (begin, min(begin + rows, shape[0])), *((0, size) for size in shape[1:])
 
 
-def _dot(spans: tuple[tuple[int, int], ...], strides: tuple[int, ...]) -> NDArray[np.int64]:
-    """Strided addresses of a box of coordinates; dimensions that do not move stay of size 1."""
+def _addresses(spans: tuple[tuple[int, int], ...], strides: tuple[int, ...]) -> NDArray[np.int64]:
+    """Addresses (elements) of a box of coordinates; dimensions of stride 0 keep size 1."""
     total = np.zeros((1,) * len(spans), np.int64)
     steps = [np.arange(*span) * step if step else np.zeros(1, np.int64) for span, step in zip(spans, strides, strict=False)]
     for part in np.ix_(*steps):

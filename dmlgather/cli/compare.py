@@ -15,7 +15,7 @@ from dmlgather.cli.failures import say
 from dmlgather.cli.options import AsJson, ModelFile
 
 if TYPE_CHECKING:
-    from dmlgather.comparing.report import CompareReport
+    from dmlgather.comparing.compare_report import CompareReport
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
 
 
@@ -119,9 +119,8 @@ def _devices(given: str | None) -> list[str]:
 
 def _compare(model: CheckedFile, devices: list[str], case: Path | None, *, quiet: bool) -> CompareReport:
     """Compare every dispatch, show each result unless `quiet`, and add the outputs to a case."""
-    from dmlgather import __version__
+    from dmlgather.comparing.compare_report import compare_report
     from dmlgather.comparing.dispatches import compare_model
-    from dmlgather.comparing.report import CompareReport, compared, versions
     from dmlgather.comparing.saving import save_outputs
     from dmlgather.directml.dxdispatch.writing import sources
     from dmlgather.wording import printable
@@ -139,4 +138,4 @@ def _compare(model: CheckedFile, devices: list[str], case: Path | None, *, quiet
             sys.stdout.flush()
     if not _dispatches(model):
         say(f"{model.file}: the model dispatches nothing, so there is nothing to compare or to write a script of")
-    return CompareReport(versions=versions(__version__), devices=tuple(map(compared, devices)), dispatches=tuple(reports))
+    return compare_report(devices, reports)

@@ -43,7 +43,7 @@ def run(
     """
     from dmlgather.cli.devices import choose
     from dmlgather.cli.loading import load
-    from dmlgather.comparing.report import title
+    from dmlgather.comparing.compare_report import device_title
     from dmlgather.model_runner import Runner
 
     checked = load(model)
@@ -51,7 +51,7 @@ def run(
         say(f"{model}: a single descriptor has no resources and commands to run; explain and compare take it")
         return 2
     runner = Runner(checked, choose(device), output_dir)
-    say(f"Running on '{title(runner.device)}'")
+    say(f"Running on '{device_title(runner.device)}'")
     for event in runner.run(iterations):
         show(event)
     return 0

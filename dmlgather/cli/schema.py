@@ -50,7 +50,7 @@ def schema_of(name: Schema) -> dict[str, Any]:
 
 
 def _documents() -> dict[Schema, type[BaseModel]]:
-    from dmlgather.comparing.report import CompareReport
+    from dmlgather.comparing.compare_report import CompareReport
     from dmlgather.report.baseline import Baseline
     from dmlgather.report.check_report import CheckReport
     from dmlgather.report.configuration import Configuration

@@ -1,1 +1,1 @@
-"""What a comparison found, said in full; saved as a case that can be replayed, or as a script of its own."""
+"""Compare devices bit for bit; describe each mismatch; save the comparison as a case to run again, or as a Python script."""

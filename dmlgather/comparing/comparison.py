@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from dmlgather.backends.arrays import adopt, move
 from dmlgather.backends.devices import CPU, Device
+from dmlgather.comparing.compare_report import DispatchReport, compare_report
 from dmlgather.comparing.differences import Tracer, differences
 from dmlgather.comparing.mismatch import Difference, Mismatch
-from dmlgather.comparing.report import DispatchReport
 from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
+from dmlgather.model_runner import elements
 from dmlgather.operator import CompiledOperator
 from dmlgather.operator import compile as compile_operator
 from dmlgather.policy import Fill
@@ -28,8 +29,8 @@ device writes differs as well."""
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """What ran. inputs: in host memory; buffers: whether they are read through the described strides."""
+class ComparedCall:
+    """The call that was compared. inputs: in host memory; buffers: whether they are read through the described strides."""
 
     inputs: tuple[NDArray[Any], ...]
     buffers: bool
@@ -50,11 +51,11 @@ class Comparison:
     differences: tuple[Difference, ...]
     errors: tuple[str | None, ...]
     outputs: tuple[NDArray[Any] | None, ...] = field(repr=False, compare=False)
-    compared: Compared | None = field(default=None, repr=False, compare=False)
+    call: ComparedCall | None = field(default=None, repr=False, compare=False)
 
     @property
     def equal(self) -> bool:
-        """Whether every device gave the same bits, or every device refused with the same words."""
+        """Whether every device gave the same bits, or every device raised the same error."""
         return not self.differences and len(set(self.errors)) == 1
 
     @property
@@ -76,31 +77,24 @@ class Comparison:
         """Write the case as a DxDispatch model, `path` if that ends in .json, else case.json in the folder `path`; its path.
 
         Beside it lie the inputs, the output of each device and a report. The input arrays must not have changed since the
-        comparison. Raises FileError when it cannot be written, and ValueError for what a model cannot say: a policy other than
+        comparison. Raises FileError when it cannot be written, and ValueError for what a model cannot hold: a policy other than
         clamping, several values at one address of a described tensor, one dispatch of a model.
         """
-        from dmlgather import __version__
-        from dmlgather.comparing.report import CompareReport, compared, versions
         from dmlgather.comparing.saving import buffers, save_outputs, save_report
         from dmlgather.directml.dxdispatch.writing import write_single
 
-        ran = self.compared
-        if ran is None:
+        call = self.call
+        if call is None:
             raise ValueError("one dispatch of a model cannot be saved alone: save the model's case")
-        if ran.out_of_bounds not in (None, "clamp", "promise"):
+        if call.out_of_bounds not in (None, "clamp", "promise"):
             raise ValueError(
-                f"out_of_bounds is {ran.out_of_bounds!r}, and a DxDispatch model can only clamp: compare with 'clamp'"
+                f"out_of_bounds is {call.out_of_bounds!r}, and a DxDispatch model can only clamp: compare with 'clamp'"
             )
-        inputs = buffers(self.desc, ran.inputs, described=ran.buffers)
+        inputs = buffers(self.desc, call.inputs, described=call.buffers)
         target = write_single(self.desc, inputs, Path(path))
         name = self.desc.operator.name.lower()
         files = save_outputs(target, 0, name, dict(zip(self.devices, self.outputs, strict=True)))
-        report = CompareReport(
-            versions=versions(__version__),
-            devices=tuple(map(compared, self.devices)),
-            dispatches=(self.report(0, name, files),),
-        )
-        save_report(target, report)
+        save_report(target, compare_report(self.devices, [self.report(0, name, files)]))
         return target
 
     def report(self, command: int, dispatchable: str, outputs: Mapping[str, str]) -> DispatchReport:
@@ -143,23 +137,28 @@ def compare(
     inputs: as a compiled operator takes them. buffers: they are one-dimensional buffers of the described type or uint8, read
     through the described strides, and so is the output written, as `CompiledOperator.run_buffers` does.
 
-    An IndexError under "raise" is an outcome like a result, and compared. Raises what `compile` and the call of an operator
-    raise otherwise, DeviceError for a device that is not there, and ValueError for fewer than two different devices.
+    An IndexError under "raise" is compared like a result. Raises what else `compile` and the call of an operator raise,
+    DeviceError for a device that is not there, and ValueError for fewer than two different devices.
+
+    >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(1, 4))
+    >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
+    >>> print(dg.compare(desc, np.array([[10, 11, 12, 13]]), np.array([[3, 0, -1, 9]]), devices=("cpu", "reference")))
+    equal on cpu, reference: 4 elements, bit for bit
     """
     check_devices(devices)
     operators = [compile_operator(desc, device=name, level=level, out_of_bounds=out_of_bounds) for name in devices]
     host = tuple(_on_host(array) for array in inputs)
     outcomes = [
-        _run_buffers(operator, Device.parse(name), host, POISON - rank) if buffers else _run(operator, host, POISON - rank)
+        _run_buffers(operator, Device.parse(name), host, rank) if buffers else _run(operator, host, rank)
         for rank, (operator, name) in enumerate(zip(operators, devices, strict=True))
     ]
     outputs = tuple(None if error else output for output, error in outcomes)
     errors = tuple(error for _, error in outcomes)
     found: tuple[Difference, ...] = ()
     if not any(errors):
-        found = differences(devices, [output for output, _ in outcomes], lambda: _tracer(operators[0], host, buffers))
-    ran = Compared(host, buffers, out_of_bounds)
-    return Comparison(desc, tuple(devices), outcomes[0][0].size, found, errors, outputs, ran)
+        found = differences(devices, [output for output, _ in outcomes], lambda: tracer(operators[0], host, buffers))
+    call = ComparedCall(host, buffers, out_of_bounds)
+    return Comparison(desc, tuple(devices), outcomes[0][0].size, found, errors, outputs, call)
 
 
 def check_devices(names: Sequence[str]) -> None:
@@ -173,24 +172,37 @@ def _on_host(array: Any) -> NDArray[Any]:
     return np.asarray(move(adopted, device, CPU))
 
 
-def _run(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], poison: int) -> tuple[NDArray[Any], str | None]:
+def _run(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], rank: int) -> tuple[NDArray[Any], str | None]:
     """The output, shape Sizes, and the error under "raise"."""
     output = operator.desc.tensor(operator.desc.operator.output)
-    raw = np.full((*output.sizes, output.data_type.bytes), poison, np.uint8)
+    raw = np.full((*output.sizes, output.data_type.bytes), POISON - rank, np.uint8)
     out = raw.view(output.data_type.name.lower()).reshape(output.sizes)
     return out, _error(operator, lambda: operator(*inputs, out=out))
 
 
 def _run_buffers(
-    operator: CompiledOperator, device: Device, inputs: Sequence[NDArray[Any]], poison: int
+    operator: CompiledOperator, device: Device, inputs: Sequence[NDArray[Any]], rank: int
 ) -> tuple[NDArray[Any], str | None]:
-    from dmlgather.model_runner import elements
-
     output = operator.desc.tensor(operator.desc.operator.output)
     with device.current():
         moved = [move(array.view(np.uint8), CPU, device.memory) for array in inputs]
-        out = move(np.full(output.total_bytes, poison, np.uint8), CPU, device.memory)
-        error = _error(operator, lambda: operator.run_buffers(*moved, out=out))
+        out = move(np.zeros(output.total_bytes, np.uint8), CPU, device.memory)
+    return run_over_poison(operator, device, moved, out, rank)
+
+
+def run_over_poison(
+    operator: CompiledOperator, device: Device, inputs: Sequence[Any], out: Any, rank: int
+) -> tuple[NDArray[Any], str | None]:
+    """Run on byte buffers that lie on `device`, the `rank`-th one, where the elements of `out` are poison before. Returns the
+    output on the host, shape Sizes, and the error under "raise".
+    """
+    output = operator.desc.tensor(operator.desc.operator.output)
+    width = output.data_type.bytes
+    with device.current():
+        before = np.array(move(out, device.memory, CPU))
+        elements(before, output).view(f"u{width}")[...] = int.from_bytes(bytes([POISON - rank]) * width)
+        out[...] = move(before, CPU, device.memory)
+        error = _error(operator, lambda: operator.run_buffers(*inputs, out=out))
         written = np.asarray(move(out, device.memory, CPU))
     return np.ascontiguousarray(elements(written, output)).reshape(output.sizes), error
 
@@ -204,8 +216,8 @@ def _error(operator: CompiledOperator, run: Any) -> str | None:
     return None
 
 
-def _tracer(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], buffers: bool) -> Tracer:
-    from dmlgather.model_runner import elements
+def tracer(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], buffers: bool) -> Tracer:
+    """What belongs where in the output. inputs: on the host; buffers: they are all buffers."""
 
     def logical(tensor: BufferTensorDesc, array: NDArray[Any]) -> NDArray[Any]:
         seen = buffers or array.shape != tensor.sizes

@@ -1,4 +1,4 @@
-"""Where two outputs differ, and what belongs there by the plan's definition."""
+"""Where two outputs differ, and which element the plan puts there."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather.backends.executor import Lowering
 from dmlgather.comparing.mismatch import Bits, Difference, IndexRead, Mismatch, Number
 from dmlgather.directml import OperatorDesc
-from dmlgather.plan import IndexPlan, Layout, dot
+from dmlgather.plan import Layout, unravel
 from dmlgather.plan.interpreter import origin_of, step_at
-
-Lowering = Callable[[Sequence[Layout]], IndexPlan]
-"""Layouts of the inputs, then of the output -> plan."""
 
 Coordinates = tuple[int, ...]
 
@@ -28,7 +26,7 @@ class Expected(NamedTuple):
 
 
 class Tracer:
-    """Says for any output element of one operator run what belongs there.
+    """Finds for any output element of one operator run what belongs there.
 
     It follows the plan over packed tensors, where an offset and coordinates determine each other, and executes nothing.
     """
@@ -44,16 +42,16 @@ class Tracer:
         plan, (data, indices, output) = self._plan, (self._layouts[0], self._layouts[1], self._layouts[-1])
 
         def value_at(address: int) -> int:
-            return int(self._inputs[1][_at(address, indices.sizes)])
+            return int(self._inputs[1][unravel(address, indices.sizes)])
 
-        origin = origin_of(plan, step_at(plan, dot(at, output.strides)), value_at)
+        origin = origin_of(plan, step_at(plan, output.address(at)), value_at)
         axes = self._desc.operator.lookup_axes(self._desc)
         read = tuple(
-            IndexRead(position=_at(index.address, indices.sizes), value=index.value, axis=axis, taken_as=index.position)
+            IndexRead(position=unravel(index.address, indices.sizes), value=index.value, axis=axis, taken_as=index.position)
             for index, axis in zip(origin.indices, axes, strict=True)
         )
         if origin.source is not None:
-            place = _at(origin.source, data.sizes)
+            place = unravel(origin.source, data.sizes)
             return Expected(place, self._inputs[0][place].reshape(1), read)
         fill = np.frombuffer(plan.fill, self._inputs[0].dtype) if plan.fill else None
         return Expected(None, fill, read)
@@ -62,37 +60,29 @@ class Tracer:
 def differences(devices: Sequence[str], outputs: Sequence[NDArray[Any]], trace: Callable[[], Tracer]) -> tuple[Difference, ...]:
     """How each further device's output differs from the first one's, bit for bit.
 
-    outputs: one per device, of shape Sizes and the tensor's type. trace: called once there is a difference.
+    outputs: one per device, of shape Sizes and the tensor's type. trace: called for each device whose output differs.
     """
-    found = []
-    for device, output in zip(devices[1:], outputs[1:], strict=True):
-        unequal = np.flatnonzero(_patterns(outputs[0]) != _patterns(output))
-        if unequal.size:
-            tracer = trace()
-            pair = tuple(array.reshape(-1)[unequal] for array in (outputs[0], output))
-            ranks = _apart(*pair), _flipped(*pair)
-            worst = int(np.lexsort((-np.arange(unequal.size), ranks[1], ranks[0]))[-1])
-
-            def mismatch(
-                number: int, device: str = device, unequal: Any = unequal, pair: Any = pair, tracer: Tracer = tracer
-            ) -> Mismatch:
-                at = _at(int(unequal[number]), outputs[0].shape)
-                return _mismatch((devices[0], device), at, [array[number : number + 1] for array in pair], tracer.expected(at))
-
-            found.append(
-                Difference(
-                    devices=(devices[0], device),
-                    differing=unequal.size,
-                    elements=output.size,
-                    first=mismatch(0),
-                    worst=mismatch(worst),
-                )
-            )
-    return tuple(found)
+    first, *others = outputs
+    return tuple(
+        _difference((devices[0], device), (first, other), trace())
+        for device, other in zip(devices[1:], others, strict=True)
+        if (_patterns(first) != _patterns(other)).any()
+    )
 
 
-def _mismatch(devices: tuple[str, str], at: Coordinates, pair: Sequence[NDArray[Any]], expected: Expected) -> Mismatch:
-    left, right = pair
+def _difference(devices: tuple[str, str], outputs: tuple[NDArray[Any], NDArray[Any]], tracer: Tracer) -> Difference:
+    unequal = np.flatnonzero(_patterns(outputs[0]) != _patterns(outputs[1]))
+    left, right = (output.reshape(-1)[unequal] for output in outputs)
+    worst = int(np.lexsort((-np.arange(unequal.size), _flipped(left, right), _apart(left, right)))[-1])
+
+    def mismatch(number: int) -> Mismatch:
+        at, one = unravel(int(unequal[number]), outputs[0].shape), slice(number, number + 1)
+        return _mismatch(devices, at, left[one], right[one], tracer.expected(at))
+
+    return Difference(devices=devices, differing=unequal.size, elements=outputs[0].size, first=mismatch(0), worst=mismatch(worst))
+
+
+def _mismatch(devices: tuple[str, str], at: Coordinates, left: NDArray[Any], right: NDArray[Any], expected: Expected) -> Mismatch:
     unlike = bool(np.isnan(left[0]) or np.isnan(right[0])) if left.dtype.kind == "f" else False
     return Mismatch(
         devices=devices,
@@ -118,8 +108,8 @@ def _flipped(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _apart(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
-    """The numeric difference of each pair without its sign: exact for integers (uint64), float64 for floats, where two NaNs are
-    0 apart, and a NaN and a number infinitely far.
+    """The absolute difference of each pair: exact for integers (uint64), float64 for floats. It is 0 for two NaNs, and infinite
+    for a NaN and a number.
     """
     if left.dtype.kind in "iu":
         wide = [array.astype(f"{array.dtype.kind}8") for array in (left, right)]
@@ -147,7 +137,3 @@ def _number(value: Any) -> Number:
     if np.isinf(value):
         return "inf" if value > 0 else "-inf"
     return float(str(value))
-
-
-def _at(offset: int, sizes: Sequence[int]) -> Coordinates:
-    return tuple(int(index) for index in np.unravel_index(offset, tuple(sizes)))

@@ -1,4 +1,4 @@
-"""What was found where two devices differ: data, and how it reads as text."""
+"""Where and how two devices differ, as data and as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dmlgather.record import Record
 from dmlgather.wording import counted
 
 Number = int | float | Literal["nan", "inf", "-inf"]
-"""A number as JSON can say it: of a floating type the shortest decimal that gives back the same bits."""
+"""A number that JSON can hold: of a floating type the shortest decimal that gives back the same bits."""
 
 
 class Bits(Record):
@@ -21,7 +21,7 @@ class Bits(Record):
     """As hexadecimal digits, most significant byte first."""
 
     def __str__(self) -> str:
-        return f"{shown(self.value)} (0x{self.bits})"
+        return f"{str(self.value).removesuffix('.0')} (0x{self.bits})"
 
 
 class IndexRead(Record):
@@ -31,7 +31,7 @@ class IndexRead(Record):
     """Coordinates in IndicesTensor."""
 
     value: int
-    """What stands there."""
+    """The index at that position."""
 
     axis: int
     """The dimension of InputTensor that it indexes."""
@@ -47,7 +47,7 @@ class IndexRead(Record):
 
 
 class Mismatch(Record):
-    """One output element whose bits differ between two devices, and what the plan says belongs there."""
+    """One output element whose bits differ between two devices, and the element that the plan puts there."""
 
     devices: tuple[str, str]
     """The two devices."""
@@ -62,13 +62,13 @@ class Mismatch(Record):
     """Coordinates in InputTensor of the element that belongs there; None where the policy writes a fill value."""
 
     expected: Bits | None
-    """That element, or the fill value; None where an index is to be refused."""
+    """That element, or the fill value; None where an index has to raise an error."""
 
     indices: tuple[IndexRead, ...]
     """The indices that lead there."""
 
     difference: Number | None
-    """Between the two numbers, without its sign; None where either is NaN."""
+    """The absolute difference of the two numbers; None where either is NaN."""
 
     differing_bits: int
     """Number of bits that differ."""
@@ -104,8 +104,8 @@ class Difference(Record):
     """The first of them in row-major order."""
 
     worst: Mismatch
-    """The one with the largest numeric difference, where a NaN against a number counts as infinite; among equals, with the most
-    differing bits; among these, the first.
+    """The one with the largest numeric difference, where a NaN against a number counts as infinite. Of several, the one with the
+    most differing bits; of several of those, the first.
     """
 
     def __str__(self) -> str:
@@ -114,14 +114,7 @@ class Difference(Record):
 
     @property
     def _size(self) -> str:
-        """How far the worst mismatch is apart."""
+        """How large the worst mismatch is."""
         apart = self.worst.difference
         number = "NaN" if apart is None else f"{apart:.6g}" if isinstance(apart, float) else str(apart)
         return f"; difference {number}, {counted(self.worst.differing_bits, 'differing bit')}"
-
-
-def shown(number: Number) -> str:
-    """The number as text; whole ones without a decimal point."""
-    if isinstance(number, float) and number.is_integer() and abs(number) < 1e16 and str(number) != "-0.0":
-        return str(int(number))
-    return "-0" if str(number) == "-0.0" else str(number)

@@ -30,7 +30,7 @@ class SourceCall:
 
 
 def laid_out(value: str | SourceCall, indent: int = 0, prefix: str = "", suffix: str = "") -> str:
-    """`prefix`, the value and `suffix` as one or several lines, each but the first with its indentation."""
+    """`prefix`, the value and `suffix` on one or several lines. All lines but the first are indented."""
     flat = _flat(value)
     if flat is not None and indent + len(prefix) + len(flat) + len(suffix) <= WIDTH:
         return prefix + flat + suffix
@@ -93,7 +93,7 @@ def constant(value: Any, count: int, data_type: DataType) -> SourceCall:
 
 
 def array(values: NDArray[Any], data_type: DataType, indent: int) -> SourceCall:
-    """The values in decimal, or in hexadecimal where a decimal says less than their bits, as the calls `numbers` and `bits`."""
+    """The values as a call of `numbers` (decimal), or of `bits` (hexadecimal) where decimals would lose bits."""
     words = [str(value) if values.dtype.kind == "f" else str(int(value)) for value in values]
     with np.errstate(all="ignore"):
         name = "numbers" if np.array(words, values.dtype).tobytes() == values.tobytes() else "bits"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.comparing.report import CompareReport
+from dmlgather.comparing.compare_report import CompareReport
 from dmlgather.directml import BufferTensorDesc, OperatorDesc
 from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.dxdispatch.writing import beside, count, plain, save
@@ -29,8 +29,8 @@ def save_outputs(
 ) -> dict[str, str]:
     """Write each device's output of one dispatch beside the case whose model is `target`; the files' names by device.
 
-    outputs: of shape Sizes; None for a device that refused. FileError when they cannot be written, or when a file of `made_from`
-    would be overwritten.
+    outputs: of shape Sizes; None for a device that raised an error. FileError when they cannot be written, or when a file of
+    `made_from` would be overwritten.
     """
     names = {
         device: beside(target, f"out{command}_{plain(dispatchable)}.{re.sub('[^a-z0-9]', '', device)}.npy")
@@ -56,7 +56,7 @@ def save_report(target: Path, report: CompareReport, made_from: Iterable[Path] =
 
 
 def buffers(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], *, described: bool) -> list[NDArray[Any]]:
-    """The inputs as buffers that the described tensors lie in, shape [count]; bytes between their elements are 0.
+    """The inputs as buffers in the described layouts, shape [count]; bytes between elements are 0.
 
     inputs: of the described Sizes, or one-dimensional buffers; all of them buffers if `described`. ValueError for a tensor whose
     described elements share addresses at which the array holds different values.

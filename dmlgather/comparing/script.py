@@ -96,8 +96,8 @@ if __name__ == "__main__":
 def write_script(model: CheckedFile, devices: Sequence[str], target: Path, made_from: Path, version: str) -> Path:
     """Write a script that runs the dispatches of `model` on `devices` and compares their outputs; its path.
 
-    made_from: the file that the user named. version: of dmlgather. FileError when it cannot be written, or when a file would be
-    overwritten that it is made from; then nothing is written.
+    made_from: the file that the user named. version: of dmlgather. FileError when it cannot be written, or when it would
+    overwrite a file that it is made from; then nothing is written.
     """
     script = _Script(model, target)
     with staged(target.parent) as stage:

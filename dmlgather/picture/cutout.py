@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from dmlgather.picture.subject import ShownTensor
-from dmlgather.plan import dot
+from dmlgather.plan import unravel
 
 LEAST = 6
 """Rows and columns that a grid shows at least, if the tensor has as many, read or not."""
@@ -32,12 +32,11 @@ class Cutout:
     def coordinates(self, row: int, column: int) -> tuple[int, ...]:
         """The tensor's coordinates of a row and column of the whole grid."""
         sizes = self.tensor.layout.sizes
-        return (*unfolded(row, sizes[:-1]), column) if sizes else ()
+        return (*unravel(row, sizes[:-1]), column) if sizes else ()
 
     def address(self, row: int, column: int) -> int:
         """Elements from the start of the tensor's buffer."""
-        layout = self.tensor.layout
-        return layout.offset + dot(self.coordinates(row, column), layout.strides)
+        return self.tensor.layout.address(self.coordinates(row, column))
 
     def cells(self) -> Iterable[tuple[int, int]]:
         """Row and column of each cell shown, row by row."""
@@ -60,15 +59,6 @@ def folded(coordinates: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, i
     for coordinate, size in zip(coordinates[:-1], sizes[:-1], strict=True):
         row = row * size + coordinate
     return row, coordinates[-1] if coordinates else 0
-
-
-def unfolded(number: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Row-major coordinates of the element `number` of a tensor of these sizes."""
-    found = []
-    for size in reversed(sizes):
-        number, coordinate = divmod(number, size)
-        found.append(coordinate)
-    return tuple(reversed(found))
 
 
 def first(tensor: ShownTensor, rows: int, columns: int) -> Cutout:

@@ -10,7 +10,7 @@ import svg
 from dmlgather.picture.canvas import ALERT, INK, RULE, SHADE, SOFT, box, document, line, moved, text
 from dmlgather.picture.panel import Panel
 from dmlgather.picture.plan_table import PlanTable
-from dmlgather.picture.scene import Scene, scene_of
+from dmlgather.picture.scene import Scene
 from dmlgather.picture.subject import Subject
 from dmlgather.plan import OutOfBounds, bytes_moved, canonicalise
 from dmlgather.plan.interpreter import IndexOutcome
@@ -48,7 +48,7 @@ class _Section:
     """One subject's picture, laid out from (0, 0)."""
 
     def __init__(self, subject: Subject) -> None:
-        self.scene = scene_of(subject)
+        self.scene = Scene(subject)
         self.panel = Panel(self.scene)
         plan = subject.plan
         self.tables = [PlanTable("Plan as lowered", plan, subject.lookup_axes), PlanTable("Canonical plan", canonicalise(plan))]
@@ -134,7 +134,7 @@ def _remarks(scene: Scene, *, dotted: bool) -> Iterator[str]:
         yield f"Hatched cells of {' and '.join(padded)} are padding: they belong to the buffer, but to no element."
     if scene.indices is not None and scene.values:
         lines = " and a dotted line" if dotted else ""
-        bad = any(item.outcome is not IndexOutcome.VALID for item in scene.found.values())
+        bad = any(item.outcome is not IndexOutcome.VALID for item in scene.resolved.values())
         origin = subject.origin or "invented for this picture" + (", one of them out of range" if bad else "")
         yield f"Values in {scene.indices.tensor.name}: {origin}. What an index picks has its colour{lines}."
     if scene.runs > len(scene.joins):

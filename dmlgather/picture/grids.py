@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 import svg
 
 from dmlgather.picture.canvas import INK, RULE, SHADE, SOFT, Anchor, box, line, text, tint
-from dmlgather.picture.cutout import MOST_PADDING, Cutout, unfolded
+from dmlgather.picture.cutout import MOST_PADDING, Cutout
 from dmlgather.picture.scene import CHARACTER, MARGIN, Cell
-from dmlgather.plan import packed_strides
+from dmlgather.plan import packed_strides, unravel
 from dmlgather.wording import braces, counted
 
 HEADING, LABELS, GAP, BLOCK = 46.0, 16.0, 16.0, 7.0
@@ -19,6 +20,8 @@ HEADING, LABELS, GAP, BLOCK = 46.0, 16.0, 16.0, 7.0
 
 SIZE = 11
 """Font size in cells."""
+
+_over_lines = partial(text, anchor="middle", mono=True, halo=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +45,17 @@ class Grid:
     """A cut-out, placed on the page."""
 
     def __init__(self, cutout: Cutout, x: float, y: float, cell: tuple[float, float], *, labels_left: bool = True) -> None:
-        self.cutout, self.x, self.y, self.cell = cutout, x, y, cell
+        self.cutout, self.tensor, self.x, self.y, self.cell = cutout, cutout.tensor, x, y, cell
         self._labels = {row: self._row_label(row) for row in cutout.rows}
         longest = max(map(len, self._labels.values()), default=0)
         beside = longest * CHARACTER + 6 if longest else 0.0
         self._labels_left = labels_left
         self.left = x + (beside if labels_left else 0.0)
         self.top = y + HEADING + LABELS
-        columns, end = _placed(cutout.columns, cutout.tensor.columns, cell[0], self.left)
-        rows, bottom = _placed(cutout.rows, cutout.tensor.rows, cell[1], self.top, self._block)
+        columns, end = _placed(cutout.columns, self.tensor.columns, cell[0], self.left)
+        rows, bottom = _placed(cutout.rows, self.tensor.rows, cell[1], self.top, self._block)
         self._columns, self._rows = columns, rows
-        self._padding = self._padding_labels() if cutout.columns and cutout.columns[-1] == cutout.tensor.columns - 1 else []
+        self._padding = self._padding_labels() if cutout.columns and cutout.columns[-1] == self.tensor.columns - 1 else []
         widths = [max(cell[0], len(label) * CHARACTER + MARGIN) for label in self._padding]
         self._padded = [(end + sum(widths[:number]), width) for number, width in enumerate(widths)]
         self.edge = end + sum(widths)
@@ -65,7 +68,7 @@ class Grid:
 
     def lines(self) -> list[str]:
         """The lines below the name: type and sizes; then strides if not packed, folded dimensions, and how much is shown."""
-        tensor, cutout = self.cutout.tensor, self.cutout
+        tensor, cutout = self.tensor, self.cutout
         sizes, strides = tensor.layout.sizes, tensor.layout.strides
         second = []
         if any(size > 1 and a != b for size, a, b in zip(sizes, strides, packed_strides(sizes), strict=True)):
@@ -82,7 +85,7 @@ class Grid:
 
     def under(self, styles: Callable[[Cell], CellStyle]) -> Iterator[svg.Element]:
         """The lower layer: headings, labels, and the cells' backgrounds."""
-        yield text(self.x, self.y + 11, self.cutout.tensor.name, size=13, bold=True)
+        yield text(self.x, self.y + 11, self.tensor.name, size=13, bold=True)
         for number, content in enumerate(self.lines()):
             yield text(self.x, self.y + 26 + 14 * number, content, size=11, colour=SOFT)
         for column, x in self._columns.items():
@@ -123,25 +126,22 @@ class Grid:
         for cell in self.cutout.cells():
             style = styles(cell)
             x, y, width, height = self.place(cell)
-            middle = y + height / 2 + 3 - (5 if style.second else 0)
+            at, middle = x + width / 2, y + height / 2 + 3 - (5 if style.second else 0)
             if style.text:
                 data = {f"{key}-text": value for key, value in style.data}
-                at = x + width / 2
-                yield text(
-                    at, middle, style.text, size=SIZE, colour=style.colour, anchor="middle", mono=True, halo=True, data=data
-                )
+                yield _over_lines(at, middle, style.text, size=SIZE, colour=style.colour, data=data)
             if style.second:
-                yield _small(x + width / 2, middle + 12, style.second, style.colour)
+                yield _over_lines(at, middle + 12, style.second, size=9, colour=style.colour)
         for y in self._rows.values():
             for (x, width), label in zip(self._padded, self._padding, strict=True):
-                yield _small(x + width / 2, y + self.cell[1] / 2 + 3.5, label, SOFT)
+                yield _over_lines(x + width / 2, y + self.cell[1] / 2 + 3.5, label, size=9, colour=SOFT)
 
     def _row_label(self, row: int) -> str:
-        sizes = self.cutout.tensor.layout.sizes[:-1]
-        return ",".join(str(c) for c, size in zip(unfolded(row, sizes), sizes, strict=True) if size > 1)
+        sizes = self.tensor.layout.sizes[:-1]
+        return ",".join(str(c) for c, size in zip(unravel(row, sizes), sizes, strict=True) if size > 1)
 
     def _block(self, row: int) -> int:
-        sizes = self.cutout.tensor.layout.sizes
+        sizes = self.tensor.layout.sizes
         return row // sizes[-2] if len(sizes) > 2 else 0
 
     def _padding_labels(self) -> list[str]:
@@ -149,22 +149,18 @@ class Grid:
         return [""] * count if count <= MOST_PADDING else [f"+{count}"]
 
     def _heading_width(self) -> float:
-        return max(len(self.cutout.tensor.name) * 8.0, *(len(content) * 5.9 for content in self.lines()))
+        return max(len(self.tensor.name) * 8.0, *(len(content) * 5.9 for content in self.lines()))
 
     def _ellipses(self) -> Iterator[svg.Element]:
         end, bottom = self.edge, self.bottom
-        for at in _breaks(self.cutout.columns, self.cutout.tensor.columns, self._columns, self.cell[0]):
+        for at in _breaks(self.cutout.columns, self.tensor.columns, self._columns, self.cell[0]):
             for y in self._rows.values():
                 yield text(at + GAP / 2, y + self.cell[1] / 2 + 9, "…", colour=SOFT, anchor="middle")
-        for at in _breaks(self.cutout.rows, self.cutout.tensor.rows, self._rows, self.cell[1]):
+        for at in _breaks(self.cutout.rows, self.tensor.rows, self._rows, self.cell[1]):
             for x in self._columns.values():
                 yield text(x + self.cell[0] / 2, at + GAP / 2 + 4, "⋮", colour=SOFT, anchor="middle")
         if not self._columns or not self._rows:
             yield box(self.left, self.top, max(end - self.left, 60), max(bottom - self.top, 24), dashed=True)
-
-
-def _small(x: float, y: float, content: str, colour: str) -> svg.Element:
-    return text(x, y, content, size=9, colour=colour, anchor="middle", mono=True, halo=True)
 
 
 def _placed(

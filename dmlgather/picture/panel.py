@@ -38,7 +38,7 @@ class Panel:
         at = 0.0
         self.indices: Grid | None = None
         if scene.indices is not None:
-            labels = [_short(value) for value in scene.values.values()] + [_second(item) for item in scene.found.values()]
+            labels = [_short(value) for value in scene.values.values()] + [_second(item) for item in scene.resolved.values()]
             width = max(map(label_width, labels), default=label_width(""))
             self.indices = Grid(scene.indices, at, 0, (width, INDEX_HEIGHT))
             at = self.indices.right + BETWEEN["picks"]
@@ -196,7 +196,7 @@ class Panel:
     def _index_style(self, cell: Cell) -> CellStyle:
         scene = self.scene
         assert scene.indices is not None
-        coordinates, found = scene.indices.coordinates(*cell), scene.found.get(cell)
+        coordinates, found = scene.indices.coordinates(*cell), scene.resolved.get(cell)
         name, value = f"{scene.indices.tensor.name}[{_at(coordinates)}]", scene.values[cell]
         data: tuple[tuple[str, str], ...] = (("tensor", scene.indices.tensor.name), ("at", _at(coordinates)))
         if found is None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, pairwise
 
 from dmlgather.picture.cutout import Cutout, around, first, folded
 from dmlgather.picture.example_indices import example_indices
@@ -54,66 +54,80 @@ class Join:
         return (row, low), (row, high)
 
 
-@dataclass(frozen=True, slots=True)
 class Scene:
-    """The content of the picture of one subject.
+    """The content of the picture of one subject, by following the plan for the part of the output that is shown.
 
-    reads: where each shown output cell comes from. colours: a number per tuple of index addresses. found: each index cell that a
-    shown output cell looks up, resolved. values: the index of each shown index cell. joins: those that are drawn; runs: how many
-    there are.
+    reads: where each shown output cell comes from. values: the index of each shown index cell. resolved: each index cell that a
+    shown output cell looks up. colours: a number per tuple of index addresses. joins: those that are drawn; runs: how many there
+    are. ValueError for a plan that cannot run (`IndexPlan.check_limits`).
     """
 
-    subject: Subject
-    data: Cutout
-    output: Cutout
-    indices: Cutout | None
-    reads: dict[Cell, Origin]
-    values: dict[Cell, int] = field(default_factory=dict)
-    found: dict[Cell, ResolvedIndex] = field(default_factory=dict)
-    colours: dict[tuple[int, ...], int] = field(default_factory=dict)
-    joins: tuple[Join, ...] = ()
-    runs: int = 0
+    def __init__(self, subject: Subject) -> None:
+        self.subject, plan = subject, subject.plan
+        plan.check_limits()
+        columns = columns_for(cell_width(plan.in_extent))
+        self.output = first(subject.output, OUTPUT_ROWS, columns)
+        steps = {} if plan.empty else {cell: step_at(plan, self.output.address(*cell)) for cell in self.output.cells()}
+        looked_up = [index_addresses(plan, step) for step in steps.values()]
+        examples = example_indices(plan, looked_up) if subject.indices is not None and subject.values is None else {}
+
+        def value_at(address: int) -> int:
+            return examples.get(address, 0) if subject.values is None else subject.value_at(address)
+
+        self.indices: Cutout | None = None
+        self.values: dict[Cell, int] = {}
+        if subject.indices is not None:
+            self.indices = around(subject.indices, chain.from_iterable(looked_up), INDEX_ROWS, MOST_COLUMNS, least=1)
+            self.values = {cell: value_at(self.indices.address(*cell)) for cell in self.indices.cells()}
+        self.reads = {cell: origin_of(plan, step, value_at) for cell, step in steps.items()}
+        sources = [origin.source for origin in self.reads.values() if origin.source is not None]
+        self.data = around(subject.data, sources, INPUT_ROWS, columns)
+        self.colours = {addresses: number for number, addresses in enumerate(dict.fromkeys(filter(None, looked_up)))}
+        self.resolved: dict[Cell, ResolvedIndex] = {}
+        for index in chain.from_iterable(origin.indices for origin in self.reads.values()):
+            if (cell := _cell(self.indices, index.address)) is not None:
+                self.resolved.setdefault(cell, index)
+        runs = list(self._runs())
+        self.joins, self.runs = _selected(runs), len(runs)
 
     @property
     def outcomes(self) -> set[IndexOutcome]:
         """The outcomes that occur."""
-        return {item.outcome for item in self.reads.values()}
+        return {origin.outcome for origin in self.reads.values()}
 
     def colour(self, cell: Cell) -> int:
         """The colour of an output cell: that of its indices, or of its row where there are none."""
-        return _colour(self.reads[cell], cell, self.colours)
+        addresses = _addresses(self.reads[cell])
+        return self.colours[addresses] if addresses else cell[0]
 
+    def _runs(self) -> Iterator[Join]:
+        shown = set(self.data.cells())
+        sources = {
+            target: cell if (cell := _cell(self.data, origin.source)) in shown else None for target, origin in self.reads.items()
+        }
+        for row in self.output.rows:
+            cells = [(row, column) for column in self.output.columns]
+            while cells:
+                target, source = cells[0], sources[cells[0]]
+                length, step = (1, 1) if source is None else self._reach(cells, sources)
+                if source is not None:
+                    origin = self.reads[target]
+                    indices = [cell for cell in (_cell(self.indices, at) for at in _addresses(origin)) if cell is not None]
+                    yield Join(source, target, length, step, self.colour(target), origin.outcome, tuple(indices))
+                cells = cells[length:]
 
-def scene_of(subject: Subject) -> Scene:
-    """Follow the plan for the part of the output that is shown."""
-    plan = subject.plan
-    plan.check_limits()
-    width = cell_width(plan.in_extent)
-    output = first(subject.output, OUTPUT_ROWS, columns_for(width))
-    steps = {} if plan.empty else {cell: step_at(plan, output.address(*cell)) for cell in output.cells()}
-    looked_up = [index_addresses(plan, step) for step in steps.values()]
-    indices = None
-    values: dict[Cell, int] = {}
-    made: dict[int, int] = {}
-    value_at: Callable[[int], int] = made.__getitem__  # never called without lookups
-    if subject.indices is not None:
-        if subject.values is not None:
-            value_at = subject.value_at
-        else:
-            made = example_indices(plan, looked_up)
-            value_at = lambda address: made.get(address, 0)  # noqa: E731 - the other branch binds a method
-        indices = around(
-            subject.indices, (item for addresses in looked_up for item in addresses), INDEX_ROWS, MOST_COLUMNS, least=1
-        )
-        values = {cell: value_at(indices.address(*cell)) for cell in indices.cells()}
-    reads = {cell: origin_of(plan, step, value_at) for cell, step in steps.items()}
-    sources = [item.source for item in reads.values() if item.source is not None]
-    data = around(subject.data, sources, INPUT_ROWS, columns_for(width))
-    colours = {addresses: number for number, addresses in enumerate(dict.fromkeys(filter(None, looked_up)))}
-    runs = list(_runs(reads, data, output, indices, colours))
-    return Scene(
-        subject, data, output, indices, reads, values, _found(reads, indices), colours, tuple(_selected(runs)), len(runs)
-    )
+    def _reach(self, cells: list[Cell], sources: dict[Cell, Cell | None]) -> tuple[int, int]:
+        """The length of the run that starts at the first of these neighbours, and its step."""
+        length, step = 1, 1
+        for before, cell in pairwise(cells):
+            here, there = sources[before], sources[cell]
+            alike = _addresses(self.reads[before]) == _addresses(self.reads[cell])
+            if here is None or there is None or here[0] != there[0] or not alike:
+                break
+            if length > 1 and there[1] - here[1] != step:
+                break
+            length, step = length + 1, there[1] - here[1]
+        return length, step
 
 
 def cell_width(extent: int) -> float:
@@ -138,52 +152,8 @@ def _cell(cutout: Cutout | None, address: int | None) -> Cell | None:
     return None if coordinates is None else folded(coordinates, cutout.tensor.layout.sizes)
 
 
-def _colour(found: Origin, cell: Cell, colours: dict[tuple[int, ...], int]) -> int:
-    addresses = _addresses(found)
-    return colours[addresses] if addresses else cell[0]
-
-
-def _found(reads: dict[Cell, Origin], indices: Cutout | None) -> dict[Cell, ResolvedIndex]:
-    found: dict[Cell, ResolvedIndex] = {}
-    for item in (item for one in reads.values() for item in one.indices):
-        cell = _cell(indices, item.address)
-        if cell is not None:
-            found.setdefault(cell, item)
-    return found
-
-
-def _runs(
-    reads: dict[Cell, Origin], data: Cutout, output: Cutout, indices: Cutout | None, colours: dict[tuple[int, ...], int]
-) -> Iterator[Join]:
-    shown = set(data.cells())
-    sources = {cell: found if (found := _cell(data, item.source)) in shown else None for cell, item in reads.items()}
-    for row in output.rows:
-        cells = [(row, column) for column in output.columns]
-        while cells:
-            source = sources[cells[0]]
-            length, step = (1, 1) if source is None else _reach(cells, sources, reads)
-            if source is not None:
-                item = reads[cells[0]]
-                looked_up = tuple(cell for cell in (_cell(indices, address) for address in _addresses(item)) if cell is not None)
-                yield Join(source, cells[0], length, step, _colour(item, cells[0], colours), item.outcome, looked_up)
-            cells = cells[length:]
-
-
-def _reach(cells: list[Cell], sources: dict[Cell, Cell | None], reads: dict[Cell, Origin]) -> tuple[int, int]:
-    """The length of the run that starts at the first of these neighbours, and its step."""
-    length, step = 1, 1
-    for before, cell in pairwise(cells):
-        here, there = sources[before], sources[cell]
-        if here is None or there is None or here[0] != there[0] or _addresses(reads[before]) != _addresses(reads[cell]):
-            break
-        if length > 1 and there[1] - here[1] != step:
-            break
-        length, step = length + 1, there[1] - here[1]
-    return length, step
-
-
 def _addresses(origin: Origin) -> tuple[int, ...]:
-    return tuple(item.address for item in origin.indices)
+    return tuple(index.address for index in origin.indices)
 
 
 def _selected(runs: list[Join]) -> list[Join]:

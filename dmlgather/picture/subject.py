@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import OperatorDesc, minimum_level
 from dmlgather.directml.fields import wire_name
-from dmlgather.plan import IndexPlan, Layout, OutOfBounds
+from dmlgather.plan import IndexPlan, Layout
 from dmlgather.wording import braces, counted
 
 
@@ -82,8 +81,6 @@ class Subject:
         layout = self.indices.layout
         if self.values.shape != layout.sizes:
             return int(self.values[address])
-        if layout == Layout.packed(layout.sizes):
-            return int(self.values.reshape(-1)[address])
         return int(self.values[layout.position(address) or (0,) * len(layout.sizes)])
 
 
@@ -103,24 +100,6 @@ def of_descriptor(desc: OperatorDesc, plan: IndexPlan) -> Subject:
         output=tensors[-1],
         lookup_axes=operator.lookup_axes(desc),
         attributes=attributes,
-    )
-
-
-def of_problem(problem: Problem, out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> Subject:
-    """The subject of a dialect's problem over packed arrays. out_of_bounds, fill: as for `Problem.lower`."""
-    plan = problem.plan(out_of_bounds, fill)
-    names = (*problem.arguments, "output")
-    tensors = [ShownTensor(name, str(tensor.dtype), tensor.layout) for name, tensor in zip(names, problem.tensors, strict=True)]
-    fields = {field.name for field in dataclasses.fields(problem)} - {"out_of_bounds", "fill"}  # type: ignore[arg-type]
-    stated = {name: getattr(problem, name) for name in sorted(fields)}
-    return Subject(
-        title=problem.name,
-        plan=plan,
-        data=tensors[0],
-        indices=tensors[1] if plan.lookups else None,
-        output=tensors[-1],
-        lookup_axes=problem.lookup_axes,
-        attributes={name: str(value) for name, value in stated.items() if not isinstance(value, TensorType)},
     )
 
 

@@ -1,11 +1,11 @@
 """The plan: one strided copy with looked-up indices. Knows no operator, no dialect and no array library."""
 
 from dmlgather.plan.building import build, lookup
+from dmlgather.plan.byte_counts import BytesMoved, bytes_moved
 from dmlgather.plan.canonical import WIDEST, canonicalise, narrow
 from dmlgather.plan.compose import CompositionError, compose
 from dmlgather.plan.index_plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds
-from dmlgather.plan.layout import Layout, coordinates, dot, overlaps, packed_strides, reach
-from dmlgather.plan.moving import BytesMoved, bytes_moved
+from dmlgather.plan.layout import Layout, coordinates, dot, overlaps, packed_strides, reach, unravel
 
 __all__ = [
     "ELEMENT_BYTES",
@@ -28,4 +28,5 @@ __all__ = [
     "overlaps",
     "packed_strides",
     "reach",
+    "unravel",
 ]

@@ -1,4 +1,4 @@
-"""Plans from layouts: what the lowerings of all operators share."""
+"""Plans from layouts: used by the lowering of every operator."""
 
 from __future__ import annotations
 

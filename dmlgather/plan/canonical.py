@@ -21,6 +21,13 @@ def canonicalise(plan: IndexPlan, widest: int = WIDEST) -> IndexPlan:
 
     Writes the same bits as `plan` and, under RAISE, names the same bad index. ValueError when the elements are wider than
     `widest` and the fill value cannot be split.
+
+    >>> rows = dg.onnx.gather.plan(((30522, 384), "float32"), ((128,), "int64"))  # 384 elements of 4 bytes are 96 of 16
+    >>> print(dg.canonicalise(rows))
+    shape [128, 96] of 16-byte elements, RAISE
+      out [12288]: offset 0, strides [96, 1]
+      in  [2930112]: offset 0, strides [0, 1]
+      lookup 0: INT64 [128] offset 0, strides [1, 0]; values 0 … 30521, wrap 30522, in stride 96
     """
     if plan.element_bytes > widest:
         plan = narrow(plan, widest)
@@ -203,7 +210,7 @@ def _forwards(lookup: Lookup, shape: Sequence[int]) -> Lookup:
 
 
 def _without(plan: IndexPlan, idle: Callable[[Lookup], bool]) -> IndexPlan:
-    """The plan without its idle lookups; without any lookup, the policy has nothing to say and becomes CLAMP."""
+    """The plan without its idle lookups. A plan without any lookup has the policy CLAMP, since no policy can apply."""
     lookups = tuple(lookup for lookup in plan.lookups if not idle(lookup))
     if lookups:
         return replace(plan, lookups=lookups)

@@ -11,15 +11,23 @@ from dmlgather.plan.layout import dot
 
 
 class CompositionError(ValueError):
-    """The two plans cannot be said as one; the message says why. Run them one after the other."""
+    """The two plans cannot become one plan; the message says why. Run them one after the other."""
 
 
 def compose(outer: IndexPlan, inner: IndexPlan) -> IndexPlan:
-    """The plan that `inner` followed by `outer` amounts to, where `outer`'s input is `inner`'s output buffer.
+    """One plan for `inner` followed by `outer`, where `outer`'s input is `inner`'s output buffer.
 
-    The result reads `inner`'s input and writes `outer`'s output. CompositionError where two index tensors meet, where RAISE
-    would check fewer indices than before, where `outer` reads addresses that `inner` does not write, or where its walk over
-    them cannot be said with strides.
+    The result reads `inner`'s input and writes `outer`'s output. CompositionError where both plans look up indices, where RAISE
+    would check fewer indices than before, where `outer` reads addresses that `inner` does not write, or where strides cannot
+    express how it walks over them.
+
+    >>> rows = dg.onnx.gather.plan(((30522, 384), "float32"), ((128,), "int64"))
+    >>> half = dg.onnx.slice.plan(((128, 384), "float32"), [0], [192], [1])
+    >>> print(dg.compose(half, rows))
+    shape [128, 192] of 4-byte elements, RAISE
+      out [24576]: offset 0, strides [192, 1]
+      in  [11720448]: offset 0, strides [0, 1]
+      lookup 0: INT64 [128] offset 0, strides [1, 0]; values 0 … 30521, wrap 30522, in stride 384
     """
     if outer.lookups and inner.lookups:
         raise CompositionError("both plans look up indices; one plan has one index tensor")

@@ -23,7 +23,7 @@ ELEMENT_BYTES = (1, 2, 4, 8, 16)
 
 
 class IndexType(enum.Enum):
-    """The integer type of the index tensor. Values are resolved and compared at this width and sign."""
+    """The integer type of the index tensor."""
 
     INT8 = "INT8"
     INT16 = "INT16"
@@ -55,7 +55,7 @@ class OutOfBounds(enum.Enum):
     RAISE = "raise"
     """IndexError that names the bad index of smallest offset in the index tensor. ONNX."""
     PROMISE = "promise"
-    """The caller says there are none; executed as CLAMP. jax mode "promise_in_bounds"."""
+    """The caller promises that there is none; executed as CLAMP. jax mode "promise_in_bounds"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,11 @@ class IndexPlan:
     else empty.
 
     Raises ValueError when a field contradicts another or when an address would leave its extent.
+
+    >>> print(dg.IndexPlan(shape=(3, 2), out_strides=(2, 1), in_strides=(1, 3), element_bytes=4, in_extent=6, out_extent=6))
+    shape [3, 2] of 4-byte elements, CLAMP
+      out [6]: offset 0, strides [2, 1]
+      in  [6]: offset 0, strides [1, 3]
     """
 
     shape: tuple[int, ...]

@@ -20,8 +20,17 @@ def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def unravel(number: int, sizes: Sequence[int]) -> tuple[int, ...]:
+    """The coordinates of element `number`, counted row by row, of a tensor of these sizes."""
+    found = []
+    for size in reversed(sizes):
+        number, coordinate = divmod(number, size)
+        found.append(coordinate)
+    return tuple(reversed(found))
+
+
 def dot(steps: Sequence[int], strides: Sequence[int]) -> int:
-    """The address (elements) that so many steps along each dimension lead to."""
+    """The distance (elements) of so many steps along each dimension."""
     return sum(step * stride for step, stride in zip(steps, strides, strict=True))
 
 
@@ -120,10 +129,9 @@ class Layout:
         """The row-major layout of `sizes` in a buffer of exactly that many elements."""
         return cls(tuple(sizes), packed_strides(sizes), 0, prod(sizes))
 
-    @property
-    def elements(self) -> int:
-        """The number of logical elements."""
-        return prod(self.sizes)
+    def address(self, position: Sequence[int]) -> int:
+        """The address of the element at these coordinates, in elements from the start of the buffer."""
+        return self.offset + dot(position, self.strides)
 
     def position(self, address: int) -> tuple[int, ...] | None:
         """Coordinates of the element at `address` (elements from the start of the buffer), None between elements."""

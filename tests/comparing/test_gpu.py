@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from dmlgather.comparing.report import CompareReport
+from dmlgather.comparing.compare_report import CompareReport
 from tests.cli.command import process
 from tests.comparing.test_script import script
 from tests.dxdispatch.models import GATHER, write

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlgather as dg
-from dmlgather.dialects.problem import TensorType
+from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.lax.problems import gather as lax
 from dmlgather.onnx.problems import gather as onnx
 from dmlgather.openvino.problems import gather as openvino
-from dmlgather.picture import draw, of_problem
+from dmlgather.picture import ShownTensor, Subject, draw
 from dmlgather.picture.canvas import tint
 from dmlgather.plan import OutOfBounds
 from tests import strategies
@@ -190,6 +190,14 @@ DATA = np.arange(24).reshape(2, 4, 3)
 
 def of(array: NDArray[Any], dtype: str) -> TensorType:
     return TensorType(array.shape, np.dtype(dtype))
+
+
+def of_problem(problem: Problem) -> Subject:
+    """A dialect's call over packed arrays."""
+    names = (*problem.arguments, "output")
+    tensors = [ShownTensor(name, str(tensor.dtype), tensor.layout) for name, tensor in zip(names, problem.tensors, strict=True)]
+    data, indices, output = tensors
+    return Subject(problem.name, problem.plan(), data, output, indices, problem.lookup_axes)
 
 
 def test_onnx_gather_has_the_same_picture() -> None:

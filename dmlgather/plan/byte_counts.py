@@ -1,4 +1,4 @@
-"""How much a plan moves."""
+"""How many bytes a plan moves."""
 
 from __future__ import annotations
 

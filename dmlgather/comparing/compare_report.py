@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -23,20 +23,20 @@ class ComparedDevice(Record):
     """As it was asked for: "cpu", "cuda:1"."""
 
     title: str
-    """What it is, in words."""
+    """What it is: "NVIDIA H100", "AMD EPYC, 16 CPUs"."""
 
 
 class Versions(Record):
     """What ran."""
 
     dmlgather: str
-    """Of this package."""
+    """The version of this package."""
 
     python: str
-    """Of Python."""
+    """The version of Python."""
 
     numpy: str
-    """Of NumPy."""
+    """The version of NumPy."""
 
     platform: str
     """Operating system and architecture."""
@@ -61,22 +61,22 @@ class DispatchReport(Record):
     """Sizes of the output."""
 
     equal: bool
-    """Whether every device gave the same bits, or refused with the same words."""
+    """Whether every device gave the same bits, or raised the same error."""
 
     errors: Mapping[str, str] = Field(default_factory=dict)
-    """What devices refused with, by name."""
+    """Messages of the errors that devices raised, by the device's name."""
 
     differences: tuple[Difference, ...] = ()
     """The devices whose output differs from the first device's."""
 
     outputs: Mapping[str, str] = Field(default_factory=dict)
-    """In a saved case: the .npy file beside it that holds a device's output, by name of the device."""
+    """In a saved case: the .npy file beside it that holds a device's output, by the device's name."""
 
 
 class CompareReport(Record):
     """Everything that was compared."""
 
-    model_config = ConfigDict(extra="ignore")  # so that what is computed can be read back
+    model_config = ConfigDict(extra="ignore")  # so that a report with its computed field can be read back
 
     tool: Literal["dmlgather"] = "dmlgather"
     """The program that wrote this."""
@@ -85,10 +85,10 @@ class CompareReport(Record):
     """What ran."""
 
     file: str | None = None
-    """The file that was compared; none where a program compared."""
+    """The file that was compared; none for a comparison by `dmlgather.compare`."""
 
     seed: int | None = None
-    """Where the random inputs of a single descriptor came from."""
+    """The seed of the random inputs of a single descriptor."""
 
     devices: tuple[ComparedDevice, ...]
     """The devices, in the order they were named. The first one's output is what the others' are compared with."""
@@ -103,17 +103,19 @@ class CompareReport(Record):
         return 0 if all(dispatch.equal for dispatch in self.dispatches) else 1
 
 
-def versions(dmlgather: str) -> Versions:
-    """What runs here. dmlgather: this package's version."""
-    return Versions(dmlgather=dmlgather, python=platform.python_version(), numpy=np.__version__, platform=platform.platform())
+def compare_report(devices: Sequence[str], dispatches: Sequence[DispatchReport]) -> CompareReport:
+    """The report of comparing `devices` here. DeviceError for a GPU that is not there."""
+    from dmlgather import __version__
+
+    system, python = platform.platform(), platform.python_version()
+    return CompareReport(
+        versions=Versions(dmlgather=__version__, python=python, numpy=np.__version__, platform=system),
+        devices=tuple(ComparedDevice(name=name, title=device_title(Device.parse(name))) for name in devices),
+        dispatches=tuple(dispatches),
+    )
 
 
-def compared(name: str) -> ComparedDevice:
-    """The device called `name`. DeviceError for a GPU that is not there."""
-    return ComparedDevice(name=name, title=title(Device.parse(name)))
-
-
-def title(device: Device) -> str:
+def device_title(device: Device) -> str:
     """The device's name for people."""
     if not device.on_gpu:
         suffix = ", one element at a time, as the plan's definition says" if device.kind == "reference" else ""
