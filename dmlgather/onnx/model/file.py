@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.files import FileError, open_regular
 from dmlgather.host import available_memory
+from dmlgather.onnx.model.inference_process import InferenceFailedError, infer_shapes
 from dmlgather.onnx.model.local_functions import MOST_NODES, Functions
 from dmlgather.onnx.model.scopes import constant
 from dmlgather.onnx.model.subgraphs import all_tensors, tensors_of
@@ -64,15 +65,15 @@ def infer(
 
     strict: whether inference fails at a node whose shapes cannot be inferred; if not, it passes over the node.
     """
-    from onnx import ModelProto, shape_inference
+    from onnx import ModelProto
 
     nodes = functions.inlined_size(graph.node)
     if nodes > MOST_NODES:
         return graph, f"its local functions stand for {nodes} nodes, more than {MOST_NODES}"
     whole = ModelProto(ir_version=model.ir_version, opset_import=opsets, graph=graph, functions=functions.reachable(graph.node))
     try:
-        return shape_inference.infer_shapes(whole, check_type=False, strict_mode=strict, data_prop=True).graph, ""
-    except (shape_inference.InferenceError, RuntimeError, ValueError, TypeError) as error:
+        return ModelProto.FromString(infer_shapes(whole.SerializeToString(), strict=strict)).graph, ""
+    except (InferenceFailedError, ValueError) as error:  # the latter of a message beyond protobuf's limit
         return graph, printable(" ".join(str(error).split()))[:500]
 
 
