@@ -38,7 +38,7 @@ class LocatedFinding(Finding):
         return cls(**dict(finding), file=file, line=line, column=column, subject=subject)
 
 
-class Problem(Record):
+class FileProblem(Record):
     """Why a file, or a part of it, cannot be understood, so that nothing is known about its correctness."""
 
     file: str

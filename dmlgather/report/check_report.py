@@ -10,7 +10,7 @@ from pydantic import Field, computed_field
 
 from dmlgather.dialects.checked_model import CheckedNode, Verdict
 from dmlgather.directml.findings import Severity
-from dmlgather.directml.located import Problem
+from dmlgather.directml.located import FileProblem
 from dmlgather.directml.types import FeatureLevelField
 from dmlgather.record import Record
 from dmlgather.report.standing import CountedFingerprint, ReportedFinding, Standing, UnusedIgnore
@@ -43,7 +43,7 @@ class FileReport(Record):
     findings: tuple[ReportedFinding, ...] = ()
     """Rules that the file's descriptors and bindings break; of a node, what stands against it and what is not known."""
 
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[FileProblem, ...] = ()
     """Why the file, or parts of it, could not be understood."""
 
 

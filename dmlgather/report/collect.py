@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dmlgather import __version__
-from dmlgather.directml.located import Problem
+from dmlgather.directml.located import FileProblem
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.places import absolute
@@ -104,5 +104,5 @@ class _Found:
 
     def problem(self, file: str, message: str) -> None:
         """A folder that cannot be checked."""
-        problem = Problem(file=file, message=message)
+        problem = FileProblem(file=file, message=message)
         self.files.append(FileReport(file=file, level=self.level, kind="unknown", problems=(problem,)))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dmlgather.directml.findings import Severity
-from dmlgather.directml.located import Problem
+from dmlgather.directml.located import FileProblem
 from dmlgather.report import nodes
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.standing import ReportedFinding, Standing
@@ -39,7 +39,9 @@ def _cases(file: FileReport) -> Iterator[TestCase]:
         yield _case(printable(node.place), name, of_nodes[node.place], (), nodes.line(node, file.level))
 
 
-def _case(name: str, group: str, findings: Sequence[ReportedFinding], problems: Sequence[Problem], verdict: str = "") -> TestCase:
+def _case(
+    name: str, group: str, findings: Sequence[ReportedFinding], problems: Sequence[FileProblem], verdict: str = ""
+) -> TestCase:
     from junitparser import Error, Failure, TestCase
 
     errors: list[ReportedFinding] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from dmlgather.directml.located import Problem
+from dmlgather.directml.located import FileProblem
 from dmlgather.report import places
 from dmlgather.report.check_report import CheckReport
 from dmlgather.report.rules import INDEX, rules
@@ -93,7 +93,7 @@ def _absent(entry: CountedFingerprint, report: CheckReport, folder: str) -> Any:
     )
 
 
-def _notifications(level: str, said: Iterable[Problem | UnusedIgnore], folder: str) -> list[Any]:
+def _notifications(level: str, said: Iterable[FileProblem | UnusedIgnore], folder: str) -> list[Any]:
     from pydantic_sarif import model as sarif
 
     return [

@@ -12,7 +12,7 @@ from dmlgather.directml.dxdispatch.npy import IMAGES
 from dmlgather.directml.dxdispatch.reading import Reading
 
 
-class Source(NamedTuple):
+class BindingSource(NamedTuple):
     """What one binding names. element_offset counts elements of element_bytes, by default of the resource's data type."""
 
     resource: str
@@ -21,11 +21,11 @@ class Source(NamedTuple):
     path: Path
 
 
-class Binding(NamedTuple):
+class FieldBinding(NamedTuple):
     """What stands for one field in a `bindings` object: rightly one source. path: of the field."""
 
     field: str
-    sources: tuple[Source, ...]
+    sources: tuple[BindingSource, ...]
     path: Path
 
 
@@ -33,7 +33,7 @@ class Dispatch(NamedTuple):
     """Run an operator over resources."""
 
     dispatchable: str
-    bindings: tuple[Binding, ...]
+    bindings: tuple[FieldBinding, ...]
     path: Path
 
 
@@ -80,7 +80,7 @@ def read_command(reading: Reading, path: Path) -> Command | None:
     return None
 
 
-def read_bindings(given: Mapping[str, Any], path: Path) -> tuple[Binding, ...]:
+def read_bindings(given: Mapping[str, Any], path: Path) -> tuple[FieldBinding, ...]:
     """The bindings of a `bindings` object that has been validated."""
     found = []
     for field, value in given.items():
@@ -89,11 +89,11 @@ def read_bindings(given: Mapping[str, Any], path: Path) -> tuple[Binding, ...]:
             sources = tuple(_source(item, (*at, index)) for index, item in enumerate(value))
         else:
             sources = (_source(value, at),)
-        found.append(Binding(field, sources, at))
+        found.append(FieldBinding(field, sources, at))
     return tuple(found)
 
 
-def _source(value: str | wire.BindingPart, path: Path) -> Source:
+def _source(value: str | wire.BindingPart, path: Path) -> BindingSource:
     if isinstance(value, str):
-        return Source(value, 0, None, path)
-    return Source(value.name, value.element_offset, value.element_size_in_bytes, path)
+        return BindingSource(value, 0, None, path)
+    return BindingSource(value.name, value.element_offset, value.element_size_in_bytes, path)

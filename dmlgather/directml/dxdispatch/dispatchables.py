@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch import wire
-from dmlgather.directml.dxdispatch.commands import Binding, read_bindings
+from dmlgather.directml.dxdispatch.commands import FieldBinding, read_bindings
 from dmlgather.directml.dxdispatch.jsonc import Path
 from dmlgather.directml.dxdispatch.reading import Reading, closest, unknown
-from dmlgather.directml.fields import Structure
+from dmlgather.directml.fields import Structure, wire_name
 from dmlgather.directml.operators import OPERATORS
 from dmlgather.directml.operators.operator import Operator
 from dmlgather.directml.tensor import BufferTensorDesc
@@ -37,7 +37,12 @@ class Dispatchable(NamedTuple):
     outer_path: Path
     type_path: Path
     path: Path
-    initial_bindings: tuple[Binding, ...]
+    initial_bindings: tuple[FieldBinding, ...]
+
+    @property
+    def tensors(self) -> dict[str, BufferTensorDesc]:
+        """The operator's tensors, by DirectML's names."""
+        return {wire_name(field): self.desc.tensor(field) for field in self.desc.operator.tensors}
 
     @property
     def subject(self) -> str:

@@ -26,7 +26,7 @@ _READERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_ar
 
 
 @dataclass(frozen=True)
-class FileValues(Values):
+class StoredValues(Values):
     """Values in a file, read when they are written to the buffer.
 
     stored: the file's own type, which may be big-endian. shape: of a .npy, else [count]. offset: where the data begin, bytes.
@@ -53,7 +53,7 @@ class FileValues(Values):
             out[...] = out.reshape(self.shape, order="F").ravel()
 
 
-def read_npy(path: Path) -> FileValues:
+def read_npy(path: Path) -> StoredValues:
     """What a .npy file holds, from its header. FileError when it is no such file or its size contradicts its header."""
     with open_regular(path) as (file, size):
         shape, fortran_order, dtype = read_header(file)
@@ -72,10 +72,10 @@ def read_npy(path: Path) -> FileValues:
         )
     if count == 0:
         raise FileError(f"holds no values (shape {shape}); a resource needs at least one")
-    return FileValues(data_type, count, path, offset, dtype, shape, fortran_order and len(shape) > 1)
+    return StoredValues(data_type, count, path, offset, dtype, shape, fortran_order and len(shape) > 1)
 
 
-def read_raw(path: Path, data_type: DataType) -> FileValues:
+def read_raw(path: Path, data_type: DataType) -> StoredValues:
     """A file of packed little-endian elements. FileError when it is empty or ends inside an element."""
     with open_regular(path) as (_, size):
         pass
@@ -84,7 +84,7 @@ def read_raw(path: Path, data_type: DataType) -> FileValues:
             f"has {counted(size, 'byte')}, which is no whole number of {data_type.name} elements of {data_type.bytes}"
         )
     count = size // data_type.bytes
-    return FileValues(data_type, count, path, 0, dtype_of(data_type), (count,))
+    return StoredValues(data_type, count, path, 0, dtype_of(data_type), (count,))
 
 
 def read_header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from dmlgather.directml.codes import CODES
-from dmlgather.directml.dxdispatch.jsonc import Document, Path, shown_value
-from dmlgather.directml.dxdispatch.wire import Part, names
+from dmlgather.directml.dxdispatch.jsonc import Document, Path
+from dmlgather.directml.dxdispatch.wire import WirePart, names
 from dmlgather.directml.findings import Finding
-from dmlgather.directml.located import LocatedFinding, Problem
+from dmlgather.directml.located import FileProblem, LocatedFinding
+from dmlgather.wording import shown_value
 
 T = TypeVar("T")
 
@@ -28,7 +29,7 @@ class Reading:
 
     def __init__(self, file: str, document: Document) -> None:
         self.file, self.document = file, document
-        self.problems: list[Problem] = []
+        self.problems: list[FileProblem] = []
         self.findings: list[LocatedFinding] = []
 
     def at(self, path: Path) -> Any:
@@ -41,7 +42,7 @@ class Reading:
     def problem(self, path: Path, message: str, key: bool = False) -> None:
         """Report that the value at `path` (or its key) cannot be understood."""
         line, column = self.document.position(path, key)
-        problem = Problem(file=self.file, line=line, column=column, path=dotted(path), message=message)
+        problem = FileProblem(file=self.file, line=line, column=column, path=dotted(path), message=message)
         if problem not in self.problems:
             self.problems.append(problem)
 
@@ -72,13 +73,13 @@ class Reading:
         return path
 
     def validated(self, kind: TypeAdapter[T], path: Path, also: Iterable[str] = ()) -> T | None:
-        """The value at `path` as `kind`, a Part or a union of them, which may have the keys `also` besides its own; None
+        """The value at `path` as `kind`, a WirePart or a union of them, which may have the keys `also` besides its own; None
         after reporting why it is none.
         """
         try:
             part = kind.validate_python(self.at(path))
         except ValidationError as error:
-            self.invalid(error, path, [name for part in Part.__subclasses__() for name in names(part)])
+            self.invalid(error, path, [name for part in WirePart.__subclasses__() for name in names(part)])
             return None
         self.unknown_keys(part, path, also)
         return part
@@ -101,7 +102,7 @@ class Reading:
 
     def unknown_keys(self, part: Any, path: Path, also: Iterable[str] = ()) -> None:
         """Report keys that mean nothing: a misspelt one is a problem, any other a warning."""
-        if isinstance(part, Part):
+        if isinstance(part, WirePart):
             known = names(type(part))
             for key in part.model_extra or ():
                 if key not in known and key not in also:
@@ -113,7 +114,7 @@ class Reading:
             for key, item in part.items():
                 if type(item) not in _LEAVES:
                     self.unknown_keys(item, (*path, key))
-        elif isinstance(part, list) and part and isinstance(part[0], Part | dict):
+        elif isinstance(part, list) and part and isinstance(part[0], WirePart | dict):
             for index, item in enumerate(part):
                 self.unknown_keys(item, (*path, index))
 

@@ -37,7 +37,7 @@ class Resource:
     @property
     def file(self) -> FilePath | None:
         """The file its values lie in."""
-        return self.values.path if isinstance(self.values, npy.FileValues) else None
+        return self.values.path if isinstance(self.values, npy.StoredValues) else None
 
     def buffer(self) -> NDArray[np.uint8]:
         """A new buffer with its initial contents, shape [size] of bytes. FileError when the values' file cannot be read."""

@@ -27,7 +27,7 @@ def model_schema() -> dict[str, Any]:
     named: Any = dict  # of a class that is made at run time
     model = create_model(
         "Model",
-        __base__=wire.Part,
+        __base__=wire.WirePart,
         resources=(dict[str, wire.ResourcePart], Field(description="Buffers, by name.")),
         dispatchables=(named[str, _any_operator()], Field(description="Operators, by name.")),
         commands=(list[wire.CommandPart], Field(description="What to do, in order.")),

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.directml.dxdispatch.jsonc import shown_value
 from dmlgather.directml.types import DataType
+from dmlgather.wording import shown_value
 
 CHUNK = 2**20
 """Elements that a generated sequence computes at a time."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.directml.descriptors import OperatorDesc
-from dmlgather.directml.dxdispatch.commands import Binding, Command, Dispatch, Print, Source, WriteFile
+from dmlgather.directml.dxdispatch.commands import BindingSource, Command, Dispatch, FieldBinding, Print, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.dxdispatch.resources import Resource
@@ -160,11 +160,11 @@ def _command(command: Command) -> dict[str, Any]:
             return {"type": "writeFile", "resource": command.resource, "targetPath": command.target, **stated}
 
 
-def _bindings(bindings: Sequence[Binding]) -> dict[str, Any]:
+def _bindings(bindings: Sequence[FieldBinding]) -> dict[str, Any]:
     return {binding.field: _source(binding.sources[0]) for binding in bindings}
 
 
-def _source(source: Source) -> str | dict[str, Any]:
+def _source(source: BindingSource) -> str | dict[str, Any]:
     if not source.element_offset:
         return source.resource
     stated = {} if source.element_bytes is None else {"elementSizeInBytes": source.element_bytes}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dmlgather.directml.descriptors import GatherElementsOperatorDesc, GatherOperatorDesc
-from dmlgather.directml.rules.rule import Case, Fault, Rule
+from dmlgather.directml.rules.rule import DescriptorCase, Fault, Rule
 from dmlgather.directml.rules.shared import AXIS, RANKS, SIZES, compare_sizes
 from dmlgather.directml.shapes import gather_batch, gather_output, gathered
 from dmlgather.wording import braces
 
 
-def _index_dimensions(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
+def _index_dimensions(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
     found, rank = case.desc.index_dimensions, case.desc.indices_tensor.rank
     if found > rank:
         yield Fault(
@@ -22,7 +22,7 @@ def _index_dimensions(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
         )
 
 
-def _output_sizes(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
+def _output_sizes(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
     expected = gather_output(case.desc)
     assert expected is not None
     reason = f"Input[0..Axis) ++ last {case.desc.index_dimensions} of Indices ++ Input(Axis+1..), right-aligned"
@@ -30,7 +30,7 @@ def _output_sizes(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
     yield from compare_sizes("OutputTensor.Sizes", expected, got, reason, f"set OutputTensor.Sizes to {braces(expected)}")
 
 
-def _output_fits(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
+def _output_fits(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
     if gather_output(case.desc) is None:
         sizes, rank = gathered(case.desc), case.desc.input_tensor.rank
         yield Fault(
@@ -42,7 +42,7 @@ def _output_fits(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
         )
 
 
-def _leading_index_dimensions(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
+def _leading_index_dimensions(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
     data, indices, axis = case.desc.input_tensor.sizes, case.desc.indices_tensor.sizes, case.desc.axis
     batch = gather_batch(case.desc)
     remedy = f"keep all but the last {case.desc.index_dimensions} dimensions of IndicesTensor at 1, or raise IndexDimensions"
@@ -66,7 +66,7 @@ def _leading_index_dimensions(case: Case[GatherOperatorDesc]) -> Iterator[Fault]
             )
 
 
-def _batch_reading(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
+def _batch_reading(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
     indices = case.desc.indices_tensor.sizes
     batch = gather_batch(case.desc)
     if batch:
@@ -79,7 +79,7 @@ def _batch_reading(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
         )
 
 
-def _elements_sizes(case: Case[GatherElementsOperatorDesc]) -> Iterator[Fault]:
+def _elements_sizes(case: DescriptorCase[GatherElementsOperatorDesc]) -> Iterator[Fault]:
     data, indices, axis = case.desc.input_tensor.sizes, case.desc.indices_tensor.sizes, case.desc.axis
     expected = (*data[:axis], indices[axis], *data[axis + 1 :])
     yield from compare_sizes(
@@ -92,7 +92,7 @@ def _elements_sizes(case: Case[GatherElementsOperatorDesc]) -> Iterator[Fault]:
     )
 
 
-def _elements_output(case: Case[GatherElementsOperatorDesc]) -> Iterator[Fault]:
+def _elements_output(case: DescriptorCase[GatherElementsOperatorDesc]) -> Iterator[Fault]:
     expected, got = case.desc.indices_tensor.sizes, case.desc.output_tensor.sizes
     remedy = f"set OutputTensor.Sizes to {braces(expected)}"
     yield from compare_sizes("OutputTensor.Sizes", expected, got, "IndicesTensor's sizes", remedy)

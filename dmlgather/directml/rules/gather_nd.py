@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dmlgather.directml.descriptors import GatherND1OperatorDesc, GatherNDOperatorDesc
-from dmlgather.directml.rules.rule import Case, Fault, Rule
+from dmlgather.directml.rules.rule import DescriptorCase, Fault, Rule
 from dmlgather.directml.rules.shared import RANKS, SIZES, compare_sizes
 from dmlgather.directml.shapes import batch_count, gather_nd_output, gathered_nd, tuple_size
 from dmlgather.wording import braces
 
 
-def _input_count(case: Case[GatherNDOperatorDesc]) -> Iterator[Fault]:
+def _input_count(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     yield from _count("InputDimensionCount", desc.input_dimension_count, "InputTensor", desc.input_tensor.sizes)
 
 
-def _indices_count(case: Case[GatherNDOperatorDesc]) -> Iterator[Fault]:
+def _indices_count(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     yield from _count("IndicesDimensionCount", desc.indices_dimension_count, "IndicesTensor", desc.indices_tensor.sizes)
 
@@ -31,7 +31,7 @@ def _count(field: str, found: int, tensor: str, sizes: tuple[int, ...]) -> Itera
         )
 
 
-def _batch_range(case: Case[GatherND1OperatorDesc]) -> Iterator[Fault]:
+def _batch_range(case: DescriptorCase[GatherND1OperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     most = min(desc.input_dimension_count, desc.indices_dimension_count) - 1
     if desc.batch_dimension_count > most:
@@ -44,7 +44,7 @@ def _batch_range(case: Case[GatherND1OperatorDesc]) -> Iterator[Fault]:
         )
 
 
-def _tuple_range(case: Case[GatherNDOperatorDesc]) -> Iterator[Fault]:
+def _tuple_range(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
     desc, batch = case.desc, batch_count(case.desc)
     most = desc.input_dimension_count - batch
     if not 1 <= tuple_size(desc) <= most:
@@ -56,7 +56,7 @@ def _tuple_range(case: Case[GatherNDOperatorDesc]) -> Iterator[Fault]:
         )
 
 
-def _batch_sizes(case: Case[GatherND1OperatorDesc]) -> Iterator[Fault]:
+def _batch_sizes(case: DescriptorCase[GatherND1OperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
     for step in range(desc.batch_dimension_count):
@@ -71,7 +71,7 @@ def _batch_sizes(case: Case[GatherND1OperatorDesc]) -> Iterator[Fault]:
             )
 
 
-def _left_of_counts(case: Case[GatherNDOperatorDesc]) -> Iterator[Fault]:
+def _left_of_counts(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     for name, field, sizes, count in (
         ("InputTensor", "InputDimensionCount", desc.input_tensor.sizes, desc.input_dimension_count),
@@ -88,7 +88,7 @@ def _left_of_counts(case: Case[GatherNDOperatorDesc]) -> Iterator[Fault]:
                 break
 
 
-def _output_fits(case: Case[GatherNDOperatorDesc]) -> Iterator[Fault]:
+def _output_fits(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
     if gather_nd_output(case.desc) is None:
         sizes, rank = gathered_nd(case.desc), case.desc.input_tensor.rank
         yield Fault(
@@ -99,7 +99,7 @@ def _output_fits(case: Case[GatherNDOperatorDesc]) -> Iterator[Fault]:
         )
 
 
-def _output_sizes(case: Case[GatherNDOperatorDesc]) -> Iterator[Fault]:
+def _output_sizes(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
     expected = gather_nd_output(case.desc)
     assert expected is not None
     behind = case.desc.input_dimension_count - batch_count(case.desc) - tuple_size(case.desc)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dmlgather.directml.descriptors import GatherElementsOperatorDesc, GatherOperatorDesc, OperatorDesc
-from dmlgather.directml.rules.rule import Case, Fault, Rule, TensorCase
+from dmlgather.directml.rules.rule import DescriptorCase, Fault, Rule, TensorCase
 from dmlgather.wording import alternatives, braces
 
 
-def _introduced(case: Case[OperatorDesc]) -> Iterator[Fault]:
+def _introduced(case: DescriptorCase[OperatorDesc]) -> Iterator[Fault]:
     operator = case.desc.operator
     if case.level < operator.introduced:
         yield Fault(
@@ -57,7 +57,7 @@ def _dimension_count(case: TensorCase) -> Iterator[Fault]:
     )
 
 
-def _same_count(case: Case[OperatorDesc]) -> Iterator[Fault]:
+def _same_count(case: DescriptorCase[OperatorDesc]) -> Iterator[Fault]:
     ranks = [each.tensor.rank for each in case.tensors]
     most = max(ranks)
     for each, rank in zip(case.tensors, ranks, strict=True):
@@ -70,7 +70,7 @@ def _same_count(case: Case[OperatorDesc]) -> Iterator[Fault]:
             )
 
 
-def _same_data_type(case: Case[OperatorDesc]) -> Iterator[Fault]:
+def _same_data_type(case: DescriptorCase[OperatorDesc]) -> Iterator[Fault]:
     operator = case.desc.operator
     source = case.desc.tensor(operator.inputs[0]).data_type
     target = case.desc.tensor(operator.output).data_type
@@ -83,7 +83,7 @@ def _same_data_type(case: Case[OperatorDesc]) -> Iterator[Fault]:
         )
 
 
-def _axis_range(case: Case[GatherOperatorDesc | GatherElementsOperatorDesc]) -> Iterator[Fault]:
+def _axis_range(case: DescriptorCase[GatherOperatorDesc | GatherElementsOperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     rank = desc.input_tensor.rank
     if desc.axis >= rank:
