@@ -78,7 +78,7 @@ class BindingSite:
             if bound.end > resource.size:
                 left = max(resource.size - bound.offset, 0)
                 expected = f"at least {bound.size} bytes for {bound.tensor} (TotalTensorSizeInBytes)"
-                got = f"{left} bytes: {bound.resource!r} has {resource.size}, and the tensor starts at byte {bound.offset}"
+                got = f"{left} bytes ({resource.size} of {bound.resource!r}, less the offset {bound.offset})"
                 yield bound, resource, expected, got
 
 

@@ -21,17 +21,18 @@ from dmlgather.directml.validation import validate
 from dmlgather.files import FileError, read_text
 
 SECTIONS: dict[str, type[dict[str, Any]] | type[list[Any]]] = {"resources": dict, "dispatchables": dict, "commands": list}
-"""What a model consists of."""
+"""The sections of a model."""
 
 Kind = Literal["model", "descriptor", "foreign", "unreadable"]
 
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """What a file holds and what is wrong with it. A file with problems or ERROR findings cannot be run.
+    """The content of a file and what is wrong with it. A file with problems or ERROR findings cannot be run.
 
-    kind: "foreign" when it is JSON of another sort, or no JSON and nothing of DirectML in it; "unreadable" when there is no
-    text at all. A descriptor has one dispatchable, of empty name. resources, dispatchables, commands: those that could be read.
+    kind: "foreign" for JSON that is neither, and for a text that is not JSON and names nothing of DirectML; "unreadable" where
+    there is no text. A descriptor has one dispatchable, of empty name. resources, dispatchables, commands: those that could be
+    read.
     """
 
     file: str
@@ -55,7 +56,7 @@ class CheckedFile:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing keeps the file from being run."""
+        """Whether the file can be run."""
         return not self.problems and not self.errors
 
 
@@ -152,7 +153,7 @@ class _ModelCheck:
         )
 
     def section(self, name: str) -> dict[str, Any] | list[Any]:
-        """The section, or an empty one after reporting why there is none."""
+        """The section, or an empty one after reporting why it cannot be read."""
         kind = SECTIONS[name]
         if name not in self.root:
             if not any(closest(key, [name]) for key in self.root):  # else the misspelt key has been reported

@@ -1,5 +1,5 @@
-"""The parts of a model file as they are written: key names, kinds of values, defaults. Parsing and the JSON Schema read
-these classes; what the values mean together is checked where they are used.
+"""The objects of a model file as they are written: keys, types of values, defaults. The reader and the JSON Schema use these
+classes; what values mean together is checked where they are used.
 
 Source: DxDispatch's guide and model schema (microsoft/DirectML, DxDispatch/doc/Guide.md and models/_schema.json).
 """
@@ -30,11 +30,11 @@ Bytes = Annotated[int, Field(ge=0, le=2**64 - 1)]
 Elements = Annotated[int, Field(ge=0, le=2**64 - 1)]
 
 Scalar = Annotated[Any, WithJsonSchema({"type": ["number", "string"]})]
-"""A number, or "nan", "inf", "-inf"; the data type decides what is legal."""
+"""A number, or "nan", "inf", "-inf"; the data type decides which are valid."""
 
 
 class WirePart(BaseModel):
-    """One object of a model file. Keys it does not know are kept: whoever parses it reports them."""
+    """One object of a model file. Unknown keys are kept, so that they can be reported."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -266,5 +266,5 @@ CommandPart = Annotated[DispatchPart | PrintPart | WriteFilePart, Field(discrimi
 RESOURCE: TypeAdapter[ResourcePart] = TypeAdapter(ResourcePart)
 ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
 PLAIN = Envelope()
-"""The envelope of most operators: nothing is said in it."""
+"""The envelope of most operators: all defaults."""
 COMMAND: TypeAdapter[DispatchPart | PrintPart | WriteFilePart] = TypeAdapter(CommandPart)

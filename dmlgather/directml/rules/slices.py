@@ -56,7 +56,7 @@ def _nonzero_strides(case: DescriptorCase[AnySlice]) -> Iterator[Fault]:
                 f"{field}[{axis}]",
                 expected=legal,
                 got="0",
-                remedy="use 1 where one element is taken; to repeat an element, give InputTensor a stride of 0 there",
+                remedy="use 1 to copy one element; to repeat an element, give InputTensor a stride of 0",
             )
 
 
@@ -83,7 +83,7 @@ def _slice_reads(case: DescriptorCase[SliceOperatorDesc]) -> Iterator[Fault]:
 
 
 def _inside(axis: int, limit: int, step: int, entry: tuple[int, int, int]) -> str:
-    """Values of single fields that keep a slice inside a dimension of size `limit`; those that keep the output come first."""
+    """Values of single fields that keep a slice inside a dimension of size `limit`; first those that keep the output's size."""
     offset, size, stride = entry
     values = []
     if size > 1 and (most := (limit - 1 - offset) // (size - 1)) >= 1:
@@ -102,7 +102,7 @@ def _window_empty(case: DescriptorCase[Slice1OperatorDesc]) -> Iterator[Fault]:
                 f"InputWindowSizes[{axis}]",
                 expected="at least 1",
                 got="0",
-                remedy="leave the operator out where nothing is copied: DirectML cannot describe an empty tensor",
+                remedy="do not run the operator where nothing is copied: DirectML cannot describe an empty tensor",
             )
 
 
