@@ -104,7 +104,7 @@ def test_an_element_that_nobody_writes_differs(tmp_path: Path, command: Command,
 
 
 def test_compare_without_a_gpu_says_so(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmlgather.cli.devices.missing_gpu", lambda: "no GPU today")
+    monkeypatch.setattr("dmlgather.cli.compare.missing_gpu", lambda: "no GPU today")
     ended = command("compare", write(tmp_path, MODEL))
     assert (ended.code, ended.err) == (0, "cuda is left out: no GPU today\n")
     assert "equal on cpu, reference" in ended.out
