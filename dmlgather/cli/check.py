@@ -76,7 +76,7 @@ def check(
     from dmlgather.directml.types import FeatureLevel
     from dmlgather.report.configuration_file import ConfigurationError, find, load
     from dmlgather.report.settings import Settings
-    from dmlgather.report.sharing import prepare_to_end
+    from dmlgather.report.worker_processes import prepare_to_end
 
     if config is not None and no_config:
         raise typer.BadParameter("give one of --config and --no-config", param_hint="'--no-config'")

@@ -14,8 +14,8 @@ INTRODUCTION = """# Support matrix
 
 What each operator supports, and from which DirectML feature level on. A level supports everything that earlier ones do; {last} is
 the last, and the tables below do not change after {changed}. `dmlgather levels` shows the tables in a terminal, with `--json` as
-data and with `--markdown` as this page; in Python they are `dmlgather.support("GATHER")`, and `dmlgather.minimum_level(descriptor)`
-is the lowest level of one descriptor. [Sources](#sources) explains the keys in brackets."""
+data and with `--markdown` as this page; in Python, see `dmlgather.support("GATHER")`. `dmlgather.minimum_level(descriptor)` is
+the lowest level of one descriptor. [Sources](#sources) explains the keys in brackets."""
 
 NEVER = "–"
 
