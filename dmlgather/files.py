@@ -1,4 +1,4 @@
-"""Files that a user or a model names: opened only when they are regular files, read only when they fit into memory."""
+"""Files that a user or a model names: only regular files are opened, and only files that fit into memory are read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BYTES_PER_CHARACTER = 16
 """Memory that reading a JSON text takes, per byte of the file: the text, its values and their positions."""
 
 SURELY_FITS = 2**20
-"""Bytes of a text that is read without asking how much memory is free."""
+"""Bytes of a text that is read without looking up how much memory is free."""
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -32,14 +32,14 @@ _KINDS = {
 
 
 class Position(NamedTuple):
-    """A place in a text file, both counted from 1; the column counts characters."""
+    """A place in a text file: line and column, in characters, counted from 1."""
 
     line: int
     column: int
 
 
 class FileError(Exception):
-    """A file cannot be used. The message names no file; whoever asked for it does. `position` is known for text alone."""
+    """A file cannot be used. The message does not name the file; callers do. position: the place in a text, if known."""
 
     def __init__(self, message: str, position: Position | None = None) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class FileError(Exception):
 
 
 class EncodingError(FileError):
-    """A file is no UTF-8 text. `guess`: its text in the encoding that it seems to have, so that its sort can be told."""
+    """A file is not UTF-8 text. guess: its text in the encoding that it seems to have, from which callers tell what it is."""
 
     def __init__(self, message: str, guess: str, position: Position | None = None) -> None:
         super().__init__(message, position)
@@ -64,7 +64,7 @@ def open_regular(path: Path) -> Iterator[tuple[io.BufferedReader, int]]:
 
 
 def _regular(path: Path) -> int:
-    """The size of a regular file in bytes. FileError for anything else: to open a pipe or a device may wait forever."""
+    """The size of a regular file in bytes. FileError for anything else: opening a pipe or a device may block forever."""
     info = path.stat()
     if not stat.S_ISREG(info.st_mode):
         raise FileError(f"is {_KINDS.get(stat.S_IFMT(info.st_mode), 'no regular file')}, not a regular file")
@@ -73,7 +73,7 @@ def _regular(path: Path) -> int:
 
 @contextmanager
 def described() -> Iterator[None]:
-    """Turn what the operating system says about a path into a FileError."""
+    """Turn errors of the operating system about a path into a FileError."""
     try:
         yield
     except FileNotFoundError:
@@ -88,7 +88,7 @@ def described() -> Iterator[None]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[io.BufferedWriter]:
-    """A new file at `path`, whose folder is made where needed. FileError, with the path, when that is impossible."""
+    """A new file at `path`; its folder is created if needed. FileError, with the path, when that is impossible."""
     try:
         with described():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,9 +102,9 @@ def writing(path: Path) -> Iterator[io.BufferedWriter]:
 
 @contextmanager
 def staged(folder: Path) -> Iterator[Path]:
-    """A folder to write files into; when the block ends well they move to `folder`, .json last, in the place of any files there.
+    """A temporary folder to write files into. When the block ends, they move to `folder`, .json last, and replace files there.
 
-    After an exception none of them does. FileError, with the path, when that is impossible.
+    After an exception no file is moved. FileError, with the path, when that is impossible.
     """
     try:
         with described():
@@ -136,18 +136,18 @@ def _check_replaceable(path: Path) -> None:
 
 
 def check_spared(targets: Iterable[Path], sources: Iterable[Path]) -> None:
-    """FileError when writing `targets` would overwrite one of the `sources` that they are made from."""
+    """FileError when writing `targets` would overwrite one of the `sources` from which they are made."""
     present = {path.resolve(): path for path in sources}
     for target in targets:
         if target.resolve() in present:
-            raise FileError(f"{target} is what is read here, and would be overwritten: choose another name")
+            raise FileError(f"{target} is an input, and would be overwritten: choose another name")
 
 
 def read_text(path: Path, remedy: str = "move its values to .npy files") -> str:
-    """The text of a UTF-8 file, without byte order mark. FileError for anything else; `remedy`: of a text that is too long."""
+    """The text of a UTF-8 file, without byte order mark. FileError for anything else. remedy: for a text that is too long."""
     with described():
         size = _regular(path)
-        room = available_memory() if size > SURELY_FITS else None  # asking takes longer than reading a small file
+        room = available_memory() if size > SURELY_FITS else None  # looking it up takes longer than reading a small file
         if room is not None and size * BYTES_PER_CHARACTER > room:
             raise FileError(f"holds {size} bytes of text, too many to read with {room} bytes of memory free: {remedy}")
         raw = _content(path, size)
@@ -168,9 +168,7 @@ def read_text(path: Path, remedy: str = "move its values to .npy files") -> str:
 
 
 def _content(path: Path, size: int) -> bytes:
-    """All of a regular file of about `size` bytes, in as few calls of the system as there can be: they are most of the time that
-    small files take.
-    """
+    """All of a regular file of about `size` bytes. System calls take most of the time for small files, so there are few."""
     file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
     try:
         raw = os.read(file, size + 1)

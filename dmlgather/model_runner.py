@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
-from dmlgather.directml.dxdispatch.bindings import Bound, sites
+from dmlgather.directml.dxdispatch.bindings import BufferBinding
 from dmlgather.directml.dxdispatch.commands import Dispatch, Print, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
@@ -92,10 +92,10 @@ class Runner:
             (command.dispatchable, tensor): self._moved(_range(initial, bound).copy())
             for command in model.commands
             if isinstance(command, Dispatch)
-            for tensor, bound in self._bound(command)[1].items()
+            for tensor, bound in model.buffer_bindings(command)[1].items()
         }
         self.buffers: dict[str, Any] = {name: self._moved(buffer) for name, buffer in initial.items()}
-        self._last_output: dict[str, tuple[Dispatchable, Bound]] = {}
+        self._last_output: dict[str, tuple[Dispatchable, BufferBinding]] = {}
 
     def run(self, iterations: int = 1) -> Iterator[Event]:
         """Execute the commands in order, each dispatch `iterations` times."""
@@ -117,13 +117,6 @@ class Runner:
         values = self.model.resources[resource].values
         return self.host(resource)[: values.bytes].view(dtype_of(values.data_type))
 
-    def _bound(self, command: Dispatch) -> tuple[Mapping[str, Bound], Mapping[str, Bound]]:
-        """The tensors bound at execution, and those bound at initialisation."""
-        found = self.model.dispatchables[command.dispatchable]
-        tensors = {wire_name(field) for field in found.desc.operator.tensors}
-        at_execution, initial = sites(command, found, self.model.resources, self.model.resources, tensors)
-        return at_execution.bound, initial.bound
-
     def _moved(self, buffer: NDArray[np.uint8]) -> Any:
         return arrays.move(buffer, CPU, self.device.memory)
 
@@ -131,7 +124,7 @@ class Runner:
         """The dispatch with its operator and buffers, ready to run."""
         found = self.model.dispatchables[command.dispatchable]
         operator = found.desc.operator
-        bound, _ = self._bound(command)
+        bound, _ = self.model.buffer_bindings(command)
         inputs = []
         for name in map(wire_name, operator.inputs):
             owned = self._owned.get((command.dispatchable, name))
@@ -185,7 +178,7 @@ class Runner:
         return elements(self.host(command.resource)[bound.offset :], found.desc.tensor(found.desc.operator.output))
 
 
-def _range(buffers: Mapping[str, Any], bound: Bound) -> Any:
+def _range(buffers: Mapping[str, Any], bound: BufferBinding) -> Any:
     return buffers[bound.resource][bound.offset : bound.offset + bound.size]
 
 

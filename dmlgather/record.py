@@ -1,4 +1,4 @@
-"""The base of everything that is reported: findings, verdicts, comparisons, plans of memory."""
+"""The base of structures of DirectML and of everything that is reported."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""How messages write counts, sizes, alternatives and names."""
+"""How messages write counts, sizes, alternatives, names and values."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -36,3 +37,13 @@ def spelled(value: Any) -> str:
     if number.is_integer() and abs(number) < 1e16:
         return "-0" if number == 0 and str(number).startswith("-") else str(int(number))
     return str(value)
+
+
+def shown_value(value: object) -> str:
+    """A value of a JSON document, in short where it is long."""
+    if isinstance(value, list):
+        return "an array"
+    if value is not None and not isinstance(value, str | int | float):
+        return "an object"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "…"

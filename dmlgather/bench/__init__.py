@@ -1,12 +1,12 @@
-"""The comparison suite: operators beside the peers' own spelling of the same, compared bit for bit before they are timed."""
+"""The benchmark suite: dmlgather's operators and other libraries do the same, are compared bit for bit, and then timed."""
 
+from dmlgather.bench.bench_report import BenchReport, CaseReport, Timing
 from dmlgather.bench.errors import BenchError, MismatchError
 from dmlgather.bench.peers import PEERS
-from dmlgather.bench.picture import plot, roofline
-from dmlgather.bench.report import BenchReport, CaseReport, Timing
+from dmlgather.bench.plots import plot, roofline
 from dmlgather.bench.runner import run
 from dmlgather.bench.suites import SUITES, Budget
-from dmlgather.bench.tables import lines, markdown
+from dmlgather.bench.tables import lines
 from dmlgather.bench.workloads import TABLES, WORKLOADS
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "MismatchError",
     "Timing",
     "lines",
-    "markdown",
     "plot",
     "roofline",
     "run",

@@ -1,32 +1,33 @@
-"""Timing that survives a busy machine: contenders take turns, round by round, warm and cold."""
+"""Timing on a busy machine: contenders take turns, round by round, warm and cold."""
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
-from dmlgather.bench.report import Role, Usage
+from dmlgather.bench.bench_report import Role, Usage
 
 SETTLE_S = 0.010
-"""Pause before a contender's turn: the thread pools of torch and onnxruntime spin for a while after a call, on cores that
-the next contender needs."""
+"""Pause before a contender's turn: the thread pools of torch and onnxruntime spin for a while after a call, and would slow the
+next contender down."""
 
 LEAST_S = 0.001
 """A warm sample is repeated back to back until it takes about this long, and divided."""
 
 USUAL, MOST = 5, 25
-"""Rounds that a contender takes part in at least and at most where it is close, when no number is given."""
+"""The least and the greatest number of rounds of a contender that is close, when no number is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One way to run a case. run: a call without arguments. role, name, spelling, preallocated: as in the report. own_clock: on
-    a GPU, whether it runs on streams of its own, so that only wall-clock time can be taken; its call then waits for the result.
+    """One way to run a case. run: a call without arguments. role, name, spelling, preallocated: as in the report. own_clock:
+    whether it creates its own streams on a GPU; it is then timed by wall clock, and its call waits for the result.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Contender:
 
 @dataclass(slots=True)
 class Samples:
-    """Seconds per call, one entry a round; `cold`, `host` and `usage` only where the clock takes them."""
+    """Seconds per call, one entry per round; `cold`, `host` and `usage` only where the clock measures them."""
 
     warm: list[float] = field(default_factory=list)
     cold: list[float] = field(default_factory=list)
@@ -47,47 +48,41 @@ class Samples:
     usage: list[Usage] = field(default_factory=list)
 
 
-class Clock(Protocol):
-    """Takes one sample of a contender: warm, and cold where it flushes a cache."""
+class Clock(ABC):
+    """Times contenders. flushed_bytes: written before a cold call; 0 where there are none."""
 
     flushed_bytes: int
 
     def current(self) -> AbstractContextManager[Any]:
         """The context in which contenders run."""
+        return nullcontext()
 
-    def kind(self, contender: Contender) -> Literal["wall", "events"]:
-        """How that contender is timed."""
+    def kind(self, contender: Contender) -> Literal["wall", "events"]:  # noqa: ARG002 - other clocks differ between contenders
+        """Whether that contender is timed by wall clock or by CUDA events."""
+        return "wall"
 
+    @abstractmethod
     def sample(self, contender: Contender, repeat: int, into: Samples) -> None:
-        """Add a sample: an untimed call, `repeat` warm ones, and one after the caches were flushed, as far as the clock does."""
+        """Add a sample: an untimed call, `repeat` warm calls, and a cold call, as far as the clock makes them."""
 
 
-class HostClock:
+class HostClock(Clock):
     """Wall-clock time on the CPU."""
 
     def __init__(self, cache_bytes: int) -> None:
         self.flushed_bytes = 2 * cache_bytes
         self._lines = np.zeros(self.flushed_bytes // 8, np.uint64)
 
-    def current(self) -> AbstractContextManager[Any]:
-        """Nothing."""
-        return nullcontext()
-
-    def kind(self, contender: Contender) -> Literal["wall", "events"]:  # noqa: ARG002 - one clock for all
-        """Wall."""
-        return "wall"
-
     def sample(self, contender: Contender, repeat: int, into: Samples) -> None:
-        """As the protocol says."""
         time.sleep(SETTLE_S)
         contender.run()
         into.warm.append(seconds(contender.run, repeat))
-        self._lines += np.uint64(1)  # reads and writes: a plain fill would go past the cache
+        self._lines += np.uint64(1)  # reads and writes: a plain fill may bypass the cache
         into.cold.append(seconds(contender.run, 1))
 
 
-class DeviceClock:
-    """CUDA events on one stream; wall-clock time, with the device idle before, for those with streams of their own."""
+class DeviceClock(Clock):
+    """CUDA events on one stream; for contenders with their own streams, wall-clock time from an idle device on."""
 
     def __init__(self, cupy: Any, cache_bytes: int) -> None:
         self.flushed_bytes = 2 * cache_bytes
@@ -97,16 +92,14 @@ class DeviceClock:
         self._lines = cupy.empty(self.flushed_bytes, np.uint8)
 
     def current(self) -> AbstractContextManager[Any]:
-        """The stream as CuPy's current one."""
         stream: AbstractContextManager[Any] = self.stream
         return stream
 
     def kind(self, contender: Contender) -> Literal["wall", "events"]:
-        """Wall for those with streams of their own."""
         return "wall" if contender.own_clock else "events"
 
     def sample(self, contender: Contender, repeat: int, into: Samples) -> None:
-        """As the protocol says; `host` is how long the warm calls took to return."""
+        """As in the base; `host` is the time until the warm calls return."""
         contender.run()
         self._wait()
         if contender.own_clock:
@@ -118,7 +111,7 @@ class DeviceClock:
         device, host = self._between(contender.run, repeat)
         into.warm.append(device)
         into.host.append(host)
-        self._flush()  # still runs when the call is issued, so that the events enclose no time of the host
+        self._flush()  # still runs when the call is issued, so that the events do not include time of the host
         into.cold.append(self._between(contender.run, 1)[0])
 
     def _between(self, run: Callable[[], Any], repeat: int) -> tuple[float, float]:
@@ -136,12 +129,12 @@ class DeviceClock:
 
 
 def interleave(contenders: Sequence[Contender], clock: Clock, rounds: int | None, budget_s: float) -> list[Samples]:
-    """Samples of each contender. All take turns; who starts a round changes, because whoever follows a cache-hungry call pays
-    for it.
+    """Samples of each contender. They take turns, and each round starts with another one, because a call that fills the caches
+    slows the next one down.
 
-    rounds: how many, for everybody. None: time goes to where it is close. A trial round tells how many times as slow as the
-    first contender each is; below 2 it is timed 5 times and up to 25 as `budget_s` seconds allow, else 10 / slowness times;
-    where that is below 1, its trial stands.
+    rounds: for every contender. None: more rounds for contenders that are close to the first. A trial round measures how many
+    times slower each is; below 2 it is timed 5 times and up to 25 times as `budget_s` seconds allow, else 10 / slowness times. If
+    that is less than once, the trial is its sample.
     """
     trials = [Samples() for _ in contenders]
     costs = []
@@ -161,7 +154,7 @@ def interleave(contenders: Sequence[Contender], clock: Clock, rounds: int | None
 
 
 def _counts(slowness: Sequence[float], costs: Sequence[float], budget_s: float) -> list[int]:
-    """Rounds of each contender. costs: seconds that one sample of each takes."""
+    """The number of rounds of each contender. costs: seconds of one sample of each."""
     counts = [min(USUAL, int(10 / times)) for times in slowness]
     spare = max(0.0, budget_s - sum(cost * count for cost, count in zip(costs, counts, strict=True)))
     close = sum(cost for cost, times in zip(costs, slowness, strict=True) if times < 2)

@@ -1,4 +1,4 @@
-"""What every case has besides peers: the operator, the memory's limit, and the cost of a launch."""
+"""The contenders besides peers: dmlgather's operator, a copy as the limit of the memory, and an empty launch."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ import numpy as np
 
 from dmlgather.bench.clocks import Contender
 from dmlgather.bench.peers import Stage
-from dmlgather.bench.problem import Array, Problem
+from dmlgather.bench.workload_arrays import Array, WorkloadArrays
 from dmlgather.operator import CompiledOperator
 from dmlgather.operator import compile as prepare
 
 
-def operator(problem: Problem, stage: Stage) -> tuple[CompiledOperator, Contender]:
-    """The compiled operator and its bound call, with DirectML's own policy."""
-    compiled = prepare(problem.descriptor, device=stage.device)
-    bound = compiled.bind(*problem.inputs, out=problem.described_out)
+def operator(data: WorkloadArrays, stage: Stage) -> tuple[CompiledOperator, Contender]:
+    """The compiled operator and its bound call, with DirectML's policy for indices out of range."""
+    compiled = prepare(data.descriptor, device=stage.device)
+    bound = compiled.bind(*data.inputs, out=data.described_out)
     run: Callable[[], Any] = bound if stage.stream is None else lambda: bound(stage.stream)
     return compiled, Contender("dmlgather", "ours", "op.bind(x, i, out=out)()", run)
 
 
-def distributed(problem: Problem) -> tuple[Any, tuple[Contender, ...]]:
-    """Rows of a table in a file as a dask array, with DirectML's own policy, and the ways to bring them to the caller.
+def distributed(data: WorkloadArrays) -> tuple[Any, tuple[Contender, ...]]:
+    """Rows of a table in a file as a dask array, with DirectML's policy, and the ways to fetch them.
 
-    `compute` has one worker put all blocks together before they are sent; blocks asked for as such come from who has them.
+    With `compute`, one worker concatenates all blocks and sends the result; separate blocks come from the workers that have them.
     """
     import dask
 
     from dmlgather.distributed import gather
 
-    lazy = functools.partial(gather, str(problem.file), problem.index)
-    said: tuple[tuple[str, Callable[[], Any]], ...] = (
+    lazy = functools.partial(gather, str(data.file), data.index)
+    ways: tuple[tuple[str, Callable[[], Any]], ...] = (
         ("np.concatenate(dask.compute(*gather(file, i).to_delayed().flat))",
          lambda: np.concatenate(dask.compute(*lazy().to_delayed().flat))),
         ("gather(file, i).compute()", lambda: lazy().compute()),
     )  # fmt: skip
-    return lazy(), tuple(Contender("dmlgather", "ours", text, run, preallocated=False) for text, run in said)
+    return lazy(), tuple(Contender("dmlgather", "ours", text, run, preallocated=False) for text, run in ways)
 
 
-def checked(compiled: CompiledOperator, problem: Problem) -> Contender:
-    """The operator called with arrays, which it checks each time."""
-    arrays, out = problem.inputs, problem.described_out
+def checked(compiled: CompiledOperator, data: WorkloadArrays) -> Contender:
+    """The operator called with arrays, which it checks in each call."""
+    arrays, out = data.inputs, data.described_out
     return Contender("dmlgather", "checked", "op(x, i, out=out)", lambda: compiled(*arrays, out=out))
 
 
-def copies(problem: Problem, stage: Stage) -> Iterator[Contender]:
+def copies(data: WorkloadArrays, stage: Stage) -> Iterator[Contender]:
     """Copies of as many bytes as the output has, on the stage's device."""
-    target = problem.out.reshape(-1)
+    target = data.out.reshape(-1)
     if stage.device == "cuda":
-        yield from _device_copies(problem.library, problem.library.empty(target.shape, target.dtype), target, stage)
+        yield from _device_copies(data.library, data.library.empty(target.shape, target.dtype), target, stage)
         return
     source = np.ones_like(target)
     yield Contender("copy", "copy", "np.copyto, 1 thread", lambda: np.copyto(target, source))
@@ -61,7 +61,7 @@ def copies(problem: Problem, stage: Stage) -> Iterator[Contender]:
 
 
 def empty_launch(cupy: Any) -> Contender:
-    """A kernel without content: what CuPy and the driver need for any launch."""
+    """An empty kernel: the time that CuPy and the driver take for any launch."""
     kernel = cupy.RawKernel('extern "C" __global__ void empty() {}', "empty")
     return Contender("empty kernel", "launch", "cupy.RawKernel", lambda: kernel((1,), (256,), ()))
 
@@ -92,6 +92,6 @@ def _device_copies(cupy: Any, source: Array, target: Array, stage: Stage) -> Ite
         lambda: runtime.memcpyAsync(*addresses, count, runtime.memcpyDeviceToDevice, stream),
     )  # fmt: skip
     if count % 16 == 0:
-        wide = [array.view("u1").view("c16") for array in (source, target)]  # 16 bytes a thread
+        wide = [array.view("u1").view("c16") for array in (source, target)]  # 16 bytes per thread
         kernel = cupy.ElementwiseKernel("T x", "T y", "y = x", "copy_elements")
         yield Contender("copy", "copy", "ElementwiseKernel, 16 bytes a thread", lambda: kernel(*wide))

@@ -1,4 +1,4 @@
-"""How workloads draw their indices: int64, valid, none of them negative."""
+"""How workloads draw their indices: int64, valid, not negative."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ class Draw(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """Every index is as likely as every other; repeats happen."""
+    """All indices are equally likely, and may repeat."""
 
     def __call__(self, random: np.random.Generator, limit: int, count: int) -> Indices:
-        """As said."""
         return random.integers(0, limit, count)
 
 
@@ -35,32 +34,29 @@ class Ascending:
     """Uniform indices, sorted."""
 
     def __call__(self, random: np.random.Generator, limit: int, count: int) -> Indices:
-        """As said."""
         return np.sort(UNIFORM(random, limit, count))
 
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """A random order without repeats, as pages of a cache have; it starts again when `count` exceeds `limit`."""
+    """A random permutation, like the pages of a cache; it repeats where `count` exceeds `limit`."""
 
     def __call__(self, random: np.random.Generator, limit: int, count: int) -> Indices:
-        """As said."""
         return random.permutation(max(limit, count))[:count] % limit
 
 
 @dataclass(frozen=True, slots=True)
 class Zipf:
-    """The k-th most popular of `limit` rows with probability proportional to k ** -alpha; where the rows lie is random."""
+    """The k-th most popular of `limit` rows is drawn with a probability proportional to k ** -alpha; popularity is random."""
 
     alpha: float
 
     def __call__(self, random: np.random.Generator, limit: int, count: int) -> Indices:
-        """As said."""
         rows: Indices = random.permutation(limit)[self.ranks(random, limit, count)]
         return rows
 
     def ranks(self, random: np.random.Generator, limit: int, count: int) -> Indices:
-        """Ranks from 0, drawn by inverting the cumulative law."""
+        """Ranks from 0, drawn by inverting the cumulative distribution."""
         law = np.cumsum(np.arange(1, limit + 1, dtype=np.float64) ** -self.alpha)
         ranks: Indices = np.searchsorted(law, random.random(count) * law[-1], side="right")
         return ranks
@@ -68,13 +64,14 @@ class Zipf:
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """MoE permutation: each token goes to `top` of `experts`; slots are grouped by expert and read their token's row."""
+    """The permutation of a mixture of experts: each token is sent to `top` of `experts`; slots are sorted by expert, and each
+    reads its token's row.
+    """
 
     top: int
     experts: int
 
     def __call__(self, random: np.random.Generator, limit: int, count: int) -> Indices:
-        """As said."""
         tokens = -(-count // self.top)
         chosen = np.argpartition(random.random((tokens, self.experts)), self.top - 1, axis=1)[:, : self.top]
         slots = np.argsort(chosen.reshape(-1)[:count], kind="stable")

@@ -1,15 +1,15 @@
-"""What can go wrong with a benchmark, in the words of whoever started it."""
+"""Errors of the benchmark suite."""
 
 from __future__ import annotations
 
 
 class BenchError(RuntimeError):
-    """The suite cannot run as asked: an unknown name, a missing package. The message says what to do."""
+    """The suite cannot run: an unknown name, a missing package. The message says what to do."""
 
 
 class MismatchError(RuntimeError):
-    """A contender's result differs; nothing of that case was timed."""
+    """The result of a contender differs; nothing of that case is timed."""
 
 
 class CannotSayError(Exception):
-    """A peer has no way to say a workload, or to run at all; the message says why and goes into the report."""
+    """A peer cannot do a workload, or cannot run; the message says why and is part of the report."""

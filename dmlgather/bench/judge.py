@@ -1,4 +1,4 @@
-"""Whether two contenders moved the same bits."""
+"""Comparing the results of contenders bit for bit."""
 
 from __future__ import annotations
 
@@ -7,27 +7,25 @@ import numpy as np
 from dmlgather.bench.clocks import Contender
 from dmlgather.bench.errors import MismatchError
 from dmlgather.bench.peers import Peer
-from dmlgather.bench.problem import Array, Problem
+from dmlgather.bench.workload_arrays import Array, WorkloadArrays
 from dmlgather.wording import counted
 
 
 class Judge:
-    """Compares results with the expected one, bit for bit."""
+    """Compares results with the expected one."""
 
-    def __init__(self, case: str, problem: Problem, expected: Array) -> None:
-        """case: for messages. expected: of the problem's library, shape [problem.kind.out_shape]; nobody may write to it."""
-        self._case, self._problem = case, problem
+    def __init__(self, case: str, arrays: WorkloadArrays, expected: Array) -> None:
+        """case: for messages. expected: of the arrays' library, shape [out_shape]; it must not change."""
+        self._case, self._arrays = case, arrays
         self._expected = self._bits(expected)
 
     def compare(self, entrant: Contender, peer: Peer | None = None) -> None:
-        """MismatchError, naming the first position, unless its result has the same shape and bits. peer: whose result it is,
-        where that is no array of the problem's library.
-        """
-        self._problem.poison()
+        """MismatchError, with the first position, unless its result has the same shape and bits. peer: converts its result."""
+        self._arrays.poison()
         result = entrant.run() if peer is None else peer.array(entrant.run())
-        self._problem.wait()
-        if tuple(result.shape) != self._problem.kind.out_shape:
-            shapes = f"{self._problem.kind.out_shape}, {entrant.name}'s has {tuple(result.shape)}"
+        self._arrays.wait()
+        if tuple(result.shape) != self._arrays.kind.out_shape:
+            shapes = f"{self._arrays.kind.out_shape}, {entrant.name}'s has {tuple(result.shape)}"
             raise MismatchError(f"{self._case}: the result has shape {shapes}")
         differ = self._bits(result) != self._expected
         if count := int(differ.sum()):
@@ -38,4 +36,4 @@ class Judge:
             )
 
     def _bits(self, array: Array) -> Array:
-        return self._problem.library.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+        return self._arrays.library.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")

@@ -1,4 +1,4 @@
-"""What a run was measured on."""
+"""The machine and the versions of a run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 from dmlgather import __version__
 from dmlgather.backends.devices import processor
-from dmlgather.bench.report import Gpu, Machine
+from dmlgather.bench.bench_report import Gpu, Machine
 from dmlgather.host import cpus
 
 LARGEST = 64 * 2**20
-"""Bytes taken as the cache where the system does not tell, and at most: some virtual machines state a host's whole cache."""
+"""The most bytes that a cache is taken to have, and the default: some virtual machines report the whole cache of their host."""
 
 
 def machine(cupy: Any = None) -> Machine:
@@ -31,7 +31,7 @@ def machine(cupy: Any = None) -> Machine:
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Versions of Python, of this project, and of those packages that are installed."""
+    """Versions of Python, of dmlgather, and of the packages that are installed."""
     found = {"python": platform.python_version(), "dmlgather": __version__}
     for package in packages:
         try:
@@ -42,7 +42,7 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def caches(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict[str, int]:
-    """Bytes of each cache of one CPU: {"L1 Data": 32768, …}; empty where the system does not tell."""
+    """Bytes of each cache of one CPU: {"L1 Data": 32768, …}; empty where the system does not report them."""
     found = {}
     for cache in sorted(folder.glob("index*")):
         try:
@@ -55,12 +55,12 @@ def caches(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict[st
 
 
 def last_level(found: dict[str, int]) -> int:
-    """Bytes of the largest cache, as far as it is flushed."""
+    """Bytes of the largest cache, at most LARGEST."""
     return min(max(found.values(), default=LARGEST), LARGEST)
 
 
 def gpu(cupy: Any, device: int = 0) -> Gpu:
-    """What the driver says of a GPU."""
+    """A GPU, as the driver reports it."""
     runtime = cupy.cuda.runtime
     properties = runtime.getDeviceProperties(device)
     return Gpu(

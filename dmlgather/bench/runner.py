@@ -9,18 +9,16 @@ from contextlib import ExitStack
 
 from dmlgather.backends.cuda import DeviceError
 from dmlgather.bench import peers as known
+from dmlgather.bench.bench_report import BenchReport, CaseReport
 from dmlgather.bench.clocks import SETTLE_S
-from dmlgather.bench.cluster_rig import ClusterRig
-from dmlgather.bench.device_rig import DeviceRig
 from dmlgather.bench.errors import BenchError, MismatchError
 from dmlgather.bench.machine import machine, versions
 from dmlgather.bench.peers import PEERS
-from dmlgather.bench.report import BenchReport, CaseReport
-from dmlgather.bench.rig import Rig
-from dmlgather.bench.suites import SUITES, Budget, Case, Part, cases, check_names
+from dmlgather.bench.rigs import ClusterRig, DeviceRig, Rig
+from dmlgather.bench.suites import SUITES, Budget, Case, SuitePart, cases, check_names
 
 Progress = Callable[[int, int, str], None]
-"""Called before each case with how many are done, how many there are, and the case's name; at the end with an empty name."""
+"""Is called before each case with the number of cases that are done, their total, and the case's name; at the end without one."""
 
 
 def run(
@@ -33,13 +31,14 @@ def run(
     budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> BenchReport:
-    """Run `suite` against `peers` (None: all that are installed). only: names of workloads, groups or cases. rounds: how often
-    everybody is timed (None: 1 to 25 times, the more the closer it is). seed: of contents and indices, from 0 (None: another
-    each time). budget: instead of the suite's own.
+    """Run `suite` with `peers` (None: all that are installed).
+
+    only: names of workloads, groups or cases. rounds: of every contender (None: 1 to 25, more for those that are close). seed: of
+    contents and indices, at least 0 (None: a random one). budget: replaces the suite's.
 
     Raises BenchError for unknown names, numbers that are too small, and a suite that needs dask where there is none,
-    MismatchError when a result differs, DeviceError for a suite that needs a GPU where there is none. The suite "distributed"
-    starts processes, and so a script that runs it needs `if __name__ == "__main__":`.
+    MismatchError if a result differs, DeviceError for a suite that needs a GPU where there is none. The suite "distributed"
+    starts processes, so that a script that runs it needs `if __name__ == "__main__":`.
     """
     check_names(suite, only)
     if rounds is not None and rounds < 1:
@@ -79,7 +78,7 @@ def run(
 
 
 def _reports(work: Sequence[tuple[Rig, Case]], rounds: int | None, progress: Progress | None) -> Iterator[CaseReport]:
-    """Measure one case after the other."""
+    """Measure the cases one after the other."""
     for number, (rig, case) in enumerate(work):
         if progress is not None:
             progress(number, len(work), case.name)
@@ -89,16 +88,16 @@ def _reports(work: Sequence[tuple[Rig, Case]], rounds: int | None, progress: Pro
 
 
 def _who(suite: str) -> tuple[str, ...]:
-    """The peers that some part of a suite is for."""
+    """The peers that can run on a device of the suite."""
     devices = {part.device for part in SUITES[suite]}
     return tuple(name for name, peer in PEERS.items() if devices & set(peer.devices))
 
 
-def _rigs(suite: str, names: tuple[str, ...], seed: int, held: ExitStack) -> tuple[list[tuple[Rig, Part]], dict[str, str]]:
-    """A rig for each part of a suite, closed with `held`, and who is missing. A suite of several parts goes without those that
-    cannot run here.
+def _rigs(suite: str, names: tuple[str, ...], seed: int, held: ExitStack) -> tuple[list[tuple[Rig, SuitePart]], dict[str, str]]:
+    """A rig for each part of a suite, which `held` closes, and missing peers and devices. Of several parts, those that cannot run
+    here are left out.
     """
-    rigs: list[tuple[Rig, Part]] = []
+    rigs: list[tuple[Rig, SuitePart]] = []
     missing = {}
     for part in SUITES[suite]:
         try:

@@ -1,52 +1,79 @@
-"""A report as a table: one list of rows, rendered as plain text, for a terminal, or as Markdown."""
+"""A report as a table, in plain text or for a terminal: a row per case of a device, a row per contender on a cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from dmlgather.bench.cluster_table import cluster_table
-from dmlgather.bench.device_table import device_table
-from dmlgather.bench.report import BenchReport
-from dmlgather.bench.table import LOST, Row, Table
+from dmlgather.bench.bench_report import AHEAD, BenchReport, CaseReport, Cluster, Measured
+from dmlgather.wording import counted
+
+LOST = "◀"
+"""Marks a ratio where a peer is faster, and other failures."""
+
+RIVAL, GOAL = "fused-loop", 2.0
+"""The peer of the cluster's goal, and how many times as long as it dmlgather may take at most."""
+
+Row = tuple[str, ...]
+
+_RATIO_LEGEND = f"ratio: the peer's time divided by dmlgather's, above 1 dmlgather is faster, {LOST} marks less than {AHEAD:g}"
 
 
-def table_of(report: BenchReport) -> Table:
-    """The table that fits where the report was made."""
-    return device_table(report) if report.cluster is None else cluster_table(report, report.cluster)
+@dataclass(frozen=True, slots=True)
+class ResultTable:
+    """Cells. words: columns that are aligned on the left. judged: columns that may have the mark LOST. always: how many columns
+    even a narrow terminal shows. legend: the meaning of the columns. footnotes: further results.
+    """
+
+    heading: Row
+    rows: list[Row]
+    words: tuple[int, ...]
+    judged: tuple[int, ...]
+    always: int
+    legend: tuple[str, ...]
+    footnotes: list[str]
+
+
+def table_of(report: BenchReport) -> ResultTable:
+    """The table of a report."""
+    return _device_table(report) if report.cluster is None else _cluster_table(report, report.cluster)
 
 
 def lines(report: BenchReport) -> list[str]:
-    """The table in plain text, and what to know about it."""
+    """The table in plain text, and notes."""
     table = table_of(report)
     cells = [table.heading, *table.rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    aligned = ["  ".join(_cells(row, widths, table)).rstrip() for row in cells]
+    aligned = ["  ".join(_aligned(row, widths, table)).rstrip() for row in cells]
     return [*aligned, "", *notes(report)]
 
 
 def notes(report: BenchReport) -> list[str]:
-    """One line each: the machine, what the columns mean, what becomes of bad indices, who is missing, who cannot say what."""
+    """One line each: the machine, the legend, indices out of range, missing peers, workloads that a peer cannot do, footnotes."""
     machine, table = report.machine, table_of(report)
     where = f"{machine.processor}, {machine.cpus} CPUs" + (f"; {machine.gpu.name}" if machine.gpu else "")
-    cannot = {(name, why): None for case in report.cases for name, why in case.cannot.items()}
+    cannot: dict[tuple[str, str], dict[str, None]] = {}
+    for case in report.cases:
+        for name, why in case.cannot.items():
+            cannot.setdefault((name, why), {})[case.workload] = None
     return [
         f"suite {report.suite} on {where}, {report.date}" + ("" if report.seed is None else f", seed {report.seed}"),
         *table.legend,
         "an index out of range, dmlgather: clamped; a negative one counts from the end, as in DirectML",
         *(f"an index out of range, {name}: {bounds}" for name, bounds in report.peers.items()),
         *(f"{name} took no part: {why}" for name, why in report.missing.items()),
-        *(f"{name} cannot say {_where(report, name, why)}: {why}" for name, why in cannot),
+        *(f"{name} cannot do {', '.join(workloads)}: {why}" for (name, why), workloads in cannot.items()),
         *table.footnotes,
     ]
 
 
 def rich_table(report: BenchReport, width: int) -> Any:
-    """The table for a terminal of `width` columns; the last columns are left out where they do not fit."""
-    from rich.table import Table as RichTable
+    """The table for a terminal of `width` columns; the last columns are left out if they do not fit."""
+    from rich.table import Table
 
-    rich, table = RichTable(box=None, padding=(0, 1, 0, 0), header_style="bold"), table_of(report)
+    rich, table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold"), table_of(report)
     widths = [max(map(len, column)) + 1 for column in zip(table.heading, *table.rows, strict=True)]
     shown = max(table.always, sum(end <= width for end in accumulate(widths)))
     for place, name in enumerate(table.heading[:shown]):
@@ -56,25 +83,110 @@ def rich_table(report: BenchReport, width: int) -> Any:
     return rich
 
 
-def markdown(report: BenchReport) -> str:
-    """The results as Markdown: where, versions, the table."""
-    table = table_of(report)
-    ruled = [
-        f"| {' | '.join(table.heading)} |",
-        f"|{'|'.join(' --- ' if place in table.words else ' ---: ' for place in range(len(table.heading)))}|",
-        *(f"| {' | '.join(row)} |" for row in table.rows),
-    ]
-    versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
-    return "\n".join([*(f"- {note}" for note in (*notes(report), f"versions: {versions}")), "", *ruled, ""])
+def _aligned(row: Row, widths: Sequence[int], table: ResultTable) -> list[str]:
+    cells = enumerate(zip(row, widths, strict=True))
+    return [cell.ljust(width) if place in table.words else cell.rjust(width) for place, (cell, width) in cells]
 
 
-def _where(report: BenchReport, name: str, why: str) -> str:
-    found = dict.fromkeys(case.workload for case in report.cases if case.cannot.get(name) == why)
-    return ", ".join(found)
+def _ratio(value: float | None) -> str:
+    """A peer's time divided by dmlgather's."""
+    if value is None:
+        return "-"
+    return f"{value:.2f}" + (f" {LOST}" if round(value, 2) < AHEAD else "")
 
 
-def _cells(row: Row, widths: Sequence[int], table: Table) -> list[str]:
-    return [
-        cell.ljust(width) if place in table.words else cell.rjust(width)
-        for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-    ]
+def _device_table(report: BenchReport) -> ResultTable:
+    """One row per case, and the geometric means."""
+    means, peers = report.geometric_means, tuple(report.peers)
+    last = ("geometric mean", "", "", "", "", "", _ratio(means["warm"].get("best")), _ratio(means["cold"].get("best")))
+    calls = [(case.name, item) for case in report.cases for item in case.measured if item.role in ("checked", "launch")]
+    return ResultTable(
+        heading=("case", "MB", "ours ms", "GB/s", "of copy", "best peer", "ratio", "cold", *peers),
+        rows=[
+            *(_case_row(case, peers) for case in report.cases),
+            (*last, *(_ratio(means["warm"].get(name)) for name in peers)),
+        ],
+        words=(0, 5),
+        judged=(6,),
+        always=8,
+        legend=(
+            f"times are medians of interleaved rounds, warm unless marked cold; {_RATIO_LEGEND}; of copy: the rate of moving "
+            "the necessary bytes, divided by the rate of a copy",
+        ),
+        footnotes=[f"{name}: {item.spelling} takes {_call(item)}" for name, item in calls],
+    )
+
+
+def _case_row(case: CaseReport, peers: Sequence[str]) -> Row:
+    best, share = case.best("peer", "warm"), case.share_of_copy("warm")
+    return (
+        case.name,
+        f"{case.traffic.output_bytes / 1e6:.3g}",
+        f"{case.ours.warm.median_ms:.3g}",
+        f"{case.gigabytes_per_second('warm'):.3g}",
+        "-" if share is None else f"{share:.0%}",
+        "-" if best is None else best.name,
+        _ratio(case.ratio("warm")),
+        _ratio(case.ratio("cold")),
+        *(_ratio(case.ratio("warm", name)) for name in peers),
+    )
+
+
+def _call(item: Measured) -> str:
+    host = "" if item.host is None else f", {1e3 * item.host.median_ms:.3g} us of the host"
+    return f"{1e3 * item.warm.median_ms:.3g} us{host}"
+
+
+def _cluster_table(report: BenchReport, cluster: Cluster) -> ResultTable:
+    """One row per case and contender, with its use of the workers."""
+    kind = "separate processes" if cluster.processes else "one process"
+    size = f"{counted(cluster.threads, 'thread')} and {cluster.memory_bytes // 2**20} MiB"
+    sizes = {case.input_shape: case.table_bytes for case in report.cases}
+    tables = ", ".join(f"{' x '.join(map(str, shape))} ({bytes_ / 1e9:.3g} GB)" for shape, bytes_ in sizes.items())
+    return ResultTable(
+        heading=("case", "who", "median s", "rounds", "ratio", "sent MB", "peak MiB", "restarts", "as typed"),
+        rows=[_contender_row(case, item) for case in report.cases for item in case.measured],
+        words=(0, 1, 8),
+        judged=(4, 7),
+        always=8,
+        legend=(
+            f"{counted(cluster.workers, 'worker')} of {size} in {kind}; tables in .npy files: {tables}",
+            f"times are medians of interleaved rounds, until the rows are in the caller's memory; {_RATIO_LEGEND}",
+            "sent: by all workers in a round, to each other and to the caller; peak: the largest resident memory of a worker, "
+            "mapped pages of the file included",
+        ),
+        footnotes=[*_goal(report), _restarts(cluster)],
+    )
+
+
+def _contender_row(case: CaseReport, item: Measured) -> Row:
+    usage = item.usage
+    restarts = "-" if usage is None else f"{usage.restarts} {LOST}" if usage.restarts else "0"
+    return (
+        case.name,
+        item.name,
+        f"{item.warm.median_ms / 1e3:.3g}",
+        str(item.rounds),
+        "" if item == case.ours else _ratio(item.median_ms("warm") / case.ours.median_ms("warm")),
+        "-" if usage is None or usage.sent_bytes is None else f"{usage.sent_bytes / 1e6:.0f}",
+        "-" if usage is None or usage.peak_bytes is None else f"{usage.peak_bytes / 2**20:.0f}",
+        restarts,
+        item.spelling,
+    )
+
+
+def _goal(report: BenchReport) -> list[str]:
+    """Whether the goal is met, if RIVAL took part."""
+    ratios = [found for case in report.cases if (found := case.ratio("warm", RIVAL))]
+    if not ratios:
+        return []
+    most = 1 / min(ratios)
+    missed = "" if most <= GOAL else f" {LOST} missed"
+    return [f"dmlgather takes at most {most:.2f} times as long as {RIVAL}; goal: {GOAL:g}{missed}"]
+
+
+def _restarts(cluster: Cluster) -> str:
+    if not cluster.restarts:
+        return "no worker was lost and restarted in any call, timed or not"
+    lost = ", ".join(f"{name} {number}" for name, number in cluster.restarts.items())
+    return f"{LOST} workers lost and restarted in all calls, timed or not: {lost}"

@@ -1,4 +1,4 @@
-"""What a case has to move, counted from its plan and its indices."""
+"""The bytes that a case has to move, counted from its plan and its indices."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.bench.report import Traffic
+from dmlgather.bench.bench_report import Traffic
 from dmlgather.plan import IndexPlan, canonicalise
 
 SECTOR, LINE, PAGE = 32, 64, 4096
-"""Bytes that a GPU, a CPU, and a process that maps a file fetches at the least."""
+"""The least number of bytes that a GPU, a CPU and a process that maps a file read at a time."""
 
 _CHUNK = 2**22
-"""Reads that are counted at once."""
+"""Reads that are counted at a time."""
 
 
 def traffic(plan: IndexPlan, indices: NDArray[np.int64] | None, sector: int) -> Traffic:
@@ -37,7 +37,7 @@ def traffic(plan: IndexPlan, indices: NDArray[np.int64] | None, sector: int) -> 
 
 
 def _runs(plan: IndexPlan, indices: NDArray[np.int64] | None) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """First and last source element of every contiguous run, some millions at a time."""
+    """The first and the last source element of every contiguous run, some millions at a time."""
     whole = plan.rank > 0 and abs(plan.in_strides[-1]) == 1 and all(lookup.index_strides[-1] == 0 for lookup in plan.lookups)
     shape = plan.shape[:-1] if whole else plan.shape
     low, high = sorted((0, plan.in_strides[-1] * (plan.shape[-1] - 1))) if whole else (0, 0)

@@ -1,11 +1,11 @@
-"""The workloads, one row each, at the sizes their users have; a suite fits them to a machine."""
+"""The workloads, one row each, at the sizes that their users have; a suite fits them to a machine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from dmlgather.bench.draws import Ascending, Distinct, Experts, Zipf
-from dmlgather.bench.kinds import ALL, BACK, EVERY_OTHER, Along, Kind, Take, Tuples, View, Window
+from dmlgather.bench.kinds import ALL, BACK, EVERY_OTHER, Along, Kind, Take, Tuples, ViewCopy
 
 BOTH = ("float32", "uint8")
 HALF, SINGLE, BYTES = ("float16",), ("float32",), ("uint8",)
@@ -13,11 +13,11 @@ HALF, SINGLE, BYTES = ("float16",), ("float32",), ("uint8",)
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One shape.
+    """One problem of a known size.
 
-    name: unique, one word. group: what it stands for. what: one line. kind: the problem at full size. own: its element type
-    there (16-bit floats stand for bfloat16: only their size matters). shrink: the output axis that is halved to fit a machine.
-    types: the element types of the CPU suite. wide: only part of the sweep in the suite "full".
+    name: unique, one word. group: of similar workloads. what: one line. kind: the problem at full size. own: its element type
+    at that size (16-bit floats stand for bfloat16: only their size matters). shrink: the output axis that is halved to fit a
+    machine. types: the element types of the CPU suite. wide: only in the sweeps of the suite "full".
     """
 
     name: str
@@ -76,16 +76,16 @@ WORKLOADS = (
     Workload("beam", "beam reorder", "16 beams of a layer's KV cache: 32 heads x 2048 x 128",
              Take((16, 32, 2048, 128), 16), "float16", shrink=2),
     Workload("crop", "slice", "64 images 3 x 256 x 256 to 224 x 224",
-             View((64, 3, 256, 256), (ALL, ALL, Window(16, 224), Window(16, 224))), "float32"),
+             ViewCopy((64, 3, 256, 256), (ALL, ALL, slice(16, 240), slice(16, 240))), "float32"),
     Workload("flip", "slice", "64 images 224 x 224 x 3 (NHWC), left to right",
-             View((64, 224, 224, 3), (ALL, ALL, BACK, ALL)), "uint8", types=BYTES),
-    Workload("reverse-columns", "slice", "[:, ::-1]", View((4096, 4096), (ALL, BACK)), "float32"),
-    Workload("reverse-rows", "slice", "[::-1]", View((4096, 4096), (BACK, ALL)), "float32"),
-    Workload("step-2", "slice", "[::2, ::2]", View((8192, 8192), (EVERY_OTHER, EVERY_OTHER)), "float32"),
+             ViewCopy((64, 224, 224, 3), (ALL, ALL, BACK, ALL)), "uint8", types=BYTES),
+    Workload("reverse-columns", "slice", "[:, ::-1]", ViewCopy((4096, 4096), (ALL, BACK)), "float32"),
+    Workload("reverse-rows", "slice", "[::-1]", ViewCopy((4096, 4096), (BACK, ALL)), "float32"),
+    Workload("step-2", "slice", "[::2, ::2]", ViewCopy((8192, 8192), (EVERY_OTHER, EVERY_OTHER)), "float32"),
     Workload("transposed", "slice", "a copy of a transposed matrix",
-             View((8192, 8192), (ALL, ALL), strides=(1, 8192)), "float32"),
+             ViewCopy((8192, 8192), (ALL, ALL), strides=(1, 8192)), "float32"),
     Workload("windows", "slice", "sliding windows of 1024 that overlap by half",
-             View((65_536, 1024), (ALL, ALL), strides=(512, 1)), "float32"),
+             ViewCopy((65_536, 1024), (ALL, ALL), strides=(512, 1)), "float32"),
     Workload("launch-floor", "launch", "8 rows of 64 elements: what a call costs",
              Take((1024, 64), 8), "float32"),
     Workload("embedding-4096", "LLM", "16,384 tokens from 128,256 x 4096",
@@ -129,7 +129,7 @@ TABLES = (
     Workload("table-zipf-1.05", "table", "the same with popular rows, Zipf 1.05",
              Take((3_000_000, 256), 200_000, draw=Zipf(1.05)), "float32", types=SINGLE),
 )  # fmt: skip
-"""Workloads whose table is a file, read by the workers of a cluster."""
+"""Workloads whose table is a file that the workers of a cluster read."""
 
 FLOOR = "launch-floor"
 """The workload that also times the checked call and, on a GPU, an empty kernel."""

@@ -1,4 +1,4 @@
-"""The command with its subcommands, and how it ends."""
+"""The command and its subcommands."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def build() -> typer.Typer:
 
 
 def paragraphs(function: Callable[..., int]) -> str:
-    """What a subcommand's docstring says, for terminals of any width: without the source's line breaks inside paragraphs."""
+    """A subcommand's docstring as help, without line breaks inside paragraphs, since terminals differ in width."""
     return "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(function) or "").split("\n\n"))
 
 
@@ -55,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
         say("dmlgather: standard output is closed")
         return 2
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # characters that a terminal lacks are spelled out, not an error
+        if isinstance(stream, io.TextIOWrapper):  # escape characters that the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
     return guarded(_dispatched)(arguments)
 

@@ -42,7 +42,7 @@ def bench(
         list[Path] | None, typer.Option("--roofline", metavar="FILE.png|.svg", help="Also draw rates against what must move.")
     ] = None,
 ) -> int:
-    """Run operators beside the peers' own spelling of the same: compare bit for bit, then time in turns.
+    """Compare operators with what other libraries do for the same, bit for bit, and then time both in turns.
 
     Prints medians and ratios. Exit codes: 0 measured, 1 a result differs from a peer's, 2 it could not be measured.
     """

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dmlgather.cli.failures import say
-from dmlgather.cli.options import known_level
 
 if TYPE_CHECKING:
     from dmlgather.report.check_report import CheckReport, Summary, Verdicts
@@ -24,7 +23,7 @@ def check(
         list[Path],
         typer.Argument(
             metavar="FILE…",
-            help="Models, descriptors, ONNX models, OpenVINO IRs, or folders, which are searched for all.",
+            help="Models, descriptors, ONNX models, OpenVINO IRs, or folders that are searched for them.",
             show_default=False,
         ),
     ],
@@ -50,35 +49,34 @@ def check(
     ] = None,
     no_config: Annotated[bool, typer.Option("--no-config", help="Use no configuration.")] = False,
     baseline: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Findings that are known: they are shown, and do not fail the check.")
+        Path | None, typer.Option(metavar="FILE", help="Known findings: they are shown and do not fail the check.")
     ] = None,
     write_baseline: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write what is found to FILE, as findings that are known from now on.")
+        Path | None, typer.Option(metavar="FILE", help="Write all findings to FILE; they are known from now on.")
     ] = None,
     skip_others: Annotated[
         bool, typer.Option("--skip-others", help="Skip JSON and XML files of another sort also when they are named.")
     ] = False,
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Processes that share thousands of files. Default: one per CPU, four at most."),
+        typer.Option(min=1, metavar="N", help="Processes that check thousands of files. Default: one per CPU, four at most."),
     ] = None,
 ) -> int:
-    """Validate DxDispatch models and single descriptors (operators, bindings, initial values), and judge ONNX models (.onnx)
-    and OpenVINO IRs (.xml).
+    """Validate DxDispatch models and single descriptors (operators, bindings, initial values), and check ONNX models (.onnx)
+    and OpenVINO IRs (.xml) for what DirectML can do.
 
     Of an ONNX model, each Gather, GatherElements, GatherND and Slice is shown with the DirectML operators that do it at the
-    level, or what stands against it, or what the model does not say; of an IR, each Gather. Nothing is run, and no weights are
-    read.
+    level, or why none does, or what the model does not specify; of an IR, each Gather. Nothing is run, and no weights are read.
 
     A JSON or XML file of another sort is skipped in a folder, and a problem when named, unless --skip-others is given. Findings
-    go to standard output, problems and the summary to standard error. Options win over the project's configuration.
+    go to standard output, problems and the summary to standard error. Options override the project's configuration.
 
     Exit codes: 0 no errors that count, 1 findings of severity error, 2 a file could not be understood.
     """
     from dmlgather.directml.types import FeatureLevel
     from dmlgather.report.configuration_file import ConfigurationError, find, load
     from dmlgather.report.settings import Settings
-    from dmlgather.report.sharing import prepare_to_end
+    from dmlgather.report.worker_processes import prepare_to_end
 
     if config is not None and no_config:
         raise typer.BadParameter("give one of --config and --no-config", param_hint="'--no-config'")
@@ -91,7 +89,10 @@ def check(
         for problem in error.problems:
             say(problem)
         return 2
-    wanted = None if level is None else FeatureLevel.parse(known_level(level))
+    try:
+        wanted = None if level is None else FeatureLevel.parse(level)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="'--level'") from None
     settings = Settings(loaded, wanted, outputs, baseline, write_baseline, skip_others, jobs)
     try:
         destinations = settings.complete_outputs()
@@ -116,7 +117,7 @@ def _output(value: str) -> Output:
 
 
 def _say_about(report: CheckReport, written: bool) -> None:
-    """Problems, notes and the summary."""
+    """Write problems, notes and the summary to standard error."""
     for file in report.files:
         for problem in file.problems:
             say(problem)

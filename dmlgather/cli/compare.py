@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dmlgather.cli.common import AsJson, ModelFile, load, missing_gpu
 from dmlgather.cli.failures import say
-from dmlgather.cli.options import AsJson, ModelFile
 
 if TYPE_CHECKING:
     from dmlgather.comparing.compare_report import CompareReport
@@ -35,26 +35,24 @@ def compare(
         Path | None,
         typer.Option(
             metavar="CASE",
-            help="Write the case: CASE where that ends in .json, else CASE/case.json; inputs, outputs and report beside it.",
+            help="Write the case to CASE where that ends in .json, else to CASE/case.json; inputs, outputs and report beside it.",
         ),
     ] = None,
     emit_script: Annotated[
         Path | None, typer.Option(metavar="SCRIPT.py", help="Write the comparison as a Python script; large inputs beside it.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="For a single descriptor: where its random inputs come from.")
+        int | None, typer.Option(min=0, metavar="N", help="For a single descriptor: the seed of its random inputs.")
     ] = None,
 ) -> int:
     """Run every dispatch of a file on several devices and compare the results bit for bit.
 
-    A mismatch is shown with its count, its first and its worst place, what belongs there, and both values as numbers and bits. A
-    single descriptor runs once over random inputs, some of their indices out of range. A saved case is a DxDispatch model: run,
-    compare and DxDispatch take it.
+    A mismatch is shown with the number of elements, the first and the worst of them, the expected value, and both values as
+    numbers and bits. A single descriptor runs once with random inputs, where some indices are out of range. A saved case is a
+    DxDispatch model: `run`, `compare` and DxDispatch can read it.
 
     Exit codes: 0 equal, 1 a mismatch or the file has errors, 2 it could not be understood or run.
     """
-    from dmlgather.cli.loading import load
-
     if emit_script is not None and emit_script.suffix != ".py":
         raise typer.BadParameter(f"expected a file name that ends in .py, got {emit_script}", param_hint="'--emit-script'")
     checked, names, case = load(file), _devices(devices), None
@@ -101,7 +99,6 @@ def _random_case(checked: CheckedFile, case: Path, seed: int) -> Path:
 
 
 def _devices(given: str | None) -> list[str]:
-    from dmlgather.cli.devices import missing_gpu
     from dmlgather.comparing.comparison import check_devices
 
     if given is None:
@@ -137,5 +134,5 @@ def _compare(model: CheckedFile, devices: list[str], case: Path | None, *, quiet
             sys.stdout.write(f"commands[{number}] '{printable(name)}': {comparison}\n")
             sys.stdout.flush()
     if not _dispatches(model):
-        say(f"{model.file}: the model dispatches nothing, so there is nothing to compare or to write a script of")
+        say(f"{model.file}: the model has no dispatch command, so nothing is compared and no script is written")
     return compare_report(devices, reports)

@@ -7,14 +7,17 @@ import platform
 import sys
 from dataclasses import asdict
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dmlgather.cli.options import AsJson
+from dmlgather.cli.common import AsJson, missing_gpu
 from dmlgather.host import cpus
+
+if TYPE_CHECKING:
+    from dmlgather.cli.nvidia_driver import Driver
 
 PACKAGES = ("numpy", "pydantic", "typer", "rich")
 OPTIONAL = {"onnx": "onnx", "lxml": "openvino", "jax": "jax", "ml_dtypes": "openvino"}
-"""Packages that only some models, types and functions need, and the extra that brings each."""
+"""Packages that only some models, types and functions need, and the extra that installs each."""
 CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 NVRTC = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
 
@@ -35,15 +38,15 @@ def env(as_json: AsJson = False) -> int:
 
 
 def environment() -> dict[str, Any]:
-    """Everything as plain data. gpu.usable: whether the CUDA backend can run here; missing: what keeps it from that."""
+    """Everything as plain data. gpu.usable: whether the CUDA backend can run here; missing: why it cannot."""
     from dmlgather import __version__
     from dmlgather.backends.devices import processor
-    from dmlgather.cli import driver
+    from dmlgather.cli import nvidia_driver
 
-    asked = driver.ask()
+    driver = nvidia_driver.ask()
     cupy = next((f"{name} {found}" for name in CUPY if (found := _version(name))), None)
     nvrtc = next((f"{name} {found}" for name in NVRTC if (found := _version(name))), None)
-    missing = _missing(asked, cupy)
+    missing = _missing(driver, cupy)
     return {
         "dmlgather": __version__,
         "python": platform.python_version(),
@@ -52,21 +55,19 @@ def environment() -> dict[str, Any]:
         "packages": {name: _version(name) for name in (*PACKAGES, *OPTIONAL)},
         "cupy": cupy,
         "nvrtc": nvrtc,
-        "driver": {"cuda": asked.cuda, "error": asked.error},
-        "gpu": {"usable": not missing, "devices": [asdict(gpu) for gpu in asked.gpus]},
+        "driver": {"cuda": driver.cuda, "error": driver.error},
+        "gpu": {"usable": not missing, "devices": [asdict(gpu) for gpu in driver.gpus]},
         "missing": missing,
     }
 
 
-def _missing(asked: Any, cupy: str | None) -> list[dict[str, str]]:
-    from dmlgather.cli.devices import missing_gpu
-
+def _missing(driver: Driver, cupy: str | None) -> list[dict[str, str]]:
     missing = []
-    if asked.error is not None:
+    if driver.error is not None:
         remedy = "install the NVIDIA driver, or run where there is a GPU; everything but --device cuda works without one"
-        missing.append({"what": asked.error, "remedy": remedy})
+        missing.append({"what": driver.error, "remedy": remedy})
     if cupy is None:
-        extra = "cuda12" if asked.cuda is not None and asked.cuda.startswith("12.") else "cuda13"
+        extra = "cuda12" if driver.cuda is not None and driver.cuda.startswith("12.") else "cuda13"
         missing.append({"what": "CuPy", "remedy": f"pip install 'dmlgather[{extra}]'"})
     if not missing:
         reason = missing_gpu()

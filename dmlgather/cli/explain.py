@@ -1,4 +1,4 @@
-"""`dmlgather explain`: what descriptors become."""
+"""`dmlgather explain`: plans, kernels and traffic of descriptors."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dmlgather.cli.common import AsJson, ModelFile, load
 from dmlgather.cli.failures import say
-from dmlgather.cli.options import AsJson, ModelFile
 
 if TYPE_CHECKING:
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
@@ -35,7 +35,6 @@ def explain(
 
     Exit codes: 0 shown, 1 the file has errors, 2 it could not be understood or the picture could not be written.
     """
-    from dmlgather.cli.loading import load
     from dmlgather.operator import compile as compile_operator
     from dmlgather.wording import printable
 

@@ -18,14 +18,14 @@ DEBUG = "DMLGATHER_DEBUG"
 """Environment variable that shows tracebacks of unexpected errors."""
 
 UsageError: Any = typer.BadParameter.__bases__[0]
-"""What Typer raises for arguments that make no sense; it has shipped the class under several names."""
+"""What Typer raises for invalid arguments; the class has several names in Typer's versions."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def guarded(function: Callable[P, R]) -> Callable[P, R | int]:
-    """`function`, but any failure ends in a message and the return value 2. What Typer itself handles passes through."""
+    """`function`, but any failure is reported in one line and returns 2. Exceptions that Typer handles are passed on."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R | int:
@@ -34,7 +34,7 @@ def guarded(function: Callable[P, R]) -> Callable[P, R | int]:
             _flush()
         except (typer.Exit, UsageError):
             raise
-        except BaseException as error:  # this is the one place that stands between failures and users
+        except BaseException as error:  # the only handler between failures and users
             return failed(error)
         return result
 
@@ -42,7 +42,7 @@ def guarded(function: Callable[P, R]) -> Callable[P, R | int]:
 
 
 def say(message: object) -> None:
-    """One line on standard error, whatever the names in it have; where that is closed there is nobody to tell."""
+    """Write one line to standard error, control characters escaped; nothing where it is closed."""
     try:
         print(printable(str(message)), file=sys.stderr, flush=True)
     except (OSError, ValueError):
@@ -50,18 +50,18 @@ def say(message: object) -> None:
 
 
 def failed(error: BaseException) -> int:
-    """Say in one line what happened; the exit code."""
+    """Report a failure in one line; the exit code."""
     if os.environ.get(DEBUG) and not isinstance(error, KeyboardInterrupt | BrokenPipeError | SystemExit):
         traceback.print_exception(error)
     unwanted = isinstance(error, BrokenPipeError | SystemExit | KeyboardInterrupt)
     if unwanted or (isinstance(error, OSError) and error.errno == errno.EPIPE):
-        _discard(sys.stdout)  # flushing what is left would fail once more, or wait for a reader
+        _discard(sys.stdout)  # flushing the rest would fail again, or wait for a reader
     say(f"dmlgather: {describe(error)}")
     return 2
 
 
 def describe(error: BaseException) -> str:
-    """What happened, in the words of a user."""
+    """A failure in words that a user understands."""
     from dmlgather.backends.cuda.driver import DeviceError
     from dmlgather.bench.errors import BenchError
     from dmlgather.files import FileError
@@ -91,7 +91,7 @@ def _flush() -> None:
 
 
 def _discard(stream: object) -> None:
-    """Let what is still to be written to a broken stream go nowhere, so that closing it at exit is no second failure."""
+    """Discard what is still to be written to a broken stream, so that closing it at exit does not fail again."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # type: ignore[attr-defined] # may lack one: see below
     except (AttributeError, OSError, ValueError):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dmlgather.cli.options import AsJson
+from dmlgather.cli.common import AsJson
 
 
 def levels(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dmlgather.cli.common import load, missing_gpu
 from dmlgather.cli.failures import say
 from dmlgather.wording import spelled
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from dmlgather.model_runner import Event, Printed
 
 CHUNK = 4096
-"""Elements that are spelled and written at a time."""
+"""Elements that are written at a time."""
 
 
 class DeviceChoice(StrEnum):
@@ -41,8 +42,6 @@ def run(
 
     Exit codes: 0 it ran, 1 the model has errors, 2 it could not be understood or run.
     """
-    from dmlgather.cli.devices import choose
-    from dmlgather.cli.loading import load
     from dmlgather.comparing.compare_report import device_title
     from dmlgather.model_runner import Runner
 
@@ -50,7 +49,8 @@ def run(
     if checked.kind != "model":
         say(f"{model}: a single descriptor has no resources and commands to run; explain and compare take it")
         return 2
-    runner = Runner(checked, choose(device), output_dir)
+    chosen = device if device is not DeviceChoice.AUTO else DeviceChoice.CPU if missing_gpu() else DeviceChoice.CUDA
+    runner = Runner(checked, chosen, output_dir)
     say(f"Running on '{device_title(runner.device)}'")
     for event in runner.run(iterations):
         show(event)
@@ -58,7 +58,7 @@ def run(
 
 
 def show(event: Event) -> None:
-    """Print what happened."""
+    """Print one event of a run."""
     from dmlgather.model_runner import Dispatched, Printed
     from dmlgather.wording import counted
 
@@ -75,7 +75,7 @@ def show(event: Event) -> None:
 
 
 def printed(event: Printed) -> Iterator[str]:
-    """The text of a print command, in pieces: however large the resource, all of it."""
+    """The text of a print command, in pieces, so that it takes little memory for a resource of any size."""
     values = event.values
     if event.verbose:
         width = len(str(values.size - 1))

@@ -1,4 +1,4 @@
-"""`dmlgather schema`: JSON Schema of what is read and written."""
+"""`dmlgather schema`: JSON Schemas of files and reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Schema(StrEnum):
-    """What there is a schema of."""
+    """What has a schema."""
 
     DESCRIPTOR = "descriptor"
     MODEL = "model"
@@ -40,13 +40,13 @@ def schema(
 
 def schema_of(name: Schema) -> dict[str, Any]:
     """The schema as plain data."""
-    from dmlgather.directml.dxdispatch import schema as files
+    from dmlgather.directml.dxdispatch import json_schema
 
     if name is Schema.DESCRIPTOR:
-        return files.descriptor_schema()
+        return json_schema.descriptor_schema()
     if name is Schema.MODEL:
-        return files.model_schema()
-    return {"$schema": files.DIALECT, **_documents()[name].model_json_schema(mode="serialization")}
+        return json_schema.model_schema()
+    return {"$schema": json_schema.DIALECT, **_documents()[name].model_json_schema(mode="serialization")}
 
 
 def _documents() -> dict[Schema, type[BaseModel]]:

@@ -1,4 +1,4 @@
-"""The support matrix as a page of Markdown, all of it from the tables."""
+"""The support matrix as a page of Markdown, generated from the tables."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dmlgather.wording import alternatives
 
 INTRODUCTION = """# Support matrix
 
-What each operator takes, and from which DirectML feature level on. A level takes everything that those before it do; {last} is
-the last, and none after {changed} changes a table below. `dmlgather levels` shows the tables in a terminal, with `--json` as data
-and with `--markdown` as this page; in Python they are `dmlgather.support("GATHER")`, and `dmlgather.minimum_level(descriptor)` is
-the lowest level of one descriptor. Keys in brackets are explained under [Sources](#sources)."""
+What each operator supports, and from which DirectML feature level on. A level supports everything that earlier ones do; {last} is
+the last, and the tables below do not change after {changed}. `dmlgather levels` shows the tables in a terminal, with `--json` as
+data and with `--markdown` as this page; in Python, see `dmlgather.support("GATHER")`. `dmlgather.minimum_level(descriptor)` is
+the lowest level of one descriptor. [Sources](#sources) explains the keys in brackets."""
 
 NEVER = "–"
 
@@ -30,23 +30,23 @@ def _parts(names: Sequence[str]) -> Iterator[str]:
     gathers = [operator for operator in operators if "indices_tensor" in operator.inputs]
     yield INTRODUCTION.format(last=max(FeatureLevel), changed=max(row.level for one in operators for row in one.table))
     yield "## Data types of InputTensor and OutputTensor"
-    yield "The lowest feature level that takes the type. Both tensors always have the same one."
+    yield "The lowest feature level that supports the type. Both tensors have the same type."
     titles = [operator.name for operator in operators]
     yield _matrix("data type", titles, [kind.name for kind in DataType], lambda name, kind: _from(name, "InputTensor", kind))
     if gathers:
         yield "## Data types of IndicesTensor"
-        yield "Any other type is taken at no level. Negative values of the signed types count from the end."
+        yield "No level supports any other type. Negative values of the signed types count from the end."
         indices = [kind.name for kind in INDICES]
         titles = [operator.name for operator in gathers]
         yield _matrix("data type", titles, indices, lambda name, kind: _from(name, "IndicesTensor", kind))
     yield "## Dimension counts"
-    yield "The lowest feature level that takes tensors of so many dimensions; all tensors of an operator have equally many."
+    yield "The lowest feature level that supports the number of dimensions, which is the same for all tensors of an operator."
     counts = [str(count) for count in ONE_TO_EIGHT]
     yield _matrix("dimensions", [operator.name for operator in operators], counts, _count_from)
-    yield "## What holds for every tensor"
+    yield "## Rules of every tensor"
     yield (
-        "Sizes, strides, flags and alignment have the same rules in every operator and at every level. A rule's code leads to an "
-        "example that breaks it and one that does not in [Findings](findings.md)."
+        "Sizes, strides, flags and alignment have the same rules in every operator and at every level. [Findings](findings.md) "
+        "has a failing and a fixed example for each code."
     )
     codes = [code for code in CODES.values() if code.code.startswith("DML1")]
     yield _table(("code", "rule", "severity", "source"), [(c.code, c.title, str(c.severity), c.source) for c in codes])
@@ -66,7 +66,7 @@ def _sources(names: Sequence[str]) -> Iterator[str]:
 
 
 def _rows(table: Sequence[Row]) -> Iterator[tuple[str, ...]]:
-    """The rows, in one where tensors take the same from the same level on."""
+    """The rows; tensors that support the same from the same level on share one."""
     tensors: dict[tuple[str, ...], list[str]] = {}
     for row in table:
         counts = row.dimension_counts
@@ -78,7 +78,7 @@ def _rows(table: Sequence[Row]) -> Iterator[tuple[str, ...]]:
 
 
 def _from(name: str, tensor: str, data_type: str) -> str:
-    """The lowest level at which the operator's tensor takes the type."""
+    """The lowest level that supports the type for the operator's tensor."""
     return _lowest(name, lambda row: row.tensor == tensor and DataType[data_type] in row.data_types)
 
 

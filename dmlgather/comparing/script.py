@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from dmlgather.comparing.python_source import SourceCall, array, constant, descriptor, identifiers, label, laid_out
-from dmlgather.directml.dxdispatch.bindings import Bound, sites
+from dmlgather.directml.dxdispatch.bindings import BufferBinding
 from dmlgather.directml.dxdispatch.commands import Dispatch
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.dxdispatch.resources import Resource
@@ -129,18 +129,11 @@ class _Script:
         self.names = identifiers(self.read, RESERVED)
         self.operators = identifiers(used, ("DEVICES", "HERE"), upper=True)
 
-    def bound(self, command: Dispatch) -> tuple[Mapping[str, Bound], Mapping[str, Bound]]:
-        """The tensors bound at execution, and those at initialisation."""
-        found = self.model.dispatchables[command.dispatchable]
-        tensors = {wire_name(field) for field in found.desc.operator.tensors}
-        at_execution, initial = sites(command, found, self.model.resources, self.model.resources, tensors)
-        return at_execution.bound, initial.bound
-
     def _resources_read(self) -> list[str]:
         """The resources that a dispatch reads, in the model's order."""
         read = set()
         for _, command in self.dispatches:
-            at_execution, initial = self.bound(command)
+            at_execution, initial = self.model.buffer_bindings(command)
             output = wire_name(self.model.dispatchables[command.dispatchable].desc.operator.output)
             read |= {bound.resource for tensor, bound in (*at_execution.items(), *initial.items()) if tensor != output}
         return [name for name in self.model.resources if name in read]
@@ -161,7 +154,7 @@ class _Script:
             yield f"    {laid_out(call, 4, f'{self.names[name]} = ')}"
         owned = {}
         for command in {item.dispatchable: item for _, item in self.dispatches}.values():
-            for tensor, bound in self.bound(command)[1].items():
+            for tensor, bound in self.model.buffer_bindings(command)[1].items():
                 owned[command.dispatchable, tensor] = f"{self._part(bound)}.copy()"
         copies = identifiers([f"{name}_{tensor}" for name, tensor in owned], (*RESERVED, *self.names.values()))
         if owned:
@@ -174,7 +167,7 @@ class _Script:
 
     def _dispatch(self, number: int, command: Dispatch, owned: Mapping[tuple[str, str], str], *, last: bool) -> Iterator[str]:
         desc = self.model.dispatchables[command.dispatchable].desc
-        bound, _ = self.bound(command)
+        bound, _ = self.model.buffer_bindings(command)
         operator = self.operators[command.dispatchable]
         inputs = []
         for tensor in map(wire_name, desc.operator.inputs):
@@ -190,7 +183,7 @@ class _Script:
             run = SourceCall(f'dg.compile({operator}, device="cpu").run_buffers', [*inputs, ("out", self._part(output))])
             yield f"    # The buffer goes on with the CPU's result.\n    {laid_out(run, 4)}"
 
-    def _part(self, bound: Bound) -> str:
+    def _part(self, bound: BufferBinding) -> str:
         name, whole = self.names[bound.resource], self.model.resources[bound.resource].size
         if not bound.offset and bound.size == whole:
             return name

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pydantic import Field
 
-from dmlgather.directml.located import LocatedFinding, Problem
+from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevelField
 from dmlgather.record import Record
 from dmlgather.wording import printable
@@ -135,6 +135,6 @@ class CheckedModel:
     nodes: tuple[CheckedNode, ...] = ()
     others: dict[str, int] = field(default_factory=dict)
     findings: tuple[LocatedFinding, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[FileProblem, ...] = ()
     foreign: bool = False
     format: int | None = None

@@ -1,4 +1,4 @@
-"""What DirectML says: types, descriptors, feature levels, rules, and lowering to plans."""
+"""DirectML: types, descriptors, feature levels, rules, and lowering to plans."""
 
 from dmlgather.directml.codes import CODES, SOURCES, Code
 from dmlgather.directml.descriptors import (

@@ -1,8 +1,8 @@
-"""The registry of finding codes: each code's rule in one sentence, its severity and its source.
+"""The registry of finding codes: what must hold, in one sentence, the severity and the source of each.
 
-Codes are stable and never reused. DML1xx: one tensor; DML2xx: operator, feature level and what its tensors share; DML3xx
-GATHER; DML4xx GATHER_ELEMENTS; DML5xx GATHER_ND and GATHER_ND1; DML6xx SLICE and SLICE1; DML7xx bindings; DML8xx files.
-`docs/findings.md` has a section for each, with an example that fails and one that is mended.
+Codes are stable and never reused. DML1xx: one tensor; DML2xx: operator, feature level and all tensors; DML3xx GATHER; DML4xx
+GATHER_ELEMENTS; DML5xx GATHER_ND and GATHER_ND1; DML6xx SLICE and SLICE1; DML7xx bindings; DML8xx files. `docs/findings.md`
+has a section for each code, with a failing and a fixed example.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ SOURCES = {
     "DXD": "DxDispatch, doc/Guide.md and models/_schema.json, https://github.com/microsoft/DirectML/tree/master/DxDispatch",
     "ISSUE-685": "https://github.com/microsoft/DirectML/issues/685",
 }
-"""What the key in brackets that starts a source stands for."""
+"""The document of each key that a source has in brackets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A code with its rule's sentence, severity and source."""
+    """A code of findings. title: what must hold, as a sentence."""
 
     code: str
     title: str
@@ -50,7 +50,7 @@ class Code:
     def finding(
         self, path: str, *, expected: str, got: str, remedy: str, level: FeatureLevel | None = None, source: str | None = None
     ) -> Finding:
-        """A finding of this code; `level` and `source` as in `Finding`, the source by default the code's own."""
+        """A finding of this code. level, source: as in `Finding`; the source is the code's own by default."""
         return Finding(
             code=self.code,
             severity=self.severity,
@@ -72,8 +72,8 @@ _ROWS = (
     Code("DML102", "a tensor has 1 to 8 dimensions", _ERROR, "[BTD] DimensionCount; [CONST] DML_TENSOR_DIMENSION_COUNT_MAX1"),
     Code("DML103", "every size is at least 1", _ERROR, "[BTD] Sizes"),
     Code("DML104", "Strides has one entry per dimension", _ERROR, "[BTD] Strides"),
-    Code("DML105", "an element of the data type fills whole bytes", _ERROR, "[TDT]; [HDR] DML_TENSOR_DATA_TYPE"),
-    Code("DML106", "TotalTensorSizeInBytes covers the tensor", _ERROR, "[BTD] TotalTensorSizeInBytes; [HELP]"),
+    Code("DML105", "an element has a whole number of bytes", _ERROR, "[TDT]; [HDR] DML_TENSOR_DATA_TYPE"),
+    Code("DML106", "TotalTensorSizeInBytes is large enough for the tensor", _ERROR, "[BTD] TotalTensorSizeInBytes; [HELP]"),
     Code("DML107", "TotalTensorSizeInBytes is a multiple of 4", _WARNING, "[HELP]"),
     Code("DML108", "a tensor addresses at most 2^32 - 1 elements", _ERROR, "[BTD] Remarks"),
     Code("DML109", "the product of an input's Sizes is at most 2^32 - 1", _WARNING, "[BTD] Remarks"),
@@ -85,36 +85,44 @@ _ROWS = (
     ),
     Code(
         "DML111",
-        "GuaranteedBaseOffsetAlignment promises more than the 16 bytes that always hold",
+        "GuaranteedBaseOffsetAlignment is 0 or at least 16, the alignment of every binding",
         _WARNING,
         "[BTD] GuaranteedBaseOffsetAlignment; [CONST] DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT",
     ),
-    Code("DML112", "only an input is OWNED_BY_DML", _ERROR, "[TF] DML_TENSOR_FLAG_OWNED_BY_DML"),
+    Code("DML112", "an output is not OWNED_BY_DML", _ERROR, "[TF] DML_TENSOR_FLAG_OWNED_BY_DML"),
     Code("DML113", "an OWNED_BY_DML input is bound at initialisation, not at execution", _NOTE, "[TF]; [BIND]"),
-    Code("DML114", "no two elements of an output share an address", _ERROR, "[BTD] Strides; ours for outputs"),
-    Code("DML115", "an output's elements can be shown not to share an address", _ERROR, "[BTD] Strides; ours for outputs"),
+    Code("DML114", "no two elements of an output share an address", _ERROR, "[BTD] Strides; for outputs a rule of dmlgather"),
+    Code(
+        "DML115",
+        "the strides of a large output show that no two elements share an address",
+        _ERROR,
+        "[BTD] Strides; for outputs a rule of dmlgather",
+    ),
     # Operator, feature level, what tensors share
-    Code("DML201", "the feature level takes the tensor's data type", _ERROR, "the operator's tensor support table"),
-    Code("DML202", "the feature level takes the tensor's dimension count", _ERROR, "the operator's tensor support table"),
-    Code("DML203", "the feature level has the operator", _ERROR, "[HDR]; [FLH]"),
+    Code("DML201", "the feature level supports the tensor's data type", _ERROR, "the operator's tensor support table"),
+    Code("DML202", "the feature level supports the tensor's dimension count", _ERROR, "the operator's tensor support table"),
+    Code("DML203", "the feature level supports the operator", _ERROR, "[HDR]; [FLH]"),
     Code("DML204", "all tensors of an operator have the same DimensionCount", _ERROR, "the operator's tensor constraints"),
     Code("DML205", "OutputTensor has InputTensor's data type", _ERROR, "the operator's tensor constraints"),
     Code("DML206", "Axis is a dimension of InputTensor", _ERROR, "[G] Axis; [GE] Axis"),
     # GATHER
     Code(
-        "DML301", "IndexDimensions is at most DimensionCount", _ERROR, "[G] IndexDimensions, closed as in its example 1; [DMLX]"
+        "DML301",
+        "IndexDimensions is at most DimensionCount",
+        _ERROR,
+        "[G] IndexDimensions, with its upper bound as in example 1; [DMLX]",
     ),
-    Code("DML302", "OutputTensor has the gathered sizes", _ERROR, "[G] OutputTensor"),
-    Code("DML303", "the gathered sizes fit into DimensionCount", _ERROR, "[G] OutputTensor"),
+    Code("DML302", "OutputTensor has the sizes of the result", _ERROR, "[G] OutputTensor"),
+    Code("DML303", "the result has at most DimensionCount dimensions", _ERROR, "[G] OutputTensor"),
     Code(
         "DML304",
-        "a leading dimension of IndicesTensor is 1 or runs along with one of InputTensor before Axis",
+        "leading dimensions of IndicesTensor are 1 or match dimensions of InputTensor before Axis",
         _ERROR,
         "[G] IndexDimensions; [ISSUE-685]",
     ),
     Code(
         "DML305",
-        "leading dimensions of IndicesTensor are 1 (others are read as a batch, device-dependent, see microsoft/DirectML#685)",
+        "leading dimensions of IndicesTensor are 1 (devices read others differently, see microsoft/DirectML#685)",
         _WARNING,
         "[G] IndexDimensions; [ISSUE-685]",
     ),
@@ -137,38 +145,53 @@ _ROWS = (
         "[GN], [GN1] IndicesTensor; [DMLX]",
     ),
     Code("DML505", "batch dimensions of InputTensor and IndicesTensor have the same sizes", _ERROR, "[GN1] BatchDimensionCount"),
-    Code("DML506", "dimensions left of the stated dimension counts are 1", _ERROR, "[GN], [GN1] InputDimensionCount"),
-    Code("DML507", "OutputTensor has the gathered sizes", _ERROR, "[GN], [GN1] OutputTensor, as in the examples; [DMLX]"),
-    Code("DML508", "the gathered sizes fit into DimensionCount", _ERROR, "[GN], [GN1] OutputTensor; [DMLX]"),
+    Code(
+        "DML506",
+        "dimensions that InputDimensionCount and IndicesDimensionCount leave out are 1",
+        _ERROR,
+        "[GN], [GN1] InputDimensionCount",
+    ),
+    Code("DML507", "OutputTensor has the sizes of the result", _ERROR, "[GN], [GN1] OutputTensor, by the examples; [DMLX]"),
+    Code("DML508", "the result has at most DimensionCount dimensions", _ERROR, "[GN], [GN1] OutputTensor; [DMLX]"),
     # SLICE, SLICE1
-    Code("DML601", "the slice's arrays have DimensionCount entries", _ERROR, "[S], [S1] DimensionCount"),
-    Code("DML602", "the slice's DimensionCount is the tensors'", _ERROR, "[S], [S1] DimensionCount"),
-    Code("DML603", "no stride of a slice is 0", _ERROR, "[S1] InputWindowStrides; ours for [S] Strides"),
-    Code("DML604", "Sizes are OutputTensor's sizes", _ERROR, "[S] Sizes"),
+    Code("DML601", "each array of the slice has DimensionCount entries", _ERROR, "[S], [S1] DimensionCount"),
+    Code("DML602", "the slice and its tensors have the same DimensionCount", _ERROR, "[S], [S1] DimensionCount"),
+    Code("DML603", "no stride of a slice is 0", _ERROR, "[S1] InputWindowStrides; for [S] Strides a rule of dmlgather"),
+    Code("DML604", "Sizes equals the Sizes of OutputTensor", _ERROR, "[S] Sizes"),
     Code("DML605", "every element that is read lies inside InputTensor", _ERROR, "[S] Offsets, Strides"),
-    Code("DML606", "a window is not empty", _ERROR, "[S1] InputWindowSizes"),
-    Code("DML607", "a window lies inside InputTensor", _ERROR, "[S1] InputWindowSizes"),
-    Code("DML608", "OutputTensor takes no more than the window yields", _ERROR, "[S1] OutputTensor, with |stride|; [DMLX]"),
+    Code("DML606", "the window has at least one element in each dimension", _ERROR, "[S1] InputWindowSizes"),
+    Code("DML607", "the window lies inside InputTensor", _ERROR, "[S1] InputWindowSizes"),
+    Code(
+        "DML608",
+        "OutputTensor is not larger than what the strides select from the window",
+        _ERROR,
+        "[S1] OutputTensor, with |stride|; [DMLX]",
+    ),
     # Bindings of model files
     Code("DML701", "every tensor of the operator is bound", _ERROR, "[DXD] Dispatch"),
     Code("DML702", "bindings name tensors of the operator", _ERROR, "[DXD] Dispatch"),
     Code("DML703", "a tensor is bound to exactly one resource", _ERROR, "[DXD] Dispatch"),
     Code("DML704", "a command names a resource of the model", _ERROR, "[DXD] Commands"),
-    Code("DML705", "the buffer holds the tensor from the binding's offset on", _ERROR, "[BTD] TotalTensorSizeInBytes; [BIND]"),
+    Code(
+        "DML705",
+        "the resource is large enough for the tensor at the binding's offset",
+        _ERROR,
+        "[BTD] TotalTensorSizeInBytes; [BIND]",
+    ),
     Code(
         "DML706",
         "a binding's offset is a multiple of 16 bytes and of GuaranteedBaseOffsetAlignment",
         _ERROR,
         "[BTD] GuaranteedBaseOffsetAlignment; [CONST] DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT",
     ),
-    Code("DML707", "the output shares no bytes with an input", _ERROR, "[BIND]; ours for ranges"),
+    Code("DML707", "the output shares no bytes with an input", _ERROR, "[BIND]; for parts of a resource a rule of dmlgather"),
     Code("DML708", "an OWNED_BY_DML input is bound at initialisation, any other tensor at execution", _ERROR, "[TF]; [BIND]"),
     Code("DML709", "a dispatch names a dispatchable of the model", _ERROR, "[DXD] Commands"),
-    Code("DML710", "the dimensions of a written .npy hold the resource's elements", _ERROR, "[DXD] Write File"),
+    Code("DML710", "the dimensions of a written .npy have as many elements as the resource", _ERROR, "[DXD] Write File"),
     # Model files
-    Code("DML801", "every key of a model file means something", _WARNING, "[DXD] models/_schema.json"),
+    Code("DML801", "every key of a model file is known", _WARNING, "[DXD] models/_schema.json"),
     Code("DML802", "a .npy file has the stated data type", _WARNING, "[DXD] Buffer: File Data Initializer"),
-    Code("DML803", "a stated sizeInBytes is a multiple of 4", _WARNING, "[DXD] Buffers"),
+    Code("DML803", "sizeInBytes is a multiple of 4", _WARNING, "[DXD] Buffers"),
 )
 
 CODES = {row.code: row for row in _ROWS}

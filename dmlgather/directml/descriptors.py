@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class OperatorDesc(Structure):
-    """What all operator descriptors share. Any well-typed one can be built; `validate` says what is wrong with it."""
+    """What all operator descriptors share. You can construct an invalid descriptor; `validate` reports what is wrong with it."""
 
     operator: ClassVar[Operator]
-    """The operator's declaration: name, number, tensors, support table, rules, lowering, documented reference."""
+    """The operator's declaration: name, number, tensors, support table, rules, lowering, documented pseudocode."""
 
     def tensor(self, field: str) -> BufferTensorDesc:
         """The tensor descriptor in `field` ("indices_tensor")."""
@@ -28,13 +28,13 @@ class OperatorDesc(Structure):
     def document(self) -> dict[str, Any]:
         """The descriptor as `parse_descriptor` reads it: {"type": "DML_OPERATOR_GATHER", "desc": {...}}, ready for JSON.
 
-        Without the fields that are not stated: DxDispatch reads no nulls.
+        Fields that are None are left out, because DxDispatch reads no nulls.
         """
         return {"type": self.operator.type, "desc": self.model_dump(mode="json", exclude_none=True)}
 
 
 class _WithIndices(OperatorDesc):
-    """The three tensors with which every gathering operator's structure starts."""
+    """The three tensors that the structure of every gather starts with."""
 
     input_tensor: BufferTensorDesc
     """The tensor to read from."""
@@ -48,14 +48,27 @@ class _WithIndices(OperatorDesc):
 
 
 class GatherOperatorDesc(_WithIndices):
-    """DML_GATHER_OPERATOR_DESC: output[lead…, i…, trail…] = input[lead…, indices[i…], trail…]. Source: [G]."""
+    """DML_GATHER_OPERATOR_DESC: output[lead…, i…, trail…] = input[lead…, indices[i…], trail…]. Source: [G].
+
+    Fields take Python's names or DirectML's, and tensors may be written as dictionaries.
+
+    >>> desc = dg.GatherOperatorDesc(
+    ...     input_tensor={"data_type": "FLOAT32", "sizes": [5, 3]},
+    ...     indices_tensor={"data_type": "INT64", "sizes": [1, 2]},
+    ...     output_tensor={"data_type": "FLOAT32", "sizes": [2, 3]},
+    ...     axis=0,
+    ...     index_dimensions=1,
+    ... )
+    >>> dg.compile(desc)(np.arange(15, dtype=np.float32).reshape(5, 3), np.array([[4, -5]])).tolist()
+    [[12.0, 13.0, 14.0], [0.0, 1.0, 2.0]]
+    """
 
     axis: UInt32
     """Dimension of InputTensor that is indexed, 0 to DimensionCount - 1, counted with its leading 1s. Source: [G]."""
 
     index_dimensions: UInt32
-    """How many trailing dimensions of IndicesTensor are real, 0 to DimensionCount; 0 for a single index, whose dimension
-    disappears from the output. Source: [G]; its half-open range contradicts its own examples."""
+    """How many trailing dimensions of IndicesTensor hold indices, 0 to DimensionCount; 0 for a single index, whose dimension
+    is absent from the output. Source: [G]; its half-open range contradicts its own examples."""
 
 
 class GatherElementsOperatorDesc(_WithIndices):
@@ -69,10 +82,10 @@ class GatherNDOperatorDesc(_WithIndices):
     """DML_GATHER_ND_OPERATOR_DESC: output[i…, trail…] = input[tuple indices[i…, :], trail…]. Source: [GN]."""
 
     input_dimension_count: UInt32
-    """How many trailing dimensions of InputTensor are real, 1 to DimensionCount; the others are 1. Source: [GN]."""
+    """How many trailing dimensions of InputTensor are used, 1 to DimensionCount; the others are 1. Source: [GN]."""
 
     indices_dimension_count: UInt32
-    """How many trailing dimensions of IndicesTensor are real, 1 to DimensionCount; the others are 1. The last one holds the
+    """How many trailing dimensions of IndicesTensor are used, 1 to DimensionCount; the others are 1. The last one holds the
     index tuples. Source: [GN]."""
 
 
@@ -80,8 +93,8 @@ class GatherND1OperatorDesc(GatherNDOperatorDesc):
     """DML_GATHER_ND1_OPERATOR_DESC: output[b…, i…, trail…] = input[b…, tuple indices[b…, i…, :], trail…]. Source: [GN1]."""
 
     batch_dimension_count: UInt32
-    """How many of the first real dimensions of InputTensor and IndicesTensor run together; less than both counts. 0 for
-    none. Source: [GN1]."""
+    """How many of the first used dimensions of InputTensor and IndicesTensor are batch dimensions, which both tensors share;
+    less than both counts. Source: [GN1]."""
 
 
 class SliceOperatorDesc(OperatorDesc):
@@ -113,8 +126,8 @@ class SliceOperatorDesc(OperatorDesc):
 
 
 class Slice1OperatorDesc(OperatorDesc):
-    """DML_SLICE1_OPERATOR_DESC: output[c] = input[start + stride·c], start at the window's first element, or at its last
-    where the stride is negative. Source: [S1].
+    """DML_SLICE1_OPERATOR_DESC: output[c] = input[start + stride·c]. start is the window's first element, or its last where the
+    stride is negative. Source: [S1].
     """
 
     input_tensor: BufferTensorDesc

@@ -1,4 +1,4 @@
-"""What every DirectML structure has in common as a Pydantic model: exact integers, DirectML's names as aliases."""
+"""The base of DirectML's structures as Pydantic models, and the types of their fields: exact integers and arrays of them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic.alias_generators import to_pascal
 
+from dmlgather.record import Record
 
-class Structure(BaseModel):
-    """A structure of directml.h: immutable, no unknown fields; Python names and DirectML's names are both accepted.
 
-    Fields stand in the header's order. JSON and `path` in findings use DirectML's names ("IndexDimensions").
+class Structure(Record):
+    """A structure of directml.h. Python's names and DirectML's names of fields are both accepted.
+
+    Fields are in the header's order. JSON and `path` in findings use DirectML's names ("IndexDimensions").
     """
 
     model_config = ConfigDict(
         alias_generator=to_pascal,
-        extra="forbid",
         field_title_generator=lambda name, _: to_pascal(name),
-        frozen=True,
         serialize_by_alias=True,
-        use_attribute_docstrings=True,
         validate_by_alias=True,
         validate_by_name=True,
     )
@@ -37,7 +36,7 @@ def wire_name(field: str) -> str:
 
 
 def _exact(value: object) -> int:
-    """An integer and nothing that merely converts to one. NumPy integers count, bool and float do not."""
+    """A Python or NumPy integer; bool and float are refused."""
     if isinstance(value, bool):
         raise ValueError("expected an integer, got a bool")
     try:
@@ -47,7 +46,7 @@ def _exact(value: object) -> int:
 
 
 def _entries(value: object) -> tuple[Any, ...]:
-    """The entries of a list, tuple or one-dimensional NumPy array; sets and text have no order to rely on."""
+    """The entries of a list, tuple or one-dimensional NumPy array; text and unordered collections are refused."""
     if isinstance(value, np.ndarray) and value.ndim == 1:
         return tuple(value.tolist())
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | memoryview):
@@ -76,15 +75,15 @@ def _or_unstated(value: object, validate: ValidatorFunctionWrapHandler) -> Any:
 
 
 DerivedCount = Annotated[UInt32, WrapValidator(_or_unstated)]
-"""A UINT that follows from the length of an array. It may be left out; `fill_count` then states it."""
+"""A UINT that follows from the length of an array. It may be left out; `fill_count` then sets it."""
 
 
 def unstated() -> Any:
-    """The default of a DerivedCount, until `fill_count` has run."""
+    """The default of a DerivedCount, until `fill_count` sets it."""
     return None
 
 
 def fill_count(model: BaseModel, name: str, entries: Sequence[int]) -> None:
-    """State the count `name` of a model under validation as the length of `entries`, unless it was stated."""
+    """Set the count `name` of a model under validation to the length of `entries`, unless it was given."""
     if getattr(model, name) is None:
         model.__dict__[name] = len(entries)

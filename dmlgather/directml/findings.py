@@ -1,4 +1,4 @@
-"""What a check finds: one fact with its place, both values and its remedy; and the report that collects them."""
+"""Findings: a rule that does not hold, with its place, the expected and actual value and the remedy; and reports of them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dmlgather.wording import counted
 
 
 class Severity(enum.StrEnum):
-    """How bad a finding is."""
+    """How severe a finding is."""
 
     ERROR = "error"
     """The descriptor cannot work."""
     WARNING = "warning"
-    """It works, but not everywhere or not as it looks."""
+    """It works, but not on every device, or not as it appears to."""
     NOTE = "note"
-    """Worth knowing; nothing to mend."""
+    """For information; nothing has to be fixed."""
 
 
 class Finding(Record):
@@ -31,22 +31,22 @@ class Finding(Record):
     """ERROR, WARNING or NOTE; the same for every finding of a code."""
 
     path: str
-    """Where, in DirectML's names: "IndicesTensor.Sizes[2]". Empty for the whole."""
+    """The field, in DirectML's names: "IndicesTensor.Sizes[2]". Empty for the whole descriptor."""
 
     message: str
-    """The rule that does not hold, as a sentence."""
+    """What must hold, as a sentence."""
 
     expected: str
-    """What the rule asks for, with its numbers."""
+    """The value or the condition that the rule requires."""
 
     got: str
-    """What stands there instead."""
+    """The actual value."""
 
     remedy: str
-    """How to mend it."""
+    """How to fix it."""
 
     level: FeatureLevelField | None = None
-    """Lowest feature level that accepts what stands there; None where no level does, or where levels play no part."""
+    """Lowest feature level that accepts the actual value; None where no level does, or the rule does not depend on levels."""
 
     source: str
     """Where the rule comes from, with a key of `SOURCES`: "[G] Tensor support"."""
@@ -57,7 +57,7 @@ class Finding(Record):
 
 
 class Report(Record):
-    """Everything that was found in one descriptor."""
+    """All findings in one descriptor."""
 
     subject: str
     """What was checked: "DML_OPERATOR_GATHER"."""
@@ -66,11 +66,11 @@ class Report(Record):
     """The feature level it was checked for."""
 
     findings: tuple[Finding, ...] = ()
-    """In the order of the rules."""
+    """All of them, in the order of the rules."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is an ERROR."""
+        """Whether there are no ERRORs."""
         return not self.errors
 
     @property
@@ -100,7 +100,7 @@ class Report(Record):
 
 
 class DescriptorError(ValueError):
-    """A descriptor that cannot work. `report` has every finding; the message lists all errors."""
+    """A descriptor that cannot work. `report` has all findings; the message lists all errors."""
 
     def __init__(self, report: Report) -> None:
         self.report = report

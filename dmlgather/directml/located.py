@@ -1,4 +1,4 @@
-"""What is said about a file: findings and problems, each with its place in the text."""
+"""Findings in files, and problems that keep a file from being understood, each with its line and column."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LocatedFinding(Finding):
     """The file as it was named."""
 
     line: int | None = Field(default=None, ge=1)
-    """Line of the value that the finding is about, counted from 1."""
+    """Line of the value, counted from 1."""
 
     column: int | None = Field(default=None, ge=1)
     """Column of that value in characters, counted from 1."""
@@ -38,8 +38,8 @@ class LocatedFinding(Finding):
         return cls(**dict(finding), file=file, line=line, column=column, subject=subject)
 
 
-class Problem(Record):
-    """Why a file, or a part of it, cannot be understood, so that nothing is known about its correctness."""
+class FileProblem(Record):
+    """Why a file, or a part of it, cannot be understood. That part is not checked."""
 
     file: str
     """The file as it was named."""
@@ -51,10 +51,10 @@ class Problem(Record):
     """Column in characters, counted from 1."""
 
     path: str = ""
-    """The value meant, by keys and indices: "resources.input.sizeInBytes"."""
+    """The value, by keys and indices: "resources.input.sizeInBytes"."""
 
     message: str
-    """What is wrong and what would be right."""
+    """What is wrong and what is expected."""
 
     def __str__(self) -> str:
         return f"{_place(self.file, self.line, self.column)}: {self.path + ': ' if self.path else ''}{self.message}"

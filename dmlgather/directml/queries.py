@@ -1,4 +1,4 @@
-"""What can be asked about operators by name, and how descriptors are read and lowered."""
+"""Read descriptors, look up support tables by operator name, and lower descriptors to plans."""
 
 from __future__ import annotations
 
@@ -13,10 +13,16 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 
 def parse_descriptor(obj: Mapping[str, Any]) -> OperatorDesc:
-    """The descriptor in {"type": "DML_OPERATOR_GATHER", "desc": {...}}, as DxDispatch writes it ("Desc" is taken too).
+    """The descriptor in {"type": "DML_OPERATOR_GATHER", "desc": {...}}, as DxDispatch writes it ("Desc" is accepted, too).
 
-    ValueError for an unknown operator, with the known names, and for a missing part; pydantic.ValidationError (a ValueError)
-    for a field of the wrong kind.
+    ValueError for an unknown operator, with the known names, and for a missing key; pydantic.ValidationError (a ValueError)
+    for a field of the wrong type.
+
+    >>> tensor = {"DataType": "FLOAT16", "Sizes": [8]}
+    >>> desc = dg.parse_descriptor({"type": "DML_OPERATOR_SLICE", "desc": {
+    ...     "InputTensor": tensor, "OutputTensor": {**tensor, "Sizes": [3]}, "Offsets": [1], "Sizes": [3], "Strides": [2]}})
+    >>> desc.output_tensor.sizes, desc.strides
+    ((3,), (2,))
     """
     form = '{"type": "DML_OPERATOR_…", "desc": {…}}'
     if not isinstance(obj, Mapping):
@@ -30,7 +36,11 @@ def parse_descriptor(obj: Mapping[str, Any]) -> OperatorDesc:
 def support(name: str) -> dict[str, Any]:
     """The support table of an operator ("GATHER" or "DML_OPERATOR_GATHER") as plain data, ready for JSON.
 
-    Each level lists, per tensor, the data types and dimension counts taken from there on. ValueError for an unknown name.
+    Each level lists, per tensor, the data types and dimension counts accepted from that level on. ValueError for an unknown
+    name.
+
+    >>> [row["level"] for row in dg.support("GATHER")["levels"]]
+    ['1_0', '2_1', '3_0', '4_1']
     """
     operator = operator_named(name)
     levels = sorted({row.level for row in operator.table})
@@ -64,8 +74,8 @@ def lower(
 ) -> IndexPlan:
     """The plan of a descriptor without ERROR findings.
 
-    layouts: where tensors lie, by field ("indices_tensor"), sizes as described; a tensor left out lies as it is described.
-    out_of_bounds, fill: what an index out of range does, CLAMP in DirectML; `fill` has one element's bytes, for FILL only.
+    layouts: by field ("indices_tensor"), of the described sizes; a tensor that is left out has its described layout.
+    out_of_bounds, fill: what an index out of range reads, CLAMP in DirectML; `fill` has one element's bytes, for FILL only.
     ValueError for a field that is no tensor of the operator and for a layout whose sizes are not the described ones.
     """
     operator = desc.operator

@@ -1,4 +1,4 @@
-"""Output sizes, and which dimensions of the tensors run together: the arithmetic that rules and lowering share.
+"""Output sizes, and which dimensions two tensors share as a batch: the arithmetic that rules and lowering share.
 
 Preconditions: every tensor has the same DimensionCount (DC below); Axis and the stated dimension counts are in range.
 """
@@ -18,7 +18,7 @@ from dmlgather.directml.descriptors import (
 
 
 def aligned(sizes: Sequence[int], rank: int) -> tuple[int, ...] | None:
-    """`sizes` right-aligned in `rank` dimensions: leading 1s cropped or prepended; None where something else is in the way."""
+    """`sizes` with leading 1s removed or prepended, so that there are `rank`; None where a size to remove is not 1."""
     surplus = len(sizes) - rank
     if surplus <= 0:
         return (1,) * -surplus + tuple(sizes)
@@ -37,10 +37,11 @@ def gather_output(desc: GatherOperatorDesc) -> tuple[int, ...] | None:
 
 
 def gather_batch(desc: GatherOperatorDesc) -> tuple[tuple[int, int], ...]:
-    """GATHER's live leading index dimensions as (InputTensor dimension, IndicesTensor dimension) that run together.
+    """GATHER's batch dimensions, as pairs (InputTensor dimension, IndicesTensor dimension).
 
-    Leading 1s are stripped from both, then they are aligned on the left. The InputTensor dimension may be Axis or beyond,
-    DC included, where nothing can run along.
+    They are the dimensions of IndicesTensor left of the last IndexDimensions, from the first that is not 1 on. The first of them
+    is paired with InputTensor's first dimension that is not 1, and so on. In an invalid descriptor a paired dimension of
+    InputTensor may be Axis or beyond, DC included.
     """
     data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
     leading = indices[: len(indices) - desc.index_dimensions]
@@ -60,7 +61,7 @@ def batch_count(desc: GatherNDOperatorDesc) -> int:
 
 
 def tuple_size(desc: GatherNDOperatorDesc) -> int:
-    """Components of one index tuple."""
+    """The number of components of an index tuple."""
     return desc.indices_tensor.sizes[-1]
 
 
@@ -70,14 +71,14 @@ def first_indexed(desc: GatherNDOperatorDesc) -> int:
 
 
 def gathered_nd(desc: GatherNDOperatorDesc) -> tuple[int, ...]:
-    """GATHER_ND(1)'s result before alignment: real Indices dimensions but the last ++ Input dimensions behind the indexed."""
+    """GATHER_ND(1)'s result before alignment: used Indices dimensions but the last ++ Input dimensions behind the indexed."""
     indices = desc.indices_tensor.sizes
     behind = desc.input_tensor.sizes[first_indexed(desc) + tuple_size(desc) :]
     return (*indices[len(indices) - desc.indices_dimension_count : -1], *behind)
 
 
 def gather_nd_output(desc: GatherNDOperatorDesc) -> tuple[int, ...] | None:
-    """GATHER_ND(1)'s output sizes: leading 1s, then the gathered ones; None where these are more than DC."""
+    """GATHER_ND(1)'s output sizes: leading 1s, then the gathered sizes; None where these are more than DC."""
     sizes = gathered_nd(desc)
     return aligned(sizes, desc.input_tensor.rank) if len(sizes) <= desc.input_tensor.rank else None
 

@@ -1,6 +1,6 @@
-"""The support tables: which data types and dimension counts each tensor of an operator takes, from which feature level on.
+"""The support tables: which data types and dimension counts each tensor of an operator accepts, from which feature level on.
 
-Literal data; code only looks up. A level between two rows, or newer than the last, uses the row before it.
+A level between two rows, or newer than the last, uses the row before it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ONE_TO_EIGHT = (1, 2, 3, 4, 5, 6, 7, 8)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one tensor of one operator takes from `level` on."""
+    """What one tensor of one operator accepts from `level` on."""
 
     operator: str
     level: FeatureLevel
@@ -98,7 +98,7 @@ def rows_of(operator: str) -> tuple[Row, ...]:
 
 @cache
 def row_at(operator: str, tensor: str, level: FeatureLevel) -> Row | None:
-    """The row in force for an operator's `tensor` ("GATHER", "IndicesTensor") at `level`; None where the operator is newer than
+    """The row of an operator's tensor ("GATHER", "IndicesTensor") that applies at `level`; None where the operator is newer than
     the level.
     """
     in_force = [row for row in rows_of(operator) if row.tensor == tensor and row.level <= level]

@@ -17,7 +17,7 @@ SIZE_GRANULE = 4
 """Bytes to which DirectML rounds the sizes of tensors and buffers up."""
 
 BASE_ALIGNMENT = 16
-"""Bytes that every binding's offset is a multiple of (DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT)."""
+"""Every binding's offset is a multiple of so many bytes (DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT)."""
 
 
 def rounded_up(count: int, granule: int = SIZE_GRANULE) -> int:
@@ -25,7 +25,7 @@ def rounded_up(count: int, granule: int = SIZE_GRANULE) -> int:
     return -(-count // granule) * granule
 
 
-@lru_cache(maxsize=64)  # a descriptor's rules ask again and again
+@lru_cache(maxsize=64)  # several rules of one descriptor use it
 def _span(sizes: tuple[int, ...], strides: tuple[int, ...] | None) -> int:
     if 0 in sizes:
         return 0
@@ -37,12 +37,16 @@ def _span(sizes: tuple[int, ...], strides: tuple[int, ...] | None) -> int:
 class BufferTensorDesc(Structure):
     """A tensor in a buffer (DML_BUFFER_TENSOR_DESC).
 
-    Any well-typed descriptor can be built; `validate` says what is wrong with it. JSON may also be written as DxDispatch
+    You can construct an invalid descriptor; `validate` reports what is wrong with it. JSON may also be written as DxDispatch
     writes it: with "Type": "BUFFER" beside the fields, or as {"Type": "BUFFER", "Desc": {...}}.
+
+    >>> padded = dg.BufferTensorDesc(data_type="FLOAT16", sizes=[2, 3], strides=[4, 1])
+    >>> padded.dimension_count, padded.span, padded.minimum_bytes
+    (2, 7, 16)
     """
 
     data_type: DataTypeField
-    """Type of one element. UNKNOWN, UINT4 and INT4 can be written but no operator here takes them. Source: [BTD], [HDR]."""
+    """Type of one element. UNKNOWN, UINT4 and INT4 are accepted here, but by no operator. Source: [BTD], [HDR]."""
 
     flags: TensorFlagsField = TensorFlags.NONE
     """NONE, or OWNED_BY_DML (inputs only: bound at initialisation and copied there). Source: [TF]."""
@@ -55,16 +59,16 @@ class BufferTensorDesc(Structure):
     """Elements in each dimension, every one at least 1; no more than 2^32 - 1 elements in all. Source: [BTD]."""
 
     strides: UInt32s | None = None
-    """Elements between neighbours along each dimension: 0 repeats one element, more than packed leaves gaps. One entry per
-    dimension. Default: packed in row-major order. Source: [BTD], [STR]."""
+    """Elements from one position to the next along each dimension; 0 repeats one element. One entry per dimension. Default:
+    packed in row-major order. Source: [BTD], [STR]."""
 
     total_tensor_size_in_bytes: UInt64 | None = None
     """Bytes of the buffer that belong to the tensor, at least `minimum_bytes`. An output may be written anywhere inside.
     Default: `minimum_bytes`. Source: [BTD], [HELP]."""
 
     guaranteed_base_offset_alignment: UInt32 = 0
-    """Bytes: the binding's offset is promised to be a multiple of it. 0 for no promise beyond the 16 that always holds, else
-    a power of two no smaller than the element. Source: [BTD], [CONST]."""
+    """Bytes. The caller guarantees that the binding's offset is a multiple of it. 0, which guarantees the usual 16, or a power
+    of two no smaller than the element. Source: [BTD], [CONST]."""
 
     @model_validator(mode="before")
     @classmethod
@@ -86,7 +90,7 @@ class BufferTensorDesc(Structure):
 
     @property
     def rank(self) -> int:
-        """The number of Sizes, which a legal descriptor states as DimensionCount."""
+        """The number of Sizes, which is DimensionCount in a valid descriptor."""
         return len(self.sizes)
 
     @property
@@ -96,30 +100,27 @@ class BufferTensorDesc(Structure):
 
     @property
     def element_strides(self) -> tuple[int, ...]:
-        """Strides, in elements; the packed ones where none are stated."""
+        """Strides, in elements; packed ones where they are left out."""
         return packed_strides(self.sizes) if self.strides is None else self.strides
 
     @property
     def span(self) -> int:
-        """Elements from the first to the last addressed one, both included; 0 when there are none."""
+        """Elements from the first to the last that is addressed, both included; 0 where a size is 0."""
         return _span(self.sizes, self.strides)
 
     @property
     def minimum_bytes(self) -> int:
         """The smallest legal TotalTensorSizeInBytes: the addressed span, rounded up to 4 bytes.
 
-        As DMLCalcBufferTensorSize, but exact where that wraps at 32 bits. ValueError for a type without whole bytes.
+        DMLCalcBufferTensorSize computes the same, but overflows at 32 bits. ValueError for a type without whole bytes.
         """
         return rounded_up(self.span * self.data_type.bytes)
 
     @property
     def total_bytes(self) -> int:
-        """TotalTensorSizeInBytes as stated, else `minimum_bytes`."""
+        """TotalTensorSizeInBytes; `minimum_bytes` where it is left out."""
         return self.minimum_bytes if self.total_tensor_size_in_bytes is None else self.total_tensor_size_in_bytes
 
     def layout(self) -> Layout:
-        """The described sizes and strides; the extent is the whole elements inside `total_bytes`.
-
-        ValueError for a type without whole bytes.
-        """
+        """The described sizes and strides, in the whole elements of `total_bytes`. ValueError for a type without whole bytes."""
         return Layout(self.sizes, self.element_strides, 0, self.total_bytes // self.data_type.bytes)

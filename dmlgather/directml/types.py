@@ -1,4 +1,4 @@
-"""DirectML's enumerations, with the numbers of directml.h, and how their values may be written."""
+"""DirectML's enumerations, with the numbers of directml.h, and the ways to write their values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dmlgather.plan import IndexType
 
 
 class DataType(enum.IntEnum):
-    """DML_TENSOR_DATA_TYPE. Callers store bool as UINT8 and bfloat16 as UINT16: data movement keeps the bits."""
+    """DML_TENSOR_DATA_TYPE. Store bool as UINT8 and bfloat16 as UINT16: moving data keeps the bits."""
 
     UNKNOWN = 0
     FLOAT32 = 1
@@ -57,19 +57,19 @@ _BYTES = {kind: int(re.sub(r"\D", "", kind.name)) // 8 for kind in DataType if k
 
 
 class TensorFlags(enum.IntFlag):
-    """DML_TENSOR_FLAGS: whose memory holds a tensor's data."""
+    """DML_TENSOR_FLAGS: who owns the memory of a tensor's data."""
 
     NONE = 0
-    """The caller's, bound at each execution."""
+    """The caller; the tensor is bound at each execution."""
     OWNED_BY_DML = 1
-    """The data is copied at initialisation, where the tensor must then be bound, and not at execution."""
+    """DirectML, which copies the data at initialisation; the tensor is bound there, and not at execution."""
 
     def __str__(self) -> str:
         return self.name or str(self.value)
 
 
 class FeatureLevel(enum.IntEnum):
-    """DML_FEATURE_LEVEL. Each level contains those before it; 6_4 is the last."""
+    """DML_FEATURE_LEVEL. Each level includes those before it; 6_4 is the last."""
 
     LEVEL_1_0 = 0x1000
     LEVEL_2_0 = 0x2000
@@ -92,7 +92,11 @@ class FeatureLevel(enum.IntEnum):
 
     @classmethod
     def parse(cls, value: object) -> FeatureLevel:
-        """The level written as a member, "3_0", "LEVEL_3_0", "DML_FEATURE_LEVEL_3_0" or 0x3000. ValueError lists the levels."""
+        """The level written as a member, "3_0", "LEVEL_3_0", "DML_FEATURE_LEVEL_3_0" or 0x3000. ValueError lists the levels.
+
+        >>> dg.FeatureLevel.parse("3_0").name
+        'LEVEL_3_0'
+        """
         given = value
         if isinstance(value, str):
             value = "LEVEL_" + value.removeprefix("DML_FEATURE_").removeprefix("LEVEL_")
@@ -108,7 +112,7 @@ Member = TypeVar("Member", bound=enum.Enum)
 def member(kind: type[Member], prefix: str, value: object) -> Member:
     """The member of `kind` that `value` names: a member, a name with or without `prefix`, or a known number.
 
-    ValueError, with the legal set, for an unknown name or number; also for bool and float, which are no enum values.
+    ValueError, with the known names and numbers, for anything else; bool and float are no numbers of a member.
     """
     if isinstance(value, kind):
         return value
@@ -117,7 +121,7 @@ def member(kind: type[Member], prefix: str, value: object) -> Member:
         if found is not None:
             return found
     elif not isinstance(value, bool | float):
-        with contextlib.suppress(TypeError, StopIteration):  # of other types, and of unknown numbers
+        with contextlib.suppress(TypeError, StopIteration):  # another type, or an unknown number
             number = operator.index(value)  # type: ignore[arg-type]
             return next(item for item in kind.__members__.values() if item.value == number)
     legal = ", ".join(f"{name} ({item.value})" for name, item in kind.__members__.items())

@@ -1,4 +1,4 @@
-"""Checking a descriptor: every rule runs, every finding is kept."""
+"""Checking a descriptor against all rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import chain
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.findings import Finding, Report, Severity
-from dmlgather.directml.rules.rule import Case, Rule, TensorRules, run
+from dmlgather.directml.rules.rule import DescriptorCase, Rule, TensorRules, run
 from dmlgather.directml.rules.shared import OPERATOR_LEVEL, SHARED_RULES, TENSOR_LEVEL_RULES
 from dmlgather.directml.rules.tensors import TENSOR_RULES
 from dmlgather.directml.types import FeatureLevel
@@ -19,12 +19,21 @@ _OF_LEVELS = TensorRules(TENSOR_LEVEL_RULES)
 
 
 def validate(desc: OperatorDesc, level: FeatureLevel | str = FeatureLevel.LEVEL_6_4) -> Report:
-    """Everything that is wrong with `desc` at a feature level ("6_4"). Never raises for a descriptor, however wrong.
+    """Check `desc` against all rules at a feature level and report every violation; an invalid descriptor raises nothing.
 
     ValueError for an unknown level, TypeError for anything but an operator descriptor.
+
+    >>> data, output = ({"data_type": "FLOAT32", "sizes": [rows, 3]} for rows in (5, 4))
+    >>> indices = {"data_type": "UINT32", "sizes": [1, 2]}
+    >>> desc = dg.GatherOperatorDesc(
+    ...     input_tensor=data, indices_tensor=indices, output_tensor=output, axis=0, index_dimensions=1
+    ... )
+    >>> report = dg.validate(desc)
+    >>> report.ok, [(finding.code, finding.path) for finding in report.findings]
+    (False, [('DML302', 'OutputTensor.Sizes[0]')])
     """
     _check_type(desc)
-    case = Case(desc, FeatureLevel.parse(level))
+    case = DescriptorCase(desc, FeatureLevel.parse(level))
     return Report(subject=desc.operator.type, level=case.level, findings=tuple(_findings(case)))
 
 
@@ -32,11 +41,18 @@ def minimum_level(desc: OperatorDesc) -> FeatureLevel | None:
     """The lowest feature level at which `desc` has no ERROR; None when no level accepts it.
 
     TypeError for anything but an operator descriptor.
+
+    >>> tensor = {"data_type": "INT8", "sizes": [1, 1, 2, 3]}
+    >>> desc = dg.GatherElementsOperatorDesc(
+    ...     input_tensor=tensor, indices_tensor={**tensor, "data_type": "UINT32"}, output_tensor=tensor, axis=3
+    ... )
+    >>> str(dg.minimum_level(desc))
+    '2_1'
     """
     if not validate(desc, max(FeatureLevel)).ok:
         return None
-    # Levels contain those before them, so only the rules that look at the level can still object.
-    return next(level for level in FeatureLevel if not any(_tensor_and_level(Case(desc, level), _OF_LEVELS, set())))
+    # The newest level accepts it, and only these rules depend on the level.
+    return next(level for level in FeatureLevel if not any(_tensor_and_level(DescriptorCase(desc, level), _OF_LEVELS, set())))
 
 
 def _check_type(desc: object) -> None:
@@ -47,51 +63,51 @@ def _check_type(desc: object) -> None:
         )
 
 
-def _findings(case: Case[OperatorDesc]) -> Iterator[Finding]:
-    unjudged: set[str] = set()
-    yield from _tensor_and_level(case, _OF_TENSORS, unjudged)
-    of_tensors = frozenset(unjudged)
+def _findings(case: DescriptorCase[OperatorDesc]) -> Iterator[Finding]:
+    failed: set[str] = set()
+    yield from _tensor_and_level(case, _OF_TENSORS, failed)
+    of_tensors = frozenset(failed)
     found = _operator_findings(case, of_tensors)
     errors = _errors(found)
     for rule, finding in found:
 
-        def mends(other: Case[OperatorDesc], others: set[str] = errors - {rule.code}) -> bool:
+        def fixes(other: DescriptorCase[OperatorDesc], others: set[str] = errors - {rule.code}) -> bool:
             return _errors(_operator_findings(other, of_tensors)) <= others
 
-        meant = _meant(case, rule, mends)
-        yield finding.model_copy(update={"remedy": f"{meant}; or {finding.remedy}"}) if meant else finding
+        values = _fixing_values(case, rule, fixes)
+        yield finding.model_copy(update={"remedy": f"{values}; or {finding.remedy}"}) if values else finding
 
 
-def _tensor_and_level(case: Case[OperatorDesc], rules: TensorRules, unjudged: set[str]) -> Iterator[Finding]:
-    """The findings of `rules` for each tensor, and of the rules that look at the level. A rule that one tensor leaves
-    nothing to judge still runs for the others.
+def _tensor_and_level(case: DescriptorCase[OperatorDesc], rules: TensorRules, failed: set[str]) -> Iterator[Finding]:
+    """The findings of the operator's level and of `rules` for each tensor. A rule that is skipped for one tensor still runs
+    for the others.
     """
-    for _, finding in run((OPERATOR_LEVEL,), case, unjudged):
+    for _, finding in run((OPERATOR_LEVEL,), case, failed):
         yield finding
-    before = frozenset(unjudged)
+    before = frozenset(failed)
     for tensor in case.tensors:
         here = set(before)
         for _, finding in run(rules.of(tensor.tensor), tensor, here):
             yield finding
-        unjudged |= here
+        failed |= here
 
 
-def _operator_findings(case: Case[OperatorDesc], unjudged: Iterable[str]) -> list[tuple[Rule, Finding]]:
-    """The findings of the rules between an operator's fields, where `unjudged` came out of its tensors."""
-    return list(run(chain(SHARED_RULES, case.desc.operator.rules), case, set(unjudged)))
+def _operator_findings(case: DescriptorCase[OperatorDesc], failed: Iterable[str]) -> list[tuple[Rule, Finding]]:
+    """The findings of the rules between an operator's fields. failed: codes of the rules of its tensors that failed."""
+    return list(run(chain(SHARED_RULES, case.desc.operator.rules), case, set(failed)))
 
 
 def _errors(found: Iterable[tuple[Rule, Finding]]) -> set[str]:
     return {finding.code for _, finding in found if finding.severity is Severity.ERROR}
 
 
-def _meant(case: Case[OperatorDesc], rule: Rule, mends: Callable[[Case[OperatorDesc]], bool]) -> str:
-    """Values of single fields that mend a fault of `rule`: "IndexDimensions = 1 gives the stated output {3,2}"."""
+def _fixing_values(case: DescriptorCase[OperatorDesc], rule: Rule, fixes: Callable[[DescriptorCase[OperatorDesc]], bool]) -> str:
+    """Values of single fields that fix a fault of `rule`: "IndexDimensions = 1 gives the stated output {3,2}"."""
     output = case.desc.tensor(case.desc.operator.output)
     values = [(field, value) for field in rule.alternatives for value in range(output.rank + 1)]
     found = [
         f"{wire_name(field)} = {value}"
         for field, value in values
-        if mends(Case(case.desc.model_copy(update={field: value}), case.level))
+        if fixes(DescriptorCase(case.desc.model_copy(update={field: value}), case.level))
     ]
     return f"{alternatives(found)} gives the stated output {braces(output.sizes)}" if found else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.directml.dxdispatch.bindings import Bound, sites
+from dmlgather.directml.dxdispatch.bindings import BufferBinding
 from dmlgather.directml.dxdispatch.commands import Dispatch
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.fields import wire_name
@@ -35,7 +35,7 @@ def with_initial_values(subject: Subject, model: CheckedFile, dispatchable: str)
     return subject
 
 
-def _with_resource(subject: Subject, model: CheckedFile, bound: Bound) -> Subject:
+def _with_resource(subject: Subject, model: CheckedFile, bound: BufferBinding) -> Subject:
     assert subject.plan.index_type is not None
     resource = model.resources[bound.resource]
     room = available_memory()
@@ -47,11 +47,9 @@ def _with_resource(subject: Subject, model: CheckedFile, bound: Bound) -> Subjec
     return subject.with_values(values, f"the initial values of resource '{printable(bound.resource)}'")
 
 
-def _dispatches(model: CheckedFile) -> Iterator[tuple[Dispatch, dict[str, Bound]]]:
+def _dispatches(model: CheckedFile) -> Iterator[tuple[Dispatch, dict[str, BufferBinding]]]:
     """Each dispatch with the ranges that its tensors are bound to, at execution or at initialisation."""
     for command in model.commands:
         if isinstance(command, Dispatch):
-            found = model.dispatchables[command.dispatchable]
-            tensors = {wire_name(field) for field in found.desc.operator.tensors}
-            here, initial = sites(command, found, model.resources, model.resources, tensors)
-            yield command, {**initial.bound, **here.bound}
+            here, initial = model.buffer_bindings(command)
+            yield command, {**initial, **here}

@@ -1,1 +1,1 @@
-"""What `dmlgather check` found, in the formats that people and other programs read."""
+"""The reports of `dmlgather check`, in formats for people and other programs."""

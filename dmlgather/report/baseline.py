@@ -1,4 +1,4 @@
-"""The baseline: findings that are known, so that an old code base adopts the check without mending everything first."""
+"""The baseline: known findings, so that an old code base can adopt the check before everything is fixed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pydantic import ValidationError
 from dmlgather.files import FileError, read_text, writing
 from dmlgather.record import Record
 from dmlgather.report.check_report import CheckReport, FileReport
-from dmlgather.report.places import beside, named
-from dmlgather.report.standing import CountedFingerprint, Fingerprint, ReportedFinding, Standing
+from dmlgather.report.finding_status import CountedFingerprint, FindingStatus, Fingerprint, ReportedFinding
+from dmlgather.report.paths import beside, named
 
 
 class Baseline(Record):
-    """A baseline file. Findings are compared without lines and columns, so that moving them changes nothing."""
+    """A baseline file. Findings are compared without their lines and columns."""
 
     tool: Literal["dmlgather"] = "dmlgather"
     """The program that wrote this."""
@@ -28,7 +28,7 @@ class Baseline(Record):
     """The version of this format."""
 
     findings: tuple[CountedFingerprint, ...]
-    """The findings that are known, sorted."""
+    """The known findings, sorted."""
 
 
 class BaselineError(FileError):
@@ -36,7 +36,7 @@ class BaselineError(FileError):
 
 
 def read(file: Path) -> Baseline:
-    """The baseline in `file`. BaselineError when it is missing or no baseline."""
+    """The baseline in `file`. BaselineError when it is missing or not a baseline."""
     remedy = f"name a file that --write-baseline wrote, or write one: dmlgather check --write-baseline {file} FILE…"
     try:
         data = json.loads(read_text(file, "write it anew"))
@@ -60,10 +60,10 @@ def write(file: Path, baseline: Baseline) -> None:
 
 
 def compared(report: CheckReport, file: Path, baseline: Baseline) -> CheckReport:
-    """`report` with the findings known that the baseline in `file` has, and with what vanished.
+    """`report` where the findings in the baseline of `file` are known, and those that are no longer there have vanished.
 
-    Of findings that are the same, as many are known as the baseline counts. What it has of files that were not checked, or that
-    have problems, has not vanished, as long as those files exist.
+    Of findings that are the same, as many are known as the baseline counts. Findings in an existing file that was not checked or
+    has problems have not vanished.
     """
     left = _counts(baseline)
     judged = _judged_files(report, file)
@@ -86,22 +86,26 @@ def _known(checked: FileReport, folder: str, left: Counter[Fingerprint]) -> File
     findings = []
     for finding in checked.findings:
         mark = fingerprint(finding, name)
-        if finding.standing is Standing.OPEN and left[mark] > 0:
+        if finding.status is FindingStatus.OPEN and left[mark] > 0:
             left[mark] -= 1
-            findings.append(ReportedFinding.of_located(finding, Standing.KNOWN))
+            findings.append(ReportedFinding.of_located(finding, FindingStatus.KNOWN))
         else:
             findings.append(finding)
     return checked.model_copy(update={"findings": tuple(findings)})
 
 
 def renewed(report: CheckReport, file: Path, old: Baseline | None) -> Baseline:
-    """What the baseline in `file` is to hold: what was found and is not ignored, and of the `old` one what was not judged."""
+    """The new baseline for `file`: all findings that are not ignored, and of the `old` one those in files that were not checked
+    or have problems.
+    """
     folder = str(file.parent)
     found: Counter[Fingerprint] = Counter()
     for checked in report.files:
         if checked.findings:
             name = named(checked.file, folder)
-            found.update(fingerprint(finding, name) for finding in checked.findings if finding.standing is not Standing.IGNORED)
+            found.update(
+                fingerprint(finding, name) for finding in checked.findings if finding.status is not FindingStatus.IGNORED
+            )
     if old is not None:
         judged = _judged_files(report, file)
         found |= Counter({entry: count for entry, count in _counts(old).items() if not judged(entry.file)})
@@ -109,15 +113,15 @@ def renewed(report: CheckReport, file: Path, old: Baseline | None) -> Baseline:
 
 
 def _judged_files(report: CheckReport, file: Path) -> Callable[[str], bool]:
-    """Whether all that is to be said about a file, as the baseline in `file` calls it, is in the report: it was checked and
-    understood, or it no longer exists.
+    """Whether the report is complete for a file, by its name in the baseline of `file`: it was checked without problems, or no
+    longer exists.
     """
     judged = {named(checked.file, str(file.parent)): not checked.problems for checked in report.files}
     return lambda name: judged[name] if name in judged else not os.path.lexists(beside(name, str(file)))
 
 
 def fingerprint(finding: ReportedFinding, file: str) -> Fingerprint:
-    """What makes `finding` the same as another, in `file` as the baseline calls it."""
+    """What identifies `finding`. file: its name in the baseline."""
     return Fingerprint(file=file, code=finding.code, subject=finding.subject, path=finding.path, got=finding.got)
 
 

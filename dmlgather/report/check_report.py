@@ -1,4 +1,4 @@
-"""The result of checking files: what every format is written from, and itself the JSON format."""
+"""The result of checking files: all formats are written from it; JSON is the report itself."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pydantic import Field, computed_field
 
 from dmlgather.dialects.checked_model import CheckedNode, Verdict
 from dmlgather.directml.findings import Severity
-from dmlgather.directml.located import Problem
+from dmlgather.directml.located import FileProblem
 from dmlgather.directml.types import FeatureLevelField
 from dmlgather.record import Record
-from dmlgather.report.standing import CountedFingerprint, ReportedFinding, Standing, UnusedIgnore
+from dmlgather.report.finding_status import CountedFingerprint, FindingStatus, ReportedFinding, UnusedIgnore
 
 
 class FileReport(Record):
@@ -26,7 +26,7 @@ class FileReport(Record):
     """The DirectML feature level that it was checked for."""
 
     kind: Literal["model", "descriptor", "onnx", "openvino", "unknown"]
-    """What it holds, as far as it could be read: a DxDispatch model, a descriptor, an ONNX model, an OpenVINO IR."""
+    """What it is, as far as it could be read: a DxDispatch model, a descriptor, an ONNX model, an OpenVINO IR."""
 
     format: int | None = None
     """The version of an OpenVINO IR's format; none for a single layer, and for other kinds."""
@@ -38,35 +38,35 @@ class FileReport(Record):
     """The nodes of an ONNX model, or layers of an OpenVINO IR, that gather or slice, each with its verdict."""
 
     others: dict[str, int] = Field(default_factory=dict)
-    """How many other nodes it has, by operator. They are not judged."""
+    """How many other nodes it has, by operator. They are not checked."""
 
     findings: tuple[ReportedFinding, ...] = ()
-    """Rules that the file's descriptors and bindings break; of a node, what stands against it and what is not known."""
+    """Rules that descriptors and bindings break; of a node, why it cannot be expressed and what is not known."""
 
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[FileProblem, ...] = ()
     """Why the file, or parts of it, could not be understood."""
 
 
 class Summary(Record):
-    """How much was found."""
+    """Counts of files, problems and findings."""
 
     files: int
     """Files checked."""
 
     skipped: int
-    """Files that hold JSON or XML of another sort, in folders, or named where those are to be skipped."""
+    """Files of JSON or XML of another sort, in folders, or named with --skip-others."""
 
     problems: int
-    """Things that could not be understood."""
+    """Problems: files, or parts of them, that could not be understood."""
 
     errors: int
-    """Findings that keep a descriptor or a binding from working; those that count, as in warnings and notes."""
+    """Findings of severity error that count: neither ignored nor known."""
 
     warnings: int
-    """Findings about what does not work everywhere, or not as it looks."""
+    """Findings of severity warning that count."""
 
     notes: int
-    """Findings that are worth knowing."""
+    """Findings of severity note that count."""
 
     ignored: int
     """Findings that the configuration ignores."""
@@ -75,24 +75,24 @@ class Summary(Record):
     """Findings that the baseline has."""
 
     vanished: int
-    """Findings that the baseline has, and that are no longer there."""
+    """Findings in the baseline that are no longer there."""
 
 
 class Verdicts(Record):
     """How many nodes of ONNX models and layers of OpenVINO IRs have which verdict."""
 
     taken: int
-    """DirectML takes them at the level that was checked for."""
+    """DirectML can express them at the level that was checked for."""
 
     refused: int
-    """It does not."""
+    """It cannot."""
 
     unknown: int
-    """Their models do not say enough to tell."""
+    """Their models do not specify enough to tell."""
 
 
 class CheckReport(Record):
-    """Everything that was found."""
+    """The result of a check."""
 
     tool: Literal["dmlgather"] = "dmlgather"
     """The program that wrote this."""
@@ -101,7 +101,7 @@ class CheckReport(Record):
     """Its version."""
 
     level: FeatureLevelField
-    """The DirectML feature level that was checked for, where the configuration has no other for a path."""
+    """The DirectML feature level that was checked for, unless the configuration has another for a path."""
 
     configuration: str | None = None
     """The configuration that was used."""
@@ -113,20 +113,20 @@ class CheckReport(Record):
     """Every file that was checked, in the order they were named and found."""
 
     skipped: tuple[str, ...] = ()
-    """Files that hold JSON or XML of another sort, in folders, or named where those are to be skipped."""
+    """Files of JSON or XML of another sort, in folders, or named with --skip-others."""
 
     vanished: tuple[CountedFingerprint, ...] = ()
-    """What the baseline has and what is no longer there, of the files that were checked or that are gone."""
+    """Findings in the baseline that are no longer there, of files that were checked or no longer exist."""
 
     unused_ignores: tuple[UnusedIgnore, ...] = ()
-    """Entries of the configuration that ignore a code and matched nothing."""
+    """Entries of the configuration that ignore a code and match no finding."""
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
     def summary(self) -> Summary:
-        """How much was found."""
+        """Counts of files, problems and findings."""
         found = Counter(
-            finding.severity if finding.standing is Standing.OPEN else finding.standing for finding in self.findings()
+            finding.severity if finding.status is FindingStatus.OPEN else finding.status for finding in self.findings()
         )
         return Summary(
             files=len(self.files),
@@ -135,15 +135,15 @@ class CheckReport(Record):
             errors=found[Severity.ERROR],
             warnings=found[Severity.WARNING],
             notes=found[Severity.NOTE],
-            ignored=found[Standing.IGNORED],
-            known=found[Standing.KNOWN],
+            ignored=found[FindingStatus.IGNORED],
+            known=found[FindingStatus.KNOWN],
             vanished=sum(entry.count for entry in self.vanished),
         )
 
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def verdicts(self) -> Verdicts:
-        """What was found about the nodes of ONNX models and the layers of OpenVINO IRs."""
+        """How many nodes of ONNX models and layers of OpenVINO IRs have each verdict."""
         return Verdicts(**counts([node for file in self.files for node in file.nodes]))
 
     @computed_field  # type: ignore[prop-decorator] # as above

@@ -1,4 +1,4 @@
-"""Check files and folders into one report."""
+"""Check files and folders, and make one report of them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dmlgather import __version__
-from dmlgather.directml.located import Problem
+from dmlgather.directml.located import FileProblem
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.report.check_report import CheckReport, FileReport
-from dmlgather.report.places import absolute
-from dmlgather.report.sharing import Checked, check_all
-from dmlgather.report.single import SUFFIXES
+from dmlgather.report.file_check import SUFFIXES
+from dmlgather.report.paths import absolute
+from dmlgather.report.worker_processes import Checked, check_all
 from dmlgather.wording import counted
 
 LevelOf = Callable[[str], FeatureLevel | None]
-"""The feature level of a file, by its name; None for the level of all."""
+"""The feature level of a file by its name; None for the common level."""
 
 
 def check_paths(
@@ -28,9 +28,10 @@ def check_paths(
     skip_others: bool = False,
     jobs: int | None = 1,
 ) -> CheckReport:
-    """Check each file, and each model or descriptor in each folder, at a feature level; `level_of` a file where it has one of
-    its own. skip_others: whether files of another sort are skipped where they are named, as they are in folders. jobs: processes
-    that share many files, this one counted; None for as many as pay. ValueError for an unknown level.
+    """Check each file, and each model or descriptor in each folder, at `level`, or at the level that `level_of` has for it.
+
+    skip_others: whether to skip files of another sort that are named, as those in folders are. jobs: as in `check_all`.
+    ValueError for an unknown level.
     """
     level = FeatureLevel.parse(level)
     listed = [_listed(path) for path in paths]
@@ -44,7 +45,7 @@ def check_paths(
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """The files to check of one path: itself, or those of a folder, by absolute path."""
+    """The files to check for one path, by absolute path: the file itself, or those in the folder."""
 
     files: Mapping[str, Path]
     folder: Path | None = None
@@ -52,7 +53,7 @@ class _Listed:
 
 
 def _listed(path: Path) -> _Listed:
-    """Of a folder, the files to look at below, in order of their names. Links to folders are not followed."""
+    """The file, or the files to check in the folder, sorted by name. Links to folders are not followed."""
     if not os.path.isdir(path):  # noqa: PTH112 # unlike Path.is_dir, it never raises
         return _Listed({absolute(path): path})
     problems: list[OSError] = []
@@ -66,7 +67,7 @@ def _listed(path: Path) -> _Listed:
 
 @dataclass
 class _Found:
-    """What was found so far. results: of each file that was checked, by absolute path."""
+    """The report while it is made. results: of each file that was checked, by absolute path."""
 
     level: FeatureLevel
     skip_others: bool
@@ -74,7 +75,7 @@ class _Found:
     files: list[FileReport] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
-    """Absolute paths of `files`: a file that is named twice, or also lies in a folder, is reported once."""
+    """Absolute paths of `files`: a file that is named twice, or is also in a folder, is reported once."""
 
     def named(self, listed: _Listed) -> None:
         for name, path in listed.files.items():
@@ -103,6 +104,6 @@ class _Found:
             self.files.append(report)
 
     def problem(self, file: str, message: str) -> None:
-        """A folder that cannot be checked."""
-        problem = Problem(file=file, message=message)
+        """Add a folder that cannot be checked."""
+        problem = FileProblem(file=file, message=message)
         self.files.append(FileReport(file=file, level=self.level, kind="unknown", problems=(problem,)))

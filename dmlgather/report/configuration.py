@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from dmlgather.directml.types import FeatureLevel, FeatureLevelField
+from dmlgather.record import Record
+from dmlgather.report.code_registry import CODES
 from dmlgather.report.formats import FORMATS, Output, complete
 from dmlgather.report.patterns import specification
-from dmlgather.report.rules import CODES
 from dmlgather.wording import alternatives
 
 
 def _code(code: str) -> str:
     if code not in CODES:
-        raise ValueError(f"{code!r} is no code")
+        raise ValueError(f"{code!r} is not a code")
     return code
 
 
 def _reason(reason: str) -> str:
     if not reason.strip():
-        raise ValueError("a reason says something")
+        raise ValueError("a reason is not empty")
     return reason
 
 
@@ -40,40 +41,36 @@ Pattern = Annotated[str, AfterValidator(_pattern)]
 """A pattern of paths relative to the folder of the configuration, as .gitignore writes them."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
-
-
-class Ignore(_Part):
-    """A code that does not count, and why. What it stands for is still counted as ignored."""
+class Ignore(Record, strict=True):
+    """A code whose findings are ignored, and why. Reports still show how many there are."""
 
     code: Annotated[str, AfterValidator(_code)]
     """The code: "DML305"."""
 
     reason: Annotated[str, AfterValidator(_reason)]
-    """Why its findings do not count. Reports show it."""
+    """Why its findings are ignored. Reports show it."""
 
     paths: Annotated[list[Pattern], Field(min_length=1)] | None = None
-    """Patterns of the files in which it does not count, relative to the configuration's folder; in all files when left out."""
+    """Patterns of the files in which it is ignored, relative to the configuration's folder; all files when left out."""
 
 
-class Configuration(_Part):
-    """What a project says about its checks. Options of the command win over it."""
+class Configuration(Record, strict=True):
+    """A project's settings for its checks. Options of the command override them."""
 
     level: FeatureLevelField = FeatureLevel.LEVEL_6_4
     """The DirectML feature level to check for."""
 
-    levels: dict[Pattern, FeatureLevelField] = {}
-    """Other levels for some files, by patterns relative to the configuration's folder. Of several that match, the last counts."""
+    levels: dict[Pattern, FeatureLevelField] = Field(default={})
+    """Other levels for some files, by patterns relative to the configuration's folder. The last that matches applies."""
 
-    formats: Annotated[list[str], AfterValidator(_formats)] = []
-    """Formats of the report, each alone (on standard output, at most one) or with a file: "sarif:report.sarif"."""
+    formats: Annotated[list[str], AfterValidator(_formats)] = Field(default=[])
+    """Formats of the report, each with a file, as in "sarif:report.sarif"; at most one without, for standard output."""
 
     baseline: Annotated[str, Field(min_length=1)] | None = None
     """The baseline to compare with, relative to the configuration's folder."""
 
-    ignore: list[Ignore] = []
-    """Codes that do not count, each with a reason."""
+    ignore: list[Ignore] = Field(default=[])
+    """Codes whose findings are ignored, each with a reason."""
 
 
 EXPECTED: Mapping[str, tuple[str, str]] = {
@@ -89,10 +86,10 @@ EXPECTED: Mapping[str, tuple[str, str]] = {
         "write [[ignore]] tables, in pyproject.toml [[tool.dmlgather.ignore]]",
     ),
     "code": ("a code of docs/findings.md or docs/expressing.md", 'write one in quotes: "DML305"'),
-    "reason": ("text that says why the code does not count", "say why, or remove the entry"),
+    "reason": ("text that says why the code is ignored", "say why, or remove the entry"),
     "paths": (
         "a list of one or more patterns of paths",
         'write like ["old/", "/models/*.json"], or remove the key for all files',
     ),
 }
-"""What each key takes, and what to write instead of anything else."""
+"""The value that each key expects, and the remedy for any other."""

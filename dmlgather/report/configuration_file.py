@@ -1,4 +1,4 @@
-"""Finding and reading a configuration; everything that is wrong with one, with its place."""
+"""Find and read a configuration; report everything that is wrong with one, with its place."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pydantic import ValidationError
 
 from dmlgather.directml.dxdispatch.reading import closest, dotted
 from dmlgather.files import FileError, read_text
+from dmlgather.report.code_registry import CODES
 from dmlgather.report.configuration import EXPECTED, Configuration, Ignore
-from dmlgather.report.rules import CODES
 from dmlgather.report.toml_lines import has, line_of
 
 OWN, SHARED = "dmlgather.toml", "pyproject.toml"
-"""Files that hold a configuration; of two in one folder, the first counts."""
+"""Files that hold a configuration; of two in one folder, the first is used."""
 
 TABLE = ("tool", "dmlgather")
-"""Where the configuration stands in a pyproject.toml."""
+"""The table of a pyproject.toml that holds the configuration."""
 
 KeyPath = tuple[str | int, ...]
 """Keys and indices from the root to a value."""
@@ -67,13 +67,13 @@ def find(folder: Path) -> Loaded | None:
 
 
 def _nearer(file: Path) -> Path:
-    """`file` as messages name it: relative where it lies in the current folder."""
+    """`file` as messages name it: relative if it is in the current folder."""
     here = Path.cwd()
     return file.relative_to(here) if file.is_relative_to(here) else file
 
 
 def load(file: Path, shown: Path | None = None, required: bool = True) -> Loaded | None:
-    """The configuration in `file`, which messages call `shown`; None where a pyproject.toml that is not required has none.
+    """The configuration in `file`, which messages call `shown`. None where it is not required and a pyproject.toml has none.
 
     ConfigurationError when it cannot be used.
     """
@@ -116,7 +116,7 @@ def _syntax(file: Path, message: str) -> str:
 
 
 def _problems(error: ValidationError, file: Path, text: str, document: Any, table: tuple[str, ...]) -> Iterator[str]:
-    """A line for each thing that Pydantic found, with the place of the key, or of what it is missing from."""
+    """A line for each error that Pydantic found, with the place of the key, or of the table that lacks it."""
     for item in error.errors(include_url=False):
         steps = tuple(step for step in item["loc"] if step != "[key]")
         path: KeyPath = (*table, *steps)
@@ -130,7 +130,7 @@ def _problems(error: ValidationError, file: Path, text: str, document: Any, tabl
 
 
 def _told(kind: str, steps: KeyPath, given: Any) -> tuple[str, str, str]:
-    """What was expected, what was got, and the remedy."""
+    """Expected, got and remedy of an error."""
     if kind == "extra_forbidden":
         part = Ignore if len(steps) > 1 else Configuration
         key, known = str(steps[-1]), list(part.model_fields)

@@ -1,7 +1,8 @@
-"""The formats of a report, by the name that `--output-format` takes, and where they are written."""
+"""The formats of a report, by their names in `--output-format`, and where they are written."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -9,33 +10,36 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dmlgather.files import writing
-from dmlgather.report import data, github, junit, sarif, text
+from dmlgather.report import github, junit, sarif, text
 from dmlgather.report.check_report import CheckReport
 from dmlgather.wording import alternatives
 
+
+def _json_lines(report: CheckReport) -> Iterator[str]:
+    """The report as one JSON object; `dmlgather schema report` prints its schema."""
+    yield json.dumps(report.model_dump(mode="json"), indent=2)
+
+
 FORMATS: dict[str, Callable[[CheckReport], Iterator[str]]] = {
     "text": text.lines,
-    "json": data.lines,
+    "json": _json_lines,
     "sarif": sarif.lines,
     "junit": junit.lines,
     "github": github.lines,
 }
-"""Each yields lines."""
+"""The lines of a report in each format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A format and where it goes: a file, or standard output for none."""
+    """A format and the file to write to; standard output where that is None."""
 
     format: str
     file: Path | None = None
 
     @classmethod
     def parse(cls, value: str, folder: Path | None = None) -> Output:
-        """What a user writes: "text", or "sarif:report.sarif" for a file in `folder`.
-
-        ValueError, which says what is legal, for anything else.
-        """
+        """The output that a user names: "text", or "sarif:report.sarif" for a file in `folder`. ValueError for anything else."""
         name, colon, file = value.partition(":")
         if name not in FORMATS or (colon and not file):
             raise ValueError(
@@ -57,9 +61,9 @@ class Output:
 
 
 def complete(outputs: Iterable[Output]) -> tuple[Output, ...]:
-    """These outputs, files first, and one for standard output. ValueError where one place is given two formats.
+    """These outputs, files first, and one for standard output: by default github in a workflow of GitHub Actions, text elsewhere.
 
-    Where no format is asked for on standard output, it is github in a workflow of GitHub Actions and text elsewhere.
+    ValueError for two formats in one file or on standard output.
     """
     files: dict[Path | None, Output] = {}
     for output in outputs:

@@ -1,4 +1,4 @@
-"""Findings as workflow commands, which GitHub Actions shows beside the lines of a pull request.
+"""Findings as workflow commands, which GitHub Actions shows next to the lines of a pull request.
 
 Source: GitHub's documentation, "Workflow commands for GitHub Actions": ::error file=…,line=…,col=…,title=…::message.
 """
@@ -9,27 +9,27 @@ from collections.abc import Iterator
 
 from dmlgather.directml.findings import Severity
 from dmlgather.report.check_report import CheckReport
-from dmlgather.report.places import named, repository
-from dmlgather.report.standing import ReportedFinding, Standing
+from dmlgather.report.finding_status import FindingStatus, ReportedFinding
+from dmlgather.report.paths import named, repository
 from dmlgather.wording import printable
 
 COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
-"""What a finding of each severity is on GitHub."""
+"""The workflow command of each severity."""
 
 _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 
 
 def lines(report: CheckReport) -> Iterator[str]:
-    """A command per finding that counts and per problem; a line of the log per finding that the baseline knows."""
+    """A command per problem and per finding that counts; a line of the log per known finding."""
     folder = repository()
     for file in report.files:
         for problem in file.problems:
             yield command("error", (named(problem.file, folder), problem.line, problem.column), "not understood", str(problem))
         for finding in file.findings:
-            if finding.standing is Standing.OPEN:
+            if finding.status is FindingStatus.OPEN:
                 yield _finding(finding, folder)
-            elif finding.standing is Standing.KNOWN:
+            elif finding.status is FindingStatus.KNOWN:
                 yield printable(f"known: {finding}")
     for vanished in report.vanished:
         yield command("notice", (named(report.baseline or "", folder), None, None), "no longer found", str(vanished))
@@ -44,8 +44,8 @@ def _finding(finding: ReportedFinding, folder: str) -> str:
 
 
 def command(kind: str, place: tuple[str | None, int | None, int | None], title: str, message: str) -> str:
-    """One workflow command about a place: file, line and column. What would end it or a property is escaped, and so is what
-    would steer a terminal.
+    """One workflow command about a place: file, line and column. Characters that would end it or a property are escaped, and
+    control characters of terminals.
     """
     given = {**dict(zip(("file", "line", "col"), place, strict=True)), "title": title}
     properties = ",".join(f"{key}={escaped(value, _PROPERTY)}" for key, value in given.items() if value is not None)
@@ -53,5 +53,5 @@ def command(kind: str, place: tuple[str | None, int | None, int | None], title: 
 
 
 def escaped(value: object, replacements: dict[str, str]) -> str:
-    """`value` with each of these characters replaced, and without characters that cannot be shown."""
+    """`value` with these characters replaced, and others that cannot be shown escaped."""
     return "".join(replacements.get(character, printable(character)) for character in str(value))

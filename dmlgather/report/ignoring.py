@@ -1,17 +1,17 @@
-"""Findings of codes that the configuration ignores."""
+"""Ignore findings of the codes that the configuration names."""
 
 from __future__ import annotations
 
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.configuration_file import Loaded
+from dmlgather.report.finding_status import FindingStatus, ReportedFinding, UnusedIgnore
 from dmlgather.report.patterns import Patterns
-from dmlgather.report.standing import ReportedFinding, Standing, UnusedIgnore
 
 
 def ignoring(report: CheckReport, loaded: Loaded) -> CheckReport:
-    """`report` with the findings ignored that the configuration ignores, and with its entries that matched nothing.
+    """`report` where the findings that the configuration names are ignored, and with its entries that match no finding.
 
-    An entry for some paths is not called unused when no file that was checked lies there.
+    An entry for some paths is not reported as unused if no file with such a path was checked.
     """
     entries = [_Entry(loaded, number) for number in range(len(loaded.configuration.ignore))]
     files = tuple(_ignored(file, entries) for file in report.files) if entries else report.files
@@ -34,12 +34,12 @@ def _judged(finding: ReportedFinding, entries: list[_Entry]) -> ReportedFinding:
     for entry in entries:
         if entry.code == finding.code:
             entry.used = True
-            return ReportedFinding.of_located(finding, Standing.IGNORED, entry.reason)
+            return ReportedFinding.of_located(finding, FindingStatus.IGNORED, entry.reason)
     return finding
 
 
 class _Entry:
-    """One entry of the configuration, and whether it matched anything."""
+    """One entry of the configuration, and whether it matched a finding."""
 
     def __init__(self, loaded: Loaded, number: int) -> None:
         ignore = loaded.configuration.ignore[number]
@@ -47,5 +47,5 @@ class _Entry:
         self._patterns = None if ignore.paths is None else Patterns(ignore.paths, str(loaded.folder))
 
     def covers(self, file: str) -> bool:
-        """Whether the entry is meant for `file`."""
+        """Whether the entry applies to `file`."""
         return self._patterns is None or self._patterns.match(file)

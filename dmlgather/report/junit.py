@@ -1,4 +1,4 @@
-"""Findings as test results: a test case per file, and per node of a model."""
+"""Findings as test results in JUnit's format: a test case per file, and per node of a model."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dmlgather.directml.findings import Severity
-from dmlgather.directml.located import Problem
-from dmlgather.report import nodes
+from dmlgather.directml.located import FileProblem
+from dmlgather.report import node_lines
 from dmlgather.report.check_report import CheckReport, FileReport
-from dmlgather.report.standing import ReportedFinding, Standing
+from dmlgather.report.finding_status import FindingStatus, ReportedFinding
 from dmlgather.wording import counted, printable
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def lines(report: CheckReport) -> Iterator[str]:
-    """A suite of test cases: errors that count are failures, problems errors; what does not fail a check is its output."""
+    """A suite of test cases: errors that count are failures, problems are errors, all other findings are output."""
     from junitparser import JUnitXml, TestSuite
 
     suite = TestSuite("dmlgather check")
@@ -33,19 +33,21 @@ def lines(report: CheckReport) -> Iterator[str]:
 
 def _cases(file: FileReport) -> Iterator[TestCase]:
     name = printable(file.file)
-    others, of_nodes = nodes.by_node(file)
+    others, of_nodes = node_lines.by_node(file)
     yield _case(name, "dmlgather.check", others, file.problems)
     for node in file.nodes:
-        yield _case(printable(node.place), name, of_nodes[node.place], (), nodes.line(node, file.level))
+        yield _case(printable(node.place), name, of_nodes[node.place], (), node_lines.line(node, file.level))
 
 
-def _case(name: str, group: str, findings: Sequence[ReportedFinding], problems: Sequence[Problem], verdict: str = "") -> TestCase:
+def _case(
+    name: str, group: str, findings: Sequence[ReportedFinding], problems: Sequence[FileProblem], verdict: str = ""
+) -> TestCase:
     from junitparser import Error, Failure, TestCase
 
     errors: list[ReportedFinding] = []
     output = [verdict] if verdict else []
     for finding in findings:
-        if finding.standing is Standing.OPEN and finding.severity is Severity.ERROR:
+        if finding.status is FindingStatus.OPEN and finding.severity is Severity.ERROR:
             errors.append(finding)
         else:
             output.append(f"{finding}{finding.remark}")

@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dmlgather.report.places import relative
+from dmlgather.report.paths import relative
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 
 class Patterns:
-    """Some patterns: "old/" is all below any folder of that name, "/models/*.json" the JSON files of one folder."""
+    """Some patterns: "old/" matches all files below a folder of that name, "/models/*.json" the JSON files of one folder."""
 
     def __init__(self, patterns: Sequence[str], folder: str) -> None:
         self._spec, self._folder = specification(patterns), folder
 
     def match(self, file: str) -> bool:
-        """Whether the last pattern that matches `file` takes it. A file that does not lie below the folder is never taken."""
+        """Whether the patterns include `file`: the last that matches decides. A file outside the folder is never included."""
         name = relative(file, self._folder)
         return name is not None and self._spec.match_file(name)
 
 
 def specification(patterns: Sequence[str]) -> GitIgnoreSpec:
-    """The patterns, compiled. ValueError for one that means nothing."""
+    """The patterns, compiled. ValueError for an empty one or a comment."""
     from pathspec import GitIgnoreSpec
 
     spec = GitIgnoreSpec.from_lines(patterns)
     for text, pattern in zip(patterns, spec.patterns, strict=True):
         if pattern.include is None:
-            raise ValueError(f"{text!r} is no pattern of paths")
+            raise ValueError(f"{text!r} is not a pattern of paths")
     return spec

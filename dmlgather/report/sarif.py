@@ -8,23 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from dmlgather.directml.located import Problem
-from dmlgather.report import places
+from dmlgather.directml.located import FileProblem
+from dmlgather.report import paths
 from dmlgather.report.check_report import CheckReport
-from dmlgather.report.rules import INDEX, rules
-from dmlgather.report.standing import CountedFingerprint, ReportedFinding, Standing, UnusedIgnore
+from dmlgather.report.code_registry import INDEX, rules
+from dmlgather.report.finding_status import CountedFingerprint, FindingStatus, ReportedFinding, UnusedIgnore
 from dmlgather.wording import printable
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 ROOT = "%SRCROOT%"
-"""The name of the folder that relative URIs start from: the checkout on GitHub, else the current folder."""
+"""The name of the folder to which URIs are relative: the checkout on GitHub, else the current folder."""
 
 
 def lines(report: CheckReport) -> Iterator[str]:
-    """One SARIF log with one run. Names that are no text are percent-encoded in URIs and spelled out in messages."""
+    """One SARIF log with one run. Bytes of file names that are not text are percent-encoded in URIs and escaped in messages."""
     from pydantic_sarif import model as sarif
 
-    folder = places.repository()
+    folder = paths.repository()
     log = sarif.StaticAnalysisResultsFormatSarifVersion210JsonSchema(
         **{"$schema": SCHEMA}, version=sarif.Version.field_2_1_0, runs=[_run(report, folder)]
     )
@@ -43,7 +43,7 @@ def _run(report: CheckReport, folder: str) -> Any:
             )
         ),
         columnKind=sarif.ColumnKind.unicodeCodePoints,
-        originalUriBaseIds={ROOT: sarif.ArtifactLocation(uri=places.absolute_uri(folder) + "/")},
+        originalUriBaseIds={ROOT: sarif.ArtifactLocation(uri=paths.absolute_uri(folder) + "/")},
         invocations=[
             sarif.Invocation(
                 executionSuccessful=report.exit_code != 2,
@@ -63,7 +63,7 @@ def _result(finding: ReportedFinding, report: CheckReport, folder: str) -> Any:
 
     state = {}
     if report.baseline is not None:
-        known = finding.standing is Standing.KNOWN
+        known = finding.status is FindingStatus.KNOWN
         state["baselineState"] = sarif.BaselineState.unchanged if known else sarif.BaselineState.new
     ignored = [sarif.Suppression(kind=sarif.Kind1.external, justification=printable(finding.reason))]
     text = f"{finding.message}: expected {finding.expected}, got {finding.got}; fix: {finding.remedy}"
@@ -73,7 +73,7 @@ def _result(finding: ReportedFinding, report: CheckReport, folder: str) -> Any:
         level=sarif.Level(str(finding.severity)),
         message=sarif.Message(text=printable(text)),
         locations=[_location(finding.file, finding.line, finding.column, folder, _full_name(finding.subject, finding.path))],
-        suppressions=ignored if finding.standing is Standing.IGNORED else [],
+        suppressions=ignored if finding.status is FindingStatus.IGNORED else [],
         **state,
     )
 
@@ -81,7 +81,7 @@ def _result(finding: ReportedFinding, report: CheckReport, folder: str) -> Any:
 def _absent(entry: CountedFingerprint, report: CheckReport, folder: str) -> Any:
     from pydantic_sarif import model as sarif
 
-    file = places.beside(entry.file, report.baseline)
+    file = paths.beside(entry.file, report.baseline)
     return sarif.Result(
         ruleId=entry.code,
         **({"ruleIndex": INDEX[entry.code]} if entry.code in INDEX else {}),
@@ -93,7 +93,7 @@ def _absent(entry: CountedFingerprint, report: CheckReport, folder: str) -> Any:
     )
 
 
-def _notifications(level: str, said: Iterable[Problem | UnusedIgnore], folder: str) -> list[Any]:
+def _notifications(level: str, said: Iterable[FileProblem | UnusedIgnore], folder: str) -> list[Any]:
     from pydantic_sarif import model as sarif
 
     return [
@@ -113,7 +113,7 @@ def _full_name(subject: str, path: str) -> str:
 def _location(file: str, line: int | None, column: int | None, folder: str, name: str = "") -> Any:
     from pydantic_sarif import model as sarif
 
-    uri, inside = places.uri(file, folder)
+    uri, inside = paths.uri(file, folder)
     where: dict[str, Any] = {"artifactLocation": sarif.ArtifactLocation(uri=uri, **({"uriBaseId": ROOT} if inside else {}))}
     if line is not None:
         where["region"] = sarif.Region(startLine=line, **({} if column is None else {"startColumn": column}))

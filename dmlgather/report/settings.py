@@ -1,4 +1,4 @@
-"""What a check is to do, from the command's options and the configuration, and doing it."""
+"""The settings of a check, from the command's options and the configuration, and running it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from dmlgather.report.patterns import Patterns
 
 @dataclass(frozen=True)
 class Settings:
-    """What a check is to do. Options win over the configuration; those that are None were not given.
+    """The settings of a check. Options override the configuration; those that are None were not given.
 
-    level: the feature level of every file. outputs: formats and where they go. baseline: what to compare with. write_baseline:
-    what to compare with, where it exists, and to write. skip_others: whether to skip files of another sort that are named. jobs:
-    processes that share many files; None for as many as pay.
+    level: the feature level of every file. outputs: formats and where they are written. baseline: the file to compare with.
+    write_baseline: the file to write, and to compare with if it exists. skip_others, jobs: as in `check_paths`.
     """
 
     loaded: Loaded | None = None
@@ -37,17 +36,17 @@ class Settings:
 
     @property
     def configuration(self) -> Configuration:
-        """The configuration, or one that says nothing."""
+        """The configuration; the default one where there is none."""
         return self.loaded.configuration if self.loaded else Configuration()
 
     def complete_outputs(self) -> tuple[Output, ...]:
-        """Where the report goes, standard output last. ValueError where one place is given two formats."""
+        """All outputs of the report, standard output last. ValueError for two formats in one file or on standard output."""
         if self.outputs or self.loaded is None:
             return complete(self.outputs)
         return complete(Output.parse(value, self.loaded.folder) for value in self.configuration.formats)
 
     def check(self, paths: Iterable[Path]) -> CheckReport:
-        """Check these files and folders, and write the baseline where that is asked for. FileError for a baseline."""
+        """Check these files and folders, and write the baseline if requested. FileError for a baseline that cannot be used."""
         old = self._baseline()
         report = check_paths(paths, self.level or self.configuration.level, self._level_of(), self.skip_others, self.jobs)
         if self.loaded is not None:
@@ -68,7 +67,7 @@ class Settings:
         return self.loaded.folder / self.configuration.baseline
 
     def _baseline(self) -> baselines.Baseline | None:
-        """The baseline to compare with, read before anything is checked."""
+        """The baseline to compare with. It is read before the check, which may overwrite it."""
         if self.write_baseline is None:
             return baselines.read(self._baseline_file) if self._baseline_file is not None else None
         return baselines.read(self.write_baseline) if self.write_baseline.exists() else None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 
-from dmlgather.report import nodes
+from dmlgather.report import node_lines
 from dmlgather.report.check_report import CheckReport
-from dmlgather.report.standing import ReportedFinding, Standing
+from dmlgather.report.finding_status import FindingStatus, ReportedFinding
 from dmlgather.wording import printable
 
 STYLES = {
@@ -18,25 +18,25 @@ STYLES = {
     r"(?P<fix>; fix: .*)": "green",
     r"(?P<known> \(known: in the baseline\))$": "dim",
 }
-"""What stands out on a terminal, and how: one named group each, which names its style."""
+"""Patterns that are highlighted on a terminal, each with one group, and the style of each."""
 
 
 def lines(report: CheckReport) -> Iterator[str]:
-    """One line per finding, FILE:LINE:COLUMN first, as editors and terminals know it. Problems go to standard error.
+    """One line per finding, which starts with FILE:LINE:COLUMN, as editors and terminals expect. Ignored findings are left out.
 
-    For an ONNX model or an OpenVINO IR also a heading, and a line per node above its findings. What files and file systems name
-    cannot break a line or steer a terminal, wherever it stands in one. Findings that the configuration ignores are not shown.
+    An ONNX model or an OpenVINO IR also has a heading, and a line per node before its findings. Control characters in names are
+    escaped.
     """
     for file in report.files:
-        yield from map(printable, nodes.lines(file, _shown) if file.kind in nodes.HEADS else _shown(file.findings))
+        yield from map(printable, node_lines.lines(file, _shown) if file.kind in node_lines.HEADS else _shown(file.findings))
 
 
 def _shown(findings: Iterable[ReportedFinding]) -> Iterator[str]:
-    return (f"{found}{found.remark}" for found in findings if found.standing is not Standing.IGNORED)
+    return (f"{found}{found.remark}" for found in findings if found.status is not FindingStatus.IGNORED)
 
 
 def show(report: CheckReport) -> None:
-    """Write to standard output, in colours where it is a terminal; the text is the same."""
+    """Write to standard output; in colour if it is a terminal."""
     if not sys.stdout.isatty():
         for line in lines(report):
             sys.stdout.write(line + "\n")

@@ -1,4 +1,4 @@
-"""Where a key stands in a TOML text; the standard library's parser tells values alone."""
+"""The lines of keys in a TOML text; the standard library's parser returns only values."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ _BLANK = re.compile(r"\s*(#.*)?")
 
 
 def line_of(text: str, path: Sequence[str | int]) -> int | None:
-    """The line of the statement that gives `path` its value, counted from 1: the end of the shortest beginning of the text
-    that parses and has it, back to where that statement begins. None when nothing does.
+    """The line of the statement that gives `path` its value, counted from 1; None where there is none.
+
+    The statement is the last one of the shortest beginning of the text that parses and has a value at `path`.
     """
     lines = text.split("\n")
     begun = 0
     for end in range(1, len(lines) + 1):
         try:
             parsed = tomllib.loads("\n".join(lines[:end]))
-        except tomllib.TOMLDecodeError:  # a value of several lines goes on
+        except tomllib.TOMLDecodeError:  # a value of several lines continues
             continue
         if has(parsed, path):
             return next(number for number in range(begun, end) if not _BLANK.fullmatch(lines[number])) + 1

@@ -16,7 +16,7 @@ def quick() -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dmlgather.bench.clocks.SETTLE_S", 0.0)
         patch.setattr("dmlgather.bench.clocks.LEAST_S", 0.0)
-        patch.setattr("dmlgather.bench.device_rig.last_level", lambda caches: 4096)
+        patch.setattr("dmlgather.bench.rigs.last_level", lambda caches: 4096)
         yield patch
 
 

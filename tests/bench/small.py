@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dmlgather.bench import SUITES, Budget
-from dmlgather.bench.kinds import View, fitted
+from dmlgather.bench.kinds import ViewCopy, fitted
 from dmlgather.bench.suites import Case, cases
 
 TINY = Budget(4096, 8192)
@@ -26,6 +26,6 @@ def all_cases() -> Iterator[Case]:
             seen.add(case.name)
             kind = case.kind
             for axis in range(len(kind.out_shape)):
-                if not isinstance(kind, View):  # a window needs its extent
+                if not isinstance(kind, ViewCopy):  # a window needs its extent
                     kind = fitted(kind, axis, 1, TINY.output_bytes, TINY.source_bytes)
             yield replace(case, kind=kind)

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
-from typing import Any
 
 import pytest
 
-from dmlgather.bench.clocks import Contender, HostClock, Samples, interleave
+from dmlgather.bench.clocks import Clock, Contender, HostClock, Samples, interleave
 
 
-class Told:
+class Told(Clock):
     """A clock that reports what a table says, and remembers who was sampled, how often in a row."""
 
     flushed_bytes = 0
 
     def __init__(self, seconds: dict[str, float]) -> None:
         self.seconds, self.seen = seconds, list[tuple[str, int]]()
-
-    def current(self) -> Any:
-        return nullcontext()
-
-    def kind(self, contender: Contender) -> Any:
-        return "wall"
 
     def sample(self, contender: Contender, repeat: int, into: Samples) -> None:
         self.seen.append((contender.name, repeat))
@@ -43,7 +35,8 @@ def test_contenders_take_turns_and_who_starts_changes() -> None:
     assert samples[1].cold == [2.0] * 4
 
 
-def test_short_calls_are_repeated() -> None:
+def test_short_calls_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dmlgather.bench.clocks.LEAST_S", 0.001)  # other tests lower it for all
     told = Told({"a": 1e-5, "b": 0.0004, "c": 1.0})
     interleave(contenders("abc"), told, 1, budget_s=0)
     assert told.seen[3:] == [("a", 100), ("b", 2), ("c", 1)]
@@ -64,6 +57,7 @@ def test_more_rounds_go_to_where_it_is_close(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_sample_is_an_untimed_call_then_warm_ones_then_one_after_a_flush(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, events = HostClock(64), []
+    monkeypatch.setattr("dmlgather.bench.clocks.SETTLE_S", 0.01)  # other tests lower it for all
     monkeypatch.setattr(time, "sleep", lambda seconds: events.append(f"pause {seconds}"))
 
     def run() -> None:

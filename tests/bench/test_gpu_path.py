@@ -93,7 +93,7 @@ def test_without_a_gpu_the_suite_says_what_is_missing(monkeypatch: pytest.Monkey
     def lacks(device: int) -> None:
         raise DeviceError("no usable NVIDIA GPU or driver (none); install it")
 
-    monkeypatch.setattr("dmlgather.bench.device_rig.cuda.require", lacks)
+    monkeypatch.setattr("dmlgather.bench.rigs.cuda.require", lacks)
     with pytest.raises(DeviceError, match="no usable NVIDIA GPU"):
         run("gpu")
     report = run("full", ("numpy",), only=("beam float16", "row-16B"), rounds=1, budget=TINY)

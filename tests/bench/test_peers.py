@@ -10,9 +10,9 @@ import pytest
 
 from dmlgather.bench import PEERS, BenchError
 from dmlgather.bench.errors import CannotSayError
-from dmlgather.bench.kinds import ALL, BACK, EVERY_OTHER, Take, View, Window
+from dmlgather.bench.kinds import ALL, BACK, EVERY_OTHER, Take, ViewCopy
 from dmlgather.bench.peers import Stage, check_names, invite
-from dmlgather.bench.problem import make
+from dmlgather.bench.workload_arrays import make
 from tests.bench.small import PRESENT, all_cases
 
 ON_CPU = Stage("cpu", 2)
@@ -40,16 +40,16 @@ def test_a_peer_agrees_with_the_documented_pseudocode(name: str) -> None:
     peer = PEERS[name](ON_CPU)
     said, cannot = 0, {}
     for case in all_cases():
-        problem = make(case.kind, case.dtype, np.random.default_rng())
-        documented = problem.descriptor.operator.reference(problem.descriptor, *problem.inputs).reshape(case.kind.out_shape)
+        data = make(case.kind, case.dtype, np.random.default_rng())
+        documented = data.descriptor.operator.reference(data.descriptor, *data.inputs).reshape(case.kind.out_shape)
         try:
-            for spelling in peer.spellings(problem):
-                problem.poison()
+            for spelling in peer.spellings(data):
+                data.poison()
                 result = peer.array(spelling.run())
-                assert result.dtype == problem.out.dtype, (case.name, spelling.text)
+                assert result.dtype == data.out.dtype, (case.name, spelling.text)
                 assert result.shape == documented.shape, (case.name, spelling.text)
                 assert result.tobytes() == documented.tobytes(), (case.name, spelling.text)
-                assert np.shares_memory(result, problem.out) is spelling.preallocated, (case.name, spelling.text)
+                assert np.shares_memory(result, data.out) is spelling.preallocated, (case.name, spelling.text)
                 said += 1
         except CannotSayError as error:
             cannot[case.workload.name] = str(error)
@@ -59,22 +59,27 @@ def test_a_peer_agrees_with_the_documented_pseudocode(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*PRESENT])
 @pytest.mark.parametrize(
-    "windows",
-    [(Window(1, 3, -1), Window(2, 4, 2)), (EVERY_OTHER, Window(1, 5, -2)), (Window(0, 1), BACK), (ALL, Window(5, 1))],
+    "slices",
+    [
+        (slice(3, 0, -1), slice(2, 6, 2)),
+        (EVERY_OTHER, slice(5, 0, -2)),
+        (slice(1), BACK),
+        (ALL, slice(5, 6)),
+    ],
 )
-def test_any_window_means_the_same_to_all(name: str, windows: tuple[Window, ...]) -> None:
-    problem = make(View((4, 6), windows), "float32", np.random.default_rng())
-    documented = problem.descriptor.operator.reference(problem.descriptor, *problem.inputs)
+def test_any_slice_means_the_same_to_all(name: str, slices: tuple[slice, ...]) -> None:
+    data = make(ViewCopy((4, 6), slices), "float32", np.random.default_rng())
+    documented = data.descriptor.operator.reference(data.descriptor, *data.inputs)
     peer = PEERS[name](ON_CPU)
-    for spelling in peer.spellings(problem):
+    for spelling in peer.spellings(data):
         assert peer.array(spelling.run()).tobytes() == documented.tobytes()
 
 
 def test_onnx_and_openvino_say_what_takes_two_operators() -> None:
-    problem = make(View((4, 6), (ALL, EVERY_OTHER), strides=(1, 4)), "float32", np.random.default_rng())
+    data = make(ViewCopy((4, 6), (ALL, EVERY_OTHER), strides=(1, 4)), "float32", np.random.default_rng())
     for name, why in (("onnxruntime", "two nodes"), ("openvino", "two operations")):
         with pytest.raises(CannotSayError, match=why):
-            list(PEERS[name](ON_CPU).spellings(problem))
+            list(PEERS[name](ON_CPU).spellings(data))
 
 
 def test_floats_are_finite_and_otherwise_random() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from dmlgather.bench import BenchError, BenchReport, CaseReport, Timing, lines, markdown, plot, roofline
-from dmlgather.bench.document import rendered
-from dmlgather.bench.report import Machine, Measured, Traffic
+from ci.benchmark_tables import markdown, rendered
+from dmlgather.bench import BenchError, BenchReport, CaseReport, Timing, lines, plot, roofline
+from dmlgather.bench.bench_report import Machine, Measured, Traffic
 from dmlgather.bench.tables import rich_table, table_of
 
 ROOT = Path(__file__).parents[2]
@@ -104,7 +104,7 @@ def test_the_table_in_plain_text() -> None:
     assert rows[4] == "suite cpu on Abacus, 2 CPUs, 2026-01-02T03:04:05+00:00"
     assert "an index out of range, torch: checks" in rows
     assert "jax took no part: cannot be imported" in rows
-    assert "torch cannot say behind: no such view" in rows
+    assert "torch cannot do behind: no such view" in rows
     assert "behind float32: op(x) takes 12.5 us" in rows
 
 
@@ -154,7 +154,7 @@ def test_the_documentation_shows_the_committed_results() -> None:
     text = (ROOT / "docs" / "benchmarks.md").read_text()
     assert "<!-- results: benchmarks/results/cpu-" in text
     assert "<!-- results: benchmarks/results/distributed-" in text
-    assert rendered(text, ROOT) == text, "run python -m dmlgather.bench.document docs/benchmarks.md"
+    assert rendered(text, ROOT) == text, "run ci/pages"
 
 
 @pytest.mark.parametrize("draw", [plot, roofline])

@@ -16,8 +16,8 @@ from dmlgather.bench.kinds import Take
 from dmlgather.bench.machine import caches, last_level
 from dmlgather.bench.peers import Spelling
 from dmlgather.bench.peers.numpy_peer import NumpyPeer
-from dmlgather.bench.problem import Problem
 from dmlgather.bench.suites import FEW
+from dmlgather.bench.workload_arrays import WorkloadArrays
 from tests.bench.small import PRESENT, TINY
 
 
@@ -74,9 +74,9 @@ class Lying(NumpyPeer):
 
     name, change = "liar", staticmethod(lambda result: None)
 
-    def take(self, problem: Problem, kind: Take, /) -> Iterator[Spelling]:
+    def take(self, data: WorkloadArrays, kind: Take, /) -> Iterator[Spelling]:
         def call() -> Any:
-            result = np.take(problem.x, problem.index, kind.axis)  # type: ignore[arg-type] # takes have indices
+            result = np.take(data.x, data.index, kind.axis)  # type: ignore[arg-type] # takes have indices
             return self.change(result)
 
         yield Spelling("lie(x, i)", call, preallocated=False)
@@ -100,7 +100,7 @@ def test_a_wrong_result_is_an_error_before_anything_is_timed(
 ) -> None:
     monkeypatch.setattr(Lying, "change", staticmethod(change))
     monkeypatch.setitem(PEERS, "liar", Lying)
-    monkeypatch.setattr("dmlgather.bench.rig.interleave", lambda *_: pytest.fail("timed"))
+    monkeypatch.setattr("dmlgather.bench.rigs.interleave", lambda *_: pytest.fail("timed"))
     monkeypatch.setattr("dmlgather.bench.suites.fitted", lambda *_: Take((4, 4096), 1024, axis=1))
     with pytest.raises(MismatchError, match=message):
         run(peers=("liar",), only=("inner-4096",), rounds=1, budget=TINY)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from math import prod
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dmlgather.bench import SUITES, TABLES, WORKLOADS, BenchError, Budget
 from dmlgather.bench.draws import Zipf
-from dmlgather.bench.kinds import Along, Take, Tuples, View, Window, fitted
-from dmlgather.bench.problem import make
-from dmlgather.bench.suites import cases, check_names, free_memory
-from dmlgather.directml import validate
+from dmlgather.bench.kinds import ALL, BACK, EVERY_OTHER, Along, Take, Tuples, ViewCopy, fitted
+from dmlgather.bench.suites import cases, check_names
+from dmlgather.bench.workload_arrays import make
+from dmlgather.directml import Slice1OperatorDesc, validate
 from tests.bench.small import ROOMY, TINY, all_cases
 
 ROWS = {workload.name: workload for workload in (*WORKLOADS, *TABLES)}
@@ -69,12 +68,12 @@ def test_popular_rows_follow_the_law_that_the_name_says() -> None:
 
 def test_every_case_is_a_valid_descriptor_whose_output_its_arrays_have() -> None:
     for case in all_cases():
-        problem = make(case.kind, case.dtype, np.random.default_rng())
-        assert validate(problem.descriptor).findings == (), case.name
-        assert problem.out.shape == case.kind.out_shape
-        assert problem.described_out.base is not None, "the same memory"
-        assert [array.shape for array in problem.inputs] == [
-            problem.descriptor.tensor(name).sizes for name in problem.descriptor.operator.tensors[:-1]
+        data = make(case.kind, case.dtype, np.random.default_rng())
+        assert validate(data.descriptor).findings == (), case.name
+        assert data.out.shape == case.kind.out_shape
+        assert data.described_out.base is not None, "the same memory"
+        assert [array.shape for array in data.inputs] == [
+            data.descriptor.tensor(name).sizes for name in data.descriptor.operator.tensors[:-1]
         ]
 
 
@@ -89,10 +88,10 @@ def test_fitting_halves_the_named_axis_and_then_the_source() -> None:
     assert fitted(table, 1, 4, output_bytes=512 * 4 * 20, source_bytes=2**30) == Take((1000, 16), 512)
     assert fitted(Along((8, 8), 0), 1, 1, 33, 1) == Along((8, 4), 0)
     assert fitted(Tuples((16, 4), 10, 2), 0, 1, 5, 17) == Tuples((4, 4), 5, 2)
-    crossed = View((8, 6), (Window(), Window()), strides=(1, 8))
-    assert fitted(crossed, 0, 1, 24, 1) == View((4, 6), (Window(), Window()), strides=(1, 4))
-    windows = View((8, 6), (Window(), Window()), strides=(3, 1))
-    assert fitted(windows, 0, 1, 24, 1) == View((4, 6), (Window(), Window()), strides=(3, 1))
+    crossed = ViewCopy((8, 6), (ALL, ALL), strides=(1, 8))
+    assert fitted(crossed, 0, 1, 24, 1) == ViewCopy((4, 6), (ALL, ALL), strides=(1, 4))
+    windows = ViewCopy((8, 6), (ALL, ALL), strides=(3, 1))
+    assert fitted(windows, 0, 1, 24, 1) == ViewCopy((4, 6), (ALL, ALL), strides=(3, 1))
 
 
 def test_cases_stay_within_the_budget_or_have_one_step_left() -> None:
@@ -111,34 +110,29 @@ def test_a_small_machine_gets_a_share_of_its_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("window", "extent", "read"),
+    ("part", "extent", "window"),
     [
-        (Window(), 5, [0, 1, 2, 3, 4]),
-        (Window(1, 3), 5, [1, 2, 3]),
-        (Window(step=-1), 4, [3, 2, 1, 0]),
-        (Window(1, 3, -1), 5, [3, 2, 1]),
-        (Window(step=2), 5, [0, 2, 4]),
-        (Window(1, 4, -2), 6, [4, 2]),
+        (ALL, 5, (0, 5, 1)),
+        (slice(1, 4), 5, (1, 3, 1)),
+        (BACK, 4, (0, 4, -1)),
+        (slice(3, 0, -1), 5, (1, 3, -1)),
+        (EVERY_OTHER, 5, (0, 5, 2)),
+        (slice(4, 0, -2), 6, (1, 4, -2)),
     ],
 )
-def test_a_window_reads_what_slice1_says(window: Window, extent: int, read: list[int]) -> None:
-    assert list(range(extent)[window.slice(extent)]) == read
-    assert window.within(extent)[1] == len(read)
+def test_a_slice_is_a_window_of_slice1(part: slice, extent: int, window: tuple[int, int, int]) -> None:
+    kind = ViewCopy((extent,), (part,))
+    desc = kind.descriptor("uint8")
+    assert isinstance(desc, Slice1OperatorDesc)
+    assert (*desc.input_window_offsets, *desc.input_window_sizes, *desc.input_window_strides) == window
+    assert kind.out_shape == (len(range(extent)[part]),)
 
 
 def test_views_know_how_they_lie_in_memory() -> None:
-    assert View((2, 3), (Window(), Window())).order == (0, 1)
-    assert View((2, 3), (Window(), Window()), strides=(1, 2)).order == (1, 0)
-    assert View((2, 3), (Window(), Window()), strides=(2, 1)).order is None  # rows overlap
-    assert View((2, 3), (Window(), Window()), strides=(4, 1)).order is None  # padded
-
-
-def test_free_memory_is_what_the_system_says(tmp_path: Path) -> None:
-    (tmp_path / "meminfo").write_text(
-        "MemTotal:       24000000 kB\nMemFree:   100 kB\nMemAvailable:   12000000 kB\nBuffers: 5 kB\n"
-    )
-    assert free_memory(tmp_path / "meminfo") == 12_000_000 * 1024
-    assert free_memory(tmp_path / "none") == 2**33
+    assert ViewCopy((2, 3), (ALL, ALL)).order == (0, 1)
+    assert ViewCopy((2, 3), (ALL, ALL), strides=(1, 2)).order == (1, 0)
+    assert ViewCopy((2, 3), (ALL, ALL), strides=(2, 1)).order is None  # rows overlap
+    assert ViewCopy((2, 3), (ALL, ALL), strides=(4, 1)).order is None  # padded
 
 
 def test_unknown_suites_and_cases_are_refused_with_the_list() -> None:

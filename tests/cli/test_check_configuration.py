@@ -122,7 +122,7 @@ def test_an_ignore_that_matches_nothing_is_said(folder: Path, command: Command) 
     ended = command("check", "a.json")
     assert ended.code == 0
     assert ended.err.splitlines() == [
-        "dmlgather.toml:5: note: nothing was found that is ignored by this entry for DML305; remove it",
+        "dmlgather.toml:5: note: this entry for DML305 matches no finding; remove it",
         "1 file checked, 1 ignored",
     ]  # and nothing about the third, since no file of its paths was checked
     report = json.loads(command("check", "--output-format", "json", ".").out)

@@ -10,8 +10,8 @@ import yaml
 
 from dmlgather.report.baseline import Baseline
 from dmlgather.report.configuration import Configuration, Ignore
+from dmlgather.report.finding_status import CountedFingerprint
 from dmlgather.report.formats import FORMATS
-from dmlgather.report.standing import CountedFingerprint
 from tests.cli.command import ROOT, Command
 
 TEXT = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ from dmlgather.cli import env
 from dmlgather.cli.app import SUBCOMMANDS
 from dmlgather.cli.schema import Schema, schema_of
 from dmlgather.comparing.dispatches import compare_model
-from dmlgather.directml.dxdispatch.jsonc import parse
+from dmlgather.directml.dxdispatch.jsonc import Document
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.directml.dxdispatch.writing import write_model
 from dmlgather.model_runner import Printed, Runner
@@ -104,7 +104,7 @@ def test_an_element_that_nobody_writes_differs(tmp_path: Path, command: Command,
 
 
 def test_compare_without_a_gpu_says_so(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmlgather.cli.devices.missing_gpu", lambda: "no GPU today")
+    monkeypatch.setattr("dmlgather.cli.compare.missing_gpu", lambda: "no GPU today")
     ended = command("compare", write(tmp_path, MODEL))
     assert (ended.code, ended.err) == (0, "cuda is left out: no GPU today\n")
     assert "equal on cpu, reference" in ended.out
@@ -149,7 +149,7 @@ def test_random_descriptors_compare_and_replay(tmp_path: Path, command: Command,
     ended = command("compare", "--devices", "cpu,reference", "--seed", 1, file, "--save", tmp_path / "case")
     assert ended.code == 0, ended.err
     assert "bit for bit" in ended.out
-    jsonschema.validate(parse(file.read_text()).value, schema_of(Schema.DESCRIPTOR))
+    jsonschema.validate(Document(file.read_text()).value, schema_of(Schema.DESCRIPTOR))
     saved = check_file(tmp_path / "case" / "case.json")
     assert saved.ok, (saved.problems, saved.errors)
     rewritten = check_file(write_model(saved, tmp_path / "rewritten"))
@@ -192,7 +192,7 @@ def test_schemas_are_schemas(command: Command, name: Schema) -> None:
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.json")), ids=lambda file: file.name)
 def test_examples_follow_the_schema(file: Path) -> None:
-    value = parse(file.read_text(encoding="utf-8")).value
+    value = Document(file.read_text(encoding="utf-8")).value
     jsonschema.validate(value, schema_of(Schema.MODEL if "resources" in value else Schema.DESCRIPTOR))
 
 

@@ -180,7 +180,7 @@ def test_a_case_never_overwrites_what_it_is_made_from(tmp_path: Path, capfd: pyt
     text = model.read_bytes()
     ended = Command(capfd)("compare", "--devices", "cpu,reference", model, "--save", tmp_path / case)
     assert (ended.code, ended.out) == (2, "")
-    assert "is what is read here, and would be overwritten: choose another name" in ended.err
+    assert "is an input, and would be overwritten: choose another name" in ended.err
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     assert model.read_bytes() == text
 
@@ -188,7 +188,7 @@ def test_a_case_never_overwrites_what_it_is_made_from(tmp_path: Path, capfd: pyt
 def test_a_case_never_overwrites_its_values(tmp_path: Path) -> None:
     case = write_model(check_file(write(tmp_path, MODEL)), tmp_path)
     renamed = case.rename(tmp_path / "other.json")
-    with pytest.raises(FileError, match=r"case\.\d_\w+\.npy is what is read here"):
+    with pytest.raises(FileError, match=r"case\.\d_\w+\.npy is an input, and"):
         write_model(check_file(renamed), tmp_path)
     assert not (tmp_path / "case.json").exists()
 

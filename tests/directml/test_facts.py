@@ -10,13 +10,13 @@ from tests.directml.writing import cut, document, found, rows, tensor
 
 CASES: dict[str, tuple[dict[str, Any], str, str, str, str]] = {
     # name: descriptor, path, then what expected, got and remedy contain
-    "size 0": (cut(tensor([4, 0]), tensor([4, 1])), "InputTensor.Sizes[1]", "at least 1", "0", "leave the operator out"),
+    "size 0": (cut(tensor([4, 0]), tensor([4, 1])), "InputTensor.Sizes[1]", "at least 1", "0", "do not run the operator"),
     "count 9": (
         cut(tensor([1] * 9), tensor([1] * 9)),
         "InputTensor.DimensionCount",
         "1 … 8",
         "9",
-        "collapse",
+        "merge adjacent dimensions",
     ),
     "scalar": (cut(tensor([]), tensor([1]), Sizes=[]), "InputTensor.DimensionCount", "1 … 8", "0", "{1}"),
     "strides": (
@@ -72,7 +72,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str, str]] = {
         "OutputTensor.Strides[0]",
         "at least 1 in a dimension of size 4",
         "0",
-        "room for its 4 elements",
+        "a stride for its 4 elements",
     ),
     "collision": (
         cut(tensor([3, 3]), tensor([3, 3], Strides=[2, 1])),
@@ -123,10 +123,10 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str, str]] = {
         "{5,2} (dimension 0: expected 2, got 5, dimension 1: expected 8, got 2)",
         "Axis = 1 gives the stated output {5,2}",
     ),
-    "live leading index dimension": (
+    "batch of indices before Axis": (
         rows(tensor([5, 8]), tensor([3, 2]), tensor([2, 8])),
         "IndicesTensor.Sizes[0]",
-        "at most 0 live leading dimensions",
+        "at most 0 batch dimensions",
         "1: {3}",
         "raise IndexDimensions",
     ),

@@ -79,7 +79,11 @@ def test_accepted(tmp_path: Path, model: Any) -> None:
         ),
         ((("resources", "rows", "initialValuesDataType"), REMOVED), "resources.rows", "'initialValuesDataType' is missing"),
         ((("resources", "rows", "initialValuesDataType"), "UINT33"), "resources.rows.initialValuesDataType", "'UINT33'"),
-        ((("resources", "rows", "initialValuesDataType"), "INT4"), "resources.rows.initialValuesDataType", "whole bytes"),
+        (
+            (("resources", "rows", "initialValuesDataType"), "INT4"),
+            "resources.rows.initialValuesDataType",
+            "whole number of bytes",
+        ),
         (
             (("resources", "rows"), {"initialValuesDataType": "UNKNOWN", "initialValues": [{"type": "UINT32", "value": 6}]}),
             "resources.rows.initialValues",

@@ -178,7 +178,7 @@ def test_impossible_names(tmp_path: Path, name: str) -> None:
 def test_raw_bytes_need_a_type(tmp_path: Path) -> None:
     (tmp_path / "x.dat").write_bytes(b"1234")
     (problem,) = check(tmp_path, changed((("resources", "file"), {"initialValues": {"sourcePath": "x.dat"}}))).problems
-    assert "'initialValuesDataType' must say their type" in problem.message
+    assert "'initialValuesDataType' has to state their type" in problem.message
 
 
 def test_a_file_too_small_for_its_tensor_is_a_problem_of_the_file(tmp_path: Path) -> None:

@@ -1,11 +1,10 @@
-"""Whom the operators are compared with: one module and one row each."""
+"""The libraries that the operators are compared with."""
 
 from __future__ import annotations
 
 from dmlgather.bench.errors import BenchError, CannotSayError
 from dmlgather.bench.peers.cupy_peer import CupyPeer
-from dmlgather.bench.peers.dask_peer import DaskPeer
-from dmlgather.bench.peers.fused_peer import FusedLoopPeer
+from dmlgather.bench.peers.dask_peers import DaskPeer, FusedLoopPeer
 from dmlgather.bench.peers.jax_peer import JaxPeer
 from dmlgather.bench.peers.numpy_peer import NumpyPeer
 from dmlgather.bench.peers.onnxruntime_peer import OnnxRuntimePeer
@@ -21,14 +20,14 @@ PEERS: dict[str, type[Peer]] = {
 
 
 def check_names(names: tuple[str, ...]) -> None:
-    """BenchError for a name that is no peer's, and for no name at all."""
+    """BenchError for an unknown name, and for an empty list."""
     unknown = [name for name in names if name not in PEERS]
     if unknown or not names:
         raise BenchError(f"unknown peer {', '.join(unknown) or '(none)'}; expected some of: {', '.join(PEERS)}")
 
 
 def invite(names: tuple[str, ...], stage: Stage) -> tuple[list[Peer], dict[str, str]]:
-    """The peers of these names that can run on the stage, and why others cannot."""
+    """The peers with these names that can run on the stage, and the reasons why others cannot."""
     present, missing = [], {}
     for name in names:
         kind = PEERS[name]

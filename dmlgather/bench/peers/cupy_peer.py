@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from dmlgather.bench.kinds import Along, Take, Tuples, View
+from dmlgather.bench.kinds import Along, Take, Tuples, ViewCopy
 from dmlgather.bench.peers.peer import Peer, Spelling, Stage
-from dmlgather.bench.problem import Array, Problem
+from dmlgather.bench.workload_arrays import Array, WorkloadArrays
 
 
 class CupyPeer(Peer):
@@ -23,33 +22,25 @@ class CupyPeer(Peer):
 
         self._cupy = cupy
 
-    def take(self, problem: Problem, kind: Take, /) -> Iterator[Spelling]:
-        """cupy.take and indexing."""
-        x, i, out, take, axis = problem.x, problem.index, problem.out, self._cupy.take, kind.axis
+    def take(self, data: WorkloadArrays, kind: Take, /) -> Iterator[Spelling]:
+        x, i, out, take, axis = data.x, data.index, data.out, self._cupy.take, kind.axis
         place = (*[slice(None)] * axis, i)
         yield Spelling(f"cupy.take(x, i, {axis}, out)", lambda: take(x, i, axis, out))
         yield Spelling(f"x[{':, ' * axis}i]", lambda: x[place], preallocated=False)
 
-    def along(self, problem: Problem, kind: Along, /) -> Iterator[Spelling]:
-        """take_along_axis has no out=."""
-        x, i, along, axis = problem.x, problem.index, self._cupy.take_along_axis, kind.axis
+    def along(self, data: WorkloadArrays, kind: Along, /) -> Iterator[Spelling]:
+        x, i, along, axis = data.x, data.index, self._cupy.take_along_axis, kind.axis
         yield Spelling(f"cupy.take_along_axis(x, i, {axis})", lambda: along(x, i, axis), preallocated=False)
 
-    def tuples(self, problem: Problem, _kind: Tuples, /) -> Iterator[Spelling]:
-        """Indexing."""
-        x, coordinates = problem.x, tuple(problem.index.T)  # type: ignore[union-attr] # tuples have indices
+    def tuples(self, data: WorkloadArrays, _kind: Tuples, /) -> Iterator[Spelling]:
+        x, coordinates = data.x, tuple(data.index.T)  # type: ignore[union-attr] # tuples have indices
         yield Spelling("x[tuple(i.T)]", lambda: x[coordinates], preallocated=False)
 
-    def view(self, problem: Problem, kind: View, /) -> Iterator[Spelling]:
-        """Copyto."""
-        view, out, copyto = problem.x[kind.slices], problem.out, self._cupy.copyto
+    def view(self, data: WorkloadArrays, kind: ViewCopy, /) -> Iterator[Spelling]:
+        view, out, copyto = data.x[kind.slices], data.out, self._cupy.copyto
 
         def copy() -> Array:
             copyto(out, view)
             return out
 
         yield Spelling("cupy.copyto(out, x[…])", copy)
-
-    def array(self, result: Any) -> Array:
-        """Itself."""
-        return result

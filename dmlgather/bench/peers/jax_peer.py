@@ -1,4 +1,4 @@
-"""JAX: compiled once per problem; results are always new arrays."""
+"""JAX: compiled once per data; results are always new arrays."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from dmlgather.bench.errors import CannotSayError
-from dmlgather.bench.kinds import Along, Take, Tuples, View
+from dmlgather.bench.kinds import Along, Take, Tuples, ViewCopy
 from dmlgather.bench.peers.peer import Peer, Spelling, Stage
-from dmlgather.bench.problem import Array, Problem
+from dmlgather.bench.workload_arrays import Array, WorkloadArrays
 
 
 class JaxPeer(Peer):
-    """XLA's thread pool has as many threads as the process may use CPUs. On a GPU it has streams of its own."""
+    """XLA's thread pool has as many threads as the process may use CPUs. On a GPU it creates its own streams."""
 
     name, packages, devices = "jax", ("jax",), ("cpu", "cuda")
     bounds = "mode='clip' clamps"
@@ -32,41 +32,36 @@ class JaxPeer(Peer):
         except RuntimeError as error:
             raise CannotSayError(f"JAX has no {stage.device} device: {str(error).splitlines()[0]}") from None
 
-    def take(self, problem: Problem, kind: Take, /) -> Iterator[Spelling]:
-        """jnp.take."""
+    def take(self, data: WorkloadArrays, kind: Take, /) -> Iterator[Spelling]:
         numpy = self._jax.numpy
         yield self._compiled(
             f"jit(jnp.take)(x, i, axis={kind.axis}, mode='clip')",
-            lambda x, i: numpy.take(x, i, axis=kind.axis, mode="clip"), problem.x, problem.index,
+            lambda x, i: numpy.take(x, i, axis=kind.axis, mode="clip"), data.x, data.index,
         )  # fmt: skip
 
-    def along(self, problem: Problem, kind: Along, /) -> Iterator[Spelling]:
-        """jnp.take_along_axis."""
+    def along(self, data: WorkloadArrays, kind: Along, /) -> Iterator[Spelling]:
         numpy = self._jax.numpy
         yield self._compiled(
             f"jit(jnp.take_along_axis)(x, i, {kind.axis}, mode='clip')",
-            lambda x, i: numpy.take_along_axis(x, i, kind.axis, mode="clip"), problem.x, problem.index,
+            lambda x, i: numpy.take_along_axis(x, i, kind.axis, mode="clip"), data.x, data.index,
         )  # fmt: skip
 
-    def tuples(self, problem: Problem, kind: Tuples, /) -> Iterator[Spelling]:
-        """Indexing."""
+    def tuples(self, data: WorkloadArrays, kind: Tuples, /) -> Iterator[Spelling]:
         yield self._compiled(
             "jit(lambda x, i: x.at[tuple(i.T)].get(mode='clip'))",
-            lambda x, i: x.at[tuple(i[:, place] for place in range(kind.width))].get(mode="clip"), problem.x, problem.index,
+            lambda x, i: x.at[tuple(i[:, place] for place in range(kind.width))].get(mode="clip"), data.x, data.index,
         )  # fmt: skip
 
-    def view(self, problem: Problem, kind: View, /) -> Iterator[Spelling]:
-        """Slices and transpositions of packed arrays."""
+    def view(self, data: WorkloadArrays, kind: ViewCopy, /) -> Iterator[Spelling]:
         order = kind.order
         if order is None:
             raise CannotSayError("JAX has no strided views")
         back = tuple(int(axis) for axis in np.argsort(order))
-        stored = problem.base.reshape([kind.shape[axis] for axis in order])
+        stored = data.base.reshape([kind.shape[axis] for axis in order])
         text = "x[…]" if back == tuple(range(len(back))) else f"x.transpose({back})"
         yield self._compiled(f"jit(lambda x: {text})", lambda x: x.transpose(back)[kind.slices], stored)
 
     def array(self, result: Any) -> Array:
-        """A copy on the host; the same memory on a GPU."""
         if self.stage.device == "cpu":
             return np.asarray(result)
         import cupy

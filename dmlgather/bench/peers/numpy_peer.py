@@ -1,15 +1,14 @@
-"""NumPy, one thread: its quickest spelling into an existing array, and what one would type."""
+"""NumPy, one thread: the fastest way to write to an existing array, and what one would usually type."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from dmlgather.bench.kinds import Along, Take, Tuples, View
+from dmlgather.bench.kinds import Along, Take, Tuples, ViewCopy
 from dmlgather.bench.peers.peer import Peer, Spelling
-from dmlgather.bench.problem import Array, Problem
+from dmlgather.bench.workload_arrays import Array, WorkloadArrays
 
 
 class NumpyPeer(Peer):
@@ -18,16 +17,14 @@ class NumpyPeer(Peer):
     name, packages, devices = "numpy", ("numpy",), ("cpu",)
     bounds = "mode='clip' clamps (a negative index to 0); as typed, a bad index raises"
 
-    def take(self, problem: Problem, kind: Take, /) -> Iterator[Spelling]:
-        """ndarray.take."""
-        x, i, out, axis = problem.x, problem.index, problem.out, kind.axis
+    def take(self, data: WorkloadArrays, kind: Take, /) -> Iterator[Spelling]:
+        x, i, out, axis = data.x, data.index, data.out, kind.axis
         assert i is not None
         yield Spelling(f"x.take(i, {axis}, out, 'clip')", lambda: x.take(i, axis, out, "clip"))
         yield Spelling(f"np.take(x, i, {axis})", lambda: np.take(x, i, axis), preallocated=False)
 
-    def along(self, problem: Problem, kind: Along, /) -> Iterator[Spelling]:
-        """Rows by ndarray.take; other axes of matrices by flat offsets."""
-        x, i, out, axis = problem.x, problem.index, problem.out, kind.axis
+    def along(self, data: WorkloadArrays, kind: Along, /) -> Iterator[Spelling]:
+        x, i, out, axis = data.x, data.index, data.out, kind.axis
         assert i is not None
         if axis == x.ndim - 1:
             rows = [array.reshape(-1, x.shape[-1]) for array in (x, i, out)]
@@ -46,10 +43,9 @@ class NumpyPeer(Peer):
             )
         yield Spelling(f"np.take_along_axis(x, i, {axis})", lambda: np.take_along_axis(x, i, axis), preallocated=False)
 
-    def tuples(self, problem: Problem, kind: Tuples, /) -> Iterator[Spelling]:
-        """Flat offsets, then rows."""
-        x, out, width = problem.x, problem.out, kind.width
-        coordinates = tuple(problem.index.T)  # type: ignore[union-attr] # tuples have indices
+    def tuples(self, data: WorkloadArrays, kind: Tuples, /) -> Iterator[Spelling]:
+        x, out, width = data.x, data.out, kind.width
+        coordinates = tuple(data.index.T)  # type: ignore[union-attr] # tuples have indices
         rows = x.reshape(-1, *x.shape[width:])
         yield Spelling(
             "x.reshape(-1, …).take(np.ravel_multi_index(tuple(i.T), sizes), 0, out, 'clip')",
@@ -57,9 +53,8 @@ class NumpyPeer(Peer):
         )
         yield Spelling("x[tuple(i.T)]", lambda: x[coordinates], preallocated=False)
 
-    def view(self, problem: Problem, kind: View, /) -> Iterator[Spelling]:
-        """Copyto."""
-        view, out = problem.x[kind.slices], problem.out
+    def view(self, data: WorkloadArrays, kind: ViewCopy, /) -> Iterator[Spelling]:
+        view, out = data.x[kind.slices], data.out
 
         def copy() -> Array:
             np.copyto(out, view)
@@ -67,7 +62,3 @@ class NumpyPeer(Peer):
 
         yield Spelling("np.copyto(out, x[…])", copy)
         yield Spelling("np.array(x[…], order='C')", lambda: np.array(view, order="C"), preallocated=False)
-
-    def array(self, result: Any) -> Array:
-        """Itself."""
-        return result

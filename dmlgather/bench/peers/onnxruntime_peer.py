@@ -1,4 +1,4 @@
-"""ONNX Runtime: a model of one node, bound to arrays that exist."""
+"""ONNX Runtime: a model of one node, bound to existing arrays."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from dmlgather.bench.errors import CannotSayError
-from dmlgather.bench.kinds import Along, Take, Tuples, View
-from dmlgather.bench.peers.peer import Peer, Spelling, Stage
-from dmlgather.bench.problem import Array, Problem
+from dmlgather.bench.kinds import Along, Take, Tuples
+from dmlgather.bench.peers.peer import GraphPeer, Spelling, Stage
+from dmlgather.bench.workload_arrays import Array, WorkloadArrays
 
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 
 
-class OnnxRuntimePeer(Peer):
-    """Sequential execution, as many threads in a node as the stage says; on a GPU a stream of its own."""
+class OnnxRuntimePeer(GraphPeer):
+    """Sequential execution, with the stage's number of threads in a node; on a GPU on its own stream."""
 
     name, packages, devices = "onnxruntime", ("onnxruntime", "onnxruntime-gpu", "onnx"), ("cpu", "cuda")
     bounds = "checked on the CPU (an error); on a GPU zeros are written"
-    own_clock = True
+    own_clock, title, operations = True, "ONNX", "nodes"
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
@@ -31,44 +31,26 @@ class OnnxRuntimePeer(Peer):
         if _PROVIDERS[stage.device] not in onnxruntime.get_available_providers():
             raise CannotSayError(f"this build of onnxruntime lacks the {_PROVIDERS[stage.device]}")
 
-    def take(self, problem: Problem, kind: Take, /) -> Iterator[Spelling]:
-        """Gather."""
-        yield self._bound(problem, "Gather", problem.x, problem.index, axis=kind.axis)
+    def take(self, data: WorkloadArrays, kind: Take, /) -> Iterator[Spelling]:
+        yield self._bound(data, "Gather", data.x, data.index, axis=kind.axis)
 
-    def along(self, problem: Problem, kind: Along, /) -> Iterator[Spelling]:
-        """GatherElements."""
-        yield self._bound(problem, "GatherElements", problem.x, problem.index, axis=kind.axis)
+    def along(self, data: WorkloadArrays, kind: Along, /) -> Iterator[Spelling]:
+        yield self._bound(data, "GatherElements", data.x, data.index, axis=kind.axis)
 
-    def tuples(self, problem: Problem, _kind: Tuples, /) -> Iterator[Spelling]:
-        """GatherND."""
-        yield self._bound(problem, "GatherND", problem.x, problem.index)
+    def tuples(self, data: WorkloadArrays, _kind: Tuples, /) -> Iterator[Spelling]:
+        yield self._bound(data, "GatherND", data.x, data.index)
 
-    def view(self, problem: Problem, kind: View, /) -> Iterator[Spelling]:
-        """Slice, or Transpose."""
-        order = kind.order
-        if order is None:
-            raise CannotSayError("ONNX has no strided views")
-        if order == tuple(range(len(order))):
-            ranges = [place.indices(size) for place, size in zip(kind.slices, kind.shape, strict=True)]
-            below = -(2**62)  # before the first element: in ONNX -1 would be the last one
-            ends = [below if end < 0 else end for _, end, _ in ranges]
-            limits = [[begin for begin, _, _ in ranges], ends, list(range(len(ranges))), [step for _, _, step in ranges]]
-            yield self._bound(problem, "Slice", problem.x, constants=limits)
-        elif kind.out_shape == kind.shape:
-            stored = problem.base.reshape([kind.shape[axis] for axis in order])
-            yield self._bound(problem, "Transpose", stored, perm=[int(axis) for axis in np.argsort(order)])
-        else:
-            raise CannotSayError("a Slice of a Transpose takes two nodes")
+    def sliced(self, data: WorkloadArrays, starts: list[int], ends: list[int], steps: list[int]) -> Spelling:
+        return self._bound(data, "Slice", data.x, constants=[starts, ends, list(range(len(starts))), steps])
 
-    def array(self, result: Any) -> Array:
-        """The array it is bound to."""
-        return result
+    def transposed(self, data: WorkloadArrays, packed: Array, order: list[int]) -> Spelling:
+        return self._bound(data, "Transpose", packed, perm=order)
 
     def _bound(
-        self, problem: Problem, operator: str, *arrays: Array, constants: list[list[int]] | None = None, **attributes: Any
+        self, data: WorkloadArrays, operator: str, *arrays: Array, constants: list[list[int]] | None = None, **attributes: Any
     ) -> Spelling:
         helper, dtype = self._onnx.helper, self._onnx.helper.np_dtype_to_tensor_dtype
-        out = problem.out
+        out = data.out
         names = [f"input{number}" for number in range(len(arrays))]
         fixed = {f"constant{number}": np.array(values, np.int64) for number, values in enumerate(constants or ())}
         graph = helper.make_graph(

@@ -1,4 +1,4 @@
-"""What a peer is: a library that says the four kinds of workload in its own words."""
+"""Peers: libraries that do the four kinds of workload in their own ways."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dmlgather.bench.kinds import Along, Take, Tuples, View
-from dmlgather.bench.problem import Array, Problem
+import numpy as np
+
+from dmlgather.bench.errors import CannotSayError
+from dmlgather.bench.kinds import Along, Take, Tuples, ViewCopy
+from dmlgather.bench.workload_arrays import Array, WorkloadArrays
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where peers run. device: "cpu" or "cuda". threads: how many each may use on the CPU. stream: CUDA stream (CuPy's) that
-    those without streams of their own run on.
+    """Where peers run. device: "cpu", "cuda" or "cluster". threads: how many each may use on the CPU. stream: the CUDA stream
+    (CuPy's) of peers that do not create their own.
     """
 
     device: str
@@ -24,8 +27,8 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """One way to say a problem. text: as one would type it; x, i, out are the arrays. run: does it and returns what holds the
-    result. preallocated: whether that is the problem's `out`.
+    """One way to do a workload. text: as one would type it; x, i, out are the arrays. run: does it and returns the result.
+    preallocated: whether it writes to `out` instead of new memory.
     """
 
     text: str
@@ -34,11 +37,11 @@ class Spelling:
 
 
 class Peer(ABC):
-    """A library, set up for a stage. packages: whose versions matter, by the names pip knows.
-    extra: of this project, which brings them. bounds: what it does with an
-    index out of range in these spellings. own_clock: whether it runs on streams of its own on a GPU.
+    """A library that is ready to run on a stage.
 
-    Making one raises ImportError without its packages and CannotSayError where it cannot run on that stage.
+    packages: names on PyPI; their versions are reported. extra: of this project, which installs them. bounds: the result of an
+    index out of range. own_clock: whether it creates its own streams on a GPU. The constructor raises ImportError without the
+    packages, and CannotSayError if the library cannot run on that stage.
     """
 
     name: ClassVar[str]
@@ -51,34 +54,62 @@ class Peer(ABC):
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
 
-    def spellings(self, problem: Problem) -> Iterator[Spelling]:
-        """Its ways to say the problem. CannotSayError, with the reason, when there is none."""
-        match problem.kind:
+    def spellings(self, data: WorkloadArrays) -> Iterator[Spelling]:
+        """Its ways to do the workload. CannotSayError, with the reason, when there is none."""
+        match data.kind:
             case Take():
-                return self.take(problem, problem.kind)
+                return self.take(data, data.kind)
             case Along():
-                return self.along(problem, problem.kind)
+                return self.along(data, data.kind)
             case Tuples():
-                return self.tuples(problem, problem.kind)
-            case View():
-                return self.view(problem, problem.kind)
+                return self.tuples(data, data.kind)
+            case ViewCopy():
+                return self.view(data, data.kind)
 
     @abstractmethod
-    def take(self, problem: Problem, kind: Take, /) -> Iterator[Spelling]:
-        """Positions along an axis."""
+    def take(self, data: WorkloadArrays, kind: Take, /) -> Iterator[Spelling]:
+        """Ways to take positions along an axis."""
 
     @abstractmethod
-    def along(self, problem: Problem, kind: Along, /) -> Iterator[Spelling]:
-        """An index per element."""
+    def along(self, data: WorkloadArrays, kind: Along, /) -> Iterator[Spelling]:
+        """Ways to take elements by an index each."""
 
     @abstractmethod
-    def tuples(self, problem: Problem, kind: Tuples, /) -> Iterator[Spelling]:
-        """Tuples of coordinates."""
+    def tuples(self, data: WorkloadArrays, kind: Tuples, /) -> Iterator[Spelling]:
+        """Ways to take by tuples of coordinates."""
 
     @abstractmethod
-    def view(self, problem: Problem, kind: View, /) -> Iterator[Spelling]:
-        """A copy of a view."""
+    def view(self, data: WorkloadArrays, kind: ViewCopy, /) -> Iterator[Spelling]:
+        """Ways to copy a view."""
 
-    @abstractmethod
     def array(self, result: Any) -> Array:
-        """What `run` returned as an array of the problem's library."""
+        """The result of a spelling as an array of the workload's library."""
+        return result
+
+
+class GraphPeer(Peer):
+    """A peer that runs models of one operation. A view is a Slice or a Transpose; both would be two operations."""
+
+    title: ClassVar[str]
+    operations: ClassVar[str] = "operations"
+
+    def view(self, data: WorkloadArrays, kind: ViewCopy, /) -> Iterator[Spelling]:
+        order = kind.order
+        if order is None:
+            raise CannotSayError(f"{self.title} has no strided views")
+        if order == tuple(range(len(order))):
+            ends = [-(2**31) if part.stop < 0 else part.stop for part in kind.ranges]  # -1 would be the last element
+            yield self.sliced(data, [part.start for part in kind.ranges], ends, [part.step for part in kind.ranges])
+        elif kind.out_shape == kind.shape:
+            packed = data.base.reshape([kind.shape[axis] for axis in order])
+            yield self.transposed(data, packed, [int(axis) for axis in np.argsort(order)])
+        else:
+            raise CannotSayError(f"a Slice of a Transpose takes two {self.operations}")
+
+    @abstractmethod
+    def sliced(self, data: WorkloadArrays, starts: list[int], ends: list[int], steps: list[int]) -> Spelling:
+        """x[start:end:step] in every dimension."""
+
+    @abstractmethod
+    def transposed(self, data: WorkloadArrays, packed: Array, order: list[int]) -> Spelling:
+        """`packed` with its dimensions in another order."""

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dmlgather.bench.errors import CannotSayError
-from dmlgather.bench.kinds import Along, Take, Tuples, View
+from dmlgather.bench.kinds import ALL, BACK, Along, Take, Tuples, ViewCopy
 from dmlgather.bench.peers.peer import Peer, Spelling, Stage
-from dmlgather.bench.problem import Array, Problem
+from dmlgather.bench.workload_arrays import Array, WorkloadArrays
 
 
 class TorchPeer(Peer):
-    """On the CPU with as many threads as the stage says; on a GPU on the stage's stream."""
+    """On the CPU with the stage's number of threads; on a GPU on the stage's stream."""
 
     name, packages, devices = "torch", ("torch",), ("cpu", "cuda")
     bounds = "checked: an error on the CPU, a device-side assertion on a GPU; indexing resolves negative indices"
@@ -25,29 +25,26 @@ class TorchPeer(Peer):
         torch.set_num_threads(stage.threads)
         if stage.device == "cuda":
             if not torch.cuda.is_available():
-                raise CannotSayError("torch finds no CUDA device (a CPU build, or a driver that is too old for it)")
+                raise CannotSayError("torch finds no CUDA device (it is a CPU build, or the driver is too old)")
             torch.cuda.set_stream(torch.cuda.ExternalStream(stage.stream.ptr))
 
-    def take(self, problem: Problem, kind: Take, /) -> Iterator[Spelling]:
-        """index_select, gather with an expanded index, indexing."""
+    def take(self, data: WorkloadArrays, kind: Take, /) -> Iterator[Spelling]:
         torch, axis, shape = self._torch, kind.axis, kind.out_shape
-        x, i, out = self._tensor(problem.x), self._tensor(problem.index), self._tensor(problem.out)
+        x, i, out = self._tensor(data.x), self._tensor(data.index), self._tensor(data.out)
         spread = i.reshape([-1 if place == axis else 1 for place in range(len(shape))]).expand(shape)
         place = (*[slice(None)] * axis, i)
         yield Spelling(f"torch.index_select(x, {axis}, i, out=out)", lambda: torch.index_select(x, axis, i, out=out))
         yield Spelling(f"torch.gather(x, {axis}, i.expand(…), out=out)", lambda: torch.gather(x, axis, spread, out=out))
         yield Spelling(f"x[{':, ' * axis}i]", lambda: x[place], preallocated=False)
 
-    def along(self, problem: Problem, kind: Along, /) -> Iterator[Spelling]:
-        """Gather."""
+    def along(self, data: WorkloadArrays, kind: Along, /) -> Iterator[Spelling]:
         gather, axis = self._torch.gather, kind.axis
-        x, i, out = self._tensor(problem.x), self._tensor(problem.index), self._tensor(problem.out)
+        x, i, out = self._tensor(data.x), self._tensor(data.index), self._tensor(data.out)
         yield Spelling(f"torch.gather(x, {axis}, i, out=out)", lambda: gather(x, axis, i, out=out))
 
-    def tuples(self, problem: Problem, kind: Tuples, /) -> Iterator[Spelling]:
-        """Indexing, and index_select over flat offsets."""
+    def tuples(self, data: WorkloadArrays, kind: Tuples, /) -> Iterator[Spelling]:
         select, width = self._torch.index_select, kind.width
-        x, i, out = self._tensor(problem.x), self._tensor(problem.index), self._tensor(problem.out)
+        x, i, out = self._tensor(data.x), self._tensor(data.index), self._tensor(data.out)
         coordinates = i.unbind(-1)
         yield Spelling("x[i.unbind(-1)]", lambda: x[coordinates], preallocated=False)
         if width == 2:
@@ -57,22 +54,21 @@ class TorchPeer(Peer):
                 lambda: select(rows, 0, coordinates[0] * columns + coordinates[1], out=out),
             )
 
-    def view(self, problem: Problem, kind: View, /) -> Iterator[Spelling]:
-        """copy_; torch has no negative strides, so that reversing is flip, which makes a new tensor."""
-        flip, out = self._torch.flip, self._tensor(problem.out)
-        base = self._tensor(problem.base)
+    def view(self, data: WorkloadArrays, kind: ViewCopy, /) -> Iterator[Spelling]:
+        flip, out = self._torch.flip, self._tensor(data.out)
+        base = self._tensor(data.base)
         x = base.reshape(kind.shape) if kind.strides is None else base.as_strided(kind.shape, kind.strides)
-        reversed_axes = [axis for axis, window in enumerate(kind.windows) if window.step < 0]
+        reversed_axes = [axis for axis, part in enumerate(kind.ranges) if part.step < 0]
         if not reversed_axes:
             view = x[kind.slices]
             yield Spelling("out.copy_(x[…])", lambda: out.copy_(view))
-        elif all(window.step in (1, -1) and not window.offset and window.size is None for window in kind.windows):
+        elif all(part in (ALL, BACK) for part in kind.slices):
+            # torch has no negative strides; flip makes a new tensor
             yield Spelling(f"torch.flip(x, {reversed_axes})", lambda: flip(x, reversed_axes), preallocated=False)
         else:
             raise CannotSayError("torch slices take no negative step")
 
     def array(self, result: Any) -> Array:
-        """The same memory."""
         if self.stage.device == "cpu":
             return result.numpy()
         import cupy

@@ -1,14 +1,15 @@
-"""DML7xx: what holds for bindings, the ties between an operator's tensors and the resources of a model."""
+"""DML7xx: rules for bindings, which tie an operator's tensors to the resources of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from math import prod
 from typing import NamedTuple
 
 from dmlgather.directml.codes import CODES
-from dmlgather.directml.dxdispatch.commands import Binding, Dispatch, Source, WriteFile
+from dmlgather.directml.dxdispatch.commands import FieldBinding, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.jsonc import Path
 from dmlgather.directml.dxdispatch.reading import Reading, closest, dotted
@@ -21,8 +22,8 @@ SHOWN = 20
 """Names that a message lists at most."""
 
 
-class Bound(NamedTuple):
-    """A tensor and the range of a resource that stands for it. offset, size: bytes. path: of the source in the file."""
+class BufferBinding(NamedTuple):
+    """The bytes of a resource that a tensor is bound to: `size` of them from `offset` on. path: of the binding in the file."""
 
     tensor: str
     resource: str
@@ -30,58 +31,62 @@ class Bound(NamedTuple):
     size: int
     path: Path
 
+    @property
+    def end(self) -> int:
+        """The offset behind the last byte."""
+        return self.offset + self.size
 
-class Site:
-    """One `bindings` object: of a dispatch, or of a dispatchable for the tensors that DirectML owns.
 
-    resources: those that could be read; declared: the names of all. sound: tensors that break no rule of DML1xx. tensors: the
-    operator's, by DirectML's names. bound: those of known size that are bound to one readable resource; ranges: with it.
+def buffer_bindings(
+    tensors: Mapping[str, BufferTensorDesc], bindings: Iterable[FieldBinding], resources: Mapping[str, Resource]
+) -> dict[str, BufferBinding]:
+    """The tensors (by DirectML's names) that are bound to exactly one of `resources`, each with its bytes there."""
+    found = {}
+    for field, sources, _ in bindings:
+        if field in tensors and len(sources) == 1 and sources[0].resource in resources:
+            name, element_offset, element_bytes, path = sources[0]
+            offset = element_offset * (resources[name].data_type.bytes if element_bytes is None else element_bytes)
+            found[field] = BufferBinding(field, name, offset, tensors[field].total_bytes, path)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class BindingSite:
+    """One `bindings` object: of a dispatch, or of a dispatchable, for the tensors that DirectML owns.
+
+    path: of the object. resources: those that could be read; declared: the names of all. tensors: the operator's, by DirectML's
+    names. bound: of the tensors that break no rule of DML1xx, those that are bound to one readable resource.
     """
 
-    def __init__(
-        self,
-        dispatchable: Dispatchable,
-        bindings: tuple[Binding, ...],
-        at_execution: bool,
-        path: Path,
-        *,
-        resources: Mapping[str, Resource],
-        declared: Collection[str],
-        sound: Collection[str],
-    ) -> None:
-        self.dispatchable, self.bindings, self.at_execution, self.path = dispatchable, bindings, at_execution, path
-        self.resources, self.declared = resources, declared
-        desc = dispatchable.desc
-        self.tensors: dict[str, BufferTensorDesc] = {wire_name(field): desc.tensor(field) for field in desc.operator.tensors}
-        self.bound = self._bound(sound)
-        self.ranges = [(bound, resources[bound.resource]) for bound in self.bound.values()]
+    dispatchable: Dispatchable
+    bindings: tuple[FieldBinding, ...]
+    at_execution: bool
+    path: Path
+    resources: Mapping[str, Resource]
+    declared: Collection[str]
+    tensors: Mapping[str, BufferTensorDesc]
+    bound: Mapping[str, BufferBinding]
 
     def belongs(self, tensor: str) -> bool:
-        """Whether the tensor is bound here rather than at the other site."""
+        """Whether the tensor has to be bound here; its Flags decide between initialisation and execution."""
         return bool(self.tensors[tensor].flags & TensorFlags.OWNED_BY_DML) != self.at_execution
 
-    def sources(self) -> Iterator[tuple[str, Source]]:
-        """Tensor and source of each binding of a tensor to one resource."""
-        for binding in self.bindings:
-            if binding.field in self.tensors and len(binding.sources) == 1:
-                yield binding.field, binding.sources[0]
-
-    def _bound(self, sound: Collection[str]) -> dict[str, Bound]:
-        found = {}
-        for tensor, source in self.sources():
-            resource = self.resources.get(source.resource)
-            if resource is not None and tensor in sound:
-                element = resource.data_type.bytes if source.element_bytes is None else source.element_bytes
-                offset = source.element_offset * element
-                found[tensor] = Bound(tensor, source.resource, offset, self.tensors[tensor].total_bytes, source.path)
-        return found
+    def too_short(self) -> Iterator[tuple[BufferBinding, Resource, str, str]]:
+        """Each tensor that ends behind its resource's last byte, with what is expected and what was got."""
+        for bound in self.bound.values():
+            resource = self.resources[bound.resource]
+            if bound.end > resource.size:
+                left = max(resource.size - bound.offset, 0)
+                expected = f"at least {bound.size} bytes for {bound.tensor} (TotalTensorSizeInBytes)"
+                got = f"{left} bytes ({resource.size} of {bound.resource!r}, less the offset {bound.offset})"
+                yield bound, resource, expected, got
 
 
 Faults = Iterator[tuple[Path, str, str, str]]
 """Place in the file, expected, got, remedy."""
 
 
-def unknown_field(site: Site) -> Faults:
+def unknown_field(site: BindingSite) -> Faults:
     """DML702."""
     known = list(site.tensors)
     for binding in site.bindings:
@@ -90,7 +95,7 @@ def unknown_field(site: Site) -> Faults:
             yield binding.path, f"one of {', '.join(known)}", repr(binding.field), f"write {meant!r}" if meant else "remove it"
 
 
-def several_sources(site: Site) -> Faults:
+def several_sources(site: BindingSite) -> Faults:
     """DML703."""
     for binding in site.bindings:
         if binding.field in site.tensors and len(binding.sources) != 1:
@@ -98,7 +103,7 @@ def several_sources(site: Site) -> Faults:
             yield binding.path, f"1 resource for {binding.field}", f"{len(binding.sources)} ({names})", "name one resource"
 
 
-def unknown_resource(site: Site) -> Faults:
+def unknown_resource(site: BindingSite) -> Faults:
     """DML704."""
     for binding in site.bindings:
         for source in binding.sources:
@@ -106,45 +111,35 @@ def unknown_resource(site: Site) -> Faults:
                 yield source.path, *missing("resource", source.resource, site.declared)
 
 
-def wrong_stage(site: Site) -> Faults:
+def wrong_stage(site: BindingSite) -> Faults:
     """DML708."""
     here, there = ("execution", "initialisation") if site.at_execution else ("initialisation", "execution")
-    name = site.dispatchable.name
-    home = f"dispatchables.{name}.bindings" if site.at_execution else "the dispatch command's bindings"
+    home = f"dispatchables.{site.dispatchable.name}.bindings" if site.at_execution else "the dispatch command's bindings"
     for binding in site.bindings:
         if binding.field in site.tensors and not site.belongs(binding.field):
             flags = site.tensors[binding.field].flags
             yield binding.path, f"at {there}: its Flags are {flags}", f"at {here}", f"move it to {home}, or change its Flags"
 
 
-def short_range(site: Site) -> Faults:
-    """DML705, but for buffers whose size a file decides."""
-    for bound, resource in site.ranges:
-        if bound.offset + bound.size > resource.size and resource.file is None:
-            yield (
-                bound.path,
-                *_range(bound, resource),
-                f"give {bound.resource!r} sizeInBytes of {bound.offset + bound.size}, or more",
-            )
+def short_buffer(site: BindingSite) -> Faults:
+    """DML705, where the model states the buffer's size. Where a file decides it, that file is the problem: see `check_site`."""
+    for bound, resource, expected, got in site.too_short():
+        if resource.file is None:
+            yield bound.path, expected, got, f"set sizeInBytes of {bound.resource!r} to {bound.end} or more"
 
 
-def misaligned(site: Site) -> Faults:
+def misaligned(site: BindingSite) -> Faults:
     """DML706."""
-    for bound, resource in site.ranges:
+    for bound in site.bound.values():
         step = max(BASE_ALIGNMENT, site.tensors[bound.tensor].guaranteed_base_offset_alignment)
         if bound.offset % step:
-            nearest = rounded_up(bound.offset, step)
-            element = resource.data_type.bytes
-            yield (
-                bound.path,
-                f"a multiple of {step} bytes",
-                f"{bound.offset} bytes",
-                f"put the tensor's data at byte {nearest} (elementOffset {nearest // element} of {resource.data_type.name})",
-            )
+            nearest, kind = rounded_up(bound.offset, step), site.resources[bound.resource].data_type
+            remedy = f"put the tensor's data at byte {nearest} (elementOffset {nearest // kind.bytes} of {kind.name})"
+            yield bound.path, f"a multiple of {step} bytes", f"{bound.offset} bytes", remedy
 
 
-def unbound(site: Site) -> Faults:
-    """DML701, of a dispatch, whose dispatchable may bind what is missing here."""
+def unbound(site: BindingSite) -> Faults:
+    """DML701, of a dispatch; its dispatchable may bind what is missing here."""
     names = {binding.field for binding in (*site.bindings, *site.dispatchable.initial_bindings)}
     for tensor in site.tensors:
         if tensor not in names:
@@ -152,45 +147,44 @@ def unbound(site: Site) -> Faults:
             yield site.path, f"a resource for {tensor}", "none", f'add "{tensor}": "RESOURCE" to {where}'
 
 
-def overlap(site: Site) -> Faults:
+def overlap(site: BindingSite) -> Faults:
     """DML707."""
-    ranges = site.bound
-    operator = site.dispatchable.desc.operator
-    output = ranges.get(wire_name(operator.output))
-    for bound in ranges.values():
+    output = site.bound.get(wire_name(site.dispatchable.desc.operator.output))
+    for bound in site.bound.values():
         if output is None or bound is output or bound.resource != output.resource:
             continue
-        first, end = max(bound.offset, output.offset), min(bound.offset + bound.size, output.offset + output.size)
-        if first < end:
+        if max(bound.offset, output.offset) < min(bound.end, output.end):
             yield (
                 output.path,
-                f"bytes of {output.resource!r} outside {bound.tensor}'s {bound.offset} … {bound.offset + bound.size - 1}",
-                f"bytes {output.offset} … {output.offset + output.size - 1}",
-                f"bind {output.tensor} to another resource, or behind byte {bound.offset + bound.size - 1}",
+                f"bytes of {output.resource!r} outside {bound.tensor}'s {bound.offset} … {bound.end - 1}",
+                f"bytes {output.offset} … {output.end - 1}",
+                f"bind {output.tensor} to another resource, or behind byte {bound.end - 1}",
             )
 
 
-EVERYWHERE: dict[str, Callable[[Site], Faults]] = {
+EVERYWHERE: dict[str, Callable[[BindingSite], Faults]] = {
     "DML702": unknown_field,
     "DML703": several_sources,
     "DML704": unknown_resource,
     "DML708": wrong_stage,
-    "DML705": short_range,
+    "DML705": short_buffer,
     "DML706": misaligned,
 }
-"""The rules of every site, by code."""
+"""The rules for the bindings of dispatches and of dispatchables, by code."""
 
 
-def check_site(reading: Reading, site: Site) -> None:
-    """Report what is wrong with the bindings at one site, whichever it is."""
+def check_site(reading: Reading, site: BindingSite) -> None:
+    """Report what is wrong with the bindings of a dispatch or of a dispatchable."""
     if not site.bindings:
         return
     for code, rule in EVERYWHERE.items():
         _report(reading, code, rule(site))
-    _short_files(reading, site)
+    for bound, resource, expected, got in site.too_short():
+        if resource.file is not None:
+            reading.problem(bound.path, f"{resource.file} has the wrong size: expected {expected}, got {got}")
 
 
-def check_dispatch(reading: Reading, site: Site) -> None:
+def check_dispatch(reading: Reading, site: BindingSite) -> None:
     """Report what is wrong with the bindings of a dispatch."""
     check_site(reading, site)
     _report(reading, "DML701", unbound(site))
@@ -198,80 +192,30 @@ def check_dispatch(reading: Reading, site: Site) -> None:
 
 
 def check_name(reading: Reading, kind: str, name: str, declared: Collection[str], path: Path) -> None:
-    """Report a command's name of a "resource" or "dispatchable" that leads nowhere."""
+    """Report a command that names a "resource" or "dispatchable" that the model does not declare."""
     if name not in declared:
         code = "DML704" if kind == "resource" else "DML709"
-        _report(reading, code, iter([(path, *missing(kind, name, declared))]))
+        _report(reading, code, [(path, *missing(kind, name, declared))])
 
 
 def check_dimensions(reading: Reading, command: WriteFile, resource: Resource) -> None:
-    """Report stated dimensions that do not hold as many elements as the resource."""
+    """Report dimensions whose product is not the number of elements in the resource."""
     given = command.dimensions
     if given is not None and prod(given) != resource.values.count:
-        place = (*command.path, "dimensions")
         expected = f"{resource.values.count} elements, as many as {resource.name!r} has"
-        _report(reading, "DML710", iter([(place, expected, f"{prod(given)} ({given})", "leave dimensions out, or correct them")]))
+        remedy = "leave dimensions out, or correct them"
+        _report(reading, "DML710", [((*command.path, "dimensions"), expected, f"{prod(given)} ({given})", remedy)])
 
 
 def missing(kind: str, name: str, declared: Collection[str]) -> tuple[str, str, str]:
-    """Expected, got and remedy of a name that leads nowhere."""
+    """Expected, got and remedy of a name that the model does not declare."""
     meant = closest(name, declared)
     known = ", ".join([*map(repr, islice(declared, SHOWN)), *(["…"] if len(declared) > SHOWN else [])])
     known = known or f"none: the model has no {kind}s"
     return f"a {kind} of the model ({known})", repr(name), f"write {meant!r}" if meant else f"declare the {kind}, or name another"
 
 
-def sites(
-    dispatch: Dispatch,
-    dispatchable: Dispatchable,
-    resources: Mapping[str, Resource],
-    declared: Collection[str],
-    sound: Collection[str],
-) -> tuple[Site, Site]:
-    """The dispatch's own site, and its dispatchable's."""
-    return dispatch_site(dispatch, dispatchable, resources, declared, sound), initial_site(
-        dispatchable, resources, declared, sound
-    )
-
-
-def dispatch_site(
-    dispatch: Dispatch,
-    dispatchable: Dispatchable,
-    resources: Mapping[str, Resource],
-    declared: Collection[str],
-    sound: Collection[str],
-) -> Site:
-    """The dispatch's own site."""
-    path = (*dispatch.path, "bindings")
-    return Site(dispatchable, dispatch.bindings, True, path, resources=resources, declared=declared, sound=sound)
-
-
-def initial_site(
-    dispatchable: Dispatchable, resources: Mapping[str, Resource], declared: Collection[str], sound: Collection[str]
-) -> Site:
-    """The dispatchable's own site."""
-    path = (*dispatchable.outer_path, "bindings")
-    given = dispatchable.initial_bindings
-    return Site(dispatchable, given, False, path, resources=resources, declared=declared, sound=sound)
-
-
-def _range(bound: Bound, resource: Resource) -> tuple[str, str]:
-    """Expected and got of a range that is too short."""
-    left = max(resource.size - bound.offset, 0)
-    return (
-        f"at least {bound.size} bytes for {bound.tensor} (TotalTensorSizeInBytes)",
-        f"{left} bytes ({resource.size} of {bound.resource!r}, less the offset {bound.offset})",
-    )
-
-
-def _short_files(reading: Reading, site: Site) -> None:
-    for bound, resource in site.ranges:
-        if bound.offset + bound.size > resource.size and resource.file is not None:
-            expected, got = _range(bound, resource)
-            reading.problem(bound.path, f"{resource.file} has the wrong size: expected {expected}, got {got}")
-
-
-def _report(reading: Reading, code: str, faults: Faults) -> None:
+def _report(reading: Reading, code: str, faults: Iterable[tuple[Path, str, str, str]]) -> None:
     for path, expected, got, remedy in faults:
         finding = CODES[code].finding(dotted(path), expected=expected, got=got, remedy=remedy)
         reading.finding(finding, path, key=code == "DML702")

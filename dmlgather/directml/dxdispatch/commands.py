@@ -12,8 +12,8 @@ from dmlgather.directml.dxdispatch.npy import IMAGES
 from dmlgather.directml.dxdispatch.reading import Reading
 
 
-class Source(NamedTuple):
-    """What one binding names. element_offset counts elements of element_bytes, by default of the resource's data type."""
+class BindingSource(NamedTuple):
+    """A resource that a binding names. element_offset: in elements of element_bytes, by default of the resource's data type."""
 
     resource: str
     element_offset: int
@@ -21,11 +21,11 @@ class Source(NamedTuple):
     path: Path
 
 
-class Binding(NamedTuple):
-    """What stands for one field in a `bindings` object: rightly one source. path: of the field."""
+class FieldBinding(NamedTuple):
+    """The resources that a `bindings` object names for one field; rightly one. path: of the field."""
 
     field: str
-    sources: tuple[Source, ...]
+    sources: tuple[BindingSource, ...]
     path: Path
 
 
@@ -33,7 +33,7 @@ class Dispatch(NamedTuple):
     """Run an operator over resources."""
 
     dispatchable: str
-    bindings: tuple[Binding, ...]
+    bindings: tuple[FieldBinding, ...]
     path: Path
 
 
@@ -46,7 +46,7 @@ class Print(NamedTuple):
 
 
 class WriteFile(NamedTuple):
-    """Write a resource to a file. dimensions: the .npy's shape where the model states it."""
+    """Write a resource to a file. dimensions: the shape of a .npy file, where the model states one."""
 
     resource: str
     target: str
@@ -58,7 +58,7 @@ Command = Dispatch | Print | WriteFile
 
 
 def read_command(reading: Reading, path: Path) -> Command | None:
-    """The command at `path`; None after reporting why it is none."""
+    """The command at `path`; None after reporting why it cannot be read."""
     part = reading.validated(wire.COMMAND, path)
     match part:
         case wire.DispatchPart():
@@ -72,16 +72,15 @@ def read_command(reading: Reading, path: Path) -> Command | None:
                 return None
             target = PurePath(part.target_path)
             if target.is_absolute() or ".." in target.parts or not target.name:
-                reading.problem(
-                    (*path, "targetPath"), "expected the path of a file inside the output folder; --output-dir says which"
-                )
+                place = (*path, "targetPath")
+                reading.problem(place, "expected the path of a file inside the output folder, which --output-dir names")
                 return None
             return WriteFile(part.resource, part.target_path, None if part.dimensions is None else tuple(part.dimensions), path)
     return None
 
 
-def read_bindings(given: Mapping[str, Any], path: Path) -> tuple[Binding, ...]:
-    """The bindings of a `bindings` object that has been validated."""
+def read_bindings(given: Mapping[str, Any], path: Path) -> tuple[FieldBinding, ...]:
+    """The bindings of a `bindings` object that Pydantic has validated."""
     found = []
     for field, value in given.items():
         at = (*path, field)
@@ -89,11 +88,11 @@ def read_bindings(given: Mapping[str, Any], path: Path) -> tuple[Binding, ...]:
             sources = tuple(_source(item, (*at, index)) for index, item in enumerate(value))
         else:
             sources = (_source(value, at),)
-        found.append(Binding(field, sources, at))
+        found.append(FieldBinding(field, sources, at))
     return tuple(found)
 
 
-def _source(value: str | wire.BindingPart, path: Path) -> Source:
+def _source(value: str | wire.BindingPart, path: Path) -> BindingSource:
     if isinstance(value, str):
-        return Source(value, 0, None, path)
-    return Source(value.name, value.element_offset, value.element_size_in_bytes, path)
+        return BindingSource(value, 0, None, path)
+    return BindingSource(value.name, value.element_offset, value.element_size_in_bytes, path)

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch import wire
-from dmlgather.directml.dxdispatch.commands import Binding, read_bindings
+from dmlgather.directml.dxdispatch.commands import FieldBinding, read_bindings
 from dmlgather.directml.dxdispatch.jsonc import Path
 from dmlgather.directml.dxdispatch.reading import Reading, closest, unknown
-from dmlgather.directml.fields import Structure
+from dmlgather.directml.fields import Structure, wire_name
 from dmlgather.directml.operators import OPERATORS
 from dmlgather.directml.operators.operator import Operator
 from dmlgather.directml.tensor import BufferTensorDesc
@@ -37,16 +37,21 @@ class Dispatchable(NamedTuple):
     outer_path: Path
     type_path: Path
     path: Path
-    initial_bindings: tuple[Binding, ...]
+    initial_bindings: tuple[FieldBinding, ...]
+
+    @property
+    def tensors(self) -> dict[str, BufferTensorDesc]:
+        """The operator's tensors, by DirectML's names."""
+        return {wire_name(field): self.desc.tensor(field) for field in self.desc.operator.tensors}
 
     @property
     def subject(self) -> str:
-        """The part of the file that findings about it start from."""
+        """The part of the file that the paths of its findings start from."""
         return f"dispatchables.{self.name}" if self.name else ""
 
 
 def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable | None:
-    """The dispatchable at `path`; None after reporting why it is none."""
+    """The dispatchable at `path`; None after reporting why it cannot be read."""
     given = reading.at(path)
     if not isinstance(given, dict):
         reading.problem(path, 'expected an object {"type": "DML_OPERATOR_…", "desc": {…}}')
@@ -94,13 +99,13 @@ def _operator(reading: Reading, name: object, path: Path) -> Operator | None:
 
 
 def _known(operator: Operator, *keys: str | None) -> list[str]:
-    """What may stand beside an envelope's own keys: the type and the structure, or all of the structure's fields."""
+    """The keys that are allowed beside the envelope's own: the type and the structure, or all fields of the structure."""
     known = [key for key in keys if key is not None]
     return known if "desc" in map(str.lower, known) else [*known, *wire.names(operator.desc)]
 
 
 def _structure(reading: Reading, kind: type[Structure], path: Path, outside: Iterable[str]) -> Structure | None:
-    """The structure of DirectML at `path`, whose object may also have the keys `outside`; None after reporting."""
+    """The structure of DirectML at `path`, where the keys `outside` are allowed, too; None after reporting what is wrong."""
     given = reading.at(path)
     if not isinstance(given, dict):
         reading.problem(path, f"expected an object with the fields {', '.join(wire.names(kind))}")
@@ -114,14 +119,14 @@ def _structure(reading: Reading, kind: type[Structure], path: Path, outside: Ite
     except ValidationError as error:
         known = [*wire.names(kind), *wire.names(BufferTensorDesc)]
         reading.invalid(error, path, known, skip=("extra_forbidden",))
-        if len(reading.problems) == before:  # never silent, whatever the names were
+        if len(reading.problems) == before:  # at least one problem is reported, whatever the names are
             reading.invalid(error, path, known)
         return None
     return found if len(reading.problems) == before else None
 
 
 def _check_names(reading: Reading, kind: type[Structure], path: Path) -> None:
-    """Report fields that DirectML's structure does not have; in files its own names count, not Python's."""
+    """Report fields that DirectML's structure does not have; Python's names of fields are not allowed in files."""
     given = reading.at(path)
     if not given.keys() <= _known_names(kind):
         known = wire.names(kind)

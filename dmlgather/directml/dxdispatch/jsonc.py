@@ -1,24 +1,24 @@
 """JSON as DxDispatch's model files use it: comments, trailing commas, and a position for every value.
 
-    document = parse('{"Sizes": [1, 2]} // two dimensions')
+    document = Document('{"Sizes": [1, 2]} // two dimensions')
     document.value                               # plain dicts, lists, str, int, float, bool and None
     document.position(("Sizes", 1))              # Position(line=1, column=14)
 
 Standard JSON otherwise: UTF-8 strings in double quotes, no NaN literals, no duplicate keys. Integers are exact at any size.
 
-Plain JSON is read by Python's own parser. The reader below, which knows comments, places and what is wrong where, reads a text
-that this one refuses, and any text of which a place is asked: most files have nothing to say about them.
+Python's own parser reads plain JSON. The slower reader below knows comments and positions. It reads a text only where Python's
+parser refuses it or a position is asked for; most files are correct and need neither.
 """
 
 from __future__ import annotations
 
 import bisect
-import itertools
 import json
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from math import isfinite
 from typing import Any
 
 from dmlgather.files import Position
@@ -50,7 +50,7 @@ Path = tuple[str | int, ...]
 
 
 class JsonError(ValueError):
-    """The text is not such JSON. `position` says where, the message what was expected."""
+    """The text is not such JSON. The message says what was expected, `position` where."""
 
     def __init__(self, message: str, position: Position) -> None:
         super().__init__(message)
@@ -58,9 +58,7 @@ class JsonError(ValueError):
 
 
 class _Object(dict[str, Any]):
-    """A JSON object that remembers where its keys and values began (character offsets)."""
-
-    __slots__ = ("keys_at", "values_at")
+    """A JSON object that remembers at which characters its keys and values begin."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,9 +67,7 @@ class _Object(dict[str, Any]):
 
 
 class _Array(list[Any]):
-    """A JSON array that remembers where its elements began (character offsets)."""
-
-    __slots__ = ("values_at",)
+    """A JSON array that remembers at which characters its elements begin."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +75,7 @@ class _Array(list[Any]):
 
 
 class Document:
-    """A parsed text: its value, and the position of everything in it."""
+    """A parsed text: its value, and the position of everything in it. JsonError with the first place that is not JSON."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -90,11 +86,8 @@ class Document:
 
     @cached_property
     def _placed(self) -> tuple[Any, int]:
-        """The value with its places, and where it begins. JsonError with the first place that is not JSON."""
-        try:
-            return _Reader(self._text).document()
-        except _PlacedError as error:
-            raise JsonError(error.message, self._locate(error.offset)) from None
+        """The value with its places, and where it begins."""
+        return _Reader(self._text, self._locate).document()
 
     def position(self, path: Sequence[str | int], key: bool = False) -> Position:
         """Where the value at `path` begins, or its key; the innermost place that exists when the path leads nowhere."""
@@ -119,23 +112,8 @@ class Document:
         return Position(line, offset - self._lines[line - 1] + 1)
 
 
-def parse(text: str) -> Document:
-    """Parse `text`. JsonError with the first place that is not JSON."""
-    return Document(text)
-
-
-def shown_value(value: object) -> str:
-    """A value of a document as messages write it, in short where it is long."""
-    if isinstance(value, list):
-        return "an array"
-    if value is not None and not isinstance(value, str | int | float):
-        return "an object"
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:57] + "…"
-
-
 def _plain(text: str) -> Any:
-    """The value of a text without comments, trailing commas and unusual strings; ValueError for any other text."""
+    """The value of plain JSON; ValueError for any other text, and for what `_Reader` reports or reads otherwise."""
     if "\\u" in text or _LONG_NUMBER.search(text):
         raise ValueError
     value = _PLAIN.decode(text)
@@ -152,50 +130,43 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _finite(text: str) -> float:
+    """A number, or one of the literals NaN, Infinity and -Infinity."""
     value = float(text)
-    if value in (float("inf"), float("-inf")):
+    if not isfinite(value):
         raise ValueError
     return value
 
 
-def _constant(_: str) -> Any:
-    raise ValueError
-
-
 def _check_depth(value: Any) -> None:
-    level = [value] if type(value) in _CONTAINERS else []
+    level = [value]
     for _ in range(DEPTH_LIMIT):
-        items = itertools.chain.from_iterable(part.values() if type(part) is dict else part for part in level)
-        level = [item for item in items if type(item) in _CONTAINERS]
-        if not level:
-            return
-    raise ValueError
+        inside = (item for part in level for item in (part.values() if type(part) is dict else part))
+        level = [item for item in inside if type(item) in (dict, list)]
+    if level:
+        raise ValueError
 
 
-_CONTAINERS = (dict, list)
-_PLAIN = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_constant)
+_PLAIN = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
 _LONG_NUMBER = re.compile(f"[0-9]{{{DIGITS_LIMIT + 1}}}")
 
 
-class _PlacedError(Exception):
-    """What is wrong, and at which character."""
-
-    def __init__(self, message: str, offset: int) -> None:
-        super().__init__(message)
-        self.message, self.offset = message, offset
-
-
 class _Reader:
-    def __init__(self, text: str) -> None:
-        self.text, self.at, self.depth = text, 0, 0
+    """Reads a text with comments and trailing commas. Raises JsonError at the first place that is not JSON."""
+
+    def __init__(self, text: str, locate: Callable[[int], Position]) -> None:
+        self.text, self.locate, self.at, self.depth = text, locate, 0, 0
+
+    def error(self, message: str, at: int | None = None) -> JsonError:
+        """What is wrong at a character, by default the next one."""
+        return JsonError(message, self.locate(self.at if at is None else at))
 
     def document(self) -> tuple[Any, int]:
         if not self.peek():
-            raise _PlacedError("the file is empty: it holds no JSON value", 0)
+            raise self.error("the file is empty: it holds no JSON value", 0)
         start = self.at
         value = self.value()
         if self.peek():
-            raise _PlacedError(f"the JSON value ended before this {self.shown()}: a file holds one value", self.at)
+            raise self.error(f"the JSON value ended before this {self.shown()}: a file holds one value")
         return value, start
 
     def peek(self) -> str:
@@ -217,7 +188,7 @@ class _Reader:
     def nested(self, read: Any) -> Any:
         self.depth += 1
         if self.depth > DEPTH_LIMIT:
-            raise _PlacedError(f"arrays and objects are nested more than {DEPTH_LIMIT} deep; no model or descriptor is", self.at)
+            raise self.error(f"arrays and objects are nested more than {DEPTH_LIMIT} deep; no model or descriptor is")
         self.at += 1
         value = read()
         self.at += 1
@@ -232,7 +203,7 @@ class _Reader:
                 raise self.unexpected("a key in double quotes or '}'")
             key = self.string()
             if key in found:
-                raise _PlacedError(f"the key {key!r} appears twice in one object", start)
+                raise self.error(f"the key {key!r} appears twice in one object", start)
             if self.peek() != ":":
                 raise self.unexpected(f"':' after the key {key!r}")
             self.at += 1
@@ -275,18 +246,18 @@ class _Reader:
         try:
             return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
         except UnicodeDecodeError:
-            raise _PlacedError("the string has half of a surrogate pair (\\ud800 … \\udfff come in twos)", start) from None
+            raise self.error("the string has half of a surrogate pair (\\ud800 … \\udfff come in twos)", start) from None
 
     def number(self, match: re.Match[str]) -> int | float:
         start, self.at = match.start("number"), match.end()
         text, fraction = match.groups()
         if not fraction:
             if len(text) > DIGITS_LIMIT:
-                raise _PlacedError(f"a whole number of {len(text)} digits; no data type holds one of more than 309", start)
+                raise self.error(f"a whole number of {len(text)} digits; no data type holds one of more than 309", start)
             return int(text)
         value = float(text)
-        if value in (float("inf"), float("-inf")):
-            raise _PlacedError(f'{text[:40]} is too large for a 64-bit float; infinity is written "inf"', start)
+        if not isfinite(value):
+            raise self.error(f'{text[:40]} is too large for a 64-bit float; infinity is written "inf"', start)
         return value
 
     def other(self, first: str) -> Any:
@@ -298,25 +269,25 @@ class _Reader:
         like = _NUMBER_LIKE.match(self.text, self.at)
         spelled = like[0] if like is not None else ""
         if spelled.strip("+-").lower() in ("nan", "inf", "infinity"):
-            raise _PlacedError(f'{spelled} is not JSON; write "nan", "inf" or "-inf" in double quotes', self.at)
+            raise self.error(f'{spelled} is not JSON; write "nan", "inf" or "-inf" in double quotes')
         if spelled and (first in "+-." or first.isdigit()):
-            raise _PlacedError(f"{spelled[:40]} is not how JSON spells a number", self.at)
+            raise self.error(f"{spelled[:40]} is not how JSON spells a number")
         raise self.unexpected("a value")
 
-    def bad_string(self) -> _PlacedError:
+    def bad_string(self) -> JsonError:
         at = _INSIDE.match(self.text, self.at + 1).end()  # type: ignore[union-attr] # matches the empty string too
         if at >= len(self.text):
-            return _PlacedError("the file ends inside the string that begins here", self.at)
+            return self.error("the file ends inside the string that begins here")
         if self.text[at] == "\\":
-            return _PlacedError(f"{self.text[at : at + 6]!r} is not an escape that JSON knows (a backslash is written \\\\)", at)
-        return _PlacedError(f"the control character U+{ord(self.text[at]):04X} in a string; close the string or escape it", at)
+            return self.error(f"{self.text[at : at + 6]!r} is not an escape that JSON knows (a backslash is written \\\\)", at)
+        return self.error(f"the control character U+{ord(self.text[at]):04X} in a string; close the string or escape it", at)
 
-    def unexpected(self, expected: str) -> _PlacedError:
+    def unexpected(self, expected: str) -> JsonError:
         if self.at >= len(self.text):
-            return _PlacedError(f"the file ends where {expected} is expected: it was cut off", self.at)
+            return self.error(f"the file ends where {expected} is expected: it was cut off")
         if self.text.startswith("/*", self.at):
-            return _PlacedError("the file ends inside the comment that begins here", self.at)
-        return _PlacedError(f"expected {expected}, got {self.shown()}", self.at)
+            return self.error("the file ends inside the comment that begins here")
+        return self.error(f"expected {expected}, got {self.shown()}")
 
     def shown(self) -> str:
         character = self.text[self.at]

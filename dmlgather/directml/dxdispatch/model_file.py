@@ -8,30 +8,31 @@ from pathlib import Path as FilePath
 from typing import Any, Literal
 
 from dmlgather.directml.dxdispatch import bindings
-from dmlgather.directml.dxdispatch.commands import Command, Dispatch, Print, WriteFile, read_command
+from dmlgather.directml.dxdispatch.bindings import BindingSite, BufferBinding
+from dmlgather.directml.dxdispatch.commands import Command, Dispatch, FieldBinding, Print, WriteFile, read_command
 from dmlgather.directml.dxdispatch.dispatchables import PREFIX, Dispatchable, read_dispatchable
-from dmlgather.directml.dxdispatch.jsonc import JsonError, parse
+from dmlgather.directml.dxdispatch.jsonc import Document, JsonError, Path
 from dmlgather.directml.dxdispatch.reading import Reading, closest
 from dmlgather.directml.dxdispatch.resources import Resource, read_resource
-from dmlgather.directml.fields import wire_name
 from dmlgather.directml.findings import Severity
-from dmlgather.directml.located import LocatedFinding, Problem
+from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.directml.validation import validate
 from dmlgather.files import FileError, read_text
 
 SECTIONS: dict[str, type[dict[str, Any]] | type[list[Any]]] = {"resources": dict, "dispatchables": dict, "commands": list}
-"""What a model consists of."""
+"""The sections of a model."""
 
 Kind = Literal["model", "descriptor", "foreign", "unreadable"]
 
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """What a file holds and what is wrong with it. A file with problems or ERROR findings cannot be run.
+    """The content of a file and what is wrong with it. A file with problems or ERROR findings cannot be run.
 
-    kind: "foreign" when it is JSON of another sort, or no JSON and nothing of DirectML in it; "unreadable" when there is no
-    text at all. A descriptor has one dispatchable, of empty name. resources, dispatchables, commands: those that could be read.
+    kind: "foreign" for JSON that is neither, and for a text that is not JSON and names nothing of DirectML; "unreadable" where
+    there is no text. A descriptor has one dispatchable, of empty name. resources, dispatchables, commands: those that could be
+    read.
     """
 
     file: str
@@ -39,7 +40,7 @@ class CheckedFile:
     resources: dict[str, Resource] = field(default_factory=dict)
     dispatchables: dict[str, Dispatchable] = field(default_factory=dict)
     commands: tuple[Command, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[FileProblem, ...] = ()
     findings: tuple[LocatedFinding, ...] = ()
 
     @property
@@ -47,9 +48,15 @@ class CheckedFile:
         """The findings of severity ERROR."""
         return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
 
+    def buffer_bindings(self, dispatch: Dispatch) -> tuple[dict[str, BufferBinding], dict[str, BufferBinding]]:
+        """What the tensors of a dispatch are bound to, by DirectML's names: at execution, and at initialisation. Needs `ok`."""
+        found = self.dispatchables[dispatch.dispatchable]
+        at_execution = bindings.buffer_bindings(found.tensors, dispatch.bindings, self.resources)
+        return at_execution, bindings.buffer_bindings(found.tensors, found.initial_bindings, self.resources)
+
     @property
     def ok(self) -> bool:
-        """Whether nothing keeps the file from being run."""
+        """Whether the file can be run."""
         return not self.problems and not self.errors
 
 
@@ -60,7 +67,7 @@ def check_file(path: FilePath, level: str | FeatureLevel = "6_4") -> CheckedFile
     text = ""
     try:
         text = read_text(path)
-        document = parse(text)
+        document = Document(text)
     except FileError as error:
         return CheckedFile(file, "unreadable", problems=(_whole(file, str(error), error.position),))
     except JsonError as error:
@@ -69,7 +76,7 @@ def check_file(path: FilePath, level: str | FeatureLevel = "6_4") -> CheckedFile
     reading = Reading(file, document)
     kind = _kind(document.value)
     if kind == "model":
-        return _Model(reading, path.parent, level).checked()
+        return _ModelCheck(reading, path.parent, level).checked()
     if kind == "descriptor":
         return _descriptor(reading, level)
     shown = "an object with other keys" if isinstance(document.value, dict) else "another value"
@@ -79,9 +86,9 @@ def check_file(path: FilePath, level: str | FeatureLevel = "6_4") -> CheckedFile
     return CheckedFile(file, kind, problems=tuple(reading.problems))
 
 
-def _whole(file: str, message: str, position: tuple[int, int] | None) -> Problem:
+def _whole(file: str, message: str, position: tuple[int, int] | None) -> FileProblem:
     line, column = position or (None, None)
-    return Problem(file=file, line=line, column=column, message=message)
+    return FileProblem(file=file, line=line, column=column, message=message)
 
 
 def _kind(value: object) -> Kind:
@@ -108,7 +115,7 @@ def _descriptor(reading: Reading, level: FeatureLevel) -> CheckedFile:
     )
 
 
-class _Model:
+class _ModelCheck:
     """A model while it is checked."""
 
     def __init__(self, reading: Reading, folder: FilePath, level: FeatureLevel) -> None:
@@ -117,7 +124,8 @@ class _Model:
         self.resources: dict[str, Resource] = {}
         self.dispatchables: dict[str, Dispatchable] = {}
         self.commands: list[Command] = []
-        self.sound: dict[str, set[str]] = {}
+        self.broken: dict[str, set[str]] = {}
+        """The tensors of each dispatchable that break a rule of DML1xx."""
 
     def checked(self) -> CheckedFile:
         for key in self.root:
@@ -145,7 +153,7 @@ class _Model:
         )
 
     def section(self, name: str) -> dict[str, Any] | list[Any]:
-        """The section, or an empty one after reporting why there is none."""
+        """The section, or an empty one after reporting why it cannot be read."""
         kind = SECTIONS[name]
         if name not in self.root:
             if not any(closest(key, [name]) for key in self.root):  # else the misspelt key has been reported
@@ -163,12 +171,8 @@ class _Model:
         self.dispatchables[name] = found
         report = validate(found.desc, level=self.level)
         self.reading.about(report.findings, found.path, found.subject, found.type_path)
-        operator = found.desc.operator
-        damaged = {finding.path.partition(".")[0] for finding in report.errors if finding.code.startswith("DML1")}
-        self.sound[name] = {wire_name(field) for field in operator.tensors} - damaged
-        if found.initial_bindings:
-            resources = self.declared("resources")
-            bindings.check_site(self.reading, bindings.initial_site(found, self.resources, resources, self.sound[name]))
+        self.broken[name] = {finding.path.partition(".")[0] for finding in report.errors if finding.code.startswith("DML1")}
+        bindings.check_site(self.reading, self.site(found, found.initial_bindings, (*found.outer_path, "bindings")))
 
     def command(self, command: Command) -> None:
         match command:
@@ -178,14 +182,19 @@ class _Model:
                 bindings.check_name(self.reading, "dispatchable", command.dispatchable, declared, place)
                 found = self.dispatchables.get(command.dispatchable)
                 if found is not None:
-                    resources, sound = self.declared("resources"), self.sound[found.name]
-                    site = bindings.dispatch_site(command, found, self.resources, resources, sound)
+                    site = self.site(found, command.bindings, (*command.path, "bindings"), at_execution=True)
                     bindings.check_dispatch(self.reading, site)
             case Print() | WriteFile():
                 place = (*command.path, "resource")
                 bindings.check_name(self.reading, "resource", command.resource, self.declared("resources"), place)
                 if isinstance(command, WriteFile) and command.resource in self.resources:
                     bindings.check_dimensions(self.reading, command, self.resources[command.resource])
+
+    def site(self, found: Dispatchable, given: tuple[FieldBinding, ...], path: Path, at_execution: bool = False) -> BindingSite:
+        sound = {name: tensor for name, tensor in found.tensors.items() if name not in self.broken[found.name]}
+        bound = bindings.buffer_bindings(sound, given, self.resources)
+        declared = self.declared("resources")
+        return BindingSite(found, given, at_execution, path, self.resources, declared, found.tensors, bound)
 
     def declared(self, section: str) -> Collection[str]:
         value = self.root.get(section)

@@ -1,4 +1,4 @@
-"""Values that lie in files: NumPy's .npy, whose own type counts, and raw bytes (.dat, .bin)."""
+"""Values in files: NumPy's .npy files, which store their own type, and raw bytes (.dat, .bin)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _READERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_ar
 
 
 @dataclass(frozen=True)
-class FileValues(Values):
+class StoredValues(Values):
     """Values in a file, read when they are written to the buffer.
 
     stored: the file's own type, which may be big-endian. shape: of a .npy, else [count]. offset: where the data begin, bytes.
@@ -41,7 +41,7 @@ class FileValues(Values):
     fortran_order: bool = False
 
     def write(self, out: NDArray[Any]) -> None:
-        """As `Values.write`. FileError when the file has changed since it was checked."""
+        """Read the file into out, shape [count]. FileError when it has changed since it was checked."""
         with open_regular(self.path) as (file, _):
             file.seek(self.offset)
             raw = out.view(np.uint8)
@@ -53,8 +53,8 @@ class FileValues(Values):
             out[...] = out.reshape(self.shape, order="F").ravel()
 
 
-def read_npy(path: Path) -> FileValues:
-    """What a .npy file holds, from its header. FileError when it is no such file or its size contradicts its header."""
+def read_npy(path: Path) -> StoredValues:
+    """The values of a .npy file, by its header. FileError when it is no .npy file or its size contradicts its header."""
     with open_regular(path) as (file, size):
         shape, fortran_order, dtype = read_header(file)
         offset = file.tell()
@@ -72,10 +72,10 @@ def read_npy(path: Path) -> FileValues:
         )
     if count == 0:
         raise FileError(f"holds no values (shape {shape}); a resource needs at least one")
-    return FileValues(data_type, count, path, offset, dtype, shape, fortran_order and len(shape) > 1)
+    return StoredValues(data_type, count, path, offset, dtype, shape, fortran_order and len(shape) > 1)
 
 
-def read_raw(path: Path, data_type: DataType) -> FileValues:
+def read_raw(path: Path, data_type: DataType) -> StoredValues:
     """A file of packed little-endian elements. FileError when it is empty or ends inside an element."""
     with open_regular(path) as (_, size):
         pass
@@ -84,12 +84,12 @@ def read_raw(path: Path, data_type: DataType) -> FileValues:
             f"has {counted(size, 'byte')}, which is no whole number of {data_type.name} elements of {data_type.bytes}"
         )
     count = size // data_type.bytes
-    return FileValues(data_type, count, path, 0, dtype_of(data_type), (count,))
+    return StoredValues(data_type, count, path, 0, dtype_of(data_type), (count,))
 
 
 def read_header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether the first dimension moves fastest, and type of a .npy file that is read from its begin; it is left where its
-    elements begin. FileError when it is no such file, or in a version that cannot be read.
+    """Shape, whether elements are in Fortran order, and type of the .npy file that starts here; then its elements are read next.
+    FileError when it is no .npy file, or of a version that cannot be read.
     """
     start = file.read(len(_MAGIC))
     if start != _MAGIC:
@@ -104,7 +104,7 @@ def read_header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtyp
             shape, fortran_order, dtype = _READERS[version](file)
     except FileError:
         raise
-    except Exception as error:  # the header is a Python literal of unknown origin: its parser may say no in many ways
+    except Exception as error:  # the header is an untrusted Python literal; its parser raises many kinds of errors
         raise FileError(f"has no readable .npy header: {_first_line(error)}") from None
     if any(size < 0 for size in shape):
         raise FileError(f"has a negative size in its shape {shape}")

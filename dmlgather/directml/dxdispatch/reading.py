@@ -1,4 +1,4 @@
-"""One file while it is read: its parsed text, and everything that is to be said about it, with places."""
+"""One file while it is read: its parsed text, and all problems and findings, with their places."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from dmlgather.directml.codes import CODES
-from dmlgather.directml.dxdispatch.jsonc import Document, Path, shown_value
-from dmlgather.directml.dxdispatch.wire import Part, names
+from dmlgather.directml.dxdispatch.jsonc import Document, Path
+from dmlgather.directml.dxdispatch.wire import WirePart, names
 from dmlgather.directml.findings import Finding
-from dmlgather.directml.located import LocatedFinding, Problem
+from dmlgather.directml.located import FileProblem, LocatedFinding
+from dmlgather.wording import shown_value
 
 T = TypeVar("T")
 
@@ -24,11 +25,11 @@ _PATH_STEP = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]")
 
 
 class Reading:
-    """Collects problems and findings while a file is read; nothing stops at the first."""
+    """Collects all problems and findings while a file is read."""
 
     def __init__(self, file: str, document: Document) -> None:
         self.file, self.document = file, document
-        self.problems: list[Problem] = []
+        self.problems: list[FileProblem] = []
         self.findings: list[LocatedFinding] = []
 
     def at(self, path: Path) -> Any:
@@ -41,7 +42,7 @@ class Reading:
     def problem(self, path: Path, message: str, key: bool = False) -> None:
         """Report that the value at `path` (or its key) cannot be understood."""
         line, column = self.document.position(path, key)
-        problem = Problem(file=self.file, line=line, column=column, path=dotted(path), message=message)
+        problem = FileProblem(file=self.file, line=line, column=column, path=dotted(path), message=message)
         if problem not in self.problems:
             self.problems.append(problem)
 
@@ -51,16 +52,16 @@ class Reading:
         self.findings.append(LocatedFinding.of(finding, self.file, line, column, subject))
 
     def about(self, findings: Iterable[Finding], path: Path, subject: str, whole: Path) -> None:
-        """Report findings whose own paths ("IndicesTensor.Sizes[2]") start from the value at `path`; one without a path is about
-        the value at `whole`.
+        """Report findings whose paths ("IndicesTensor.Sizes[2]") start from the value at `path`. A finding without a path is
+        about the value at `whole`.
         """
         for finding in findings:
             steps = [int(index) if index else name for name, index in _PATH_STEP.findall(finding.path)]
             self.finding(finding, self.existing(path, steps) if steps else whole, subject)
 
     def existing(self, path: Path, steps: Iterable[str | int]) -> Path:
-        """`path` followed by those steps that lead anywhere: a step that names no value there, like the tag of a union or
-        a field that was left out, is passed over, and a long form's "Desc" is entered where needed.
+        """`path` followed by the steps that exist. A step without a value, like the tag of a union or a field that was left out,
+        is skipped; "Desc" is inserted where a tensor is written in its long form.
         """
         value = self.at(path)
         for step in steps:
@@ -72,21 +73,21 @@ class Reading:
         return path
 
     def validated(self, kind: TypeAdapter[T], path: Path, also: Iterable[str] = ()) -> T | None:
-        """The value at `path` as `kind`, a Part or a union of them, which may have the keys `also` besides its own; None
-        after reporting why it is none.
+        """The value at `path` as `kind`, a WirePart or a union of them, where the keys `also` are allowed, too; None after
+        reporting what is wrong.
         """
         try:
             part = kind.validate_python(self.at(path))
         except ValidationError as error:
-            self.invalid(error, path, [name for part in Part.__subclasses__() for name in names(part)])
+            self.invalid(error, path, [name for part in WirePart.__subclasses__() for name in names(part)])
             return None
         self.unknown_keys(part, path, also)
         return part
 
     def invalid(self, error: ValidationError, path: Path, known: Iterable[str], skip: Iterable[str] = ()) -> None:
-        """Report each thing that Pydantic found in the value at `path`, but for the kinds to `skip`.
+        """Report each error that Pydantic found in the value at `path`, except for the kinds to `skip`.
 
-        known: names that mean something, so that none of them is a misspelling of a missing one.
+        known: names of fields, none of which is taken for a misspelling of a missing one.
         """
         for item in error.errors(include_url=False):
             if item["type"] in skip:
@@ -100,8 +101,8 @@ class Reading:
             self.problem(place, _sentence(item["type"], item["msg"], item["loc"], item["input"]))
 
     def unknown_keys(self, part: Any, path: Path, also: Iterable[str] = ()) -> None:
-        """Report keys that mean nothing: a misspelt one is a problem, any other a warning."""
-        if isinstance(part, Part):
+        """Report unknown keys: one that looks misspelt is a problem, any other a warning."""
+        if isinstance(part, WirePart):
             known = names(type(part))
             for key in part.model_extra or ():
                 if key not in known and key not in also:
@@ -113,12 +114,12 @@ class Reading:
             for key, item in part.items():
                 if type(item) not in _LEAVES:
                     self.unknown_keys(item, (*path, key))
-        elif isinstance(part, list) and part and isinstance(part[0], Part | dict):
+        elif isinstance(part, list) and part and isinstance(part[0], WirePart | dict):
             for index, item in enumerate(part):
                 self.unknown_keys(item, (*path, index))
 
     def unknown_key(self, path: Path, known: Iterable[str]) -> None:
-        """Report the unknown key that ends `path`, unless it is a remark ("$schema", "_note")."""
+        """Report the unknown key that ends `path`, unless it is a comment ("$schema", "_note")."""
         key = str(path[-1])
         if key.startswith(("$", "_")):
             return
@@ -130,7 +131,7 @@ class Reading:
             dotted(path),
             expected=f"one of {', '.join(known)}",
             got=repr(key),
-            remedy="remove it, or begin its name with '_' to mark a remark",
+            remedy="remove it, or start its name with '_' to make it a comment",
         )
         self.finding(finding, path, key=True)
 
@@ -149,12 +150,12 @@ def dotted(path: Path) -> str:
 
 
 def unknown(word: str, meant: str) -> str:
-    """What is said of a misspelt name."""
+    """The message about a misspelt name."""
     return f"unknown name {word!r}; did you mean {meant!r}?"
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that `word` probably is a misspelling of."""
+    """The known word that `word` probably misspells; None where none is similar."""
     plain = {_plain(item): item for item in known}
     found = difflib.get_close_matches(_plain(word), list(plain), n=1, cutoff=0.8)
     return plain[found[0]] if found else None

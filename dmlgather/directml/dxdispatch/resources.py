@@ -31,13 +31,13 @@ class Resource:
 
     @property
     def data_type(self) -> DataType:
-        """The type of its initial values, in which it is printed."""
+        """The type of its initial values; it is printed as elements of that type."""
         return self.values.data_type
 
     @property
     def file(self) -> FilePath | None:
-        """The file its values lie in."""
-        return self.values.path if isinstance(self.values, npy.FileValues) else None
+        """The file of its values; None where the model lists or describes them."""
+        return self.values.path if isinstance(self.values, npy.StoredValues) else None
 
     def buffer(self) -> NDArray[np.uint8]:
         """A new buffer with its initial contents, shape [size] of bytes. FileError when the values' file cannot be read."""
@@ -53,14 +53,14 @@ class Resource:
 
 
 def read_resource(reading: Reading, name: str, path: Path, folder: FilePath) -> Resource | None:
-    """The resource at `path`; None after reporting why it is none. folder: where the model file lies."""
+    """The resource at `path`; None after reporting why it cannot be read. folder: of the model file."""
     part = reading.validated(wire.RESOURCE, path)
     if part is None:
         return None
     data_type = part.initial_values_data_type
     if data_type is not DataType.UNKNOWN and not data_type.whole_bytes:
         reading.problem(
-            (*path, "initialValuesDataType"), f"{data_type.name} elements do not fill whole bytes; they cannot be used"
+            (*path, "initialValuesDataType"), f"an element of {data_type.name} has no whole number of bytes; use another type"
         )
         return None
     at = (*path, "initialValues")
@@ -79,7 +79,7 @@ def _values(reading: Reading, given: Any, data_type: DataType, at: Path, folder:
         if isinstance(given, list) and given and all(isinstance(item, dict) for item in given):
             reading.problem(at, "a list of typed constants is for HLSL shaders, which cannot be run here")
         else:
-            reading.problem(at[:-1], "'initialValuesDataType' is missing: only .npy files bring their own type")
+            reading.problem(at[:-1], "'initialValuesDataType' is missing: only .npy files store their own type")
         return None
     if isinstance(given, list):
         if not given:
@@ -108,7 +108,7 @@ def _from_file(reading: Reading, source: str, data_type: DataType, at: Path, fol
         if suffix in npy.IMAGES:
             raise FileError("is an image; images cannot be used as initial values here: convert it to .npy")
         if suffix != ".npy" and data_type is DataType.UNKNOWN:
-            raise FileError("holds raw bytes, so that 'initialValuesDataType' must say their type")
+            raise FileError("holds raw bytes: 'initialValuesDataType' has to state their type")
         values = npy.read_npy(file) if suffix == ".npy" else npy.read_raw(file, data_type)
     except FileError as error:
         looked = "" if os.path.lexists(file) else f" (looked in {folder.absolute()} and {FilePath.cwd()})"
@@ -118,7 +118,7 @@ def _from_file(reading: Reading, source: str, data_type: DataType, at: Path, fol
         place = (*at[:-1], "initialValuesDataType")
         finding = CODES["DML802"].finding(
             dotted(place),
-            expected=f"{values.data_type.name}, the type of {source}, which counts (DxDispatch refuses another)",
+            expected=f"{values.data_type.name}, the type stored in {source}, which is used (DxDispatch refuses a different one)",
             got=data_type.name,
             remedy=f"initialValuesDataType = {values.data_type.name}, or leave it out",
         )
@@ -133,7 +133,7 @@ def _sized(reading: Reading, name: str, part: wire.ResourcePart, values: Values,
         reading.problem(
             (*path, "sizeInBytes"),
             f"the buffer is too small for its values: expected at least {needed} bytes "
-            f"({part.initial_values_offset_in_bytes} of offset and {values.bytes} of values), got {stated}",
+            f"(offset {part.initial_values_offset_in_bytes}, values {values.bytes}), got {stated}",
         )
         return None
     size = rounded_up(max(needed, stated or 0))
@@ -141,7 +141,7 @@ def _sized(reading: Reading, name: str, part: wire.ResourcePart, values: Values,
         place = (*path, "sizeInBytes")
         finding = CODES["DML803"].finding(
             dotted(place),
-            expected=f"{size}, to which it is rounded up (DxDispatch takes a stated size as it is)",
+            expected=f"{size}, to which it is rounded up here (DxDispatch uses the stated size)",
             got=str(stated),
             remedy=f"sizeInBytes = {size}",
         )

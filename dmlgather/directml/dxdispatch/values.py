@@ -1,4 +1,4 @@
-"""Initial values of a resource: how many bytes they are, and the bytes themselves, written only when a run needs them."""
+"""Initial values of a resource: their number and type, and their elements, which are computed when a run needs them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.directml.dxdispatch.jsonc import shown_value
 from dmlgather.directml.types import DataType
+from dmlgather.wording import shown_value
 
 CHUNK = 2**20
 """Elements that a generated sequence computes at a time."""
@@ -20,7 +20,7 @@ _NAMED = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 
 
 class ValueFitError(ValueError):
-    """A value does not fit the resource's type. `index` counts the listed values, None where there is but one."""
+    """A value does not fit the resource's type. index: of the value in a list; None for a single value."""
 
     def __init__(self, message: str, index: int | None = None) -> None:
         super().__init__(message)
@@ -52,11 +52,10 @@ class Listed(Values):
 
     @property
     def count(self) -> int:  # type: ignore[override] # read-only here, a field elsewhere
-        """The number of listed values."""
+        """The number of values."""
         return self.values.size
 
     def write(self, out: NDArray[Any]) -> None:
-        """As `Values.write`."""
         out[...] = self.values
 
 
@@ -69,7 +68,6 @@ class Constant(Values):
     value: Any
 
     def write(self, out: NDArray[Any]) -> None:
-        """As `Values.write`."""
         out[...] = self.value
 
 
@@ -83,7 +81,6 @@ class Progression(Values):
     delta: Any
 
     def write(self, out: NDArray[Any]) -> None:
-        """As `Values.write`."""
         at = 0
         for chunk in self.chunks():
             out[at : at + chunk.size] = chunk
@@ -96,7 +93,7 @@ class Progression(Values):
         for at in range(0, self.count, CHUNK):
             steps = np.full(min(CHUNK, self.count - at), self.delta, dtype)
             steps[0] = current
-            with np.errstate(over="ignore", invalid="ignore"):  # inf and nan may be asked for; `progression` looks at the rest
+            with np.errstate(over="ignore", invalid="ignore"):  # `progression` checks for overflow; inf is a value
                 values = np.add.accumulate(steps, dtype=dtype)
                 current = (values[-1:] + dtype.type(self.delta))[0]
             yield values
@@ -117,7 +114,7 @@ def listed(data_type: DataType, given: Sequence[Any]) -> Listed:
     elif dtype.kind == "f" and set(map(type, given)) <= {int, float}:
         try:
             wide = np.array(given, np.float64)
-        except OverflowError:  # an integer beyond every float; the loop below names it
+        except OverflowError:  # an integer larger than any float; the loop below reports it
             pass
         else:
             with np.errstate(over="ignore"):
@@ -163,7 +160,7 @@ def scalar(data_type: DataType, given: Any) -> Any:
 
 
 def progression(data_type: DataType, count: int, start: Any, delta: Any) -> Progression:
-    """The sequence of those converted values. ValueFitError when it leaves the type's range."""
+    """The sequence from `start` by steps of `delta`, both of the type. ValueFitError when it leaves the type's range."""
     found = Progression(data_type, count, start, delta)
     dtype = dtype_of(data_type)
     if dtype.kind in "iu":
@@ -187,6 +184,6 @@ def progression(data_type: DataType, count: int, start: Any, delta: Any) -> Prog
                 break
             number += chunk.size
         else:
-            return found  # the steps became too small to move the sum
+            return found  # rounding keeps the sum from growing that far
         shown = "infinity"
     raise ValueFitError(f"value {number} of the sequence would be {shown}, which does not fit {data_type.name}")

@@ -1,5 +1,5 @@
-"""The parts of a model file as they are written: key names, kinds of values, defaults. Parsing and the JSON Schema read
-these classes; what the values mean together is checked where they are used.
+"""The objects of a model file as they are written: keys, types of values, defaults. The reader and the JSON Schema use these
+classes; what values mean together is checked where they are used.
 
 Source: DxDispatch's guide and model schema (microsoft/DirectML, DxDispatch/doc/Guide.md and models/_schema.json).
 """
@@ -30,11 +30,11 @@ Bytes = Annotated[int, Field(ge=0, le=2**64 - 1)]
 Elements = Annotated[int, Field(ge=0, le=2**64 - 1)]
 
 Scalar = Annotated[Any, WithJsonSchema({"type": ["number", "string"]})]
-"""A number, or "nan", "inf", "-inf"; the data type decides what is legal."""
+"""A number, or "nan", "inf", "-inf"; the data type decides which are valid."""
 
 
-class Part(BaseModel):
-    """One object of a model file. Keys it does not know are kept: whoever parses it reports them."""
+class WirePart(BaseModel):
+    """One object of a model file. Unknown keys are kept, so that they can be reported."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -54,7 +54,7 @@ def names(kind: type[BaseModel]) -> tuple[str, ...]:
     return tuple(field.alias or name for name, field in kind.model_fields.items())
 
 
-class ConstantValues(Part):
+class ConstantValues(WirePart):
     """The same value, `valueCount` times."""
 
     value_count: Count
@@ -64,7 +64,7 @@ class ConstantValues(Part):
     """The value: a number, "nan", "inf" or "-inf"."""
 
 
-class SequenceValues(Part):
+class SequenceValues(WirePart):
     """valueStart, then each value plus valueDelta."""
 
     value_count: Count
@@ -77,7 +77,7 @@ class SequenceValues(Part):
     """What is added from one value to the next, in the data type."""
 
 
-class FileValues(Part):
+class FileValues(WirePart):
     """Values in a file."""
 
     source_path: str
@@ -111,7 +111,7 @@ InitialValues = Annotated[
 ]
 
 
-class ResourcePart(Part):
+class ResourcePart(WirePart):
     """A buffer and its initial contents."""
 
     type: Literal["buffer"] = "buffer"
@@ -136,7 +136,7 @@ class ResourcePart(Part):
     """Of images, which are refused."""
 
 
-class BindingPart(Part):
+class BindingPart(WirePart):
     """A resource, or a part of it, for one tensor."""
 
     name: str
@@ -203,7 +203,7 @@ ExecutionFlags = Annotated[
 ]
 
 
-class Envelope(Part):
+class Envelope(WirePart):
     """What stands around the structure of a DirectML operator."""
 
     execution_flags: ExecutionFlags = ["NONE"]
@@ -216,7 +216,7 @@ class Envelope(Part):
     """Resources for the inputs that DirectML owns (OWNED_BY_DML), bound when the operator is initialised."""
 
 
-class DispatchPart(Part):
+class DispatchPart(WirePart):
     """Run a dispatchable."""
 
     type: Literal["dispatch"]
@@ -232,7 +232,7 @@ class DispatchPart(Part):
     """Of shaders."""
 
 
-class PrintPart(Part):
+class PrintPart(WirePart):
     """Print a resource, typed by its initial values, as many elements as these are."""
 
     type: Literal["print"]
@@ -245,7 +245,7 @@ class PrintPart(Part):
     """One line per element, with its number and its bits."""
 
 
-class WriteFilePart(Part):
+class WriteFilePart(WirePart):
     """Write a resource to a file: .npy with the shape of the dispatch that wrote it, anything else as raw bytes."""
 
     type: Literal["writeFile"]
@@ -266,5 +266,5 @@ CommandPart = Annotated[DispatchPart | PrintPart | WriteFilePart, Field(discrimi
 RESOURCE: TypeAdapter[ResourcePart] = TypeAdapter(ResourcePart)
 ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
 PLAIN = Envelope()
-"""The envelope of most operators: nothing is said in it."""
+"""The envelope of most operators: all defaults."""
 COMMAND: TypeAdapter[DispatchPart | PrintPart | WriteFilePart] = TypeAdapter(CommandPart)

@@ -1,7 +1,7 @@
 """Write models: a checked model with its values in .npy files beside it, or a descriptor with its inputs.
 
-DxDispatch on Windows reads what is written: names of files are ASCII without anything that Windows forbids in them, .npy files
-are of version 1.0, in C order and little-endian, and every path is relative to the model.
+DxDispatch on Windows can read the files: their names are ASCII without characters that Windows forbids, .npy files are of version
+1.0, in C order and little-endian, and every path is relative to the model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.directml.descriptors import OperatorDesc
-from dmlgather.directml.dxdispatch.commands import Binding, Command, Dispatch, Print, Source, WriteFile
+from dmlgather.directml.dxdispatch.commands import BindingSource, Command, Dispatch, FieldBinding, Print, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.dxdispatch.resources import Resource
@@ -28,31 +28,31 @@ from dmlgather.directml.types import TensorFlags
 from dmlgather.files import FileError, check_spared, staged, writing
 
 NAME = "case.json"
-"""Name of the model in a case's folder."""
+"""The name of the model in the folder of a case."""
 
 OUTSIDE = 2
-"""How far random indices lie outside the valid ones at most."""
+"""How far a random index is at most outside the valid range."""
 
 
 def model_path(case: Path) -> Path:
-    """The model file of a case that is named by a file or by a folder."""
+    """The model file of a case, which a user names by a file or a folder."""
     return case if case.suffix.lower() == ".json" else case / NAME
 
 
 def beside(target: Path, name: str) -> str:
-    """The name of a file of the case whose model is `target`."""
+    """The name of another file of the case whose model is `target`."""
     return f"{plain(target.stem)}.{name}"
 
 
 def plain(name: str, longest: int = 40) -> str:
-    """A name from a model as part of a file's name, on any system."""
+    """A name from a model, changed so that it can be part of a file's name on any system."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:longest]
 
 
 def write_model(model: CheckedFile, case: Path) -> Path:
     """Write `model` and the initial values of its resources; the path of the model file.
 
-    FileError when it cannot be, or when a file would be overwritten that the model is read from; then nothing is written.
+    FileError when a file cannot be written or would overwrite one that the model is read from; then nothing is written.
     """
     target = model_path(case)
     resources: dict[str, dict[str, Any]] = {}
@@ -119,12 +119,12 @@ def initial_values(model: CheckedFile, resource: Resource) -> NDArray[Any]:
 
 
 def count(tensor: BufferTensorDesc) -> int:
-    """The elements of a buffer that is large enough for the tensor."""
+    """The number of elements of the smallest buffer that holds the tensor."""
     return -(-tensor.total_bytes // tensor.data_type.bytes)
 
 
 def random_inputs(desc: OperatorDesc, seed: int) -> list[NDArray[Any]]:
-    """A buffer per input tensor, shape [count]: random bits, and indices some of which are out of range. `seed` decides all."""
+    """A buffer per input tensor, shape [count]: random bits, and indices some of which are out of range. Determined by `seed`."""
     random = np.random.default_rng(seed)
     limit = max((lookup.limit for lookup in lower(desc).lookups), default=1)
     made = []
@@ -160,11 +160,11 @@ def _command(command: Command) -> dict[str, Any]:
             return {"type": "writeFile", "resource": command.resource, "targetPath": command.target, **stated}
 
 
-def _bindings(bindings: Sequence[Binding]) -> dict[str, Any]:
+def _bindings(bindings: Sequence[FieldBinding]) -> dict[str, Any]:
     return {binding.field: _source(binding.sources[0]) for binding in bindings}
 
 
-def _source(source: Source) -> str | dict[str, Any]:
+def _source(source: BindingSource) -> str | dict[str, Any]:
     if not source.element_offset:
         return source.resource
     stated = {} if source.element_bytes is None else {"elementSizeInBytes": source.element_bytes}

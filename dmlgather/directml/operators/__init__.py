@@ -1,4 +1,4 @@
-"""The declared operators. Adding one means declaring it here; everything else asks the declaration."""
+"""The declared operators. All other code takes what it needs to know of an operator from its declaration."""
 
 from __future__ import annotations
 

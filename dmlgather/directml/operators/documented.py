@@ -1,7 +1,7 @@
-"""What the documented pseudocode of the gathers shares: how an index value becomes a position.
+"""How an index value becomes a position, in the documented pseudocode of the gathers.
 
-The documented references stand with the operators' declarations. They work on logical arrays, know no plan, and judge the
-lowering; they are written for reading, not for speed.
+The pseudocode of an operator stands with its declaration. It works on logical arrays, without plans: tests check the lowering
+against it. It is written for reading, not for speed.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 
 def position(value: Any, size: int) -> int:
-    """The position along a dimension of `size` that an index value means.
+    """The position along a dimension of `size` that an index value selects.
 
-    A negative value, which only signed types have, counts from the end: once. What is still outside is clamped.
+    `size` is added once to a negative value, which only signed types have. A result that is outside is clamped.
     """
     found = int(value)
     if found < 0:

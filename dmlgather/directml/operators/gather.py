@@ -1,4 +1,4 @@
-"""GATHER and GATHER_ELEMENTS: declaration, lowering, documented reference."""
+"""GATHER and GATHER_ELEMENTS: declaration, lowering, documented pseudocode."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from dmlgather.plan import IndexPlan
 
 
 def lower_gather(desc: GatherOperatorDesc, layouts: Layouts) -> IndexPlan:
-    """One lookup on Axis, moved by the real index dimensions and by the leading ones that run along with Input's."""
+    """One lookup on Axis; index dimensions and batch dimensions move it."""
     data, indices = layouts["input_tensor"], layouts["indices_tensor"]
     rank, axis, real = len(data.sizes), desc.axis, desc.index_dimensions
     moves_indices = {with_input: indices.strides[dimension] for with_input, dimension in gather_batch(desc)}
     steps = [(data.strides[dim], moves_indices.get(dim, 0)) for dim in range(axis)]
     steps += [(0, indices.strides[dim]) for dim in range(rank - real, rank)]
     steps += [(data.strides[dim], 0) for dim in range(axis + 1, rank)]
-    # Right-aligned in the output: what is cropped or prepended has size 1.
+    # Aligned with the output's last dimension: dimensions that are removed or prepended have size 1.
     steps = [(0, 0)] * (rank - len(steps)) + steps[max(len(steps) - rank, 0) :]
     in_strides, index_strides = zip(*steps, strict=True)
     return plan(desc, layouts, in_strides, lookups=[lookup(desc, layouts, axis, index_strides)])
 
 
 def gather_reference(desc: GatherOperatorDesc, data: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
-    """output[lead…, i…, trail…] = input[lead…, indices[i…], trail…], sizes right-aligned. Source: [G].
+    """output[lead…, i…, trail…] = input[lead…, indices[i…], trail…]; leading 1s as needed. Source: [G].
 
-    Leading index dimensions that are not 1 run along with the first dimensions of the input (behind its own leading 1s).
+    Leading index dimensions that are not 1 are batch dimensions, paired with the first dimensions of the input that are not 1.
     """
     axis, real = desc.axis, desc.index_dimensions
     batch = _without_leading_ones(indices.shape[: indices.ndim - real])

@@ -1,4 +1,4 @@
-"""GATHER_ND and GATHER_ND1: declaration, lowering, documented reference."""
+"""GATHER_ND and GATHER_ND1: declaration, lowering, documented pseudocode."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def lower_gather_nd(desc: GatherNDOperatorDesc, layouts: Layouts) -> IndexPlan:
 def gather_nd_reference(desc: GatherNDOperatorDesc, data: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
     """output[b…, i…, trail…] = input[b…, indices[b…, i…, 0], indices[b…, i…, 1], …, trail…]. Source: [GN], [GN1].
 
-    Works on the real dimensions, the last InputDimensionCount and IndicesDimensionCount ones; b is empty for GATHER_ND.
+    Only the last InputDimensionCount and IndicesDimensionCount dimensions are used; b is empty for GATHER_ND.
     """
     sizes: tuple[int, ...] = data.shape[data.ndim - desc.input_dimension_count :]
     tuples: tuple[int, ...] = indices.shape[indices.ndim - desc.indices_dimension_count : -1]
     components: int = indices.shape[-1]
     batch = desc.batch_dimension_count if isinstance(desc, GatherND1OperatorDesc) else 0
-    real_data, real_indices = data.reshape(sizes), indices.reshape((*tuples, components))
+    used_data, used_indices = data.reshape(sizes), indices.reshape((*tuples, components))
     output = np.empty(tuples + sizes[batch + components :], data.dtype)
     for c in np.ndindex(tuples):
-        found = tuple(position(real_indices[(*c, k)], sizes[batch + k]) for k in range(components))
-        output[c] = real_data[c[:batch] + found]
+        found = tuple(position(used_indices[(*c, k)], sizes[batch + k]) for k in range(components))
+        output[c] = used_data[c[:batch] + found]
     return output.reshape(desc.output_tensor.sizes)
 
 

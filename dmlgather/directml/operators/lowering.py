@@ -1,4 +1,4 @@
-"""From a descriptor and the layouts of its tensors to an IndexPlan: what the operators' lowerings share."""
+"""What the lowerings of operators share: a descriptor and the layouts of its tensors become an IndexPlan."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dmlgather.plan import IndexPlan, IndexType, Layout, Lookup, build
 from dmlgather.plan import lookup as build_lookup
 
 Layouts = Mapping[str, Layout]
-"""Where each tensor lies, by field name ("input_tensor")."""
+"""The layout of each tensor, by field ("input_tensor")."""
 
 
 def index_type(data_type: DataType) -> IndexType:
@@ -21,7 +21,7 @@ def index_type(data_type: DataType) -> IndexType:
 
 
 def lookup(desc: OperatorDesc, layouts: Layouts, axis: int, index_strides: Sequence[int], component: int = 0) -> Lookup:
-    """The lookup of a position along InputTensor's `axis`; `component` elements into the index tensor."""
+    """The lookup of a position along InputTensor's `axis`. component: offset in the index tensor, in elements."""
     return build_lookup(
         layouts["input_tensor"],
         layouts["indices_tensor"],
@@ -35,7 +35,7 @@ def lookup(desc: OperatorDesc, layouts: Layouts, axis: int, index_strides: Seque
 def plan(
     desc: OperatorDesc, layouts: Layouts, in_strides: Sequence[int], in_offset: int = 0, lookups: Sequence[Lookup] = ()
 ) -> IndexPlan:
-    """The plan that writes OutputTensor with the given steps through InputTensor; `in_offset` counts from its first element."""
+    """The plan that reads InputTensor from element `in_offset` on with these strides and writes OutputTensor."""
     return build(
         layouts["input_tensor"],
         layouts["output_tensor"],

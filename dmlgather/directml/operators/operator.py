@@ -1,4 +1,4 @@
-"""What the declaration of an operator consists of."""
+"""The declaration of an operator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dmlgather.plan import IndexPlan, Layout
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator, declared once. Everything else asks this declaration."""
+    """One operator: everything that other code needs to know of it."""
 
     name: str
     """Name within DML_OPERATOR_TYPE: "GATHER"."""
@@ -30,23 +30,23 @@ class Operator:
     """Class of its descriptors."""
 
     introduced: FeatureLevel
-    """The feature level that brought it."""
+    """The first feature level that has it."""
 
     inputs: tuple[str, ...]
     """Fields of its input tensors, in binding order."""
 
     rules: tuple[Rule, ...]
-    """Rules between its fields; those of every tensor and of every operator come on top."""
+    """Its own rules, in addition to those of every tensor and of every operator."""
 
     output_sizes: Callable[[Any], tuple[int, ...] | None]
-    """The output sizes that follow from a descriptor's other fields (for SLICE1 the largest); None where they do not fit
-    into its DimensionCount. The descriptor breaks no rule, but for the one on its output sizes."""
+    """The output sizes that follow from a descriptor's other fields (for SLICE1 the largest); None where they are more than
+    its DimensionCount. The descriptor breaks no rule, except for the one on its output sizes."""
 
     lower: Callable[[Any, Mapping[str, Layout]], IndexPlan]
-    """The plan of a legal descriptor over the layouts of its tensors; an index out of range is clamped."""
+    """The plan of a valid descriptor over the layouts of its tensors; an index out of range is clamped."""
 
     lookup_axes: Callable[[Any], tuple[int, ...]]
-    """The InputTensor dimension that each lookup of the lowered plan indexes, in the plan's order."""
+    """The dimension of InputTensor that each lookup of the plan indexes, in the plan's order."""
 
     reference: Callable[..., NDArray[Any]]
     """The documented pseudocode: (descriptor, *input arrays of the described Sizes) -> array of OutputTensor's Sizes."""

@@ -1,4 +1,4 @@
-"""SLICE and SLICE1: declaration, lowering, documented reference."""
+"""SLICE and SLICE1: declaration, lowering, documented pseudocode."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _walk(desc: OperatorDesc, layouts: Layouts, starts: Sequence[int], steps: Se
 
 
 def lower_slice(desc: SliceOperatorDesc, layouts: Layouts) -> IndexPlan:
-    """From Offsets by Strides."""
+    """Starts at Offsets, with steps of Strides."""
     return _walk(desc, layouts, desc.offsets, desc.strides)
 
 
@@ -37,14 +37,14 @@ def slice_reference(desc: SliceOperatorDesc, data: NDArray[Any]) -> NDArray[Any]
 
 
 def lower_slice1(desc: Slice1OperatorDesc, layouts: Layouts) -> IndexPlan:
-    """From each window's first element, or from its last where the stride is negative."""
+    """Starts at each window's first element, or at its last where the stride is negative."""
     windows = zip(desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, strict=True)
     starts = [offset if stride > 0 else offset + size - 1 for offset, size, stride in windows]
     return _walk(desc, layouts, starts, desc.input_window_strides)
 
 
 def slice1_reference(desc: Slice1OperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
-    """output[c] = window[stride·c] for positive strides, window reversed and then stepped for negative ones. Source: [S1]."""
+    """output[c] = window[|stride|·c], where the window is reversed along dimensions with negative strides. Source: [S1]."""
     window = data
     for axis, (offset, size) in enumerate(zip(desc.input_window_offsets, desc.input_window_sizes, strict=True)):
         window = window.take(range(offset, offset + size), axis)

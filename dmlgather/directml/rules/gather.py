@@ -5,54 +5,55 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dmlgather.directml.descriptors import GatherElementsOperatorDesc, GatherOperatorDesc
-from dmlgather.directml.rules.rule import Case, Fault, Rule
+from dmlgather.directml.rules.rule import DescriptorCase, Fault, Rule
 from dmlgather.directml.rules.shared import AXIS, RANKS, SIZES, compare_sizes
 from dmlgather.directml.shapes import gather_batch, gather_output, gathered
 from dmlgather.wording import braces
 
 
-def _index_dimensions(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
+def _index_dimensions(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
     found, rank = case.desc.index_dimensions, case.desc.indices_tensor.rank
     if found > rank:
         yield Fault(
             "IndexDimensions",
             expected=f"0 … {rank}",
             got=str(found),
-            remedy=f"state how many trailing dimensions of IndicesTensor {braces(case.desc.indices_tensor.sizes)} are real",
+            remedy=f"set it to the number of trailing dimensions of IndicesTensor {braces(case.desc.indices_tensor.sizes)} "
+            "that hold indices",
         )
 
 
-def _output_sizes(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
+def _output_sizes(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
     expected = gather_output(case.desc)
     assert expected is not None
-    reason = f"Input[0..Axis) ++ last {case.desc.index_dimensions} of Indices ++ Input(Axis+1..), right-aligned"
+    reason = f"Input[0..Axis) ++ last {case.desc.index_dimensions} of Indices ++ Input(Axis+1..), with leading 1s as needed"
     got = case.desc.output_tensor.sizes
     yield from compare_sizes("OutputTensor.Sizes", expected, got, reason, f"set OutputTensor.Sizes to {braces(expected)}")
 
 
-def _output_fits(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
+def _output_fits(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
     if gather_output(case.desc) is None:
         sizes, rank = gathered(case.desc), case.desc.input_tensor.rank
         yield Fault(
             "IndexDimensions",
-            expected=f"at most {rank} dimensions once leading 1s are cropped",
+            expected=f"at most {rank} dimensions, leading 1s removed",
             got=f"{braces(sizes)} with IndexDimensions {case.desc.index_dimensions} and Axis {case.desc.axis}; "
             f"the stated output is {braces(case.desc.output_tensor.sizes)}",
             remedy=f"prepend 1s to all tensors until DimensionCount is {len(sizes)}, or lower IndexDimensions",
         )
 
 
-def _leading_index_dimensions(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
+def _leading_index_dimensions(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
     data, indices, axis = case.desc.input_tensor.sizes, case.desc.indices_tensor.sizes, case.desc.axis
     batch = gather_batch(case.desc)
-    remedy = f"keep all but the last {case.desc.index_dimensions} dimensions of IndicesTensor at 1, or raise IndexDimensions"
+    remedy = f"set all but the last {case.desc.index_dimensions} dimensions of IndicesTensor to 1, or raise IndexDimensions"
     if batch and batch[-1][0] >= axis:
-        (start, first), live = batch[0], indices[batch[0][1] : batch[-1][1] + 1]
+        (start, first), found = batch[0], indices[batch[0][1] : batch[-1][1] + 1]
         yield Fault(
             f"IndicesTensor.Sizes[{first}]",
-            expected=f"1, or at most {max(axis - start, 0)} live leading dimensions: those of InputTensor {braces(data)} "
-            f"between its leading 1s and Axis {axis}",
-            got=f"{len(live)}: {braces(live)} left of the last {case.desc.index_dimensions} dimensions of {braces(indices)}",
+            expected=f"1, or at most {max(axis - start, 0)} batch dimensions, as InputTensor {braces(data)} has between its "
+            f"leading 1s and Axis {axis}",
+            got=f"{len(found)}: {braces(found)} left of the last {case.desc.index_dimensions} dimensions of {braces(indices)}",
             remedy=remedy,
         )
         return
@@ -60,13 +61,13 @@ def _leading_index_dimensions(case: Case[GatherOperatorDesc]) -> Iterator[Fault]
         if indices[dimension] != data[with_input]:
             yield Fault(
                 f"IndicesTensor.Sizes[{dimension}]",
-                expected=f"{data[with_input]}, the size of InputTensor.Sizes[{with_input}], along which it would run",
+                expected=f"1, or {data[with_input]} as InputTensor.Sizes[{with_input}]",
                 got=str(indices[dimension]),
                 remedy=remedy,
             )
 
 
-def _batch_reading(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
+def _batch_reading(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
     indices = case.desc.indices_tensor.sizes
     batch = gather_batch(case.desc)
     if batch:
@@ -75,11 +76,11 @@ def _batch_reading(case: Case[GatherOperatorDesc]) -> Iterator[Fault]:
             f"IndicesTensor.Sizes[{batch[0][1]}]",
             expected="1",
             got=f"{indices[batch[0][1]]}, read as a batch ({pairs}); some devices use the first row for all",
-            remedy="use GATHER_ND1 with BatchDimensionCount, or GATHER_ELEMENTS, whose meaning is documented",
+            remedy="use GATHER_ND1 with BatchDimensionCount, or GATHER_ELEMENTS, which are documented",
         )
 
 
-def _elements_sizes(case: Case[GatherElementsOperatorDesc]) -> Iterator[Fault]:
+def _elements_sizes(case: DescriptorCase[GatherElementsOperatorDesc]) -> Iterator[Fault]:
     data, indices, axis = case.desc.input_tensor.sizes, case.desc.indices_tensor.sizes, case.desc.axis
     expected = (*data[:axis], indices[axis], *data[axis + 1 :])
     yield from compare_sizes(
@@ -87,12 +88,12 @@ def _elements_sizes(case: Case[GatherElementsOperatorDesc]) -> Iterator[Fault]:
         expected,
         indices,
         f"InputTensor's sizes except on Axis {axis}",
-        f"shrink InputTensor.Sizes to {braces((*indices[:axis], data[axis], *indices[axis + 1 :]))} and keep its strides, "
+        f"set InputTensor.Sizes to {braces((*indices[:axis], data[axis], *indices[axis + 1 :]))} and keep its strides, "
         f"or set IndicesTensor.Sizes to {braces(expected)}",
     )
 
 
-def _elements_output(case: Case[GatherElementsOperatorDesc]) -> Iterator[Fault]:
+def _elements_output(case: DescriptorCase[GatherElementsOperatorDesc]) -> Iterator[Fault]:
     expected, got = case.desc.indices_tensor.sizes, case.desc.output_tensor.sizes
     remedy = f"set OutputTensor.Sizes to {braces(expected)}"
     yield from compare_sizes("OutputTensor.Sizes", expected, got, "IndicesTensor's sizes", remedy)

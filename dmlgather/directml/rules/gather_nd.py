@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dmlgather.directml.descriptors import GatherND1OperatorDesc, GatherNDOperatorDesc
-from dmlgather.directml.rules.rule import Case, Fault, Rule
+from dmlgather.directml.rules.rule import DescriptorCase, Fault, Rule
 from dmlgather.directml.rules.shared import RANKS, SIZES, compare_sizes
 from dmlgather.directml.shapes import batch_count, gather_nd_output, gathered_nd, tuple_size
 from dmlgather.wording import braces
 
 
-def _input_count(case: Case[GatherNDOperatorDesc]) -> Iterator[Fault]:
+def _input_count(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     yield from _count("InputDimensionCount", desc.input_dimension_count, "InputTensor", desc.input_tensor.sizes)
 
 
-def _indices_count(case: Case[GatherNDOperatorDesc]) -> Iterator[Fault]:
+def _indices_count(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     yield from _count("IndicesDimensionCount", desc.indices_dimension_count, "IndicesTensor", desc.indices_tensor.sizes)
 
@@ -27,11 +27,11 @@ def _count(field: str, found: int, tensor: str, sizes: tuple[int, ...]) -> Itera
             field,
             expected=f"1 … {len(sizes)}",
             got=str(found),
-            remedy=f"state how many trailing dimensions of {tensor} {braces(sizes)} are real",
+            remedy=f"set it to the number of trailing dimensions of {tensor} {braces(sizes)} that are used",
         )
 
 
-def _batch_range(case: Case[GatherND1OperatorDesc]) -> Iterator[Fault]:
+def _batch_range(case: DescriptorCase[GatherND1OperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     most = min(desc.input_dimension_count, desc.indices_dimension_count) - 1
     if desc.batch_dimension_count > most:
@@ -40,11 +40,11 @@ def _batch_range(case: Case[GatherND1OperatorDesc]) -> Iterator[Fault]:
             expected=f"0 … {most} (InputDimensionCount is {desc.input_dimension_count}, "
             f"IndicesDimensionCount {desc.indices_dimension_count})",
             got=str(desc.batch_dimension_count),
-            remedy="leave at least one dimension of each tensor behind the batch",
+            remedy="leave at least one dimension of each tensor after the batch dimensions",
         )
 
 
-def _tuple_range(case: Case[GatherNDOperatorDesc]) -> Iterator[Fault]:
+def _tuple_range(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
     desc, batch = case.desc, batch_count(case.desc)
     most = desc.input_dimension_count - batch
     if not 1 <= tuple_size(desc) <= most:
@@ -56,7 +56,7 @@ def _tuple_range(case: Case[GatherNDOperatorDesc]) -> Iterator[Fault]:
         )
 
 
-def _batch_sizes(case: Case[GatherND1OperatorDesc]) -> Iterator[Fault]:
+def _batch_sizes(case: DescriptorCase[GatherND1OperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
     for step in range(desc.batch_dimension_count):
@@ -65,13 +65,13 @@ def _batch_sizes(case: Case[GatherND1OperatorDesc]) -> Iterator[Fault]:
         if data[of_input] != indices[of_indices]:
             yield Fault(
                 f"IndicesTensor.Sizes[{of_indices}]",
-                expected=f"{data[of_input]}, as InputTensor.Sizes[{of_input}]: batch dimension {step}",
+                expected=f"{data[of_input]} as InputTensor.Sizes[{of_input}]: both are batch dimension {step}",
                 got=str(indices[of_indices]),
                 remedy="give both the same size (Strides of 0 repeat a batch of size 1), or lower BatchDimensionCount",
             )
 
 
-def _left_of_counts(case: Case[GatherNDOperatorDesc]) -> Iterator[Fault]:
+def _left_of_counts(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     for name, field, sizes, count in (
         ("InputTensor", "InputDimensionCount", desc.input_tensor.sizes, desc.input_dimension_count),
@@ -81,29 +81,29 @@ def _left_of_counts(case: Case[GatherNDOperatorDesc]) -> Iterator[Fault]:
             if size != 1:
                 yield Fault(
                     f"{name}.Sizes[{axis}]",
-                    expected=f"1: {field} is {count}, so only the last {count} of {len(sizes)} dimensions are real",
+                    expected=f"1: {field} is {count}, so only the last {count} of {len(sizes)} dimensions are used",
                     got=str(size),
                     remedy=f"set {field} to {len(sizes) - axis}, or the size to 1",
                 )
                 break
 
 
-def _output_fits(case: Case[GatherNDOperatorDesc]) -> Iterator[Fault]:
+def _output_fits(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
     if gather_nd_output(case.desc) is None:
         sizes, rank = gathered_nd(case.desc), case.desc.input_tensor.rank
         yield Fault(
             "OutputTensor.DimensionCount",
-            expected=f"at most {rank} gathered dimensions, as all tensors have {rank}",
+            expected=f"at most {rank} dimensions, as all tensors have {rank}",
             got=f"{len(sizes)}: {braces(sizes)}; the stated output is {braces(case.desc.output_tensor.sizes)}",
             remedy=f"prepend 1s to all tensors until DimensionCount is {len(sizes)}, or lower IndicesDimensionCount",
         )
 
 
-def _output_sizes(case: Case[GatherNDOperatorDesc]) -> Iterator[Fault]:
+def _output_sizes(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
     expected = gather_nd_output(case.desc)
     assert expected is not None
     behind = case.desc.input_dimension_count - batch_count(case.desc) - tuple_size(case.desc)
-    reason = f"leading 1s ++ Indices without the tuple dimension ++ last {behind} of Input"
+    reason = f"leading 1s ++ used Indices without the last ++ last {behind} of Input"
     got = case.desc.output_tensor.sizes
     yield from compare_sizes("OutputTensor.Sizes", expected, got, reason, f"set OutputTensor.Sizes to {braces(expected)}")
 

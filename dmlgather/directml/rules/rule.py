@@ -1,4 +1,4 @@
-"""What a rule is, and how rules run: all of them, except those that an earlier error leaves nothing to judge."""
+"""What a rule is, and how rules run: in order; a rule is skipped if a rule that it needs failed or was skipped."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from dmlgather.directml.types import FeatureLevel
 D_co = TypeVar("D_co", bound=OperatorDesc, covariant=True)
 
 
-class Case(Generic[D_co]):
-    """What an operator's rule looks at: a descriptor at a feature level. tensors: the descriptor's, in binding order."""
+class DescriptorCase(Generic[D_co]):
+    """What the rules of an operator check: a descriptor at a feature level. tensors: the descriptor's, in binding order."""
 
     __slots__ = ("desc", "level", "tensors")
 
@@ -34,7 +34,7 @@ class Case(Generic[D_co]):
 
 
 class TensorCase(NamedTuple):
-    """What a tensor's rule looks at: one tensor of an operator at a feature level, and nothing else of its descriptor."""
+    """What the rules of a tensor check: one tensor of an operator at a feature level."""
 
     operator: str
     level: FeatureLevel
@@ -53,9 +53,8 @@ class TensorCase(NamedTuple):
         return row_at(self.operator, self.name, self.level)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One place where a rule does not hold. The rule's code adds sentence, severity and source."""
+class Fault(NamedTuple):
+    """One place where a rule does not hold. The rule's code adds message, severity and, unless stated here, source."""
 
     path: str
     expected: str
@@ -67,12 +66,12 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One row of the rules.
+    """One rule.
 
-    code: one of `CODES`, which holds its sentence, severity and source. check: yields the faults of a case. needs: codes of
-    earlier rules without which there is nothing to judge: they erred, or could not be judged themselves. alternatives: fields
-    for which another value may be what was meant; the remedy names each value that mends this fault and causes no other.
-    about: of a tensor's rule, the field that it judges where it is stated; most tensors state few.
+    code: one of `CODES`, which has its message, severity and source. check: yields the faults of a case. needs: codes of earlier
+    rules that have to hold before this one can be checked. alternatives: fields in which the mistake may lie; the remedy names
+    each value of them that fixes this fault and causes no other. about: for a rule of tensors, the optional field that it
+    checks; the rule is not run where that field is left out.
     """
 
     code: str
@@ -87,12 +86,11 @@ class Rule:
                 raise ValueError(f"{code} is not in the registry of codes")
 
 
-_UNSTATED = {name: field.default for name, field in BufferTensorDesc.model_fields.items()}
-"""What the fields of a tensor hold that states nothing there."""
+_DEFAULTS = {name: field.default for name, field in BufferTensorDesc.model_fields.items()}
 
 
 class TensorRules:
-    """Rules that are run for each tensor: those about a field only where the tensor states it."""
+    """The rules of a tensor. Those about an optional field are run only where the tensor has it; most tensors have few."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple(rules)
@@ -101,32 +99,24 @@ class TensorRules:
 
     def of(self, tensor: BufferTensorDesc) -> tuple[Rule, ...]:
         """The rules for one tensor, in order."""
-        stated = tuple([getattr(tensor, name) != _UNSTATED[name] for name in self._about])
-        chosen = self._chosen.get(stated)
+        present = tuple([getattr(tensor, name) != _DEFAULTS[name] for name in self._about])
+        chosen = self._chosen.get(present)
         if chosen is None:
-            silent = {name for name, known in zip(self._about, stated, strict=True) if not known}
-            chosen = self._chosen[stated] = tuple(rule for rule in self._rules if rule.about not in silent)
+            fields = {"", *(name for name, here in zip(self._about, present, strict=True) if here)}
+            chosen = self._chosen[present] = tuple(rule for rule in self._rules if rule.about in fields)
         return chosen
 
 
-def run(rules: Iterable[Rule], case: Case[OperatorDesc] | TensorCase, unjudged: set[str]) -> Iterator[tuple[Rule, Finding]]:
-    """Run `rules` in order. `unjudged` collects the codes that erred or, for want of another, could not be judged."""
+def run(
+    rules: Iterable[Rule], case: DescriptorCase[OperatorDesc] | TensorCase, failed: set[str]
+) -> Iterator[tuple[Rule, Finding]]:
+    """Run `rules` in order. The codes of rules that failed with an ERROR or were skipped are added to `failed`."""
     for rule in rules:
-        if unjudged and not unjudged.isdisjoint(rule.needs):
-            unjudged.add(rule.code)
+        if failed and not failed.isdisjoint(rule.needs):
+            failed.add(rule.code)
             continue
         for fault in rule.check(case):
             code = CODES[rule.code]
             if code.severity is Severity.ERROR:
-                unjudged.add(rule.code)
-            yield (
-                rule,
-                code.finding(
-                    fault.path,
-                    expected=fault.expected,
-                    got=fault.got,
-                    remedy=fault.remedy,
-                    level=fault.level,
-                    source=fault.source,
-                ),
-            )
+                failed.add(rule.code)
+            yield rule, code.finding(**fault._asdict())

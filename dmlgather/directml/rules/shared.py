@@ -1,15 +1,15 @@
-"""DML2xx: operator, feature level and tensors against each other; and what several operators' rules share."""
+"""DML2xx: rules of every operator; and what the rules of several operators share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from dmlgather.directml.descriptors import GatherElementsOperatorDesc, GatherOperatorDesc, OperatorDesc
-from dmlgather.directml.rules.rule import Case, Fault, Rule, TensorCase
+from dmlgather.directml.rules.rule import DescriptorCase, Fault, Rule, TensorCase
 from dmlgather.wording import alternatives, braces
 
 
-def _introduced(case: Case[OperatorDesc]) -> Iterator[Fault]:
+def _introduced(case: DescriptorCase[OperatorDesc]) -> Iterator[Fault]:
     operator = case.desc.operator
     if case.level < operator.introduced:
         yield Fault(
@@ -27,7 +27,7 @@ def _data_type(case: TensorCase) -> Iterator[Fault]:
     if row is None or found in row.data_types:
         return
     accepting = next((other for other in case.table if other.tensor == case.name and found in other.data_types), None)
-    newer = f", or feature level {accepting.level} or newer" if accepting else "; no feature level takes " + found.name
+    newer = f", or feature level {accepting.level} or newer" if accepting else f"; no feature level supports {found.name}"
     yield Fault(
         f"{case.name}.DataType",
         expected=f"{alternatives(row.data_types)} ({case.operator} at level {case.level})",
@@ -57,7 +57,7 @@ def _dimension_count(case: TensorCase) -> Iterator[Fault]:
     )
 
 
-def _same_count(case: Case[OperatorDesc]) -> Iterator[Fault]:
+def _same_count(case: DescriptorCase[OperatorDesc]) -> Iterator[Fault]:
     ranks = [each.tensor.rank for each in case.tensors]
     most = max(ranks)
     for each, rank in zip(case.tensors, ranks, strict=True):
@@ -70,7 +70,7 @@ def _same_count(case: Case[OperatorDesc]) -> Iterator[Fault]:
             )
 
 
-def _same_data_type(case: Case[OperatorDesc]) -> Iterator[Fault]:
+def _same_data_type(case: DescriptorCase[OperatorDesc]) -> Iterator[Fault]:
     operator = case.desc.operator
     source = case.desc.tensor(operator.inputs[0]).data_type
     target = case.desc.tensor(operator.output).data_type
@@ -83,7 +83,7 @@ def _same_data_type(case: Case[OperatorDesc]) -> Iterator[Fault]:
         )
 
 
-def _axis_range(case: Case[GatherOperatorDesc | GatherElementsOperatorDesc]) -> Iterator[Fault]:
+def _axis_range(case: DescriptorCase[GatherOperatorDesc | GatherElementsOperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     rank = desc.input_tensor.rank
     if desc.axis >= rank:
@@ -91,12 +91,12 @@ def _axis_range(case: Case[GatherOperatorDesc | GatherElementsOperatorDesc]) -> 
             "Axis",
             expected=f"0 … {rank - 1}",
             got=str(desc.axis),
-            remedy=f"choose a dimension of InputTensor {braces(desc.input_tensor.sizes)}; leading 1s count",
+            remedy=f"choose a dimension of InputTensor {braces(desc.input_tensor.sizes)}, leading 1s counted",
         )
 
 
 def compare_sizes(path: str, expected: Sequence[int], got: Sequence[int], reason: str, remedy: str) -> Iterator[Fault]:
-    """The fault of sizes that differ, dimension by dimension; nothing where they agree."""
+    """One fault that compares each dimension, where sizes differ."""
     differing = [axis for axis in range(len(expected)) if expected[axis] != got[axis]]
     if differing:
         each = ", ".join(f"dimension {axis}: expected {expected[axis]}, got {got[axis]}" for axis in differing)
@@ -109,7 +109,7 @@ def compare_sizes(path: str, expected: Sequence[int], got: Sequence[int], reason
 
 
 RANKS = ("DML204",)
-"""Codes without whose rules tensors cannot be compared dimension by dimension."""
+"""Rules that have to hold before the dimensions of tensors can be compared."""
 
 SIZES = (*RANKS, "DML103")
 """The same, with every size at least 1."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dmlgather.directml.descriptors import Slice1OperatorDesc, SliceOperatorDesc
-from dmlgather.directml.rules.rule import Case, Fault, Rule
+from dmlgather.directml.rules.rule import DescriptorCase, Fault, Rule
 from dmlgather.directml.rules.shared import RANKS, SIZES, compare_sizes
 from dmlgather.directml.shapes import slice1_output
 from dmlgather.wording import alternatives, braces, counted
@@ -23,7 +23,7 @@ def _arrays(desc: AnySlice) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _array_lengths(case: Case[AnySlice]) -> Iterator[Fault]:
+def _array_lengths(case: DescriptorCase[AnySlice]) -> Iterator[Fault]:
     count = case.desc.dimension_count
     for field, entries in _arrays(case.desc).items():
         if len(entries) != count:
@@ -35,7 +35,7 @@ def _array_lengths(case: Case[AnySlice]) -> Iterator[Fault]:
             )
 
 
-def _tensors_count(case: Case[AnySlice]) -> Iterator[Fault]:
+def _tensors_count(case: DescriptorCase[AnySlice]) -> Iterator[Fault]:
     count, rank = case.desc.dimension_count, case.desc.input_tensor.rank
     if count != rank:
         arrays = ", ".join(_arrays(case.desc))
@@ -47,7 +47,7 @@ def _tensors_count(case: Case[AnySlice]) -> Iterator[Fault]:
         )
 
 
-def _nonzero_strides(case: Case[AnySlice]) -> Iterator[Fault]:
+def _nonzero_strides(case: DescriptorCase[AnySlice]) -> Iterator[Fault]:
     field, strides = list(_arrays(case.desc).items())[-1]
     legal = "at least 1" if isinstance(case.desc, SliceOperatorDesc) else "a positive or negative step"
     for axis, stride in enumerate(strides):
@@ -56,17 +56,17 @@ def _nonzero_strides(case: Case[AnySlice]) -> Iterator[Fault]:
                 f"{field}[{axis}]",
                 expected=legal,
                 got="0",
-                remedy="use 1 where one element is taken; to repeat an element, give InputTensor a stride of 0 there",
+                remedy="use 1 to copy one element; to repeat an element, give InputTensor a stride of 0",
             )
 
 
-def _slice_sizes(case: Case[SliceOperatorDesc]) -> Iterator[Fault]:
+def _slice_sizes(case: DescriptorCase[SliceOperatorDesc]) -> Iterator[Fault]:
     output = case.desc.output_tensor.sizes
     remedy = f"set Sizes to {braces(output)}, or OutputTensor.Sizes to {braces(case.desc.sizes)}"
     yield from compare_sizes("Sizes", output, case.desc.sizes, "OutputTensor's sizes", remedy)
 
 
-def _slice_reads(case: Case[SliceOperatorDesc]) -> Iterator[Fault]:
+def _slice_reads(case: DescriptorCase[SliceOperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     for axis, limit in enumerate(desc.input_tensor.sizes):
         offset, size, stride = desc.offsets[axis], desc.sizes[axis], desc.strides[axis]
@@ -83,7 +83,7 @@ def _slice_reads(case: Case[SliceOperatorDesc]) -> Iterator[Fault]:
 
 
 def _inside(axis: int, limit: int, step: int, entry: tuple[int, int, int]) -> str:
-    """Values of single fields that keep a slice inside a dimension of size `limit`; those that keep the output come first."""
+    """Values of single fields that keep a slice inside a dimension of size `limit`; first those that keep the output's size."""
     offset, size, stride = entry
     values = []
     if size > 1 and (most := (limit - 1 - offset) // (size - 1)) >= 1:
@@ -95,18 +95,18 @@ def _inside(axis: int, limit: int, step: int, entry: tuple[int, int, int]) -> st
     return f"lower {alternatives(values)}" if values else f"choose Offsets, Sizes and Strides inside size {limit}"
 
 
-def _window_empty(case: Case[Slice1OperatorDesc]) -> Iterator[Fault]:
+def _window_empty(case: DescriptorCase[Slice1OperatorDesc]) -> Iterator[Fault]:
     for axis, size in enumerate(case.desc.input_window_sizes):
         if size == 0:
             yield Fault(
                 f"InputWindowSizes[{axis}]",
                 expected="at least 1",
                 got="0",
-                remedy="leave the operator out where nothing is copied: DirectML cannot describe an empty tensor",
+                remedy="do not run the operator where nothing is copied: DirectML cannot describe an empty tensor",
             )
 
 
-def _window_inside(case: Case[Slice1OperatorDesc]) -> Iterator[Fault]:
+def _window_inside(case: DescriptorCase[Slice1OperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     for axis, limit in enumerate(desc.input_tensor.sizes):
         offset, size = desc.input_window_offsets[axis], desc.input_window_sizes[axis]
@@ -120,7 +120,7 @@ def _window_inside(case: Case[Slice1OperatorDesc]) -> Iterator[Fault]:
             )
 
 
-def _window_yields(case: Case[Slice1OperatorDesc]) -> Iterator[Fault]:
+def _window_yields(case: DescriptorCase[Slice1OperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     for axis, most in enumerate(slice1_output(desc)):
         found = desc.output_tensor.sizes[axis]

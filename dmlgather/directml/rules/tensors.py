@@ -1,4 +1,4 @@
-"""DML1xx: what holds for each tensor by itself."""
+"""DML1xx: rules of a single tensor."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from dmlgather.wording import alternatives, braces, counted
 ELEMENT_LIMIT = 2**32 - 1
 """Elements that a tensor may have."""
 
+_LARGER_STRIDES = "each stride larger than the span of the dimensions with smaller strides"
+_NO_OVERLAP = f"leave Strides out for a packed output, or make {_LARGER_STRIDES}"
+
 
 def _stated_count(case: TensorCase) -> Iterator[Fault]:
     stated, actual = case.tensor.dimension_count, case.tensor.rank
@@ -36,21 +39,21 @@ def _count_range(case: TensorCase) -> Iterator[Fault]:
             f"{case.name}.DimensionCount",
             expected=f"{ONE_TO_EIGHT[0]} … {ONE_TO_EIGHT[-1]}",
             got=str(case.tensor.rank),
-            remedy="describe a scalar as {1}" if case.tensor.rank == 0 else "collapse neighbouring dimensions that lie packed",
+            remedy="describe a scalar as {1}" if case.tensor.rank == 0 else "merge adjacent dimensions that are packed",
         )
 
 
 def _sizes_positive(case: TensorCase) -> Iterator[Fault]:
     if 0 not in case.tensor.sizes:
         return
-    # More than eight entries cannot stay anyway, so a long list of zeros is not spelled out.
+    # More than eight entries are an error anyway, so no more are listed.
     zeros = (axis for axis, size in enumerate(case.tensor.sizes) if size == 0)
     for axis in islice(zeros, len(ONE_TO_EIGHT)):
         yield Fault(
             f"{case.name}.Sizes[{axis}]",
             expected="at least 1",
             got="0",
-            remedy="leave the operator out where a tensor has no elements: DirectML cannot describe one",
+            remedy="do not run the operator where a tensor has no elements: DirectML cannot describe an empty tensor",
         )
 
 
@@ -61,7 +64,7 @@ def _strides_length(case: TensorCase) -> Iterator[Fault]:
             f"{case.name}.Strides",
             expected=f"{counted(case.tensor.rank, 'entry')}, one per dimension",
             got=counted(len(strides), "entry"),
-            remedy="state one stride per dimension, or none at all for a packed tensor",
+            remedy="state one stride per dimension, or leave Strides out for a packed tensor",
         )
 
 
@@ -73,7 +76,7 @@ def _whole_bytes(case: TensorCase) -> Iterator[Fault]:
             f"{case.name}.DataType",
             expected=f"{alternatives(row.data_types)} ({case.operator} from level {row.level})",
             got=case.tensor.data_type.name,
-            remedy="use one of these types; pairs of 4-bit elements that stay together can be moved as UINT8",
+            remedy="use one of these types; two 4-bit elements that are always moved together can be one UINT8",
             source=row.source,
         )
 
@@ -123,19 +126,19 @@ def _broadcast_limit(case: TensorCase) -> Iterator[Fault]:
             f"{case.name}.Sizes",
             expected=f"at most {ELEMENT_LIMIT} elements",
             got=f"{case.tensor.elements}, the product of {braces(case.tensor.sizes)}, over {case.tensor.span} addressed ones",
-            remedy="split the broadcast dimension: the limit is documented for elements, not for addresses",
+            remedy="split the broadcast dimension: the documented limit is on elements, not on addresses",
         )
 
 
 def _alignment(case: TensorCase) -> Iterator[Fault]:
     value, element = case.tensor.guaranteed_base_offset_alignment, case.tensor.data_type.bytes
     if value and (value & (value - 1) or value < element):
-        mended = max(BASE_ALIGNMENT, 1 << (value.bit_length() - 1))
+        power = max(BASE_ALIGNMENT, 1 << (value.bit_length() - 1))
         yield Fault(
             f"{case.name}.GuaranteedBaseOffsetAlignment",
             expected=f"0, or a power of two no smaller than {element}, the bytes of {case.tensor.data_type.name}",
             got=str(value),
-            remedy=f"set it to {mended} if the binding keeps that, else to 0",
+            remedy=f"set it to {power} if every binding's offset is a multiple of that, else to 0",
         )
 
 
@@ -175,7 +178,7 @@ def _shared_address(case: TensorCase) -> Iterator[Fault]:
                 f"{case.name}.Strides[{axis}]",
                 expected=f"at least 1 in a dimension of size {size}",
                 got="0",
-                remedy=f"leave Strides out for a packed output, or give dimension {axis} room for its {size} elements",
+                remedy=f"leave Strides out for a packed output, or give dimension {axis} a stride for its {size} elements",
             )
             return
     first, second, address = _collision(sizes, strides)
@@ -183,7 +186,7 @@ def _shared_address(case: TensorCase) -> Iterator[Fault]:
         f"{case.name}.Strides",
         expected=f"an address of its own for each of the {case.tensor.elements} elements",
         got=f"{braces(strides)} for sizes {braces(sizes)}: elements {first} and {second} both lie at {address}",
-        remedy="leave Strides out for a packed output, or make each stride larger than the span of the smaller ones",
+        remedy=_NO_OVERLAP,
     )
 
 
@@ -192,9 +195,9 @@ def _undecided_address(case: TensorCase) -> Iterator[Fault]:
     if case.is_output and _overlaps(sizes, strides) is None:
         yield Fault(
             f"{case.name}.Strides",
-            expected="each stride larger than the span of the smaller ones (beyond 2^20 elements nothing else is tried)",
+            expected=f"{_LARGER_STRIDES} (more than 2^20 elements are not compared one by one)",
             got=f"{braces(strides)} for sizes {braces(sizes)}, {case.tensor.elements} elements",
-            remedy="leave Strides out for a packed output, or make each stride larger than the span of the smaller ones",
+            remedy=_NO_OVERLAP,
         )
 
 

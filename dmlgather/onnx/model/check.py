@@ -11,7 +11,7 @@ from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedT
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.verdicts import Judged
 from dmlgather.directml import FeatureLevel, Finding
-from dmlgather.directml.located import LocatedFinding, Problem
+from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.files import FileError
 from dmlgather.onnx.model.file import read_model
 from dmlgather.onnx.model.node_sites import ModelContents, NodeSite, NodeValue, find_nodes
@@ -29,7 +29,7 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
     try:
         contents = find_nodes(read_model(path))
     except FileError as error:
-        return CheckedModel(str(path), problems=(Problem(file=str(path), message=str(error)),))
+        return CheckedModel(str(path), problems=(FileProblem(file=str(path), message=str(error)),))
     judged = [(site, judge(site, level)) for site in contents.sites]
     findings = [*_graph_findings(contents), *((site.place, finding) for site, each in judged for finding in each.findings)]
     return CheckedModel(

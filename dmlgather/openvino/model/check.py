@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dmlgather.dialects.checked_model import CheckedModel
 from dmlgather.directml import FeatureLevel
-from dmlgather.directml.located import LocatedFinding, Problem
+from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.files import FileError
 from dmlgather.openvino.model.ir_layers import read_model
 from dmlgather.openvino.model.ir_xml import NEEDED, ForeignError, IRError, read_xml
@@ -27,10 +27,10 @@ def check_ir(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
         judged = [(site, judge(site, level)) for site in contents.sites]
     except ModuleNotFoundError as error:
         message = f"is an OpenVINO IR, and a package that it needs is missing ({error}): {NEEDED}"
-        return CheckedModel(file, problems=(Problem(file=file, message=message),))
+        return CheckedModel(file, problems=(FileProblem(file=file, message=message),))
     except FileError as error:
         line, column = (error.line, error.column) if isinstance(error, IRError) else error.position or (None, None)
-        problem = Problem(file=file, line=line, column=column, message=str(error))
+        problem = FileProblem(file=file, line=line, column=column, message=str(error))
         return CheckedModel(file, foreign=isinstance(error, ForeignError), problems=(problem,))
     return CheckedModel(
         file,

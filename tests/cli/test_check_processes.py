@@ -1,4 +1,4 @@
-"""Files that several processes share: the report is the one that a single process makes."""
+"""Files that several processes check: the report is the one that a single process makes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dmlgather.directml.types import FeatureLevel
-from dmlgather.report import sharing, single
+from dmlgather.report import file_check, worker_processes
 from dmlgather.report.collect import check_paths
-from dmlgather.report.sharing import Checked, check_all
+from dmlgather.report.worker_processes import Checked, check_all
 
 FILES = 40
 
@@ -36,22 +36,22 @@ def test_processes_share_files(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     alone = check_paths([folder])
     assert [len(file.problems) for file in alone.files] == [int(number % 10 == 0) for number in range(FILES)]
     assert [bool(file.findings) for file in alone.files] == [number % 3 == 0 and number % 10 != 0 for number in range(FILES)]
-    monkeypatch.setattr(sharing, "SHARED_FROM", FILES // 2)
-    monkeypatch.setattr(sharing, "PART", 3)
+    monkeypatch.setattr(worker_processes, "SHARED_FROM", FILES // 2)
+    monkeypatch.setattr(worker_processes, "BATCH", 3)
     assert check_paths([folder], jobs=2) == alone
 
 
-def test_this_process_takes_from_the_back_what_no_other_has_begun(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_this_process_takes_batches_from_the_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here: list[Path] = []
-    check = single.check_one
+    check = file_check.file_report
 
     def noted(path: Path, level: FeatureLevel) -> Checked:
         here.append(path)
         return check(path, level)
 
-    monkeypatch.setattr(sharing, "SHARED_FROM", 1)
-    monkeypatch.setattr(sharing, "PART", 1)
-    monkeypatch.setattr(sharing, "check_one", noted)
+    monkeypatch.setattr(worker_processes, "SHARED_FROM", 1)
+    monkeypatch.setattr(worker_processes, "BATCH", 1)
+    monkeypatch.setattr(worker_processes, "file_report", noted)
     paths = sorted(folder.iterdir())
     found = check_all([(path, FeatureLevel.LEVEL_6_4) for path in paths], 2)
     assert [report.file for report, _ in found] == list(map(str, paths))
@@ -59,10 +59,10 @@ def test_this_process_takes_from_the_back_what_no_other_has_begun(folder: Path, 
     assert here[0] == paths[-1]
 
 
-def test_what_a_helper_loses_is_checked_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_a_worker_process_dies_this_one_checks_its_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = check_paths([folder])
-    monkeypatch.setattr(sharing, "SHARED_FROM", 1)
-    monkeypatch.setattr(sharing, "PART", 1)
+    monkeypatch.setattr(worker_processes, "SHARED_FROM", 1)
+    monkeypatch.setattr(worker_processes, "BATCH", 1)
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     assert check_paths([folder], jobs=3) == alone
 
@@ -71,9 +71,9 @@ def test_few_files_and_one_job_start_no_process(folder: Path, monkeypatch: pytes
     def refuse(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(sharing, "_shared", refuse)
+    monkeypatch.setattr(worker_processes, "_shared", refuse)
     check_paths([folder], jobs=None)
-    monkeypatch.setattr(sharing, "SHARED_FROM", 1)
+    monkeypatch.setattr(worker_processes, "SHARED_FROM", 1)
     check_paths([folder], jobs=1)
     with pytest.raises(AssertionError):
         check_paths([folder], jobs=2)

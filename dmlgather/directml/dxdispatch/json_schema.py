@@ -18,16 +18,16 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def descriptor_schema() -> dict[str, Any]:
-    """Of a single descriptor: {"type": "DML_OPERATOR_GATHER", "desc": {…}}."""
+    """The schema of a single descriptor: {"type": "DML_OPERATOR_GATHER", "desc": {…}}."""
     return _finished(TypeAdapter(_any_operator()).json_schema(), "DirectML operator descriptor")
 
 
 def model_schema() -> dict[str, Any]:
-    """Of a model of the operators that are known here."""
-    named: Any = dict  # of a class that is made at run time
+    """The schema of a model of these operators."""
+    named: Any = dict  # mypy knows no class that is made at run time
     model = create_model(
         "Model",
-        __base__=wire.Part,
+        __base__=wire.WirePart,
         resources=(dict[str, wire.ResourcePart], Field(description="Buffers, by name.")),
         dispatchables=(named[str, _any_operator()], Field(description="Operators, by name.")),
         commands=(list[wire.CommandPart], Field(description="What to do, in order.")),
@@ -53,7 +53,7 @@ def _described(operator: Operator) -> Any:
 
 
 def _finished(schema: dict[str, Any], title: str) -> dict[str, Any]:
-    """The schema with the spellings that reading accepts besides those of the classes."""
+    """The schema with the alternative spellings that the reader accepts."""
     definitions = schema["$defs"]
     for definition in definitions.values():
         properties = definition["properties"]

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dmlgather.dialects.checked_model import CheckedNode, CheckedTensor, DirectMLForm, Verdict, typed
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.report.check_report import FileReport, counts
-from dmlgather.report.standing import ReportedFinding
+from dmlgather.report.finding_status import ReportedFinding
 from dmlgather.wording import braces, counted, printable
 
 
 def lines(file: FileReport, shown: Callable[[Iterable[ReportedFinding]], Iterable[str]]) -> Iterator[str]:
-    """A heading, then a line per node, each followed by its findings as `shown`; findings about a whole graph come first."""
+    """A heading, the findings about no single node, and a line per node, followed by its findings. shown: formats findings."""
     graph, of_nodes = by_node(file)
     yield heading(file)
     yield from shown(graph)
@@ -22,7 +22,7 @@ def lines(file: FileReport, shown: Callable[[Iterable[ReportedFinding]], Iterabl
 
 
 def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[ReportedFinding]]]:
-    """The findings that are about no node, and those of each node, by its place."""
+    """The findings about no single node, and those of each node, by its place."""
     of_nodes: dict[str, list[ReportedFinding]] = {node.place: [] for node in file.nodes}
     others: list[ReportedFinding] = []
     for finding in file.findings:
@@ -31,7 +31,7 @@ def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[Rep
 
 
 def heading(file: FileReport) -> str:
-    """The model in one line: its version, how many nodes of which operator with which verdict, how many others."""
+    """The model in one line: its version, the number of nodes by operator and by verdict, the number of other nodes."""
     operators = [node.operator for node in file.nodes]
     family = ", ".join(f"{operators.count(name)} {name}" for name in dict.fromkeys(sorted(operators)))
     verdicts = ", ".join(f"{number} {verdict}" for verdict, number in counts(file.nodes).items() if number)
@@ -63,21 +63,21 @@ def line(node: CheckedNode, level: FeatureLevel) -> str:
 
 
 def verdict(node: CheckedNode, level: FeatureLevel) -> str:
-    """What was found: "taken: SLICE1 from 2_1", "refused at 1_0: SLICE1 from 2_1", "unknown: ends"."""
+    """The verdict on a node: "taken: SLICE1 from 2_1", "refused at 1_0: SLICE1 from 2_1", "unknown: ends"."""
     lowest = node.lowest
     provided = f", provided that {' and '.join(node.provided)}" if node.provided else ""
     if node.verdict is Verdict.TAKEN and node.taken is not None and lowest is not None:
         same = (node.taken.operators, node.taken.types) == (lowest.operators, lowest.types)
-        since = f" from {lowest.level}" if same else f"; from {lowest.level} as {_route(lowest)}"
-        return f"taken: {_route(node.taken)}{since}{provided}"
+        since = f" from {lowest.level}" if same else f"; from {lowest.level} as {_form(lowest)}"
+        return f"taken: {_form(node.taken)}{since}{provided}"
     if node.verdict is Verdict.REFUSED:
-        return f"refused at {level}: " + (f"{_route(lowest)} from {lowest.level}{provided}" if lowest else "no level takes it")
+        return f"refused at {level}: " + (f"{_form(lowest)} from {lowest.level}{provided}" if lowest else "no level takes it")
     return f"unknown: {', '.join(node.missing)}"
 
 
-def _route(route: DirectMLForm) -> str:
-    types = ", ".join(f"{role} as {name}" for role, name in route.types.items())
-    return " + ".join(route.operators) + (f" with {types}" if types else "")
+def _form(form: DirectMLForm) -> str:
+    types = ", ".join(f"{role} as {name}" for role, name in form.types.items())
+    return " + ".join(form.operators) + (f" with {types}" if types else "")
 
 
 def _tensor(tensor: CheckedTensor) -> str:

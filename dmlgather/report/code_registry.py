@@ -1,4 +1,4 @@
-"""Every code as a SARIF rule."""
+"""Every code that `check` reports, and the codes as SARIF rules."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from dmlgather.directml import codes as directml
 from dmlgather.directml.codes import Code
 
 CODES: dict[str, Code] = {**directml.CODES, **dialects.CODES}
-"""Every code that `check` reports, in order."""
+"""Every code, in order."""
 
 SOURCES = {**directml.SOURCES, **dialects.SOURCES}
-"""What the keys in brackets of sources stand for."""
+"""The document of each key that a source has in brackets."""
 
 PAGES = {"DML": "docs/findings.md", "EXP": "docs/expressing.md"}
-"""The page that has a section for each code, by what the code starts with."""
+"""The page that has a section for each code, by the first letters of the code."""
 
 INDEX = {code: number for number, code in enumerate(CODES)}
 """The position of each code among the rules."""
 
 
 def help_uri(code: Code) -> str | None:
-    """The document that a rule comes from; none where the rule is ours, or the document differs between operators."""
+    """The document that a rule comes from; None for rules of dmlgather, and where the document depends on the operator."""
     for key in re.findall(r"\[([A-Z0-9-]+)\]", code.source):
         found = re.search(r"https://\S+", SOURCES[key])
         if found:
@@ -38,7 +38,7 @@ def rules() -> list[Any]:
     found = []
     for code in CODES.values():
         page = PAGES[code.code[:3]]
-        text = f"{code.title}. Source: {code.source}. {page} has a failing and a mended example under {code.code}."
+        text = f"{code.title}. Source: {code.source}. {page} has a failing and a fixed example under {code.code}."
         uri = help_uri(code)
         found.append(
             sarif.ReportingDescriptor(

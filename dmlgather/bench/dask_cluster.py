@@ -6,26 +6,25 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from dmlgather.bench import clocks
-from dmlgather.bench.clocks import Contender, Samples
+from dmlgather.bench.bench_report import Cluster, Usage
+from dmlgather.bench.clocks import Clock, Contender, Samples
 from dmlgather.bench.errors import BenchError, CannotSayError
-from dmlgather.bench.report import Cluster, Usage
 from dmlgather.wording import counted
 
 QUIET_S = 10.0
-"""Seconds that the scheduler has, at most, to forget what the last contender did."""
+"""Seconds to wait at most until the scheduler has no tasks of the last contender."""
 
 BACK_S = 60.0
-"""Seconds after which a lost worker is not expected back."""
+"""Seconds to wait at most until lost workers are restarted."""
 
 
 class Workers:
-    """A `distributed.LocalCluster` of that size with a client, which becomes dask's default. folder: for what workers spill.
+    """A `distributed.LocalCluster` of that size with a client, which becomes dask's default. folder: for data that workers spill.
 
     BenchError without dask.
     """
@@ -45,15 +44,15 @@ class Workers:
                 memory_limit=size.memory_bytes,
                 processes=size.processes,
                 dashboard_address=None,
-                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # it serves its state all the same
-                silence_logs=logging.CRITICAL,  # a lost worker is counted and reported
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # it starts a server in any case
+                silence_logs=logging.CRITICAL,  # lost workers are counted and reported
             )
         self._client = distributed.Client(self._cluster)
         self._scheduler = self._cluster.scheduler
         self._scheduler.add_plugin(self._watcher(distributed.SchedulerPlugin), name="dmlgather-bench")
 
     def ready(self) -> None:
-        """Wait until nothing of the last call is left and lost workers are back. BenchError where they stay away."""
+        """Wait until no task of the last call is left and lost workers are restarted. BenchError if they are not."""
         until = time.monotonic() + QUIET_S
         while self._scheduler.tasks and time.monotonic() < until:
             time.sleep(0.005)
@@ -66,13 +65,13 @@ class Workers:
             ) from None
 
     def begin(self) -> None:
-        """Count what follows, from a ready cluster on."""
+        """Wait until the cluster is ready, and count from here on."""
         self.ready()
         self._lost_before = self.lost
         self._sent_before = {name: sent for name, (sent, _) in self._counts(anew=True).items()}
 
     def end(self) -> Usage:
-        """What was taken since `begin`."""
+        """The usage since `begin`."""
         counts = self._counts(anew=False)
         lost = self.lost - self._lost_before
         sent = sum(sent - self._sent_before.get(name, 0) for name, (sent, _) in counts.items())
@@ -80,7 +79,7 @@ class Workers:
         return Usage(sent_bytes=None if lost else sent, peak_bytes=max(peaks, default=None), restarts=lost)
 
     def guarded(self, name: str, run: Callable[[], Any]) -> Callable[[], Any]:
-        """`run`, but workers lost meanwhile are put down to `name`, and a task that dask gives up is a CannotSayError."""
+        """`run`, with workers that are lost meanwhile counted for `name`. CannotSayError if dask gives up a task."""
 
         def call() -> Any:
             before = self.lost
@@ -88,20 +87,20 @@ class Workers:
                 return run()
             except self._killed as error:
                 lost = counted(self.lost - before, "worker")
-                raise CannotSayError(f"dask gave up a task, {lost} having died, most likely for want of memory") from error
+                raise CannotSayError(f"dask gave up a task after {lost} died, probably for lack of memory") from error
             finally:
                 self.losses.update({name: self.lost - before})
 
         return call
 
     def close(self) -> None:
-        """End all workers. Losing them is no failure from here on."""
+        """End all workers."""
         self._scheduler.remove_plugin(name="dmlgather-bench")
         self._client.close()
         self._cluster.close()
 
     def _counts(self, *, anew: bool) -> dict[str, tuple[int, int | None]]:
-        """By worker; without one that is lost just now."""
+        """Bytes sent and peak memory by worker, without workers that are just being lost."""
         found: dict[str, tuple[int, int | None]] = self._client.run(_counts, anew=anew, on_error="ignore")
         return found
 
@@ -112,30 +111,21 @@ class Workers:
             """Counts workers that leave."""
 
             def remove_worker(self, *_: Any, **__: Any) -> None:
-                """As said."""
                 workers.lost += 1
 
         return Watcher()
 
 
-class ClusterClock:
-    """Wall-clock time until the result is in this process, and what was taken of the workers meanwhile."""
+class ClusterClock(Clock):
+    """Wall-clock time until the result is in this process, and the usage of the workers meanwhile."""
 
     flushed_bytes = 0
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
 
-    def current(self) -> AbstractContextManager[Any]:
-        """Nothing: the client is dask's default."""
-        return nullcontext()
-
-    def kind(self, contender: Contender) -> Literal["wall", "events"]:  # noqa: ARG002 - one clock for all
-        """Wall."""
-        return "wall"
-
     def sample(self, contender: Contender, repeat: int, into: Samples) -> None:  # noqa: ARG002 - no call is that short
-        """One call, with the table in the page cache as everybody left it."""
+        """Add a sample of one warm call; the table stays in the page cache."""
         time.sleep(clocks.SETTLE_S)
         self._workers.begin()
         into.warm.append(clocks.seconds(contender.run, 1))
@@ -143,12 +133,12 @@ class ClusterClock:
 
 
 def _counts(*, anew: bool, dask_worker: Any) -> tuple[int, int | None]:
-    """In a worker: bytes that it sent since it began, and the most bytes it had resident since this was last asked anew."""
+    """In a worker: bytes sent since its start, and the peak of its resident memory since the last call with `anew`."""
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii")
         peak = next((1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")), None)
         if anew:
-            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the kernel's way to reset that one number
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak
     except OSError:
         peak = None
     return dask_worker.transfer_outgoing_bytes_total, peak

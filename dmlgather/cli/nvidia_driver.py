@@ -1,4 +1,4 @@
-"""What the NVIDIA driver says of itself and its GPUs, asked directly: it answers without CuPy or a CUDA toolkit."""
+"""The NVIDIA driver and its GPUs, through the driver's own library: no CuPy and no CUDA toolkit are needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAP
 
 
 @dataclass(frozen=True)
-class Gpu:
+class NvidiaGpu:
     """A GPU. memory: bytes."""
 
     name: str
@@ -21,10 +21,10 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Driver:
-    """The driver. cuda: the newest CUDA version it runs ("13.0"). error: why there are no GPUs, else None."""
+    """The driver. cuda: the newest CUDA version that it supports ("13.0"). error: why no GPU can be used, else None."""
 
     cuda: str | None
-    gpus: tuple[Gpu, ...]
+    gpus: tuple[NvidiaGpu, ...]
     error: str | None
 
 
@@ -46,7 +46,7 @@ def ask() -> Driver:
     return Driver(cuda, gpus, None if gpus else "the NVIDIA driver lists no GPU")
 
 
-def _gpu(library: ctypes.CDLL, number: int) -> Gpu:
+def _gpu(library: ctypes.CDLL, number: int) -> NvidiaGpu:
     device, memory, name = ctypes.c_int(), ctypes.c_size_t(), ctypes.create_string_buffer(256)
     library.cuDeviceGet(ctypes.byref(device), number)
     library.cuDeviceGetName(name, len(name), device)
@@ -56,4 +56,4 @@ def _gpu(library: ctypes.CDLL, number: int) -> Gpu:
         value = ctypes.c_int()
         library.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
         capability.append(str(value.value))
-    return Gpu(name.value.decode(errors="replace"), ".".join(capability), memory.value)
+    return NvidiaGpu(name.value.decode(errors="replace"), ".".join(capability), memory.value)

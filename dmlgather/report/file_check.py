@@ -1,4 +1,4 @@
-"""Check one file, whatever it holds."""
+"""Check one file of any kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.directml.located import LocatedFinding
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.report.check_report import FileReport
-from dmlgather.report.standing import ReportedFinding
+from dmlgather.report.finding_status import ReportedFinding
 
 
 def _onnx(path: Path, level: FeatureLevel) -> CheckedModel:
@@ -30,14 +30,14 @@ MODELS: Mapping[str, tuple[Literal["onnx", "openvino"], Callable[[Path, FeatureL
     ".onnx": ("onnx", _onnx),
     ".xml": ("openvino", _openvino),
 }
-"""The models of other dialects by what their names end with: the kind, and how it is checked. Anything else is JSON."""
+"""The models of dialects by the suffix of their names: the kind, and the function that checks it. Any other file is JSON."""
 
 SUFFIXES = (".json", *MODELS)
-"""Files that are looked at in folders."""
+"""The suffixes of files that are checked in folders."""
 
 
-def check_one(path: Path, level: FeatureLevel) -> tuple[FileReport, bool]:
-    """What was found in a file at a feature level, and whether it is a file of another sort."""
+def file_report(path: Path, level: FeatureLevel) -> tuple[FileReport, bool]:
+    """The report of a file at a feature level, and whether the file is of another sort."""
     name = path.name.lower()
     for suffix, (kind, check) in MODELS.items():
         if name.endswith(suffix):

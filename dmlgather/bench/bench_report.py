@@ -1,4 +1,4 @@
-"""The result of a run, as data and JSON. Ratios are theirs by ours: above 1 the operator is ahead."""
+"""The result of a run, as data and JSON. Ratios are a peer's time divided by dmlgather's: above 1 dmlgather is faster."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, computed_field
+from pydantic import Field, computed_field
+
+from dmlgather.record import Record
 
 Role = Literal["ours", "checked", "peer", "copy", "launch"]
-"""ours: the bound operator; checked: the same called with arrays; peer; copy: the memory's limit; launch: an empty kernel."""
+"""ours: the bound operator; checked: the operator called with arrays; copy: the limit of memory; launch: an empty kernel."""
 
 Temperature = Literal["warm", "cold"]
 
 AHEAD = 0.95
-"""The ratio below which a case counts as lost; within it is a tie, which a busy machine cannot tell apart."""
+"""The ratio below which the peer counts as faster. A smaller difference cannot be measured on a busy machine."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True)
+class BenchRecord(Record, extra="ignore"):
+    """A part of a report. JSON also has computed fields, which are ignored when it is read."""
 
 
-class Timing(_Model):
+class Timing(BenchRecord):
     """Milliseconds: the median of the rounds, and their 20th and 80th percentiles."""
 
     median_ms: float
@@ -32,15 +34,15 @@ class Timing(_Model):
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Timing:
-        """The summary of some rounds, to five digits."""
+        """The timing of some rounds, to five digits."""
         ordered = sorted(float(f"{1e3 * value:.5g}") for value in seconds)
         fifth = len(ordered) // 5
         return cls(median_ms=statistics.median(ordered), low_ms=ordered[fifth], high_ms=ordered[-1 - fifth])
 
 
-class Traffic(_Model):
-    """Bytes. index_bytes: of the index tensor, each read once. output_bytes: written. fetched_bytes: whole sectors for every
-    read, as if no cache kept any. touched_bytes: whole sectors that are read at all, each once.
+class Traffic(BenchRecord):
+    """Bytes. index_bytes: of the index tensor. output_bytes: written. fetched_bytes: whole sectors of the source for every read,
+    as without a cache. touched_bytes: whole sectors of the source that are read, each once.
     """
 
     index_bytes: int
@@ -51,20 +53,22 @@ class Traffic(_Model):
     @computed_field  # type: ignore[prop-decorator] # as pydantic writes it
     @property
     def useful_bytes(self) -> int:
-        """What the operator asks for: indices, elements read, elements written."""
+        """Indices, elements read and elements written."""
         return self.index_bytes + 2 * self.output_bytes
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def bound_bytes(self) -> int:
-        """What no implementation can avoid to move: index bytes, output bytes, and the lesser of the two reads."""
+        """Bytes that every implementation has to move: index bytes, output bytes, and the lesser of fetched and touched bytes."""
         return self.index_bytes + self.output_bytes + min(self.fetched_bytes, self.touched_bytes)
 
 
-class Usage(_Model):
-    """What a contender took of a cluster's workers while it was timed. sent_bytes: by all of them, to one another and to the
-    caller, the median of the rounds; None where a worker was lost, and with it the count. peak_bytes: the most memory that one
-    worker had resident in any round, mapped pages of files included; None where the system does not tell. restarts: workers lost.
+class Usage(BenchRecord):
+    """A contender's use of a cluster's workers while it was timed.
+
+    sent_bytes: by all workers to each other and to the caller, the median of the rounds; None if each round lost a worker.
+    peak_bytes: the largest resident memory of a worker, mapped pages of files included; None if the system does not report it.
+    restarts: workers lost.
     """
 
     sent_bytes: int | None
@@ -73,7 +77,7 @@ class Usage(_Model):
 
     @classmethod
     def of(cls, rounds: Sequence[Usage]) -> Usage:
-        """The summary of some rounds."""
+        """The usage in some rounds."""
         sent = [usage.sent_bytes for usage in rounds if usage.sent_bytes is not None]
         return cls(
             sent_bytes=int(statistics.median(sent)) if sent else None,
@@ -82,10 +86,10 @@ class Usage(_Model):
         )
 
 
-class Measured(_Model):
-    """One contender in one case. spelling: as one types it. preallocated: whether it writes to memory that exists. rounds: how
-    often it was timed. clock: "wall" (until the result is there) or "events" (CUDA events on the stream). cold: None where no
-    cache was flushed. host: time until a call returned, where that is not the same. usage: of a cluster.
+class Measured(BenchRecord):
+    """One contender in one case. spelling: as one types it. preallocated: whether it writes to existing memory. rounds: how often
+    it was timed. clock: "wall" (until the result is complete) or "events" (CUDA events on the stream). cold: None if no cache was
+    flushed. host: time until a call returned, on a GPU. usage: of a cluster.
     """
 
     name: str
@@ -100,19 +104,17 @@ class Measured(_Model):
     usage: Usage | None = None
 
     def timing(self, temperature: Temperature) -> Timing | None:
-        """One of the two."""
+        """The timing at a temperature; None if it was not taken."""
         return self.warm if temperature == "warm" else self.cold
 
     def median_ms(self, temperature: Temperature) -> float:
-        """The median of one of the two; infinite where it was not taken."""
+        """The median at a temperature; infinite if it was not taken."""
         timing = self.timing(temperature)
         return math.inf if timing is None else timing.median_ms
 
 
-class CaseReport(_Model):
-    """One case. sizes in elements. recipe: what the backend chose. cannot: peers that took no
-    part, and why.
-    """
+class CaseReport(BenchRecord):
+    """One case. Shapes and strides are in elements. recipe: chosen by the backend. cannot: peers that cannot do it, and why."""
 
     name: str
     workload: str
@@ -134,31 +136,31 @@ class CaseReport(_Model):
 
     @property
     def table_bytes(self) -> int:
-        """Of the input, packed."""
+        """Bytes of the packed input."""
         return math.prod(self.input_shape) * np.dtype(self.dtype).itemsize
 
     @property
     def ours(self) -> Measured:
-        """The operator, by the quickest way to call it."""
+        """The fastest way to call dmlgather's operator."""
         return min((item for item in self.measured if item.role == "ours"), key=lambda item: item.median_ms("warm"))
 
     def best(self, role: Role, temperature: Temperature, name: str | None = None) -> Measured | None:
-        """The quickest contender of a role (with this name), None when there is none."""
+        """The fastest contender of a role (with this name); None if there is none."""
         named = [item for item in self.measured if item.role == role and name in (None, item.name)]
         found = [item for item in named if item.timing(temperature) is not None]
         return min(found, key=lambda item: item.median_ms(temperature), default=None)
 
     def ratio(self, temperature: Temperature, peer: str | None = None) -> float | None:
-        """The median of the best peer (or of one peer's quickest spelling) by ours; None when no peer took part."""
+        """The median of the fastest peer (or of one peer's fastest spelling) divided by dmlgather's; None without a peer."""
         other = self.best("peer", temperature, peer)
         return None if other is None else other.median_ms(temperature) / self.ours.median_ms(temperature)
 
     def gigabytes_per_second(self, temperature: Temperature) -> float:
-        """Useful bytes by our time."""
+        """Useful bytes divided by dmlgather's time."""
         return self.traffic.useful_bytes / self.ours.median_ms(temperature) / 1e6
 
     def share_of_copy(self, temperature: Temperature) -> float | None:
-        """The rate at which we move the bound's bytes, by the rate at which the output's bytes are copied (read and written)."""
+        """The rate of moving `bound_bytes`, divided by the rate of a copy of the output, which reads and writes its bytes."""
         copy = self.best("copy", temperature)
         if copy is None:
             return None
@@ -184,8 +186,8 @@ class CaseReport(_Model):
         }
 
 
-class Gpu(_Model):
-    """The GPU of a run. Clocks in MHz, where the driver tells."""
+class Gpu(BenchRecord):
+    """The GPU of a run. Clocks in MHz; None if the driver does not report them."""
 
     name: str
     compute_capability: str
@@ -198,8 +200,8 @@ class Gpu(_Model):
     memory_clock_mhz: float | None = None
 
 
-class Machine(_Model):
-    """Where it was measured. cpus: how many this process could use. caches: of one CPU, in bytes, by level and kind."""
+class Machine(BenchRecord):
+    """The machine of a run. cpus: that this process could use. caches: of one CPU, in bytes, by level and kind."""
 
     platform: str
     processor: str
@@ -209,23 +211,25 @@ class Machine(_Model):
     gpu: Gpu | None = None
 
 
-class Cluster(_Model):
+class Cluster(BenchRecord):
     """The workers of a run, on this machine. threads, memory_bytes: of each. processes: whether they are processes, which are
-    restarted when they exceed their memory, or threads of one. restarts: who lost workers, and how many, in all its calls; those
-    that were not timed count as well.
+    restarted if they exceed their memory, or threads of one process. restarts: contenders that lost workers, and how many, in all
+    calls, timed or not.
     """
 
     workers: int
     threads: int
     memory_bytes: int
     processes: bool = True
-    restarts: dict[str, int] = {}
+    restarts: dict[str, int] = Field(default={})
 
 
-class BenchReport(_Model):
-    """All cases of one run. date: UTC, ISO 8601. seed: draws the same contents and indices again. settle_ms: pause before each
-    timed call on the CPU. flushed_bytes: written before each cold call, by device. peers: who took part, and what each does with
-    a bad index; missing: who could not, and why. cluster: None without one.
+class BenchReport(BenchRecord):
+    """All cases of one run.
+
+    date: UTC, ISO 8601. seed: of contents and indices. settle_ms: pause before each timed call on the CPU. flushed_bytes: written
+    before each cold call, by device. peers: those that took part, and what each does with an index out of range. missing: those
+    that could not, and why. cluster: None if there is none.
     """
 
     suite: str
@@ -254,5 +258,5 @@ class BenchReport(_Model):
         return means
 
     def to_json(self) -> str:
-        """The report as a JSON document, ratios and means written out; `model_validate_json` reads it back."""
+        """The report as a JSON document, computed fields included; `model_validate_json` reads it."""
         return self.model_dump_json(indent=1)

@@ -1,4 +1,4 @@
-"""One case with its arrays, on the host or on a GPU."""
+"""The arrays of a workload, on the host or on a GPU."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _BLOCK = 2**24
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A kind, an element type, and arrays of one library.
+class WorkloadArrays:
+    """A kind of workload, an element type, and arrays of one library.
 
-    base: x's elements as they lie in memory, shape [elements]. index: int64 [kind.index_shape], None for views. out:
-    [kind.out_shape], packed; every contender that can writes there. file: the .npy file that x maps, where it does.
+    base: x's elements in the order of memory, shape [elements]. index: int64 [kind.index_shape], None for views. out:
+    [kind.out_shape], packed; contenders write there if they can. file: the .npy file that x maps, if it does.
     """
 
     kind: Kind
@@ -40,7 +40,7 @@ class Problem:
 
     @cached_property
     def x(self) -> Array:
-        """The input as its shape says, over the memory of `base`."""
+        """The input [kind.shape], over the memory of `base`."""
         if self.kind.strides is None:
             return self.base.reshape(self.kind.shape)
         steps = tuple(step * self.base.itemsize for step in self.kind.strides)
@@ -48,12 +48,12 @@ class Problem:
 
     @cached_property
     def descriptor(self) -> OperatorDesc:
-        """What DirectML is told."""
+        """The DirectML descriptor."""
         return self.kind.descriptor(self.dtype)
 
     @property
     def inputs(self) -> tuple[Array, ...]:
-        """The arrays in the descriptor's order and shapes."""
+        """The input arrays in the descriptor's order and shapes."""
         if self.index is None:
             return (self.x,)
         return self.x, self.index.reshape(self.descriptor.tensor("indices_tensor").sizes)
@@ -68,33 +68,32 @@ class Problem:
         self.out.reshape(-1).view("u1")[...] = 0xA5
 
     def wait(self) -> None:
-        """Until a GPU has done what it was told."""
+        """Wait until a GPU has finished."""
         if self.library is not np:
             self.library.cuda.runtime.deviceSynchronize()
 
-    def moved(self, library: ModuleType | Any) -> Problem:
-        """The same problem in arrays of another library, `out` without content."""
+    def moved(self, library: ModuleType | Any) -> WorkloadArrays:
+        """The same in arrays of another library; the contents of `out` are not copied."""
         index = None if self.index is None else library.asarray(self.index)
         out = library.empty(self.kind.out_shape, self.dtype)
         return replace(self, library=library, base=library.asarray(self.base), index=index, out=out)
 
 
-def make(kind: Kind, dtype: str, random: np.random.Generator) -> Problem:
-    """A problem on the host with random contents. Floats are finite, because some peers rewrite the bits of a NaN."""
+def make(kind: Kind, dtype: str, random: np.random.Generator) -> WorkloadArrays:
+    """Arrays on the host with random contents. Floats are finite, because some peers change the bits of a NaN."""
     elements = prod(kind.shape) if kind.strides is None else reach(kind.shape, kind.strides)[1] + 1
     base = contents(dtype, elements, random)
-    index = None if kind.index_shape is None else kind.indices(random)
-    return Problem(kind, dtype, np, base, index, np.empty(kind.out_shape, dtype))
+    return WorkloadArrays(kind, dtype, np, base, kind.indices(random), np.empty(kind.out_shape, dtype))
 
 
-def stored(kind: Take, dtype: str, file: Path, random: np.random.Generator) -> Problem:
-    """A problem over the .npy file of x that `write` made; the indices are random."""
+def stored(kind: Take, dtype: str, file: Path, random: np.random.Generator) -> WorkloadArrays:
+    """Arrays where x maps the .npy file that `write` made; the indices are random."""
     base = np.load(file, mmap_mode="r").reshape(-1)
-    return Problem(kind, dtype, np, base, kind.indices(random), np.empty(kind.out_shape, dtype), file)
+    return WorkloadArrays(kind, dtype, np, base, kind.indices(random), np.empty(kind.out_shape, dtype), file)
 
 
 def write(file: Path, shape: tuple[int, ...], dtype: str, random: np.random.Generator) -> None:
-    """A new .npy file with random contents, made block by block."""
+    """Write a new .npy file with random contents, in blocks."""
     header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
     elements = prod(shape)
     with file.open("xb") as stream:

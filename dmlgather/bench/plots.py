@@ -1,4 +1,4 @@
-"""Pictures of a report. They need matplotlib (extra `plot`); the file's suffix says which kind (PNG, SVG, …)."""
+"""Plots of a report. They need matplotlib (extra `plot`); the suffix of the file is the format (PNG, SVG, …)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+from dmlgather.bench.bench_report import BenchReport, CaseReport
 from dmlgather.bench.errors import BenchError
-from dmlgather.bench.report import BenchReport, CaseReport
 
 _OURS, _PEER, _LIMIT = "#1f5fa8", "#b9b9b9", "#444444"
 _MARKERS = "os^vDP*X<>hpd"
 
 
 def plot(report: BenchReport, file: str | Path) -> None:
-    """Two bars per case, ours and the best peer's: the share of the copy rate at which the bytes that must move were moved.
+    """Two bars per case, dmlgather's and the best peer's: the rate at which the necessary bytes were moved, relative to a copy.
 
     BenchError without matplotlib or for a suffix that it does not know, OSError when the file cannot be written.
     """
@@ -34,7 +34,7 @@ def plot(report: BenchReport, file: str | Path) -> None:
     axes.axvline(100, color=_LIMIT, linewidth=0.8)
     axes.set_yticks(places, [case.name for case in cases], fontsize=8)
     axes.set_ylim(len(cases) - 0.4, -0.6)
-    axes.set_xlabel("percent of the copy rate (line: 100), warm; figures: the best peer's time by ours")
+    axes.set_xlabel("percent of the copy rate (line: 100), warm; numbers: the best peer's time divided by dmlgather's")
     axes.set_title(_title(report), fontsize=9)
     axes.set_xlim(0, 1.18 * max(*ours, *theirs, 100))
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, fontsize=7, frameon=False)
@@ -42,7 +42,7 @@ def plot(report: BenchReport, file: str | Path) -> None:
 
 
 def roofline(report: BenchReport, file: str | Path) -> None:
-    """Bytes written per byte that must move (x) against bytes written per second (y), under the line that copying draws.
+    """Bytes written per necessary byte (x) and bytes written per second (y), with the line of a copy.
 
     Raises as `plot`.
     """
@@ -62,7 +62,7 @@ def roofline(report: BenchReport, file: str | Path) -> None:
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter("")
     axes.tick_params(labelsize=8)
-    axes.set_xlabel("bytes written per byte that must move (indices, touched source, output)")
+    axes.set_xlabel("bytes written per necessary byte (indices, touched source, output)")
     axes.set_ylabel("GB written per second, warm")
     axes.set_title(_title(report), fontsize=9)
     axes.legend(fontsize=7, loc="lower left", bbox_to_anchor=(1.0, 0.0))
@@ -82,10 +82,10 @@ def _figure(file: str | Path, width: float, height: float) -> tuple[Any, Any]:
 
 
 def _copied(report: BenchReport) -> list[CaseReport]:
-    """The cases that know what a copy takes; BenchError when there is none."""
+    """The cases in which a copy was timed; BenchError when there is none."""
     cases = [case for case in report.cases if case.share_of_copy("warm") is not None]
     if not cases:
-        raise BenchError(f"a plot shows times against a copy's, which the suite {report.suite} does not measure; use --json")
+        raise BenchError(f"a plot compares times with a copy's, which the suite {report.suite} does not measure; use --json")
     return cases
 
 

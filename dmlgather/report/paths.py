@@ -1,4 +1,4 @@
-"""Names of files as other programs take them: relative to a folder, with slashes, or as a URI."""
+"""Paths of files in the forms that other programs expect: relative to a folder, with slashes, or as a URI."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from urllib.parse import quote
 
 
 def absolute(file: str | os.PathLike[str]) -> str:
-    """`file` from the root on, without "." and "..". Links stay as they are: what a user calls a file is its name."""
+    """The absolute path of `file`, without "." and "..". Links are not resolved: a file keeps the name that the user gave."""
     return os.path.abspath(file)  # noqa: PTH100 # resolve follows links
 
 
 def relative(file: str, folder: str) -> str | None:
-    """`file` relative to `folder`, with slashes; None when it does not lie below. Links are not resolved."""
+    """`file` relative to `folder`, with slashes; None when it is not below. Links are not resolved."""
     path, start = absolute(file), absolute(folder)
     try:
         found = os.path.relpath(path, start)
@@ -23,7 +23,7 @@ def relative(file: str, folder: str) -> str | None:
 
 
 def named(file: str, folder: str) -> str:
-    """`file` relative to `folder`, with slashes, also where that leads upwards; absolute only where nothing else can be said."""
+    """`file` relative to `folder`, with slashes, also if it is not below; absolute only on another drive."""
     try:
         return os.path.relpath(absolute(file), absolute(folder)).replace(os.sep, "/")
     except ValueError:  # another drive
@@ -31,7 +31,7 @@ def named(file: str, folder: str) -> str:
 
 
 def uri(file: str, folder: str) -> tuple[str, bool]:
-    """`file` as a URI reference, and whether it is relative to `folder`. Any name is one, also one that is no text."""
+    """`file` as a URI reference, and whether it is relative to `folder`. Names may have bytes that are not text."""
     found = relative(file, folder)
     if found is not None:
         return quote(os.fsencode(found), safe="/"), True
@@ -45,10 +45,10 @@ def absolute_uri(file: str) -> str:
 
 
 def repository() -> str:
-    """The folder that programs on a CI machine name files from: the checkout on GitHub, else the current folder."""
+    """The folder to which reports name files relative: the checkout on GitHub, else the current folder."""
     return os.environ.get("GITHUB_WORKSPACE") or str(Path.cwd())
 
 
 def beside(name: str, file: str | None) -> str:
-    """The file called `name` in the folder of `file`."""
+    """The path of `name` in the folder of `file`."""
     return str(Path(file or "").parent / name)

@@ -1,0 +1,47 @@
+"""What several subcommands share: arguments, the file to execute, the device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dmlgather.cli.failures import say
+
+if TYPE_CHECKING:
+    from dmlgather.directml.dxdispatch.model_file import CheckedFile
+
+ModelFile = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="A DxDispatch model, or a single descriptor.", show_default=False),
+]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def load(path: Path) -> CheckedFile:
+    """The checked file; its findings are shown on standard error.
+
+    Ends the command with exit code 2 when something could not be understood, with 1 when there are errors.
+    """
+    from dmlgather.directml.dxdispatch.model_file import check_file
+
+    checked = check_file(path)
+    for item in (*checked.findings, *checked.problems):
+        say(item)
+    if not checked.ok:
+        raise typer.Exit(2 if checked.problems else 1)
+    return checked
+
+
+def missing_gpu() -> str | None:
+    """Why no GPU can be used; None where one can."""
+    from dmlgather.backends import cuda
+    from dmlgather.backends.cuda.driver import DeviceError
+
+    try:
+        cuda.require(0)
+    except DeviceError as error:
+        return str(error)
+    return None

@@ -1,0 +1,144 @@
+"""Check many files with several processes, this one among them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from dmlgather.directml.types import FeatureLevel
+from dmlgather.host import cpus
+from dmlgather.report.check_report import FileReport
+from dmlgather.report.file_check import file_report
+
+Checked = tuple[FileReport, bool]
+"""The report of a file, and whether the file is of another sort."""
+
+Files = Sequence[tuple[Path, FeatureLevel]]
+"""Files, each with the feature level to check it for."""
+
+SHARED_FROM = 3_000
+"""Files that one process checks in the time that another takes to start."""
+
+MOST = 4
+"""Processes that are used by default, at most: each needs about 60 MB."""
+
+BATCH = 100
+"""Files that a process takes at a time: few enough that all processes end at about the same time."""
+
+
+def check_all(files: Files, jobs: int | None = 1) -> list[Checked]:
+    """Check each file at its feature level; the results are in order. jobs: processes to use, at most, this one counted; None for
+    one per CPU and at most MOST. A worker process is started per SHARED_FROM files.
+    """
+    workers = min(len(files) // SHARED_FROM, (min(cpus(), MOST) if jobs is None else jobs) - 1)
+    return _shared(files, workers) if workers > 0 else _check(files)
+
+
+def prepare_to_end() -> None:
+    """Collect garbage rarely, in a process that checks files and ends: it would free little of what imports and reports need."""
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)
+
+
+def serve() -> None:
+    """What a worker process runs: batches of files come in at standard input, and their reports go out at standard output."""
+    prepare_to_end()
+    answers, sys.stdout = sys.stdout.buffer, sys.stderr
+    while (files := _received(sys.stdin.buffer)) is not None:
+        _send(_check(files), answers)
+
+
+def _send(value: Any, pipe: Any) -> None:
+    pickle.dump(value, pipe, pickle.HIGHEST_PROTOCOL)
+    pipe.flush()
+
+
+def _received(pipe: Any) -> Any:
+    """What the other process sent; None where it has closed the pipe."""
+    try:
+        return pickle.load(pipe)
+    except EOFError:
+        return None
+
+
+def _check(files: Files) -> list[Checked]:
+    return [file_report(path, level) for path, level in files]
+
+
+def _shared(files: Files, workers: int) -> list[Checked]:
+    """Worker processes take batches from the front, this process takes them from the back. If a worker process dies, this one
+    checks its batch.
+    """
+    batches = {start: files[start : start + BATCH] for start in range(0, len(files), BATCH)}
+    waiting = deque(batches)
+    found: dict[int, list[Checked]] = {}
+    with ExitStack() as stack:
+        threads = [stack.enter_context(_WorkerProcess(batches, waiting, found)).thread for _ in range(workers)]
+        _take(batches, waiting, found)
+        for thread in threads:
+            thread.join()
+        _take(batches, waiting, found)
+    return [checked for start in batches for checked in found[start]]
+
+
+def _take(batches: dict[int, Files], waiting: deque[int], found: dict[int, list[Checked]]) -> None:
+    while waiting:
+        try:
+            start = waiting.pop()
+        except IndexError:  # a worker process took the last one
+            return
+        found[start] = _check(batches[start])
+
+
+class _WorkerProcess:
+    """A Python process that checks files, and the thread that talks to it. Leaving the context ends the process."""
+
+    def __init__(self, batches: dict[int, Files], waiting: deque[int], found: dict[int, list[Checked]]) -> None:
+        self._batches, self._waiting, self._found = batches, waiting, found
+        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 # joined as text
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": paths},
+            start_new_session=True,  # Ctrl-C reaches only the parent, which then ends this process
+        )
+        self.thread = threading.Thread(target=self._talk, daemon=True)
+        self.thread.start()
+
+    def __enter__(self) -> _WorkerProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with suppress(BrokenPipeError):  # there was still something to send
+                pipe.close()
+
+    def _talk(self) -> None:
+        questions, answers = self._process.stdin, self._process.stdout
+        while self._waiting:
+            try:
+                start = self._waiting.popleft()
+            except IndexError:  # another process took the last one
+                return
+            try:
+                _send(self._batches[start], questions)
+                answer = _received(answers)
+            except (OSError, ValueError, pickle.UnpicklingError):  # the process died, or is being ended
+                answer = None
+            if answer is None:
+                self._waiting.appendleft(start)
+                return
+            self._found[start] = answer
