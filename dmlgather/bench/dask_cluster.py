@@ -13,7 +13,7 @@ from typing import Any
 from dmlgather.bench import clocks
 from dmlgather.bench.bench_report import Cluster, Usage
 from dmlgather.bench.clocks import Clock, Contender, Samples
-from dmlgather.bench.errors import BenchError, CannotSayError
+from dmlgather.bench.errors import BenchError, UnsupportedWorkloadError
 from dmlgather.wording import counted
 
 QUIET_S = 10.0
@@ -79,7 +79,7 @@ class Workers:
         return Usage(sent_bytes=None if lost else sent, peak_bytes=max(peaks, default=None), restarts=lost)
 
     def guarded(self, name: str, run: Callable[[], Any]) -> Callable[[], Any]:
-        """`run`, with workers that are lost meanwhile counted for `name`. CannotSayError if dask gives up a task."""
+        """`run`, with workers that are lost meanwhile counted for `name`. UnsupportedWorkloadError if dask gives up a task."""
 
         def call() -> Any:
             before = self.lost
@@ -87,7 +87,7 @@ class Workers:
                 return run()
             except self._killed as error:
                 lost = counted(self.lost - before, "worker")
-                raise CannotSayError(f"dask gave up a task after {lost} died, probably for lack of memory") from error
+                raise UnsupportedWorkloadError(f"dask gave up a task after {lost} died, probably for lack of memory") from error
             finally:
                 self.losses.update({name: self.lost - before})
 

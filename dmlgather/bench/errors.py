@@ -11,5 +11,5 @@ class MismatchError(RuntimeError):
     """The result of a contender differs; nothing of that case is timed."""
 
 
-class CannotSayError(Exception):
+class UnsupportedWorkloadError(Exception):
     """A peer cannot do a workload, or cannot run; the message says why and is part of the report."""

@@ -21,7 +21,7 @@ from dmlgather.bench.bench_report import CaseReport, Cluster, Measured, Timing, 
 from dmlgather.bench.clocks import Clock, Contender, DeviceClock, HostClock, Samples, interleave
 from dmlgather.bench.dask_cluster import ClusterClock, Workers
 from dmlgather.bench.draws import UNIFORM
-from dmlgather.bench.errors import BenchError, CannotSayError
+from dmlgather.bench.errors import BenchError, UnsupportedWorkloadError
 from dmlgather.bench.judge import Judge
 from dmlgather.bench.kinds import Take
 from dmlgather.bench.machine import caches, gpu, last_level
@@ -83,7 +83,7 @@ class Rig(ABC):
         return None
 
     def guarded(self, name: str, run: Callable[[], Any]) -> Callable[[], Any]:  # noqa: ARG002 - workers are counted by name
-        """A contender's call; CannotSayError if the rig cannot run it."""
+        """A contender's call; UnsupportedWorkloadError if the rig cannot run it."""
         return run
 
     def random(self, name: str) -> np.random.Generator:
@@ -98,7 +98,7 @@ class Rig(ABC):
                 theirs, cannot = self._theirs(prepared)
                 all_contenders = [*prepared.ours, *theirs, *prepared.others]
                 samples = interleave(all_contenders, self.clock, rounds, self.case_s)
-            except CannotSayError as error:  # dmlgather cannot, or a contender failed while it was timed
+            except UnsupportedWorkloadError as error:  # dmlgather cannot, or a contender failed while it was timed
                 raise BenchError(f"{case.name}: {error}") from error
         measured = tuple(map(self._measured, all_contenders, samples))
         return CaseReport(**_described(case, prepared), measured=measured, cannot=cannot)
@@ -128,7 +128,7 @@ class Rig(ABC):
                     entrant = Contender(peer.name, "peer", way.text, run, way.preallocated, own_clock)
                     prepared.judge.compare(entrant, peer)
                     entrants.append(entrant)
-            except CannotSayError as error:
+            except UnsupportedWorkloadError as error:
                 cannot[peer.name] = str(error)
         return entrants, cannot
 

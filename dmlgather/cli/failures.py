@@ -31,7 +31,8 @@ def guarded(function: Callable[P, R]) -> Callable[P, R | int]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R | int:
         try:
             result = function(*args, **kwargs)
-            _flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
         except (typer.Exit, UsageError):
             raise
         except BaseException as error:  # the only handler between failures and users
@@ -83,11 +84,6 @@ def describe(error: BaseException) -> str:
     hint = "" if os.environ.get(DEBUG) else f"; set {DEBUG}=1 for a traceback and please report it"
     summary = " ".join(str(error).split())
     return f"internal error: {type(error).__name__}: {summary[:500]}{hint}"
-
-
-def _flush() -> None:
-    if sys.stdout is not None:
-        sys.stdout.flush()
 
 
 def _discard(stream: object) -> None:

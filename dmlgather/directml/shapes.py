@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dmlgather.directml.descriptors import (
-    GatherElementsOperatorDesc,
     GatherND1OperatorDesc,
     GatherNDOperatorDesc,
     GatherOperatorDesc,
     Slice1OperatorDesc,
-    SliceOperatorDesc,
 )
 
 
@@ -50,11 +48,6 @@ def gather_batch(desc: GatherOperatorDesc) -> tuple[tuple[int, int], ...]:
     return tuple((start + step, first + step) for step in range(len(leading) - first))
 
 
-def gather_elements_output(desc: GatherElementsOperatorDesc) -> tuple[int, ...]:
-    """GATHER_ELEMENTS' output sizes: those of IndicesTensor."""
-    return desc.indices_tensor.sizes
-
-
 def batch_count(desc: GatherNDOperatorDesc) -> int:
     """BatchDimensionCount, which GATHER_ND does not have and takes as 0."""
     return desc.batch_dimension_count if isinstance(desc, GatherND1OperatorDesc) else 0
@@ -81,11 +74,6 @@ def gather_nd_output(desc: GatherNDOperatorDesc) -> tuple[int, ...] | None:
     """GATHER_ND(1)'s output sizes: leading 1s, then the gathered sizes; None where these are more than DC."""
     sizes = gathered_nd(desc)
     return aligned(sizes, desc.input_tensor.rank) if len(sizes) <= desc.input_tensor.rank else None
-
-
-def slice_output(desc: SliceOperatorDesc) -> tuple[int, ...]:
-    """SLICE's output sizes: Sizes."""
-    return desc.sizes
 
 
 def slice1_output(desc: Slice1OperatorDesc) -> tuple[int, ...]:

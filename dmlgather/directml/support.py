@@ -17,6 +17,7 @@ SIXTEEN_OR_32_BITS = (_D.FLOAT32, _D.FLOAT16, _D.INT32, _D.INT16, _D.UINT32, _D.
 UP_TO_32_BITS = (_D.FLOAT32, _D.FLOAT16, _D.INT32, _D.INT16, _D.INT8, _D.UINT32, _D.UINT16, _D.UINT8)
 UP_TO_64_BITS = (_D.FLOAT64, _D.INT64, _D.UINT64, *UP_TO_32_BITS)
 UINT32_ALONE = (_D.UINT32,)
+NO_INDICES: tuple[DataType, ...] = ()
 INDICES = (_D.INT64, _D.INT32, _D.UINT64, _D.UINT32)
 
 FOUR = (4,)
@@ -36,57 +37,34 @@ class Row:
     source: str
 
 
-TABLE: tuple[Row, ...] = (
-    Row("GATHER", _L.LEVEL_1_0, "InputTensor", FLOATS, FOUR, "[G] Tensor support"),
-    Row("GATHER", _L.LEVEL_1_0, "IndicesTensor", UINT32_ALONE, FOUR, "[G] Tensor support"),
-    Row("GATHER", _L.LEVEL_1_0, "OutputTensor", FLOATS, FOUR, "[G] Tensor support"),
-    Row("GATHER", _L.LEVEL_2_1, "InputTensor", UP_TO_32_BITS, FOUR, "[G] Tensor support"),
-    Row("GATHER", _L.LEVEL_2_1, "IndicesTensor", UINT32_ALONE, FOUR, "[G] Tensor support"),
-    Row("GATHER", _L.LEVEL_2_1, "OutputTensor", UP_TO_32_BITS, FOUR, "[G] Tensor support"),
-    Row("GATHER", _L.LEVEL_3_0, "InputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[G] Tensor support"),
-    Row("GATHER", _L.LEVEL_3_0, "IndicesTensor", INDICES, ONE_TO_EIGHT, "[G] Tensor support"),
-    Row("GATHER", _L.LEVEL_3_0, "OutputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[G] Tensor support"),
-    Row("GATHER", _L.LEVEL_4_1, "InputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[G] Tensor support"),
-    Row("GATHER", _L.LEVEL_4_1, "IndicesTensor", INDICES, ONE_TO_EIGHT, "[G] Tensor support"),
-    Row("GATHER", _L.LEVEL_4_1, "OutputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[G] Tensor support"),
-    Row("GATHER_ELEMENTS", _L.LEVEL_2_1, "InputTensor", UP_TO_32_BITS, FOUR, "[GE] Tensor support"),
-    Row("GATHER_ELEMENTS", _L.LEVEL_2_1, "IndicesTensor", UINT32_ALONE, FOUR, "[GE] Tensor support"),
-    Row("GATHER_ELEMENTS", _L.LEVEL_2_1, "OutputTensor", UP_TO_32_BITS, FOUR, "[GE] Tensor support"),
-    Row("GATHER_ELEMENTS", _L.LEVEL_3_0, "InputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[GE] Tensor support"),
-    Row("GATHER_ELEMENTS", _L.LEVEL_3_0, "IndicesTensor", INDICES, ONE_TO_EIGHT, "[GE] Tensor support"),
-    Row("GATHER_ELEMENTS", _L.LEVEL_3_0, "OutputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[GE] Tensor support"),
-    Row("GATHER_ELEMENTS", _L.LEVEL_4_1, "InputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[GE] Tensor support"),
-    Row("GATHER_ELEMENTS", _L.LEVEL_4_1, "IndicesTensor", INDICES, ONE_TO_EIGHT, "[GE] Tensor support"),
-    Row("GATHER_ELEMENTS", _L.LEVEL_4_1, "OutputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[GE] Tensor support"),
-    Row("GATHER_ND", _L.LEVEL_2_1, "InputTensor", UP_TO_32_BITS, FOUR, "[GN] Tensor support"),
-    Row("GATHER_ND", _L.LEVEL_2_1, "IndicesTensor", UINT32_ALONE, FOUR, "[GN] Tensor support"),
-    Row("GATHER_ND", _L.LEVEL_2_1, "OutputTensor", UP_TO_32_BITS, FOUR, "[GN] Tensor support"),
-    Row("GATHER_ND", _L.LEVEL_3_0, "InputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[GN] Tensor support"),
-    Row("GATHER_ND", _L.LEVEL_3_0, "IndicesTensor", INDICES, ONE_TO_EIGHT, "[GN] Tensor support"),
-    Row("GATHER_ND", _L.LEVEL_3_0, "OutputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[GN] Tensor support"),
-    Row("GATHER_ND", _L.LEVEL_4_1, "InputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[GN] Tensor support"),
-    Row("GATHER_ND", _L.LEVEL_4_1, "IndicesTensor", INDICES, ONE_TO_EIGHT, "[GN] Tensor support"),
-    Row("GATHER_ND", _L.LEVEL_4_1, "OutputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[GN] Tensor support"),
-    Row("GATHER_ND1", _L.LEVEL_3_0, "InputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[GN1] Tensor support"),
-    Row("GATHER_ND1", _L.LEVEL_3_0, "IndicesTensor", INDICES, ONE_TO_EIGHT, "[GN1] Tensor support"),
-    Row("GATHER_ND1", _L.LEVEL_3_0, "OutputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[GN1] Tensor support"),
-    Row("GATHER_ND1", _L.LEVEL_4_1, "InputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[GN1] Tensor support"),
-    Row("GATHER_ND1", _L.LEVEL_4_1, "IndicesTensor", INDICES, ONE_TO_EIGHT, "[GN1] Tensor support"),
-    Row("GATHER_ND1", _L.LEVEL_4_1, "OutputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[GN1] Tensor support"),
-    Row("SLICE", _L.LEVEL_1_0, "InputTensor", SIXTEEN_OR_32_BITS, FOUR_OR_FIVE, "[S] Tensor support"),
-    Row("SLICE", _L.LEVEL_1_0, "OutputTensor", SIXTEEN_OR_32_BITS, FOUR_OR_FIVE, "[S] Tensor support"),
-    Row("SLICE", _L.LEVEL_2_1, "InputTensor", UP_TO_32_BITS, FOUR_OR_FIVE, "[S] Tensor support"),
-    Row("SLICE", _L.LEVEL_2_1, "OutputTensor", UP_TO_32_BITS, FOUR_OR_FIVE, "[S] Tensor support"),
-    Row("SLICE", _L.LEVEL_3_0, "InputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[S] Tensor support"),
-    Row("SLICE", _L.LEVEL_3_0, "OutputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[S] Tensor support"),
-    Row("SLICE", _L.LEVEL_4_1, "InputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[S] Tensor support"),
-    Row("SLICE", _L.LEVEL_4_1, "OutputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[S] Tensor support"),
-    Row("SLICE1", _L.LEVEL_2_1, "InputTensor", UP_TO_32_BITS, FOUR_OR_FIVE, "[S1] Tensor support"),
-    Row("SLICE1", _L.LEVEL_2_1, "OutputTensor", UP_TO_32_BITS, FOUR_OR_FIVE, "[S1] Tensor support"),
-    Row("SLICE1", _L.LEVEL_3_0, "InputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[S1] Tensor support"),
-    Row("SLICE1", _L.LEVEL_3_0, "OutputTensor", UP_TO_32_BITS, ONE_TO_EIGHT, "[S1] Tensor support"),
-    Row("SLICE1", _L.LEVEL_4_1, "InputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[S1] Tensor support"),
-    Row("SLICE1", _L.LEVEL_4_1, "OutputTensor", UP_TO_64_BITS, ONE_TO_EIGHT, "[S1] Tensor support"),
+_SUPPORT: tuple[tuple[str, FeatureLevel, tuple[DataType, ...], tuple[DataType, ...], tuple[int, ...], str], ...] = (
+    ("GATHER", _L.LEVEL_1_0, FLOATS, UINT32_ALONE, FOUR, "[G] Tensor support"),
+    ("GATHER", _L.LEVEL_2_1, UP_TO_32_BITS, UINT32_ALONE, FOUR, "[G] Tensor support"),
+    ("GATHER", _L.LEVEL_3_0, UP_TO_32_BITS, INDICES, ONE_TO_EIGHT, "[G] Tensor support"),
+    ("GATHER", _L.LEVEL_4_1, UP_TO_64_BITS, INDICES, ONE_TO_EIGHT, "[G] Tensor support"),
+    ("GATHER_ELEMENTS", _L.LEVEL_2_1, UP_TO_32_BITS, UINT32_ALONE, FOUR, "[GE] Tensor support"),
+    ("GATHER_ELEMENTS", _L.LEVEL_3_0, UP_TO_32_BITS, INDICES, ONE_TO_EIGHT, "[GE] Tensor support"),
+    ("GATHER_ELEMENTS", _L.LEVEL_4_1, UP_TO_64_BITS, INDICES, ONE_TO_EIGHT, "[GE] Tensor support"),
+    ("GATHER_ND", _L.LEVEL_2_1, UP_TO_32_BITS, UINT32_ALONE, FOUR, "[GN] Tensor support"),
+    ("GATHER_ND", _L.LEVEL_3_0, UP_TO_32_BITS, INDICES, ONE_TO_EIGHT, "[GN] Tensor support"),
+    ("GATHER_ND", _L.LEVEL_4_1, UP_TO_64_BITS, INDICES, ONE_TO_EIGHT, "[GN] Tensor support"),
+    ("GATHER_ND1", _L.LEVEL_3_0, UP_TO_32_BITS, INDICES, ONE_TO_EIGHT, "[GN1] Tensor support"),
+    ("GATHER_ND1", _L.LEVEL_4_1, UP_TO_64_BITS, INDICES, ONE_TO_EIGHT, "[GN1] Tensor support"),
+    ("SLICE", _L.LEVEL_1_0, SIXTEEN_OR_32_BITS, NO_INDICES, FOUR_OR_FIVE, "[S] Tensor support"),
+    ("SLICE", _L.LEVEL_2_1, UP_TO_32_BITS, NO_INDICES, FOUR_OR_FIVE, "[S] Tensor support"),
+    ("SLICE", _L.LEVEL_3_0, UP_TO_32_BITS, NO_INDICES, ONE_TO_EIGHT, "[S] Tensor support"),
+    ("SLICE", _L.LEVEL_4_1, UP_TO_64_BITS, NO_INDICES, ONE_TO_EIGHT, "[S] Tensor support"),
+    ("SLICE1", _L.LEVEL_2_1, UP_TO_32_BITS, NO_INDICES, FOUR_OR_FIVE, "[S1] Tensor support"),
+    ("SLICE1", _L.LEVEL_3_0, UP_TO_32_BITS, NO_INDICES, ONE_TO_EIGHT, "[S1] Tensor support"),
+    ("SLICE1", _L.LEVEL_4_1, UP_TO_64_BITS, NO_INDICES, ONE_TO_EIGHT, "[S1] Tensor support"),
+)
+"""Operator, level, data types of input and output, data types of indices, dimension counts, source."""
+
+TABLE = tuple(
+    Row(operator, level, tensor, kinds, counts, source)
+    for operator, level, types, indices, counts, source in _SUPPORT
+    for tensor, kinds in (("InputTensor", types), ("IndicesTensor", indices), ("OutputTensor", types))
+    if kinds
 )
 
 

@@ -15,7 +15,7 @@ from dmlgather.bench import PEERS, SUITES, TABLES, BenchError, BenchReport, Budg
 from dmlgather.bench.bench_report import Cluster, Measured, Usage
 from dmlgather.bench.clocks import Contender, Samples
 from dmlgather.bench.dask_cluster import ClusterClock, Workers
-from dmlgather.bench.errors import CannotSayError
+from dmlgather.bench.errors import UnsupportedWorkloadError
 from dmlgather.bench.kinds import Along, Take
 from dmlgather.bench.peers import Stage, invite
 from dmlgather.bench.rigs import CLUSTER, DeviceRig
@@ -103,7 +103,7 @@ def test_the_fused_loop_leaves_out_chunks_that_nobody_wants(
 
 def test_what_is_no_row_of_a_table_is_not_said(tmp_path: Path) -> None:
     for kind in (Take((4, 6), 3, axis=1), Along((4, 4), 0)):
-        with pytest.raises(CannotSayError, match="takes rows of tables only"):
+        with pytest.raises(UnsupportedWorkloadError, match="takes rows of tables only"):
             list(PEERS["dask"](Stage("cluster", 1)).spellings(make(kind, "float32", np.random.default_rng())))
 
 
@@ -174,7 +174,7 @@ def test_lost_workers_are_counted_and_what_they_sent_is_not(
         def dies() -> None:
             raise distributed.KilledWorker("task", None, 3)
 
-        with pytest.raises(CannotSayError, match=r"dask gave up a task after 0 workers died"):
+        with pytest.raises(UnsupportedWorkloadError, match=r"dask gave up a task after 0 workers died"):
             workers.guarded("dies", dies)()
     finally:
         workers.close()

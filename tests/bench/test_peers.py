@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dmlgather.bench import PEERS, BenchError
-from dmlgather.bench.errors import CannotSayError
+from dmlgather.bench.errors import UnsupportedWorkloadError
 from dmlgather.bench.kinds import ALL, BACK, EVERY_OTHER, Take, ViewCopy
 from dmlgather.bench.peers import Stage, check_names, invite
 from dmlgather.bench.workload_arrays import make
@@ -51,7 +51,7 @@ def test_a_peer_agrees_with_the_documented_pseudocode(name: str) -> None:
                 assert result.tobytes() == documented.tobytes(), (case.name, spelling.text)
                 assert np.shares_memory(result, data.out) is spelling.preallocated, (case.name, spelling.text)
                 said += 1
-        except CannotSayError as error:
+        except UnsupportedWorkloadError as error:
             cannot[case.workload.name] = str(error)
     assert cannot == ({"windows": NO_VIEWS[name]} if name in NO_VIEWS else {})
     assert said > 100 if name in ("numpy", "torch") else said > 60
@@ -78,7 +78,7 @@ def test_any_slice_means_the_same_to_all(name: str, slices: tuple[slice, ...]) -
 def test_onnx_and_openvino_say_what_takes_two_operators() -> None:
     data = make(ViewCopy((4, 6), (ALL, EVERY_OTHER), strides=(1, 4)), "float32", np.random.default_rng())
     for name, why in (("onnxruntime", "two nodes"), ("openvino", "two operations")):
-        with pytest.raises(CannotSayError, match=why):
+        with pytest.raises(UnsupportedWorkloadError, match=why):
             list(PEERS[name](ON_CPU).spellings(data))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dmlgather.bench.errors import BenchError, CannotSayError
+from dmlgather.bench.errors import BenchError, UnsupportedWorkloadError
 from dmlgather.bench.peers.cupy_peer import CupyPeer
 from dmlgather.bench.peers.dask_peers import DaskPeer, FusedLoopPeer
 from dmlgather.bench.peers.jax_peer import JaxPeer
@@ -38,6 +38,6 @@ def invite(names: tuple[str, ...], stage: Stage) -> tuple[list[Peer], dict[str, 
             present.append(kind(stage))
         except ImportError as error:
             missing[name] = f"cannot be imported ({error}): pip install 'dmlgather[{kind.extra}]'"
-        except CannotSayError as error:
+        except UnsupportedWorkloadError as error:
             missing[name] = str(error)
     return present, missing

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dmlgather.bench.errors import CannotSayError
+from dmlgather.bench.errors import UnsupportedWorkloadError
 from dmlgather.bench.kinds import Take
 from dmlgather.bench.peers.peer import Peer, Spelling, Stage
 from dmlgather.bench.workload_arrays import Array, WorkloadArrays
@@ -44,8 +44,8 @@ class ChunkedPeer(Peer):
         yield Spelling(self.text, partial(self.rows, data), preallocated=False)
 
     def _unsupported(self, data: WorkloadArrays, kind: Any, /) -> Iterator[Spelling]:  # noqa: ARG002 - as the peer's methods
-        """Raise CannotSayError."""
-        raise CannotSayError("takes rows of tables only")
+        """Raise UnsupportedWorkloadError."""
+        raise UnsupportedWorkloadError("takes rows of tables only")
 
     along = tuples = view = _unsupported
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlgather.bench.errors import CannotSayError
+from dmlgather.bench.errors import UnsupportedWorkloadError
 from dmlgather.bench.kinds import Along, Take, Tuples, ViewCopy
 from dmlgather.bench.peers.peer import Peer, Spelling, Stage
 from dmlgather.bench.workload_arrays import Array, WorkloadArrays
@@ -30,7 +30,7 @@ class JaxPeer(Peer):
         try:
             self._device = jax.devices(stage.device)[0]
         except RuntimeError as error:
-            raise CannotSayError(f"JAX has no {stage.device} device: {str(error).splitlines()[0]}") from None
+            raise UnsupportedWorkloadError(f"JAX has no {stage.device} device: {str(error).splitlines()[0]}") from None
 
     def take(self, data: WorkloadArrays, kind: Take, /) -> Iterator[Spelling]:
         numpy = self._jax.numpy
@@ -55,7 +55,7 @@ class JaxPeer(Peer):
     def view(self, data: WorkloadArrays, kind: ViewCopy, /) -> Iterator[Spelling]:
         order = kind.order
         if order is None:
-            raise CannotSayError("JAX has no strided views")
+            raise UnsupportedWorkloadError("JAX has no strided views")
         back = tuple(int(axis) for axis in np.argsort(order))
         stored = data.base.reshape([kind.shape[axis] for axis in order])
         text = "x[…]" if back == tuple(range(len(back))) else f"x.transpose({back})"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlgather.bench.errors import CannotSayError
+from dmlgather.bench.errors import UnsupportedWorkloadError
 from dmlgather.bench.kinds import Along, Take, Tuples
 from dmlgather.bench.peers.peer import GraphPeer, Spelling, Stage
 from dmlgather.bench.workload_arrays import Array, WorkloadArrays
@@ -29,7 +29,7 @@ class OnnxRuntimePeer(GraphPeer):
 
         self._onnx, self._ort = onnx, onnxruntime
         if _PROVIDERS[stage.device] not in onnxruntime.get_available_providers():
-            raise CannotSayError(f"this build of onnxruntime lacks the {_PROVIDERS[stage.device]}")
+            raise UnsupportedWorkloadError(f"this build of onnxruntime lacks the {_PROVIDERS[stage.device]}")
 
     def take(self, data: WorkloadArrays, kind: Take, /) -> Iterator[Spelling]:
         yield self._bound(data, "Gather", data.x, data.index, axis=kind.axis)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dmlgather.bench.errors import CannotSayError
+from dmlgather.bench.errors import UnsupportedWorkloadError
 from dmlgather.bench.kinds import Along, Take, Tuples, ViewCopy
 from dmlgather.bench.workload_arrays import Array, WorkloadArrays
 
@@ -41,7 +41,7 @@ class Peer(ABC):
 
     packages: names on PyPI; their versions are reported. extra: of this project, which installs them. bounds: the result of an
     index out of range. own_clock: whether it creates its own streams on a GPU. The constructor raises ImportError without the
-    packages, and CannotSayError if the library cannot run on that stage.
+    packages, and UnsupportedWorkloadError if the library cannot run on that stage.
     """
 
     name: ClassVar[str]
@@ -55,7 +55,7 @@ class Peer(ABC):
         self.stage = stage
 
     def spellings(self, data: WorkloadArrays) -> Iterator[Spelling]:
-        """Its ways to do the workload. CannotSayError, with the reason, when there is none."""
+        """Its ways to do the workload. UnsupportedWorkloadError, with the reason, when there is none."""
         match data.kind:
             case Take():
                 return self.take(data, data.kind)
@@ -96,7 +96,7 @@ class GraphPeer(Peer):
     def view(self, data: WorkloadArrays, kind: ViewCopy, /) -> Iterator[Spelling]:
         order = kind.order
         if order is None:
-            raise CannotSayError(f"{self.title} has no strided views")
+            raise UnsupportedWorkloadError(f"{self.title} has no strided views")
         if order == tuple(range(len(order))):
             ends = [-(2**31) if part.stop < 0 else part.stop for part in kind.ranges]  # -1 would be the last element
             yield self.sliced(data, [part.start for part in kind.ranges], ends, [part.step for part in kind.ranges])
@@ -104,7 +104,7 @@ class GraphPeer(Peer):
             packed = data.base.reshape([kind.shape[axis] for axis in order])
             yield self.transposed(data, packed, [int(axis) for axis in np.argsort(order)])
         else:
-            raise CannotSayError(f"a Slice of a Transpose takes two {self.operations}")
+            raise UnsupportedWorkloadError(f"a Slice of a Transpose takes two {self.operations}")
 
     @abstractmethod
     def sliced(self, data: WorkloadArrays, starts: list[int], ends: list[int], steps: list[int]) -> Spelling:

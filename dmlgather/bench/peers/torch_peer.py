@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dmlgather.bench.errors import CannotSayError
+from dmlgather.bench.errors import UnsupportedWorkloadError
 from dmlgather.bench.kinds import ALL, BACK, Along, Take, Tuples, ViewCopy
 from dmlgather.bench.peers.peer import Peer, Spelling, Stage
 from dmlgather.bench.workload_arrays import Array, WorkloadArrays
@@ -25,7 +25,7 @@ class TorchPeer(Peer):
         torch.set_num_threads(stage.threads)
         if stage.device == "cuda":
             if not torch.cuda.is_available():
-                raise CannotSayError("torch finds no CUDA device (it is a CPU build, or the driver is too old)")
+                raise UnsupportedWorkloadError("torch finds no CUDA device (it is a CPU build, or the driver is too old)")
             torch.cuda.set_stream(torch.cuda.ExternalStream(stage.stream.ptr))
 
     def take(self, data: WorkloadArrays, kind: Take, /) -> Iterator[Spelling]:
@@ -66,7 +66,7 @@ class TorchPeer(Peer):
             # torch has no negative strides; flip makes a new tensor
             yield Spelling(f"torch.flip(x, {reversed_axes})", lambda: flip(x, reversed_axes), preallocated=False)
         else:
-            raise CannotSayError("torch slices take no negative step")
+            raise UnsupportedWorkloadError("torch slices take no negative step")
 
     def array(self, result: Any) -> Array:
         if self.stage.device == "cpu":

@@ -48,12 +48,8 @@ class Listed(Values):
     """`[1, 2, "nan"]`. values: [count] of the data type."""
 
     data_type: DataType
+    count: int
     values: NDArray[Any]
-
-    @property
-    def count(self) -> int:  # type: ignore[override] # read-only here, a field elsewhere
-        """The number of values."""
-        return self.values.size
 
     def write(self, out: NDArray[Any]) -> None:
         out[...] = self.values
@@ -110,7 +106,7 @@ def listed(data_type: DataType, given: Sequence[Any]) -> Listed:
     if dtype.kind in "iu" and set(map(type, given)) <= {int}:
         limits = np.iinfo(dtype)
         if limits.min <= min(given, default=0) and max(given, default=0) <= limits.max:
-            return Listed(data_type, np.array(given, dtype))
+            return Listed(data_type, len(given), np.array(given, dtype))
     elif dtype.kind == "f" and set(map(type, given)) <= {int, float}:
         try:
             wide = np.array(given, np.float64)
@@ -120,14 +116,14 @@ def listed(data_type: DataType, given: Sequence[Any]) -> Listed:
             with np.errstate(over="ignore"):
                 values = wide.astype(dtype)
             if np.isfinite(values).all():
-                return Listed(data_type, values)
+                return Listed(data_type, len(given), values)
     values = np.empty(len(given), dtype)
     for index, value in enumerate(given):
         try:
             values[index] = scalar(data_type, value)
         except ValueFitError as error:
             raise ValueFitError(str(error), index) from None
-    return Listed(data_type, values)
+    return Listed(data_type, len(given), values)
 
 
 def scalar(data_type: DataType, given: Any) -> Any:

@@ -12,7 +12,7 @@ from dmlgather.directml.operators.documented import position
 from dmlgather.directml.operators.lowering import Layouts, lookup, plan
 from dmlgather.directml.operators.operator import Operator
 from dmlgather.directml.rules.gather import GATHER_ELEMENTS_RULES, GATHER_RULES
-from dmlgather.directml.shapes import gather_batch, gather_elements_output, gather_output
+from dmlgather.directml.shapes import gather_batch, gather_output
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.plan import IndexPlan
 
@@ -89,7 +89,7 @@ GATHER_ELEMENTS = Operator(
     introduced=FeatureLevel.LEVEL_2_1,
     inputs=("input_tensor", "indices_tensor"),
     rules=GATHER_ELEMENTS_RULES,
-    output_sizes=gather_elements_output,
+    output_sizes=lambda desc: desc.indices_tensor.sizes,
     lower=lower_gather_elements,
     lookup_axes=lambda desc: (desc.axis,),
     reference=gather_elements_reference,

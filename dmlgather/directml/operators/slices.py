@@ -12,7 +12,7 @@ from dmlgather.directml.descriptors import OperatorDesc, Slice1OperatorDesc, Sli
 from dmlgather.directml.operators.lowering import Layouts, plan
 from dmlgather.directml.operators.operator import Operator
 from dmlgather.directml.rules.slices import SLICE1_RULES, SLICE_RULES
-from dmlgather.directml.shapes import slice1_output, slice_output
+from dmlgather.directml.shapes import slice1_output
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.plan import IndexPlan
 
@@ -63,7 +63,7 @@ SLICE = Operator(
     introduced=FeatureLevel.LEVEL_1_0,
     inputs=("input_tensor",),
     rules=SLICE_RULES,
-    output_sizes=slice_output,
+    output_sizes=lambda desc: desc.sizes,
     lower=lower_slice,
     lookup_axes=lambda _: (),
     reference=slice_reference,
