@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class BenchError(RuntimeError):
-    """The suite cannot run: an unknown name, a missing package. The message says what to do."""
+    """The suite cannot run: an unknown name, a missing package. The message contains the remedy."""
 
 
 class MismatchError(RuntimeError):
@@ -12,4 +12,4 @@ class MismatchError(RuntimeError):
 
 
 class UnsupportedWorkloadError(Exception):
-    """A peer cannot do a workload, or cannot run; the message says why and is part of the report."""
+    """A peer cannot do a workload, or cannot run; the message has the reason and is part of the report."""

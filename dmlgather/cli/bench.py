@@ -29,17 +29,19 @@ def bench(
     only: Annotated[str, typer.Option(metavar="NAME,NAME…", help="Run only these cases, workloads or groups.")] = "",
     rounds: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Times everybody runs, in turns.  [default: 1 to 25, as close as it is]"),
+        typer.Option(min=1, metavar="N", help="Rounds in which each is timed.  [default: 1 to 25, more if the times are close]"),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Draw the same contents and indices as a run that printed N.")
+        int | None, typer.Option(min=0, metavar="N", help="Use the same contents and indices as a run that printed N.")
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write every number as JSON.")] = None,
     plots: Annotated[
-        list[Path] | None, typer.Option("--plot", metavar="FILE.png|.svg", help="Also draw bars against the copy rate.")
+        list[Path] | None,
+        typer.Option("--plot", metavar="FILE.png|.svg", help="Also draw rates in percent of the copy rate."),
     ] = None,
     rooflines: Annotated[
-        list[Path] | None, typer.Option("--roofline", metavar="FILE.png|.svg", help="Also draw rates against what must move.")
+        list[Path] | None,
+        typer.Option("--roofline", metavar="FILE.png|.svg", help="Also draw rates over the necessary bytes."),
     ] = None,
 ) -> int:
     """Compare operators with what other libraries do for the same, bit for bit, and then time both in turns.

@@ -37,14 +37,14 @@ def check_paths(
     listed = [_listed(path) for path in paths]
     files = {name: path for part in listed for name, path in part.files.items()}
     leveled = [(path, (level_of(str(path)) if level_of else None) or level) for path in files.values()]
-    found = _Found(level, skip_others, dict(zip(files, check_all(leveled, jobs), strict=True)))
+    collected = _ReportFiles(level, skip_others, dict(zip(files, check_all(leveled, jobs), strict=True)))
     for part in listed:
-        found.named(part) if part.folder is None else found.inside(part, part.folder)
-    return CheckReport(version=__version__, level=level, files=tuple(found.files), skipped=tuple(found.skipped))
+        collected.add_all(part)
+    return CheckReport(version=__version__, level=level, files=tuple(collected.files), skipped=tuple(collected.skipped))
 
 
 @dataclass(frozen=True, slots=True)
-class _Listed:
+class _PathFiles:
     """The files to check for one path, by absolute path: the file itself, or those in the folder."""
 
     files: Mapping[str, Path]
@@ -52,21 +52,21 @@ class _Listed:
     problems: tuple[OSError, ...] = ()
 
 
-def _listed(path: Path) -> _Listed:
+def _listed(path: Path) -> _PathFiles:
     """The file, or the files to check in the folder, sorted by name. Links to folders are not followed."""
     if not os.path.isdir(path):  # noqa: PTH112 # unlike Path.is_dir, it never raises
-        return _Listed({absolute(path): path})
+        return _PathFiles({absolute(path): path})
     problems: list[OSError] = []
     files = {}
     for inside, folders, names in os.walk(path, onerror=problems.append):
         folders.sort()
         start = os.path.join(absolute(inside), "")  # noqa: PTH118 # a Path has no separator at its end
         files.update({start + name: Path(inside, name) for name in sorted(names) if name.lower().endswith(SUFFIXES)})
-    return _Listed(files, path, tuple(problems))
+    return _PathFiles(files, path, tuple(problems))
 
 
 @dataclass
-class _Found:
+class _ReportFiles:
     """The report while it is made. results: of each file that was checked, by absolute path."""
 
     level: FeatureLevel
@@ -77,21 +77,17 @@ class _Found:
     seen: set[str] = field(default_factory=set)
     """Absolute paths of `files`: a file that is named twice, or is also in a folder, is reported once."""
 
-    def named(self, listed: _Listed) -> None:
-        for name, path in listed.files.items():
-            self.add(name, path, self.skip_others)
-
-    def inside(self, listed: _Listed, folder: Path) -> None:
+    def add_all(self, listed: _PathFiles) -> None:
         before = len(self.skipped)
         for name, path in listed.files.items():
-            self.add(name, path, skip_foreign=True)
+            self.add(name, path, self.skip_others or listed.folder is not None)
         for error in listed.problems:
             self.problem(str(error.filename), f"cannot be listed: {error.strerror}")
-        if not listed.problems and self.seen.isdisjoint(listed.files):
+        if listed.folder is not None and not listed.problems and self.seen.isdisjoint(listed.files):
             kinds = Counter(Path(name).suffix.lower() for name in self.skipped[before:])
             found = " and ".join(counted(count, f"{kind} file") for kind, count in sorted(kinds.items()))
             others = f" ({found} of another sort)" if found else ""
-            self.problem(str(folder), f"holds no model or descriptor{others}")
+            self.problem(str(listed.folder), f"holds no model or descriptor{others}")
 
     def add(self, name: str, path: Path, skip_foreign: bool) -> None:
         if name in self.seen:

@@ -37,7 +37,7 @@ class ConfigurationError(Exception):
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedConfiguration:
     """A configuration and the file it comes from."""
 
     file: Path
@@ -54,7 +54,7 @@ class Loaded:
         return line_of(self.text, (*_table(self.file), *path))
 
 
-def find(folder: Path) -> Loaded | None:
+def find(folder: Path) -> LoadedConfiguration | None:
     """The configuration of the nearest folder from `folder` upwards that has one. ConfigurationError when it cannot be used."""
     for above in (folder, *folder.parents):
         for name in (OWN, SHARED):
@@ -72,7 +72,7 @@ def _nearer(file: Path) -> Path:
     return file.relative_to(here) if file.is_relative_to(here) else file
 
 
-def load(file: Path, shown: Path | None = None, required: bool = True) -> Loaded | None:
+def load(file: Path, shown: Path | None = None, required: bool = True) -> LoadedConfiguration | None:
     """The configuration in `file`, which messages call `shown`. None where it is not required and a pyproject.toml has none.
 
     ConfigurationError when it cannot be used.
@@ -99,7 +99,7 @@ def load(file: Path, shown: Path | None = None, required: bool = True) -> Loaded
     for step in table:
         data = data[step]
     try:
-        return Loaded(shown, text, Configuration.model_validate(data))
+        return LoadedConfiguration(shown, text, Configuration.model_validate(data))
     except ValidationError as error:
         raise ConfigurationError(list(_problems(error, shown, text, document, table))) from None
 
@@ -111,8 +111,8 @@ def _table(file: Path) -> tuple[str, ...]:
 def _syntax(file: Path, message: str) -> str:
     place = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)", message)
     where = f":{place[1]}:{place[2]}" if place and place[1] else ""
-    said = message.replace(place[0], " at the end of the file" if not place[1] else "") if place else message
-    return f"{file}{where}: expected TOML, got an error: {said[:1].lower()}{said[1:]}; fix: write it as https://toml.io says"
+    text = message.replace(place[0], " at the end of the file" if not place[1] else "") if place else message
+    return f"{file}{where}: expected TOML, got an error: {text[:1].lower()}{text[1:]}; fix: see https://toml.io for the syntax"
 
 
 def _problems(error: ValidationError, file: Path, text: str, document: Any, table: tuple[str, ...]) -> Iterator[str]:
@@ -120,12 +120,12 @@ def _problems(error: ValidationError, file: Path, text: str, document: Any, tabl
     for item in error.errors(include_url=False):
         steps = tuple(step for step in item["loc"] if step != "[key]")
         path: KeyPath = (*table, *steps)
-        stands = path
-        while not has(document, stands):
-            stands = stands[:-1]
-        line = line_of(text, stands)
+        existing = path
+        while not has(document, existing):
+            existing = existing[:-1]
+        line = line_of(text, existing)
         expected, got, remedy = _told(item["type"], steps, item["input"])
-        place = f"{file}:{line}" if line is not None and stands else str(file)
+        place = f"{file}:{line}" if line is not None and existing else str(file)
         yield f"{place}: {dotted(path) or 'the file'}: expected {expected}, got {got}; fix: {remedy}"
 
 

@@ -93,7 +93,7 @@ def _absent(entry: CountedFingerprint, report: CheckReport, folder: str) -> Any:
     )
 
 
-def _notifications(level: str, said: Iterable[FileProblem | UnusedIgnore], folder: str) -> list[Any]:
+def _notifications(level: str, items: Iterable[FileProblem | UnusedIgnore], folder: str) -> list[Any]:
     from pydantic_sarif import model as sarif
 
     return [
@@ -102,7 +102,7 @@ def _notifications(level: str, said: Iterable[FileProblem | UnusedIgnore], folde
             message=sarif.Message(text=printable(str(item))),
             locations=[_location(item.file, item.line, getattr(item, "column", None), folder)],
         )
-        for item in said
+        for item in items
     ]
 
 

@@ -12,7 +12,7 @@ from dmlgather.report import baseline as baselines
 from dmlgather.report.check_report import CheckReport
 from dmlgather.report.collect import LevelOf, check_paths
 from dmlgather.report.configuration import Configuration
-from dmlgather.report.configuration_file import Loaded
+from dmlgather.report.configuration_file import LoadedConfiguration
 from dmlgather.report.formats import Output, complete
 from dmlgather.report.ignoring import ignoring
 from dmlgather.report.patterns import Patterns
@@ -26,7 +26,7 @@ class Settings:
     write_baseline: the file to write, and to compare with if it exists. skip_others, jobs: as in `check_paths`.
     """
 
-    loaded: Loaded | None = None
+    loaded: LoadedConfiguration | None = None
     level: FeatureLevel | None = None
     outputs: Sequence[Output] = ()
     baseline: Path | None = None

@@ -85,21 +85,17 @@ def _operator(reading: Reading, name: object, path: Path) -> Operator | None:
     full = PREFIX + name.removeprefix(PREFIX)
     if full in OPERATORS:
         return OPERATORS[full]
-    known = ", ".join(OPERATORS)
-    meant = closest(full, OPERATORS)
-    if name.lower() in _FOREIGN:
-        reading.problem(
-            path, f"{name!r} is {_FOREIGN[name.lower()]}, which cannot be checked or run here; known types are {known}"
-        )
-    elif meant:
+    foreign, meant = _FOREIGN.get(name.lower()), closest(full, OPERATORS)
+    if meant and foreign is None:
         reading.problem(path, unknown(name, meant))
     else:
-        reading.problem(path, f"dispatchable type {name!r} cannot be checked or run here; known types are {known}")
+        what = f"dispatchable type {name!r}" if foreign is None else f"{name!r} is {foreign}, which"
+        reading.problem(path, f"{what} cannot be checked or run here; known types are {', '.join(OPERATORS)}")
     return None
 
 
 def _known(operator: Operator, *keys: str | None) -> list[str]:
-    """The keys that are allowed beside the envelope's own: the type and the structure, or all fields of the structure."""
+    """The keys that are allowed in addition to the envelope's: the type and the structure, or all fields of the structure."""
     known = [key for key in keys if key is not None]
     return known if "desc" in map(str.lower, known) else [*known, *wire.names(operator.desc)]
 

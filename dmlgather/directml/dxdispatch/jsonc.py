@@ -50,7 +50,7 @@ Path = tuple[str | int, ...]
 
 
 class JsonError(ValueError):
-    """The text is not such JSON. The message says what was expected, `position` where."""
+    """The text is not JSON with comments. The message says what was expected, `position` where."""
 
     def __init__(self, message: str, position: Position) -> None:
         super().__init__(message)
@@ -90,7 +90,7 @@ class Document:
         return _Reader(self._text, self._locate).document()
 
     def position(self, path: Sequence[str | int], key: bool = False) -> Position:
-        """Where the value at `path` begins, or its key; the innermost place that exists when the path leads nowhere."""
+        """Where the value at `path` begins, or its key; the innermost existing value of the path where it does not exist."""
         value, at = self._placed
         for number, step in enumerate(path):
             if isinstance(value, _Object) and step in value and isinstance(step, str):
@@ -261,7 +261,7 @@ class _Reader:
         return value
 
     def other(self, first: str) -> Any:
-        """A literal, or an error that says what stands there instead of a value."""
+        """A literal, or an error about the text that is not a value."""
         word = _WORD.match(self.text, self.at)
         if word is not None and word[0] in _LITERALS:
             self.at = word.end()

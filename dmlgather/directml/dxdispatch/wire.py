@@ -81,7 +81,7 @@ class FileValues(WirePart):
     """Values in a file."""
 
     source_path: str
-    """A .npy file, whose own type counts, or raw packed elements; looked up beside the model, then in the current folder."""
+    """A .npy file, whose stored type is used, or raw packed elements; searched in the model's folder, then in the current one."""
 
 
 def _kind_of_values(value: Any) -> str | None:
@@ -118,16 +118,16 @@ class ResourcePart(WirePart):
     """The kind of resource; only buffers exist."""
 
     initial_values: InitialValues
-    """What the buffer holds at the start; from there on, what dispatches write."""
+    """The contents of the buffer before the first dispatch."""
 
     initial_values_data_type: DataTypeField = DataType.UNKNOWN
-    """The values' type; may be left out for .npy files."""
+    """The type of the values; may be left out for .npy files."""
 
     initial_values_offset_in_bytes: Bytes = 0
-    """Where in the buffer the values begin; what lies before and behind them is zero."""
+    """Where in the buffer the values begin; the bytes before and after them are zero."""
 
     size_in_bytes: Bytes | None = None
-    """The buffer's size, at least offset and values; rounded up to 4. Default: just that."""
+    """The buffer's size, rounded up to 4; at least offset and values, which is the default."""
 
     resample_size: Any = None
     """Of images, which are refused."""
@@ -146,7 +146,7 @@ class BindingPart(WirePart):
     """Where the tensor begins, in elements of the resource's data type."""
 
     element_count: Elements | None = None
-    """Of shader views; a tensor's size says how much is used."""
+    """Of shader views; the tensor's size is used instead."""
 
     element_stride: Elements | None = None
     """Of shader views."""
@@ -204,10 +204,10 @@ ExecutionFlags = Annotated[
 
 
 class Envelope(WirePart):
-    """What stands around the structure of a DirectML operator."""
+    """The keys around the structure of a DirectML operator."""
 
     execution_flags: ExecutionFlags = ["NONE"]
-    """DML_EXECUTION_FLAGS, accepted: moving data is exact whatever they say."""
+    """DML_EXECUTION_FLAGS, accepted; moving data is exact with any of them."""
 
     dml_compile_type: Literal["DmlCompileOp", "DmlCompileGraph"] = "DmlCompileOp"
     """Accepted; both give the same result."""
@@ -233,7 +233,7 @@ class DispatchPart(WirePart):
 
 
 class PrintPart(WirePart):
-    """Print a resource, typed by its initial values, as many elements as these are."""
+    """Print a resource: as many elements as it has initial values, of their type."""
 
     type: Literal["print"]
     """The kind of command."""

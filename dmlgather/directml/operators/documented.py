@@ -1,7 +1,7 @@
 """How an index value becomes a position, in the documented pseudocode of the gathers.
 
-The pseudocode of an operator stands with its declaration. It works on logical arrays, without plans: tests check the lowering
-against it. It is written for reading, not for speed.
+The pseudocode of an operator is in the module of its declaration. It works on logical arrays, without plans: tests check the
+lowering against it. It is written for reading, not for speed.
 """
 
 from __future__ import annotations
