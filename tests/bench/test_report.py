@@ -1,4 +1,4 @@
-"""A report with figures made up by hand: ratios, means, tables, pictures, documents."""
+"""A report with figures made up by hand: ratios, means, tables, plots."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ci.benchmark_tables import markdown, rendered
 from dmlgather.bench import BenchError, BenchReport, CaseReport, Timing, lines, plot, roofline
 from dmlgather.bench.bench_report import Machine, Measured, Traffic
 from dmlgather.bench.tables import rich_table, table_of
-
-ROOT = Path(__file__).parents[2]
 
 
 def measured(name: str, role: Any, warm: float, cold: float, spelling: str = "say") -> Measured:
@@ -128,33 +125,6 @@ def test_a_narrow_terminal_shows_fewer_peers_and_cuts_nothing() -> None:
         assert text.splitlines()[0].split()[-1] == last
         assert "…" not in text
         assert "behind float32" in text
-
-
-def test_markdown_has_every_ratio() -> None:
-    text = markdown(REPORT)
-    assert "- versions: python 3.13.1, numpy 2.4" in text
-    assert "| ahead float32 | 1 | 1 | 2.2 | 15% | torch | 2.00 | 1.00 | 3.00 | 2.00 |" in text
-    assert "| behind float32 | 1 | 2 | 1.1 | 8% | numpy | 0.50 ◀ | 2.00 | 0.50 ◀ | - |" in text
-    table = [line for line in text.splitlines() if line.startswith("|")]
-    assert len({line.count("|") for line in table}) == 1
-
-
-def test_a_document_is_rendered_from_the_files_it_names(tmp_path: Path) -> None:
-    (tmp_path / "one.json").write_text(REPORT.to_json())
-    text = "before\n<!-- results: one.json -->\nstale\n<!-- end of results -->\nafter\n"
-    fresh = rendered(text, tmp_path)
-    assert markdown(REPORT) in fresh
-    assert "stale" not in fresh
-    assert fresh.startswith("before\n")
-    assert fresh.endswith("after\n")
-    assert rendered(fresh, tmp_path) == fresh
-
-
-def test_the_documentation_shows_the_committed_results() -> None:
-    text = (ROOT / "docs" / "benchmarks.md").read_text()
-    assert "<!-- results: benchmarks/results/cpu-" in text
-    assert "<!-- results: benchmarks/results/distributed-" in text
-    assert rendered(text, ROOT) == text, "run ci/pages"
 
 
 @pytest.mark.parametrize("draw", [plot, roofline])
