@@ -68,7 +68,7 @@ _seeds = st.integers(0, 2**63 - 1)
 
 
 def legal_descriptors() -> st.SearchStrategy[Described]:
-    """Random legal descriptors over all six operators, data and index types, strides, levels; each with such a level."""
+    """Random legal descriptors over all operators, data and index types, strides, levels; each with such a level."""
     return _seeds.map(described)
 
 

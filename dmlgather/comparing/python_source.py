@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import enum
 import itertools
 import keyword
 import re
@@ -66,23 +67,25 @@ def descriptor(desc: OperatorDesc) -> SourceCall:
         if isinstance(value, BufferTensorDesc):
             arguments.append((name, _tensor(value)))
         elif field.default_factory is not unstated:
-            arguments.append((name, _number(value)))
+            arguments.append((name, _value(value)))
     return SourceCall(f"dg.{type(desc).__name__}", arguments)
 
 
 def _tensor(tensor: BufferTensorDesc) -> SourceCall:
-    arguments: list[Any] = [("data_type", f"dg.DataType.{tensor.data_type.name}")]
+    arguments: list[Any] = [("data_type", _value(tensor.data_type))]
     if tensor.flags:
         arguments.append(("flags", " | ".join(f"dg.TensorFlags.{flag.name}" for flag in TensorFlags if flag & tensor.flags)))
-    arguments.append(("sizes", _number(tensor.sizes)))
+    arguments.append(("sizes", _value(tensor.sizes)))
     for name in ("strides", "total_tensor_size_in_bytes", "guaranteed_base_offset_alignment"):
         value = getattr(tensor, name)
         if value not in (None, 0):
-            arguments.append((name, _number(value)))
+            arguments.append((name, _value(value)))
     return SourceCall("dg.BufferTensorDesc", arguments)
 
 
-def _number(value: int | tuple[int, ...]) -> str | SourceCall:
+def _value(value: int | enum.Enum | tuple[int, ...]) -> str | SourceCall:
+    if isinstance(value, enum.Enum):
+        return f"dg.{type(value).__name__}.{value.name}"
     return str(value) if isinstance(value, int) else SourceCall("", [str(item) for item in value])
 
 

@@ -1,4 +1,4 @@
-"""The six operator descriptors of directml.h, field for field."""
+"""The operator descriptors of directml.h, field for field."""
 
 from __future__ import annotations
 

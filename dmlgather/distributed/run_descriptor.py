@@ -11,6 +11,7 @@ from dmlgather.directml import (
     BufferTensorDesc,
     FeatureLevel,
     GatherElementsOperatorDesc,
+    GatherNDOperatorDesc,
     GatherOperatorDesc,
     OperatorDesc,
     Slice1OperatorDesc,
@@ -48,7 +49,7 @@ def run(
 
     Returns a dask array of shape OutputTensor.Sizes, with the table's kind of chunks.
 
-    Raises DescriptorError, ValueError for GATHER_ND and GATHER_ND1, for other shapes, and for a GATHER whose leading index
+    Raises DescriptorError, ValueError for other operators, for other shapes, and for a GATHER whose leading index
     dimensions run along with the table's; TypeError for other data types; and what `gather`, `gather_elements` and `slice` raise.
 
     >>> import dask.array as da
@@ -78,12 +79,14 @@ def _check_descriptor(desc: OperatorDesc, level: str | FeatureLevel) -> None:
     report = validate(desc, level=level)
     findings = tuple(found for found in report.findings if found.code not in OF_ONE_DEVICE)
     report.model_copy(update={"findings": findings}).raise_for_errors()
-    if not isinstance(desc, GatherOperatorDesc | GatherElementsOperatorDesc | SliceOperatorDesc | Slice1OperatorDesc):
+    operator = desc.operator.name
+    if isinstance(desc, GatherNDOperatorDesc):
         raise ValueError(
-            f"{desc.operator.name} indexes several dimensions at once, which chunks cut: make them one with table.reshape(…), "
-            "make one index of each tuple (numpy.ravel_multi_index), and use GATHER; where the table is one chunk, call "
-            "dmlgather.compile"
+            f"{operator} indexes several dimensions at once, which chunks cut: make them one with table.reshape(…), make one "
+            "index of each tuple (numpy.ravel_multi_index), and use GATHER; where the table is one chunk, call dmlgather.compile"
         )
+    if not isinstance(desc, GatherOperatorDesc | GatherElementsOperatorDesc | SliceOperatorDesc | Slice1OperatorDesc):
+        raise ValueError(f"{operator} is done on one device alone: where the table is one chunk, call dmlgather.compile")
     if isinstance(desc, GatherOperatorDesc) and (batch := gather_batch(desc)):
         with_input, dimension = batch[0]
         raise ValueError(

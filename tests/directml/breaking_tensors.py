@@ -11,7 +11,11 @@ from tests.directml.changes import legal, prepended, with_tensor
 from tests.directml.making import INTRODUCED, UP_TO_64, Described, data_types, index_types, make, ranks
 
 L = FeatureLevel
-GATHERS = ("GATHER", "GATHER_ELEMENTS", "GATHER_ND", "GATHER_ND1")
+GATHERS = tuple(name for name in INTRODUCED if name.startswith("GATHER"))
+LATER = tuple(name for name, level in INTRODUCED.items() if level > L.LEVEL_1_0)
+OF_ANY_RANK = tuple(name for name in INTRODUCED if len(ranks(name, L.LEVEL_3_0)) > 1)
+ALL_TYPES = next(level for level in L if all(data_types(name, level) == UP_TO_64 for name in INTRODUCED))
+"""The level from which on every operator takes every data type."""
 Breaker = Callable[[random.Random], Described]
 
 
@@ -133,26 +137,26 @@ def _with_type(rng: random.Random, found: Described, fields: list[str], kinds: l
 
 
 def _rank(rng: random.Random) -> Described:
-    operator = rng.choice(("GATHER", "GATHER_ELEMENTS", "GATHER_ND", "SLICE", "SLICE1"))
+    operator = rng.choice([name for name in OF_ANY_RANK if INTRODUCED[name] < L.LEVEL_3_0])
     level = rng.choice([each for each in L if INTRODUCED[operator] <= each < L.LEVEL_3_0])
     return make(rng, operator, level, rng.choice([rank for rank in range(1, 9) if rank not in ranks(operator, level)]))
 
 
 def _too_new(rng: random.Random) -> Described:
-    desc, _ = legal(rng, "GATHER_ELEMENTS", "GATHER_ND", "GATHER_ND1", "SLICE1")
+    desc, _ = legal(rng, *LATER)
     return Described(desc, rng.choice([level for level in L if level < INTRODUCED[desc.operator.name]]))
 
 
 def _different_ranks(rng: random.Random) -> Described:
     while True:
-        desc, level = legal(rng, at_least=L.LEVEL_3_0)
+        desc, level = legal(rng, *OF_ANY_RANK, at_least=L.LEVEL_3_0)
         field = rng.choice(desc.operator.tensors)
         if desc.tensor(field).rank < 8:
             return Described(with_tensor(desc, field, sizes=(1, *desc.tensor(field).sizes)), level)
 
 
 def _different_types(rng: random.Random) -> Described:
-    found = legal(rng, at_least=L.LEVEL_4_1)
+    found = legal(rng, at_least=ALL_TYPES)
     same = found.desc.tensor("input_tensor").data_type
     return _with_type(rng, found, ["output_tensor"], [name for name in UP_TO_64 if name != same.name])
 

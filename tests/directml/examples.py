@@ -18,7 +18,9 @@ from dmlgather.directml import OperatorDesc, parse_descriptor
 
 @dataclass(frozen=True)
 class Example:
-    """One documented example. inputs: values in binding order, row-major; expected: OutputTensor's values, row-major."""
+    """One documented example. inputs: values in binding order, row-major; expected: OutputTensor's values, row-major.
+    data_type: of both.
+    """
 
     name: str
     operator: str
@@ -26,12 +28,13 @@ class Example:
     fields: dict[str, Any]
     inputs: tuple[list[int], ...]
     expected: list[int]
+    data_type: str = "FLOAT32"
 
     @property
     def document(self) -> dict[str, Any]:
         """The descriptor as a file holds it; the caller's own, to change at will."""
         tensors = {
-            name: {"DataType": "UINT32" if name == "IndicesTensor" else "FLOAT32", "Sizes": sizes}
+            name: {"DataType": "UINT32" if name == "IndicesTensor" else self.data_type, "Sizes": sizes}
             for name, sizes in self.tensors.items()
         }
         return deepcopy({"type": f"DML_OPERATOR_{self.operator}", "desc": {**tensors, **self.fields}})
@@ -43,15 +46,15 @@ class Example:
 
     @property
     def arrays(self) -> list[NDArray[Any]]:
-        """The input arrays, shaped as described: FLOAT32 data, then UINT32 indices where there are some."""
+        """The input arrays, shaped as described: data, then UINT32 indices where there are some."""
         sizes = [sizes for name, sizes in self.tensors.items() if name != "OutputTensor"]
-        dtypes = (np.float32, np.uint32)
+        dtypes = (self.data_type.lower(), "uint32")
         return [np.array(values, dtype).reshape(of) for values, of, dtype in zip(self.inputs, sizes, dtypes, strict=False)]
 
     @property
-    def result(self) -> NDArray[np.float32]:
+    def result(self) -> NDArray[Any]:
         """The documented result, shaped as described."""
-        return np.array(self.expected, np.float32).reshape(self.tensors["OutputTensor"])
+        return np.array(self.expected, self.data_type.lower()).reshape(self.tensors["OutputTensor"])
 
 
 def _count(first: int, count: int) -> list[int]:

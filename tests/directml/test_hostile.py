@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import random
 import time
 from collections.abc import Iterator
@@ -74,6 +75,8 @@ def _bent(rng: random.Random, desc: OperatorDesc) -> OperatorDesc:
         changed: Any = _bent_tensor(rng, value)
     elif field in array_fields(desc):
         changed = _bent_list(rng, value, signed=field == "input_window_strides")
+    elif isinstance(value, enum.Enum):
+        changed = rng.choice(list(type(value)))
     else:
         changed = _value(rng, value, False)
     fields = {name: getattr(desc, name) for name in type(desc).model_fields}

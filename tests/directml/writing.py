@@ -6,6 +6,9 @@ from typing import Any
 
 from dmlgather.directml import Finding, parse_descriptor, validate
 
+OF_FILES = ("DML7", "DML8")
+"""How the codes start that are about files, not about a descriptor."""
+
 
 def tensor(sizes: list[int], kind: str = "", **fields: Any) -> dict[str, Any]:
     """A tensor; without a type, what `document` makes of it."""

@@ -43,16 +43,18 @@ def _dimension_count(case: TensorCase) -> Iterator[Fault]:
     row = case.row
     if row is None or found in row.dimension_counts:
         return
-    accepting = next(other for other in case.table if other.tensor == case.name and found in other.dimension_counts)
+    accepting = next((other for other in case.table if other.tensor == case.name and found in other.dimension_counts), None)
     legal = alternatives(row.dimension_counts)
     missing = row.dimension_counts[0] - found
-    here = f"prepend sizes of 1 in all tensors ({braces((1,) * missing + case.tensor.sizes)} here), or " if missing > 0 else ""
+    here = f"prepend sizes of 1 in all tensors ({braces((1,) * missing + case.tensor.sizes)} here)" if missing > 0 else ""
+    newer = f"use feature level {accepting.level} or newer" if accepting else ""
+    ways = [way for way in (here, newer) if way] or [f"reshape the tensors to {legal} dimensions, as every feature level wants"]
     yield Fault(
         f"{case.name}.DimensionCount",
         expected=f"{legal} ({case.operator} at level {case.level})",
         got=str(found),
-        remedy=f"{here}use feature level {accepting.level} or newer",
-        level=accepting.level,
+        remedy=", or ".join(ways),
+        level=accepting.level if accepting else None,
         source=row.source,
     )
 
