@@ -74,9 +74,9 @@ class Problem(ABC):
         """What is written."""
 
     @property
-    @abstractmethod
     def lookup_axes(self) -> tuple[int, ...]:
-        """The data axis that each lookup of the plan indexes, in the plan's order."""
+        """The data axis that each lookup of the plan indexes, in the plan's order; none by default."""
+        return ()
 
     @property
     def lookup_windows(self) -> tuple[int, ...]:

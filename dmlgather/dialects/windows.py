@@ -39,10 +39,6 @@ class WindowProblem(Problem):
     def output(self) -> TensorType:
         return TensorType(tuple(window.count for window in self.windows), self.data.dtype)
 
-    @property
-    def lookup_axes(self) -> tuple[int, ...]:
-        return ()
-
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         data, output = layouts
         in_strides = [window.step * stride for window, stride in zip(self.windows, data.strides, strict=True)]

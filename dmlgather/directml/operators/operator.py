@@ -16,6 +16,11 @@ from dmlgather.directml.types import FeatureLevel
 from dmlgather.plan import IndexPlan, Layout
 
 
+def looks_nothing_up(_: OperatorDesc) -> tuple[int, ...]:
+    """The dimensions that an operator without lookups indexes: none."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Operator:
     """One operator: everything that other code needs to know of it."""
@@ -45,11 +50,11 @@ class Operator:
     lower: Callable[[Any, Mapping[str, Layout]], IndexPlan]
     """The plan of a valid descriptor over the layouts of its tensors; an index out of range is clamped."""
 
-    lookup_axes: Callable[[Any], tuple[int, ...]]
-    """The dimension of InputTensor that each lookup of the plan indexes, in the plan's order."""
-
     reference: Callable[..., NDArray[Any]]
     """The documented pseudocode: (descriptor, *input arrays of the described Sizes) -> array of OutputTensor's Sizes."""
+
+    lookup_axes: Callable[[Any], tuple[int, ...]] = looks_nothing_up
+    """The dimension of InputTensor that each lookup of the plan indexes, in the plan's order; none by default."""
 
     output: str = "output_tensor"
     """Field of its output tensor."""

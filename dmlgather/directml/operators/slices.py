@@ -65,7 +65,6 @@ SLICE = Operator(
     rules=SLICE_RULES,
     output_sizes=lambda desc: desc.sizes,
     lower=lower_slice,
-    lookup_axes=lambda _: (),
     reference=slice_reference,
 )
 
@@ -78,6 +77,5 @@ SLICE1 = Operator(
     rules=SLICE1_RULES,
     output_sizes=slice1_output,
     lower=lower_slice1,
-    lookup_axes=lambda _: (),
     reference=slice1_reference,
 )
