@@ -2,6 +2,7 @@
 
 from dmlgather.directml.codes import CODES, SOURCES, Code
 from dmlgather.directml.descriptors import (
+    DepthToSpace1OperatorDesc,
     GatherElementsOperatorDesc,
     GatherND1OperatorDesc,
     GatherNDOperatorDesc,
@@ -9,13 +10,14 @@ from dmlgather.directml.descriptors import (
     OperatorDesc,
     Slice1OperatorDesc,
     SliceOperatorDesc,
+    SpaceToDepth1OperatorDesc,
 )
 from dmlgather.directml.findings import DescriptorError, Finding, Report, Severity
 from dmlgather.directml.operators import OPERATORS, operator_named
 from dmlgather.directml.operators.operator import Operator
 from dmlgather.directml.queries import lower, parse_descriptor, support
 from dmlgather.directml.tensor import BufferTensorDesc
-from dmlgather.directml.types import DataType, FeatureLevel, TensorFlags
+from dmlgather.directml.types import DataType, DepthSpaceOrder, FeatureLevel, TensorFlags
 from dmlgather.directml.validation import minimum_level, validate
 
 __all__ = [
@@ -25,6 +27,8 @@ __all__ = [
     "BufferTensorDesc",
     "Code",
     "DataType",
+    "DepthSpaceOrder",
+    "DepthToSpace1OperatorDesc",
     "DescriptorError",
     "FeatureLevel",
     "Finding",
@@ -38,6 +42,7 @@ __all__ = [
     "Severity",
     "Slice1OperatorDesc",
     "SliceOperatorDesc",
+    "SpaceToDepth1OperatorDesc",
     "TensorFlags",
     "lower",
     "minimum_level",

@@ -1,8 +1,8 @@
 """The registry of finding codes: what must hold, in one sentence, the severity and the source of each.
 
 Codes are stable and never reused. DML1xx: one tensor; DML2xx: operator, feature level and all tensors; DML3xx GATHER; DML4xx
-GATHER_ELEMENTS; DML5xx GATHER_ND and GATHER_ND1; DML6xx SLICE and SLICE1; DML7xx bindings; DML8xx files. `docs/findings.md`
-has a section for each code, with a failing and a fixed example.
+GATHER_ELEMENTS; DML5xx GATHER_ND and GATHER_ND1; DML6xx SLICE and SLICE1; DML7xx bindings; DML8xx files; DML9xx DEPTH_TO_SPACE1
+and SPACE_TO_DEPTH1. `docs/findings.md` has a section for each code, with a failing and a fixed example.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ SOURCES = {
     "GN1": f"DML_GATHER_ND1_OPERATOR_DESC, {_API}ns-directml-dml_gather_nd1_operator_desc",
     "S": f"DML_SLICE_OPERATOR_DESC, {_API}ns-directml-dml_slice_operator_desc",
     "S1": f"DML_SLICE1_OPERATOR_DESC, {_API}ns-directml-dml_slice1_operator_desc",
+    "DS1": f"DML_DEPTH_TO_SPACE1_OPERATOR_DESC, {_API}ns-directml-dml_depth_to_space1_operator_desc",
+    "SD1": f"DML_SPACE_TO_DEPTH1_OPERATOR_DESC, {_API}ns-directml-dml_space_to_depth1_operator_desc",
+    "DSO": f"DML_DEPTH_SPACE_ORDER, {_API}ne-directml-dml_depth_space_order",
     "HDR": "DirectML.h, redistributable edition, https://www.nuget.org/packages/Microsoft.AI.DirectML",
     "HELP": f"DMLCalcBufferTensorSize, {_GUIDE}dml-helper-functions",
     "STR": f"Using strides to express padding and memory layout, {_GUIDE}dml-strides",
@@ -192,6 +195,10 @@ _ROWS = (
     Code("DML801", "every key of a model file is known", _WARNING, "[DXD] models/_schema.json"),
     Code("DML802", "a .npy file has the stated data type", _WARNING, "[DXD] Buffer: File Data Initializer"),
     Code("DML803", "sizeInBytes is a multiple of 4", _WARNING, "[DXD] Buffers"),
+    # DEPTH_TO_SPACE1, SPACE_TO_DEPTH1
+    Code("DML901", "BlockSize is at least 1", _ERROR, "[DS1], [SD1] BlockSize; for 0 a rule of dmlgather"),
+    Code("DML902", "InputTensor consists of whole blocks", _ERROR, "[DS1], [SD1] OutputTensor; for a rest a rule of dmlgather"),
+    Code("DML903", "OutputTensor has the rearranged sizes", _ERROR, "[DS1] OutputTensor; [SD1] Examples; [DMLX]"),
 )
 
 CODES = {row.code: row for row in _ROWS}

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from dmlgather.directml.fields import DerivedCount, Int32s, Structure, UInt32, UInt32s, fill_count, unstated
 from dmlgather.directml.tensor import BufferTensorDesc
+from dmlgather.directml.types import DepthSpaceOrderField
 
 if TYPE_CHECKING:
     from dmlgather.directml.operators.operator import Operator
@@ -154,3 +155,32 @@ class Slice1OperatorDesc(OperatorDesc):
     def _fill_in(self) -> Slice1OperatorDesc:
         fill_count(self, "dimension_count", self.input_window_offsets)
         return self
+
+
+class _WithBlocks(OperatorDesc):
+    """The fields of the structures that move blocks between channels ("depth") and rows and columns ("space")."""
+
+    input_tensor: BufferTensorDesc
+    """The tensor to read from, {BatchCount, ChannelCount, Height, Width}."""
+
+    output_tensor: BufferTensorDesc
+    """The tensor to write, {BatchCount, ChannelCount, Height, Width}; same data type as InputTensor. The page of
+    SPACE_TO_DEPTH1 prints the sizes of the inverse operator; its examples are right. Source: [DS1], [SD1]."""
+
+    block_size: UInt32
+    """Height and width of a block, in elements; at least 1. Source: [DS1], [SD1]."""
+
+    order: DepthSpaceOrderField
+    """In what order the tensor whose channels hold blocks has them. Source: [DSO]."""
+
+
+class DepthToSpace1OperatorDesc(_WithBlocks):
+    """DML_DEPTH_TO_SPACE1_OPERATOR_DESC: output[n, c, h·BlockSize + i, w·BlockSize + j] = input[n, (i, j, c), h, w], in
+    COLUMN_ROW_DEPTH (c, i, j); what stands in parentheses is counted as one dimension. Source: [DS1], [DSO].
+    """
+
+
+class SpaceToDepth1OperatorDesc(_WithBlocks):
+    """DML_SPACE_TO_DEPTH1_OPERATOR_DESC: output[n, (i, j, c), h, w] = input[n, c, h·BlockSize + i, w·BlockSize + j], in
+    COLUMN_ROW_DEPTH (c, i, j); what stands in parentheses is counted as one dimension. Source: [SD1], [DSO].
+    """

@@ -83,5 +83,17 @@ def slice1_output(desc: Slice1OperatorDesc) -> tuple[int, ...]:
     )
 
 
+def space_sizes(sizes: Sequence[int], block: int) -> tuple[int, ...]:
+    """DEPTH_TO_SPACE1's output sizes: {N, C / BlockSize², H · BlockSize, W · BlockSize}."""
+    batch, channels, height, width = sizes
+    return batch, channels // block**2, height * block, width * block
+
+
+def depth_sizes(sizes: Sequence[int], block: int) -> tuple[int, ...]:
+    """SPACE_TO_DEPTH1's output sizes: {N, C · BlockSize², H / BlockSize, W / BlockSize}."""
+    batch, channels, height, width = sizes
+    return batch, channels * block**2, height // block, width // block
+
+
 def _leading_ones(sizes: Sequence[int]) -> int:
     return next((axis for axis, size in enumerate(sizes) if size != 1), len(sizes))

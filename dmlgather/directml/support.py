@@ -57,6 +57,10 @@ _SUPPORT: tuple[tuple[str, FeatureLevel, tuple[DataType, ...], tuple[DataType, .
     ("SLICE1", _L.LEVEL_2_1, UP_TO_32_BITS, NO_INDICES, FOUR_OR_FIVE, "[S1] Tensor support"),
     ("SLICE1", _L.LEVEL_3_0, UP_TO_32_BITS, NO_INDICES, ONE_TO_EIGHT, "[S1] Tensor support"),
     ("SLICE1", _L.LEVEL_4_1, UP_TO_64_BITS, NO_INDICES, ONE_TO_EIGHT, "[S1] Tensor support"),
+    ("DEPTH_TO_SPACE1", _L.LEVEL_2_1, UP_TO_32_BITS, NO_INDICES, FOUR, "[DS1] Tensor support"),
+    ("DEPTH_TO_SPACE1", _L.LEVEL_5_0, UP_TO_64_BITS, NO_INDICES, FOUR, "[DS1] Tensor support"),
+    ("SPACE_TO_DEPTH1", _L.LEVEL_2_1, UP_TO_32_BITS, NO_INDICES, FOUR, "[SD1] Tensor support"),
+    ("SPACE_TO_DEPTH1", _L.LEVEL_5_0, UP_TO_64_BITS, NO_INDICES, FOUR, "[SD1] Tensor support"),
 )
 """Operator, level, data types of input and output, data types of indices, dimension counts, source."""
 

@@ -68,6 +68,18 @@ class TensorFlags(enum.IntFlag):
         return self.name or str(self.value)
 
 
+class DepthSpaceOrder(enum.IntEnum):
+    """DML_DEPTH_SPACE_ORDER: how DEPTH_TO_SPACE1 and SPACE_TO_DEPTH1 count the channels that hold blocks, slowest first."""
+
+    DEPTH_COLUMN_ROW = 0
+    """Row in the block, column in the block, channel. ONNX calls it DCR."""
+    COLUMN_ROW_DEPTH = 1
+    """Channel, row in the block, column in the block. ONNX calls it CRD."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class FeatureLevel(enum.IntEnum):
     """DML_FEATURE_LEVEL. Each level includes those before it; 6_4 is the last."""
 
@@ -146,6 +158,10 @@ def _data_type(value: object) -> DataType:
     return member(DataType, "DML_TENSOR_DATA_TYPE_", value)
 
 
+def _order(value: object) -> DepthSpaceOrder:
+    return member(DepthSpaceOrder, "DML_DEPTH_SPACE_ORDER_", value)
+
+
 def _shown(value: object) -> str:
     text = f"an integer of {value.bit_length()} bits" if isinstance(value, int) and value.bit_length() > 64 else repr(value)
     return text if len(text) <= 80 else text[:77] + "…"
@@ -176,6 +192,14 @@ TensorFlagsField = Annotated[
     _schema(TensorFlags, "DML_TENSOR_FLAG_"),
 ]
 """TensorFlags in a model: accepts a member, a name, several names, or a number; JSON has the name."""
+
+DepthSpaceOrderField = Annotated[
+    DepthSpaceOrder,
+    BeforeValidator(_order),
+    PlainSerializer(_name, when_used="json"),
+    _schema(DepthSpaceOrder, "DML_DEPTH_SPACE_ORDER_"),
+]
+"""A DepthSpaceOrder in a model: accepts a member, a name with or without DirectML's prefix, or a number; JSON has the name."""
 
 FeatureLevelField = Annotated[
     FeatureLevel,

@@ -5,7 +5,7 @@ from dmlgather.plan.byte_counts import BytesMoved, bytes_moved
 from dmlgather.plan.canonical import WIDEST, canonicalise, narrow
 from dmlgather.plan.compose import CompositionError, compose
 from dmlgather.plan.index_plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds
-from dmlgather.plan.layout import Layout, coordinates, dot, overlaps, packed_strides, reach, unravel
+from dmlgather.plan.layout import Layout, blocks, coordinates, dot, overlaps, packed_strides, reach, unravel
 
 __all__ = [
     "ELEMENT_BYTES",
@@ -17,6 +17,7 @@ __all__ = [
     "Layout",
     "Lookup",
     "OutOfBounds",
+    "blocks",
     "build",
     "bytes_moved",
     "canonicalise",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 EXACT_OVERLAP_ELEMENTS = 2**20
@@ -133,6 +133,31 @@ class Layout:
         """The address of the element at these coordinates, in elements from the start of the buffer."""
         return self.offset + dot(position, self.strides)
 
+    def split(self, axis: int, parts: Sequence[int]) -> Layout:
+        """One dimension as several, outermost first; the product of their sizes is its size."""
+        steps = [step * self.strides[axis] for step in packed_strides(parts)]
+        sizes, strides = list(self.sizes), list(self.strides)
+        sizes[axis : axis + 1], strides[axis : axis + 1] = parts, steps
+        return replace(self, sizes=tuple(sizes), strides=tuple(strides))
+
+    def permuted(self, order: Sequence[int]) -> Layout:
+        """The same elements with the dimensions in another order."""
+        sizes, strides = (tuple(each[axis] for axis in order) for each in (self.sizes, self.strides))
+        return replace(self, sizes=sizes, strides=strides)
+
     def position(self, address: int) -> tuple[int, ...] | None:
         """Coordinates of the element at `address` (elements from the start of the buffer), None between elements."""
         return coordinates(address - self.offset, self.sizes, self.strides)
+
+
+def blocks(depth: Layout, space: Layout, size: int, *, channels_last: bool) -> tuple[Layout, Layout]:
+    """Both tensors with the dimensions batch, channel, row of blocks, row in the block, column of blocks, column in the block.
+
+    depth: [n, c · size², h, w, …], whose channels are counted (row in the block, column in the block, channel) if
+    `channels_last`, else (channel, row, column). space: [n, c, h · size, w · size, …]. Further dimensions stay last.
+    """
+    channels, height, width = space.sizes[1:4]
+    parts, order = ((size, size, channels), (0, 3, 4, 1, 5, 2)) if channels_last else ((channels, size, size), (0, 1, 4, 2, 5, 3))
+    further = range(len(order), len(depth.sizes) + 2)
+    depth = depth.split(1, parts).permuted((*order, *further))
+    return depth, space.split(3, (width // size, size)).split(2, (height // size, size))

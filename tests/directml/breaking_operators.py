@@ -1,4 +1,4 @@
-"""Descriptors that break exactly one rule of DML3xx to DML6xx, by construction."""
+"""Descriptors that break exactly one rule between an operator's fields, by construction."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dmlgather.directml import (
+    DepthToSpace1OperatorDesc,
     FeatureLevel,
     GatherND1OperatorDesc,
     GatherNDOperatorDesc,
@@ -16,7 +17,7 @@ from dmlgather.directml import (
     SliceOperatorDesc,
 )
 from tests.directml.changes import array_fields, legal, resized, with_entry, with_tensor
-from tests.directml.making import Described, sizes
+from tests.directml.making import BLOCKS, Described, sizes
 
 L = FeatureLevel
 ND = ("GATHER_ND", "GATHER_ND1")
@@ -198,6 +199,18 @@ def _window_yields_less(rng: random.Random) -> Described:
     return Described(resized(desc, "output_tensor", axis, most + rng.randint(1, 3)), level)
 
 
+def _split_block(rng: random.Random) -> Described:
+    while True:
+        desc, level = legal(rng, *BLOCKS)
+        block = getattr(desc, "block_size")  # noqa: B009 # of two classes
+        if block > 1:
+            break
+    axis = 1 if isinstance(desc, DepthToSpace1OperatorDesc) else rng.choice((2, 3))
+    unit = block**2 if axis == 1 else block
+    found = desc.tensor("input_tensor").sizes[axis]
+    return Described(resized(desc, "input_tensor", axis, found + rng.choice((-1, 1, unit - 1, unit + 1))), level)
+
+
 BREAKERS: dict[str, Breaker] = {
     "DML301": _set(("GATHER",), "index_dimensions", _beyond),
     "DML302": _output_size("GATHER"),
@@ -221,4 +234,7 @@ BREAKERS: dict[str, Breaker] = {
     "DML606": _empty_window,
     "DML607": _window_outside,
     "DML608": _window_yields_less,
+    "DML901": _set(BLOCKS, "block_size", lambda desc: [0]),
+    "DML902": _split_block,
+    "DML903": _output_size(*BLOCKS),
 }

@@ -74,6 +74,36 @@ _ND_1 = {"InputTensor": [2, 2], "IndicesTensor": [2, 1], "OutputTensor": [2, 2]}
 _ND_1_COUNTS = {"InputDimensionCount": 2, "IndicesDimensionCount": 2}
 _GRID = [1, 1, 4, 4]
 
+
+def _moved(name: str, operator: str, order: str, *values: list[int]) -> Example:
+    """Blocks of 2 · 2 between 8 channels of 2 · 3 and 2 channels of 4 · 6."""
+    sizes = [[1, 8, 2, 3], [1, 2, 4, 6]][:: 1 if operator == "DEPTH_TO_SPACE1" else -1]
+    tensors = dict(zip(("InputTensor", "OutputTensor"), sizes, strict=True))
+    return Example(name, operator, tensors, {"BlockSize": 2, "Order": order}, (values[0],), values[1], "UINT32")
+
+
+_DEPTH = [value for channel in range(8) for value in _count(9 * channel, 6)]
+_DEPTH_COLUMN_ROW = [
+    *(0, 18, 1, 19, 2, 20),
+    *(36, 54, 37, 55, 38, 56),
+    *(3, 21, 4, 22, 5, 23),
+    *(39, 57, 40, 58, 41, 59),
+    *(9, 27, 10, 28, 11, 29),
+    *(45, 63, 46, 64, 47, 65),
+    *(12, 30, 13, 31, 14, 32),
+    *(48, 66, 49, 67, 50, 68),
+]
+_COLUMN_ROW_DEPTH = [
+    *(0, 9, 1, 10, 2, 11),
+    *(18, 27, 19, 28, 20, 29),
+    *(3, 12, 4, 13, 5, 14),
+    *(21, 30, 22, 31, 23, 32),
+    *(36, 45, 37, 46, 38, 47),
+    *(54, 63, 55, 64, 56, 65),
+    *(39, 48, 40, 49, 41, 50),
+    *(57, 66, 58, 67, 59, 68),
+]
+
 EXAMPLES = (
     _gather("gather-1", 0, 1, ([4], [5], [5]), [11, 12, 13, 14], [3, 1, 3, 0, 2], [14, 12, 14, 11, 13]),
     _gather("gather-2", 0, 1, ([3, 2], [1, 4], [4, 2]), _count(1, 6), [0, 1, 1, 2], [1, 2, 3, 4, 3, 4, 5, 6]),
@@ -158,4 +188,8 @@ EXAMPLES = (
         (_count(1, 16),),
         [14, 16, 6, 8],
     ),
+    _moved("depth-to-space1-1", "DEPTH_TO_SPACE1", "DML_DEPTH_SPACE_ORDER_DEPTH_COLUMN_ROW", _DEPTH, _DEPTH_COLUMN_ROW),
+    _moved("depth-to-space1-2", "DEPTH_TO_SPACE1", "DML_DEPTH_SPACE_ORDER_COLUMN_ROW_DEPTH", _DEPTH, _COLUMN_ROW_DEPTH),
+    _moved("space-to-depth1-1", "SPACE_TO_DEPTH1", "DML_DEPTH_SPACE_ORDER_DEPTH_COLUMN_ROW", _DEPTH_COLUMN_ROW, _DEPTH),
+    _moved("space-to-depth1-2", "SPACE_TO_DEPTH1", "DML_DEPTH_SPACE_ORDER_COLUMN_ROW_DEPTH", _COLUMN_ROW_DEPTH, _DEPTH),
 )

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from dmlgather.directml import (
     BufferTensorDesc,
     DataType,
+    DepthSpaceOrder,
+    DepthToSpace1OperatorDesc,
     FeatureLevel,
     GatherElementsOperatorDesc,
     GatherND1OperatorDesc,
@@ -20,6 +22,7 @@ from dmlgather.directml import (
     OperatorDesc,
     Slice1OperatorDesc,
     SliceOperatorDesc,
+    SpaceToDepth1OperatorDesc,
     TensorFlags,
 )
 
@@ -31,7 +34,10 @@ INTRODUCED = {
     "GATHER_ND1": L.LEVEL_3_0,
     "SLICE": L.LEVEL_1_0,
     "SLICE1": L.LEVEL_2_1,
+    "DEPTH_TO_SPACE1": L.LEVEL_2_1,
+    "SPACE_TO_DEPTH1": L.LEVEL_2_1,
 }
+BLOCKS = ("DEPTH_TO_SPACE1", "SPACE_TO_DEPTH1")
 FLOATS = ["FLOAT32", "FLOAT16"]
 UP_TO_32 = [*FLOATS, "INT32", "INT16", "INT8", "UINT32", "UINT16", "UINT8"]
 UP_TO_64 = [*UP_TO_32, "FLOAT64", "INT64", "UINT64"]
@@ -46,7 +52,7 @@ class Described(NamedTuple):
 
 def data_types(operator: str, level: FeatureLevel) -> list[str]:
     """Data types of InputTensor and OutputTensor at `level`."""
-    if level >= L.LEVEL_4_1:
+    if level >= (L.LEVEL_5_0 if operator in BLOCKS else L.LEVEL_4_1):
         return UP_TO_64
     if level >= L.LEVEL_2_1:
         return UP_TO_32
@@ -60,6 +66,8 @@ def index_types(level: FeatureLevel) -> list[str]:
 
 def ranks(operator: str, level: FeatureLevel) -> list[int]:
     """Dimension counts at `level`."""
+    if operator in BLOCKS:
+        return [4]
     if level >= L.LEVEL_3_0:
         return list(range(1, 9))
     return [4, 5] if operator.startswith("SLICE") else [4]
@@ -227,6 +235,26 @@ def _slice1(rng: random.Random, types: _Types, rank: int) -> Slice1OperatorDesc:
     )
 
 
+def _block_fields(rng: random.Random) -> tuple[list[int], list[int], dict[str, Any]]:
+    """Sizes with blocks in channels, the same with blocks in rows and columns, and the other fields."""
+    block = rng.choice((1, 2, 2, 3, 4))
+    batch, channels, height, width = sizes(rng, 4, 24)
+    order = rng.choice(list(DepthSpaceOrder))
+    spelt = rng.choice((order, order.name, int(order), f"DML_DEPTH_SPACE_ORDER_{order.name}"))
+    depth, space = [batch, channels * block**2, height, width], [batch, channels, height * block, width * block]
+    return depth, space, {"block_size": block, "order": spelt}
+
+
+def _depth_to_space1(rng: random.Random, types: _Types, rank: int) -> DepthToSpace1OperatorDesc:
+    depth, space, fields = _block_fields(rng)
+    return DepthToSpace1OperatorDesc(input_tensor=types.data(depth), output_tensor=types.output(space), **fields)
+
+
+def _space_to_depth1(rng: random.Random, types: _Types, rank: int) -> SpaceToDepth1OperatorDesc:
+    depth, space, fields = _block_fields(rng)
+    return SpaceToDepth1OperatorDesc(input_tensor=types.data(space), output_tensor=types.output(depth), **fields)
+
+
 _MAKERS: dict[str, Callable[[random.Random, _Types, int], OperatorDesc]] = {
     "GATHER": _gather,
     "GATHER_ELEMENTS": _gather_elements,
@@ -234,13 +262,17 @@ _MAKERS: dict[str, Callable[[random.Random, _Types, int], OperatorDesc]] = {
     "GATHER_ND1": _gather_nd1,
     "SLICE": _slice,
     "SLICE1": _slice1,
+    "DEPTH_TO_SPACE1": _depth_to_space1,
+    "SPACE_TO_DEPTH1": _space_to_depth1,
 }
 
 
 def make(
     rng: random.Random, operator: str | None = None, level: FeatureLevel | None = None, rank: int | None = None
 ) -> Described:
-    """A random legal descriptor. A stated `rank` may be one that the level does not take; all else is legal there."""
+    """A random legal descriptor. A stated `rank` may be one that the level does not take; all else is legal there. An operator
+    of one rank keeps it.
+    """
     operator = operator or rng.choice(list(_MAKERS))
     level = level or rng.choice([each for each in L if each >= INTRODUCED[operator]])
     rank = rank or rng.choice(ranks(operator, level))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.directml.writing import cut, document, found, rows, tensor
+from tests.directml.writing import cut, document, found, moved, rows, tensor
 
 CASES: dict[str, tuple[dict[str, Any], str, str, str, str]] = {
     # name: descriptor, path, then what expected, got and remedy contain
@@ -202,6 +202,55 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str, str]] = {
         "1 … 2: 1 + (4 - 1) div 3",
         "3",
         "InputWindowStrides[0] to 1 or -1 or InputWindowSizes[0] to 7",
+    ),
+    "3 dimensions of 4": (
+        moved(tensor([4, 2, 2]), tensor([1, 4, 4]), 2),
+        "InputTensor.DimensionCount",
+        "4 (DEPTH_TO_SPACE1 at level 6_4)",
+        "3",
+        "prepend sizes of 1 in all tensors ({1,4,2,2} here)",
+    ),
+    "5 dimensions of 4": (
+        moved(tensor([1] * 5), tensor([1] * 5)),
+        "InputTensor.DimensionCount",
+        "4 (DEPTH_TO_SPACE1 at level 6_4)",
+        "5",
+        "reshape the tensors to 4 dimensions",
+    ),
+    "no block": (
+        moved(tensor([1, 8, 2, 3]), tensor([1, 2, 4, 6]), 0),
+        "BlockSize",
+        "at least 1",
+        "0",
+        "BlockSize = 2 gives the stated output {1,2,4,6}",
+    ),
+    "channels of half a block": (
+        moved(tensor([1, 8, 2, 3]), tensor([1, 2, 4, 6]), 3),
+        "InputTensor.Sizes[1]",
+        "a multiple of 9, BlockSize · BlockSize",
+        "8",
+        "BlockSize = 2 gives the stated output {1,2,4,6}; or pad dimension 1 of the input to 9",
+    ),
+    "rows of half a block": (
+        moved(tensor([1, 2, 5, 6]), tensor([1, 8, 2, 3]), 2, "SPACE_TO_DEPTH1"),
+        "InputTensor.Sizes[2]",
+        "a multiple of 2, BlockSize",
+        "5",
+        "pad dimension 2 of the input to 6",
+    ),
+    "output of DEPTH_TO_SPACE1": (
+        moved(tensor([1, 8, 2, 3]), tensor([1, 2, 4, 3]), 2),
+        "OutputTensor.Sizes[3]",
+        "{1,2,4,6}, {N, C / 4, H · 2, W · 2} of InputTensor",
+        "{1,2,4,3} (dimension 3: expected 6, got 3)",
+        "set OutputTensor.Sizes to {1,2,4,6}",
+    ),
+    "output of SPACE_TO_DEPTH1 as its page prints it": (
+        moved(tensor([1, 8, 2, 4]), tensor([1, 2, 4, 8]), 2, "SPACE_TO_DEPTH1"),
+        "OutputTensor.Sizes",
+        "{1,32,1,2}, {N, C · 4, H / 2, W / 2} of InputTensor",
+        "{1,2,4,8}",
+        "set OutputTensor.Sizes to {1,32,1,2}, or use DEPTH_TO_SPACE1, which gives the stated sizes",
     ),
 }
 

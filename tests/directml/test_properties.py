@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dmlgather.directml import (
     CODES,
     BufferTensorDesc,
+    DepthToSpace1OperatorDesc,
     FeatureLevel,
     GatherElementsOperatorDesc,
     GatherND1OperatorDesc,
@@ -21,6 +22,8 @@ from dmlgather.directml import (
     Severity,
     Slice1OperatorDesc,
     SliceOperatorDesc,
+    SpaceToDepth1OperatorDesc,
+    TensorFlags,
     lower,
     minimum_level,
     parse_descriptor,
@@ -121,6 +124,35 @@ def test_slice_is_slice1_with_positive_strides(seed: int) -> None:
         input_window_strides=[min(step, 2**31 - 1) for step in desc.strides],
     )
     _same(desc, slice1)
+
+
+@some
+@given(seeds)
+def test_depth_to_space_is_space_to_depth_with_the_tensors_swapped(seed: int) -> None:
+    desc = _drawn(seed, "DEPTH_TO_SPACE1")
+    assert isinstance(desc, DepthToSpace1OperatorDesc)
+    inputs = desc.input_tensor.model_copy(update={"flags": TensorFlags.NONE, "strides": None, "total_tensor_size_in_bytes": None})
+    back = SpaceToDepth1OperatorDesc(
+        input_tensor=desc.output_tensor, output_tensor=inputs, block_size=desc.block_size, order=desc.order
+    )
+    there = desc.model_copy(update={"input_tensor": inputs})
+    assert validate(back).ok, str(validate(back))
+    plan, inverse = lower(there), lower(back)
+    assert (plan.in_strides, plan.out_strides, plan.shape) == (inverse.out_strides, inverse.in_strides, inverse.shape)
+
+
+@some
+@given(seeds)
+def test_blocks_of_one_element_are_a_slice_of_everything(seed: int) -> None:
+    desc = _drawn(seed, "SPACE_TO_DEPTH1")
+    output = desc.tensor("input_tensor").model_copy(
+        update={"flags": TensorFlags.NONE, "strides": None, "total_tensor_size_in_bytes": None}
+    )
+    moved = desc.model_copy(update={"output_tensor": output, "block_size": 1})
+    whole = SliceOperatorDesc(
+        input_tensor=desc.tensor("input_tensor"), output_tensor=output, offsets=(0,) * 4, sizes=output.sizes, strides=(1,) * 4
+    )
+    _same(moved, whole)
 
 
 @some

@@ -20,7 +20,7 @@ from dmlgather.directml import (
 from dmlgather.directml.rules.rule import Rule
 from dmlgather.directml.rules.shared import OPERATOR_LEVEL, SHARED_RULES, TENSOR_LEVEL_RULES
 from dmlgather.directml.rules.tensors import TENSOR_RULES
-from tests.directml.writing import OF_FILES, cut, document, found, rows, tensor
+from tests.directml.writing import OF_FILES, cut, document, found, moved, rows, tensor
 
 LEVELS: list[tuple[dict[str, Any], str, str, str | None]] = [
     (cut(tensor([1] * 4, "INT8"), tensor([1] * 4, "INT8")), "1_0", "DML201", "2_1"),
@@ -29,6 +29,9 @@ LEVELS: list[tuple[dict[str, Any], str, str, str | None]] = [
     (rows(tensor([1] * 4), tensor([1] * 4, "FLOAT32"), tensor([1] * 4)), "6_4", "DML201", None),
     (rows(tensor([1] * 5), tensor([1] * 5, "UINT32"), tensor([1] * 5)), "2_1", "DML202", "3_0"),
     (cut(tensor([1] * 3), tensor([1] * 3)), "1_0", "DML202", "3_0"),
+    (moved(tensor([1] * 4, "INT64"), tensor([1] * 4, "INT64")), "4_1", "DML201", "5_0"),
+    (moved(tensor([1] * 3), tensor([1] * 3)), "6_4", "DML202", None),
+    (moved(tensor([1] * 5), tensor([1] * 5)), "6_4", "DML202", None),
     (
         document("GATHER_ELEMENTS", tensor([1] * 4), tensor([1] * 4, "UINT32"), tensor([1] * 4), Axis=0),
         "2_0",

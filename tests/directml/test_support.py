@@ -43,6 +43,7 @@ PAGES: dict[str, dict[str, tuple[str, str, int, int]]] = {
         "3_0": ("+", "", 1, 8),
         "4_1": (f"+ {MORE}", "", 1, 8),
     },
+    **{name: {"2_1": (EIGHT, "", 4, 4), "5_0": (f"+ {MORE}", "", 4, 4)} for name in ("DEPTH_TO_SPACE1", "SPACE_TO_DEPTH1")},
 }
 
 
@@ -86,5 +87,7 @@ def test_every_row_belongs_to_an_operator_and_a_tensor() -> None:
 
 @pytest.mark.parametrize("name", ["SCATTER", "gather", "", "DML_OPERATOR_"])
 def test_an_unknown_operator_is_refused_with_the_known_ones(name: str) -> None:
-    with pytest.raises(ValueError, match="known operators are GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1, SLICE, SLICE1"):
+    with pytest.raises(
+        ValueError, match="known operators are GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1, SLICE, SLICE1, DEPTH_TO_SPACE1"
+    ):
         support(name)

@@ -12,6 +12,7 @@ from dmlgather.directml import (
     OPERATORS,
     BufferTensorDesc,
     DataType,
+    DepthSpaceOrder,
     FeatureLevel,
     Slice1OperatorDesc,
     TensorFlags,
@@ -30,6 +31,7 @@ TYPES = (
 )
 LEVELS = "1_0 2_0 2_1 3_0 3_1 4_0 4_1 5_0 5_1 5_2 6_0 6_1 6_2 6_3 6_4"
 NUMBERS = {"SLICE": 60, "GATHER": 67, "GATHER_ELEMENTS": 107, "GATHER_ND": 108, "SLICE1": 111, "GATHER_ND1": 140}
+NUMBERS |= {"DEPTH_TO_SPACE1": 113, "SPACE_TO_DEPTH1": 114}
 FIELDS = {
     "SLICE": "InputTensor, OutputTensor, DimensionCount, Offsets, Sizes, Strides",
     "GATHER": "InputTensor, IndicesTensor, OutputTensor, Axis, IndexDimensions",
@@ -37,6 +39,8 @@ FIELDS = {
     "GATHER_ND": "InputTensor, IndicesTensor, OutputTensor, InputDimensionCount, IndicesDimensionCount",
     "SLICE1": "InputTensor, OutputTensor, DimensionCount, InputWindowOffsets, InputWindowSizes, InputWindowStrides",
     "GATHER_ND1": "InputTensor, IndicesTensor, OutputTensor, InputDimensionCount, IndicesDimensionCount, BatchDimensionCount",
+    "DEPTH_TO_SPACE1": "InputTensor, OutputTensor, BlockSize, Order",
+    "SPACE_TO_DEPTH1": "InputTensor, OutputTensor, BlockSize, Order",
 }
 ENORMOUS = pytest.param(10**5000, id="10**5000")  # has more digits than Python prints
 TENSOR_FIELDS = "DataType, Flags, DimensionCount, Sizes, Strides, TotalTensorSizeInBytes, GuaranteedBaseOffsetAlignment"
@@ -51,6 +55,15 @@ def test_data_types() -> None:
                 _ = DataType[name].bytes
         else:
             assert DataType[name].bytes == int(width)
+
+
+def test_orders_between_depth_and_space() -> None:
+    assert [(order.name, order.value) for order in DepthSpaceOrder] == [("DEPTH_COLUMN_ROW", 0), ("COLUMN_ROW_DEPTH", 1)]
+    document = EXAMPLES[-1].document
+    for written in ("COLUMN_ROW_DEPTH", "DML_DEPTH_SPACE_ORDER_COLUMN_ROW_DEPTH", 1, DepthSpaceOrder.COLUMN_ROW_DEPTH):
+        assert getattr(parse_descriptor({**document, "desc": {**document["desc"], "Order": written}}), "order", None) == 1
+    with pytest.raises(ValidationError, match=r"(?s)expected one of DEPTH_COLUMN_ROW \(0\), COLUMN_ROW_DEPTH \(1\)"):
+        parse_descriptor({**document, "desc": {**document["desc"], "Order": 2}})
 
 
 def test_index_types() -> None:

@@ -36,3 +36,7 @@ def cut(data: dict[str, Any], output: dict[str, Any], **fields: Any) -> dict[str
     ones = [1] * len(data["Sizes"])
     whole = {"Offsets": [0] * len(ones), "Sizes": output["Sizes"], "Strides": ones}
     return document("SLICE", data, output, **{**whole, **fields})
+
+
+def moved(data: dict[str, Any], output: dict[str, Any], block: int = 1, operator: str = "DEPTH_TO_SPACE1") -> dict[str, Any]:
+    return document(operator, data, output, BlockSize=block, Order="DEPTH_COLUMN_ROW")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dmlgather.plan import Layout, coordinates, overlaps, packed_strides, reach
+from dmlgather.plan import Layout, blocks, coordinates, overlaps, packed_strides, reach
 
 
 def addresses(sizes: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> list[int]:
@@ -77,3 +78,20 @@ def test_coordinates_of_many_dimensions_are_found_quickly() -> None:
     for _ in range(50):
         at = tuple(rng.randrange(2) for _ in sizes)
         assert coordinates(sum(a * b for a, b in zip(at, strides, strict=True)), sizes, strides) == at
+
+
+@pytest.mark.parametrize("channels_last", [True, False])
+def test_blocks_are_views_that_numpy_spells_as_reshape_and_transpose(channels_last: bool) -> None:
+    n, c, h, w, size, further = 2, 3, 4, 5, 2, 2
+    space = Layout.packed((n, c, h * size, w * size, further))
+    depth = Layout.packed((n, c * size**2, h, w, further))
+    flat = np.arange(depth.extent)
+    parts, order = ((size, size, c), (0, 3, 4, 1, 5, 2, 6)) if channels_last else ((c, size, size), (0, 1, 4, 2, 5, 3, 6))
+    expected = (
+        flat.reshape(n, *parts, h, w, further).transpose(order),
+        flat.reshape(n, c, h, size, w, size, further),
+    )
+    for layout, addressed in zip(blocks(depth, space, size, channels_last=channels_last), expected, strict=True):
+        assert layout.sizes == addressed.shape
+        assert [step * flat.itemsize for step in layout.strides] == list(addressed.strides)
+        assert (layout.offset, layout.extent) == (0, flat.size)

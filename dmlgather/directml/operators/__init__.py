@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from dmlgather.directml.operators.depth_space import DEPTH_TO_SPACE1, SPACE_TO_DEPTH1
 from dmlgather.directml.operators.gather import GATHER, GATHER_ELEMENTS
 from dmlgather.directml.operators.gather_nd import GATHER_ND, GATHER_ND1
 from dmlgather.directml.operators.operator import Operator
 from dmlgather.directml.operators.slices import SLICE, SLICE1
 
-_DECLARED = (GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1, SLICE, SLICE1)
+_DECLARED = (GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1, SLICE, SLICE1, DEPTH_TO_SPACE1, SPACE_TO_DEPTH1)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType({operator.type: operator for operator in _DECLARED})
 """Every operator by its DML_OPERATOR_TYPE name: "DML_OPERATOR_GATHER"."""

@@ -1,0 +1,80 @@
+"""DEPTH_TO_SPACE1 and SPACE_TO_DEPTH1: declaration, lowering, documented reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.directml.descriptors import DepthToSpace1OperatorDesc, SpaceToDepth1OperatorDesc
+from dmlgather.directml.operators.lowering import Layouts, plan
+from dmlgather.directml.operators.operator import Operator
+from dmlgather.directml.rules.depth_space import DEPTH_SPACE_RULES
+from dmlgather.directml.shapes import depth_sizes, space_sizes
+from dmlgather.directml.types import DepthSpaceOrder, FeatureLevel
+from dmlgather.plan import IndexPlan, blocks
+
+
+def lower_depth_to_space1(desc: DepthToSpace1OperatorDesc, layouts: Layouts) -> IndexPlan:
+    """A copy, over the dimensions batch, channel, row of blocks, row in the block, column of blocks, column in the block."""
+    last = desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW
+    depth, space = blocks(layouts["input_tensor"], layouts["output_tensor"], desc.block_size, channels_last=last)
+    return plan(desc, {"input_tensor": depth, "output_tensor": space}, depth.strides)
+
+
+def depth_to_space1_reference(desc: DepthToSpace1OperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
+    """output[n, c, h, w] = input[n, (h mod B, w mod B, c), h div B, w div B], B = BlockSize; see `_channel`. Source: [DS1]."""
+    output = np.empty(desc.output_tensor.sizes, data.dtype)
+    block, channels = desc.block_size, output.shape[1]
+    for n, c, h, w in np.ndindex(output.shape):
+        output[n, c, h, w] = data[n, _channel(desc, channels, c, h % block, w % block), h // block, w // block]
+    return output
+
+
+def lower_space_to_depth1(desc: SpaceToDepth1OperatorDesc, layouts: Layouts) -> IndexPlan:
+    """The inverse copy, over the same dimensions."""
+    last = desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW
+    depth, space = blocks(layouts["output_tensor"], layouts["input_tensor"], desc.block_size, channels_last=last)
+    return plan(desc, {"input_tensor": space, "output_tensor": depth}, space.strides)
+
+
+def space_to_depth1_reference(desc: SpaceToDepth1OperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
+    """output[n, (h mod B, w mod B, c), h div B, w div B] = input[n, c, h, w], B = BlockSize; see `_channel`. Source: [SD1]."""
+    output = np.empty(desc.output_tensor.sizes, data.dtype)
+    block, channels = desc.block_size, data.shape[1]
+    for n, c, h, w in np.ndindex(data.shape):
+        output[n, _channel(desc, channels, c, h % block, w % block), h // block, w // block] = data[n, c, h, w]
+    return output
+
+
+def _channel(desc: DepthToSpace1OperatorDesc | SpaceToDepth1OperatorDesc, channels: int, c: int, row: int, column: int) -> int:
+    """Where the depth version has (row, column) of a block of channel c: counted (row, column, c) or (c, row, column). [DSO]"""
+    if desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW:
+        return (row * desc.block_size + column) * channels + c
+    return (c * desc.block_size + row) * desc.block_size + column
+
+
+DEPTH_TO_SPACE1 = Operator(
+    name="DEPTH_TO_SPACE1",
+    value=113,
+    desc=DepthToSpace1OperatorDesc,
+    introduced=FeatureLevel.LEVEL_2_1,
+    inputs=("input_tensor",),
+    rules=DEPTH_SPACE_RULES,
+    output_sizes=lambda desc: space_sizes(desc.input_tensor.sizes, desc.block_size),
+    lower=lower_depth_to_space1,
+    reference=depth_to_space1_reference,
+)
+
+SPACE_TO_DEPTH1 = Operator(
+    name="SPACE_TO_DEPTH1",
+    value=114,
+    desc=SpaceToDepth1OperatorDesc,
+    introduced=FeatureLevel.LEVEL_2_1,
+    inputs=("input_tensor",),
+    rules=DEPTH_SPACE_RULES,
+    output_sizes=lambda desc: depth_sizes(desc.input_tensor.sizes, desc.block_size),
+    lower=lower_space_to_depth1,
+    reference=space_to_depth1_reference,
+)
