@@ -13,13 +13,10 @@ import pytest
 from onnx import helper
 
 import dmlgather as dg
+from dmlgather.eager import EagerFunction
 
-FUNCTIONS = {
-    "dmlgather.onnx": (dg.onnx.gather, dg.onnx.gather_elements, dg.onnx.gather_nd, dg.onnx.slice),
-    "dmlgather.openvino": (dg.openvino.gather,),
-    "dmlgather.lax": (dg.lax.gather,),
-}
-EVERY = [function for functions in FUNCTIONS.values() for function in functions]
+PUBLIC = [getattr(module, name) for module in (dg.onnx, dg.openvino, dg.lax) for name in module.__all__]
+EVERY = [found for found in PUBLIC if isinstance(found, EagerFunction)]
 DATA = np.random.default_rng().random((4, 3), np.float32)
 INDICES = np.array([3, 0], np.int64)
 

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from tests.onnx.drafts import BOUNDS, EXTREMES, Draft, elements
-from tests.onnx.specification import VERSIONS, listed, type_name
+from tests.onnx.specification import LOOKS_UP, VERSIONS, listed, type_name
 
 UNLISTED: tuple[Any, ...] = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.bfloat16)
 """Types of ONNX that no version takes, and one that only the newest do."""
@@ -238,19 +238,18 @@ def _bounded_scalar(rng: random.Random, draft: Draft) -> None:
     draft.named = {"starts": [0], "ends": [1]}
 
 
-_LOOKS_UP = ("Gather", "GatherElements", "GatherND")
 _HAS_AXIS = ("Gather", "GatherElements")
 _ND = ("GatherND",)
 _SLICE = ("Slice",)
 
 FAULTS = (
-    Fault("index below", IndexError, _below, _LOOKS_UP),
-    Fault("index above", IndexError, _above, _LOOKS_UP),
-    Fault("index far outside", IndexError, _far, _LOOKS_UP),
-    Fault("index on an axis of size 0", IndexError, _on_an_empty_axis, _LOOKS_UP),
-    Fault("index type", TypeError, _index_type, _LOOKS_UP),
-    Fault("data type", TypeError, _data_type, (*_LOOKS_UP, *_SLICE)),
-    Fault("scalar data", ValueError, _scalar_data, _LOOKS_UP),
+    Fault("index below", IndexError, _below, LOOKS_UP),
+    Fault("index above", IndexError, _above, LOOKS_UP),
+    Fault("index far outside", IndexError, _far, LOOKS_UP),
+    Fault("index on an axis of size 0", IndexError, _on_an_empty_axis, LOOKS_UP),
+    Fault("index type", TypeError, _index_type, LOOKS_UP),
+    Fault("data type", TypeError, _data_type, (*LOOKS_UP, *_SLICE)),
+    Fault("scalar data", ValueError, _scalar_data, LOOKS_UP),
     Fault("axis below", ValueError, lambda rng, draft: _axis_outside(rng, draft, above=False), _HAS_AXIS),
     Fault("axis above", ValueError, lambda rng, draft: _axis_outside(rng, draft, above=True), _HAS_AXIS),
     Fault("rank mismatch", ValueError, _rank_mismatch, ("GatherElements",)),

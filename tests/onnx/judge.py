@@ -31,7 +31,7 @@ _REFUSALS: tuple[type[Exception], ...] = (
 _IR_VERSION = 7
 
 NEWEST_OPSET = 23
-"""The newest opset that every onnxruntime in use loads; none of the four operators has changed since 13."""
+"""The newest opset that every onnxruntime in use loads; later versions of operators are judged by the specification alone."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The four operators as ONNX's pages state them, position by position in Python integers. Knows no plan and no backend.
+"""The operators as ONNX's pages state them, position by position in Python integers. Knows no plan and no backend.
 
 Where the pages are silent: an empty tuple in GatherND copies all of the data, axes may be negative in every version of Slice,
 repeated axes are an error, and a scalar sliced by nothing is itself.
@@ -27,6 +27,9 @@ VERSIONS = {
     "Slice": (1, 10, 11, 13),
 }
 """Every version of each operator."""
+
+LOOKS_UP = ("Gather", "GatherElements", "GatherND")
+"""The operators that read indices."""
 
 
 @dataclass(frozen=True)

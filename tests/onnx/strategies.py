@@ -1,4 +1,4 @@
-"""hypothesis strategies for calls of the four operators: good ones, and ones with exactly one fault.
+"""hypothesis strategies for calls of the operators: good ones, and ones with exactly one fault.
 
 Each draws one seed, which is all that hypothesis prints and shrinks; everything else follows from it.
 """
@@ -25,8 +25,8 @@ def faults_of(operator: str, version: int) -> list[Fault]:
 
 def _opset(rng: random.Random, operator: str, version: int) -> int:
     """An opset in which that version is in force."""
-    later = [item for item in VERSIONS[operator] if item > version]
-    return rng.randrange(version, later[0] if later else NEWEST_OPSET + 1)
+    last = [item - 1 for item in VERSIONS[operator] if item > version]
+    return rng.randint(version, max(version, min([*last, NEWEST_OPSET])))
 
 
 def good_call(seed: int, operator: str, version: int) -> Call:

@@ -63,9 +63,8 @@ def names(*devices: str) -> list[str]:
     return sorted(f"test_{name}_{device}" for name in PUBLISHED for device in devices)
 
 
-def test_the_eighteen_published_tests_run_and_pass() -> None:
+def test_the_published_tests_run_and_pass() -> None:
     """CUDA is a driver that is not one (tests/kernels/host_driver.py): the kernels are built for the host."""
-    assert len(PUBLISHED) == 18
     with installed(ModelDriver()) as driver:
         found = outcome(Backend)
         assert driver.compiled
@@ -89,7 +88,7 @@ def test_a_backend_that_is_wrong_would_fail() -> None:
 
 
 @pytest.mark.gpu
-def test_the_eighteen_published_tests_run_and_pass_on_a_gpu() -> None:
+def test_the_published_tests_run_and_pass_on_a_gpu() -> None:
     try:
         require(0)
     except DeviceError as error:

@@ -1,4 +1,4 @@
-"""Corner cases of the four operators, one row each, with the result written down by hand."""
+"""Corner cases of the operators, one row each, with the result written down by hand."""
 
 from __future__ import annotations
 

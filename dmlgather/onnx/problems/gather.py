@@ -6,25 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dmlgather.dialects.lowering import gather, gathering
-from dmlgather.dialects.problem import Problem, TensorType, check_axis, check_batch, whole
+from dmlgather.dialects.problem import TensorType, check_axis, check_batch, whole
 from dmlgather.onnx.problems.data_types import check_type
-from dmlgather.onnx.problems.operator_versions import OperatorVersion, version_of
-from dmlgather.plan import IndexPlan, Layout, OutOfBounds
+from dmlgather.onnx.problems.operator_versions import OnnxProblem
+from dmlgather.plan import IndexPlan, Layout
 
 
-class GatherProblem(Problem):
+class GatherProblem(OnnxProblem):
     """A call with data and indices, where an index out of range is an error."""
 
     indices: TensorType
-    opset: int
 
     inputs = ("data", "indices")
-    out_of_bounds = OutOfBounds.RAISE
-
-    @property
-    def version(self) -> OperatorVersion:
-        """The version of the operator in force."""
-        return version_of(self.name, self.opset)
 
     @property
     def wraps(self) -> bool:

@@ -8,7 +8,8 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any
 
-from dmlgather.dialects.problem import whole
+from dmlgather.dialects.problem import Problem, whole
+from dmlgather.plan import OutOfBounds
 
 DOMAINS = ("", "ai.onnx")
 """The two names of ONNX's own operator set."""
@@ -140,3 +141,16 @@ def version_of(operator: str, opset: int) -> OperatorVersion:
     if number < versions[0].since:
         raise ValueError(f"opset is {opset}, but {operator} exists from opset {versions[0].since} on")
     return [version for version in versions if version.since <= number][-1]
+
+
+class OnnxProblem(Problem):
+    """A call of one of ONNX's operators at an opset. An index out of range is an error."""
+
+    opset: int
+
+    out_of_bounds = OutOfBounds.RAISE
+
+    @property
+    def version(self) -> OperatorVersion:
+        """The version of the operator in force."""
+        return version_of(self.name, self.opset)

@@ -10,13 +10,12 @@ from typing import Any
 from dmlgather.dialects.problem import TensorType, check_axes, whole
 from dmlgather.dialects.windows import Window, WindowProblem
 from dmlgather.onnx.problems.data_types import check_type
-from dmlgather.onnx.problems.operator_versions import OperatorVersion, version_of
-from dmlgather.plan import OutOfBounds
+from dmlgather.onnx.problems.operator_versions import OnnxProblem, OperatorVersion
 from dmlgather.wording import counted
 
 
 @dataclass(frozen=True)
-class Slice(WindowProblem):
+class Slice(OnnxProblem, WindowProblem):
     """output[c] = data[start + step · c], per dimension.
 
     data: of rank r. starts, ends, axes, steps: equally many integers. axes: default 0, 1, …; -r … r-1, each once, kept
@@ -31,7 +30,6 @@ class Slice(WindowProblem):
     opset: int = 13
 
     name = "Slice"
-    out_of_bounds = OutOfBounds.RAISE
 
     def __post_init__(self) -> None:
         version, rank = self.version, self.data.rank
@@ -51,11 +49,6 @@ class Slice(WindowProblem):
             raise ValueError(f"steps is {steps}, but a step cannot be 0: steps[{steps.index(0)}] must be 1 or more, or negative")
         for name, values in (("starts", starts), ("ends", ends), ("axes", axes), ("steps", steps)):
             object.__setattr__(self, name, values)
-
-    @property
-    def version(self) -> OperatorVersion:
-        """The version of the operator in force."""
-        return version_of(self.name, self.opset)
 
     @cached_property
     def windows(self) -> tuple[Window, ...]:
