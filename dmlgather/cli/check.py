@@ -65,8 +65,9 @@ def check(
     """Validate DxDispatch models and single descriptors (operators, bindings, initial values), and check ONNX models (.onnx)
     and OpenVINO IRs (.xml) for what DirectML can do.
 
-    Of an ONNX model, each Gather, GatherElements, GatherND and Slice is shown with the DirectML operators that do it at the
-    level, or why none does, or what the model does not specify; of an IR, each Gather. Nothing is run, and no weights are read.
+    Of an ONNX model, each Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth is shown with the DirectML
+    operators that do it at the level, or why none does, or what the model does not specify; of an IR, each Gather. Nothing is
+    run, and no weights are read.
 
     A JSON or XML file of another sort is skipped in a folder, and a problem when named, unless --skip-others is given. Findings
     go to standard output, problems and the summary to standard error. Options override the project's configuration.

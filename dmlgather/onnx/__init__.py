@@ -1,4 +1,4 @@
-"""ONNX's Gather, GatherElements, GatherND and Slice as functions on arrays, with the rules of every opset.
+"""ONNX's Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth as functions on arrays, by every opset's rules.
 
 Each function takes NumPy arrays, CuPy arrays, or anything with `__dlpack__`, and runs on the device that they are on. Strings
 (NumPy's string types, or objects) run on the CPU. `opset` is the opset in force, as in a model: each operator has its newest
@@ -20,19 +20,28 @@ from dmlgather.lazy import lazy_names
 
 if TYPE_CHECKING:
     from dmlgather.onnx.backend import Backend
-    from dmlgather.onnx.functions import gather, gather_elements, gather_nd, slice  # noqa: A004 - the operator's name
+    from dmlgather.onnx.functions import (
+        depth_to_space,
+        gather,
+        gather_elements,
+        gather_nd,
+        slice,  # noqa: A004 - the operator's name
+        space_to_depth,
+    )
     from dmlgather.onnx.problems.export import to_directml
 
-__all__ = ["Backend", "gather", "gather_elements", "gather_nd", "slice", "to_directml"]
+__all__ = ["Backend", "depth_to_space", "gather", "gather_elements", "gather_nd", "slice", "space_to_depth", "to_directml"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "Backend": "backend",
+        "depth_to_space": "functions",
         "gather": "functions",
         "gather_elements": "functions",
         "gather_nd": "functions",
         "slice": "functions",
+        "space_to_depth": "functions",
         "to_directml": "problems.export",
     },
     extras={"onnx": "onnx"},

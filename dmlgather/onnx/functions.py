@@ -1,4 +1,4 @@
-"""ONNX's Gather, GatherElements, GatherND and Slice as functions on arrays."""
+"""ONNX's operators of the family as functions on arrays."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from dmlgather.eager import EagerFunction, Request, slice_bounds
+from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
 from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
 from dmlgather.onnx.problems.operator_versions import version_of
 from dmlgather.onnx.problems.slice import Slice, check_bound_types
@@ -115,3 +116,53 @@ def slice(  # noqa: A001 - the operator's name
     if version.since >= 10:
         check_bound_types(version, bounds)
     return Request(partial(Slice, **bounds, opset=opset), {"data": data}, out_of_bounds, device)
+
+
+@EagerFunction
+def depth_to_space(
+    data: Any,
+    blocksize: int,
+    mode: str = "DCR",
+    *,
+    opset: int = 13,
+    out_of_bounds: str | Fill | None = None,
+    device: str | None = None,
+) -> Request:
+    """DepthToSpace: output[n, c, h · blocksize + i, w · blocksize + j] = data[n, (i, j, c), h, w].
+
+    data: shape [n, c · blocksize², h, w]. blocksize: rows and columns of a block, at least 1. mode: how channels are counted,
+    "DCR" for (i, j, c), or "CRD" for (c, i, j), from opset 11 on. Returns shape [n, c, h · blocksize, w · blocksize]. There is
+    no index to be out of bounds.
+
+    Raises TypeError for a type that the version does not list; ValueError for another rank, for channels that are no multiple of
+    blocksize², and for a mode that the version does not have.
+
+    >>> dg.onnx.depth_to_space(np.arange(8).reshape(1, 4, 1, 2), 2).tolist()
+    [[[[0, 2, 1, 3], [4, 6, 5, 7]]]]
+    """
+    return Request(partial(DepthToSpace, blocksize=blocksize, mode=mode, opset=opset), {"data": data}, out_of_bounds, device)
+
+
+@EagerFunction
+def space_to_depth(
+    data: Any,
+    blocksize: int,
+    mode: str = "DCR",
+    *,
+    opset: int = 13,
+    out_of_bounds: str | Fill | None = None,
+    device: str | None = None,
+) -> Request:
+    """SpaceToDepth: output[n, (i, j, c), h, w] = data[n, c, h · blocksize + i, w · blocksize + j].
+
+    data: shape [n, c, h · blocksize, w · blocksize]. blocksize: rows and columns of a block, at least 1. mode: how channels are
+    counted, "DCR" for (i, j, c), or "CRD" for (c, i, j), from opset 28 on. Returns shape [n, c · blocksize², h, w]. There is no
+    index to be out of bounds.
+
+    Raises TypeError for a type that the version does not list; ValueError for another rank, for rows or columns that are no
+    multiple of blocksize, and for a mode that the version does not have.
+
+    >>> dg.onnx.space_to_depth(np.arange(8).reshape(1, 1, 2, 4), 2).tolist()
+    [[[[0, 2]], [[1, 3]], [[4, 6]], [[5, 7]]]]
+    """
+    return Request(partial(SpaceToDepth, blocksize=blocksize, mode=mode, opset=opset), {"data": data}, out_of_bounds, device)

@@ -12,6 +12,8 @@ FUNCTIONS: dict[str, Any] = {
     "GatherElements": dg.onnx.gather_elements,
     "GatherND": dg.onnx.gather_nd,
     "Slice": dg.onnx.slice,
+    "DepthToSpace": dg.onnx.depth_to_space,
+    "SpaceToDepth": dg.onnx.space_to_depth,
 }
 
 

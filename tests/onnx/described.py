@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.directml.making import data_types
 from tests.onnx import specification
 from tests.onnx.drafts import elements
 
-LEVELS = [FeatureLevel.parse(level) for level in ("1_0", "2_0", "2_1", "3_0", "4_1", "6_4")]
+LEVELS = [FeatureLevel.parse(level) for level in ("1_0", "2_0", "2_1", "3_0", "4_1", "5_0", "6_4")]
 DEVICES = ("reference", "cpu")
 HELD = {"bool": "UINT8", "bfloat16": "UINT16", "complex64": "UINT64", "complex128": "UINT64"}
 """The types that DirectML does not have: DirectML's type of the same bits, of which complex128 has two."""
@@ -29,7 +30,10 @@ SPECIFIED = {
     "GatherElements": specification.gather_elements,
     "GatherND": specification.gather_nd,
     "Slice": specification.slice,
+    "DepthToSpace": specification.depth_to_space,
+    "SpaceToDepth": specification.space_to_depth,
 }
+BLOCKS = {"DepthToSpace": "DEPTH_TO_SPACE1", "SpaceToDepth": "SPACE_TO_DEPTH1"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ class Node:
         node = helper.make_node(self.operator, [*self.inputs, *bounds], ["y"])
         for name, value in self.named.items():
             if name not in self.constants:
-                kind = AttributeProto.INT if isinstance(value, int) else AttributeProto.INTS
+                kinds = {int: AttributeProto.INT, str: AttributeProto.STRING}
+                kind = kinds.get(type(value), AttributeProto.INTS)
                 node.attribute.append(helper.make_attribute(name, value, attr_type=kind))
         return node
 
@@ -89,10 +94,46 @@ def refusals(case: Node, level: FeatureLevel) -> set[str]:
     shapes = (case.data.shape, indices[:-1] if empty_tuple else indices, case.expected.shape)
     if any(0 in shape for shape in shapes):
         return {"EXP102"}
+    if case.operator in BLOCKS:
+        return _block_refusals(case, level)
     if unspeakable := _operator_missing(case, level, empty_tuple):
         return {unspeakable}
     name = "SLICE" if case.operator == "Slice" or empty_tuple else case.operator.upper()
     return set() if held(case.data.dtype)[0] in data_types(name, level) else {"DML201"}
+
+
+def _block_refusals(case: Node, level: FeatureLevel) -> set[str]:
+    """Blocks have operators of their own from 2_1 on; what these do not take is sliced by strides, in 5 dimensions before 3_0."""
+    kind, count = held(case.data.dtype)
+    if level < FeatureLevel.LEVEL_2_1:
+        return {"EXP106"}
+    if count == 1 and kind in data_types(BLOCKS[case.operator], level):
+        return set()
+    if level < FeatureLevel.LEVEL_3_0 and _walked_dimensions(case) > 5:
+        return {"EXP104"}
+    return set() if kind in data_types("SLICE1", level) else {"DML201"}
+
+
+def _walked_dimensions(case: Node) -> int:
+    """In how many dimensions blocks are walked, once those that are neighbours in both tensors are one."""
+    depth, space = (case.data, case.expected)[:: 1 if case.operator == "DepthToSpace" else -1]
+    size, (n, c, height, width) = case.named["blocksize"], space.shape
+    h, w, parts = height // size, width // size, held(case.data.dtype)[1]
+    flat = np.empty((2, space.size * parts), np.uint8)
+    last = case.named.get("mode", "DCR") == "DCR"
+    shape, order = ((size, size, c), (0, 3, 4, 1, 5, 2, 6)) if last else ((c, size, size), (0, 1, 4, 2, 5, 3, 6))
+    assert depth.shape == (n, c * size**2, h, w)
+    both = (
+        flat[0].reshape(n, *shape, h, w, parts).transpose(order),
+        flat[1].reshape(n, c, h, size, w, size, parts),
+    )
+    walks = [step for step in zip(both[0].shape, both[0].strides, both[1].strides, strict=True) if step[0] > 1]
+    apart = [
+        outer
+        for outer, (count, *steps) in pairwise(walks)
+        if any(before != count * step for before, step in zip(outer[1:], steps, strict=True))
+    ]
+    return len(apart) + bool(walks)
 
 
 def _operator_missing(case: Node, level: FeatureLevel, empty_tuple: bool) -> str | None:

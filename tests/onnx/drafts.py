@@ -139,11 +139,32 @@ def _step(rng: random.Random) -> int:
     return rng.choice(EXTREMES) if rng.random() < 0.1 else rng.choice((1, 1, 2, 3, 7, -1, -1, -1, -2, -3, -100))
 
 
+def _blocks(rng: random.Random, modes: bool) -> tuple[int, dict[str, Any], list[int]]:
+    """Size of a block, attributes, and [n, c, h, w] of the part that blocks come on top of."""
+    block = rng.choice((1, 2, 2, 3, 4))
+    sizes = list(_shape(rng, 4, 4))
+    while prod(sizes) * block**2 > 400:
+        sizes[sizes.index(max(sizes))] = 1
+    return block, {"blocksize": block} | ({"mode": rng.choice(("DCR", "CRD"))} if modes and rng.random() < 0.8 else {}), sizes
+
+
+def _depth_to_space(rng: random.Random, opset: int, dtype: Any) -> Draft:
+    block, named, (n, c, h, w) = _blocks(rng, opset >= 11)
+    return Draft("DepthToSpace", opset, elements(rng, dtype, (n, c * block**2, h, w)), None, named)
+
+
+def _space_to_depth(rng: random.Random, opset: int, dtype: Any) -> Draft:
+    block, named, (n, c, h, w) = _blocks(rng, opset >= 28)
+    return Draft("SpaceToDepth", opset, elements(rng, dtype, (n, c, h * block, w * block)), None, named)
+
+
 MAKERS: dict[str, Callable[[random.Random, int, Any], Draft]] = {
     "Gather": _gather,
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
     "Slice": _slice,
+    "DepthToSpace": _depth_to_space,
+    "SpaceToDepth": _space_to_depth,
 }
 
 

@@ -238,9 +238,39 @@ def _bounded_scalar(rng: random.Random, draft: Draft) -> None:
     draft.named = {"starts": [0], "ends": [1]}
 
 
+def _block(rng: random.Random, draft: Draft) -> None:
+    draft.named["blocksize"] = rng.choice((0, 0, -1, -2, -(2**31)))
+
+
+def _remainder(rng: random.Random, draft: Draft) -> bool:
+    block = draft.named["blocksize"]
+    axis, unit = (1, block**2) if draft.operator == "DepthToSpace" else (rng.choice((2, 3)), block)
+    if block == 1:
+        return False
+    shape = list(draft.data.shape)
+    shape[axis] += rng.choice((1, unit - 1))
+    draft.data = elements(rng, "float32", tuple(shape))
+    return True
+
+
+def _other_rank(rng: random.Random, draft: Draft) -> None:
+    shape = draft.data.shape
+    draft.data = draft.data.reshape(rng.choice(((*shape, 1), (1, *shape), (shape[0] * shape[1], *shape[2:]))))
+
+
+def _unknown_mode(rng: random.Random, draft: Draft) -> None:
+    draft.data = elements(rng, "float32", draft.data.shape)
+    draft.named["mode"] = rng.choice(("", "dcr", "CDR", "DCR "))
+
+
+def _mode_before_there_was_one(rng: random.Random, draft: Draft) -> None:
+    draft.named["mode"] = "CRD"
+
+
 _HAS_AXIS = ("Gather", "GatherElements")
 _ND = ("GatherND",)
 _SLICE = ("Slice",)
+_BLOCKS = ("DepthToSpace", "SpaceToDepth")
 
 FAULTS = (
     Fault("index below", IndexError, _below, LOOKS_UP),
@@ -248,7 +278,7 @@ FAULTS = (
     Fault("index far outside", IndexError, _far, LOOKS_UP),
     Fault("index on an axis of size 0", IndexError, _on_an_empty_axis, LOOKS_UP),
     Fault("index type", TypeError, _index_type, LOOKS_UP),
-    Fault("data type", TypeError, _data_type, (*LOOKS_UP, *_SLICE)),
+    Fault("data type", TypeError, _data_type, (*LOOKS_UP, *_SLICE, *_BLOCKS)),
     Fault("scalar data", ValueError, _scalar_data, LOOKS_UP),
     Fault("axis below", ValueError, lambda rng, draft: _axis_outside(rng, draft, above=False), _HAS_AXIS),
     Fault("axis above", ValueError, lambda rng, draft: _axis_outside(rng, draft, above=True), _HAS_AXIS),
@@ -275,5 +305,12 @@ FAULTS = (
     Fault("bound type", TypeError, lambda rng, draft: _bound_types(rng, draft, rng.choice(NO_BOUNDS)), _SLICE, range(10, 100)),
     Fault("steps before version 10", ValueError, _steps_before_10, _SLICE, range(10)),
     Fault("bounds for a scalar", ValueError, _bounded_scalar, _SLICE),
+    Fault("no block", ValueError, _block, _BLOCKS),
+    Fault("a remainder of a block", ValueError, _remainder, _BLOCKS),
+    Fault("another rank", ValueError, _other_rank, _BLOCKS),
+    Fault("unknown mode", ValueError, _unknown_mode, ("DepthToSpace",), range(11, 100)),
+    Fault("unknown mode", ValueError, _unknown_mode, ("SpaceToDepth",), range(28, 100)),
+    Fault("mode before there was one", ValueError, _mode_before_there_was_one, ("DepthToSpace",), range(11)),
+    Fault("mode before there was one", ValueError, _mode_before_there_was_one, ("SpaceToDepth",), range(28)),
 )
 """Every fault, with what it raises and the operators and versions that can have it."""

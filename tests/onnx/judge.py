@@ -78,7 +78,7 @@ def _model(call: Call) -> bytes:
     output = helper.make_tensor_value_info("output", types["data"], None)
     node = helper.make_node(call.operator, names, ["output"])
     for name in call.named.keys() - inputs.keys():
-        kind = AttributeProto.INTS if name in _BOUNDS else AttributeProto.INT
+        kind = AttributeProto.INTS if name in _BOUNDS else AttributeProto.STRING if name == "mode" else AttributeProto.INT
         node.attribute.append(helper.make_attribute(name, call.named[name], attr_type=kind))
     graph = helper.make_graph([node], "one_node", values, [output])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", call.opset)], ir_version=_IR_VERSION)
@@ -161,6 +161,10 @@ def _runs_backwards_to_int_max(call: Call) -> bool:
     return any(end in (2**31 - 1, 2**63 - 1) and step < 0 for end, step in pairs)
 
 
+def _moves_blocks(call: Call) -> bool:
+    return call.operator in ("DepthToSpace", "SpaceToDepth")
+
+
 _SQUARE = np.arange(4, dtype=np.float32).reshape(2, 2)
 _WORDS = np.array([["a", "bb"], ["ccc", "d"]], object)
 
@@ -224,6 +228,18 @@ KNOWN_WRONG = (
         "onnxruntime has no tensors of them; every version lists complex64 and complex128",
         lambda call: call.data.dtype.kind == "c",
         Call("Gather", 13, (_SQUARE.astype(np.complex64), _ints(0)), {}),
+    ),
+    KnownWrong(
+        "blocks of most types",
+        "onnxruntime has DepthToSpace and SpaceToDepth for few types, which are more in newer ones; every version lists all",
+        lambda call: _moves_blocks(call) and call.data.dtype not in (np.float32, np.float64),
+        Call("DepthToSpace", 13, (np.arange(4, dtype=np.int16).reshape(1, 4, 1, 1),), {"blocksize": 2}),
+    ),
+    KnownWrong(
+        "opset 28",
+        "onnxruntime does not load it yet",
+        lambda call: call.opset > NEWEST_OPSET,
+        Call("SpaceToDepth", 28, (_SQUARE[None, None],), {"blocksize": 2, "mode": "CRD"}),
     ),
 )
 """Everything else that onnxruntime says is the truth."""

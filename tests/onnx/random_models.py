@@ -218,7 +218,21 @@ def _cast(draft: Draft, value: Value) -> None:
     draft.add("Cast", [value.name], value.shape, target, to=helper.np_dtype_to_tensor_dtype(target))
 
 
+def _blocks(draft: Draft, value: Value) -> None:
+    """Blocks of rows and columns into channels, or back; onnxruntime does so for few types."""
+    if len(value.shape) != 4 or value.dtype.name not in ("float32", "float64"):
+        return
+    n, c, h, w = value.shape
+    size = draft.rng.choice((1, 2))
+    if draft.rng.random() < 0.5 and c % size**2 == 0:
+        mode = {"mode": draft.rng.choice(("DCR", "CRD"))} if draft.opset >= 11 else {}
+        shape = [n, c // size**2, h * size, w * size]
+        draft.add("DepthToSpace", [value.name], shape, value.dtype, blocksize=size, **mode)
+    elif h % size == w % size == 0:
+        draft.add("SpaceToDepth", [value.name], [n, c * size**2, h // size, w // size], value.dtype, blocksize=size)
+
+
 STEPS: Sequence[Callable[[Draft, Value], None]] = (
-    *(_gather, _gather_elements, _gather_nd, _slice) * 2,
+    *(_gather, _gather_elements, _gather_nd, _slice, _blocks) * 2,
     *(_slice_to_shape, _transpose_back, _transpose, _reshape, _squeeze, _unsqueeze, _identity, _cast),
 )

@@ -25,6 +25,8 @@ VERSIONS = {
     "GatherElements": (11, 13),
     "GatherND": (11, 12, 13),
     "Slice": (1, 10, 11, 13),
+    "DepthToSpace": (1, 11, 13, 28),
+    "SpaceToDepth": (1, 13, 28),
 }
 """Every version of each operator."""
 
@@ -80,7 +82,8 @@ def version_of(operator: str, opset: int) -> int:
 def listed(operator: str, opset: int, tensor: str) -> frozenset[str]:
     """The types a version lists for one input, as ONNX writes them: "tensor(float)"."""
     schema = onnx.defs.get_schema(operator, opset)
-    return frozenset(next(item for item in schema.inputs if item.name == tensor).types)
+    name = schema.inputs[0].name if tensor == "data" else tensor  # some pages call it input
+    return frozenset(next(item for item in schema.inputs if item.name == name).types)
 
 
 def type_name(dtype: np.dtype[Any]) -> str | None:
@@ -180,11 +183,48 @@ def slice(  # noqa: A001 - the operator's name
     return _taken(data, list(itertools.product(*walks)), tuple(map(len, walks)))
 
 
+def depth_to_space(data: Array, blocksize: int, mode: str = "DCR", *, opset: int = 13) -> Array:
+    """The page's own formulas."""
+    _check_blocks("DepthToSpace", opset, data, mode)
+    if blocksize < 1 or data.shape[1] % blocksize**2:
+        raise ValueError(f"blocks of {blocksize} in {data.shape}")
+    b, c, h, w = data.shape
+    if mode == "DCR":
+        parts = data.reshape([b, blocksize, blocksize, c // (blocksize**2), h, w]).transpose([0, 3, 4, 1, 5, 2])
+    else:
+        parts = data.reshape([b, c // (blocksize**2), blocksize, blocksize, h, w]).transpose([0, 1, 4, 2, 5, 3])
+    return parts.reshape([b, c // (blocksize**2), h * blocksize, w * blocksize]).copy()
+
+
+def space_to_depth(data: Array, blocksize: int, mode: str = "DCR", *, opset: int = 13) -> Array:
+    """The reverse transformation of `depth_to_space`: where that puts the element of each position."""
+    _check_blocks("SpaceToDepth", opset, data, mode)
+    if blocksize < 1 or data.shape[2] % blocksize or data.shape[3] % blocksize:
+        raise ValueError(f"blocks of {blocksize} in {data.shape}")
+    b, c, h, w = data.shape
+    shape = (b, c * blocksize**2, h // blocksize, w // blocksize)
+    numbers = np.arange(data.size).reshape(shape)
+    flat: Array = np.empty(data.size, data.dtype)
+    flat[depth_to_space(numbers, blocksize, mode, opset=max(opset, 11)).reshape(-1)] = data.reshape(-1)
+    return flat.reshape(shape)
+
+
+def _check_blocks(operator: str, opset: int, data: Array, mode: str) -> None:
+    has_mode = version_of(operator, opset) >= {"DepthToSpace": 11, "SpaceToDepth": 28}[operator]
+    if mode not in (("DCR", "CRD") if has_mode else ("DCR",)):
+        raise ValueError(f"mode {mode!r}")
+    _check_types(operator, opset, data=data)
+    if data.ndim != 4:
+        raise ValueError(f"rank {data.ndim}")
+
+
 FUNCTIONS: dict[str, Callable[..., Array]] = {
     "Gather": gather,
     "GatherElements": gather_elements,
     "GatherND": gather_nd,
     "Slice": slice,
+    "DepthToSpace": depth_to_space,
+    "SpaceToDepth": space_to_depth,
 }
 
 

@@ -35,6 +35,10 @@ PUBLISHED = (
     "slice_default_steps",
     "slice_neg_steps",
     "slice_negative_axes",
+    "depthtospace_example",
+    "depthtospace_crd_mode_example",
+    "spacetodepth_example",
+    "spacetodepth",
 )
 
 

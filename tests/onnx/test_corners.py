@@ -15,6 +15,7 @@ INT_MAX, INT64_MAX, INT64_MIN = 2**31 - 1, 2**63 - 1, -(2**63)
 LINE = np.array([10, 11, 12, 13, 14], np.int32)
 GRID = np.array([[1, 2, 3], [4, 5, 6]], np.int32)
 CUBE = np.array([[[0, 1], [2, 3]], [[4, 5], [6, 7]]], np.int32)
+PIXELS = np.arange(1, 9, dtype=np.int32)
 LONG = np.arange(70, dtype=np.int32) + 100
 
 
@@ -140,6 +141,25 @@ CORNERS = (
     Corner("scalar indices", "GatherND", (11, 12, 13), (GRID, np.array(0)), {}, ValueError),
     Corner("scalar data", "GatherND", (11, 12, 13), (np.array(7, np.int32), ints([0])), {}, ValueError),
     Corner("at opset 10", "GatherND", (1, 10), (GRID, ints([0])), {}, ValueError),
+    Corner("blocks by row and column", "DepthToSpace", (1, 10, 11, 13, 28), (PIXELS.reshape(1, 8, 1, 1),), {"blocksize": 2},
+           [[[[1, 3], [5, 7]], [[2, 4], [6, 8]]]]),
+    Corner("blocks by channel", "DepthToSpace", (11, 12, 13, 28), (PIXELS.reshape(1, 8, 1, 1),), {"blocksize": 2, "mode": "CRD"},
+           [[[[1, 2], [3, 4]], [[5, 6], [7, 8]]]]),
+    Corner("mode in version 1", "DepthToSpace", (1, 10), (PIXELS.reshape(1, 8, 1, 1),), {"blocksize": 2, "mode": "CRD"},
+           ValueError),
+    Corner("blocks of 1", "DepthToSpace", (1, 11, 13, 28), (PIXELS.reshape(1, 2, 2, 2),), {"blocksize": 1},
+           PIXELS.reshape(1, 2, 2, 2)),
+    Corner("channels of half a block", "DepthToSpace", (1, 11, 13, 28), (PIXELS.reshape(1, 2, 2, 2),), {"blocksize": 2},
+           ValueError),
+    Corner("no channels", "DepthToSpace", (1, 11, 13, 28), (empty(1, 0, 2, 3),), {"blocksize": 2}, empty(1, 0, 4, 6)),
+    Corner("rows and columns by row and column", "SpaceToDepth", (1, 12, 13, 28), (PIXELS.reshape(1, 2, 2, 2),), {"blocksize": 2},
+           [[[[1]], [[5]], [[2]], [[6]], [[3]], [[7]], [[4]], [[8]]]]),
+    Corner("rows and columns by channel", "SpaceToDepth", (28,), (PIXELS.reshape(1, 2, 2, 2),), {"blocksize": 2, "mode": "CRD"},
+           PIXELS.reshape(1, 8, 1, 1)),
+    Corner("mode before version 28", "SpaceToDepth", (1, 13, 27), (PIXELS.reshape(1, 2, 2, 2),), {"blocksize": 2, "mode": "CRD"},
+           ValueError),
+    Corner("columns of half a block", "SpaceToDepth", (1, 13, 28), (PIXELS.reshape(1, 2, 4, 1),), {"blocksize": 2}, ValueError),
+    Corner("no rows", "SpaceToDepth", (1, 13, 28), (empty(1, 2, 0, 4),), {"blocksize": 2}, empty(1, 8, 0, 2)),
 )  # fmt: skip
 
 

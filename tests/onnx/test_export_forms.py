@@ -248,6 +248,40 @@ def test_slice_1_has_its_bounds_in_attributes() -> None:
     assert fields(desc)["InputWindowSizes"] == [2, 4]
 
 
+@pytest.mark.parametrize("level", ["2_1", "6_4"])
+def test_blocks_have_operators_of_their_own(level: str) -> None:
+    (desc,) = check(Node("DepthToSpace", 13, array("int8", 2, 8, 3, 5), None, {"blocksize": 2, "mode": "CRD"}), level)
+    assert fields(desc) == {
+        "type": "DEPTH_TO_SPACE1",
+        "InputTensor": "INT8 [2, 8, 3, 5]",
+        "OutputTensor": "INT8 [2, 2, 6, 10]",
+        "BlockSize": 2,
+        "Order": "COLUMN_ROW_DEPTH",
+    }
+    (desc,) = check(Node("SpaceToDepth", 13, array("bool", 2, 2, 6, 10), None, {"blocksize": 2}), level)
+    assert fields(desc) == {
+        "type": "SPACE_TO_DEPTH1",
+        "InputTensor": "UINT8 [2, 2, 6, 10]",
+        "OutputTensor": "UINT8 [2, 8, 3, 5]",
+        "BlockSize": 2,
+        "Order": "DEPTH_COLUMN_ROW",
+    }
+
+
+def test_blocks_of_types_that_they_do_not_take_are_sliced_whole() -> None:
+    wide = Node("SpaceToDepth", 13, array("float64", 2, 2, 4, 6), None, {"blocksize": 2})
+    (desc,) = check(wide, "4_1")
+    assert fields(desc)["type"] == "SLICE1"
+    assert fields(desc)["InputTensor"] == "FLOAT64 [2, 2, 2, 2, 3, 2]"
+    assert fields(desc)["OutputTensor"] == "FLOAT64 [2, 2, 2, 2, 3, 2] strides [48, 6, 3, 24, 1, 12]"
+    (desc,) = check(wide, "5_0")
+    assert fields(desc)["type"] == "SPACE_TO_DEPTH1"
+    double = Node("DepthToSpace", 13, array("complex128", 1, 4, 2, 3), None, {"blocksize": 2})
+    (desc,) = check(double, "6_4")
+    assert fields(desc)["type"] == "SLICE1"
+    assert fields(desc)["OutputTensor"] == "UINT64 [1, 1, 2, 2, 3, 2, 2]"
+
+
 @pytest.mark.parametrize(
     ("kind", "stated", "level"),
     [("bool", "UINT8 [4, 3]", "3_0"), (ml_dtypes.bfloat16, "UINT16 [4, 3]", "3_0"), ("complex64", "UINT64 [4, 3]", "4_1")],

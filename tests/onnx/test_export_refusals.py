@@ -231,8 +231,16 @@ def test_a_node_outside_the_family_is_a_finding(operator: str, domain: str) -> N
     report = dg.onnx.to_directml(node, [(3, 2), (2,)], ["float32", "int64"])
     assert isinstance(report, dg.Report)
     (finding,) = report.findings
-    expected = "Gather, GatherElements, GatherND or Slice of ONNX's own operators"
+    expected = "Gather, GatherElements, GatherND, Slice, DepthToSpace or SpaceToDepth of ONNX's own operators"
     assert facts(finding) == ("EXP109", "", expected, f"{operator} of domain {domain!r}", None)
+
+
+@pytest.mark.parametrize(("operator", "name"), [("DepthToSpace", "DEPTH_TO_SPACE1"), ("SpaceToDepth", "SPACE_TO_DEPTH1")])
+def test_blocks_need_an_operator_of_their_own(operator: str, name: str) -> None:
+    case = Node(operator, 13, array("float32", 1, 4, 2, 2), None, {"blocksize": 2})
+    for level in ("1_0", "2_0"):
+        expected = ("EXP106", "", f"feature level 2_1 or newer, which has {name}", level, "2_1")
+        assert facts(refusal(case, level)) == expected
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,24 @@ REFUSALS: dict[str, Refusal] = {
     ),
     "ends left out": Refusal(lambda: onnx.slice(X, [0], None), TypeError, "ends is None", "list"),
     "fractions as bounds": Refusal(lambda: onnx.slice(X, [0.5], [1]), TypeError, "starts[0] is 0.5", "float", "integer"),
+    "rank of blocks": Refusal(lambda: onnx.depth_to_space(X, 1), ValueError, "data", "rank 2", "DepthToSpace-13", "reshape"),
+    "no block": Refusal(lambda: onnx.space_to_depth(X[None, None], 0), ValueError, "blocksize is 0", "at least 1"),
+    "half a block": Refusal(
+        lambda: onnx.space_to_depth(X[None, None], 2),
+        ValueError,
+        "size 3",
+        "dimension 3",
+        "blocksize 2",
+        "multiples of 2",
+        "to 4",
+    ),
+    "half a block of channels": Refusal(
+        lambda: onnx.depth_to_space(X[None, None], 2), ValueError, "size 1", "dimension 1", "multiples of 4", "pad it to 4"
+    ),
+    "unknown mode": Refusal(lambda: onnx.depth_to_space(X[None, None], 1, "dcr"), ValueError, "mode is 'dcr'", "'DCR' or 'CRD'"),
+    "mode too early": Refusal(
+        lambda: onnx.space_to_depth(X[None, None], 1, "CRD"), ValueError, "mode is 'CRD'", "SpaceToDepth-13", "opset 28"
+    ),
     "unknown policy": Refusal(lambda: onnx.gather(X, IDS, out_of_bounds="wrap"), ValueError, "'wrap'", "'clamp'", "Fill"),
     "fill too large": Refusal(
         lambda: onnx.gather(X.astype(np.uint8), IDS, out_of_bounds=dg.Fill(256)), ValueError, "256", "uint8", "become 0"

@@ -56,6 +56,54 @@ def test_the_lowest_level(tmp_path: Path, kind: str, operator: str) -> None:
         assert (node.verdict is Verdict.TAKEN) is (level >= since) is (not model.findings)
 
 
+BLOCKS = {
+    "int8": ("2_1", None, "2_1"),
+    "bfloat16": ("2_1", None, "2_1"),
+    "int64": ("4_1", "SLICE1", "5_0"),
+    "complex64": ("4_1", "SLICE1", "5_0"),
+    "complex128": ("4_1", "SLICE1", None),
+}
+"""For data of a type: the first level that takes blocks of it, the operator there where it is not the blocks' own, and the level
+from which their own takes it.
+"""
+
+
+@pytest.mark.parametrize(
+    ("node", "own"),
+    [
+        ("DepthToSpace<blocksize = 2>", "DEPTH_TO_SPACE1"),
+        ('DepthToSpace<blocksize = 2, mode = "CRD">', "DEPTH_TO_SPACE1"),
+        ("SpaceToDepth<blocksize = 2>", "SPACE_TO_DEPTH1"),
+    ],
+)
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_blocks(tmp_path: Path, kind: str, node: str, own: str) -> None:
+    since, first, later = BLOCKS[kind]
+    text = f"agraph ({kind}[2,8,4,6] X) => ({kind} Z) {{ Z = {node}(X) }}"
+    for level in FeatureLevel:
+        found = only(checked(tmp_path, text, str(level)))
+        assert found.lowest is not None
+        assert (str(found.lowest.level), found.lowest.operators) == (since, (first or own,))
+        taken = None if level < FeatureLevel.parse(since) else first
+        if later and level >= FeatureLevel.parse(later):
+            taken = own
+        assert (found.taken and found.taken.operators) == (taken and (taken,))
+        assert found.attributes == {"blocksize": 2}
+
+
+def test_blocks_of_sizes_that_are_not_known(tmp_path: Path) -> None:
+    text = "agraph (float[N,C,?,W] X) => (float Z) {{ Z = {}(X) }}"
+    for node in ("DepthToSpace<blocksize = 3>", "SpaceToDepth<blocksize = 3>"):
+        found = only(checked(tmp_path, text.format(node), "2_1"))
+        assert (found.verdict, found.provided) == (Verdict.TAKEN, ("N >= 1", "C >= 1", "data[2] >= 1", "W >= 1"))
+    model = checked(tmp_path, "agraph (float[N,C,5,W] X) => (float Z) { Z = SpaceToDepth<blocksize = 2>(X) }")
+    (finding,) = model.findings
+    assert (finding.code, only(model).verdict) == ("EXP101", Verdict.REFUSED)
+    assert "data has size 5 in dimension 2" in finding.got
+    model = checked(tmp_path, "agraph (float X) => (float Z) { Y = Foo(X) Z = SpaceToDepth<blocksize = 2>(Y) }")
+    assert (only(model).verdict, only(model).missing) == (Verdict.UNKNOWN, ("data",))
+
+
 @pytest.mark.parametrize(
     ("operator", "lowest"), [("Slice", "SLICE"), ("Gather", "GATHER"), ("GatherElements", "GATHER_ELEMENTS")]
 )

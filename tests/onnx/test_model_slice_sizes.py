@@ -129,11 +129,14 @@ def _model(operator: str, inputs: Inputs, more: Mapping[str, Any]) -> onnx.Model
 @st.composite
 def problems(draw: st.DrawFn) -> Problem:
     """An operator, its inputs with sizes that need not be known, and its constants or attributes."""
-    operator = draw(st.sampled_from(["Gather", "GatherElements", "GatherND", "Slice"]))
+    operator = draw(st.sampled_from(["Gather", "GatherElements", "GatherND", "Slice", "DepthToSpace", "SpaceToDepth"]))
     kind = draw(st.sampled_from([TensorProto.FLOAT, TensorProto.INT8, TensorProto.INT64, TensorProto.BOOL]))
     data = draw(st.lists(SIZES, min_size=1, max_size=6))
     more: dict[str, Any]
     inputs: dict[str, tuple[int, Sequence[int | str | None]]] = {"data": (int(kind), data)}
+    if operator in ("DepthToSpace", "SpaceToDepth"):
+        shape = draw(st.lists(SIZES, min_size=4, max_size=4))
+        return operator, {"data": (int(kind), shape)}, {"blocksize": draw(st.integers(1, 3))}
     if operator == "Slice":
         axes = draw(st.lists(st.integers(0, len(data) - 1), unique=True, max_size=3))
         count = len(axes)

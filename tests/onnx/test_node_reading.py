@@ -11,6 +11,7 @@ from onnx import helper
 
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.windows import Window
+from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
 from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
 from dmlgather.onnx.problems.node_reading import UnknownTypeError, UnknownValueError, in_family, problem_of
 from dmlgather.onnx.problems.slice import Slice
@@ -66,6 +67,27 @@ def test_slice_by_inputs() -> None:
     assert problem.windows == (Window(3, 2, -2), Window(0, 5, 1))
 
 
+PIXELS = TensorType((1, 4, 6, 8), np.dtype(np.float32))
+
+
+@pytest.mark.parametrize("opset", [1, 10, 11, 13, 27, 28])
+def test_blocks(opset: int) -> None:
+    node = helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=2)
+    assert problem_of(node, opset, [PIXELS], [None]) == DepthToSpace(PIXELS, 2, "DCR", opset)
+    node = helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=2, mode="CRD")
+    if opset >= 11:
+        assert problem_of(node, opset, [PIXELS], [None]) == DepthToSpace(PIXELS, 2, "CRD", opset)
+    else:
+        with pytest.raises(ValueError, match="attribute 'mode' is not one of DepthToSpace-1, which has only blocksize"):
+            problem_of(node, opset, [PIXELS], [None])
+    node = helper.make_node("SpaceToDepth", ["x"], ["y"], blocksize=2, mode="CRD")
+    if opset >= 28:
+        assert problem_of(node, opset, [PIXELS], [None]) == SpaceToDepth(PIXELS, 2, "CRD", opset)
+    else:
+        with pytest.raises(ValueError, match=r"attribute 'mode' is not one of SpaceToDepth-\d+, which has only blocksize"):
+            problem_of(node, opset, [PIXELS], [None])
+
+
 def test_what_is_not_known_is_named() -> None:
     node = helper.make_node("Slice", ["x", "first", "last"], ["y"])
     with pytest.raises(UnknownValueError, match=r"starts \('first'\) is computed when the model runs, but Slice-13") as value:
@@ -100,6 +122,20 @@ def test_a_function_s_attribute_is_not_known() -> None:
         ),
         (helper.make_node("GatherND", ["x", "i"], ["y"]), 10, ValueError, "opset is 10, but GatherND exists from opset 11 on"),
         (helper.make_node("Gather", ["x", "i"], ["y"], axis=2), 13, ValueError, "axis is 2, but data has rank 2"),
+        (helper.make_node("SpaceToDepth", ["x"], ["y"]), 13, ValueError, "blocksize is missing: SpaceToDepth-13 requires it"),
+        (
+            helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=1, mode=1),
+            13,
+            TypeError,
+            "mode has type 2, but DepthToSpace-13",
+        ),
+        (
+            helper.make_node("DepthToSpace", ["x"], ["y"], blocksize="1"),
+            13,
+            TypeError,
+            "blocksize has type 3, but DepthToSpace-13",
+        ),
+        (helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=1), 13, ValueError, "data has rank 2, but DepthToSpace-13"),
     ],
 )
 def test_ill_formed_nodes(node: onnx.NodeProto, opset: int, error: type[Exception], words: str) -> None:

@@ -39,6 +39,10 @@ def onnx_types() -> dict[str, np.dtype[Any]]:
 def call_of(operator: str, opset: int, dtype: Any, index_type: Any = "int64") -> Call:
     """A small good call, but for its types."""
     data = np.zeros((2, 2), dtype)
+    if operator in ("DepthToSpace", "SpaceToDepth"):
+        return Call(
+            operator, opset, (data.reshape(1, 4, 1, 1) if operator == "DepthToSpace" else data[None, None],), {"blocksize": 2}
+        )
     if operator == "Slice":
         bounds = {name: np.zeros(2, index_type) for name in ("starts", "ends")}
         return Call(operator, opset, (data,), bounds if opset >= 10 else {name: [0, 0] for name in bounds})

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dmlgather.directml import FeatureLevel
 from tests.directml.making import data_types
 from tests.onnx import specification
-from tests.onnx.described import SPECIFIED, Node, held
+from tests.onnx.described import BLOCKS, SPECIFIED, Node, held
 from tests.onnx.drafts import elements
 
 DTYPES: tuple[Any, ...] = (
@@ -27,8 +27,8 @@ def drawn(seed: int, level: FeatureLevel) -> Node:
     """The good node of a seed, mostly of a data type that DirectML has at `level`."""
     rng = random.Random(seed)
     operator = rng.choice(list(SPECIFIED))
-    opset = rng.choice([opset for opset in (1, 10, 11, 12, 13, 16) if opset >= specification.VERSIONS[operator][0]])
-    known = data_types("SLICE" if operator == "Slice" else operator.upper(), level)
+    opset = rng.choice([opset for opset in (1, 10, 11, 12, 13, 16, 28) if opset >= specification.VERSIONS[operator][0]])
+    known = data_types(BLOCKS.get(operator, operator.upper()), level)
     wanted = [kind for kind in DTYPES if held(np.dtype(kind))[0] in known or rng.random() < 0.1]
     if opset < 13:
         wanted = [kind for kind in wanted if np.dtype(kind).name != "bfloat16"]
@@ -118,4 +118,26 @@ def _bounds(rng: random.Random, size: int, *, backwards: bool) -> tuple[int, int
     return rng.choice((first, first - size)), last + 1 if last < size - 1 else rng.choice((size, 2**63 - 1)), step
 
 
-_MAKERS = {"Gather": _gather, "GatherElements": _gather_elements, "GatherND": _gather_nd, "Slice": _slice}
+def _blocks(rng: random.Random, *, mode: bool) -> tuple[list[int], int, dict[str, Any]]:
+    size = rng.choice((1, 2, 2, 3))
+    return _sizes(rng, 4, 24), size, {"blocksize": size} | ({"mode": rng.choice(("DCR", "CRD"))} if mode else {})
+
+
+def _depth_to_space(rng: random.Random, opset: int, kind: np.dtype[Any]) -> Node:
+    (n, c, h, w), size, named = _blocks(rng, mode=opset >= 11)
+    return Node("DepthToSpace", opset, elements(rng, kind, (n, c * size**2, h, w)), None, named)
+
+
+def _space_to_depth(rng: random.Random, opset: int, kind: np.dtype[Any]) -> Node:
+    (n, c, h, w), size, named = _blocks(rng, mode=opset >= 28)
+    return Node("SpaceToDepth", opset, elements(rng, kind, (n, c, h * size, w * size)), None, named)
+
+
+_MAKERS = {
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
+    "Slice": _slice,
+    "DepthToSpace": _depth_to_space,
+    "SpaceToDepth": _space_to_depth,
+}

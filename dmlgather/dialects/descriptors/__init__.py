@@ -11,6 +11,7 @@ level: the feature level to write for. Raises InexpressibleError, with a finding
 
 from dmlgather.dialects.descriptors.gather_descriptors import gather, gather_elements, gather_nd
 from dmlgather.dialects.descriptors.level_limits import InexpressibleError
+from dmlgather.dialects.descriptors.permutation_descriptors import depth_to_space, space_to_depth
 from dmlgather.dialects.descriptors.slice_descriptors import slices
 from dmlgather.dialects.descriptors.tensor_views import Dim, Dims, View, merge, storage_type
 
@@ -19,10 +20,12 @@ __all__ = [
     "Dims",
     "InexpressibleError",
     "View",
+    "depth_to_space",
     "gather",
     "gather_elements",
     "gather_nd",
     "merge",
     "slices",
+    "space_to_depth",
     "storage_type",
 ]

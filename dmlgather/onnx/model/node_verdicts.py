@@ -12,7 +12,7 @@ from dmlgather.dialects.verdicts import Judged, verdict, with_sizes
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.onnx.model.node_sites import NodeSite, NodeValue
 from dmlgather.onnx.model.scopes import NOWHERE
-from dmlgather.onnx.model.slice_sizes import trial_sizes
+from dmlgather.onnx.model.slice_sizes import block_units, trial_sizes
 from dmlgather.onnx.problems.constant_indices import index_out_of_range
 from dmlgather.onnx.problems.export import EXPORTER, broken_rule
 from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS, UnknownTypeError, UnknownValueError, problem_of
@@ -25,10 +25,11 @@ def judge(site: NodeSite, level: FeatureLevel) -> Judged:
     if undefined:
         return Judged(Verdict.REFUSED, undefined)
     shapes = {role: shape for role, value in _arrays(site).items() if (shape := _shape(site, role, value)) is not None}
-    sizes = assign(shapes.values(), _orders(site, shapes), {})
+    units = block_units(site.node.op_type, site.integers.get("blocksize", 0), shapes.get("data", ()))
+    sizes = assign(shapes.values(), _orders(site, shapes), units)
     try:
         problem = _problem(site, shapes, sizes)
-        trials, provided = _trials(site, shapes, problem, sizes)
+        trials, provided = _trials(site, shapes, problem, dict.fromkeys(sizes, 1) | units)
         judged = verdict(EXPORTER, [(trial, _problem(site, shapes, trial)) for trial in trials], provided, level)
         wrong = _index_out_of_range(site, problem)
         return judged if wrong is None else Judged(Verdict.REFUSED, (wrong, *judged.findings))
@@ -102,12 +103,12 @@ def _orders(site: NodeSite, shapes: Mapping[str, Named]) -> Iterator[tuple[int |
 
 
 def _trials(
-    site: NodeSite, shapes: Mapping[str, Named], problem: Problem, sizes: dict[str, int]
+    site: NodeSite, shapes: Mapping[str, Named], problem: Problem, units: dict[str, int]
 ) -> tuple[list[dict[str, int]], tuple[str, ...]]:
-    """Sizes to judge with, ordinary ones first, and the conditions under which no tensor is empty."""
-    ranges, lowest = trial_sizes(sizes, problem, shapes["data"])
+    """Sizes to judge with, ordinary ones first, and the conditions under which no tensor is empty. units: of unknown sizes."""
+    ranges, lowest = trial_sizes(units, problem, shapes["data"])
     orders = list(_orders(site, shapes))
-    trials = [assign(shapes.values(), orders, lows) for lows in lowest] or [sizes]  # the latter where a tensor is always empty
+    trials = [assign(shapes.values(), orders, lows) for lows in lowest or [units]]  # the latter where a tensor is always empty
     conditions = tuple(known.condition(printable(name)) for name, known in ranges.items()) if lowest else ()
     return list({tuple(trial.items()): trial for trial in trials}.values()), conditions
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.unknown_sizes import Named, Range, concrete
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
+from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
 from dmlgather.onnx.problems.slice import Slice
 
 FAR = 1 << 16
@@ -35,15 +36,23 @@ def _nonempty_range(problem: Slice, axis: int) -> Range:
     return Range(nonempty[0], None if nonempty[-1] == sizes[-1] or nonempty[-1] >= ELEMENT_LIMIT else nonempty[-1])
 
 
-def trial_sizes(names: Iterable[str], problem: Problem, data: Named) -> tuple[dict[str, Range], list[dict[str, int]]]:
+def block_units(operator: str, blocksize: int, data: Named) -> dict[str, int]:
+    """What the unknown sizes of data must be multiples of, by name, where the operator moves blocks."""
+    problem = {problem.name: problem for problem in (DepthToSpace, SpaceToDepth)}.get(operator)
+    units = problem.units(blocksize) if problem and blocksize > 0 else {}
+    return {size: unit for axis, unit in units.items() for size in data[axis : axis + 1] if isinstance(size, str)}
+
+
+def trial_sizes(units: Mapping[str, int], problem: Problem, data: Named) -> tuple[dict[str, Range], list[dict[str, int]]]:
     """The ranges of the unknown sizes in which no tensor is empty, and sizes in them to judge a problem with.
 
     The sizes are ordinary ones, the smallest, and for a slice those of which it takes most, and the smallest of which it takes
-    more than one element, so that its steps matter. There are none where a tensor is always empty. data: the shape of data.
+    more than one element, so that its steps matter. There are none where a tensor is always empty. units: what
+    each unknown size must be a multiple of. data: the shape of data.
     """
-    ranges = dict.fromkeys(names, Range(1))
+    ranges = dict.fromkeys(units, Range(1))
     if not isinstance(problem, Slice):
-        return ranges, [dict.fromkeys(ranges, 2), dict.fromkeys(ranges, 1)]
+        return ranges, [{name: times * unit for name, unit in units.items()} for times in (2, 1)]
     ranges |= nonempty_sizes(problem, data)
     if any(known.empty for known in ranges.values()):
         return ranges, []

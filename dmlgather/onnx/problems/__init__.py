@@ -1,1 +1,1 @@
-"""ONNX: Gather, GatherElements, GatherND and Slice in all their versions."""
+"""ONNX: Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth in all their versions."""

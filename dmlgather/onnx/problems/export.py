@@ -11,8 +11,9 @@ from dmlgather.dialects.descriptors import Dim
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.exporter import Descriptors, Exporter, slice_form, tensors_by_name, views
 from dmlgather.dialects.problem import Problem, TensorType, whole
-from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
+from dmlgather.directml import DepthSpaceOrder, FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.onnx.problems.constant_indices import index_out_of_range
+from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
 from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
 from dmlgather.onnx.problems.node_inputs import ByInput, NodeInput, node_inputs
 from dmlgather.onnx.problems.node_reading import FAMILY, UnknownTypeError, UnknownValueError, in_family, problem_of
@@ -30,7 +31,7 @@ def to_directml(
     opset: int = 13,
     constants: Mapping[str, Any] | None = None,
 ) -> OperatorDesc | Descriptors | Report:
-    """The descriptor a DirectML caller would build for a Gather, GatherElements, GatherND or Slice node; or why there is none.
+    """The descriptor a DirectML caller would build for a node of the family; or why there is none.
 
     node: an onnx.NodeProto. shapes, dtypes: of the node's inputs, by the names that the node has for them or one per input in
     order; types are NumPy's, their names, or numbers of TensorProto.DataType. level: the feature level of the descriptors. opset:
@@ -133,6 +134,9 @@ def _operator(node: Any, opset: int) -> str:
         return str(node.op_type)
 
 
+_ORDERS = {"DCR": DepthSpaceOrder.DEPTH_COLUMN_ROW, "CRD": DepthSpaceOrder.COLUMN_ROW_DEPTH}
+
+
 def _gather(problem: Gather, level: FeatureLevel) -> Descriptors:
     data, indices, output = views(problem)
     return descriptors.gather(data, indices, output, problem.axis, level)
@@ -149,6 +153,16 @@ def _gather_nd(problem: GatherND, level: FeatureLevel) -> Descriptors:
     return descriptors.gather_nd(data, indices, output, problem.batch_dims, level)
 
 
+def _depth_to_space(problem: DepthToSpace, level: FeatureLevel) -> Descriptors:
+    data, output = views(problem)
+    return descriptors.depth_to_space(data, output, problem.blocksize, _ORDERS[problem.mode], level)
+
+
+def _space_to_depth(problem: SpaceToDepth, level: FeatureLevel) -> Descriptors:
+    data, output = views(problem)
+    return descriptors.space_to_depth(data, output, problem.blocksize, _ORDERS[problem.mode], level)
+
+
 def _needed(problem: Problem) -> Mapping[str, TensorType]:
     """The tensors that must have elements. A last size of 0 of GatherND's indices is an empty tuple, which needs none."""
     tensors = tensors_by_name(problem)
@@ -162,6 +176,8 @@ _FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] = {
     GatherElements: _gather_elements,
     GatherND: _gather_nd,
     Slice: slice_form,
+    DepthToSpace: _depth_to_space,
+    SpaceToDepth: _space_to_depth,
 }
 
 EXPORTER = Exporter(_FORMS, lambda problem: f"ONNX {problem.version}", _needed)

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
 from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
 from dmlgather.onnx.problems.operator_versions import DOMAINS, VERSIONS, OperatorVersion, version_of
 from dmlgather.onnx.problems.slice import Slice, check_bound_types
 from dmlgather.wording import alternatives, counted
 
-PROBLEMS: Mapping[str, type[Any]] = {problem.name: problem for problem in (Gather, GatherElements, GatherND, Slice)}
+PROBLEMS: Mapping[str, type[Any]] = {
+    problem.name: problem for problem in (Gather, GatherElements, GatherND, Slice, DepthToSpace, SpaceToDepth)
+}
 """The operators of the family. The fields of a problem have the names of the node's inputs and attributes."""
 
 FAMILY = tuple(PROBLEMS)

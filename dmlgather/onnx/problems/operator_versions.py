@@ -65,6 +65,7 @@ EVERY_TYPE: Types = {
     24: ("float8e8m0",),
     25: ("int2", "uint2"),
 }
+UNTIL_13: Types = {opset: names for opset, names in EVERY_TYPE.items() if opset <= 13}
 CAST_TYPES: Types = {**EVERY_TYPE, 1: REALS, 9: ("string",), 28: ("float6e2m3", "float6e3m2")}
 INT32_OR_INT64 = ("int32", "int64")
 
@@ -98,6 +99,7 @@ VALUES: dict[str, Any] = {
     "value_strings": AttributeKind.STRINGS,
 }
 INDICES, AXES, SHAPE, TO = ("data", "indices"), ("data", "axes"), ("data", "shape"), ("data", "to")
+BLOCKS = ("data", "blocksize")
 BOUNDS = ("starts", "ends", "axes", "steps")
 SINCE_21 = (21, 23, 24, 25)
 
@@ -108,6 +110,10 @@ _ROWS = (
     *_versions("GatherND", (12, 13), INDICES, batch_dims=INT),
     *_versions("Slice", (1,), required=("data", "starts", "ends"), starts=INTS, ends=INTS, axes=INTS),
     *_versions("Slice", (10, 11, 13), ("data", *BOUNDS), ("data", "starts", "ends"), index_types=INT32_OR_INT64),
+    *_versions("DepthToSpace", (1,), required=BLOCKS, types=UNTIL_13, index_types=(), blocksize=INT),
+    *_versions("DepthToSpace", (11, 13, 28), required=BLOCKS, types=UNTIL_13, index_types=(), blocksize=INT, mode=TEXT),
+    *_versions("SpaceToDepth", (1, 13), required=BLOCKS, types=UNTIL_13, index_types=(), blocksize=INT),
+    *_versions("SpaceToDepth", (28,), required=BLOCKS, types=UNTIL_13, index_types=(), blocksize=INT, mode=TEXT),
     *_versions("Identity", (1, 13, 14, 16, 19, *SINCE_21)),  # 14 and 16 bring sequences and optionals, which no gather reads
     *_versions("Constant", (1,), (), ("value",), types={1: FLOATS}, value=TENSOR),
     *_versions("Constant", (9,), (), ("value",), value=TENSOR),

@@ -1,0 +1,120 @@
+"""DepthToSpace and SpaceToDepth: rules and lowering. Source: the operators' pages in ONNX's documentation."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dmlgather.dialects.problem import TensorType, whole
+from dmlgather.directml.shapes import depth_sizes, space_sizes
+from dmlgather.onnx.problems.data_types import check_type
+from dmlgather.onnx.problems.operator_versions import OnnxProblem
+from dmlgather.plan import IndexPlan, Layout, blocks, build
+
+MODES = ("DCR", "CRD")
+
+
+class DepthSpaceProblem(OnnxProblem):
+    """What both operators share: blocks of blocksize · blocksize elements move between channels and rows and columns.
+
+    data: shape [n, c, h, w]; ONNX calls it input. blocksize: at least 1. mode: how the channels that hold blocks are counted,
+    "DCR": (row in the block, column in the block, channel), or "CRD": (channel, row, column).
+    """
+
+    blocksize: int
+    mode: str
+
+    mode_since: ClassVar[int]
+    """The version that brought the attribute mode; before, the order is "DCR"."""
+
+    inputs = ("data",)
+
+    @staticmethod
+    @abstractmethod
+    def units(blocksize: int) -> Mapping[int, int]:
+        """What the sizes of which dimensions of data are multiples of."""
+
+    def _check(self) -> None:
+        version, shape = self.version, self.data.shape
+        check_type(version, "data", self.data.dtype, version.types)
+        if len(shape) != 4:
+            raise ValueError(f"data has rank {len(shape)}, but {version} takes [n, c, h, w]: reshape it to rank 4")
+        object.__setattr__(self, "blocksize", whole("blocksize", self.blocksize))
+        if self.blocksize < 1:
+            raise ValueError(f"blocksize is {self.blocksize}, expected at least 1")
+        if self.mode not in MODES:
+            raise ValueError(f"mode is {self.mode!r}, expected 'DCR' or 'CRD'")
+        if self.mode != "DCR" and version.since < self.mode_since:
+            raise ValueError(
+                f"mode is {self.mode!r}, but {version} has none, which is 'DCR'; it came with opset {self.mode_since}"
+            )
+        for axis, unit in self.units(self.blocksize).items():
+            if shape[axis] % unit:
+                raise ValueError(
+                    f"data has size {shape[axis]} in dimension {axis}, but with blocksize {self.blocksize} {version} takes "
+                    f"multiples of {unit}: pad it to {-(-shape[axis] // unit) * unit}"
+                )
+
+    def _views(self, depth: Layout, space: Layout) -> tuple[Layout, Layout]:
+        return blocks(depth, space, self.blocksize, channels_last=self.mode == "DCR")
+
+
+@dataclass(frozen=True)
+class DepthToSpace(DepthSpaceProblem):
+    """output[n, c, h · blocksize + i, w · blocksize + j] = data[n, (i, j, c), h, w], in mode "CRD" data[n, (c, i, j), h, w]."""
+
+    data: TensorType
+    blocksize: int
+    mode: str = "DCR"
+    opset: int = 13
+
+    name = "DepthToSpace"
+    mode_since = 11
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    @staticmethod
+    def units(blocksize: int) -> Mapping[int, int]:
+        return {1: blocksize**2}
+
+    @property
+    def output(self) -> TensorType:
+        """[n, c / blocksize², h · blocksize, w · blocksize]."""
+        return TensorType(space_sizes(self.data.shape, self.blocksize), self.data.dtype)
+
+    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
+        depth, space = self._views(*layouts)
+        return build(depth, space, depth.strides, self.data.dtype.itemsize)
+
+
+@dataclass(frozen=True)
+class SpaceToDepth(DepthSpaceProblem):
+    """output[n, (i, j, c), h, w] = data[n, c, h · blocksize + i, w · blocksize + j], in mode "CRD" output[n, (c, i, j), h, w]."""
+
+    data: TensorType
+    blocksize: int
+    mode: str = "DCR"
+    opset: int = 13
+
+    name = "SpaceToDepth"
+    mode_since = 28
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    @staticmethod
+    def units(blocksize: int) -> Mapping[int, int]:
+        return {2: blocksize, 3: blocksize}
+
+    @property
+    def output(self) -> TensorType:
+        """[n, c · blocksize², h / blocksize, w / blocksize]."""
+        return TensorType(depth_sizes(self.data.shape, self.blocksize), self.data.dtype)
+
+    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
+        data, output = layouts
+        depth, space = self._views(output, data)
+        return build(space, depth, space.strides, self.data.dtype.itemsize)

@@ -1,0 +1,66 @@
+"""1,000 random DepthToSpace and SpaceToDepth are what the specification, onnx's reference and onnxruntime say, everywhere."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from hypothesis import given, settings
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from tests.dialects.outcomes import content
+from tests.kernels.host_driver import installed
+from tests.onnx.calling import plan, run
+from tests.onnx.drafts import MAKERS, finished
+from tests.onnx.judge import Refusal, is_judge_of, judge
+from tests.onnx.specification import VERSIONS, Array, Call, expected
+from tests.onnx.strategies import good_call, seeds
+from tests.onnx.test_types import executed
+from tests.test_devices_agree import EXECUTIONS
+from tests.test_operator_devices import ArrayDriver, DeviceArray
+
+OPERATORS = ("DepthToSpace", "SpaceToDepth")
+ROWS = [(operator, version) for operator in OPERATORS for version in VERSIONS[operator]]
+
+
+def blocks(seed: int) -> Call:
+    """A good call of either operator in any version: half of them of any type, half of one that onnxruntime takes."""
+    rng = random.Random(seed)
+    operator, version = rng.choice(ROWS)
+    if rng.random() < 0.5:
+        return good_call(seed, operator, version)
+    return finished(rng, MAKERS[operator](rng, version, rng.choice(("float32", "float64"))), "", seed)
+
+
+def by_reference(call: Call) -> Array:
+    """What onnx's own evaluator makes of a call."""
+    node = helper.make_node(call.operator, ["x"], ["y"], **call.named)
+    data, output = (helper.make_tensor_value_info(name, 1, None) for name in "xy")
+    model = helper.make_model(
+        helper.make_graph([node], "one_node", [data], [output]), opset_imports=[helper.make_opsetid("", call.opset)]
+    )
+    outputs: Any = ReferenceEvaluator(model).run(None, {"x": call.data})
+    found: Array = outputs[0]
+    return found
+
+
+@settings(max_examples=1000, deadline=None)
+@given(seeds.map(blocks))
+def test_blocks_are_the_same_everywhere(call: Call) -> None:
+    wanted = expected(call)
+    assert content(by_reference(call)) == content(wanted), str(call)
+    if is_judge_of(call):
+        judged = judge(call)
+        assert not isinstance(judged, Refusal), judged
+        assert content(judged) == content(wanted), str(call)
+    numbers = call.data.dtype.kind not in "OUST"
+    with installed(ArrayDriver()):
+        for device in ("cpu", "reference", *(["cuda"] if numbers else [])):
+            assert content(run(call, device=device)) == content(wanted), (device, str(call))
+        if numbers:
+            on_gpu = Call(call.operator, call.opset, (DeviceArray(call.data),), call.named)  # type: ignore[arg-type]
+            assert content(run(on_gpu).held) == content(wanted), str(call)
+    if numbers:
+        for execution in EXECUTIONS:
+            assert executed(plan(call), call, execution) == wanted.tobytes(), (execution, str(call))
