@@ -1,0 +1,80 @@
+"""The structure that ARCHITECTURE.md and CONTRIBUTING.md describe is the one that the code has."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "dmlgather"
+PAGES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md")))
+
+BASE = {"files", "host", "lazy", "record", "wording"}
+"""Rooms that every other one may import."""
+
+
+def files() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def room_of(module: str) -> str:
+    """The part of the package that a module belongs to: "onnx" for dmlgather.onnx.problems.gather."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def imported_rooms(file: Path) -> Iterator[str]:
+    """The rooms that a file imports when it runs, wherever in the file."""
+    tree = ast.parse(file.read_text())
+    for_types = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and id(node) not in for_types:
+            names = [f"dmlgather.{alias.name}" for alias in node.names] if node.module == "dmlgather" else [node.module]
+            yield from (room_of(name) for name in names if name.startswith("dmlgather."))
+
+
+def rooms() -> dict[str, set[str]]:
+    """What each room imports, without itself and without the base."""
+    found: dict[str, set[str]] = {}
+    for file in files():
+        parts = file.relative_to(PACKAGE).with_suffix("").parts
+        if parts != ("__init__",):
+            found.setdefault(parts[0], set()).update(imported_rooms(file))
+    return {room: others & {*found} - {room} - BASE for room, others in found.items() if room not in BASE}
+
+
+def documented() -> dict[str, set[str]]:
+    """The rows of the table of rooms in ARCHITECTURE.md: a room, and what it imports."""
+    rows = re.findall(r"^\| `dmlgather/(\w+)(?:/|\.py)` \| .* \| (.*?) \|$", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
+    return {name: set(re.findall(r"\w+", imports)) for name, imports in rows}
+
+
+def test_the_table_of_rooms_is_what_the_code_imports() -> None:
+    assert documented() == rooms()
+
+
+def test_a_class_name_stands_for_one_thing() -> None:
+    names = Counter(name for file in files() for name in re.findall(r"^class (\w+)", file.read_text(), re.MULTILINE))
+    assert {name for name, count in names.items() if count > 1} == set()
+
+
+def test_no_module_is_long_and_no_folder_deep() -> None:
+    assert {str(file): lines for file in files() if (lines := file.read_text().count("\n")) > 300} == {}
+    assert {str(file) for file in files() if len(file.relative_to(PACKAGE).parts) > 3} == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_a_page_names_exist(page: str) -> None:
+    named = set(
+        re.findall(r"`((?:dmlgather|tests|ci|cuda_kernels|examples|benchmarks|docs)/[\w/.]*\w/?)`", (ROOT / page).read_text())
+    )
+    assert {name for name in named if not (ROOT / name).exists()} == set()
