@@ -10,7 +10,7 @@ import pytest
 
 from dmlgather.directml import FeatureLevel
 from tests.cli.command import ROOT, Command
-from tests.directml.making import INTRODUCED, data_types, index_types, ranks
+from tests.directml.pages import PAGES
 from tests.picture.parsed import Picture
 
 DOCS = ROOT / "docs"
@@ -41,7 +41,7 @@ def test_a_committed_picture_is_what_its_command_draws(
 def test_the_support_page_is_what_the_command_prints(command: Command) -> None:
     printed = command("levels", "--markdown")
     assert printed.code == 0
-    assert printed.out == (DOCS / "support.md").read_text(encoding="utf-8"), "run: ci/pages"
+    assert printed.out == (DOCS / "support.md").read_text(encoding="utf-8"), "run: dmlgather levels --markdown > docs/support.md"
 
 
 def matrix(page: str, heading: str) -> dict[tuple[str, str], str]:
@@ -52,24 +52,24 @@ def matrix(page: str, heading: str) -> dict[tuple[str, str], str]:
 
 
 def lowest(operator: str, takes: set[FeatureLevel]) -> str:
-    return next((str(level) for level in FeatureLevel if level in takes and level >= INTRODUCED[operator]), "–")
+    return next((str(level) for level in FeatureLevel if level in takes), "–")
 
 
 def test_the_matrices_are_those_of_the_pages() -> None:
     """Judged by what the random descriptors of the other tests take to be legal, which knows no table."""
     page = (DOCS / "support.md").read_text(encoding="utf-8")
     types = matrix(page, "Data types of InputTensor and OutputTensor")
-    assert len(types) == 14 * len(INTRODUCED)
+    assert len(types) == 14 * len(PAGES)
     for (operator, name), cell in types.items():
-        assert cell == lowest(operator, {level for level in FeatureLevel if name in data_types(operator, level)})
+        assert cell == lowest(operator, {level for level in FeatureLevel if name in PAGES[operator].at(level).data})
     indices = matrix(page, "Data types of IndicesTensor")
-    assert len(indices) == 4 * sum(name.startswith("GATHER") for name in INTRODUCED)
+    assert len(indices) == 4 * sum("IndicesTensor" in page.fields for page in PAGES.values())
     for (operator, name), cell in indices.items():
-        assert cell == lowest(operator, {level for level in FeatureLevel if name in index_types(level)})
+        assert cell == lowest(operator, {level for level in FeatureLevel if name in PAGES[operator].at(level).indices})
     counts = matrix(page, "Dimension counts")
-    assert len(counts) == 8 * len(INTRODUCED)
+    assert len(counts) == 8 * len(PAGES)
     for (operator, count), cell in counts.items():
-        assert cell == lowest(operator, {level for level in FeatureLevel if int(count) in ranks(operator, level)})
+        assert cell == lowest(operator, {level for level in FeatureLevel if int(count) in PAGES[operator].at(level).counts})
 
 
 def test_one_operators_page_has_that_operator_alone(command: Command) -> None:

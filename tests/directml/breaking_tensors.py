@@ -8,13 +8,14 @@ from typing import Any
 
 from dmlgather.directml import BufferTensorDesc, FeatureLevel, SliceOperatorDesc, TensorFlags
 from tests.directml.changes import legal, prepended, with_tensor
-from tests.directml.making import INTRODUCED, UP_TO_64, Described, data_types, index_types, make, ranks
+from tests.directml.making import Described, make
+from tests.directml.pages import EVERY_TYPE, PAGES
 
 L = FeatureLevel
-GATHERS = tuple(name for name in INTRODUCED if name.startswith("GATHER"))
-LATER = tuple(name for name, level in INTRODUCED.items() if level > L.LEVEL_1_0)
-OF_ANY_RANK = tuple(name for name in INTRODUCED if len(ranks(name, L.LEVEL_3_0)) > 1)
-ALL_TYPES = next(level for level in L if all(data_types(name, level) == UP_TO_64 for name in INTRODUCED))
+GATHERS = tuple(name for name, page in PAGES.items() if "IndicesTensor" in page.fields)
+LATER = tuple(name for name, page in PAGES.items() if page.introduced > L.LEVEL_1_0)
+OF_ANY_RANK = tuple(name for name, page in PAGES.items() if len(page.at(L.LEVEL_3_0).counts) > 1)
+ALL_TYPES = next(level for level in L if all(set(page.at(level).data) == set(EVERY_TYPE) for page in PAGES.values()))
 """The level from which on every operator takes every data type."""
 Breaker = Callable[[random.Random], Described]
 
@@ -118,14 +119,17 @@ def _data_type(rng: random.Random) -> Described:
 
 def _index_type(rng: random.Random) -> tuple[Described, list[str], list[str]]:
     found = legal(rng, *GATHERS)
-    return found, ["indices_tensor"], [name for name in UP_TO_64 if name not in index_types(found.level)]
+    return found, ["indices_tensor"], _others(PAGES[found.desc.operator.name].at(found.level).indices)
 
 
 def _element_type(rng: random.Random) -> tuple[Described, list[str], list[str]]:
-    operator = rng.choice(tuple(INTRODUCED))
-    level = rng.choice([each for each in L if INTRODUCED[operator] <= each < L.LEVEL_4_1])
-    refused = [name for name in UP_TO_64 if name not in data_types(operator, level)]
-    return make(rng, operator, level), ["input_tensor", "output_tensor"], refused
+    operator, page = rng.choice(list(PAGES.items()))
+    level = rng.choice([each for each in L if page.introduced <= each and _others(page.at(each).data)])
+    return make(rng, operator, level), ["input_tensor", "output_tensor"], _others(page.at(level).data)
+
+
+def _others(taken: list[str]) -> list[str]:
+    return [name for name in EVERY_TYPE if name not in taken]
 
 
 def _with_type(rng: random.Random, found: Described, fields: list[str], kinds: list[str]) -> Described:
@@ -137,14 +141,15 @@ def _with_type(rng: random.Random, found: Described, fields: list[str], kinds: l
 
 
 def _rank(rng: random.Random) -> Described:
-    operator = rng.choice([name for name in OF_ANY_RANK if INTRODUCED[name] < L.LEVEL_3_0])
-    level = rng.choice([each for each in L if INTRODUCED[operator] <= each < L.LEVEL_3_0])
-    return make(rng, operator, level, rng.choice([rank for rank in range(1, 9) if rank not in ranks(operator, level)]))
+    operator = rng.choice([name for name in OF_ANY_RANK if PAGES[name].introduced < L.LEVEL_3_0])
+    page = PAGES[operator]
+    level = rng.choice([each for each in L if page.introduced <= each < L.LEVEL_3_0])
+    return make(rng, operator, level, rng.choice([rank for rank in range(1, 9) if rank not in page.at(level).counts]))
 
 
 def _too_new(rng: random.Random) -> Described:
     desc, _ = legal(rng, *LATER)
-    return Described(desc, rng.choice([level for level in L if level < INTRODUCED[desc.operator.name]]))
+    return Described(desc, rng.choice([level for level in L if level < PAGES[desc.operator.name].introduced]))
 
 
 def _different_ranks(rng: random.Random) -> Described:
@@ -158,7 +163,7 @@ def _different_ranks(rng: random.Random) -> Described:
 def _different_types(rng: random.Random) -> Described:
     found = legal(rng, at_least=ALL_TYPES)
     same = found.desc.tensor("input_tensor").data_type
-    return _with_type(rng, found, ["output_tensor"], [name for name in UP_TO_64 if name != same.name])
+    return _with_type(rng, found, ["output_tensor"], _others([same.name]))
 
 
 def _axis(rng: random.Random) -> Described:

@@ -6,15 +6,16 @@ import random
 from typing import Any, TypeVar
 
 from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
-from tests.directml.making import INTRODUCED, Described, make
+from tests.directml.making import Described, make
+from tests.directml.pages import PAGES
 
 D = TypeVar("D", bound=OperatorDesc)
 
 
 def legal(rng: random.Random, *operators: str, at_least: FeatureLevel = FeatureLevel.LEVEL_1_0) -> Described:
     """A random legal descriptor of one of `operators` (all by default), at `at_least` or a newer level."""
-    operator = rng.choice(operators or tuple(INTRODUCED))
-    floor = max(at_least, INTRODUCED[operator])
+    operator = rng.choice(operators or tuple(PAGES))
+    floor = max(at_least, PAGES[operator].introduced)
     return make(rng, operator, rng.choice([level for level in FeatureLevel if level >= floor]))
 
 

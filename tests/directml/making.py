@@ -25,22 +25,10 @@ from dmlgather.directml import (
     SpaceToDepth1OperatorDesc,
     TensorFlags,
 )
+from tests.directml.pages import PAGES
 
 L = FeatureLevel
-INTRODUCED = {
-    "GATHER": L.LEVEL_1_0,
-    "GATHER_ELEMENTS": L.LEVEL_2_1,
-    "GATHER_ND": L.LEVEL_2_1,
-    "GATHER_ND1": L.LEVEL_3_0,
-    "SLICE": L.LEVEL_1_0,
-    "SLICE1": L.LEVEL_2_1,
-    "DEPTH_TO_SPACE1": L.LEVEL_2_1,
-    "SPACE_TO_DEPTH1": L.LEVEL_2_1,
-}
 BLOCKS = ("DEPTH_TO_SPACE1", "SPACE_TO_DEPTH1")
-FLOATS = ["FLOAT32", "FLOAT16"]
-UP_TO_32 = [*FLOATS, "INT32", "INT16", "INT8", "UINT32", "UINT16", "UINT8"]
-UP_TO_64 = [*UP_TO_32, "FLOAT64", "INT64", "UINT64"]
 
 
 class Described(NamedTuple):
@@ -48,29 +36,6 @@ class Described(NamedTuple):
 
     desc: OperatorDesc
     level: FeatureLevel
-
-
-def data_types(operator: str, level: FeatureLevel) -> list[str]:
-    """Data types of InputTensor and OutputTensor at `level`."""
-    if level >= (L.LEVEL_5_0 if operator in BLOCKS else L.LEVEL_4_1):
-        return UP_TO_64
-    if level >= L.LEVEL_2_1:
-        return UP_TO_32
-    return FLOATS if operator == "GATHER" else [name for name in UP_TO_32 if not name.endswith("INT8")]
-
-
-def index_types(level: FeatureLevel) -> list[str]:
-    """Data types of IndicesTensor at `level`."""
-    return ["UINT32", "INT32", "INT64", "UINT64"] if level >= L.LEVEL_3_0 else ["UINT32"]
-
-
-def ranks(operator: str, level: FeatureLevel) -> list[int]:
-    """Dimension counts at `level`."""
-    if operator in BLOCKS:
-        return [4]
-    if level >= L.LEVEL_3_0:
-        return list(range(1, 9))
-    return [4, 5] if operator.startswith("SLICE") else [4]
 
 
 def sizes(rng: random.Random, count: int, room: int = 24) -> list[int]:
@@ -125,8 +90,9 @@ class _Types:
 
     def __init__(self, rng: random.Random, operator: str, level: FeatureLevel) -> None:
         self.rng = rng
-        self.of_data = rng.choice(data_types(operator, level))
-        self.of_indices = rng.choice(index_types(level))
+        taken = PAGES[operator].at(level)
+        self.of_data = rng.choice(taken.data)
+        self.of_indices = rng.choice(taken.indices or ["UINT32"])
 
     def data(self, of: Sequence[int]) -> BufferTensorDesc:
         return tensor(self.rng, self.of_data, of)
@@ -274,6 +240,6 @@ def make(
     of one rank keeps it.
     """
     operator = operator or rng.choice(list(_MAKERS))
-    level = level or rng.choice([each for each in L if each >= INTRODUCED[operator]])
-    rank = rank or rng.choice(ranks(operator, level))
+    level = level or rng.choice([each for each in L if each >= PAGES[operator].introduced])
+    rank = rank or rng.choice(PAGES[operator].at(level).counts)
     return Described(_MAKERS[operator](rng, _Types(rng, operator, level), rank), level)

@@ -23,6 +23,7 @@ from dmlgather.directml import (
 from dmlgather.directml.fields import wire_name
 from dmlgather.plan import IndexType
 from tests.directml.examples import EXAMPLES
+from tests.directml.pages import PAGES
 
 # DML_TENSOR_DATA_TYPE, in the order of the header's numbers, with bytes per element (0: not whole).
 TYPES = (
@@ -30,18 +31,6 @@ TYPES = (
     "UINT4 0, INT4 0"
 )
 LEVELS = "1_0 2_0 2_1 3_0 3_1 4_0 4_1 5_0 5_1 5_2 6_0 6_1 6_2 6_3 6_4"
-NUMBERS = {"SLICE": 60, "GATHER": 67, "GATHER_ELEMENTS": 107, "GATHER_ND": 108, "SLICE1": 111, "GATHER_ND1": 140}
-NUMBERS |= {"DEPTH_TO_SPACE1": 113, "SPACE_TO_DEPTH1": 114}
-FIELDS = {
-    "SLICE": "InputTensor, OutputTensor, DimensionCount, Offsets, Sizes, Strides",
-    "GATHER": "InputTensor, IndicesTensor, OutputTensor, Axis, IndexDimensions",
-    "GATHER_ELEMENTS": "InputTensor, IndicesTensor, OutputTensor, Axis",
-    "GATHER_ND": "InputTensor, IndicesTensor, OutputTensor, InputDimensionCount, IndicesDimensionCount",
-    "SLICE1": "InputTensor, OutputTensor, DimensionCount, InputWindowOffsets, InputWindowSizes, InputWindowStrides",
-    "GATHER_ND1": "InputTensor, IndicesTensor, OutputTensor, InputDimensionCount, IndicesDimensionCount, BatchDimensionCount",
-    "DEPTH_TO_SPACE1": "InputTensor, OutputTensor, BlockSize, Order",
-    "SPACE_TO_DEPTH1": "InputTensor, OutputTensor, BlockSize, Order",
-}
 ENORMOUS = pytest.param(10**5000, id="10**5000")  # has more digits than Python prints
 TENSOR_FIELDS = "DataType, Flags, DimensionCount, Sizes, Strides, TotalTensorSizeInBytes, GuaranteedBaseOffsetAlignment"
 
@@ -88,11 +77,12 @@ def test_an_unknown_level_is_refused_with_the_known_ones(written: Any) -> None:
 
 
 def test_operators_and_their_fields() -> None:
-    assert {operator.name: operator.value for operator in OPERATORS.values()} == NUMBERS
-    for name, fields in FIELDS.items():
+    assert {operator.name for operator in OPERATORS.values()} == set(PAGES)
+    for name, page in PAGES.items():
         operator = OPERATORS[f"DML_OPERATOR_{name}"]
-        assert [field.alias for field in operator.desc.model_fields.values()] == fields.split(", ")
-        tensors = [field for field in fields.split(", ") if field.endswith("Tensor")]
+        assert (operator.value, operator.introduced) == (page.number, page.introduced)
+        assert [field.alias for field in operator.desc.model_fields.values()] == page.fields
+        tensors = [field for field in page.fields if field.endswith("Tensor")]
         assert [wire_name(field) for field in operator.tensors] == tensors
         assert operator.desc.operator is operator
         assert operator_named(name) is operator_named(operator.type) is operator

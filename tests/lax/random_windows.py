@@ -17,7 +17,7 @@ import dmlgather as dg
 from dmlgather.directml import FeatureLevel
 from dmlgather.lax import GatherDimensionNumbers
 from tests.dialects import binding
-from tests.directml.making import data_types
+from tests.directml.pages import PAGES
 
 LEVELS = [FeatureLevel.parse(level) for level in ("1_0", "2_0", "2_1", "3_0", "4_1", "6_4")]
 DEVICES = ("reference", "cpu")
@@ -75,7 +75,7 @@ class Windows:
 def drawn(seed: int, level: FeatureLevel, *, partial: float = 0.02) -> Windows:
     """The call of a seed, mostly of a data type that DirectML has at `level`."""
     rng = random.Random(seed)
-    known = data_types("GATHER", level)
+    known = PAGES["GATHER"].at(level).data
     kinds = [kind for kind in DTYPES if held(np.dtype(kind))[0] in known or rng.random() < 0.1]
     return _call(rng, np.dtype(rng.choice(kinds)), partial)
 
@@ -159,7 +159,7 @@ def refusals(case: Windows, level: FeatureLevel) -> tuple[set[str], set[str]]:
     if dimensions - 1 > (4 if level < FeatureLevel.LEVEL_3_0 else 8):
         may |= {"EXP104"}
     name = "SLICE" if count == 0 else "GATHER" if count == 1 and not live else "GATHER_ND"
-    return (set() if held(case.operand.dtype)[0] in data_types(name, level) else {"DML201"}), may
+    return (set() if held(case.operand.dtype)[0] in PAGES[name].at(level).data else {"DML201"}), may
 
 
 def check(case: Windows, descs: Sequence[dg.OperatorDesc], level: FeatureLevel) -> None:

@@ -16,7 +16,7 @@ from onnx import AttributeProto, NodeProto, helper
 import dmlgather as dg
 from dmlgather.directml import FeatureLevel
 from tests.dialects import binding
-from tests.directml.making import data_types
+from tests.directml.pages import PAGES
 from tests.onnx import specification
 from tests.onnx.drafts import elements
 
@@ -33,7 +33,15 @@ SPECIFIED = {
     "DepthToSpace": specification.depth_to_space,
     "SpaceToDepth": specification.space_to_depth,
 }
-BLOCKS = {"DepthToSpace": "DEPTH_TO_SPACE1", "SpaceToDepth": "SPACE_TO_DEPTH1"}
+NAMES = {
+    "Gather": "GATHER",
+    "GatherElements": "GATHER_ELEMENTS",
+    "GatherND": "GATHER_ND",
+    "Slice": "SLICE",
+    "DepthToSpace": "DEPTH_TO_SPACE1",
+    "SpaceToDepth": "SPACE_TO_DEPTH1",
+}
+"""The DirectML operator that does the same."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +102,12 @@ def refusals(case: Node, level: FeatureLevel) -> set[str]:
     shapes = (case.data.shape, indices[:-1] if empty_tuple else indices, case.expected.shape)
     if any(0 in shape for shape in shapes):
         return {"EXP102"}
-    if case.operator in BLOCKS:
+    if "blocksize" in case.named:
         return _block_refusals(case, level)
     if unspeakable := _operator_missing(case, level, empty_tuple):
         return {unspeakable}
-    name = "SLICE" if case.operator == "Slice" or empty_tuple else case.operator.upper()
-    return set() if held(case.data.dtype)[0] in data_types(name, level) else {"DML201"}
+    name = "SLICE" if empty_tuple else NAMES[case.operator]
+    return set() if held(case.data.dtype)[0] in PAGES[name].at(level).data else {"DML201"}
 
 
 def _block_refusals(case: Node, level: FeatureLevel) -> set[str]:
@@ -107,11 +115,11 @@ def _block_refusals(case: Node, level: FeatureLevel) -> set[str]:
     kind, count = held(case.data.dtype)
     if level < FeatureLevel.LEVEL_2_1:
         return {"EXP106"}
-    if count == 1 and kind in data_types(BLOCKS[case.operator], level):
+    if count == 1 and kind in PAGES[NAMES[case.operator]].at(level).data:
         return set()
     if level < FeatureLevel.LEVEL_3_0 and _walked_dimensions(case) > 5:
         return {"EXP104"}
-    return set() if kind in data_types("SLICE1", level) else {"DML201"}
+    return set() if kind in PAGES["SLICE1"].at(level).data else {"DML201"}
 
 
 def _walked_dimensions(case: Node) -> int:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.directml import FeatureLevel
-from tests.directml.making import data_types
+from tests.directml.pages import PAGES
 from tests.onnx import specification
-from tests.onnx.described import BLOCKS, SPECIFIED, Node, held
+from tests.onnx.described import NAMES, SPECIFIED, Node, held
 from tests.onnx.drafts import elements
 
 DTYPES: tuple[Any, ...] = (
@@ -28,7 +28,8 @@ def drawn(seed: int, level: FeatureLevel) -> Node:
     rng = random.Random(seed)
     operator = rng.choice(list(SPECIFIED))
     opset = rng.choice([opset for opset in (1, 10, 11, 12, 13, 16, 28) if opset >= specification.VERSIONS[operator][0]])
-    known = data_types(BLOCKS.get(operator, operator.upper()), level)
+    page = PAGES[NAMES[operator]]
+    known = page.at(max(level, page.introduced)).data
     wanted = [kind for kind in DTYPES if held(np.dtype(kind))[0] in known or rng.random() < 0.1]
     if opset < 13:
         wanted = [kind for kind in wanted if np.dtype(kind).name != "bfloat16"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import dmlgather as dg
 from dmlgather.directml import FeatureLevel
 from tests.dialects import binding
-from tests.directml.making import data_types
+from tests.directml.pages import PAGES
 from tests.openvino import specification
 from tests.openvino.drafts import random_bits
 from tests.openvino.examples import EXAMPLES
@@ -77,7 +77,7 @@ def refusal(call: Call, level: FeatureLevel) -> str | None:
     if name != "GATHER" and level < FeatureLevel.LEVEL_2_1:
         return "EXP106"
     held = HELD.get(call.data.dtype.name, call.data.dtype.name.upper())
-    return None if held in data_types(name, level) else "DML201"
+    return None if held in PAGES[name].at(level).data else "DML201"
 
 
 def described(call: Call, level: FeatureLevel | str) -> Any:
