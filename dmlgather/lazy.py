@@ -36,6 +36,7 @@ def lazy_names(
         return value
 
     def __dir__() -> list[str]:  # noqa: N807 - likewise
-        return sorted({*vars(sys.modules[package]), *modules})
+        names = vars(sys.modules[package])
+        return sorted({*names["__all__"], *(name for name in names if name.startswith("__"))})
 
     return __getattr__, __dir__

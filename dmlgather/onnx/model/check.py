@@ -48,9 +48,9 @@ def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
             graph,
             CODES["EXP303"].finding(
                 "",
-                expected="a model whose shapes follow from its inputs",
+                expected="a model whose shapes ONNX can infer",
                 got=reason,
-                remedy="correct the model; only the shapes that it declares are known",
+                remedy="correct the model, or declare the types of its values in value_info; only these are known",
             ),
         )
     for place, name, reason in contents.undefined:

@@ -57,8 +57,9 @@ class _InferenceProcess:
 
     def infer(self, model: bytes, strict: bool) -> bytes:
         limit = threading.Timer(TIME_LIMIT, self._end_late)
-        limit.start()
+        limit.daemon = True  # Ctrl-C may come before it is cancelled
         try:
+            limit.start()
             failed, answer = self._answer(model, strict)
         except (OSError, EOFError):
             self.end()

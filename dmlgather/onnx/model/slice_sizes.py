@@ -50,7 +50,7 @@ def trial_sizes(units: Mapping[str, int], problem: Problem, data: Named) -> tupl
     more than one element, so that its steps matter. There are none where a tensor is always empty. units: what
     each unknown size must be a multiple of. data: the shape of data.
     """
-    ranges = dict.fromkeys(units, Range(1))
+    ranges = {name: Range(unit) for name, unit in units.items()}
     if not isinstance(problem, Slice):
         return ranges, [{name: times * unit for name, unit in units.items()} for times in (2, 1)]
     ranges |= nonempty_sizes(problem, data)
