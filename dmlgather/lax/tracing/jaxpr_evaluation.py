@@ -102,12 +102,12 @@ class JaxprEvaluator:
             return None
         numpy = jaxprs.library().numpy
         ((label, body),) = jaxprs.parts(eqn).items()
-        first, second = params["num_consts"], params["num_consts"] + params["num_carry"]
-        consts, state, scanned = inputs[:first], list(inputs[first:second]), inputs[second:]
+        first, carried = jaxprs.scan_counts(eqn)
+        consts, state, scanned = inputs[:first], list(inputs[first : first + carried]), inputs[first + carried :]
         rows: dict[int, list[Any]] = {}
         for position in range(params["length"])[:: -1 if params["reverse"] else 1]:
             results = self._enter(place, label, body, [*consts, *state, *(array[position] for array in scanned)])
-            state, rows[position] = results[: params["num_carry"]], results[params["num_carry"] :]
+            state, rows[position] = results[:carried], results[carried:]
         ordered = (rows[position] for position in range(params["length"]))
         return [*state, *(numpy.stack(values) for values in zip(*ordered, strict=True))]
 
