@@ -123,9 +123,9 @@ def _index_type(rng: random.Random) -> tuple[Described, list[str], list[str]]:
 
 
 def _element_type(rng: random.Random) -> tuple[Described, list[str], list[str]]:
-    operator, page = rng.choice(list(PAGES.items()))
-    level = rng.choice([each for each in L if page.introduced <= each and _others(page.at(each).data)])
-    return make(rng, operator, level), ["input_tensor", "output_tensor"], _others(page.at(level).data)
+    steps = [(name, level) for name, page in PAGES.items() for level in L if level >= page.introduced]
+    operator, level = rng.choice([(name, level) for name, level in steps if _others(PAGES[name].at(level).data)])
+    return make(rng, operator, level), ["input_tensor", "output_tensor"], _others(PAGES[operator].at(level).data)
 
 
 def _others(taken: list[str]) -> list[str]:

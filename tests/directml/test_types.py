@@ -48,7 +48,7 @@ def test_data_types() -> None:
 
 def test_orders_between_depth_and_space() -> None:
     assert [(order.name, order.value) for order in DepthSpaceOrder] == [("DEPTH_COLUMN_ROW", 0), ("COLUMN_ROW_DEPTH", 1)]
-    document = EXAMPLES[-1].document
+    document = next(example for example in EXAMPLES if example.operator == "SPACE_TO_DEPTH1").document
     for written in ("COLUMN_ROW_DEPTH", "DML_DEPTH_SPACE_ORDER_COLUMN_ROW_DEPTH", 1, DepthSpaceOrder.COLUMN_ROW_DEPTH):
         assert getattr(parse_descriptor({**document, "desc": {**document["desc"], "Order": written}}), "order", None) == 1
     with pytest.raises(ValidationError, match=r"(?s)expected one of DEPTH_COLUMN_ROW \(0\), COLUMN_ROW_DEPTH \(1\)"):
