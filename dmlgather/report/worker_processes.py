@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import gc
-import os
 import pickle
-import subprocess
 import sys
 import threading
 from collections import deque
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from dmlgather.child_process import end, start_python
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.host import cpus
 from dmlgather.report.check_report import FileReport
@@ -104,14 +103,7 @@ class _WorkerProcess:
 
     def __init__(self, batches: dict[int, Files], waiting: deque[int], found: dict[int, list[Checked]]) -> None:
         self._batches, self._waiting, self._found = batches, waiting, found
-        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 # joined as text
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": paths},
-            start_new_session=True,  # Ctrl-C reaches only the parent, which then ends this process
-        )
+        self._process = start_python("-c", f"from {__name__} import serve; serve()")
         self.thread = threading.Thread(target=self._talk, daemon=True)
         self.thread.start()
 
@@ -119,12 +111,7 @@ class _WorkerProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            with suppress(BrokenPipeError):  # there was still something to send
-                pipe.close()
+        end(self._process)
 
     def _talk(self) -> None:
         questions, answers = self._process.stdin, self._process.stdout

@@ -32,7 +32,7 @@ def depth_to_space(data: View, output: View, block: int, order: DepthSpaceOrder,
     if _takes(DEPTH_TO_SPACE1, data, level):
         tensors = tensor_descs(DEPTH_TO_SPACE1, level, data, output)
         return (DepthToSpace1OperatorDesc(**tensors, block_size=block, order=order),)
-    return _everything(*_in_blocks(data, output, block, order), level)
+    return _sliced_whole(*_in_blocks(data, output, block, order), level)
 
 
 def space_to_depth(data: View, output: View, block: int, order: DepthSpaceOrder, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
@@ -42,7 +42,7 @@ def space_to_depth(data: View, output: View, block: int, order: DepthSpaceOrder,
         tensors = tensor_descs(SPACE_TO_DEPTH1, level, data, output)
         return (SpaceToDepth1OperatorDesc(**tensors, block_size=block, order=order),)
     depth, space = _in_blocks(output, data, block, order)
-    return _everything(space, depth, level)
+    return _sliced_whole(space, depth, level)
 
 
 def _takes(operator: Operator, data: View, level: FeatureLevel) -> bool:
@@ -54,16 +54,16 @@ def _in_blocks(depth: View, space: View, block: int, order: DepthSpaceOrder) -> 
     """Both with the dimensions of `blocks`."""
     last = order is DepthSpaceOrder.DEPTH_COLUMN_ROW
     first, second = blocks(_layout(depth), _layout(space), block, channels_last=last)
-    return _walked(depth, first), _walked(space, second)
+    return _with_layout(depth, first), _with_layout(space, second)
 
 
 def _layout(view: View) -> Layout:
     return Layout(view.sizes, tuple(dim.stride for dim in view.dims), 0, view.span)
 
 
-def _walked(view: View, layout: Layout) -> View:
+def _with_layout(view: View, layout: Layout) -> View:
     return replace(view, dims=tuple(map(Dim, layout.sizes, layout.strides)))
 
 
-def _everything(data: View, output: View, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
+def _sliced_whole(data: View, output: View, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
     return slices(data, output, [Window.whole(size) for size in data.sizes], level)

@@ -40,15 +40,9 @@ class _InferenceProcess:
 
     def __init__(self) -> None:
         self.owner, self._late = os.getpid(), False
-        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 # joined as text
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", __file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": paths},
-            start_new_session=True,  # Ctrl-C reaches only the parent, which then ends this process
-        )
+        from dmlgather.child_process import start_python  # not at the top, which the process itself runs
+
+        self._process = start_python(__file__, errors=subprocess.DEVNULL)
 
     @property
     def usable(self) -> bool:
@@ -92,12 +86,9 @@ class _InferenceProcess:
         return f"ONNX's shape inference crashed ({how}) at this model"
 
     def end(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            with suppress(OSError):  # there was still something to send
-                pipe.close()
+        from dmlgather.child_process import end
+
+        end(self._process)
 
 
 _lock = threading.Lock()

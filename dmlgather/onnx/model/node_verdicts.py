@@ -12,7 +12,7 @@ from dmlgather.dialects.verdicts import Judged, verdict, with_sizes
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.onnx.model.node_sites import NodeSite, NodeValue
 from dmlgather.onnx.model.scopes import NOWHERE
-from dmlgather.onnx.model.slice_sizes import block_units, trial_sizes
+from dmlgather.onnx.model.trial_sizes import block_units, trial_sizes
 from dmlgather.onnx.problems.constant_indices import index_out_of_range
 from dmlgather.onnx.problems.export import EXPORTER, broken_rule
 from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS, UnknownTypeError, UnknownValueError, problem_of

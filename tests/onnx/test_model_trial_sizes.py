@@ -19,7 +19,7 @@ from dmlgather.dialects.checked_model import CheckedNode, Verdict
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.unknown_sizes import Range, assign
 from dmlgather.directml import FeatureLevel
-from dmlgather.onnx.model.slice_sizes import nonempty_sizes
+from dmlgather.onnx.model.trial_sizes import nonempty_sizes
 from dmlgather.onnx.problems.slice import Slice
 from tests.onnx.modelling import checked, only
 

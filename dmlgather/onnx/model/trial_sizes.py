@@ -1,4 +1,4 @@
-"""Trial sizes: those that a node is judged with where its model declares none, chosen by the bounds of a slice."""
+"""Sizes that a node is judged with where its model declares none, chosen by the bounds of a slice or the size of a block."""
 
 from __future__ import annotations
 

@@ -1,0 +1,33 @@
+"""Python processes that work for this one and talk to it over pipes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+
+
+def start_python(*arguments: str, errors: int | None = None) -> subprocess.Popen[bytes]:
+    """This interpreter with these arguments and this process's sys.path, its standard input and output piped. errors: where its
+    standard error goes, as Popen takes it. OSError when it cannot be started.
+    """
+    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 # joined as text
+    return subprocess.Popen(
+        [sys.executable, "-P", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        env={**os.environ, "PYTHONPATH": paths},
+        start_new_session=True,  # Ctrl-C reaches only the parent, which then ends this process
+    )
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End the process and close its pipes."""
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        assert pipe is not None
+        with suppress(OSError):  # there was still something to send
+            pipe.close()
