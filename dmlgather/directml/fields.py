@@ -37,7 +37,7 @@ def wire_name(field: str) -> str:
 
 def _exact(value: object) -> int:
     """A Python or NumPy integer; bool and float are refused."""
-    if isinstance(value, bool):
+    if isinstance(value, bool | np.bool):  # older NumPy warns that its bool is an index, newer refuses
         raise ValueError("expected an integer, got a bool")
     try:
         return operator.index(value)  # type: ignore[arg-type]

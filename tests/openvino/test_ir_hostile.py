@@ -199,7 +199,7 @@ def test_a_bin_that_is_too_short_ends_the_command_with_2(tmp_path: Path) -> None
     [
         (b"\xff\xfe<\0n\0e\0t\0", "is UTF-16 text; save it as UTF-8"),
         (b"<net>\n \xff</net>", "is not UTF-8 text: byte 0xff at offset 7"),
-        (b"<net>\0</net>", "is not well-formed XML: Invalid character"),
+        (b"<net>\0</net>", "is not well-formed XML: "),  # what follows is libxml2's
     ],
 )
 def test_bytes_that_are_no_text(tmp_path: Path, content: bytes, message: str) -> None:
