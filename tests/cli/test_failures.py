@@ -39,7 +39,7 @@ def test_every_failure_is_one_line(command: Command, monkeypatch: pytest.MonkeyP
         raise error
 
     monkeypatch.setattr(levels, "table", fails)
-    if isinstance(error, BrokenPipeError | SystemExit | KeyboardInterrupt):  # the output is given up then, and this process still needs its own
+    if isinstance(error, BrokenPipeError | SystemExit | KeyboardInterrupt):  # this process still needs its output
         monkeypatch.setattr("dmlgather.cli.failures._discard", lambda stream: None)
     ended = command("levels")
     assert (ended.code, ended.out, ended.err) == (2, "", says + "\n")
