@@ -103,8 +103,8 @@ def check(
     try:
         loaded = None if no_config else find(Path.cwd()) if config is None else load(config)
     except ConfigurationError as error:
-        for problem in error.problems:
-            say(problem)
+        for told in error.problems:
+            say(told)
         return 2
     try:
         wanted = None if level is None else FeatureLevel.parse(level)

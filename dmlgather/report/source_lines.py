@@ -47,8 +47,8 @@ def cut(text: str, column: int, width: int) -> tuple[str, int]:
     Tabs are spaces and control characters are escaped. The time does not depend on the length of the text.
     """
     at = min(column - 1, len(text))
-    left = [_shown(character) for character in reversed(text[max(at - width, 0) : at])]
-    right = [_shown(character) for character in text[at : at + width]]
+    left = _shown(text[max(at - width, 0) : at])[::-1]
+    right = _shown(text[at : at + width])
     room = max(width - _cells(right), width * 2 // 3)  # what follows the place matters less than what leads to it
     before = "".join(reversed(_fitting(left, room, at > width)))
     behind = "".join(_fitting(right, width - _cells(before), at + width < len(text)))
@@ -69,8 +69,11 @@ def _fitting(parts: Sequence[str], room: int, more: bool) -> list[str]:
     return [*kept, CUT]
 
 
-def _shown(character: str) -> str:
-    return TAB if character == "\t" else printable(character)
+def _shown(text: str) -> list[str]:
+    """How each character is shown."""
+    if text.isprintable():
+        return list(text)
+    return [TAB if character == "\t" else printable(character) for character in text]
 
 
 def _cells(parts: Iterable[str]) -> int:

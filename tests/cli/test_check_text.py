@@ -127,7 +127,12 @@ def test_the_caret_stands_below_the_character(text: str, column: int, width: int
 
 def test_a_file_is_read_once_for_all_its_findings(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[Path] = []
-    monkeypatch.setattr(source_lines, "read_text", lambda path: reads.append(path) or read_text(path))
+
+    def counted(path: Path) -> str:
+        reads.append(path)
+        return read_text(path)
+
+    monkeypatch.setattr(source_lines, "read_text", counted)
     gather = changed((("desc", "Axis"), 2), start=GATHER)
     model = {**MODEL, "dispatchables": {f"g{number}": gather for number in range(200)}, "commands": []}
     (folder / "a.json").write_text(json.dumps(model))

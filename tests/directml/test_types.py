@@ -186,7 +186,8 @@ def test_dxdispatch_forms_of_a_tensor(written: dict[str, Any]) -> None:
 
 
 def test_onnx_s_names_of_orders_are_answered_with_directml_s() -> None:
-    fields = {"input_tensor": EXAMPLES[1].desc.input_tensor, "output_tensor": EXAMPLES[1].desc.output_tensor, "block_size": 1}
+    tensor = BufferTensorDesc(data_type="FLOAT32", sizes=(1, 4, 2, 2))
+    fields = {"input_tensor": tensor, "output_tensor": tensor, "block_size": 1}
     for name, meant in (("DCR", "DEPTH_COLUMN_ROW"), ("CRD", "COLUMN_ROW_DEPTH")):
         with pytest.raises(ValidationError, match=f"'{name}' is ONNX's name; DirectML's is {meant}"):
             DepthToSpace1OperatorDesc.model_validate({**fields, "order": name})
