@@ -50,6 +50,7 @@ def cut(text: str, column: int, width: int) -> tuple[str, int]:
     left = _shown(text[max(at - width, 0) : at])[::-1]
     right = _shown(text[at : at + width])
     room = max(width - _cells(right), width * 2 // 3)  # what follows the place matters less than what leads to it
+    room = min(room, width - _cells(right[:1]) - len(CUT) * (len(right) > 1))  # but the place itself is shown
     before = "".join(reversed(_fitting(left, room, at > width)))
     behind = "".join(_fitting(right, width - _cells(before), at + width < len(text)))
     return before + behind, _cells(before)
