@@ -31,6 +31,9 @@ _KINDS = {
 }
 
 
+_PACKAGE = Path(__file__).parent
+
+
 class Position(NamedTuple):
     """A place in a text file: line and column, in characters, counted from 1."""
 
@@ -52,6 +55,18 @@ class EncodingError(FileError):
     def __init__(self, message: str, guess: str, position: Position | None = None) -> None:
         super().__init__(message, position)
         self.guess = guess
+
+
+def shipped(name: str) -> Path:
+    """A file or folder that dmlgather comes with: inside the package in an installed wheel, beside it in a checkout.
+
+    FileNotFoundError where it is in neither.
+    """
+    wheel, checkout = _PACKAGE / name, _PACKAGE.parent / name
+    for path in (wheel, checkout):
+        if path.exists():
+            return path
+    raise FileNotFoundError(f"{name} is neither at {wheel} (wheel) nor at {checkout} (checkout); install dmlgather again")
 
 
 @contextmanager

@@ -58,6 +58,17 @@ def test_a_wheel_carries_its_kernels(wheel: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "tests").exists()
 
 
+def test_a_wheel_carries_the_pages_that_explain_codes(wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    assert sorted(path.name for path in (tmp_path / "dmlgather" / "docs").iterdir()) == ["expressing.md", "findings.md"]
+    show = "from dmlgather.cli.app import run; run(['rule', {!r}])"
+    for code in ("DML302", "EXP104"):
+        shown, expected = (python(show.format(code), PYTHONPATH=str(path)).stdout for path in (tmp_path, ROOT))
+        assert shown == expected
+        assert shown.startswith(f"# {code} error: ")
+
+
 def test_an_editable_install_uses_the_checkouts_kernels() -> None:
     # The environment of these tests is one: ci/setup installs for editing.
     assert Path(python(FIND_KERNELS).stdout.strip()) == ROOT / "cuda_kernels"

@@ -6,10 +6,12 @@ import inspect
 import io
 import sys
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import typer
 
-from dmlgather.cli import bench, check, compare, env, explain, levels, run_model, schema
+from dmlgather import __version__
+from dmlgather.cli import bench, check, compare, env, explain, levels, rule, run_model, schema
 from dmlgather.cli.failures import UsageError, guarded, say
 
 HELP = """Check, run, compare and explain DirectML's indexing operators (gather, gather-elements, gather-nd, slice).
@@ -21,6 +23,7 @@ Exit codes: 0 clean; 1 findings of severity error, or a mismatch; 2 a usage, fil
 SUBCOMMANDS: dict[str, Callable[..., int]] = {
     "run": run_model.run,
     "check": check.check,
+    "rule": rule.rule,
     "levels": levels.levels,
     "explain": explain.explain,
     "compare": compare.compare,
@@ -33,15 +36,29 @@ SUBCOMMANDS: dict[str, Callable[..., int]] = {
 def build() -> typer.Typer:
     """The Typer application."""
     app = typer.Typer(
-        help=HELP,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
+    app.callback(help=HELP)(_options)
     for name, function in SUBCOMMANDS.items():
         app.command(name, help=paragraphs(function))(guarded(function))
     return app
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dmlgather {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
+    ] = False,
+) -> None:
+    """The options before a subcommand."""
 
 
 def paragraphs(function: Callable[..., int]) -> str:

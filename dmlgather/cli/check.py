@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dmlgather.report.check_report import CheckReport, Summary, Verdicts
     from dmlgather.report.formats import Output
 
-FORMATS = "text, json, sarif, junit, github"
+FORMATS = "text, concise, json, sarif, junit, github"
 """The names of the report formats."""
 
 
@@ -54,6 +54,18 @@ def check(
     write_baseline: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write all findings to FILE; they are known from now on.")
     ] = None,
+    error_on_warning: Annotated[
+        bool | None,
+        typer.Option(
+            "--error-on-warning/--no-error-on-warning", help="Warnings fail the check as errors do.", show_default=False
+        ),
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Write findings and problems alone: no summary, notes or lines about models.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="List all nodes of models, also those that are taken and have no findings.")
+    ] = False,
     skip_others: Annotated[
         bool, typer.Option("--skip-others", help="Skip JSON and XML files of another sort also when they are named.")
     ] = False,
@@ -65,17 +77,19 @@ def check(
     """Validate DxDispatch models and single descriptors (operators, bindings, initial values), and check ONNX models (.onnx)
     and OpenVINO IRs (.xml) for what DirectML can do.
 
-    Of an ONNX model, each Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth is shown with the DirectML
-    operators that do it at the level, or why none does, or what the model does not specify; of an IR, each Gather. Nothing is
-    run, and no weights are read.
+    Of an ONNX model, each Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth is judged: which DirectML
+    operators do it at the level, or why none does, or what the model does not specify; of an IR, each Gather. Nodes that are
+    taken are counted; --verbose lists them. Nothing is run, and no weights are read.
 
     A JSON or XML file of another sort is skipped in a folder, and a problem when named, unless --skip-others is given. Findings
     go to standard output, problems and the summary to standard error. Options override the project's configuration.
 
-    Exit codes: 0 no errors that count, 1 findings of severity error, 2 a file could not be understood.
+    Exit codes: 0 no errors that count, 1 findings of severity error (or warning, with --error-on-warning), 2 a file could not be
+    understood.
     """
     from dmlgather.directml.types import FeatureLevel
     from dmlgather.report.configuration_file import ConfigurationError, find, load
+    from dmlgather.report.node_lines import NodeListing
     from dmlgather.report.settings import Settings
     from dmlgather.report.worker_processes import prepare_to_end
 
@@ -83,28 +97,35 @@ def check(
         raise typer.BadParameter("give one of --config and --no-config", param_hint="'--no-config'")
     if baseline is not None and write_baseline is not None:
         raise typer.BadParameter("give one of --baseline and --write-baseline", param_hint="'--write-baseline'")
+    if quiet and verbose:
+        raise typer.BadParameter("give one of --quiet and --verbose", param_hint="'--verbose'")
     outputs = [_output(value) for value in output_format or ()]
     try:
         loaded = None if no_config else find(Path.cwd()) if config is None else load(config)
     except ConfigurationError as error:
-        for problem in error.problems:
-            say(problem)
+        for told in error.problems:
+            say(told)
         return 2
     try:
         wanted = None if level is None else FeatureLevel.parse(level)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--level'") from None
-    settings = Settings(loaded, wanted, outputs, baseline, write_baseline, skip_others, jobs)
+    settings = Settings(loaded, wanted, outputs, baseline, write_baseline, error_on_warning, skip_others, jobs)
     try:
         destinations = settings.complete_outputs()
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--output-format'") from None
     prepare_to_end()
     report = settings.check(files)
+    listed = NodeListing.NONE if quiet else NodeListing.ALL if verbose else NodeListing.WRONG
     for destination in destinations:
-        destination.write(report)
+        destination.write(report, listed)
     sys.stdout.flush()
-    _say_about(report, written=write_baseline is not None)
+    for file in report.files:
+        for problem in file.problems:
+            say(problem)
+    if not quiet:
+        _say_about(report, written=write_baseline is not None)
     return report.exit_code
 
 
@@ -118,16 +139,14 @@ def _output(value: str) -> Output:
 
 
 def _say_about(report: CheckReport, written: bool) -> None:
-    """Write problems, notes and the summary to standard error."""
-    for file in report.files:
-        for problem in file.problems:
-            say(problem)
+    """Write notes and the summary to standard error."""
     for entry in report.vanished:
         remedy = "removed from it" if written else "write the baseline anew"
         say(f"{report.baseline}: note: no longer found: {entry}; {remedy}")
     for unused in report.unused_ignores:
         say(unused)
-    say(_summary(report.summary, report.verdicts))
+    fail = "; warnings fail the check" if report.error_on_warning and report.summary.warnings else ""
+    say(_summary(report.summary, report.verdicts) + fail)
 
 
 def _summary(summary: Summary, verdicts: Verdicts) -> str:

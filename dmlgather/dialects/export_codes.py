@@ -20,25 +20,37 @@ SOURCES = {
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
 
 _ROWS = (
-    Code("EXP101", "the node obeys its operator's specification", _ERROR, "[ONNX] the operator's version in force"),
-    Code("EXP102", "every tensor has elements", _ERROR, "[BTD] Sizes"),
-    Code("EXP103", "the data type is numeric and fills whole bytes", _ERROR, "[HDR] DML_TENSOR_DATA_TYPE"),
-    Code("EXP104", "the operator takes as many dimensions as the tensors have", _ERROR, "the operator's tensor support table"),
-    Code("EXP105", "attributes and the bounds of a slice are known when a node is described", _ERROR, "[S], [S1]"),
-    Code("EXP106", "the feature level has an operator that does this", _ERROR, "[HDR]; [FLH]"),
-    Code("EXP107", "a tensor spans at most 2^32 - 1 elements", _ERROR, "[BTD] Remarks"),
-    Code("EXP108", "every shape and type is known when a node is described", _ERROR, "[BTD] DataType, Sizes"),
-    Code("EXP109", "the node is a gather or a slice", _ERROR, "[ONNX]"),
-    Code("EXP110", "a window whose start is an index is one element or the whole dimension", _ERROR, "[G], [GN1]; [S1]"),
-    Code("EXP111", "constant indices are in range", _ERROR, "[ONNX] Gather, GatherElements, GatherND"),
+    Code("EXP101", "the node must obey its operator's specification", _ERROR, "[ONNX] the operator's version in force"),
+    Code("EXP102", "every tensor must have elements", _ERROR, "[BTD] Sizes"),
+    Code("EXP103", "the data type must be numeric and fill whole bytes", _ERROR, "[HDR] DML_TENSOR_DATA_TYPE"),
+    Code(
+        "EXP104",
+        "the tensors must not have more dimensions than the operator takes",
+        _ERROR,
+        "the operator's tensor support table",
+    ),
+    Code("EXP105", "attributes and the bounds of a slice must be known when a node is described", _ERROR, "[S], [S1]"),
+    Code("EXP106", "the feature level must have an operator that does this", _ERROR, "[HDR]; [FLH]"),
+    Code("EXP107", "a tensor must span at most 2^32 - 1 elements", _ERROR, "[BTD] Remarks"),
+    Code("EXP108", "every shape and type must be known when a node is described", _ERROR, "[BTD] DataType, Sizes"),
+    Code("EXP109", "the node must be a gather or a slice", _ERROR, "[ONNX]"),
+    Code("EXP110", "a window whose start is an index must be one element or the whole dimension", _ERROR, "[G], [GN1]; [S1]"),
+    Code("EXP111", "constant indices must be in range", _ERROR, "[ONNX] Gather, GatherElements, GatherND"),
     # Different results
-    Code("EXP201", "an index out of range gives the same result in DirectML", _WARNING, "[OPENVINO] Gather; [JAX]; [G]"),
-    Code("EXP202", "a negative index gives the same result in DirectML", _WARNING, "[OPENVINO] Gather-1, Gather-7; [JAX]; [G]"),
+    Code(
+        "EXP201", "indices should be in range: others give another result in DirectML", _WARNING, "[OPENVINO] Gather; [JAX]; [G]"
+    ),
+    Code(
+        "EXP202",
+        "indices should not be negative: negative ones give another result in DirectML",
+        _WARNING,
+        "[OPENVINO] Gather-1, Gather-7; [JAX]; [G]",
+    ),
     # Models
-    Code("EXP301", "the model gives the type and rank of every input", _WARNING, "[BTD] DataType, DimensionCount"),
-    Code("EXP302", "the values that determine the output's shape are known", _WARNING, "[BTD] Sizes; [S], [S1]"),
-    Code("EXP303", "shape inference finds no error", _WARNING, "[SHAPES]"),
-    Code("EXP304", "every name is defined before it is read", _ERROR, "[IR] Graphs"),
+    Code("EXP301", "the model should give the type and rank of every input", _WARNING, "[BTD] DataType, DimensionCount"),
+    Code("EXP302", "the values that determine the output's shape should be known", _WARNING, "[BTD] Sizes; [S], [S1]"),
+    Code("EXP303", "shape inference should find no error", _WARNING, "[SHAPES]"),
+    Code("EXP304", "every name must be defined before it is read", _ERROR, "[IR] Graphs"),
 )
 
 CODES = {row.code: row for row in _ROWS}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,25 +63,45 @@ class Exporter:
         Usually there is one descriptor. The report's findings have severity error: codes EXP1xx, with the dialect's names, or
         those of `validate` where the level has the operator but not for this data type.
         """
-        findings = tuple(_findings_at_every_level(problem, self.required(problem)))
-        if not findings:
-            try:
-                descriptors = self.forms[type(problem)](problem, level)
-            except InexpressibleError as refusal:
-                findings = (refusal.finding,)
-        if findings:
-            return Report(subject=self.title(problem), level=level, findings=tuple(map(self._renamed, findings)))
-        reports = (validate(desc, level) for desc in descriptors)
-        refused = next((report for report in reports if not report.ok), None)
-        return descriptors if refused is None else _with_own_type(refused, problem)
+        try:
+            return self._at(level, problem)
+        except InexpressibleError as refusal:
+            finding = refusal.finding if not refusal.newer else self._with_level(refusal.finding, problem)
+            return self._report(problem, level, finding)
 
     def lowest(self, problem: Problem) -> tuple[FeatureLevel, Descriptors] | None:
         """The lowest feature level that takes a problem, and its descriptors there; None where no level does."""
         for level in LEVELS:
-            descriptors = self.express(problem, level)
-            if not isinstance(descriptors, Report):
-                return level, descriptors
+            with suppress(InexpressibleError):
+                descriptors = self._at(level, problem)
+                if not isinstance(descriptors, Report):
+                    return level, descriptors
         return None
+
+    def _at(self, level: FeatureLevel, problem: Problem) -> Descriptors | Report:
+        """As `express`, but InexpressibleError where a form raises it."""
+        findings = tuple(_findings_at_every_level(problem, self.required(problem)))
+        if findings:
+            return self._report(problem, level, *findings)
+        descriptors = self.forms[type(problem)](problem, level)
+        reports = (validate(desc, level) for desc in descriptors)
+        refused = next((report for report in reports if not report.ok), None)
+        return descriptors if refused is None else _with_own_type(refused, problem)
+
+    def _report(self, problem: Problem, level: FeatureLevel, *findings: Finding) -> Report:
+        return Report(subject=self.title(problem), level=level, findings=tuple(map(self._renamed, findings)))
+
+    def _with_level(self, finding: Finding, problem: Problem) -> Finding:
+        """The finding with the lowest level that takes the problem; where none does, with what the last level needs."""
+        lowest = self.lowest(problem)
+        if lowest is not None:
+            level, way, remark = lowest[0], f"use feature level {lowest[0]} or newer", ""
+        else:
+            last = self.express(problem, LEVELS[-1])
+            assert isinstance(last, Report), "no level takes the problem"
+            level, way, remark = None, last.findings[0].remedy, "; no feature level takes it as it is"
+        ways = dict.fromkeys(filter(None, (way, finding.remedy)))
+        return finding.model_copy(update={"level": level, "remedy": ", or ".join(ways) + remark})
 
     def _renamed(self, finding: Finding) -> Finding:
         """The finding with the dialect's name at the start of its path."""

@@ -1,5 +1,8 @@
 """The registry of finding codes: what must hold, in one sentence, the severity and the source of each.
 
+A title is read where the rule does not hold, so it never states the rule as a fact: it says what "must" hold (an error or a note)
+or "should" (a warning).
+
 Codes are stable and never reused. DML1xx: one tensor; DML2xx: operator, feature level and all tensors; DML3xx GATHER; DML4xx
 GATHER_ELEMENTS; DML5xx GATHER_ND and GATHER_ND1; DML6xx SLICE and SLICE1; DML7xx bindings; DML8xx files; DML9xx DEPTH_TO_SPACE1
 and SPACE_TO_DEPTH1. `docs/findings.md` has a section for each code, with a failing and a fixed example.
@@ -43,7 +46,7 @@ SOURCES = {
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A code of findings. title: what must hold, as a sentence."""
+    """A code of findings. title: what must or should hold, as a sentence."""
 
     code: str
     title: str
@@ -71,134 +74,156 @@ _ERROR, _WARNING, _NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
 _ROWS = (
     # One tensor
-    Code("DML101", "DimensionCount is the number of Sizes", _ERROR, "[BTD] DimensionCount"),
-    Code("DML102", "a tensor has 1 to 8 dimensions", _ERROR, "[BTD] DimensionCount; [CONST] DML_TENSOR_DIMENSION_COUNT_MAX1"),
-    Code("DML103", "every size is at least 1", _ERROR, "[BTD] Sizes"),
-    Code("DML104", "Strides has one entry per dimension", _ERROR, "[BTD] Strides"),
-    Code("DML105", "an element has a whole number of bytes", _ERROR, "[TDT]; [HDR] DML_TENSOR_DATA_TYPE"),
-    Code("DML106", "TotalTensorSizeInBytes is large enough for the tensor", _ERROR, "[BTD] TotalTensorSizeInBytes; [HELP]"),
-    Code("DML107", "TotalTensorSizeInBytes is a multiple of 4", _WARNING, "[HELP]"),
-    Code("DML108", "a tensor addresses at most 2^32 - 1 elements", _ERROR, "[BTD] Remarks"),
-    Code("DML109", "the product of an input's Sizes is at most 2^32 - 1", _WARNING, "[BTD] Remarks"),
+    Code("DML101", "DimensionCount must be the number of Sizes", _ERROR, "[BTD] DimensionCount"),
+    Code(
+        "DML102", "a tensor must have 1 to 8 dimensions", _ERROR, "[BTD] DimensionCount; [CONST] DML_TENSOR_DIMENSION_COUNT_MAX1"
+    ),
+    Code("DML103", "every size must be at least 1", _ERROR, "[BTD] Sizes"),
+    Code("DML104", "Strides must have one entry per dimension", _ERROR, "[BTD] Strides"),
+    Code("DML105", "an element must have a whole number of bytes", _ERROR, "[TDT]; [HDR] DML_TENSOR_DATA_TYPE"),
+    Code("DML106", "TotalTensorSizeInBytes must be large enough for the tensor", _ERROR, "[BTD] TotalTensorSizeInBytes; [HELP]"),
+    Code("DML107", "TotalTensorSizeInBytes should be a multiple of 4", _WARNING, "[HELP]"),
+    Code("DML108", "a tensor must address at most 2^32 - 1 elements", _ERROR, "[BTD] Remarks"),
+    Code("DML109", "the product of an input's Sizes should be at most 2^32 - 1", _WARNING, "[BTD] Remarks"),
     Code(
         "DML110",
-        "GuaranteedBaseOffsetAlignment is 0 or a power of two no smaller than the element",
+        "GuaranteedBaseOffsetAlignment must be 0 or a power of two no smaller than the element",
         _ERROR,
         "[BTD] GuaranteedBaseOffsetAlignment",
     ),
     Code(
         "DML111",
-        "GuaranteedBaseOffsetAlignment is 0 or at least 16, the alignment of every binding",
+        "GuaranteedBaseOffsetAlignment should be 0 or at least 16, the alignment of every binding",
         _WARNING,
         "[BTD] GuaranteedBaseOffsetAlignment; [CONST] DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT",
     ),
-    Code("DML112", "an output is not OWNED_BY_DML", _ERROR, "[TF] DML_TENSOR_FLAG_OWNED_BY_DML"),
-    Code("DML113", "an OWNED_BY_DML input is bound at initialisation, not at execution", _NOTE, "[TF]; [BIND]"),
-    Code("DML114", "no two elements of an output share an address", _ERROR, "[BTD] Strides; for outputs a rule of dmlgather"),
+    Code("DML112", "an output must not be OWNED_BY_DML", _ERROR, "[TF] DML_TENSOR_FLAG_OWNED_BY_DML"),
+    Code("DML113", "an OWNED_BY_DML input must be bound at initialisation, not at execution", _NOTE, "[TF]; [BIND]"),
+    Code(
+        "DML114", "two elements of an output must not share an address", _ERROR, "[BTD] Strides; for outputs a rule of dmlgather"
+    ),
     Code(
         "DML115",
-        "the strides of a large output show that no two elements share an address",
+        "the strides of a large output must show that no two elements share an address",
         _ERROR,
         "[BTD] Strides; for outputs a rule of dmlgather",
     ),
     # Operator, feature level, what tensors share
-    Code("DML201", "the feature level supports the tensor's data type", _ERROR, "the operator's tensor support table"),
-    Code("DML202", "the feature level supports the tensor's dimension count", _ERROR, "the operator's tensor support table"),
-    Code("DML203", "the feature level supports the operator", _ERROR, "[HDR]; [FLH]"),
-    Code("DML204", "all tensors of an operator have the same DimensionCount", _ERROR, "the operator's tensor constraints"),
-    Code("DML205", "OutputTensor has InputTensor's data type", _ERROR, "the operator's tensor constraints"),
-    Code("DML206", "Axis is a dimension of InputTensor", _ERROR, "[G] Axis; [GE] Axis"),
+    Code(
+        "DML201", "the tensor's data type must be one that the feature level takes", _ERROR, "the operator's tensor support table"
+    ),
+    Code(
+        "DML202",
+        "the tensor's dimension count must be one that the feature level takes",
+        _ERROR,
+        "the operator's tensor support table",
+    ),
+    Code("DML203", "the operator must be one that the feature level has", _ERROR, "[HDR]; [FLH]"),
+    Code("DML204", "all tensors of an operator must have the same DimensionCount", _ERROR, "the operator's tensor constraints"),
+    Code("DML205", "OutputTensor must have InputTensor's data type", _ERROR, "the operator's tensor constraints"),
+    Code("DML206", "Axis must be a dimension of InputTensor", _ERROR, "[G] Axis; [GE] Axis"),
     # GATHER
     Code(
         "DML301",
-        "IndexDimensions is at most DimensionCount",
+        "IndexDimensions must be at most DimensionCount",
         _ERROR,
         "[G] IndexDimensions, with its upper bound as in example 1; [DMLX]",
     ),
-    Code("DML302", "OutputTensor has the sizes of the result", _ERROR, "[G] OutputTensor"),
-    Code("DML303", "the result has at most DimensionCount dimensions", _ERROR, "[G] OutputTensor"),
+    Code("DML302", "OutputTensor must have the sizes of the result", _ERROR, "[G] OutputTensor"),
+    Code("DML303", "the result must have at most DimensionCount dimensions", _ERROR, "[G] OutputTensor"),
     Code(
         "DML304",
-        "leading dimensions of IndicesTensor are 1 or match dimensions of InputTensor before Axis",
+        "leading dimensions of IndicesTensor must be 1 or match dimensions of InputTensor before Axis",
         _ERROR,
         "[G] IndexDimensions; [ISSUE-685]",
     ),
     Code(
         "DML305",
-        "leading dimensions of IndicesTensor are 1 (devices read others differently, see microsoft/DirectML#685)",
+        "leading dimensions of IndicesTensor should be 1: devices read others differently, see microsoft/DirectML#685",
         _WARNING,
         "[G] IndexDimensions; [ISSUE-685]",
     ),
     # GATHER_ELEMENTS
-    Code("DML401", "IndicesTensor has InputTensor's sizes except on Axis", _ERROR, "[GE] IndicesTensor"),
-    Code("DML402", "OutputTensor has IndicesTensor's sizes", _ERROR, "[GE] OutputTensor"),
+    Code("DML401", "IndicesTensor must have InputTensor's sizes except on Axis", _ERROR, "[GE] IndicesTensor"),
+    Code("DML402", "OutputTensor must have IndicesTensor's sizes", _ERROR, "[GE] OutputTensor"),
     # GATHER_ND, GATHER_ND1
-    Code("DML501", "InputDimensionCount is 1 to DimensionCount", _ERROR, "[GN], [GN1] InputDimensionCount"),
-    Code("DML502", "IndicesDimensionCount is 1 to DimensionCount", _ERROR, "[GN], [GN1] IndicesDimensionCount"),
+    Code("DML501", "InputDimensionCount must be 1 to DimensionCount", _ERROR, "[GN], [GN1] InputDimensionCount"),
+    Code("DML502", "IndicesDimensionCount must be 1 to DimensionCount", _ERROR, "[GN], [GN1] IndicesDimensionCount"),
     Code(
         "DML503",
-        "BatchDimensionCount is less than InputDimensionCount and IndicesDimensionCount",
+        "BatchDimensionCount must be less than InputDimensionCount and IndicesDimensionCount",
         _ERROR,
         "[GN1] BatchDimensionCount; [DMLX]",
     ),
     Code(
         "DML504",
-        "an index tuple has 1 to InputDimensionCount - BatchDimensionCount components",
+        "an index tuple must have 1 to InputDimensionCount - BatchDimensionCount components",
         _ERROR,
         "[GN], [GN1] IndicesTensor; [DMLX]",
     ),
-    Code("DML505", "batch dimensions of InputTensor and IndicesTensor have the same sizes", _ERROR, "[GN1] BatchDimensionCount"),
+    Code(
+        "DML505",
+        "batch dimensions of InputTensor and IndicesTensor must have the same sizes",
+        _ERROR,
+        "[GN1] BatchDimensionCount",
+    ),
     Code(
         "DML506",
-        "dimensions that InputDimensionCount and IndicesDimensionCount leave out are 1",
+        "dimensions that InputDimensionCount and IndicesDimensionCount leave out must be 1",
         _ERROR,
         "[GN], [GN1] InputDimensionCount",
     ),
-    Code("DML507", "OutputTensor has the sizes of the result", _ERROR, "[GN], [GN1] OutputTensor, by the examples; [DMLX]"),
-    Code("DML508", "the result has at most DimensionCount dimensions", _ERROR, "[GN], [GN1] OutputTensor; [DMLX]"),
+    Code("DML507", "OutputTensor must have the sizes of the result", _ERROR, "[GN], [GN1] OutputTensor, by the examples; [DMLX]"),
+    Code("DML508", "the result must have at most DimensionCount dimensions", _ERROR, "[GN], [GN1] OutputTensor; [DMLX]"),
     # SLICE, SLICE1
-    Code("DML601", "each array of the slice has DimensionCount entries", _ERROR, "[S], [S1] DimensionCount"),
-    Code("DML602", "the slice and its tensors have the same DimensionCount", _ERROR, "[S], [S1] DimensionCount"),
-    Code("DML603", "no stride of a slice is 0", _ERROR, "[S1] InputWindowStrides; for [S] Strides a rule of dmlgather"),
-    Code("DML604", "Sizes equals the Sizes of OutputTensor", _ERROR, "[S] Sizes"),
-    Code("DML605", "every element that is read lies inside InputTensor", _ERROR, "[S] Offsets, Strides"),
-    Code("DML606", "the window has at least one element in each dimension", _ERROR, "[S1] InputWindowSizes"),
-    Code("DML607", "the window lies inside InputTensor", _ERROR, "[S1] InputWindowSizes"),
+    Code("DML601", "each array of the slice must have DimensionCount entries", _ERROR, "[S], [S1] DimensionCount"),
+    Code("DML602", "the slice and its tensors must have the same DimensionCount", _ERROR, "[S], [S1] DimensionCount"),
+    Code("DML603", "a stride of a slice must not be 0", _ERROR, "[S1] InputWindowStrides; for [S] Strides a rule of dmlgather"),
+    Code("DML604", "Sizes must equal the Sizes of OutputTensor", _ERROR, "[S] Sizes"),
+    Code("DML605", "every element that is read must lie inside InputTensor", _ERROR, "[S] Offsets, Strides"),
+    Code("DML606", "the window must have at least one element in each dimension", _ERROR, "[S1] InputWindowSizes"),
+    Code("DML607", "the window must lie inside InputTensor", _ERROR, "[S1] InputWindowSizes"),
     Code(
         "DML608",
-        "OutputTensor is not larger than what the strides select from the window",
+        "OutputTensor must not be larger than what the strides select from the window",
         _ERROR,
         "[S1] OutputTensor, with |stride|; [DMLX]",
     ),
     # Bindings of model files
-    Code("DML701", "every tensor of the operator is bound", _ERROR, "[DXD] Dispatch"),
-    Code("DML702", "bindings name tensors of the operator", _ERROR, "[DXD] Dispatch"),
-    Code("DML703", "a tensor is bound to exactly one resource", _ERROR, "[DXD] Dispatch"),
-    Code("DML704", "a command names a resource of the model", _ERROR, "[DXD] Commands"),
+    Code("DML701", "every tensor of the operator must be bound", _ERROR, "[DXD] Dispatch"),
+    Code("DML702", "a binding must name a tensor of the operator", _ERROR, "[DXD] Dispatch"),
+    Code("DML703", "a tensor must be bound to exactly one resource", _ERROR, "[DXD] Dispatch"),
+    Code("DML704", "a command must name a resource of the model", _ERROR, "[DXD] Commands"),
     Code(
         "DML705",
-        "the resource is large enough for the tensor at the binding's offset",
+        "the resource must be large enough for the tensor at the binding's offset",
         _ERROR,
         "[BTD] TotalTensorSizeInBytes; [BIND]",
     ),
     Code(
         "DML706",
-        "a binding's offset is a multiple of 16 bytes and of GuaranteedBaseOffsetAlignment",
+        "a binding's offset must be a multiple of 16 bytes and of GuaranteedBaseOffsetAlignment",
         _ERROR,
         "[BTD] GuaranteedBaseOffsetAlignment; [CONST] DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT",
     ),
-    Code("DML707", "the output shares no bytes with an input", _ERROR, "[BIND]; for parts of a resource a rule of dmlgather"),
-    Code("DML708", "an OWNED_BY_DML input is bound at initialisation, any other tensor at execution", _ERROR, "[TF]; [BIND]"),
-    Code("DML709", "a dispatch names a dispatchable of the model", _ERROR, "[DXD] Commands"),
-    Code("DML710", "the dimensions of a written .npy have as many elements as the resource", _ERROR, "[DXD] Write File"),
+    Code(
+        "DML707", "the output must not share bytes with an input", _ERROR, "[BIND]; for parts of a resource a rule of dmlgather"
+    ),
+    Code(
+        "DML708", "an OWNED_BY_DML input must be bound at initialisation, any other tensor at execution", _ERROR, "[TF]; [BIND]"
+    ),
+    Code("DML709", "a dispatch must name a dispatchable of the model", _ERROR, "[DXD] Commands"),
+    Code("DML710", "the dimensions of a written .npy must have as many elements as the resource", _ERROR, "[DXD] Write File"),
     # Model files
-    Code("DML801", "every key of a model file is known", _WARNING, "[DXD] models/_schema.json"),
-    Code("DML802", "a .npy file has the stated data type", _WARNING, "[DXD] Buffer: File Data Initializer"),
-    Code("DML803", "sizeInBytes is a multiple of 4", _WARNING, "[DXD] Buffers"),
+    Code("DML801", "a key of a model file should be a known one", _WARNING, "[DXD] models/_schema.json"),
+    Code("DML802", "a .npy file should have the stated data type", _WARNING, "[DXD] Buffer: File Data Initializer"),
+    Code("DML803", "sizeInBytes should be a multiple of 4", _WARNING, "[DXD] Buffers"),
     # DEPTH_TO_SPACE1, SPACE_TO_DEPTH1
-    Code("DML901", "BlockSize is at least 1", _ERROR, "[DS1], [SD1] BlockSize; for 0 a rule of dmlgather"),
-    Code("DML902", "InputTensor consists of whole blocks", _ERROR, "[DS1], [SD1] OutputTensor; for a rest a rule of dmlgather"),
-    Code("DML903", "OutputTensor has the rearranged sizes", _ERROR, "[DS1] OutputTensor; [SD1] Examples; [DMLX]"),
+    Code("DML901", "BlockSize must be at least 1", _ERROR, "[DS1], [SD1] BlockSize; for 0 a rule of dmlgather"),
+    Code(
+        "DML902", "InputTensor must consist of whole blocks", _ERROR, "[DS1], [SD1] OutputTensor; for a rest a rule of dmlgather"
+    ),
+    Code("DML903", "OutputTensor must have the rearranged sizes", _ERROR, "[DS1] OutputTensor; [SD1] Examples; [DMLX]"),
 )
 
 CODES = {row.code: row for row in _ROWS}

@@ -34,7 +34,7 @@ class Finding(Record):
     """The field, in DirectML's names: "IndicesTensor.Sizes[2]". Empty for the whole descriptor."""
 
     message: str
-    """What must hold, as a sentence."""
+    """What must or should hold, as a sentence."""
 
     expected: str
     """The value or the condition that the rule requires."""

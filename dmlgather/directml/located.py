@@ -13,6 +13,11 @@ def _place(file: str, line: int | None, column: int | None) -> str:
     return ":".join([file, *(str(number) for number in (line, column) if number is not None)])
 
 
+def full_path(subject: str, path: str) -> str:
+    """A path from the root of a file on. subject: where `path` starts."""
+    return ".".join(filter(None, (subject, path)))
+
+
 class LocatedFinding(Finding):
     """A finding in a file: the descriptor or the bindings there break a rule."""
 
@@ -28,9 +33,19 @@ class LocatedFinding(Finding):
     subject: str = ""
     """The part of the file that `path` starts from: "dispatchables.gather"; empty for a single descriptor."""
 
+    @property
+    def place(self) -> str:
+        """FILE:LINE:COLUMN."""
+        return _place(self.file, self.line, self.column)
+
+    @property
+    def full_path(self) -> str:
+        """The field from the root of the file on: "dispatchables.gather.OutputTensor.Sizes[1]"; empty for a whole descriptor."""
+        return full_path(self.subject, self.path)
+
     def __str__(self) -> str:
         subject = f" {self.subject}" if self.subject else ""
-        return f"{_place(self.file, self.line, self.column)}:{subject} {super().__str__()}"
+        return f"{self.place}:{subject} {super().__str__()}"
 
     @classmethod
     def of(cls, finding: Finding, file: str, line: int | None, column: int | None, subject: str) -> LocatedFinding:

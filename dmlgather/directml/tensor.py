@@ -75,7 +75,7 @@ class BufferTensorDesc(Structure):
     def _unwrap(cls, value: Any) -> Any:
         if not isinstance(value, Mapping) or "Type" not in value:
             return value
-        if value["Type"] not in ("BUFFER", "DML_TENSOR_TYPE_BUFFER", 1) or isinstance(value["Type"], bool):
+        if value["Type"] not in ("BUFFER", "DML_TENSOR_TYPE_BUFFER"):
             raise ValueError(f"tensor Type is {value['Type']!r}; expected BUFFER")
         if "Desc" not in value:
             return {key: entry for key, entry in value.items() if key != "Type"}

@@ -137,7 +137,7 @@ def member(kind: type[Member], prefix: str, value: object) -> Member:
             number = operator.index(value)  # type: ignore[arg-type]
             return next(item for item in kind.__members__.values() if item.value == number)
     legal = ", ".join(f"{name} ({item.value})" for name, item in kind.__members__.items())
-    raise ValueError(f"{_shown(value)} is no {kind.__name__}; expected one of {legal}, by name or number")
+    raise ValueError(f"{_shown(value)} is no {kind.__name__}; expected one of {legal}")
 
 
 def _flags(value: object) -> TensorFlags:
@@ -158,7 +158,13 @@ def _data_type(value: object) -> DataType:
     return member(DataType, "DML_TENSOR_DATA_TYPE_", value)
 
 
+ONNX_ORDERS = {"DCR": DepthSpaceOrder.DEPTH_COLUMN_ROW, "CRD": DepthSpaceOrder.COLUMN_ROW_DEPTH}
+"""The values of ONNX's attribute mode."""
+
+
 def _order(value: object) -> DepthSpaceOrder:
+    if isinstance(value, str) and value in ONNX_ORDERS:
+        raise ValueError(f"{value!r} is ONNX's name; DirectML's is {ONNX_ORDERS[value].name}")
     return member(DepthSpaceOrder, "DML_DEPTH_SPACE_ORDER_", value)
 
 
@@ -168,9 +174,8 @@ def _shown(value: object) -> str:
 
 
 def _schema(kind: type[Member], prefix: str) -> WithJsonSchema:
-    members = kind.__members__.items()
-    names = [name for name, _ in members]
-    return WithJsonSchema({"enum": [*names, *(prefix + name for name in names), *(item.value for _, item in members)]})
+    names = list(kind.__members__)  # files have no numbers: DxDispatch reads none
+    return WithJsonSchema({"enum": [*names, *(prefix + name for name in names)]})
 
 
 def _name(value: enum.IntEnum | enum.IntFlag) -> str:

@@ -109,6 +109,9 @@ class CheckReport(Record):
     baseline: str | None = None
     """The baseline that findings were compared with, or that was written."""
 
+    error_on_warning: bool = False
+    """Whether warnings fail the check as errors do."""
+
     files: tuple[FileReport, ...]
     """Every file that was checked, in the order they were named and found."""
 
@@ -119,7 +122,7 @@ class CheckReport(Record):
     """Findings in the baseline that are no longer there, of files that were checked or no longer exist."""
 
     unused_ignores: tuple[UnusedIgnore, ...] = ()
-    """Entries of the configuration that ignore a code and match no finding."""
+    """Entries of the configuration that ignore a code and match no finding, though all files that they are for were checked."""
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
@@ -149,9 +152,15 @@ class CheckReport(Record):
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def exit_code(self) -> int:
-        """2 when something could not be understood, else 1 when there are errors that count, else 0."""
-        summary = self.summary
-        return 2 if summary.problems else 1 if summary.errors else 0
+        """2 when something could not be understood, else 1 when there are findings that fail the check, else 0."""
+        if any(file.problems for file in self.files):
+            return 2
+        return 1 if any(map(self.fails, self.findings())) else 0
+
+    def fails(self, finding: ReportedFinding) -> bool:
+        """Whether a finding fails the check: an error that counts, or a warning where warnings fail it too."""
+        failing = (Severity.ERROR, Severity.WARNING) if self.error_on_warning else (Severity.ERROR,)
+        return finding.status is FindingStatus.OPEN and finding.severity in failing
 
     def findings(self) -> Iterator[ReportedFinding]:
         """The findings of all files."""

@@ -69,6 +69,9 @@ class Configuration(Record, strict=True):
     baseline: Annotated[str, Field(min_length=1)] | None = None
     """The baseline to compare with, relative to the configuration's folder."""
 
+    error_on_warning: bool = False
+    """Whether warnings fail the check as errors do."""
+
     ignore: list[Ignore] = Field(default=[])
     """Codes whose findings are ignored, each with a reason."""
 
@@ -81,6 +84,7 @@ EXPECTED: Mapping[str, tuple[str, str]] = {
         'write like ["text", "sarif:report.sarif"]',
     ),
     "baseline": ("the name of a file", "write one in quotes, or remove the key"),
+    "error_on_warning": ("true or false", "write one of them without quotes, or remove the key"),
     "ignore": (
         "a list of tables with code, reason and perhaps paths",
         "write [[ignore]] tables, in pyproject.toml [[tool.dmlgather.ignore]]",

@@ -12,6 +12,7 @@ from pathlib import Path
 from dmlgather.files import writing
 from dmlgather.report import github, junit, sarif, text
 from dmlgather.report.check_report import CheckReport
+from dmlgather.report.node_lines import NodeListing
 from dmlgather.wording import alternatives
 
 
@@ -20,14 +21,16 @@ def _json_lines(report: CheckReport) -> Iterator[str]:
     yield json.dumps(report.model_dump(mode="json"), indent=2)
 
 
-FORMATS: dict[str, Callable[[CheckReport], Iterator[str]]] = {
-    "text": text.lines,
+DATA: dict[str, Callable[[CheckReport], Iterator[str]]] = {
     "json": _json_lines,
     "sarif": sarif.lines,
     "junit": junit.lines,
     "github": github.lines,
 }
-"""The lines of a report in each format."""
+"""The lines of a report in each format for other programs."""
+
+FORMATS = ("text", "concise", *DATA)
+"""The names of all formats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +50,23 @@ class Output:
             )
         return cls(name, (folder or Path()) / file if colon else None)
 
-    def write(self, report: CheckReport) -> None:
-        """Write the report there. FileError when a file cannot be written."""
+    def write(self, report: CheckReport, listed: NodeListing = NodeListing.WRONG) -> None:
+        """Write the report there. FileError when a file cannot be written. listed: the nodes of models that text lists."""
         if self.file is not None:
             with writing(self.file) as file:
-                for line in FORMATS[self.format](report):
+                for line in self._lines(report, listed, text.WIDTH):
                     file.write(line.encode("utf-8", "backslashreplace") + b"\n")
-        elif self.format == "text":
-            text.show(report)
+            return
+        lines = self._lines(report, listed, text.terminal_width())
+        if self.format in DATA:
+            sys.stdout.writelines(line + "\n" for line in lines)
         else:
-            for line in FORMATS[self.format](report):
-                sys.stdout.write(line + "\n")
+            text.show(lines)
+
+    def _lines(self, report: CheckReport, listed: NodeListing, width: int) -> Iterator[str]:
+        if self.format in DATA:
+            return DATA[self.format](report)
+        return text.concise_lines(report, listed) if self.format == "concise" else text.lines(report, listed, width)
 
 
 def complete(outputs: Iterable[Output]) -> tuple[Output, ...]:

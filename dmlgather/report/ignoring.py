@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.configuration_file import LoadedConfiguration
 from dmlgather.report.finding_status import FindingStatus, ReportedFinding, UnusedIgnore
-from dmlgather.report.patterns import Patterns
+from dmlgather.report.paths import relative
+from dmlgather.report.patterns import Patterns, root
 
 
-def ignoring(report: CheckReport, loaded: LoadedConfiguration) -> CheckReport:
+def ignoring(report: CheckReport, loaded: LoadedConfiguration, checked: Sequence[Path]) -> CheckReport:
     """`report` where the findings that the configuration names are ignored, and with its entries that match no finding.
 
-    An entry for some paths is not reported as unused if no file with such a path was checked.
+    checked: the files and folders that were named. An entry is reported as unused only if they hold all files that it is for, one
+    of these was checked, and all of them could be understood. Otherwise it may be what ignores a finding of another run.
     """
     entries = [_IgnoreEntry(loaded, number) for number in range(len(loaded.configuration.ignore))]
     files = tuple(_ignored(file, entries) for file in report.files) if entries else report.files
     unused = tuple(
         UnusedIgnore(file=str(loaded.file), line=loaded.line("ignore", entry.number), code=entry.code)
         for entry in entries
-        if not entry.used and any(entry.covers(file.file) for file in report.files)
+        if not entry.used and entry.is_complete(report, checked)
     )
     return report.model_copy(update={"configuration": str(loaded.file), "files": files, "unused_ignores": unused})
 
@@ -45,7 +50,14 @@ class _IgnoreEntry:
         ignore = loaded.configuration.ignore[number]
         self.number, self.code, self.reason, self.used = number, ignore.code, ignore.reason, False
         self._patterns = None if ignore.paths is None else Patterns(ignore.paths, str(loaded.folder))
+        self._roots = [str(loaded.folder / root(pattern)) for pattern in ignore.paths or ["*"]]
 
     def covers(self, file: str) -> bool:
         """Whether the entry applies to `file`."""
         return self._patterns is None or self._patterns.match(file)
+
+    def is_complete(self, report: CheckReport, checked: Iterable[Path]) -> bool:
+        """Whether the report on the `checked` paths has findings of all files that the entry applies to."""
+        files = [file for file in report.files if self.covers(file.file)]
+        whole = all(any(relative(root, str(path)) is not None for path in checked) for root in self._roots)
+        return whole and bool(files) and not any(file.problems for file in files)

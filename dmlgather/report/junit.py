@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dmlgather.directml.findings import Severity
 from dmlgather.directml.located import FileProblem
 from dmlgather.report import node_lines
 from dmlgather.report.check_report import CheckReport, FileReport
-from dmlgather.report.finding_status import FindingStatus, ReportedFinding
+from dmlgather.report.finding_status import ReportedFinding
 from dmlgather.wording import counted, printable
 
 if TYPE_CHECKING:
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def lines(report: CheckReport) -> Iterator[str]:
-    """A suite of test cases: errors that count are failures, problems are errors, all other findings are output."""
+    """A suite of test cases: findings that fail the check are failures, problems are errors, all other findings are output."""
     from junitparser import JUnitXml, TestSuite
 
     suite = TestSuite("dmlgather check")
-    suite.add_testcases([case for file in report.files for case in _cases(file)])
+    suite.add_testcases([case for file in report.files for case in _cases(file, report.fails)])
     document = JUnitXml("dmlgather")
     document.add_testsuite(suite)
     written = io.BytesIO()
@@ -31,26 +30,31 @@ def lines(report: CheckReport) -> Iterator[str]:
     yield written.getvalue().decode("utf-8").rstrip()
 
 
-def _cases(file: FileReport) -> Iterator[TestCase]:
+def _cases(file: FileReport, fails: Callable[[ReportedFinding], bool]) -> Iterator[TestCase]:
     name = printable(file.file)
     others, of_nodes = node_lines.by_node(file)
-    yield _case(name, "dmlgather.check", others, file.problems)
+    yield _case(name, "dmlgather.check", _split(others, fails), file.problems)
     for node in file.nodes:
-        yield _case(printable(node.place), name, of_nodes[node.place], (), node_lines.line(node, file.level))
+        verdict = node_lines.line(node, file.level)
+        yield _case(printable(node.place), name, _split(of_nodes[node.place], fails), (), verdict)
 
 
-def _case(
-    name: str, group: str, findings: Sequence[ReportedFinding], problems: Sequence[FileProblem], verdict: str = ""
-) -> TestCase:
+_Split = tuple[list[ReportedFinding], list[ReportedFinding]]
+"""The findings that fail the check, and the others."""
+
+
+def _split(findings: Iterable[ReportedFinding], fails: Callable[[ReportedFinding], bool]) -> _Split:
+    found: _Split = ([], [])
+    for finding in findings:
+        found[not fails(finding)].append(finding)
+    return found
+
+
+def _case(name: str, group: str, findings: _Split, problems: Sequence[FileProblem], verdict: str = "") -> TestCase:
     from junitparser import Error, Failure, TestCase
 
-    errors: list[ReportedFinding] = []
-    output = [verdict] if verdict else []
-    for finding in findings:
-        if finding.status is FindingStatus.OPEN and finding.severity is Severity.ERROR:
-            errors.append(finding)
-        else:
-            output.append(f"{finding}{finding.remark}")
+    errors, others = findings
+    output = [*filter(None, [verdict]), *(f"{finding}{finding.remark}" for finding in others)]
     results: list[FinalResult] = []
     if problems:
         results.append(_told(Error("not understood", "problem"), problems))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from dmlgather.dialects.checked_model import CheckedNode, CheckedTensor, DirectMLForm, Verdict, typed
@@ -11,14 +12,39 @@ from dmlgather.report.finding_status import ReportedFinding
 from dmlgather.wording import braces, counted, printable
 
 
-def lines(file: FileReport, shown: Callable[[Iterable[ReportedFinding]], Iterable[str]]) -> Iterator[str]:
-    """A heading, the findings about no single node, and a line per node, followed by its findings. shown: formats findings."""
+class NodeListing(enum.Enum):
+    """Which nodes of a model a report lists."""
+
+    NONE = enum.auto()
+    """None, and the model has no heading: findings stand alone."""
+    WRONG = enum.auto()
+    """Those that are not taken, or have findings. The heading counts the others."""
+    ALL = enum.auto()
+    """All of them."""
+
+
+INDENT = 4
+"""Spaces before the findings of a node."""
+
+
+def lines(
+    file: FileReport, shown: Callable[[Iterable[ReportedFinding]], Iterable[str]], listed: NodeListing = NodeListing.ALL
+) -> Iterator[str]:
+    """A heading, the findings about no single node, and a line per node that is listed, followed by its findings.
+
+    shown: formats findings.
+    """
+    if listed is NodeListing.NONE:
+        yield from shown(file.findings)
+        return
     graph, of_nodes = by_node(file)
     yield heading(file)
     yield from shown(graph)
     for node in file.nodes:
-        yield f"  {line(node, file.level)}"
-        yield from (f"    {text}" for text in shown(of_nodes[node.place]))
+        found = [f"{' ' * INDENT}{text}".rstrip() for text in shown(of_nodes[node.place])]
+        if found or node.verdict is not Verdict.TAKEN or listed is NodeListing.ALL:
+            yield f"  {line(node, file.level)}"
+            yield from found
 
 
 def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[ReportedFinding]]]:

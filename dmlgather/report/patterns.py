@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from dmlgather.report.paths import relative
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
+
+
+_SPECIAL = frozenset("*?[\\!")
+"""Characters that make a name more, or other, than the name of one file."""
 
 
 class Patterns:
@@ -32,3 +37,13 @@ def specification(patterns: Sequence[str]) -> GitIgnoreSpec:
         if pattern.include is None:
             raise ValueError(f"{text!r} is not a pattern of paths")
     return spec
+
+
+def root(pattern: str) -> str:
+    """The folder or file that holds all files of a pattern: "models/old" for "/models/old/*.json", "." for "old/", which may
+    lie anywhere.
+    """
+    anchored = "/" in pattern.rstrip("/")
+    names = pattern.strip("/").split("/") if anchored else []
+    plain = list(takewhile(lambda name: not _SPECIAL.intersection(name), names))
+    return "/".join(plain) or "."

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from dmlgather.directml.located import FileProblem
+from dmlgather.directml.located import FileProblem, full_path
 from dmlgather.report import paths
 from dmlgather.report.check_report import CheckReport
 from dmlgather.report.code_registry import INDEX, rules
@@ -72,7 +72,7 @@ def _result(finding: ReportedFinding, report: CheckReport, folder: str) -> Any:
         ruleIndex=INDEX[finding.code],
         level=sarif.Level(str(finding.severity)),
         message=sarif.Message(text=printable(text)),
-        locations=[_location(finding.file, finding.line, finding.column, folder, _full_name(finding.subject, finding.path))],
+        locations=[_location(finding.file, finding.line, finding.column, folder, finding.full_path)],
         suppressions=ignored if finding.status is FindingStatus.IGNORED else [],
         **state,
     )
@@ -86,7 +86,7 @@ def _absent(entry: CountedFingerprint, report: CheckReport, folder: str) -> Any:
         ruleId=entry.code,
         **({"ruleIndex": INDEX[entry.code]} if entry.code in INDEX else {}),
         message=sarif.Message(text=printable(f"no longer found: got {entry.got}")),
-        locations=[_location(file, None, None, folder, _full_name(entry.subject, entry.path))],
+        locations=[_location(file, None, None, folder, full_path(entry.subject, entry.path))],
         occurrenceCount=entry.count,
         suppressions=[],
         baselineState=sarif.BaselineState.absent,
@@ -104,10 +104,6 @@ def _notifications(level: str, items: Iterable[FileProblem | UnusedIgnore], fold
         )
         for item in items
     ]
-
-
-def _full_name(subject: str, path: str) -> str:
-    return ".".join(filter(None, (subject, path)))
 
 
 def _location(file: str, line: int | None, column: int | None, folder: str, name: str = "") -> Any:

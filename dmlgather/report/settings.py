@@ -23,7 +23,8 @@ class Settings:
     """The settings of a check. Options override the configuration; those that are None were not given.
 
     level: the feature level of every file. outputs: formats and where they are written. baseline: the file to compare with.
-    write_baseline: the file to write, and to compare with if it exists. skip_others, jobs: as in `check_paths`.
+    write_baseline: the file to write, and to compare with if it exists. error_on_warning: whether warnings fail the check.
+    skip_others, jobs: as in `check_paths`.
     """
 
     loaded: LoadedConfiguration | None = None
@@ -31,6 +32,7 @@ class Settings:
     outputs: Sequence[Output] = ()
     baseline: Path | None = None
     write_baseline: Path | None = None
+    error_on_warning: bool | None = None
     skip_others: bool = False
     jobs: int | None = 1
 
@@ -47,10 +49,12 @@ class Settings:
 
     def check(self, paths: Iterable[Path]) -> CheckReport:
         """Check these files and folders, and write the baseline if requested. FileError for a baseline that cannot be used."""
-        old = self._baseline()
+        old, paths = self._baseline(), tuple(paths)
         report = check_paths(paths, self.level or self.configuration.level, self._level_of(), self.skip_others, self.jobs)
+        fail = self.configuration.error_on_warning if self.error_on_warning is None else self.error_on_warning
+        report = report.model_copy(update={"error_on_warning": fail})
         if self.loaded is not None:
-            report = ignoring(report, self.loaded)
+            report = ignoring(report, self.loaded, () if self.level is not None else paths)  # other levels have other findings
         if self.write_baseline is not None:
             known = baselines.renewed(report, self.write_baseline, old)
             baselines.write(self.write_baseline, known)

@@ -114,6 +114,7 @@ def _unescaped(value: str) -> str:
 
 READERS: dict[str, Callable[[str], list[Place]]] = {
     "text": text,
+    "concise": text,
     "json": data,
     "sarif": sarif,
     "junit": junit,

@@ -41,9 +41,9 @@ def test_every_format_can_be_chosen() -> None:
     assert ", ".join(FORMATS) == NAMES
 
 
-def test_text_is_a_line_per_finding(tmp_path: Path, command: Command) -> None:
+def test_concise_text_is_a_line_per_finding(tmp_path: Path, command: Command) -> None:
     file = write(tmp_path, WRONG)
-    ended = command("check", file)
+    ended = command("check", "--output-format", "concise", file)
     (line,) = ended.out.splitlines()
     number = next(number for number, text in enumerate(file.read_text().splitlines(), 1) if '"Axis": 2' in text)
     assert line.startswith(f"{file}:{number}:13: dispatchables.gather DML206 error Axis: ")
@@ -95,7 +95,7 @@ def test_folders_are_walked(tmp_path: Path, command: Command) -> None:
     write(tmp_path, "[not json", "notes.json")
     write(tmp_path, "", "empty.json")
     write(tmp_path, MODEL, "model.txt")
-    ended = command("check", tmp_path)
+    ended = command("check", "--output-format", "concise", tmp_path)
     assert ended.code == 1
     assert [line.split(":")[0] for line in ended.out.splitlines()] == [f"{tmp_path}/b/wrong.JSON"]
     assert ended.err == "2 files checked, 1 error, 3 files of another sort skipped\n"
@@ -142,7 +142,7 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
 
 
 def test_examples(command: Command) -> None:
-    ended = command("check", EXAMPLES)
+    ended = command("check", "--output-format", "concise", EXAMPLES)
     assert ended.code == 1
     (line,) = ended.out.splitlines()
     assert "gather_3_as_printed.json:" in line

@@ -11,6 +11,7 @@ import pytest
 
 from dmlgather.cli.schema import Schema, schema_of
 from dmlgather.report.configuration import EXPECTED, Configuration, Ignore
+from dmlgather.report.formats import FORMATS
 from dmlgather.report.toml_lines import line_of
 from tests.cli.command import Command
 from tests.cli.readers import READERS
@@ -92,8 +93,7 @@ def test_ignored_codes_are_counted(folder: Path, command: Command) -> None:
     _configured(folder, '[[ignore]]\ncode = "DML206"\nreason = "mended in spring"\npaths = ["/old/"]\n')
     ended = command("check", ".")
     assert (ended.code, ended.err) == (1, "3 files checked, 1 error, 2 ignored\n")
-    assert ended.out.startswith("a.json:")
-    assert len(ended.out.splitlines()) == 1
+    assert [place[2] for place in READERS["text"](ended.out)] == ["a.json"]
     ended = command("check", "old")
     assert (ended.code, ended.out, ended.err) == (0, "", "2 files checked, 2 ignored\n")
     report = json.loads(command("check", "--output-format", "json", ".").out)
@@ -119,14 +119,67 @@ def test_an_ignore_that_matches_nothing_is_said(folder: Path, command: Command) 
     _configured(
         folder, "# mine\n" + entry.format("DML206") + entry.format("DML305") + entry.format("DML101") + 'paths = ["/old/"]'
     )
-    ended = command("check", "a.json")
+    ended = command("check", ".")
     assert ended.code == 0
     assert ended.err.splitlines() == [
         "dmlgather.toml:5: note: this entry for DML305 matches no finding; remove it",
-        "1 file checked, 1 ignored",
-    ]  # and nothing about the third, since no file of its paths was checked
-    report = json.loads(command("check", "--output-format", "json", ".").out)
+        "dmlgather.toml:8: note: this entry for DML101 matches no finding; remove it",
+        "2 files checked, 1 ignored",
+    ]
+    report = json.loads(command("check", "--output-format", "json", folder).out)
     assert [(entry["line"], entry["code"]) for entry in report["unused_ignores"]] == [(5, "DML305"), (8, "DML101")]
+
+
+UNUSED: dict[str, tuple[str, list[str], bool]] = {
+    # the patterns of an entry for a code that no file has; what is checked; whether the entry is known to be of no use
+    "all files, of the whole project": ("", ["."], True),
+    "all files, of one file": ("", ["a.json"], False),
+    "all files, of each folder but not the root": ("", ["old", "new"], False),
+    "all files, at another level": ("", ["--level", "5_0", "."], False),
+    "a folder, of that folder": ('paths = ["/old/"]', ["old"], True),
+    "a folder, of the folder above": ('paths = ["/old/deep/"]', ["a.json", "old"], True),
+    "a folder, of a folder in it": ('paths = ["/old/"]', ["old/deep"], False),
+    "a folder, of a file in it": ('paths = ["/old/"]', ["old/b.json"], False),
+    "files of a folder, of that folder": ('paths = ["old/*.json"]', ["old"], True),
+    "two folders, of one": ('paths = ["/old/", "/new/"]', ["old"], False),
+    "two folders, of both": ('paths = ["/old/", "/new/"]', ["old", "new"], True),
+    "a folder anywhere, of one": ('paths = ["old/"]', ["old"], False),
+    "a file, of that file": ('paths = ["/old/b.json"]', ["old/b.json"], True),
+    "a pattern of folders, of one": ('paths = ["/o*/*.json"]', ["old"], False),
+    "all but a folder, of the rest": ('paths = ["*.json", "!/new/"]', ["old", "a.json"], False),
+    "a folder with a file that cannot be understood": ('paths = ["/new/"]', ["new", "broken.json"], True),
+    "all files, one of which cannot be understood": ("", [".", "broken.json"], False),
+}
+
+
+@pytest.mark.parametrize("case", UNUSED)
+def test_only_a_run_over_all_files_of_an_ignore_says_that_it_is_of_no_use(folder: Path, command: Command, case: str) -> None:
+    """In a run over some of them, as before a commit, the entry may be what ignores a finding of another file."""
+    patterns, arguments, said = UNUSED[case]
+    (folder / "old" / "deep").mkdir(parents=True)
+    (folder / "new").mkdir()
+    for name in ("a.json", "old/b.json", "old/deep/c.json", "new/d.json"):
+        write(folder, MODEL, name)
+    if "broken.json" in arguments:
+        (folder / "broken.json").write_text('{"dispatchables": ')
+    _configured(folder, f'[[ignore]]\ncode = "DML206"\nreason = "r"\n{patterns}')
+    ended = command("check", *arguments)
+    assert ("matches no finding; remove it" in ended.err) is said
+
+
+def test_warnings_fail_where_that_is_configured(folder: Path, command: Command) -> None:
+    write(folder, WARNED, "a.json")
+    assert command("check", "a.json").code == 0
+    ended = command("check", "--error-on-warning", "a.json")
+    assert (ended.code, ended.err) == (1, "1 file checked, 1 warning; warnings fail the check\n")
+    _configured(folder, "error_on_warning = true")
+    for name in FORMATS:
+        ended = command("check", "--output-format", name, "a.json")
+        assert (ended.code, [place[:2] for place in READERS[name](ended.out)]) == (1, [("warning", "DML801")])
+    assert "<failure" in command("check", "--output-format", "junit", "a.json").out
+    assert command("check", "--no-error-on-warning", "a.json").code == 0  # options win
+    _configured(folder, 'error_on_warning = true\n[[ignore]]\ncode = "DML801"\nreason = "r"')
+    assert command("check", "a.json").code == 0
 
 
 def test_problems_cannot_be_ignored(folder: Path, command: Command) -> None:
@@ -149,6 +202,7 @@ WRONGS: dict[str, tuple[str, str, str, str]] = {
     "a code without a reason": ('[[ignore]]\ncode = "DML305"', "1: ignore[0].reason", "nothing", "say why"),
     "an empty reason": ('[[ignore]]\ncode = "DML305"\nreason = " "', "3: ignore[0].reason", '" "', "say why"),
     "an unknown code": ('[[ignore]]\nreason = "r"\ncode = "DML35"', "3: ignore[0].code", '"DML35"', "write DML"),
+    "warnings that are no truth": ('error_on_warning = "yes"', "1: error_on_warning", '"yes"', "without quotes"),
     "no paths": ('[[ignore]]\ncode = "DML305"\nreason = "r"\npaths = []', "4: ignore[0].paths", "[]", "remove the key"),
     "an unknown key of an ignore": (
         '[[ignore]]\ncode = "DML305"\nreason = "r"\npath = ["x"]',

@@ -53,20 +53,36 @@ def test_exit_codes(tmp_path: Path, command: Command, case: str, output_format: 
 
 def test_text_of_a_taken_node(tmp_path: Path, command: Command) -> None:
     path = _save(tmp_path, TAKEN)
-    ended = command("check", "--level", "2_1", path)
+    ended = command("check", "--verbose", "--level", "2_1", path)
     assert ended.out.splitlines() == [
         f"{path}: ONNX model, opset 17; 1 Gather: 1 taken at 2_1; 0 other nodes",
         "  Gather_0: Gather-13(data float[N,4], indices int64[3], axis 1) -> float[M,3]: "
         "taken: GATHER with indices as UINT32 from 1_0, provided that N >= 1",
     ]
     assert ended.err == "1 file checked, 1 node (1 taken), no findings\n"
-    newest = command("check", path).out.splitlines()[1]
+    newest = command("check", "--verbose", path).out.splitlines()[1]
     assert newest.endswith("taken: GATHER; from 1_0 as GATHER with indices as UINT32, provided that N >= 1")
+
+
+def test_nodes_that_are_fine_are_counted(tmp_path: Path, command: Command) -> None:
+    paths = [_save(tmp_path, text, name) for name, text in (("a.onnx", TAKEN), ("b.onnx", REFUSED))]
+    heading, other, node, *_ = command("check", "--level", "2_1", *paths).out.splitlines()
+    assert heading == f"{paths[0]}: ONNX model, opset 17; 1 Gather: 1 taken at 2_1; 0 other nodes"
+    assert other.startswith(f"{paths[1]}: ONNX model")
+    assert node.startswith("  cut: Slice-13(")
+    quiet = command("check", "--quiet", "--level", "2_1", *paths)
+    assert (quiet.code, quiet.err) == (1, "")
+    assert [line for line in quiet.out.splitlines() if ": " in line] == [
+        f"{paths[1]}: DML201 error: the tensor's data type must be one that the feature level takes (cut.InputTensor.DataType)"
+    ]
+    ended = command("check", "--quiet", "--verbose", paths[0])
+    assert (ended.code, ended.out) == (2, "")
+    assert "give one of --quiet and --verbose" in ended.err
 
 
 def test_text_of_a_refused_node(tmp_path: Path, command: Command) -> None:
     path = _save(tmp_path, REFUSED)
-    ended = command("check", "--level", "3_0", path)
+    ended = command("check", "--output-format", "concise", "--level", "3_0", path)
     _, node, finding = ended.out.splitlines()
     assert node == "  cut: Slice-13(data int64[4], starts {1}, ends {3}) -> int64[2]: refused at 3_0: SLICE1 from 4_1"
     assert finding.startswith(f"    {path}: cut DML201 error InputTensor.DataType: ")
@@ -75,7 +91,7 @@ def test_text_of_a_refused_node(tmp_path: Path, command: Command) -> None:
 
 def test_text_of_an_unknown_node(tmp_path: Path, command: Command) -> None:
     path = _save(tmp_path, UNKNOWN)
-    ended = command("check", path)
+    ended = command("check", "--output-format", "concise", path)
     heading, node, starts, ends = ended.out.splitlines()
     assert heading.endswith("1 Slice: 1 unknown at 6_4; 1 other node")
     assert node.endswith("unknown: starts, ends")
@@ -86,7 +102,7 @@ def test_text_of_an_unknown_node(tmp_path: Path, command: Command) -> None:
 
 
 def test_text_of_an_ill_formed_node(tmp_path: Path, command: Command) -> None:
-    ended = command("check", _save(tmp_path, ILL_FORMED))
+    ended = command("check", "--output-format", "concise", _save(tmp_path, ILL_FORMED))
     _, node, finding = ended.out.splitlines()
     assert node.endswith("refused at 6_4: no level takes it")
     assert "g EXP101 error: " in finding
@@ -95,7 +111,7 @@ def test_text_of_an_ill_formed_node(tmp_path: Path, command: Command) -> None:
 
 def test_findings_about_a_whole_graph_stand_before_the_nodes(tmp_path: Path, command: Command) -> None:
     path = _save(tmp_path, "agraph (float[4] X, int64[2] i) => (float[2] Z) { Y = com.example.Foo(X) Z = Gather(X, i) }")
-    heading, remark, node = command("check", path).out.splitlines()
+    heading, remark, node = command("check", "--verbose", "--output-format", "concise", path).out.splitlines()
     assert heading.startswith(f"{path}: ONNX model")
     assert remark.startswith(f"{path}: EXP303 warning: ")
     assert node.startswith("  Gather_1: ")
@@ -165,7 +181,7 @@ def test_folders_are_searched_for_models(tmp_path: Path, command: Command) -> No
     (tmp_path / "sub" / "b.onnx").mkdir()  # a folder like any other
     _save(tmp_path / "sub" / "b.onnx", TAKEN)
     write(tmp_path, changed((("dispatchables", "gather", "desc", "Axis"), 2)), "c.json")
-    ended = command("check", "--level", "3_0", tmp_path)
+    ended = command("check", "--output-format", "concise", "--level", "3_0", tmp_path)
     assert ended.code == 1
     assert [line.split(": ")[0] for line in ended.out.splitlines() if line[0] != " "] == [
         f"{tmp_path}/c.json:{_line_of(tmp_path / 'c.json', 'Axis')}:13",

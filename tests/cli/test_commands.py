@@ -201,6 +201,8 @@ def test_examples_follow_the_schema(file: Path) -> None:
     "change",
     [
         (("desc", "InputTensor", "DataType"), "FLOAT31"),
+        (("desc", "InputTensor", "DataType"), 1),
+        (("desc", "InputTensor", "Flags"), 0),
         (("desc", "InputTensor", "Sizes"), [1.5]),
         (("desc", "Axis"), -1),
         (("desc", "Axes"), 0),

@@ -162,7 +162,7 @@ def test_github_is_chosen_in_its_workflows(folder: Path, command: Command, monke
 
 
 MISUSES = {
-    "an unknown format": (["xml"], "expected text, json, sarif, junit or github, or one of these and a file"),
+    "an unknown format": (["xml"], "expected text, concise, json, sarif, junit or github, or one of these and a file"),
     "no file behind the colon": (["sarif:"], "got 'sarif:'"),
     "two on standard output": (["text", "json"], "text and json cannot both be written to standard output"),
     "two in a file": (["sarif:x", "json:x"], "sarif and json cannot both be written to x"),
@@ -190,7 +190,7 @@ def test_a_terminal_shows_the_same_text_in_colours(folder: Path) -> None:
     plain = process("check", "a.json", cwd=folder, GITHUB_ACTIONS="").out
     assert "\x1b" not in plain
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "COLUMNS": "40", "GITHUB_ACTIONS": ""}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "COLUMNS": "120", "GITHUB_ACTIONS": ""}
     environment.pop("NO_COLOR", None)
     arguments = [sys.executable, "-m", "dmlgather.cli", "check", "a.json"]
     ended = subprocess.run(arguments, stdout=theirs, stderr=subprocess.PIPE, cwd=folder, env=environment, timeout=60, check=False)

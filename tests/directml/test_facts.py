@@ -86,6 +86,13 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str, str]] = {
         "IndicesTensor.DataType",
         "INT64, INT32, UINT64 or UINT32 (GATHER from level 4_1)",
         "UNKNOWN",
+        "state which of these types",
+    ),
+    "half bytes": (
+        rows(tensor([4]), tensor([2], "INT4"), tensor([2])),
+        "IndicesTensor.DataType",
+        "INT64, INT32, UINT64 or UINT32 (GATHER from level 4_1)",
+        "INT4",
         "use one of these types",
     ),
     "other type": (
@@ -231,6 +238,20 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str, str]] = {
         "8",
         "BlockSize = 2 gives the stated output {1,2,4,6}; or pad dimension 1 of the input to 9",
     ),
+    "a block of more channels than a tensor may have": (
+        moved(tensor([1, 8, 2, 3]), tensor([1, 1, 4, 6]), 2**32 - 1),
+        "InputTensor.Sizes[1]",
+        "a multiple of",
+        "8",
+        "choose a smaller BlockSize",
+    ),
+    "more elements than any memory holds": (
+        cut(tensor([2**24] * 2 + [2], "INT8"), tensor([1] * 3, "INT8")),
+        "InputTensor.Sizes",
+        "at most 4294967295",
+        "562949953421312",
+        "correct the sizes: no memory",
+    ),
     "rows of half a block": (
         moved(tensor([1, 2, 5, 6]), tensor([1, 8, 2, 3]), 2, "SPACE_TO_DEPTH1"),
         "InputTensor.Sizes[2]",
@@ -253,6 +274,29 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str, str]] = {
         "set OutputTensor.Sizes to {1,32,1,2}, or use DEPTH_TO_SPACE1, which gives the stated sizes",
     ),
 }
+
+
+def test_an_older_operator_is_named_where_the_level_has_one() -> None:
+    window = {"InputWindowOffsets": [0], "InputWindowSizes": [4], "InputWindowStrides": [1]}
+    remedies = {
+        "SLICE1": document("SLICE1", tensor([4]), tensor([4]), **window),
+        "DEPTH_TO_SPACE1": moved(tensor([1, 4, 1, 1]), tensor([1, 1, 2, 2]), 2),
+        "GATHER_ELEMENTS": document("GATHER_ELEMENTS", tensor([1] * 4), tensor([1] * 4, "UINT32"), tensor([1] * 4), Axis=0),
+        "GATHER_ND1": document(
+            "GATHER_ND1",
+            *(tensor([1] * 4), tensor([1] * 4), tensor([1] * 4)),
+            InputDimensionCount=4,
+            IndicesDimensionCount=4,
+            BatchDimensionCount=0,
+        ),
+    }
+    assert {name: found(written, "2_0")[0].remedy for name, written in remedies.items()} == {
+        "SLICE1": "use feature level 3_0 or newer, or SLICE if it can do the same",
+        "DEPTH_TO_SPACE1": "use feature level 2_1 or newer",
+        "GATHER_ELEMENTS": "use feature level 2_1 or newer",
+        "GATHER_ND1": "use feature level 3_0 or newer",
+    }
+    assert found(remedies["GATHER_ND1"], "2_1")[0].remedy.endswith("or newer, or GATHER_ND if it can do the same")
 
 
 @pytest.mark.parametrize("name", CASES)

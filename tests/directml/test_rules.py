@@ -38,6 +38,12 @@ LEVELS: list[tuple[dict[str, Any], str, str, str | None]] = [
         "DML203",
         "2_1",
     ),
+    (
+        document("GATHER_ELEMENTS", tensor([1] * 4, "INT64"), tensor([1] * 4, "UINT32"), tensor([1] * 4, "INT64"), Axis=0),
+        "2_0",
+        "DML203",
+        "4_1",
+    ),
 ]
 
 

@@ -13,6 +13,7 @@ from dmlgather.directml import (
     BufferTensorDesc,
     DataType,
     DepthSpaceOrder,
+    DepthToSpace1OperatorDesc,
     FeatureLevel,
     Slice1OperatorDesc,
     TensorFlags,
@@ -184,10 +185,19 @@ def test_dxdispatch_forms_of_a_tensor(written: dict[str, Any]) -> None:
     assert BufferTensorDesc.model_validate(written) == BufferTensorDesc(data_type="INT8", sizes=(2,), dimension_count=1)
 
 
+def test_onnx_s_names_of_orders_are_answered_with_directml_s() -> None:
+    tensor = BufferTensorDesc(data_type="FLOAT32", sizes=(1, 4, 2, 2))
+    fields = {"input_tensor": tensor, "output_tensor": tensor, "block_size": 1}
+    for name, meant in (("DCR", "DEPTH_COLUMN_ROW"), ("CRD", "COLUMN_ROW_DEPTH")):
+        with pytest.raises(ValidationError, match=f"'{name}' is ONNX's name; DirectML's is {meant}"):
+            DepthToSpace1OperatorDesc.model_validate({**fields, "order": name})
+
+
 @pytest.mark.parametrize(
     "written",
     [
         {"Type": "INVALID", "DataType": "INT8", "Sizes": [2]},
+        {"Type": 1, "DataType": "INT8", "Sizes": [2]},
         {"Type": True, "DataType": "INT8", "Sizes": [2]},
         {"Type": "BUFFER", "Desc": [1]},
         {"Type": "BUFFER", "Desc": {"DataType": "INT8", "Sizes": [2]}, "Sizes": [2]},

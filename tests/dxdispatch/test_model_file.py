@@ -13,6 +13,8 @@ from tests.dxdispatch.models import GATHER, MODEL, REMOVED, changed, check, writ
 
 INPUT = ("dispatchables", "gather", "desc", "InputTensor")
 LONG = {"Type": "BUFFER", "Desc": {"DataType": "DML_TENSOR_DATA_TYPE_FLOAT32", "Flags": "DML_TENSOR_FLAG_NONE", "Sizes": [3, 2]}}
+DEEP, WIDE = ({"DataType": "FLOAT32", "Sizes": sizes} for sizes in ([1, 4, 1, 1], [1, 1, 2, 2]))
+BLOCKS = {"type": "DEPTH_TO_SPACE1", "desc": {"InputTensor": DEEP, "OutputTensor": WIDE, "BlockSize": 2, "Order": 1}}
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,16 @@ def test_accepted(tmp_path: Path, model: Any) -> None:
         ),
         ((("resources", "rows", "initialValuesDataType"), REMOVED), "resources.rows", "'initialValuesDataType' is missing"),
         ((("resources", "rows", "initialValuesDataType"), "UINT33"), "resources.rows.initialValuesDataType", "'UINT33'"),
+        # DirectML has numbers for these, which Python's structures take; DxDispatch reads names alone.
+        ((("resources", "rows", "initialValuesDataType"), 3), "resources.rows.initialValuesDataType", "name of a data type"),
+        (((*INPUT, "DataType"), 1), "dispatchables.gather.desc.InputTensor.DataType", "FLOAT32"),
+        (((*INPUT, "Flags"), 0), "dispatchables.gather.desc.InputTensor.Flags", "expected one of NONE, OWNED_BY_DML in double"),
+        ((INPUT, {"Type": "BUFFER", "Desc": {**DEEP, "Flags": 0}}), "dispatchables.gather.desc.InputTensor.Desc.Flags", "got 0"),
+        (
+            (("dispatchables", "gather"), BLOCKS),
+            "dispatchables.gather.desc.Order",
+            "expected one of DEPTH_COLUMN_ROW, COLUMN_ROW_DEPTH in double quotes, got 1: DxDispatch reads no numbers here",
+        ),
         (
             (("resources", "rows", "initialValuesDataType"), "INT4"),
             "resources.rows.initialValuesDataType",

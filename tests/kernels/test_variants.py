@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dmlgather.backends.cuda import sources
+from dmlgather import files
 from dmlgather.backends.cuda.arguments import CONSTANTS_OFFSET, LAYOUT, POINTERS
 from dmlgather.backends.cuda.sources import kernel_folder, kernel_source, unit_source
 from dmlgather.backends.cuda.variants import BLOCK, GENERAL_UNROLL, SPAN_UNROLL, VARIANTS, VECTOR
@@ -66,8 +66,8 @@ def test_a_checkout_uses_its_own_folder() -> None:
 
 def test_an_installed_package_uses_the_folder_inside_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     package = tmp_path / "dmlgather"
-    monkeypatch.setattr(sources, "_PACKAGE", package)
-    with pytest.raises(FileNotFoundError, match=r"neither at .*cuda_kernels \(wheel\) nor at .*cuda_kernels \(checkout\)"):
+    monkeypatch.setattr(files, "_PACKAGE", package)
+    with pytest.raises(FileNotFoundError, match=r"is neither at .*cuda_kernels \(wheel\) nor at .*cuda_kernels \(checkout\)"):
         kernel_folder()
     shutil.copytree(KERNELS, package / "cuda_kernels")
     assert kernel_folder() == package / "cuda_kernels"

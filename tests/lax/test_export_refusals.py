@@ -98,7 +98,7 @@ def test_more_components_than_dimensions_are_refused() -> None:
 def test_several_components_need_gather_nd() -> None:
     pairs = GatherDimensionNumbers((), (0, 1), (0, 1))
     finding = refusal(((5, 6), "float32"), ((3, 2), "int32"), pairs, (1, 1), "2_0")
-    assert facts(finding) == ("EXP106", "", "feature level 2_1 or newer, which has GATHER_ND", "2_0", "2_1")
+    assert facts(finding) == ("EXP106", "", "GATHER_ND, which feature level 2_1 introduced", "feature level 2_0", "2_1")
 
 
 def test_batches_of_pairs_need_gather_nd1() -> None:

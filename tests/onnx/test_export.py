@@ -61,9 +61,10 @@ def test_the_lowest_level_is_the_first_that_takes_it_and_no_later_one_refuses(se
     for each in FeatureLevel:
         assert isinstance(express(problem(case), each), dg.Report) is (each < found[0])
     assert express(problem(case), found[0]) == found[1]
-    for finding in _report(problem(case), LEVELS[0]).findings if found[0] > LEVELS[0] else ():
-        assert finding.level is not None
-        assert LEVELS[0] < finding.level <= found[0]
+    for before in LEVELS[: LEVELS.index(found[0])]:
+        named = [finding.level for finding in _report(problem(case), before).findings]
+        assert all(level is not None and before < level for level in named)
+        assert max(filter(None, named)) == found[0]
 
 
 def _report(stated: Problem, level: FeatureLevel) -> dg.Report:

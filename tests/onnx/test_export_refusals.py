@@ -98,7 +98,7 @@ def test_walking_backwards_needs_slice1() -> None:
     for level in ("1_0", "2_0"):
         expected = f"positive steps, as SLICE takes them at level {level}"
         assert facts(refusal(case, level)) == ("EXP106", "steps", expected, "{1,-2} for the dimensions of data", "2_1")
-        assert refusal(case, level).remedy == "use feature level 2_1 or newer, which has SLICE1"
+        assert refusal(case, level).remedy == "use feature level 2_1 or newer, or gather the positions in the order of the steps"
     check(case, "2_1")
 
 
@@ -112,9 +112,38 @@ def test_walking_backwards_needs_slice1() -> None:
 )
 def test_before_2_1_there_is_no_operator(case: Node, operator: str) -> None:
     for level in ("1_0", "2_0"):
-        expected = f"feature level 2_1 or newer, which has {operator}"
-        assert facts(refusal(case, level)) == ("EXP106", "", expected, level, "2_1")
+        expected = f"{operator}, which feature level 2_1 introduced"
+        assert facts(refusal(case, level)) == ("EXP106", "", expected, f"feature level {level}", "2_1")
     check(case, "2_1")
+
+
+@pytest.mark.parametrize(
+    ("case", "code", "below"),
+    [
+        (Node("GatherElements", 13, array("int64", 4), positions(4, 2), {"axis": 0}), "EXP106", "2_0"),
+        (sliced(array("float64", 4, 5), starts=[-1], ends=[-9], axes=[1], steps=[-2]), "EXP106", "2_0"),
+        (Node("DepthToSpace", 13, array("uint64", 1, 4, 2, 2), None, {"blocksize": 2}), "EXP106", "2_0"),
+        (nd(array("int64", 2, 3, 4, 5), tuples((2, 6), 3, 4), 1), "EXP106", "2_1"),
+        (nd(array("float64", *[2] * 6), tuples((3,), *[2] * 4)), "EXP104", "2_1"),
+    ],
+)
+def test_the_level_named_is_the_first_that_takes_all_of_a_node(case: Node, code: str, below: str) -> None:
+    """The operator came before the levels that take 64 bits with it; what validates at each level is the judge."""
+    finding = refusal(case, below)
+    assert finding.code == code
+    for level in dg.FeatureLevel:
+        assert isinstance(case.described(str(level)), dg.Report) == (level < dg.FeatureLevel.LEVEL_4_1)
+    check(case, "4_1")
+    assert str(finding.level) == "4_1"
+    assert finding.remedy.startswith("use feature level 4_1 or newer")
+
+
+def test_no_level_is_named_where_none_takes_a_node() -> None:
+    finding = refusal(nd(array("float32", *[2] * 9), tuples((3,), *[2] * 9)), "1_0")
+    assert facts(finding) == ("EXP106", "", "GATHER_ND, which feature level 2_1 introduced", "feature level 1_0", None)
+    assert "use feature level" not in finding.remedy
+    assert finding.remedy.startswith("reshape dimensions that are indexed together into one")
+    assert finding.remedy.endswith("; no feature level takes it as it is")
 
 
 def test_batches_of_tuples_need_gather_nd1() -> None:
@@ -239,7 +268,7 @@ def test_a_node_outside_the_family_is_a_finding(operator: str, domain: str) -> N
 def test_blocks_need_an_operator_of_their_own(operator: str, name: str) -> None:
     case = Node(operator, 13, array("float32", 1, 4, 2, 2), None, {"blocksize": 2})
     for level in ("1_0", "2_0"):
-        expected = ("EXP106", "", f"feature level 2_1 or newer, which has {name}", level, "2_1")
+        expected = ("EXP106", "", f"{name}, which feature level 2_1 introduced", f"feature level {level}", "2_1")
         assert facts(refusal(case, level)) == expected
 
 

@@ -83,6 +83,9 @@ REFUSALS: dict[str, Refusal] = {
     "half a block of channels": Refusal(
         lambda: onnx.depth_to_space(X[None, None], 2), ValueError, "size 1", "dimension 1", "multiples of 4", "pad it to 4"
     ),
+    "a block beyond any size": Refusal(
+        lambda: onnx.depth_to_space(X[None, None], 2**62), ValueError, "size 1", "multiples of", "choose a smaller blocksize"
+    ),
     "unknown mode": Refusal(lambda: onnx.depth_to_space(X[None, None], 1, "dcr"), ValueError, "mode is 'dcr'", "'DCR' or 'CRD'"),
     "mode too early": Refusal(
         lambda: onnx.space_to_depth(X[None, None], 1, "CRD"), ValueError, "mode is 'CRD'", "SpaceToDepth-13", "opset 28"

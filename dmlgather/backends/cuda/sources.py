@@ -7,24 +7,18 @@ import re
 from pathlib import Path
 
 from dmlgather.backends.cuda.variants import Variant
+from dmlgather.files import shipped
 
 OPTIONS = ("-std=c++17",)
 """Compiler options of every kernel, beside the architecture."""
 
-_PACKAGE = Path(__file__).parents[2]
 _INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
 _ENTRY = re.compile(r"^[A-Z]+\((\w+)\b.*\)$")
 
 
 def kernel_folder() -> Path:
     """`cuda_kernels/` inside the installed wheel, else of the checkout that this package is imported from."""
-    for folder in (_PACKAGE / "cuda_kernels", _PACKAGE.parent / "cuda_kernels"):
-        if (folder / "arguments.cuh").is_file():
-            return folder
-    raise FileNotFoundError(
-        f"the CUDA sources are neither at {_PACKAGE / 'cuda_kernels'} (wheel) nor at {_PACKAGE.parent / 'cuda_kernels'} "
-        f"(checkout); install dmlgather again"
-    )
+    return shipped("cuda_kernels")
 
 
 @functools.cache

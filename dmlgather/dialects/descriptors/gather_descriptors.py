@@ -129,8 +129,8 @@ def _batched_elements(data: View, indices: View, output: View, batch: int, level
             "batch_dims",
             expected=f"1 batch, or tuples of 1 component in 1 dimension, at level {level}, which has no BatchDimensionCount",
             got=f"{prod(data.sizes[:batch])} batches, {counted(size, 'component')}, {counted(positions, 'dimension')}",
-            remedy=f"use feature level {GATHER_ND1.introduced} or newer, or add the batch's coordinates to the tuples",
-            level=GATHER_ND1.introduced,
+            remedy="add the batch's coordinates to the tuples",
+            newer=True,
         )
     # GATHER_ELEMENTS has one dimension of positions between batch and trail, even where there is only one position.
     one = (Dim(1, 0),) * (1 - positions)

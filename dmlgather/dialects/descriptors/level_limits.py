@@ -9,16 +9,20 @@ from typing import NoReturn
 from dmlgather.dialects.descriptors.tensor_views import View
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.directml import BufferTensorDesc, DataType, FeatureLevel, Finding, Operator
-from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
+from dmlgather.directml.rules.tensors import ELEMENT_LIMIT, split_remedy
 from dmlgather.directml.support import Row, row_at
 from dmlgather.wording import braces
 
 
 class InexpressibleError(Exception):
-    """No DirectML descriptor does what was asked for; `finding` says why."""
+    """No DirectML descriptor does what was asked for; `finding` says why.
 
-    def __init__(self, finding: Finding) -> None:
-        self.finding = finding
+    newer: whether a newer feature level may do it. Which one depends on everything that was asked for, so the finding names none:
+    `Exporter` tries the levels. The finding's remedy is another way; it is empty where there is none.
+    """
+
+    def __init__(self, finding: Finding, newer: bool = False) -> None:
+        self.finding, self.newer = finding, newer
         super().__init__(str(finding))
 
 
@@ -53,7 +57,7 @@ def _check_span(view: View) -> None:
             f"{view.name}.shape",
             expected=f"at most {ELEMENT_LIMIT} elements",
             got=f"{view.span} from the first to the last of {braces(view.sizes)}",
-            remedy="split the tensor along a dimension and run the operator once per part",
+            remedy=split_remedy(view.span),
         )
 
 
@@ -61,15 +65,13 @@ def _dimension_count(operator: Operator, level: FeatureLevel, widest: View) -> i
     """The smallest dimension count that the level takes and that is enough for the widest view."""
     counts = _row(operator, "InputTensor", level).dimension_counts
     if widest.rank > counts[-1]:
-        accepting = next((row for row in operator.table if widest.rank in row.dimension_counts), None)
-        newer = f"use feature level {accepting.level} or newer, or " if accepting else ""
         refuse(
             "EXP104",
             f"{widest.name}.shape",
             expected=f"at most {counts[-1]} dimensions after merging neighbours ({operator.name} at level {level})",
             got=f"{widest.rank}: {braces(widest.sizes)}",
-            remedy=newer + "reshape dimensions that are indexed together into one, and combine their indices into one position",
-            level=accepting.level if accepting else None,
+            remedy="reshape dimensions that are indexed together into one, and combine their indices into one position",
+            newer=any(widest.rank in row.dimension_counts for row in operator.table),
         )
     return max(widest.rank, counts[0])
 
@@ -87,13 +89,12 @@ def require(operator: Operator, level: FeatureLevel) -> None:
         refuse(
             "EXP106",
             "",
-            expected=f"feature level {operator.introduced} or newer, which has {operator.name}",
-            got=str(level),
-            remedy=f"use feature level {operator.introduced} or newer",
-            level=operator.introduced,
+            expected=f"{operator.name}, which feature level {operator.introduced} introduced",
+            got=f"feature level {level}",
+            newer=True,
         )
 
 
-def refuse(code: str, path: str, *, expected: str, got: str, remedy: str, level: FeatureLevel | None = None) -> NoReturn:
-    """Raise InexpressibleError with a finding of `code`."""
-    raise InexpressibleError(CODES[code].finding(path, expected=expected, got=got, remedy=remedy, level=level))
+def refuse(code: str, path: str, *, expected: str, got: str, remedy: str = "", newer: bool = False) -> NoReturn:
+    """Raise InexpressibleError with a finding of `code`. newer: as there."""
+    raise InexpressibleError(CODES[code].finding(path, expected=expected, got=got, remedy=remedy), newer)

@@ -70,10 +70,10 @@ def _operator(windows: Sequence[Window], level: FeatureLevel) -> Operator:
             if narrow
             else "steps of 32 bits, as SLICE1 takes them",
             got=f"{braces(steps)} for the dimensions of data",
-            remedy=f"use feature level {SLICE1.introduced} or newer, which has SLICE1"
+            remedy="gather the positions in the order of the steps"
             if narrow
             else "take the elements one by one: with such a step there are only two",
-            level=SLICE1.introduced if narrow else None,
+            newer=narrow,
         )
     return SLICE
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import enum
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -17,6 +18,7 @@ from dmlgather.directml.fields import Structure, wire_name
 from dmlgather.directml.operators import OPERATORS
 from dmlgather.directml.operators.operator import Operator
 from dmlgather.directml.tensor import BufferTensorDesc
+from dmlgather.wording import shown_value
 
 PREFIX = "DML_OPERATOR_"
 
@@ -110,6 +112,7 @@ def _structure(reading: Reading, kind: type[Structure], path: Path, outside: Ite
     fields = {key: value for key, value in given.items() if key not in outside}
     if not outside:
         _check_names(reading, kind, path)
+    _check_enums(reading, kind, path)
     try:
         found = kind.model_validate(fields)
     except ValidationError as error:
@@ -132,11 +135,38 @@ def _check_names(reading: Reading, kind: type[Structure], path: Path) -> None:
             meant = closest(key, known)
             told = unknown(key, meant) if meant else f"unknown field {key!r}; the fields are {', '.join(known)}"
             reading.problem((*path, key), told, key=True)
+    for tensor in _tensors_at(given, kind, path):
+        _check_names(reading, BufferTensorDesc, tensor)
+
+
+def _check_enums(reading: Reading, kind: type[Structure], path: Path) -> None:
+    """Report numbers in the place of names. Python's structures take both, but DxDispatch reads names alone."""
+    given = reading.at(path)
+    for key, names in _enums(kind).items():
+        if isinstance(given.get(key), int):
+            expected = f"expected one of {names} in double quotes"
+            reading.problem((*path, key), f"{expected}, got {shown_value(given[key])}: DxDispatch reads no numbers here")
+    for tensor in _tensors_at(given, kind, path):
+        _check_enums(reading, BufferTensorDesc, tensor)
+
+
+def _tensors_at(given: Mapping[str, Any], kind: type[Structure], path: Path) -> Iterator[Path]:
+    """The path of each tensor in the structure that is given at `path`."""
     for name in _tensors(kind):
         tensor = given.get(name)
         if isinstance(tensor, dict):
-            long = isinstance(tensor.get("Desc"), dict)
-            _check_names(reading, BufferTensorDesc, (*path, name, "Desc") if long else (*path, name))
+            yield (*path, name, "Desc") if isinstance(tensor.get("Desc"), dict) else (*path, name)
+
+
+@cache
+def _enums(kind: type[Structure]) -> Mapping[str, str]:
+    """The fields of a structure that hold a value of an enumeration, by DirectML's names, and the values' names."""
+    fields = ((field.alias or name, field.annotation) for name, field in kind.model_fields.items())
+    return {
+        key: ", ".join(annotation.__members__)
+        for key, annotation in fields
+        if isinstance(annotation, type) and issubclass(annotation, enum.Enum)
+    }
 
 
 @cache

@@ -29,6 +29,16 @@ Count = Annotated[int, Field(gt=0, le=2**32 - 1)]
 Bytes = Annotated[int, Field(ge=0, le=2**64 - 1)]
 Elements = Annotated[int, Field(ge=0, le=2**64 - 1)]
 
+
+def _no_number(value: Any) -> Any:
+    if isinstance(value, int):
+        raise ValueError(f"expected the name of a data type in double quotes, got {value}: DxDispatch reads no numbers here")
+    return value
+
+
+DataTypeName = Annotated[DataTypeField, BeforeValidator(_no_number)]
+"""A DataType by its name, with or without DirectML's prefix."""
+
 Scalar = Annotated[Any, WithJsonSchema({"type": ["number", "string"]})]
 """A number, or "nan", "inf", "-inf"; the data type decides which are valid."""
 
@@ -120,7 +130,7 @@ class ResourcePart(WirePart):
     initial_values: InitialValues
     """The contents of the buffer before the first dispatch."""
 
-    initial_values_data_type: DataTypeField = DataType.UNKNOWN
+    initial_values_data_type: DataTypeName = DataType.UNKNOWN
     """The type of the values; may be left out for .npy files."""
 
     initial_values_offset_in_bytes: Bytes = 0

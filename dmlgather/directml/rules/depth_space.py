@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dmlgather.directml.descriptors import DepthToSpace1OperatorDesc, SpaceToDepth1OperatorDesc
 from dmlgather.directml.rules.rule import DescriptorCase, Fault, Rule
 from dmlgather.directml.rules.shared import SIZES, compare_sizes
+from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.directml.shapes import depth_sizes, space_sizes
+from dmlgather.directml.tensor import rounded_up
 from dmlgather.wording import braces
 
 AnyBlocks = DepthToSpace1OperatorDesc | SpaceToDepth1OperatorDesc
@@ -25,11 +27,14 @@ def _whole_blocks(case: DescriptorCase[AnyBlocks]) -> Iterator[Fault]:
     for axis, (unit, name) in units.items():
         size = case.desc.input_tensor.sizes[axis]
         if size % unit:
+            padded = rounded_up(size, unit)
             yield Fault(
                 f"InputTensor.Sizes[{axis}]",
                 expected=f"a multiple of {unit}, {name}",
                 got=str(size),
-                remedy=f"pad dimension {axis} of the input to {-(-size // unit) * unit}, or choose another BlockSize",
+                remedy=f"pad dimension {axis} of the input to {padded}, or choose another BlockSize"
+                if padded <= ELEMENT_LIMIT
+                else "choose a smaller BlockSize",
             )
 
 

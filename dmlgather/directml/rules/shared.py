@@ -6,19 +6,39 @@ from collections.abc import Iterator, Sequence
 
 from dmlgather.directml.descriptors import GatherElementsOperatorDesc, GatherOperatorDesc, OperatorDesc
 from dmlgather.directml.rules.rule import DescriptorCase, Fault, Rule, TensorCase
+from dmlgather.directml.support import row_at, rows_of
+from dmlgather.directml.types import FeatureLevel
 from dmlgather.wording import alternatives, braces
 
 
 def _introduced(case: DescriptorCase[OperatorDesc]) -> Iterator[Fault]:
     operator = case.desc.operator
     if case.level < operator.introduced:
+        accepting = _accepting(case) or operator.introduced
         yield Fault(
             "",
             expected=f"feature level {operator.introduced} or newer for {operator.name}",
             got=str(case.level),
-            remedy=f"check against level {operator.introduced} or newer, or use an older operator",
-            level=operator.introduced,
+            remedy=f"use feature level {accepting} or newer{_older(operator.name, case.level)}",
+            level=accepting,
         )
+
+
+def _accepting(case: DescriptorCase[OperatorDesc]) -> FeatureLevel | None:
+    """The lowest level that takes the data types and dimension counts of all tensors; None where none does."""
+    for level in sorted({row.level for row in case.desc.operator.table}):
+        rows = [(row_at(each.operator, each.name, level), each.tensor) for each in case.tensors]
+        if all(row and tensor.data_type in row.data_types and tensor.rank in row.dimension_counts for row, tensor in rows):
+            return level
+    return None
+
+
+def _older(name: str, level: FeatureLevel) -> str:
+    """The way around an operator that the level lacks: SLICE for SLICE1, where the level has it."""
+    older = name.removesuffix("1")
+    if older == name or not any(row.level <= level for row in rows_of(older)):
+        return ""
+    return f", or {older} if it can do the same"
 
 
 def _data_type(case: TensorCase) -> Iterator[Fault]:

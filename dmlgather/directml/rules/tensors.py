@@ -11,15 +11,25 @@ import numpy as np
 from dmlgather.directml.rules.rule import Fault, Rule, TensorCase
 from dmlgather.directml.support import ONE_TO_EIGHT, row_at
 from dmlgather.directml.tensor import BASE_ALIGNMENT, SIZE_GRANULE, rounded_up
-from dmlgather.directml.types import FeatureLevel, TensorFlags
+from dmlgather.directml.types import DataType, FeatureLevel, TensorFlags
 from dmlgather.plan import overlaps
 from dmlgather.wording import alternatives, braces, counted
 
 ELEMENT_LIMIT = 2**32 - 1
 """Elements that a tensor may have."""
 
+MEMORY_LIMIT = 2**48
+"""Bytes that a program can address on today's processors."""
+
 _LARGER_STRIDES = "each stride larger than the span of the dimensions with smaller strides"
 _NO_OVERLAP = f"leave Strides out for a packed output, or make {_LARGER_STRIDES}"
+
+
+def split_remedy(elements: int) -> str:
+    """What to do with a tensor of more than ELEMENT_LIMIT elements."""
+    if elements > MEMORY_LIMIT:
+        return "correct the sizes: no memory holds so many elements"
+    return "split the tensor along a dimension and run the operator once per part"
 
 
 def _stated_count(case: TensorCase) -> Iterator[Fault]:
@@ -69,14 +79,17 @@ def _strides_length(case: TensorCase) -> Iterator[Fault]:
 
 
 def _whole_bytes(case: TensorCase) -> Iterator[Fault]:
-    if not case.tensor.data_type.whole_bytes:
+    found = case.tensor.data_type
+    if not found.whole_bytes:
         row = case.row or row_at(case.operator, case.name, max(FeatureLevel))
         assert row is not None
         yield Fault(
             f"{case.name}.DataType",
             expected=f"{alternatives(row.data_types)} ({case.operator} from level {row.level})",
-            got=case.tensor.data_type.name,
-            remedy="use one of these types; two 4-bit elements that are always moved together can be one UINT8",
+            got=found.name,
+            remedy="state which of these types the elements have"
+            if found is DataType.UNKNOWN
+            else "use one of these types; two 4-bit elements that are always moved together can be one UINT8",
             source=row.source,
         )
 
@@ -116,7 +129,7 @@ def _element_limit(case: TensorCase) -> Iterator[Fault]:
         f"{case.name}.{what}",
         expected=f"at most {ELEMENT_LIMIT} elements",
         got=got,
-        remedy="split the tensor along a dimension and run the operator once per part",
+        remedy=split_remedy(max(span, elements)),
     )
 
 

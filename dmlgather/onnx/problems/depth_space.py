@@ -15,6 +15,9 @@ from dmlgather.plan import IndexPlan, Layout, blocks, build
 
 MODES = ("DCR", "CRD")
 
+PADDED_LIMIT = 2**32 - 1
+"""The largest size to which messages suggest to pad a dimension."""
+
 
 class DepthSpaceProblem(OnnxProblem):
     """What both operators share: blocks of blocksize · blocksize elements move between channels and rows and columns.
@@ -52,9 +55,10 @@ class DepthSpaceProblem(OnnxProblem):
             )
         for axis, unit in self.units(self.blocksize).items():
             if shape[axis] % unit:
+                padded = -(-shape[axis] // unit) * unit
                 raise ValueError(
                     f"data has size {shape[axis]} in dimension {axis}, but with blocksize {self.blocksize} {version} takes "
-                    f"multiples of {unit}: pad it to {-(-shape[axis] // unit) * unit}"
+                    f"multiples of {unit}: " + (f"pad it to {padded}" if padded <= PADDED_LIMIT else "choose a smaller blocksize")
                 )
 
     def _views(self, depth: Layout, space: Layout) -> tuple[Layout, Layout]:

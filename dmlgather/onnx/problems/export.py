@@ -11,7 +11,8 @@ from dmlgather.dialects.descriptors import Dim
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.exporter import Descriptors, Exporter, slice_form, tensors_by_name, views
 from dmlgather.dialects.problem import Problem, TensorType, whole
-from dmlgather.directml import DepthSpaceOrder, FeatureLevel, Finding, OperatorDesc, Report
+from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
+from dmlgather.directml.types import ONNX_ORDERS
 from dmlgather.onnx.problems.constant_indices import index_out_of_range
 from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
 from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
@@ -134,9 +135,6 @@ def _operator(node: Any, opset: int) -> str:
         return str(node.op_type)
 
 
-_ORDERS = {"DCR": DepthSpaceOrder.DEPTH_COLUMN_ROW, "CRD": DepthSpaceOrder.COLUMN_ROW_DEPTH}
-
-
 def _gather(problem: Gather, level: FeatureLevel) -> Descriptors:
     data, indices, output = views(problem)
     return descriptors.gather(data, indices, output, problem.axis, level)
@@ -155,12 +153,12 @@ def _gather_nd(problem: GatherND, level: FeatureLevel) -> Descriptors:
 
 def _depth_to_space(problem: DepthToSpace, level: FeatureLevel) -> Descriptors:
     data, output = views(problem)
-    return descriptors.depth_to_space(data, output, problem.blocksize, _ORDERS[problem.mode], level)
+    return descriptors.depth_to_space(data, output, problem.blocksize, ONNX_ORDERS[problem.mode], level)
 
 
 def _space_to_depth(problem: SpaceToDepth, level: FeatureLevel) -> Descriptors:
     data, output = views(problem)
-    return descriptors.space_to_depth(data, output, problem.blocksize, _ORDERS[problem.mode], level)
+    return descriptors.space_to_depth(data, output, problem.blocksize, ONNX_ORDERS[problem.mode], level)
 
 
 def _needed(problem: Problem) -> Mapping[str, TensorType]:

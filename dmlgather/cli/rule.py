@@ -1,0 +1,90 @@
+"""`dmlgather rule`: what the codes of findings mean."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dmlgather.cli.common import AsJson
+
+if TYPE_CHECKING:
+    from dmlgather.directml.codes import Code
+
+
+def rule(
+    code: Annotated[
+        str | None, typer.Argument(metavar="CODE", help="A code of a finding, such as DML302.", show_default=False)
+    ] = None,
+    *,
+    as_json: AsJson = False,
+) -> int:
+    """Explain a code of `check`'s findings: the rule, its source, and an example that breaks it and one that does not.
+
+    Without a code, list all codes: DML1xx to DML9xx are rules of DirectML and of model files, EXP1xx to EXP3xx say why another
+    library's operator cannot be expressed in DirectML, or where it differs.
+    """
+    from dmlgather.report.code_registry import CODES
+
+    if code is None:
+        _write_list(list(CODES.values()), as_json)
+        return 0
+    found = CODES.get(code.upper())
+    if found is None:
+        raise typer.BadParameter(_unknown(code, list(CODES)), param_hint="'CODE'")
+    if as_json:
+        sys.stdout.write(json.dumps(_data(found), indent=2, ensure_ascii=False) + "\n")
+    else:
+        _show(_page(found))
+    return 0
+
+
+def _unknown(code: str, known: list[str]) -> str:
+    from dmlgather.directml.dxdispatch.reading import closest
+
+    meant = closest(code, known)
+    hint = f"; did you mean {meant}?" if meant else ""
+    return f"expected a code of a finding, got {code!r}{hint} The codes are {', '.join(known)}"
+
+
+def _write_list(codes: list[Code], as_json: bool) -> None:
+    if as_json:
+        rows = [{"code": row.code, "severity": str(row.severity), "title": row.title, "source": row.source} for row in codes]
+        sys.stdout.write(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.writelines(f"{row.code} {row.severity + ':':8} {row.title}\n" for row in codes)
+
+
+def _data(code: Code) -> dict[str, Any]:
+    from dmlgather.report.rule_pages import documents, explanation
+
+    return {
+        "code": code.code,
+        "severity": str(code.severity),
+        "title": code.title,
+        "source": code.source,
+        "documents": documents(code.code),
+        "explanation": explanation(code.code),
+    }
+
+
+def _page(code: Code) -> str:
+    """The code explained, as Markdown."""
+    from dmlgather.report.rule_pages import documents, explanation
+
+    sources = "\n".join(f"- {key}: {document}" for key, document in documents(code.code).items())
+    parts = (f"# {code.code} {code.severity}: {code.title}", explanation(code.code), f"Source: {code.source}", sources)
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _show(markdown: str) -> None:
+    """Write a page: laid out on a terminal, else as it is."""
+    if not sys.stdout.isatty():
+        sys.stdout.write(markdown)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console().print(Markdown(markdown))
