@@ -125,11 +125,13 @@ WORKFLOW: dict[str, Any] = yaml.safe_load((FOLDER / "ci" / ".github" / "workflow
 def _used() -> dict[str, str]:
     """What the example's workflow gives the action."""
     (step,) = [step for step in WORKFLOW["jobs"]["descriptors"]["steps"] if "dmlgather" in step["uses"]]
-    assert step["uses"].partition("@")[0].endswith("/ci/action")
+    assert step["uses"] == "./dmlgather/ci/action"
     return dict(step["with"])
 
 
-def run_action(repository: Path, temporary: Path, names: set[str], given: dict[str, str]) -> list[Result]:
+def run_action(
+    repository: Path, temporary: Path, names: set[str], given: dict[str, str], action: Path = ROOT / "ci" / "action"
+) -> list[Result]:
     """Run the steps of the action with these names, as GitHub's runner does, up to the first that fails."""
     inputs = {name: str(row.get("default", "")) for name, row in ACTION["inputs"].items()} | given
     assert given.keys() <= ACTION["inputs"].keys()
@@ -151,7 +153,7 @@ def run_action(repository: Path, temporary: Path, names: set[str], given: dict[s
                 **{key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
                 **environment,
                 "GITHUB_ACTIONS": "true",
-                "GITHUB_ACTION_PATH": str(ROOT / "ci" / "action"),
+                "GITHUB_ACTION_PATH": str(action),
                 "GITHUB_WORKSPACE": str(repository),
                 "RUNNER_TEMP": str(temporary),
             },
@@ -166,9 +168,9 @@ def run_action(repository: Path, temporary: Path, names: set[str], given: dict[s
     return ended
 
 
-def _red_and_green(repository: Path, temporary: Path, names: set[str]) -> None:
+def _red_and_green(repository: Path, temporary: Path, names: set[str], action: Path = ROOT / "ci" / "action") -> None:
     given = _used()
-    assert [ended.code for ended in run_action(repository, temporary, names, given)] == [0] * len(names)
+    assert [ended.code for ended in run_action(repository, temporary, names, given, action)] == [0] * len(names)
     file = repository / "models" / "lookup.json"
     text = file.read_text()
     file.write_text(text.replace('"Axis": 0,', '"Axis": 2,'))
@@ -198,59 +200,109 @@ def test_the_steps_of_the_action(repository: Path, tmp_path: Path) -> None:
     assert not (repository / "x").exists()
 
 
-@pytest.mark.heavy
-def test_the_action_installs_what_it_runs(repository: Path, tmp_path: Path) -> None:
-    _red_and_green(repository, tmp_path, {"Install dmlgather", "Check"})
+def _run(script: str, folder: Path, **environment: str) -> Result:
+    """What a user types in a shell."""
+    named = {f"GIT_{who}_{what}": "test@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=folder,
+        env={**{key: value for key, value in os.environ.items() if key != "PYTHONPATH"}, **named, "GIT_CONFIG_GLOBAL": os.devnull}
+        | environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.mark.heavy
-def test_the_hook_runs_from_a_clone(repository: Path, tmp_path: Path) -> None:
-    """pre-commit installs the hook from a clone of this repository; it passes, finds a planted error, and passes again."""
+def _done(script: str, folder: Path, **environment: str) -> str:
+    ended = _run(script, folder, **environment)
+    assert ended.code == 0, ended.out + ended.err
+    return ended.out
 
-    def git(*arguments: str, cwd: Path) -> str:
-        named = ["-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "core.hooksPath=/dev/null"]
-        return subprocess.run(["git", *named, *arguments], cwd=cwd, check=True, capture_output=True, text=True).stdout
 
-    clone = tmp_path / "clone"
-    listed = git("ls-files", "--cached", "--others", "--exclude-standard", "-z", cwd=ROOT).split("\0")
+def _clone(target: Path) -> Path:
+    """A repository with the files of this checkout, changes included."""
+    listed = _done("git ls-files --cached --others --exclude-standard -z", ROOT).split("\0")
     for name in filter(None, listed):
         if (ROOT / name).is_file():  # not one that was just deleted
-            (clone / name).parent.mkdir(parents=True, exist_ok=True)
-            (clone / name).write_bytes((ROOT / name).read_bytes())
-    for folder in (clone, repository):
-        git("init", "--quiet", cwd=folder)
-        git("add", "--all", cwd=folder)
-        git("commit", "--quiet", "--message", "first", cwd=folder)
-    config = repository / ".pre-commit-config.yaml"
-    (used,) = yaml.safe_load(config.read_text())["repos"]
-    used |= {"repo": str(clone), "rev": git("rev-parse", "HEAD", cwd=clone).strip()}
-    config.write_text(yaml.safe_dump({"repos": [used]}))
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            (target / name).write_bytes((ROOT / name).read_bytes())
+    _first_commit(target)
+    return target
+
+
+def _first_commit(folder: Path) -> None:
+    _done("git init --quiet && git add --all && git commit --quiet -m first", folder)
+
+
+def _blocks(page: Path, heading: str, language: str) -> list[str]:
+    """The blocks of a language below a heading."""
+    (section,) = re.findall(rf"^#+ {re.escape(heading)}$(.*?)(?=^#|\Z)", _unfenced(page.read_text()), re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{language}\b[^\n]*\n(.*?)^```$", section.replace("\0", "#"), re.MULTILINE | re.DOTALL)
+
+
+def _unfenced(text: str) -> str:
+    """The text with the "#" of comments in blocks as NUL, so that only headings begin with "#"."""
+    return re.sub(r"^```.*?^```$", lambda found: found[0].replace("#", "\0"), text, flags=re.MULTILINE | re.DOTALL)
+
+
+RED, GREEN = '"Axis": 2', '"Axis": 0'
+
+
+@pytest.mark.heavy
+def test_the_pages_hook_and_workflow_work_as_they_are_written(tmp_path: Path) -> None:
+    """docs/check.md from a folder beside a checkout: a commit and a pull request are refused, and taken when they are mended."""
+    page = ROOT / "docs" / "check.md"
+    _clone(tmp_path / "dmlgather")
+    project = tmp_path / "project"
+    descriptor = project / "descriptors" / "embedding.json"
+    descriptor.parent.mkdir(parents=True)
+    good = (FOLDER / "ci" / "descriptors" / "embedding.json").read_text()
+    descriptor.write_text(good)
+    _first_commit(project)
+    _done(f'"{sys.executable}" -m venv ../tools', project)
+    tools = {"PATH": f"{tmp_path / 'tools' / 'bin'}:{os.environ['PATH']}", "PRE_COMMIT_HOME": str(tmp_path / "home")}
+    (hook,) = _blocks(page, "5. In every commit", "bash")
+    (wheel,) = _blocks(page, "6. In every pull request", "bash")
+    (workflow,) = _blocks(page, "6. In every pull request", "yaml")
+    for script in (hook, wheel):
+        _done(script, project, **tools)
+    descriptor.write_text(good.replace(GREEN, RED))
+    red = _run("git add --all && git commit -m change", project, **tools)
+    assert red.code == 1
+    assert "DML206" in red.out + red.err
+    descriptor.write_text(good + "\n")
+    _done("git add --all && git commit -m change", project, **tools)
+    (job,) = yaml.safe_load(workflow)["jobs"].values()
+    steps = [step["run"] for step in job["steps"] if "run" in step]
+    runner = {"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": str(project)}
+    for script in steps:
+        _done(script, project, **tools, **runner)
+    descriptor.write_text(good.replace(GREEN, RED))
+    red = _run(steps[-1], project, **tools, **runner)
+    ((_, code, name, _, _),) = READERS["github"](red.out)
+    assert (red.code, code, name) == (1, "DML206", "descriptors/embedding.json")
+
+
+@pytest.mark.heavy
+def test_the_example_is_set_up_as_its_page_says(repository: Path, tmp_path: Path) -> None:
+    """The README's commands, with a checkout in the place of the URL; then the hook, and the Action from the submodule."""
+    clone = _clone(tmp_path / "clone")
+    _first_commit(repository)
+    (script,) = _blocks(FOLDER / "ci" / "README.md", "A repository whose descriptors are checked", "bash")
+    allowed = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "protocol.file.allow", "GIT_CONFIG_VALUE_0": "always"}
+    _done(re.sub(r"URL=\S+", f"URL={clone}", script), repository, **allowed)
+    tools = {"PRE_COMMIT_HOME": str(tmp_path / "home")}
+    command = f'git add --all && "{sys.executable}" -m pre_commit run --all-files'
     (repository / "package.json").write_text('{"name": "x"}')  # another sort of JSON
-
-    def committed() -> Result:
-        git("add", "--all", cwd=repository)
-        environment = {**os.environ, "PRE_COMMIT_HOME": str(tmp_path / "home")}
-        environment.pop("PYTHONPATH", None)
-        done = subprocess.run(
-            [sys.executable, "-m", "pre_commit", "run", "--all-files"],
-            cwd=repository,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=500,
-            check=False,
-        )
-        return Result(done.returncode, done.stdout, done.stderr)
-
-    green = committed()
-    assert green.code == 0, green.out + green.err
-    assert "dmlgather check" in green.out
-    assert "Passed" in green.out
+    assert "Passed" in _done(command, repository, **tools)
     file = repository / "descriptors" / "embedding.json"
     text = file.read_text()
-    file.write_text(text.replace('"Axis": 0', '"Axis": 2'))
-    red = committed()
+    file.write_text(text.replace(GREEN, RED))
+    red = _run(command, repository, **tools)
     assert red.code == 1
     assert [place[:4] for place in READERS["text"](red.out)] == [("error", "DML206", "descriptors/embedding.json", 17)]
     file.write_text(text)
-    assert committed().code == 0
+    _red_and_green(repository, tmp_path, {"Install dmlgather", "Check"}, repository / "dmlgather" / "ci" / "action")
