@@ -43,7 +43,7 @@ def run(
 
     desc: GATHER, GATHER_ELEMENTS, SLICE or SLICE1, legal at `level`, except that its tensors may have more than 2^32 - 1
     elements. Its sizes and data types are the arrays'; its strides play no part, since chunks have their own. table: shape
-    InputTensor.Sizes; a dask array, a zarr array, or the path of a .npy file or a zarr store. indices: shape
+    InputTensor.Sizes; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store. indices: shape
     IndicesTensor.Sizes; NumPy, CuPy or dask; None for slices. out_of_bounds: None is DirectML's clamping; else "clamp", "raise",
     "promise" or Fill(value).
 
@@ -86,7 +86,10 @@ def _check_descriptor(desc: OperatorDesc, level: str | FeatureLevel) -> None:
             "index of each tuple (numpy.ravel_multi_index), and use GATHER; where the table is one chunk, call dmlgather.compile"
         )
     if not isinstance(desc, GatherOperatorDesc | GatherElementsOperatorDesc | SliceOperatorDesc | Slice1OperatorDesc):
-        raise ValueError(f"{operator} is done on one device alone: where the table is one chunk, call dmlgather.compile")
+        raise ValueError(
+            f"{operator} is done on one device alone: where the table is one chunk, call dmlgather.compile; else reshape the "
+            "dask array, so that blocks have dimensions of their own, and transpose it"
+        )
     if isinstance(desc, GatherOperatorDesc) and (batch := gather_batch(desc)):
         with_input, dimension = batch[0]
         raise ValueError(
