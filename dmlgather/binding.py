@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from math import prod
 
 import numpy as np
 
@@ -114,23 +113,14 @@ class Binding:
 
     def _footprint(self, name: str, shown: str, found: Signature) -> Footprint:
         tensor, dtype, (given, shape, strides, where) = self.tensors[name], self.dtypes[name], found
-        missing = tensor.rank - len(shape)
-        if shape != tensor.sizes[missing:] or not self._leaves_out(tensor, missing, len(shape)):
+        if not tensor.is_logical(shape):
             return self._as_buffer(name, found)
         if given != dtype and str(given) not in ALSO_ACCEPTED.get(tensor.data_type, ()):
             raise TypeError(
                 f"{shown}: expected {dtype} elements (the descriptor says {tensor.data_type.name}), got {given}; "
                 f"convert with .astype or reinterpret with .view('{dtype}')"
             )
-        return logical(shown, (given, tensor.sizes, (0,) * missing + strides, where))
-
-    @staticmethod
-    def _leaves_out(tensor: BufferTensorDesc, missing: int, rank: int) -> bool:
-        """Whether an array of `rank` dimensions, the tensor's last, stands for the tensor without its first `missing` sizes of 1.
-
-        One dimension may also be a buffer, which is the same thing in a packed tensor alone.
-        """
-        return missing == 0 or (prod(tensor.sizes[:missing]) == 1 and (rank != 1 or tensor.strides is None))
+        return logical(shown, (given, tensor.sizes, (0,) * (tensor.rank - len(shape)) + strides, where))
 
     def _as_buffer(self, name: str, found: Signature) -> Footprint:
         tensor, dtype, (given, shape, strides, *_) = self.tensors[name], self.dtypes[name], found

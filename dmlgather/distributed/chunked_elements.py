@@ -71,13 +71,10 @@ def gather_elements(
     check_shapes(source, given, at)
     if len(sizes := source.chunks[at]) > 1:
         shown = ", ".join(map(str, sizes[:4])) + ", …" * (len(sizes) > 4)
-        of_dask = (
-            "" if source is table else ", where table is a dask array (of a file: dask.array.from_array(numpy.load(…, 'r')))"
-        )
         raise ValueError(
             f"table has {len(sizes)} chunks along axis {at} (sizes {shown}), and elements of any of them may be wanted "
-            f"anywhere: expected one; call table.rechunk({{{at}: -1}}) first{of_dask}, or gather whole rows with "
-            "distributed.gather"
+            f"anywhere: expected one; call table.rechunk({{{at}: -1}}) first (a file becomes a dask array by "
+            "dask.array.from_array(numpy.load(file, 'r'), chunks=…)), or gather whole rows with distributed.gather"
         )
     if not lazy and (rule.out_of_bounds is OutOfBounds.RAISE or not rule.extent):
         rule.resolve(host_indices(given))
