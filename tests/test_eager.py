@@ -48,7 +48,7 @@ def test_help_shows_the_arguments(function: Any) -> None:
     assert list(signature.parameters)[-2:] == ["out_of_bounds", "device"]
     assert signature.return_annotation is inspect.Signature.empty
     assert function.__doc__
-    shown = pydoc.render_doc(function, renderer=pydoc.plaintext)
+    shown = pydoc.plain(pydoc.render_doc(function))
     assert re.search(rf"^{function.__name__}\({next(iter(signature.parameters))}: .*out_of_bounds: .*\)$", shown, re.MULTILINE)
 
 

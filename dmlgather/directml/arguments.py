@@ -66,7 +66,8 @@ def integer(name: str, value: Any, limits: tuple[int, int] = UINT, reason: str =
         raise TypeError(f"{name} is {value!r} of type {type(value).__name__}, expected an integer") from None
     low, high = limits
     if not low <= found <= high:
-        raise ValueError(f"{name} is {found}, expected {low} … {high}" + (f": {reason}" if reason else ""))
+        shown = found if found.bit_length() <= 64 else f"an integer of {found.bit_length()} bits"
+        raise ValueError(f"{name} is {shown}, expected {low} … {high}" + (f": {reason}" if reason else ""))
     return found
 
 

@@ -47,23 +47,22 @@ def gather_elements(kind: type[D], data: Any, indices: Any, *, axis: Any, **stat
     )
 
 
-def gather_nd(kind: type[D], data: Any, indices: Any, *, counts: tuple[Any, Any], batch: Any = None, **stated: Any) -> D:
-    """GATHER_ND and GATHER_ND1. counts: of the dimensions of data and of indices. batch: None where the operator has none."""
+def gather_nd(kind: type[D], data: Any, indices: Any, *, counts: Mapping[str, Any], **stated: Any) -> D:
+    """GATHER_ND and GATHER_ND1. counts: the fields of that name, as the caller states them."""
     source, ids = tensor_of("data", data), indices_of(indices)
     if not source.rank or not ids.rank:
         raise ValueError(
             f"data has sizes {braces(source.sizes)} and indices has {braces(ids.sizes)}: expected at least one dimension each; "
             "index tuples lie along the last one of indices"
         )
-    fields = {
-        "input_dimension_count": _count("input_dimension_count", counts[0], source.rank, "data", least=1),
-        "indices_dimension_count": _count("indices_dimension_count", counts[1], ids.rank, "indices", least=1),
-    }
-    of_input, of_indices = fields.values()
-    if batch is not None:
-        reason = "each tensor has a dimension that is no batch"
-        fields["batch_dimension_count"] = integer("batch_dimension_count", batch, (0, min(of_input, of_indices) - 1), reason)
-    left, components = of_input - fields.get("batch_dimension_count", 0), ids.sizes[-1]
+    of_input = _count("input_dimension_count", counts["input_dimension_count"], source.rank, "data", least=1)
+    of_indices = _count("indices_dimension_count", counts["indices_dimension_count"], ids.rank, "indices", least=1)
+    fields = {"input_dimension_count": of_input, "indices_dimension_count": of_indices}
+    left, components = of_input, ids.sizes[-1]
+    if (name := "batch_dimension_count") in counts:
+        most = min(of_input, of_indices) - 1
+        fields[name] = integer(name, counts[name], (0, most), "each tensor has a dimension that is no batch")
+        left -= fields[name]
     if components > left:
         raise ValueError(
             f"indices {braces(ids.sizes)} has tuples of {counted(components, 'position')} along its last dimension, but data "

@@ -120,7 +120,7 @@ class GatherNDOperatorDesc(_WithIndices):
         >>> desc.input_dimension_count, desc.indices_tensor.sizes, desc.output_tensor.sizes
         (3, (1, 7, 2), (1, 7, 6))
         """
-        counts = input_dimension_count, indices_dimension_count
+        counts = {"input_dimension_count": input_dimension_count, "indices_dimension_count": indices_dimension_count}
         return building.gather_nd(cls, data, indices, counts=counts, dimension_count=dimension_count, output=output)
 
 
@@ -152,5 +152,9 @@ class GatherND1OperatorDesc(GatherNDOperatorDesc):
         >>> desc.indices_tensor.sizes, desc.output_tensor.sizes
         ((1, 4, 1), (1, 4, 6))
         """
-        counts, stated = (input_dimension_count, indices_dimension_count), {"dimension_count": dimension_count, "output": output}
-        return building.gather_nd(cls, data, indices, counts=counts, batch=batch_dimension_count, **stated)
+        counts = {
+            "input_dimension_count": input_dimension_count,
+            "indices_dimension_count": indices_dimension_count,
+            "batch_dimension_count": batch_dimension_count,
+        }
+        return building.gather_nd(cls, data, indices, counts=counts, dimension_count=dimension_count, output=output)
