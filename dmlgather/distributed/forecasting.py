@@ -124,7 +124,7 @@ def _table(given: Any, dtype: Any) -> tuple[Chunks, TensorType]:
 def _sizes(chunks: Sequence[Sequence[int]]) -> Chunks:
     """Whole sizes. ValueError for unknown and negative ones, TypeError for what is no list of sizes for each axis."""
     for axis, sizes in enumerate(chunks):
-        if not isinstance(sizes, Sequence):
+        if not hasattr(sizes, "__len__"):
             raise TypeError(
                 f"chunks[{axis}] is {sizes!r}, expected the sizes of all chunks along axis {axis}, as table.chunks has"
             )
