@@ -259,7 +259,7 @@ IDS = np.array([[2, 0]])
             r"data \{1,1,3,4,5\} has 5 dimensions, expected \{batch, channels, height, width\}",
         ),
         (lambda: D(X, 0), ValueError, "block_size is 0, expected 1 …"),
-        (lambda: D(X, 2, order="DCR"), ValueError, r"'DCR' is no DepthSpaceOrder; expected one of DEPTH_COLUMN_ROW \(0\)"),
+        (lambda: D(X, 2, order="DCR"), ValueError, "'DCR' is ONNX's name; DirectML's is DEPTH_COLUMN_ROW"),
     ],
 )
 def test_what_leaves_nothing_to_infer_is_refused(make_one: Any, error: type[Exception], words: str) -> None:

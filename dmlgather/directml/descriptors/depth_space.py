@@ -36,7 +36,9 @@ class _WithBlocks(OperatorDesc):
         *,
         output: Any = None,
     ) -> Self:
-        """The descriptor for blocks of block_size · block_size elements of data; see OperatorDesc.
+        """The descriptor for blocks of block_size · block_size elements of data.
+
+        Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
         data: [n, c, h, w]; with fewer dimensions, the first are 1.
 

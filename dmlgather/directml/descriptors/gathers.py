@@ -58,7 +58,9 @@ class GatherOperatorDesc(_WithIndices):
         dimension_count: int | None = None,
         output: Any = None,
     ) -> Self:
-        """The descriptor of output[lead…, i…, trail…] = data[lead…, indices[i…], trail…]; see OperatorDesc.
+        """The descriptor of output[lead…, i…, trail…] = data[lead…, indices[i…], trail…].
+
+        Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
         data: [lead…, axis, trail…]. indices: integers [i…]. axis: of data as it is passed; a negative one counts from the end.
         index_dimensions: None for all dimensions of indices. The output is [lead…, i…, trail…] behind leading 1s.
@@ -79,7 +81,9 @@ class GatherElementsOperatorDesc(_WithIndices):
 
     @classmethod
     def of(cls, data: Any, indices: Any, axis: int = 0, *, dimension_count: int | None = None, output: Any = None) -> Self:
-        """The descriptor of output[c] = data[c with c[axis] replaced by indices[c]]; see OperatorDesc.
+        """The descriptor of output[c] = data[c with c[axis] replaced by indices[c]].
+
+        Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
         data: [n…]. indices: integers [n…], of another size along the axis only. axis: of data as it is passed; a negative one
         counts from the end. The output has the sizes of indices.
@@ -111,7 +115,9 @@ class GatherNDOperatorDesc(_WithIndices):
         dimension_count: int | None = None,
         output: Any = None,
     ) -> Self:
-        """The descriptor of output[i…, trail…] = data[tuple indices[i…, :], trail…]; see OperatorDesc.
+        """The descriptor of output[i…, trail…] = data[tuple indices[i…, :], trail…].
+
+        Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
         data: [n…, trail…]. indices: integers [i…, t], tuples of t positions in n…. Both counts: None for all dimensions of the
         tensor. The output is [i…, trail…] behind leading 1s.
@@ -143,7 +149,9 @@ class GatherND1OperatorDesc(GatherNDOperatorDesc):
         dimension_count: int | None = None,
         output: Any = None,
     ) -> Self:
-        """The descriptor of output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…]; see OperatorDesc.
+        """The descriptor of output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…].
+
+        Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
         data: [b…, n…, trail…]. indices: integers [b…, i…, t]. batch_dimension_count: the number of b…. The other counts: None for
         all dimensions of the tensor. The output is [b…, i…, trail…] behind leading 1s.

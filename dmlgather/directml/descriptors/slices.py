@@ -51,7 +51,9 @@ class SliceOperatorDesc(OperatorDesc):
         dimension_count: int | None = None,
         output: Any = None,
     ) -> Self:
-        """The descriptor of output[c] = data[offsets + strides·c]; see OperatorDesc.
+        """The descriptor of output[c] = data[offsets + strides·c].
+
+        Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
         offsets, sizes, strides: one entry for each dimension of data; by default 0, as many as there are to the end, and 1. Sizes
         are those of the output.
@@ -97,14 +99,16 @@ class Slice1OperatorDesc(OperatorDesc):
     def of(
         cls,
         data: Any,
-        *,
         input_window_offsets: Sequence[int] | None = None,
         input_window_sizes: Sequence[int] | None = None,
         input_window_strides: Sequence[int] | None = None,
+        *,
         dimension_count: int | None = None,
         output: Any = None,
     ) -> Self:
-        """The descriptor that walks through a window of data, backwards where the stride is negative; see OperatorDesc.
+        """The descriptor that walks through a window of data, backwards where the stride is negative.
+
+        Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
         The three arrays: one entry for each dimension of data; by default 0, as many as there are to the end, and 1. The output
         is as large as possible, unless `output` states a smaller one.
