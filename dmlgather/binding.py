@@ -14,6 +14,7 @@ from dmlgather.backends.routes import DeviceRoute, Route
 from dmlgather.directml import BufferTensorDesc, DataType, OperatorDesc, lower
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 from dmlgather.policy import Fill, resolve_policy
+from dmlgather.wording import braces
 
 ALSO_ACCEPTED = {DataType.UINT8: ("bool",)}
 """NumPy types that stand for a DirectML type besides its own; DirectML's callers carry bool as UINT8."""
@@ -32,10 +33,18 @@ class Binding:
         *self.inputs, self.output = self.tensors
         self.dtypes = {name: np.dtype(tensor.data_type.name.lower()) for name, tensor in self.tensors.items()}
         policy, fill = resolve_policy(out_of_bounds, OutOfBounds.CLAMP, self.dtypes[self.output])
+        self.policy = f"Fill({out_of_bounds.value!r})" if isinstance(out_of_bounds, Fill) else policy.value
         self.lower = partial(_lower, desc, tuple(self.tensors), policy, fill)
         self._executor = Executor(self.lower)
         if device is not None:
             self._executor.prepare(device, [Layout.packed(tensor.sizes) for tensor in self.tensors.values()])
+
+    def shown(self, device: Device | None) -> str:
+        """Operator, types and sizes of its tensors, the device (None: of the arrays), and the policy where there are indices."""
+        shown = [f"{tensor.data_type} {braces(tensor.sizes)}" for tensor in self.tensors.values()]
+        where = "where the arrays are" if device is None else f"on {device}"
+        policy = f", out of bounds: {self.policy}" if "indices_tensor" in self.tensors else ""
+        return f"{self.desc.operator.name}: {', '.join(shown[:-1])} -> {shown[-1]}; {where}{policy}"
 
     def place(self, *inputs: Signature | None) -> Device | None:
         """The device in whose memory all inputs lie and the output belongs; None if an input has to be moved there first.
@@ -103,24 +112,25 @@ class Binding:
         return [self._footprint(name, name, found) for name, found in zip(self.inputs, inputs, strict=True)]
 
     def _footprint(self, name: str, shown: str, found: Signature) -> Footprint:
-        tensor, dtype, (given, shape, *_) = self.tensors[name], self.dtypes[name], found
-        if shape != tensor.sizes:
+        tensor, dtype, (given, shape, strides, where) = self.tensors[name], self.dtypes[name], found
+        if not tensor.is_logical(shape):
             return self._as_buffer(name, found)
         if given != dtype and str(given) not in ALSO_ACCEPTED.get(tensor.data_type, ()):
             raise TypeError(
                 f"{shown}: expected {dtype} elements (the descriptor says {tensor.data_type.name}), got {given}; "
                 f"convert with .astype or reinterpret with .view('{dtype}')"
             )
-        return logical(shown, found)
+        return logical(shown, (given, tensor.sizes, (0,) * (tensor.rank - len(shape)) + strides, where))
 
     def _as_buffer(self, name: str, found: Signature) -> Footprint:
         tensor, dtype, (given, shape, strides, *_) = self.tensors[name], self.dtypes[name], found
         bytes_ = given.itemsize * np.prod(shape, dtype=object)
         contiguous = len(shape) == 1 and (shape[0] < 2 or strides == (given.itemsize,))
         if not contiguous or given not in (dtype, np.dtype(np.uint8)) or bytes_ < tensor.total_bytes:
+            ones = ", with or without leading 1s" if tensor.sizes[:1] == (1,) and tensor.strides is None else ""
             raise ValueError(
-                f"{name}: expected shape {tensor.sizes}, or a one-dimensional contiguous buffer of {dtype} or uint8 with at "
-                f"least {tensor.total_bytes} bytes (TotalTensorSizeInBytes), got {given} of shape {shape} with {bytes_} bytes"
+                f"{name}: expected shape {tensor.sizes}{ones}, or a one-dimensional contiguous buffer of {dtype} or uint8 with "
+                f"at least {tensor.total_bytes} bytes (TotalTensorSizeInBytes), got {given} of shape {shape} with {bytes_} bytes"
             )
         return buffer(name, found, tensor.layout(), dtype)
 

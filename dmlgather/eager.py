@@ -12,7 +12,7 @@ from typing import Any, Generic, ParamSpec
 import numpy as np
 
 from dmlgather.backends import arrays
-from dmlgather.backends.devices import CPU, Device
+from dmlgather.backends.devices import Device
 from dmlgather.backends.executor import ROUTES_KEPT, Executor
 from dmlgather.backends.footprints import Signature, logical, signature_on
 from dmlgather.backends.routes import Route
@@ -69,6 +69,10 @@ class EagerFunction(Generic[P]):
     def __signature__(self) -> inspect.Signature:
         """What `help` shows: the arguments, without the wrapped function's return type, since a call returns an array."""
         return inspect.signature(self._request).replace(return_annotation=inspect.Signature.empty)
+
+    def __get__(self, instance: object, owner: type | None = None) -> EagerFunction[P]:
+        """This function: nothing is bound. What has `__get__`, as functions do, is shown by `help` with its arguments."""
+        return self
 
     def __reduce__(self) -> str:
         """Pickled by name, as functions are."""
@@ -172,7 +176,7 @@ def _take(given: Mapping[str, Any], device: str | None) -> list[_Taken]:
 
 def _taken(name: str, given: Any, target: Device | None) -> _Taken:
     try:
-        array, home = (np.asarray(given), CPU) if isinstance(given, np.generic) else arrays.adopt(given)
+        array, home = arrays.adopt(given)
     except TypeError as error:
         raise TypeError(f"{name}: {error}") from None
     runs = target or home

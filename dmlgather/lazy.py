@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,9 +14,15 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` for the package called `package` (PEP 562).
 
-    modules: the module below the package that each name comes from; "" where the name is a module itself. extras: what to
-    install, by the third-party package that may be missing.
+    modules: the module below the package that each name comes from; "" where the name is a module itself. extras: by name, the
+    third-party package without which it cannot be imported; the extra that installs that has the same name. Where it is missing,
+    `__all__` and `dir` leave the name out, `hasattr` is false, and `from package import name` raises a ModuleNotFoundError that
+    says what to install.
     """
+    needs = extras or {}
+    public: list[str] = vars(sys.modules[package])["__all__"]
+    missing = {name for name, needed in needs.items() if not _is_installed(needed)}
+    public[:] = [name for name in public if name not in missing]
 
     def __getattr__(name: str) -> Any:  # noqa: N807 - it becomes the package's
         if name not in modules:
@@ -23,20 +30,36 @@ def lazy_names(
         try:
             module = importlib.import_module(f"{package}.{modules[name] or name}")
         except ModuleNotFoundError as error:
-            missing = (error.name or "").partition(".")[0]
-            if missing not in (extras or {}):
+            if name not in needs or (error.name or "").partition(".")[0] != needs[name]:
                 raise
-            raise ModuleNotFoundError(
-                f"{package}.{name} needs the package {missing}, which is not installed: "
-                f"pip install 'dmlgather[{(extras or {})[missing]}]'",
-                name=error.name,
-            ) from None
+            text = (
+                f"{package}.{name} needs the package {needs[name]}, which is not installed: "
+                f"pip install 'dmlgather[{needs[name]}]'"
+            )
+            if _asked_by_an_import():
+                raise ModuleNotFoundError(text, name=error.name) from None
+            raise AttributeError(text, name=name) from None
         value = getattr(module, name) if modules[name] else module
         setattr(sys.modules[package], name, value)
         return value
 
     def __dir__() -> list[str]:  # noqa: N807 - likewise
-        names = vars(sys.modules[package])
-        return sorted({*names["__all__"], *(name for name in names if name.startswith("__"))})
+        return sorted({*public, *(name for name in vars(sys.modules[package]) if name.startswith("__"))})
 
     return __getattr__, __dir__
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # in sys.modules, without a specification
+        return sys.modules[package] is not None
+
+
+def _asked_by_an_import() -> bool:
+    """Whether a package's `__getattr__`, which calls this, was called by `from package import name`.
+
+    That statement would replace the text of an AttributeError by its own, and `hasattr` lets no other error pass.
+    """
+    asking = sys._getframe(2).f_globals.get("__name__")
+    return asking in ("importlib._bootstrap", "_frozen_importlib")

@@ -47,9 +47,10 @@ def compile(  # noqa: A001 - the word users know for preparing an operator
 class CompiledOperator:
     """A valid descriptor, ready to run. `compile` makes one.
 
-    Call it with the operator's input arrays in the descriptor's order. An array of the described Sizes is read with its own
-    strides. A one-dimensional contiguous array of at least TotalTensorSizeInBytes bytes, of the described type or uint8, is a
-    buffer and read through the described strides.
+    Call it with the operator's input arrays in the descriptor's order. An array of the described Sizes, with or without leading
+    1s of them, is read with its own strides. A one-dimensional contiguous array of at least TotalTensorSizeInBytes bytes, of the
+    described type or uint8, is a buffer and read through the described strides; so is every one-dimensional array in the place of
+    a tensor of more dimensions that states Strides.
     """
 
     def __init__(self, desc: OperatorDesc, device: Device | None, out_of_bounds: str | Fill | None) -> None:
@@ -61,6 +62,9 @@ class CompiledOperator:
         self._address_route = lru_cache(ROUTES_KEPT)(self._binding.address_route)
         self._place = lru_cache(ROUTES_KEPT)(self._binding.place)
         self._last: Outcome | None = None
+
+    def __repr__(self) -> str:
+        return f"<CompiledOperator {self._binding.shown(self._binding.device)}>"
 
     @cached_property
     def plan(self) -> IndexPlan:
@@ -211,8 +215,12 @@ class BoundOperator:
     """A compiled operator with its arrays, which it keeps alive. `CompiledOperator.bind` makes one."""
 
     def __init__(self, operator: CompiledOperator, run: BoundRun, device: Device) -> None:
-        self._operator, self._run, self._at_once = operator, run, not device.on_gpu
+        self._operator, self._run, self._device = operator, run, device
+        self._at_once = not device.on_gpu
         self._last: Outcome | None = None
+
+    def __repr__(self) -> str:
+        return f"<BoundOperator {self._operator._binding.shown(self._device)}>"
 
     def __call__(self, stream: Any = None) -> None:
         """Run into the bound output; on a GPU on `stream` (or the current one), without a sync or an allocation.

@@ -51,7 +51,12 @@ def _output_sizes(case):
 SWAP_LAST_RULES = (Rule("DML999", _output_sizes, needs=SIZES),)
 '''
 
-DESCRIPTOR = '''
+DESCRIPTOR = '''"""The descriptor of SWAP_LAST."""
+
+from dmlgather.directml import building
+from dmlgather.directml.descriptors.operator_desc import OperatorDesc
+from dmlgather.directml.tensor import BufferTensorDesc
+
 
 class SwapLastOperatorDesc(OperatorDesc):
     """DML_SWAP_LAST_OPERATOR_DESC: output[…, i, j] = input[…, j, i]."""
@@ -61,6 +66,19 @@ class SwapLastOperatorDesc(OperatorDesc):
 
     output_tensor: BufferTensorDesc
     """The tensor to write."""
+
+    @classmethod
+    def of(cls, data, *, output=None):
+        """The descriptor for data; see OperatorDesc."""
+        return building.swap_last(cls, data, output=output)
+'''
+
+BUILDER = '''
+
+def swap_last(kind, data, *, output):
+    """SWAP_LAST."""
+    source = tensor_of("data", data)
+    return _described(kind, {"input_tensor": source}, lambda _: {}, rank=4, output=output, dimension_count=None)
 '''
 
 SHAPE = '''
@@ -72,12 +90,13 @@ def swapped(sizes: Sequence[int]) -> tuple[int, ...]:
 '''
 
 NEW_FILES = {
+    "dmlgather/directml/descriptors/swap_last.py": DESCRIPTOR,
     "dmlgather/directml/operators/swap_last.py": DECLARATION,
     "dmlgather/directml/rules/swap_last.py": RULES,
 }
 
 APPENDED = {
-    "dmlgather/directml/descriptors.py": DESCRIPTOR,
+    "dmlgather/directml/building.py": BUILDER,
     "dmlgather/directml/shapes.py": SHAPE,
 }
 
@@ -90,6 +109,10 @@ BEFORE = {
     "dmlgather/directml/codes.py": (
         ")\n\nCODES = ",
         '    Code("DML999", "OutputTensor has the swapped sizes", _ERROR, "[SWAP] made up"),\n',
+    ),
+    "dmlgather/directml/descriptors/__init__.py": (
+        "\n__all__",
+        "from dmlgather.directml.descriptors.swap_last import SwapLastOperatorDesc\n",
     ),
     "dmlgather/directml/operators/__init__.py": (
         "\n_DECLARED = (",
@@ -112,6 +135,7 @@ sizes = lambda *given: dg.BufferTensorDesc(data_type="FLOAT32", sizes=given)
 desc = dg.SwapLastOperatorDesc(input_tensor=sizes(2, 3, 4, 5), output_tensor=sizes(2, 3, 5, 4))
 assert str(dg.minimum_level(desc)) == "1_0"
 x = np.random.default_rng().random((2, 3, 4, 5), dtype=np.float32)
+assert dg.SwapLastOperatorDesc.of(x) == desc
 for device in ("cpu", "reference"):
     assert dg.compile(desc, device=device)(x).tobytes() == desc.operator.reference(desc, x).tobytes()
 assert dg.compare(desc, x, devices=("cpu", "reference")).equal

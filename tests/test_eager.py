@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import pydoc
+import re
 import sys
 from typing import Any
 
@@ -46,6 +48,8 @@ def test_help_shows_the_arguments(function: Any) -> None:
     assert list(signature.parameters)[-2:] == ["out_of_bounds", "device"]
     assert signature.return_annotation is inspect.Signature.empty
     assert function.__doc__
+    shown = pydoc.plain(pydoc.render_doc(function))
+    assert re.search(rf"^{function.__name__}\({next(iter(signature.parameters))}: .*out_of_bounds: .*\)$", shown, re.MULTILINE)
 
 
 def test_a_library_that_takes_no_dlpack_gets_numpy_s_array() -> None:
@@ -93,3 +97,23 @@ def test_a_type_of_ml_dtypes_without_it(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     with pytest.raises(TypeError, match="bfloat16 is a type of the package ml_dtypes, which is missing: pip install ml-dtypes"):
         dg.onnx.gather.plan(((3,), "bfloat16"), ((1,), "int64"))
+
+
+def test_onnx_s_word_for_strings_is_a_type() -> None:
+    node = helper.make_node("Gather", ["x", "i"], ["y"])
+    reports = [dg.onnx.to_directml(node, [(3,), (1,)], [kind, "int64"]) for kind in ("string", str)]
+    for report in reports:
+        assert isinstance(report, dg.Report)
+        assert [finding.got for finding in report.errors] == ["strings"]
+    assert dg.onnx.gather.plan(((3,), "string"), ((1,), "int64")) == dg.onnx.gather.plan(((3,), object), ((1,), "int64"))
+
+
+@pytest.mark.parametrize("device", [None, "reference"])
+def test_a_result_that_no_array_can_be_is_refused(device: Any) -> None:
+    nothing = np.zeros((1, 0, 2, 2), np.float32)
+    shape = re.escape(f"(1, 0, {2**41}, {2**41})")
+    with pytest.raises(
+        ValueError, match=rf"the result has shape {shape} of float32, but an array spans at most {sys.maxsize} bytes"
+    ):
+        dg.onnx.depth_to_space(nothing, 2**40, device=device)
+    assert dg.onnx.depth_to_space(nothing, 2**20, device=device).shape == (1, 0, 2**21, 2**21)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,13 @@ _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
 
 def adopt(array: Any) -> tuple[Any, Device]:
-    """The NumPy or CuPy array over the same memory as `array`, and its device. TypeError for anything without memory."""
+    """The NumPy or CuPy array over the same memory as `array`, and its device; NumPy's scalars are copied. TypeError for
+    anything without memory.
+    """
     if type(array) is np.ndarray:
         return array, CPU
+    if isinstance(array, np.generic):
+        return np.asarray(array), CPU
     if isinstance(array, np.ndarray):  # of a class with rules of its own, such as numpy.matrix
         if isinstance(array, np.ma.MaskedArray):
             raise TypeError("expected a plain array, got a masked one, whose mask would be lost: pass array.filled(value)")
@@ -62,7 +67,15 @@ def _is_cupy(array: Any) -> bool:
 
 
 def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any], like: Any = None) -> Any:
-    """A new packed array of shape `sizes` on `device`, such that `hand_back` need not copy it where `like` is an array of JAX."""
+    """A new packed array of shape `sizes` on `device`, such that `hand_back` need not copy it where `like` is an array of JAX.
+
+    ValueError for more bytes than an address can count, where sizes of 0 count as 1, as NumPy's do.
+    """
+    if prod(max(size, 1) for size in sizes) * dtype.itemsize > sys.maxsize:
+        raise ValueError(
+            f"the result has shape {tuple(sizes)} of {dtype}, but an array spans at most {sys.maxsize} bytes, where sizes of 0 "
+            "count as 1: choose smaller sizes"
+        )
     if not device.on_gpu:
         return jax_arrays.empty(sizes, dtype) if jax_arrays.is_jax(like) else np.empty(tuple(sizes), dtype)
     import cupy

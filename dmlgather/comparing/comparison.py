@@ -148,6 +148,9 @@ def compare(
     check_devices(devices)
     operators = [compile_operator(desc, device=name, level=level, out_of_bounds=out_of_bounds) for name in devices]
     host = tuple(_on_host(array) for array in inputs)
+    tensors = [desc.tensor(name) for name in desc.operator.inputs]
+    if not buffers and len(tensors) == len(host):
+        host = tuple(map(_of_sizes, tensors, host))
     outcomes = [
         _run_buffers(operator, Device.parse(name), host, rank) if buffers else _run(operator, host, rank)
         for rank, (operator, name) in enumerate(zip(operators, devices, strict=True))
@@ -170,6 +173,11 @@ def check_devices(names: Sequence[str]) -> None:
 def _on_host(array: Any) -> NDArray[Any]:
     adopted, device = adopt(array)
     return np.asarray(move(adopted, device, CPU))
+
+
+def _of_sizes(tensor: BufferTensorDesc, array: NDArray[Any]) -> NDArray[Any]:
+    """The array with the leading 1s of Sizes that it leaves out; a buffer as it is."""
+    return array.reshape(tensor.sizes) if tensor.is_logical(array.shape) else array
 
 
 def _run(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], rank: int) -> tuple[NDArray[Any], str | None]:

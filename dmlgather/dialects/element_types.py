@@ -30,6 +30,8 @@ def numpy_type(data_type: Any) -> np.dtype[Any]:
         data_type = getattr(ml_dtypes, data_type, data_type)
     if data_type is None:  # which NumPy takes for float64
         raise TypeError("no data type")
+    if isinstance(data_type, str) and data_type == "string":  # ONNX's and OpenVINO's name
+        data_type = object
     dtype: np.dtype[Any] = np.dtype(data_type)
     return np.dtype(object) if dtype.kind in STRING_KINDS else dtype
 

@@ -9,6 +9,7 @@ from typing import Any
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.operators import operator_named
+from dmlgather.directml.types import AS_IN_FILES
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 
@@ -30,7 +31,7 @@ def parse_descriptor(obj: Mapping[str, Any]) -> OperatorDesc:
     keys = [key for key in ("desc", "Desc") if key in obj]
     if "type" not in obj or len(keys) != 1:
         raise ValueError(f"expected {form}, got the keys {list(obj)}")
-    return operator_named(obj["type"]).desc.model_validate(obj[keys[0]])
+    return operator_named(obj["type"]).desc.model_validate(obj[keys[0]], context=AS_IN_FILES)
 
 
 def support(name: str) -> dict[str, Any]:

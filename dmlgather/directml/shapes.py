@@ -84,15 +84,19 @@ def slice1_output(desc: Slice1OperatorDesc) -> tuple[int, ...]:
 
 
 def space_sizes(sizes: Sequence[int], block: int) -> tuple[int, ...]:
-    """DEPTH_TO_SPACE1's output sizes: {N, C / BlockSize², H · BlockSize, W · BlockSize}."""
+    """DEPTH_TO_SPACE1's output sizes: {N, C / BlockSize², H · BlockSize, W · BlockSize}; for C that is no multiple, those of an
+    input that is padded to the next one.
+    """
     batch, channels, height, width = sizes
-    return batch, channels // block**2, height * block, width * block
+    return batch, -(-channels // block**2), height * block, width * block
 
 
 def depth_sizes(sizes: Sequence[int], block: int) -> tuple[int, ...]:
-    """SPACE_TO_DEPTH1's output sizes: {N, C · BlockSize², H / BlockSize, W / BlockSize}."""
+    """SPACE_TO_DEPTH1's output sizes: {N, C · BlockSize², H / BlockSize, W / BlockSize}; for H and W that are no multiples,
+    those of an input that is padded to the next ones.
+    """
     batch, channels, height, width = sizes
-    return batch, channels * block**2, height // block, width // block
+    return batch, channels * block**2, -(-height // block), -(-width // block)
 
 
 def _leading_ones(sizes: Sequence[int]) -> int:

@@ -124,3 +124,13 @@ class BufferTensorDesc(Structure):
     def layout(self) -> Layout:
         """The described sizes and strides, in the whole elements of `total_bytes`. ValueError for a type without whole bytes."""
         return Layout(self.sizes, self.element_strides, 0, self.total_bytes // self.data_type.bytes)
+
+    def is_logical(self, shape: tuple[int, ...]) -> bool:
+        """Whether an array of `shape` is the tensor by its own strides: it has Sizes, with or without leading 1s.
+
+        One dimension in the place of several may also be a buffer. In a packed tensor that is the same; where Strides are stated,
+        it is a buffer.
+        """
+        if len(shape) == 1 and self.strides is not None:
+            return shape == self.sizes
+        return (1,) * (self.rank - len(shape)) + shape == self.sizes

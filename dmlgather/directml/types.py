@@ -6,11 +6,12 @@ import contextlib
 import enum
 import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, TypeVar
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema
 
+from dmlgather.directml.library_types import fault, type_name
 from dmlgather.plan import IndexType
 
 
@@ -35,6 +36,27 @@ class DataType(enum.IntEnum):
     def __str__(self) -> str:
         return self.name
 
+    @classmethod
+    def parse(cls, value: object) -> DataType:
+        """The data type that DirectML or an array library writes as `value`.
+
+        value: a member, "FLOAT32", "DML_TENSOR_DATA_TYPE_FLOAT32", the number 1; or a type of NumPy, CuPy, JAX, torch or
+        ml_dtypes, such as np.float32, x.dtype, torch.float32 or "float32". Their bool is UINT8. ValueError for a type that
+        DirectML lacks, and for Python's int and float, which state no size.
+
+        >>> dg.DataType.parse(np.float32).name, dg.DataType.parse("int64").name
+        ('FLOAT32', 'INT64')
+        """
+        try:
+            return _named_by_directml(value)
+        except ValueError:
+            name = type_name(value)
+            if name is None:
+                raise
+        if name not in _OF_LIBRARIES:
+            raise ValueError(f"{fault(name)}; DirectML's types are {', '.join(_OF_LIBRARIES)}")
+        return _OF_LIBRARIES[name]
+
     @property
     def whole_bytes(self) -> bool:
         """Whether an element fills whole bytes; false for UNKNOWN, UINT4 and INT4."""
@@ -54,6 +76,12 @@ class DataType(enum.IntEnum):
 
 
 _BYTES = {kind: int(re.sub(r"\D", "", kind.name)) // 8 for kind in DataType if kind.whole_bytes}
+
+_OF_LIBRARIES = {kind.name.lower(): kind for kind in DataType if kind is not DataType.UNKNOWN} | {"bool": DataType.UINT8}
+"""What array libraries call the types that DirectML has. It keeps bool as UINT8."""
+
+AS_IN_FILES: Mapping[str, str] = {"data types": "as DirectML names them"}
+"""Context of Pydantic's validation of what a file holds: only DirectML's names and numbers are taken."""
 
 
 class TensorFlags(enum.IntFlag):
@@ -78,6 +106,21 @@ class DepthSpaceOrder(enum.IntEnum):
 
     def __str__(self) -> str:
         return self.name
+
+    @classmethod
+    def parse(cls, value: object) -> DepthSpaceOrder:
+        """The order written as a member, a name with or without "DML_DEPTH_SPACE_ORDER_", or a number. ValueError lists them.
+
+        >>> dg.DepthSpaceOrder.parse("COLUMN_ROW_DEPTH").value
+        1
+        """
+        if isinstance(value, str) and value in ONNX_ORDERS:
+            raise ValueError(f"{value!r} is ONNX's name; DirectML's is {ONNX_ORDERS[value].name}")
+        return member(cls, "DML_DEPTH_SPACE_ORDER_", value)
+
+
+ONNX_ORDERS = {"DCR": DepthSpaceOrder.DEPTH_COLUMN_ROW, "CRD": DepthSpaceOrder.COLUMN_ROW_DEPTH}
+"""The values of ONNX's attribute mode."""
 
 
 class FeatureLevel(enum.IntEnum):
@@ -154,18 +197,13 @@ def _flags(value: object) -> TensorFlags:
     return flags
 
 
-def _data_type(value: object) -> DataType:
+def _named_by_directml(value: object) -> DataType:
     return member(DataType, "DML_TENSOR_DATA_TYPE_", value)
 
 
-ONNX_ORDERS = {"DCR": DepthSpaceOrder.DEPTH_COLUMN_ROW, "CRD": DepthSpaceOrder.COLUMN_ROW_DEPTH}
-"""The values of ONNX's attribute mode."""
-
-
-def _order(value: object) -> DepthSpaceOrder:
-    if isinstance(value, str) and value in ONNX_ORDERS:
-        raise ValueError(f"{value!r} is ONNX's name; DirectML's is {ONNX_ORDERS[value].name}")
-    return member(DepthSpaceOrder, "DML_DEPTH_SPACE_ORDER_", value)
+def _data_type(value: object, info: ValidationInfo) -> DataType:
+    from_file = info.mode == "json" or info.context is AS_IN_FILES
+    return _named_by_directml(value) if from_file else DataType.parse(value)
 
 
 def _shown(value: object) -> str:
@@ -188,7 +226,7 @@ DataTypeField = Annotated[
     PlainSerializer(_name, when_used="json"),
     _schema(DataType, "DML_TENSOR_DATA_TYPE_"),
 ]
-"""A DataType in a model: accepts a member, a name with or without DirectML's prefix, or a number; JSON has the name."""
+"""A DataType in a model: accepts what `DataType.parse` does, files only DirectML's names and numbers; JSON has the name."""
 
 TensorFlagsField = Annotated[
     TensorFlags,
@@ -200,7 +238,7 @@ TensorFlagsField = Annotated[
 
 DepthSpaceOrderField = Annotated[
     DepthSpaceOrder,
-    BeforeValidator(_order),
+    BeforeValidator(DepthSpaceOrder.parse),
     PlainSerializer(_name, when_used="json"),
     _schema(DepthSpaceOrder, "DML_DEPTH_SPACE_ORDER_"),
 ]

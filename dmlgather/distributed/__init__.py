@@ -31,5 +31,5 @@ __getattr__, __dir__ = lazy_names(
         "run": "run_descriptor",
         "slice": "chunked_slice",
     },
-    extras={"dask": "dask"},
+    extras=dict.fromkeys(("gather", "gather_elements", "run", "slice"), "dask"),
 )

@@ -38,7 +38,7 @@ def gather_elements(
 ) -> da.Array:
     """output[c…] = table[c… with the one at `axis` replaced by indices[c…]].
 
-    table: shape [n…]; a dask array, a zarr array, or the path of a .npy file or a zarr store; in one chunk along `axis`.
+    table: shape [n…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store; in one chunk along `axis`.
     indices: NumPy, CuPy or dask, of the same rank and, off the axis, of the same sizes as the table; dialect "onnx" also takes
     smaller ones there. Off the axis they are cut as the table is; along it, a dask array keeps its chunks, each of which loads
     the table's again. dialect: "directml" (an index out of bounds is clamped) or "onnx" (it is an IndexError). out_of_bounds:
@@ -73,7 +73,8 @@ def gather_elements(
         shown = ", ".join(map(str, sizes[:4])) + ", …" * (len(sizes) > 4)
         raise ValueError(
             f"table has {len(sizes)} chunks along axis {at} (sizes {shown}), and elements of any of them may be wanted "
-            f"anywhere: expected one; call table.rechunk({{{at}: -1}}) first, or gather whole rows with distributed.gather"
+            f"anywhere: expected one; call table.rechunk({{{at}: -1}}) first (a file becomes a dask array by "
+            "dask.array.from_array(numpy.load(file, 'r'), chunks=…)), or gather whole rows with distributed.gather"
         )
     if not lazy and (rule.out_of_bounds is OutOfBounds.RAISE or not rule.extent):
         rule.resolve(host_indices(given))

@@ -38,7 +38,7 @@ def gather(
 ) -> da.Array:
     """output[lead…, i…, trail…] = table[lead…, indices[i…], trail…], of a table that is larger than a device or a machine.
 
-    table: shape [lead…, axis, trail…]; a dask array, a zarr array, or the path of a .npy file or a zarr store. indices: integers
+    table: shape [lead…, axis, trail…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store. indices: integers
     of any rank, shape [i…]. A NumPy or CuPy array is resolved now, once and on the host, and only the chunks that it touches are
     in the graph; the blocks of a dask array are resolved in tasks of their own. dialect: whose rules say which types are taken,
     what a negative index means and what an index out of bounds does: "directml" (it is clamped), "onnx" (IndexError), "openvino"

@@ -29,7 +29,7 @@ from dmlgather.onnx.problems.slice import Slice
 def slice(table: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> da.Array:  # noqa: A001 - the operator's name
     """output[c…] = table[start + step · c…], per dimension, with ONNX's clamping of starts and ends.
 
-    table: shape [n…]; a dask array, a zarr array, or the path of a .npy file or a zarr store. starts, ends, axes, steps: equally
+    table: shape [n…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store. starts, ends, axes, steps: equally
     many integers each, as sequences or as one-dimensional arrays in host memory. axes: default 0, 1, …; negative ones count
     from the end. steps: default 1; negative to walk backwards.
 

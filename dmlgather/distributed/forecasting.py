@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dmlgather.dialects.element_types import numpy_type
 from dmlgather.dialects.problem import TensorType, check_axis, whole
 from dmlgather.directml import DescriptorError, FeatureLevel, GatherOperatorDesc, Report, validate
 from dmlgather.distributed.axis_rules import axis_rule
@@ -31,11 +32,11 @@ DESCRIPTORS_KEPT = 1024
 
 
 def plan_gather(
-    chunks: Sequence[Sequence[int]],
+    table: Any,
     indices: Any,
     *,
     axis: int = 0,
-    dtype: Any = "float32",
+    dtype: Any = None,
     dialect: str = "directml",
     out_of_bounds: str | Fill | None = None,
     workers: int = 1,
@@ -44,27 +45,30 @@ def plan_gather(
     block_bytes: int = BLOCK_BYTES,
     in_flight_bytes: int = IN_FLIGHT_BYTES,
 ) -> GatherForecast:
-    """What `gather` of a table with these chunks will load, move and hold in memory; the table itself is not needed.
+    """What `gather` will load, move and hold in memory. No chunk of the table is read.
 
-    chunks: sizes of the table's chunks along each axis, in elements (`table.chunks` of a dask array). indices: integers in
-    memory, any shape. axis, dialect, out_of_bounds, block_bytes, in_flight_bytes: as for `gather`. dtype: of the table. workers,
-    threads: how many workers share the chunks, and the threads of one. memory_limit: bytes that one worker may have.
+    table: whatever `gather` takes; or the sizes of a table's chunks along each axis, in elements (`table.chunks` of a dask
+    array), for which Dask is not needed. indices: integers in memory, any shape. axis, dialect, out_of_bounds, block_bytes,
+    in_flight_bytes: as for `gather`. dtype: of the table; None for its own, float32 where only sizes of chunks are given.
+    workers, threads: how many workers share the chunks, and the threads of one. memory_limit: bytes that one worker may have.
 
     Raises MemoryLimitError where a worker needs more than that, IndexError for an index out of bounds under "raise", ValueError
-    for sizes, an axis, a dialect or a policy that cannot be, TypeError for types that the dialect does not take. Chunks that
-    DirectML cannot describe raise nothing: the forecast has the findings, and its `ok` is False.
+    for sizes, an axis, a dialect or a policy that cannot be, and for indices in a dask array; TypeError for what is no table, a
+    dtype that is not the table's, and types that the dialect does not take. Chunks that DirectML cannot describe raise nothing:
+    the forecast has the findings, and its `ok` is False.
 
     >>> forecast = dg.distributed.plan_gather(((4, 4, 4), (2,)), [5, 0, 5])
     >>> [chunk.chunk for chunk in forecast.touched], forecast.bytes_taken, forecast.peak_bytes_per_worker
     ([0, 1], 16, 88)
     """
-    sizes = _sizes(chunks)
+    sizes, table = _table(table, dtype)
     for name, value in (("workers", workers), ("threads", threads)):
         if whole(name, value) < 1:
             raise ValueError(f"{name} is {value}, expected at least 1")
     axis = check_axis("axis", axis, len(sizes), "the table")
+    if hasattr(indices, "__dask_graph__"):
+        raise ValueError("indices is a dask array, but the forecast needs their values: pass indices.compute()")
     given = host_indices(indices)
-    table = type_of("the table", (tuple(map(sum, sizes)), dtype))
     rule = axis_rule(dialect, table, type_of("indices", given), axis, out_of_bounds)
     row = row_bytes(sizes, axis, table.dtype)
     routing = routing_of(rule.resolve(given), sizes[axis], row, block_bytes, in_flight_bytes)
@@ -98,9 +102,32 @@ def plan_gather(
     )
 
 
+def _table(given: Any, dtype: Any) -> tuple[Chunks, TensorType]:
+    """The sizes of a table's chunks along each axis, and its type. given, dtype: as a caller states them."""
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        sizes = _sizes(given)
+        return sizes, type_of("the table", (tuple(map(sum, sizes)), "float32" if dtype is None else dtype))
+    try:
+        from dmlgather.distributed.table_sources import as_table
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"a table is read by the package dask, which is missing ({error}): pip install 'dmlgather[dask]', or pass the sizes "
+            "of its chunks along each axis",
+            name=error.name,
+        ) from None
+    source = as_table(given)
+    if dtype is not None and numpy_type(dtype) != source.dtype:
+        raise TypeError(f"dtype is {dtype!r}, but the table has type {source.dtype}: leave dtype out")
+    return source.chunks, type_of("the table", source)
+
+
 def _sizes(chunks: Sequence[Sequence[int]]) -> Chunks:
-    """Whole sizes. ValueError for unknown and negative ones."""
+    """Whole sizes. ValueError for unknown and negative ones, TypeError for what is no list of sizes for each axis."""
     for axis, sizes in enumerate(chunks):
+        if not hasattr(sizes, "__len__"):
+            raise TypeError(
+                f"chunks[{axis}] is {sizes!r}, expected the sizes of all chunks along axis {axis}, as table.chunks has"
+            )
         if not len(sizes) or any(isnan(size) or size < 0 for size in sizes):
             raise ValueError(
                 f"chunks[{axis}] is {tuple(sizes)}, expected sizes of 0 or more: compute_chunk_sizes() of a dask array finds "

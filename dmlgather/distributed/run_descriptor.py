@@ -42,10 +42,10 @@ def run(
     """The result of `dmlgather.compile(desc, …)(table, indices)` for a table that is larger than a device or a machine.
 
     desc: GATHER, GATHER_ELEMENTS, SLICE or SLICE1, legal at `level`, except that its tensors may have more than 2^32 - 1
-    elements. Its sizes and data types are the arrays'; its strides play no part, since chunks have their own. table: shape
-    InputTensor.Sizes; a dask array, a zarr array, or the path of a .npy file or a zarr store. indices: shape
-    IndicesTensor.Sizes; NumPy, CuPy or dask; None for slices. out_of_bounds: None is DirectML's clamping; else "clamp", "raise",
-    "promise" or Fill(value).
+    elements. Its sizes, with or without leading 1s, and data types are the arrays'; its strides play no part, since chunks have
+    their own. table: shape InputTensor.Sizes; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store. indices:
+    shape IndicesTensor.Sizes; NumPy, CuPy or dask; None for slices. out_of_bounds: None is DirectML's clamping; else "clamp",
+    "raise", "promise" or Fill(value).
 
     Returns a dask array of shape OutputTensor.Sizes, with the table's kind of chunks.
 
@@ -86,7 +86,10 @@ def _check_descriptor(desc: OperatorDesc, level: str | FeatureLevel) -> None:
             "index of each tuple (numpy.ravel_multi_index), and use GATHER; where the table is one chunk, call dmlgather.compile"
         )
     if not isinstance(desc, GatherOperatorDesc | GatherElementsOperatorDesc | SliceOperatorDesc | Slice1OperatorDesc):
-        raise ValueError(f"{operator} is done on one device alone: where the table is one chunk, call dmlgather.compile")
+        raise ValueError(
+            f"{operator} is done on one device alone: where the table is one chunk, call dmlgather.compile; else reshape the "
+            "dask array, so that blocks have dimensions of their own, and transpose it"
+        )
     if isinstance(desc, GatherOperatorDesc) and (batch := gather_batch(desc)):
         with_input, dimension = batch[0]
         raise ValueError(
@@ -97,10 +100,12 @@ def _check_descriptor(desc: OperatorDesc, level: str | FeatureLevel) -> None:
 
 
 def _as_described(name: str, tensor: BufferTensorDesc, array: Any) -> Any:
-    """The array, of the tensor's shape and data type; bool for UINT8 is taken as such."""
+    """The array, of the tensor's shape, whose leading 1s may be left out, and data type; bool for UINT8 is taken as such."""
     dtype = np.dtype(tensor.data_type.name.lower())
-    if tuple(array.shape) != tensor.sizes:
+    missing = tensor.rank - array.ndim
+    if (1,) * missing + tuple(array.shape) != tensor.sizes:
         raise ValueError(f"{name} has shape {tuple(array.shape)}, expected {tensor.sizes}, the Sizes that the descriptor states")
+    array = array[(None,) * missing] if missing else array
     if array.dtype == np.bool_ and dtype == np.uint8:
         return array.view(dtype)
     if array.dtype != dtype:

@@ -1,4 +1,4 @@
-"""Tables from what a caller passes: a dask array, a zarr array, or the path of a .npy file or of a zarr store."""
+"""Tables from what a caller passes: a dask, zarr or NumPy array, or the path of a .npy file or of a zarr store."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from dmlgather.files import FileError, open_regular
 def as_table(table: Any) -> da.Array:
     """`table` as a dask array of known chunks, shape [lead…, axis, trail…]; only headers are read.
 
-    table: a dask array (as it is); a zarr array, chunked as it is stored (by shards where there are any); the path of a .npy
-    file, memory-mapped in the tasks and cut into chunks of dask's `array.chunk-size`, each of which is one piece of the file; the
-    path or URL of a zarr array. Workers open the same path: they must have access to it.
+    table: a dask array (as it is); a zarr array, chunked as it is stored (by shards where there are any); a NumPy array, whose
+    chunks of dask's `array.chunk-size` become part of the task graph; the path of a .npy file, memory-mapped in the tasks and cut
+    into chunks of that size, each of which is one piece of the file; the path or URL of a zarr array. Workers open the same path:
+    they must have access to it.
 
     Raises TypeError for anything else, ValueError for chunks of unknown size and for a file that holds no such array,
     FileNotFoundError.
@@ -34,8 +35,10 @@ def as_table(table: Any) -> da.Array:
         table = _opened(os.fspath(table))
     if _is_zarr(table, "Array"):
         table = da.from_zarr(table, chunks=table.shards or table.chunks)
+    if isinstance(table, np.ndarray):
+        table = da.from_array(table, asarray=not isinstance(table, np.ma.MaskedArray))
     if not isinstance(table, da.Array):
-        raise TypeError(f"table is of type {_name_of(table)}, expected a dask array, a zarr array or a path: {_remedy(table)}")
+        raise TypeError(f"table is of type {_name_of(table)}, expected a dask, zarr or NumPy array or a path: {_remedy(table)}")
     check_known("table", table)
     meta = table._meta
     if isinstance(meta, np.ma.MaskedArray):
@@ -57,7 +60,7 @@ def check_known(name: str, array: da.Array) -> None:
 def _remedy(table: Any) -> str:
     if _is_zarr(table, "Group"):
         return f"name one of the group's arrays, {sorted(table.array_keys())}"
-    if isinstance(table, np.ndarray) or hasattr(table, "__dlpack__"):
+    if hasattr(table, "__dlpack__"):
         return "an array in memory is gathered on one device, or chunked with dask.array.from_array(table, chunks=…)"
     return "whatever dask reads becomes one with dask.array.from_array or dask.array.from_delayed"
 

@@ -44,5 +44,5 @@ __getattr__, __dir__ = lazy_names(
         "space_to_depth": "functions",
         "to_directml": "problems.export",
     },
-    extras={"onnx": "onnx"},
+    extras={"Backend": "onnx"},
 )

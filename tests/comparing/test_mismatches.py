@@ -96,6 +96,9 @@ TABLE = np.arange(10, dtype=np.float32).reshape(5, 2)
 def test_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
     spoil(monkeypatch, {2: 0x00800000, 5: 0x80000000, 7: 0x7F800000})
     found = dg.compare(GATHER, TABLE, np.array([[0, -1, 7, 4]]), devices=("cpu", "reference"))
+    assert str(dg.compare(GATHER, TABLE, np.repeat([0, -1, 7, 4], 2)[::2], devices=("cpu", "reference"))) == str(found)
+    with pytest.raises(TypeError, match="takes the input arrays"):
+        dg.compare(GATHER, TABLE, np.array([0]), np.array([0]), devices=("cpu", "reference"))
     assert str(found) == (
         "3 of 8 elements differ between cpu and reference\n"
         "  first: OutputTensor[1, 0], which should come from InputTensor[4, 0] = 8 (0x41000000), by IndicesTensor[0, 1] = -1, "

@@ -10,6 +10,7 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
+import dask.array as da
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -146,21 +147,34 @@ def test_mistakes_are_refused() -> None:
     with pytest.raises(IndexError, match=r"indices\[1\] = 6 is out of range for axis 1 of size 6"):
         plan_gather(((4,), (3, 3)), [0, 6], axis=-1, dialect="onnx")
     with pytest.raises(ValueError, match=r"chunks\[0\] is \(3, nan\), expected sizes of 0 or more: compute_chunk_sizes"):
-        plan_gather(((3, float("nan")),), [0])  # type: ignore[arg-type]
+        plan_gather(((3, float("nan")),), [0])
     with pytest.raises(ValueError, match="axis is 2, but the table has rank 1"):
         plan_gather(((3,),), [0], axis=2)
     with pytest.raises(ValueError, match="threads is 0, expected at least 1"):
         plan_gather(((3,),), [0], threads=0)
     with pytest.raises(TypeError, match="IndicesTensor has type float64"):
         plan_gather(((3,),), [0.5])
+    with pytest.raises(TypeError, match=r"chunks\[0\] is 3, expected the sizes of all chunks along axis 0"):
+        plan_gather((3, 4), [0])
+    with pytest.raises(TypeError, match="dtype is 'float64', but the table has type float32: leave dtype out"):
+        plan_gather(np.zeros(3, np.float32), [0], dtype="float64")
+    with pytest.raises(
+        ValueError, match=r"indices is a dask array, but the forecast needs their values: pass indices.compute\(\)"
+    ):
+        plan_gather(((3,),), da.zeros(3, int))
+    with pytest.raises(FileNotFoundError, match=r"no\.npy does not exist"):
+        plan_gather("no.npy", [0])
 
 
 def test_forecasting_needs_no_dask() -> None:
     script = (
         "import sys; sys.modules['dask'] = sys.modules['distributed'] = None\n"
         "from dmlgather.distributed.forecasting import plan_gather\n"
-        "print(plan_gather(((3, 3),), [5]).touched[0].chunk)"
+        "print(plan_gather(((3, 3),), [5]).touched[0].chunk)\n"
+        "try: plan_gather('x.npy', [5])\n"
+        "except ModuleNotFoundError as error: print(error)"
     )
     root = Path(__file__).parents[2]
     run = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)
-    assert run.stdout == "1\n"
+    assert run.stdout.startswith("1\na table is read by the package dask, which is missing")
+    assert "pip install 'dmlgather[dask]', or pass the sizes of its chunks" in run.stdout

@@ -133,8 +133,8 @@ WANTED = np.zeros((1, 1, 2), np.int32)
     [
         (SLICE, (X, WANTED), TypeError, "SLICE takes no indices, got ndarray: leave them out"),
         (GATHER, (X,), TypeError, r"GATHER takes indices of shape \(1, 1, 2\), got none"),
-        (GATHER, (X[0], WANTED), ValueError, r"table has shape \(5, 7\), expected \(1, 5, 7\), the Sizes"),
-        (GATHER, (X, WANTED[0]), ValueError, r"indices has shape \(1, 2\), expected \(1, 1, 2\), the Sizes"),
+        (GATHER, (X[0, 1:], WANTED), ValueError, r"table has shape \(4, 7\), expected \(1, 5, 7\), the Sizes"),
+        (GATHER, (X, WANTED[None]), ValueError, r"indices has shape \(1, 1, 1, 2\), expected \(1, 1, 2\), the Sizes"),
         (GATHER, (X.astype("f8"), WANTED), TypeError, r"table: expected float32 elements .* got float64; convert"),
         (GATHER, (X, WANTED.astype("i8")), TypeError, r"indices: expected int32 elements .* got int64; convert"),
         (gather_desc((1, 1, 2), (1, 3, 7), 1), (X, WANTED), dg.DescriptorError, "DML302"),
@@ -145,3 +145,24 @@ WANTED = np.zeros((1, 1, 2), np.int32)
 def test_what_a_descriptor_does_not_say_is_refused(desc: Any, arrays: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         run(desc, da.from_array(arrays[0], chunks=2), *arrays[1:])
+
+
+def test_leading_ones_may_be_left_out() -> None:
+    x, ids = np.arange(20, dtype=np.float32).reshape(5, 4), np.array([4, 0, -1])
+    desc = dg.GatherOperatorDesc.of(x, ids, dimension_count=4)
+    for indices in (ids, da.from_array(ids, chunks=2), ids.reshape(1, 3)):
+        found = run(desc, da.from_array(x, chunks=(2, 2)), indices).compute()
+        assert found.shape == (1, 1, 3, 4)
+        assert found.tobytes() == x[ids].tobytes()
+    with pytest.raises(ValueError, match=r"table has shape \(5, 1, 4\), expected \(1, 1, 5, 4\)"):
+        run(desc, x.reshape(5, 1, 4), ids)
+
+
+def test_the_way_around_names_dask_for_a_file(tmp_path: Any) -> None:
+    np.save(tmp_path / "table.npy", np.zeros((64, 4)))
+    desc = dg.GatherElementsOperatorDesc.of(((64, 4), "float64"), ((2, 4), "int64"))
+    with (
+        dask.config.set({"array.chunk-size": "64B"}),
+        pytest.raises(ValueError, match=r"a file becomes a dask array by dask\.array\.from_array"),
+    ):
+        run(desc, tmp_path / "table.npy", np.zeros((2, 4), int))

@@ -110,6 +110,15 @@ def test_dask_arrays_stay_as_they_are() -> None:
     assert as_table(table) is table
 
 
+def test_numpy_arrays_are_cut_into_chunks(tmp_path: Path) -> None:
+    np.save(tmp_path / "table.npy", X)
+    for table in (X, np.asfortranarray(X), np.load(tmp_path / "table.npy", mmap_mode="r")):
+        found = as_table(table)
+        assert found.npartitions > 1
+        assert bits(found.compute()) == bits(X)
+        assert as_table(table).name == found.name
+
+
 class _Evil:
     def __reduce__(self) -> Any:
         raise AssertionError("unpickled")
@@ -148,14 +157,18 @@ class _NoArray:
 @pytest.mark.parametrize(
     ("table", "error", "words"),
     [
-        (X, TypeError, r"numpy.ndarray, expected .* one device, or chunked with dask.array.from_array\(table, chunks=…\)"),
-        (Standin(X), TypeError, r"standin.Standin, expected .* one device, or chunked with"),
-        ([1], TypeError, "builtins.list, expected a dask array, a zarr array or a path: whatever dask reads becomes one"),
+        (np.ma.masked_array(X), TypeError, r"masked chunks, .* use dask.array.ma.filled\(table, value\)"),
+        (
+            Standin(X),
+            TypeError,
+            r"standin.Standin, expected .* one device, or chunked with dask.array.from_array\(table, chunks=…\)",
+        ),
+        ([1], TypeError, "builtins.list, expected a dask, zarr or NumPy array or a path: whatever dask reads becomes one"),
         (da.arange(9)[da.arange(9) > 3], ValueError, r"table has chunks of unknown size .* call table.compute_chunk_sizes\(\)"),
         (da.ma.masked_array(da.zeros(3)), TypeError, r"masked chunks, .* use dask.array.ma.filled\(table, value\)"),
         (da.zeros(3).map_blocks(id, meta=_NoArray(), dtype="f4"), TypeError, "chunks of type tests.*_NoArray, expected NumPy's"),
     ],
-    ids=["numpy", "stand-in", "list", "unknown sizes", "masked", "no arrays"],
+    ids=["masked NumPy", "stand-in", "list", "unknown sizes", "masked", "no arrays"],
 )
 def test_what_is_no_table(table: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):

@@ -47,6 +47,8 @@ def test_accepted(tmp_path: Path, model: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "path", "says"),
     [
+        ((("resources", "table", "initialValuesDataType"), "float32"), "resources.table.initialValuesDataType", "is no DataType"),
+        (((*INPUT, "DataType"), "float32"), "dispatchables.gather.desc.InputTensor.DataType", "'float32' is no DataType"),
         ((("resources", "table", "initialValues"), [1, 2, "x"]), "resources.table.initialValues[2]", "expected a number"),
         ((("resources", "rows", "initialValues"), [0, 1.5]), "resources.rows.initialValues[1]", "1.5 is no integer"),
         ((("resources", "rows", "initialValues"), [2**32]), "resources.rows.initialValues[0]", "does not fit UINT32"),

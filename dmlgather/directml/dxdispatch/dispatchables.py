@@ -18,6 +18,7 @@ from dmlgather.directml.fields import Structure, wire_name
 from dmlgather.directml.operators import OPERATORS
 from dmlgather.directml.operators.operator import Operator
 from dmlgather.directml.tensor import BufferTensorDesc
+from dmlgather.directml.types import AS_IN_FILES
 from dmlgather.wording import shown_value
 
 PREFIX = "DML_OPERATOR_"
@@ -114,7 +115,7 @@ def _structure(reading: Reading, kind: type[Structure], path: Path, outside: Ite
         _check_names(reading, kind, path)
     _check_enums(reading, kind, path)
     try:
-        found = kind.model_validate(fields)
+        found = kind.model_validate(fields, context=AS_IN_FILES)
     except ValidationError as error:
         known = [*wire.names(kind), *wire.names(BufferTensorDesc)]
         reading.invalid(error, path, known, skip=("extra_forbidden",))

@@ -15,6 +15,7 @@ from dmlgather.directml.dxdispatch.jsonc import Document, Path
 from dmlgather.directml.dxdispatch.wire import WirePart, names
 from dmlgather.directml.findings import Finding
 from dmlgather.directml.located import FileProblem, LocatedFinding
+from dmlgather.directml.types import AS_IN_FILES
 from dmlgather.wording import shown_value
 
 T = TypeVar("T")
@@ -77,7 +78,7 @@ class Reading:
         reporting what is wrong.
         """
         try:
-            part = kind.validate_python(self.at(path))
+            part = kind.validate_python(self.at(path), context=AS_IN_FILES)
         except ValidationError as error:
             self.invalid(error, path, [name for part in WirePart.__subclasses__() for name in names(part)])
             return None

@@ -1,0 +1,121 @@
+"""The descriptors of SLICE and SLICE1, field for field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from dmlgather.directml import building
+from dmlgather.directml.descriptors.operator_desc import OperatorDesc
+from dmlgather.directml.fields import DerivedCount, Int32s, UInt32s, fill_count, unstated
+from dmlgather.directml.tensor import BufferTensorDesc
+
+
+class SliceOperatorDesc(OperatorDesc):
+    """DML_SLICE_OPERATOR_DESC: output[c] = input[Offsets + Strides·c]. Source: [S]."""
+
+    input_tensor: BufferTensorDesc
+    """The tensor to read from."""
+
+    output_tensor: BufferTensorDesc
+    """The tensor to write; same data type as InputTensor."""
+
+    dimension_count: DerivedCount = Field(default_factory=unstated)
+    """Number of entries of Offsets, Sizes and Strides: the tensors' DimensionCount. Default: the number of Offsets.
+    Source: [S]."""
+
+    offsets: UInt32s
+    """First position read in each dimension, in elements. Source: [S]."""
+
+    sizes: UInt32s
+    """Elements copied in each dimension: OutputTensor's Sizes. Source: [S]."""
+
+    strides: UInt32s
+    """Elements between neighbouring reads in each dimension, at least 1. Source: [S]."""
+
+    @model_validator(mode="after")
+    def _fill_in(self) -> SliceOperatorDesc:
+        fill_count(self, "dimension_count", self.offsets)
+        return self
+
+    @classmethod
+    def of(
+        cls,
+        data: Any,
+        offsets: Sequence[int] | None = None,
+        sizes: Sequence[int] | None = None,
+        strides: Sequence[int] | None = None,
+        *,
+        dimension_count: int | None = None,
+        output: Any = None,
+    ) -> Self:
+        """The descriptor of output[c] = data[offsets + strides·c].
+
+        Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
+
+        offsets, sizes, strides: one entry for each dimension of data; by default 0, as many as there are to the end, and 1. Sizes
+        are those of the output.
+
+        >>> dg.SliceOperatorDesc.of(((10, 4), "float32"), offsets=(1, 0), strides=(3, 1)).sizes  # x[1::3]
+        (3, 4)
+        """
+        entries = {"offsets": offsets, "sizes": sizes, "strides": strides}
+        return building.slices(cls, data, **entries, dimension_count=dimension_count, output=output)
+
+
+class Slice1OperatorDesc(OperatorDesc):
+    """DML_SLICE1_OPERATOR_DESC: output[c] = input[start + stride·c]. start is the window's first element, or its last where the
+    stride is negative. Source: [S1].
+    """
+
+    input_tensor: BufferTensorDesc
+    """The tensor to read from."""
+
+    output_tensor: BufferTensorDesc
+    """The tensor to write; same data type as InputTensor. In each dimension at most 1 + (window - 1) div |stride|."""
+
+    dimension_count: DerivedCount = Field(default_factory=unstated)
+    """Number of entries of the three arrays: the tensors' DimensionCount. Default: the number of InputWindowOffsets.
+    Source: [S1]."""
+
+    input_window_offsets: UInt32s
+    """First position of the window in each dimension of InputTensor, in elements. Source: [S1]."""
+
+    input_window_sizes: UInt32s
+    """Elements of the window in each dimension, at least 1; the window ends inside InputTensor. Source: [S1]."""
+
+    input_window_strides: Int32s
+    """Elements between neighbouring reads in each dimension, not 0; negative walks the window backwards. INT in directml.h,
+    though the page prints UINT. Source: [HDR], [S1]."""
+
+    @model_validator(mode="after")
+    def _fill_in(self) -> Slice1OperatorDesc:
+        fill_count(self, "dimension_count", self.input_window_offsets)
+        return self
+
+    @classmethod
+    def of(
+        cls,
+        data: Any,
+        input_window_offsets: Sequence[int] | None = None,
+        input_window_sizes: Sequence[int] | None = None,
+        input_window_strides: Sequence[int] | None = None,
+        *,
+        dimension_count: int | None = None,
+        output: Any = None,
+    ) -> Self:
+        """The descriptor that walks through a window of data, backwards where the stride is negative.
+
+        Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
+
+        The three arrays: one entry for each dimension of data; by default 0, as many as there are to the end, and 1. The output
+        is as large as possible, unless `output` states a smaller one.
+
+        >>> desc = dg.Slice1OperatorDesc.of(((10, 4), "float32"), input_window_strides=(-3, 1))  # x[::-3]
+        >>> desc.input_window_sizes, desc.output_tensor.sizes
+        ((10, 4), (4, 4))
+        """
+        entries = {"offsets": input_window_offsets, "sizes": input_window_sizes, "strides": input_window_strides}
+        return building.windows(cls, data, **entries, dimension_count=dimension_count, output=output)
