@@ -41,16 +41,18 @@ class Explanation:
             "bytes_moved": {**asdict(self.bytes_moved), "total": self.bytes_moved.total},
         }
 
-    def picture(self, indices: Any = None) -> str:
+    def picture(self, indices: Any = None, data: Any = None) -> str:
         """An SVG document: the first cells of input, indices and output, what each output cell reads, the plan's dimensions.
 
         indices: index values, as integers of the shape IndicesTensor.Sizes or as its one-dimensional buffer, on the host; None
-        for a few examples. TypeError for values that are no integers, ValueError for another shape.
+        for a few examples. data: the elements of InputTensor, likewise; None to show only addresses. TypeError for indices that
+        are no integers, ValueError for another shape.
         """
         from dmlgather.picture import draw, of_descriptor
 
         subject = of_descriptor(self._desc, self._plan)
-        return draw(subject if indices is None else subject.with_values(indices))
+        subject = subject if indices is None else subject.with_values(indices)
+        return draw(subject if data is None else subject.with_elements(data))
 
     def _repr_html_(self) -> str:
         return f"<div>{self.picture()}<pre>{escape(str(self))}</pre></div>"

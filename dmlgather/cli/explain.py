@@ -73,7 +73,7 @@ def _draw(checked: CheckedFile, names: list[str], target: Path) -> None:
     from dmlgather.files import writing
     from dmlgather.operator import compile as compile_operator
     from dmlgather.picture import draw, of_descriptor
-    from dmlgather.picture.model_indices import with_initial_values
+    from dmlgather.picture.model_values import with_initial_values
     from dmlgather.wording import printable
 
     if not names:

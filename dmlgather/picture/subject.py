@@ -46,7 +46,8 @@ class Subject:
     plan: over the layouts of `data`, `indices` (None for a plan without lookups) and `output`. lookup_axes: the dimension of
     `data` that each lookup indexes, in the plan's order. attributes: the operator's own, by name. values: the index tensor's
     elements as an integer array of its sizes or as its one-dimensional buffer; None to invent some. origin: where the values come
-    from, in words.
+    from, in words. elements: those of `data`, as an array of its sizes or as its one-dimensional buffer; None if they are not
+    known.
     """
 
     title: str
@@ -58,6 +59,7 @@ class Subject:
     attributes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     values: NDArray[Any] | None = None
     origin: str = ""
+    elements: NDArray[Any] | None = None
 
     def with_values(self, values: Any, origin: str = "values as given") -> Subject:
         """The subject with known index values. TypeError unless they are integers, ValueError for a shape that does not fit."""
@@ -66,22 +68,41 @@ class Subject:
         array = np.asarray(values)
         if array.dtype.kind not in "iu":
             raise TypeError(f"{self.indices.name} values are of type {array.dtype}, expected integers")
-        layout = self.indices.layout
-        if array.shape != layout.sizes and not (array.ndim == 1 and array.size >= layout.extent):
-            raise ValueError(
-                f"{self.indices.name} values have shape {array.shape}, expected {layout.sizes}, or a one-dimensional buffer of "
-                f"at least {layout.extent} elements"
-            )
-        return dataclasses.replace(self, values=array, origin=origin)
+        return dataclasses.replace(self, values=_fitting(self.indices, array), origin=origin)
+
+    def with_elements(self, elements: Any) -> Subject:
+        """The subject with the known elements of `data`, of which every cell shows the value. ValueError for a shape that does
+        not fit.
+        """
+        return dataclasses.replace(self, elements=_fitting(self.data, np.asarray(elements)))
 
     def value_at(self, address: int) -> int:
         """The known index value at an address (elements) of the index tensor."""
         assert self.values is not None
         assert self.indices is not None
-        layout = self.indices.layout
-        if self.values.shape != layout.sizes:
-            return int(self.values[address])
-        return int(self.values[layout.position(address) or (0,) * len(layout.sizes)])
+        return int(_element(self.indices, self.values, address))
+
+    def element_at(self, address: int) -> Any:
+        """The known element of `data` at an address (elements), as a NumPy scalar."""
+        assert self.elements is not None
+        return _element(self.data, self.elements, address)
+
+
+def _fitting(tensor: ShownTensor, array: NDArray[Any]) -> NDArray[Any]:
+    layout = tensor.layout
+    if array.shape != layout.sizes and not (array.ndim == 1 and array.size >= layout.extent):
+        raise ValueError(
+            f"{tensor.name} values have shape {array.shape}, expected {layout.sizes}, or a one-dimensional buffer of "
+            f"at least {layout.extent} elements"
+        )
+    return array
+
+
+def _element(tensor: ShownTensor, array: NDArray[Any], address: int) -> Any:
+    layout = tensor.layout
+    if array.shape != layout.sizes:
+        return array[address]
+    return array[layout.position(address) or (0,) * len(layout.sizes)]
 
 
 def of_descriptor(desc: OperatorDesc, plan: IndexPlan) -> Subject:
