@@ -74,7 +74,7 @@ class _Section:
             self._add([moved(list(table.elements()), x, 0) for table, x in tables], max(t.height for t in _tables(subject, half)))
         else:
             for table in _tables(subject, ROOM):
-                self._add(list(table.elements()), table.height)
+                self._add(list(table.elements()), table.height + 8)
 
     def _add(self, elements: Sequence[svg.Element], height: float) -> None:
         """Elements below those that there are."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather.dialects.problem import Problem
 from dmlgather.directml import OperatorDesc, minimum_level
 from dmlgather.directml.fields import wire_name
 from dmlgather.plan import IndexPlan, Layout
@@ -105,8 +106,8 @@ def _element(tensor: ShownTensor, array: NDArray[Any], address: int) -> Any:
     return array[layout.position(address) or (0,) * len(layout.sizes)]
 
 
-def of_descriptor(desc: OperatorDesc, plan: IndexPlan) -> Subject:
-    """The subject of a valid descriptor that was lowered to `plan` over its described layouts."""
+def of_descriptor(desc: OperatorDesc, plan: IndexPlan, title: str = "") -> Subject:
+    """The subject of a valid descriptor that was lowered to `plan` over its described layouts. title: the operator by default."""
     operator = desc.operator
     tensors = [
         ShownTensor(wire_name(name), desc.tensor(name).data_type.name, desc.tensor(name).layout()) for name in operator.tensors
@@ -114,13 +115,30 @@ def of_descriptor(desc: OperatorDesc, plan: IndexPlan) -> Subject:
     values = {name: getattr(desc, name) for name in type(desc).model_fields if name not in operator.tensors}
     attributes = {wire_name(name): braces(value) if isinstance(value, tuple) else str(value) for name, value in values.items()}
     return Subject(
-        title=f"{operator.name}, lowest feature level {minimum_level(desc)}",
+        title=title or f"{operator.name}, lowest feature level {minimum_level(desc)}",
         plan=plan,
         data=tensors[0],
         indices=tensors[1] if plan.lookups else None,
         output=tensors[-1],
         lookup_axes=operator.lookup_axes(desc),
         attributes=attributes,
+    )
+
+
+def of_problem(problem: Problem, plan: IndexPlan, title: str) -> Subject:
+    """The subject of a dialect's call over packed arrays, which was lowered to `plan`."""
+    names = (*problem.arguments, "output")
+    tensors = [ShownTensor(name, str(each.dtype), each.layout) for name, each in zip(names, problem.tensors, strict=True)]
+    values = {each.name: getattr(problem, each.name) for each in dataclasses.fields(problem)}  # type: ignore[arg-type] # all problems are dataclasses
+    numbers = {name: value for name, value in values.items() if isinstance(value, int | tuple)}
+    return Subject(
+        title=title,
+        plan=plan,
+        data=tensors[0],
+        indices=tensors[1] if plan.lookups else None,
+        output=tensors[-1],
+        lookup_axes=problem.lookup_axes,
+        attributes={name: braces(value) if isinstance(value, tuple) else str(value) for name, value in numbers.items()},
     )
 
 

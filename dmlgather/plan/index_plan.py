@@ -86,7 +86,7 @@ class IndexPlan:
     Raises ValueError when a field contradicts another or when an address would leave its extent.
 
     >>> print(dg.IndexPlan(shape=(3, 2), out_strides=(2, 1), in_strides=(1, 3), element_bytes=4, in_extent=6, out_extent=6))
-    shape [3, 2] of 4-byte elements, CLAMP
+    shape [3, 2] of 4-byte elements
       out [6]: offset 0, strides [2, 1]
       in  [6]: offset 0, strides [1, 3]
     """
@@ -204,8 +204,9 @@ class IndexPlan:
             raise ValueError(f"the plan reaches {what} elements {span[0]} … {span[1]}, the {what} owns 0 … {extent - 1}")
 
     def __str__(self) -> str:
+        policy = f", {self.out_of_bounds.name}" if self.lookups else ""
         lines = [
-            f"shape {list(self.shape)} of {self.element_bytes}-byte elements, {self.out_of_bounds.name}",
+            f"shape {list(self.shape)} of {self.element_bytes}-byte elements{policy}",
             f"  out [{self.out_extent}]: offset {self.out_offset}, strides {list(self.out_strides)}",
             f"  in  [{self.in_extent}]: offset {self.in_offset}, strides {list(self.in_strides)}",
         ]
