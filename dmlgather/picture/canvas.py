@@ -175,7 +175,8 @@ def dot(x: float, y: float, colour: str) -> svg.Element:
 def tip(x: float, y: float, colour: str, *, up: bool) -> svg.Element:
     """The tip of an arrow that ends at (x, y), to the right or up."""
     ends = [(x, y), (x - 3, y + 5), (x + 3, y + 5)] if up else [(x, y), (x - 5, y - 3), (x - 5, y + 3)]
-    return svg.Polygon(points=[_n(number) for end in ends for number in end], fill=colour)
+    (x1, y1), *others = [(_n(at), _n(height)) for at, height in ends]
+    return svg.Path(d=[svg.M(x1, y1), *(svg.L(at, height) for at, height in others), svg.Z()], fill=colour)
 
 
 def moved(elements: Sequence[svg.Element], x: float, y: float) -> svg.Element:

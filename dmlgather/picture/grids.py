@@ -69,8 +69,8 @@ class Grid:
         size = max(NARROWEST, round(longest * DIGIT * SIZE + MARGIN, 1))
         self.cell = (size, TWO_LINES if any(style.below for style in styles.values()) else ONE_LINE)
         self._labels = {row: self._row_label(row) for row in cutout.rows}
-        beside = max(map(len, self._labels.values()), default=0)
-        beside = round(beside * DIGIT * SIZE + 6, 1) if beside else 0.0
+        characters = max(map(len, self._labels.values()), default=0)
+        beside = round(characters * DIGIT * SIZE + 6, 1) if characters else 0.0
         self._labels_left = labels_left
         self.left = x + (beside if labels_left else 0.0)
         self._columns, end = _placed(cutout.columns, self.tensor.columns, lambda _: self.cell[0], self.left)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -157,15 +158,15 @@ def points(report: BenchReport, monkeypatch: pytest.MonkeyPatch) -> list[Point]:
     figures: list[Figure] = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, _: figures.append(figure))
     roofline(report, "a.svg")
-    return [
-        Point(
-            number, *str(mark.get_gid()).split(": "), to_hex(mark.get_edgecolor()[0]), not len(mark.get_facecolor()),
-            mark.get_paths()[0].vertices.tobytes(),
-        )
-        for number, axes in enumerate(figures[0].axes)
-        for mark in axes.collections
-        if mark.get_gid()
-    ]  # fmt: skip
+    found = []
+    for number, axes in enumerate(figures[0].axes):
+        for mark in axes.collections:
+            case_name, _, contender = str(mark.get_gid() or "").partition(": ")
+            if contender:
+                edge: Any = mark.get_edgecolor()
+                shape = np.asarray(mark.get_paths()[0].vertices).tobytes()
+                found.append(Point(number, case_name, contender, to_hex(edge[0]), np.size(mark.get_facecolor()) == 0, shape))
+    return found
 
 
 def test_a_roofline_has_a_colour_per_workload_and_a_marker_per_peer(monkeypatch: pytest.MonkeyPatch) -> None:
