@@ -38,12 +38,12 @@ def test_every_kernel_name_is_explained_part_by_part() -> None:
 def test_the_parts_of_a_name() -> None:
     assert dict(name_legend("gather_d3_k1_e16_i8_checked_once")) == {
         "gather": "copies from places that are looked up",
-        "d3": "3 dimensions of threads; along one more dimension, each thread moves several elements",
+        "d3": "3 dimensions of threads; along one more, each thread walks: it moves several elements",
         "k1": "1 lookup for each element",
-        "e16": "16 bytes in each load and store",
+        "e16": "16 bytes in an element",
         "i8": "8 bytes in an index",
         "checked": "compiled for FILL and RAISE: it notices an index out of range",
-        "once": "a thread resolves its indices once: they are the same for all elements that it moves",
+        "once": "a thread resolves its indices once, as they are the same along its whole walk",
     }
 
 

@@ -18,15 +18,15 @@ WORDS: Mapping[str, str] = {
     "check_indices_only": "copies nothing; it only looks for indices that are out of range",
     "clamp": "compiled for CLAMP and PROMISE: it moves an index out of range to the nearest valid position",
     "checked": "compiled for FILL and RAISE: it notices an index out of range",
-    "once": "a thread resolves its indices once: they are the same for all elements that it moves",
-    "each": "a thread resolves indices for each element that it moves",
+    "once": "a thread resolves its indices once, as they are the same along its whole walk",
+    "each": "a thread resolves indices again in each step of its walk",
 }
 """The parts that are words."""
 
 LETTERS: Mapping[str, tuple[str, str]] = {
-    "d": ("dimension", "of threads; along one more dimension, each thread moves several elements"),
+    "d": ("dimension", "of threads; along one more, each thread walks: it moves several elements"),
     "k": ("lookup", "for each element"),
-    "e": ("byte", "in each load and store"),
+    "e": ("byte", "in an element"),
     "i": ("byte", "in an index"),
 }
 """The parts that are a letter and a number: what is counted, and the rest of the sentence."""
