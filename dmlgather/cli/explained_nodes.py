@@ -17,10 +17,17 @@ if TYPE_CHECKING:
     from dmlgather.picture import Subject
 
 STATED = {
-    ".onnx": "python -m onnxruntime.tools.make_dynamic_shape_fixed --dim_param {0} --dim_value 8 MODEL.onnx FIXED.onnx",
-    ".xml": "model.reshape({{'input': [8, 16]}}) of openvino.Model, before the model is saved",
+    ".onnx": "for example by python -m onnxruntime.tools.make_dynamic_shape_fixed --dim_param {0} --dim_value 8 "
+    "MODEL.onnx FIXED.onnx",
+    ".xml": "for example by model.reshape({{'input': [8, 16]}}) of openvino.Model before it is saved",
 }
-"""How the sizes of a model are stated, by its suffix; {0} is a size's name."""
+"""How the sizes of a model's inputs are stated, by the model's suffix; {0} is a size's name."""
+
+DECLARED = "in value_info, or state what they are computed from: {0} has no name in the model"
+"""How sizes are stated in an ONNX model that are no sizes of its inputs."""
+
+INFERRED = "unk__"
+"""The names that ONNX's shape inference gives to sizes begin with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +96,12 @@ def _explained(model: CheckedModel, node: CheckedNode, suffix: str) -> Explained
         wrong = "; ".join(f"expected {each.expected}, got {each.got}; fix: {each.remedy}" for each in findings)
         return ExplainedNode(node, None, wrong, refused=True)
     if node.verdict is Verdict.UNKNOWN:
-        return ExplainedNode(node, None, f"the model does not state {' and '.join(node.missing)}: {findings[0].remedy}")
+        remedies = "; ".join(dict.fromkeys(finding.remedy for finding in findings))
+        return ExplainedNode(node, None, f"the model does not state {' and '.join(node.missing)}: {remedies}")
     unknown = list(dict.fromkeys(_unknown_sizes(node)))
-    stated = f"state the sizes in the model, for example by {STATED[suffix].format(unknown[0])}"
+    named = [size for size in unknown if not size.startswith(INFERRED) and "[" not in size]
+    way = STATED[suffix] if named or suffix != ".onnx" else DECLARED
+    stated = f"state the sizes in the model, {way.format((named or unknown)[0])}"
     return ExplainedNode(node, None, f"{' and '.join(unknown)} must be known: {stated}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ def model(tmp_path: Path) -> Path:
         helper.make_node("Gather", ["n", "i"], ["c"], name="open"),
         helper.make_node("Slice", ["x", "q", "far"], ["d"], name="dynamic"),
         helper.make_node("DepthToSpace", ["image"], ["e"], name="wrong", blocksize=3),
+        helper.make_node("Gather", ["d", "i"], ["g"], name="behind", axis=1),
         helper.make_node("Relu", ["x"], ["f"]),
     ]
     inputs = [
@@ -35,7 +37,7 @@ def model(tmp_path: Path) -> Path:
         helper.make_tensor_value_info("q", TensorProto.INT64, [1]),
         helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 4, 2, 2]),
     ]
-    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "abcdef"]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "abcdefg"]
     constants = {"x": TABLE, "i": ROWS, "one": np.array([1]), "far": np.array([2**60])}
     initializers = [numpy_helper.from_array(array, name) for name, array in constants.items()]
     graph = helper.make_graph(nodes, "graph", inputs, outputs, initializers)
@@ -45,13 +47,13 @@ def model(tmp_path: Path) -> Path:
 
 
 def test_each_known_node_is_explained(model: Path, command: Command) -> None:
-    """The plans are those of the eager functions; two nodes are not known, and one is wrong."""
+    """The plans are those of the eager functions; three nodes are not known, and one is wrong."""
     import dmlgather as dg
 
     ended = command("explain", model, "--json")
     entries = {entry["name"]: entry for entry in json.loads(ended.out)}
     assert (ended.code, ended.err) == (1, "")
-    assert list(entries) == ["rows", "cut", "open", "dynamic", "wrong"]
+    assert list(entries) == ["rows", "cut", "open", "dynamic", "wrong", "behind"]
     assert entries["rows"]["plan"] == str(dg.onnx.gather.plan(((3, 4), "float32"), ((3,), "int64"), axis=0))
     assert (entries["rows"]["operator"], entries["rows"]["lowest_level"]) == ("Gather-13", "1_0")
     assert entries["rows"]["bytes_moved"]["total"] == ROWS.nbytes + 2 * TABLE[ROWS].nbytes
@@ -59,6 +61,9 @@ def test_each_known_node_is_explained(model: Path, command: Command) -> None:
     assert entries["open"]["reason"].startswith("N must be known: state the sizes in the model, for example by python -m onnxr")
     assert "--dim_param N" in entries["open"]["reason"]
     assert entries["dynamic"]["reason"].startswith("the model does not state starts: make 'q' a Constant")
+    assert re.search(
+        r"must be known: state the sizes in the model, in value_info, or .*: \w+ has no name", entries["behind"]["reason"]
+    )
     assert "multiples of 9" in entries["wrong"]["reason"]
 
 
@@ -74,7 +79,7 @@ def test_a_node_is_selected_by_name(model: Path, command: Command) -> None:
     assert command("explain", model, "--node", "open").code == 0
     unknown = command("explain", model, "--node", "nothing")
     assert (unknown.code, unknown.out) == (2, "")
-    assert "'rows', 'cut', 'open', 'dynamic', 'wrong'" in " ".join(unknown.err.replace("│", " ").split())
+    assert "'rows', 'cut', 'open', 'dynamic', 'wrong', 'behind'" in " ".join(unknown.err.replace("│", " ").split())
 
 
 def test_a_picture_shows_one_node_with_its_constants(model: Path, tmp_path: Path, command: Command) -> None:
