@@ -46,7 +46,7 @@ def explain(
 ) -> int:
     """Show for each operator of a file: plan, canonical plan, what each device would run, bytes moved, lowest feature level.
 
-    Of an ONNX model or an OpenVINO IR, each node of the family is explained whose types and sizes are known; of the others, one
+    Of an ONNX model or an OpenVINO IR, each gather, slice or DepthToSpace is explained whose types and sizes are known; of others, one
     line says what is missing.
 
     A picture shows the index values that a model gives to its first dispatch, or the constants of its node, and the values of a
@@ -86,7 +86,7 @@ def _explain_nodes(file: Path, as_json: bool, legend: bool, picture: Path | None
 
     model, nodes = load_nodes(file, only)
     if not nodes:
-        say(f"{file}: no operators of the family, so there is nothing to explain")
+        say(f"{file}: no indexing operators, so there is nothing to explain")
     if picture is not None and nodes:
         if len(nodes) > 1:
             raise typer.BadParameter(

@@ -77,7 +77,7 @@ def subject_of(model: CheckedModel, found: ExplainedNode) -> Subject | None:
 def places(nodes: tuple[CheckedNode, ...], most: int = 20) -> str:
     """The places of nodes as text, at most so many."""
     names = ", ".join(repr(node.place) for node in nodes[:most])
-    return f"{names}, …" if len(nodes) > most else names or "none: the model has no operator of the family"
+    return f"{names}, …" if len(nodes) > most else names or "none: the model has no indexing operators"
 
 
 def _explained(model: CheckedModel, node: CheckedNode, suffix: str) -> ExplainedNode:
