@@ -46,8 +46,8 @@ def explain(
 ) -> int:
     """Show for each operator of a file: plan, canonical plan, what each device would run, bytes moved, lowest feature level.
 
-    Of an ONNX model or an OpenVINO IR, each gather, slice or DepthToSpace is explained whose types and sizes are known; of others, one
-    line says what is missing.
+    Of an ONNX model or an OpenVINO IR, each gather, slice, DepthToSpace and SpaceToDepth is explained whose types and sizes are
+    known. For another one, a line says what is missing.
 
     A picture shows the index values that a model gives to its first dispatch, or the constants of its node, and the values of a
     small input; for a descriptor it invents a few indices. Of an ONNX model or an IR, it shows one node.
