@@ -15,7 +15,7 @@ import numpy as np
 import svg
 
 from dmlgather.distributed import gather
-from dmlgather.picture.canvas import INK, RULE, SHADE, SOFT, box, curve, document, hue, text, tint
+from dmlgather.picture.canvas import INK, RULE, SHADE, SOFT, box, document, hue, path, text
 
 CELL, HEIGHT, PITCH = 25.0, 48.0, 78.0
 """Width of a row's cell, height of a box, and from one box to the next below it."""
@@ -70,7 +70,7 @@ def draw(sizes: Sequence[int], indices: Sequence[int], *, block: int) -> str:
     starts = list(accumulate(sizes))
     owners = {row: next(chunk for chunk, end in enumerate(starts) if row < end) for row in range(sum(sizes))}
     height = TOP + PITCH * len(sizes) + 20
-    width = max(each.x + each.width for each in boxes.values()) + 24
+    width = max(COLUMNS["place"] + 150, *(each.x + each.width for each in boxes.values())) + 24
     said = _said(indices, positions)
     drawn = [
         text(24, 34, "The tasks of a gather", size=17, bold=True),
@@ -123,10 +123,10 @@ def _strip(indices: Sequence[int], owners: Sequence[int], block: int, said: str)
     """The indices, block by block, each in the colour of the chunk that it wants a row of."""
     yield text(24, 62, said, size=12, colour=SOFT)
     for number, (index, owner) in enumerate(zip(indices, owners, strict=True)):
-        x = 108 + CELL * number + 92 * (number // block)
+        x = 132 + CELL * number + 116 * (number // block)
         if not number % block:
             yield text(x - 8, 90, f"indices, block {number // block}", size=11, anchor="end", colour=INK)
-        yield from _cell(x, 74, str(index), tint(hue(owner), 0.3))
+        yield from _cell(x, 74, str(index), hue(owner))
 
 
 def _headings() -> Iterator[svg.Element]:
@@ -151,7 +151,7 @@ def _edges(target: _Box, boxes: dict[Any, _Box], owners: dict[int, int]) -> Iter
         source = boxes[name]
         start = (source.x + source.width, source.y + HEIGHT / 2)
         end = (target.x, target.y + HEIGHT * (number + 1) / (len(target.needs) + 1))
-        yield curve([start], [end], colour=hue(owners[source.rows[0]]), dashes=[3, 3] if source.kind == "chunk" else ())
+        yield path([], (start, end), colour=hue(owners[source.rows[0]]), dashes=[3, 3] if source.kind == "chunk" else ())
 
 
 def _drawn(each: _Box, boxes: dict[Any, _Box], owners: dict[int, int]) -> Iterator[svg.Element]:
@@ -164,10 +164,10 @@ def _drawn(each: _Box, boxes: dict[Any, _Box], owners: dict[int, int]) -> Iterat
     label = f"{each.label}: not loaded" if untouched else each.label
     yield text(each.x + 7, each.y + 14, label, size=10, colour=SOFT if untouched else INK)
     for number, row in enumerate(each.rows):
-        fill = tint(hue(owners[row]), 0.3) if row in wanted else "none"
+        fill = hue(owners[row]) if row in wanted else "none"
         yield from _cell(each.x + 7 + CELL * number, each.y + 20, str(row), fill, pale=row not in wanted)
 
 
 def _cell(x: float, y: float, content: str, fill: str, *, pale: bool = False) -> Iterator[svg.Element]:
-    yield box(x, y, CELL - 2, 22, fill=fill, stroke=RULE)
+    yield box(x, y, CELL - 2, 22, fill=fill, opacity=0.3, stroke=RULE)
     yield text(x + CELL / 2 - 1, y + 15, content, size=11, anchor="middle", mono=True, colour=SOFT if pale else INK)

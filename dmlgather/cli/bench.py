@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 def bench(
     *,
     suite: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME",
-            help="smoke: seconds; cpu: minutes; gpu: on the first GPU; full: both, and sweeps; distributed: dask workers.",
+            help="smoke: seconds; cpu: minutes; gpu: on the first GPU; full: both, and sweeps; distributed: dask workers.  "
+            "[default: smoke]",
         ),
-    ] = "smoke",
+    ] = None,
     peers: Annotated[str | None, typer.Option(metavar="NAME,NAME…", help="Compare with these.  [default: all installed]")] = None,
     only: Annotated[str, typer.Option(metavar="NAME,NAME…", help="Run only these cases, workloads or groups.")] = "",
     rounds: Annotated[
@@ -33,6 +34,10 @@ def bench(
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Use the same contents and indices as a run that printed N.")
+    ] = None,
+    saved: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE.json", help="Measure nothing: show and draw what --json has written before."),
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write every number as JSON.")] = None,
     plots: Annotated[
@@ -52,15 +57,20 @@ def bench(
     from dmlgather.files import writing
 
     names = None if peers is None else _list(peers)
-    _among([suite], list(SUITES), "--suite")
+    _among([suite or "smoke"], list(SUITES), "--suite")
     if names is not None:
         _among(names, list(PEERS), "--peers")
-    try:
-        with _progress() as progress:
-            report = run(suite, names, only=_list(only), rounds=rounds, seed=seed, progress=progress)
-    except MismatchError as error:
-        say(f"dmlgather: {error}")
-        return 1
+    if saved is not None:
+        if any((suite, peers, only, rounds is not None, seed is not None, json_file)):
+            raise typer.BadParameter("takes no options but --plot and --roofline: nothing is measured", param_hint="'--from'")
+        report = _saved(saved)
+    else:
+        try:
+            with _progress() as progress:
+                report = run(suite or "smoke", names, only=_list(only), rounds=rounds, seed=seed, progress=progress)
+        except MismatchError as error:
+            say(f"dmlgather: {error}")
+            return 1
     _show(report)
     if json_file is not None:
         with writing(json_file) as file:
@@ -69,6 +79,23 @@ def bench(
         for picture in pictures or ():
             draw(report, picture)
     return 0
+
+
+def _saved(file: Path) -> BenchReport:
+    """The report in a file; FileError for one that holds none."""
+    from pydantic import ValidationError
+
+    from dmlgather.bench import BenchReport
+    from dmlgather.files import FileError, read_text
+
+    try:
+        return BenchReport.model_validate_json(read_text(file))
+    except FileError as error:
+        raise FileError(f"{file} {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise FileError(f"{file} is no report of `dmlgather bench --json`: {where}: {first['msg']}") from None
 
 
 def _show(report: BenchReport) -> None:

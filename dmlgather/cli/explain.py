@@ -1,94 +1,165 @@
-"""`dmlgather explain`: plans, kernels and traffic of descriptors."""
+"""`dmlgather explain`: plans, kernels and traffic of descriptors and of the nodes of models."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dmlgather.cli.common import AsJson, ModelFile, load
+from dmlgather.cli.common import AsJson, load
+from dmlgather.cli.explained_nodes import STATED, load_nodes, places, subject_of
 from dmlgather.cli.failures import say
 
 if TYPE_CHECKING:
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
+    from dmlgather.explain import Explanation
+    from dmlgather.picture import Subject
 
 MOST_PICTURES = 20
 """Dispatchables that one picture shows."""
 
 
 def explain(
-    file: ModelFile,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A DxDispatch model, a single descriptor, an ONNX model (.onnx) or an OpenVINO IR (.xml).",
+            show_default=False,
+        ),
+    ],
     as_json: AsJson = False,
+    legend: Annotated[bool, typer.Option("--legend", help="Also say what the words and names in the output mean.")] = False,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE.svg", help="Also draw what is read and written, as SVG.", show_default=False)
     ] = None,
     only: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of a model, only this dispatchable.", show_default=False)
+        str | None,
+        typer.Option(
+            "--only", "--node", metavar="NAME", help="Of a model, only this dispatchable, or this node.", show_default=False
+        ),
     ] = None,
 ) -> int:
     """Show for each operator of a file: plan, canonical plan, what each device would run, bytes moved, lowest feature level.
 
-    A picture shows the index values that a model gives to its first dispatch; for a descriptor it invents a few.
+    Of an ONNX model or an OpenVINO IR, each gather, slice, DepthToSpace and SpaceToDepth is explained whose types and sizes are
+    known. For another one, a line says what is missing.
+
+    A picture shows the index values that a model gives to its first dispatch, or the constants of its node, and the values of a
+    small input; for a descriptor it invents a few indices. Of an ONNX model or an IR, it shows one node.
 
     Exit codes: 0 shown, 1 the file has errors, 2 it could not be understood or the picture could not be written.
     """
-    from dmlgather.operator import compile as compile_operator
     from dmlgather.wording import printable
 
     if picture is not None and picture.suffix.lower() != ".svg":
         raise typer.BadParameter(
             f"expected a file that ends in .svg, got '{printable(str(picture))}': pictures are SVG", param_hint="'--picture'"
         )
-    checked = load(file)
-    names = _names(checked, only)
-    explanations = {name: compile_operator(checked.dispatchables[name].desc).explain() for name in names}
+    if as_json and legend:
+        raise typer.BadParameter("give one of --json and --legend: the legend is text", param_hint="'--legend'")
+    if file.suffix.lower() in STATED:
+        return _explain_nodes(file, as_json, legend, picture, only)
+    try:
+        checked = load(file)
+    except typer.Exit as ended:
+        if ended.exit_code == 2 and file.suffix.lower() != ".json":
+            say(f"{file}: expected a DxDispatch model or a descriptor (JSON), an ONNX model (.onnx) or an OpenVINO IR (.xml)")
+        raise
+    explanations = _of_descriptors(checked, only)
     if picture is not None:
-        _draw(checked, names, picture)
+        _draw_model(checked, explanations, picture)
     if as_json:
-        data = [{"name": name, **explanation.to_json()} for name, explanation in explanations.items()]
-        sys.stdout.write(json.dumps(data, indent=2) + "\n")
+        _write_json([{"name": name, **explanation.to_json()} for name, explanation in explanations.items()])
         return 0
-    for number, (name, explanation) in enumerate(explanations.items()):
-        heading = f"dispatchable '{printable(name)}'\n" if name else ""
-        sys.stdout.write(("\n" if number else "") + heading + f"{explanation}\n")
+    _write([(f"dispatchable '{printable(name)}'\n" if name else "") + str(each) for name, each in explanations.items()], legend)
     return 0
 
 
-def _names(checked: CheckedFile, only: str | None) -> list[str]:
-    names = list(checked.dispatchables)
-    if only is None:
-        return names
-    if only not in names or checked.kind != "model":
-        known = ", ".join(map(repr, names[:MOST_PICTURES])) if checked.kind == "model" else "none: it is a single descriptor"
-        raise typer.BadParameter(f"expected a dispatchable of the file ({known}), got {only!r}", param_hint="'--only'")
-    return [only]
+def _explain_nodes(file: Path, as_json: bool, legend: bool, picture: Path | None, only: str | None) -> int:
+    from dmlgather.directml.types import FeatureLevel
+    from dmlgather.report.node_lines import line
+
+    model, nodes = load_nodes(file, only)
+    if not nodes:
+        say(f"{file}: no indexing operators, so there is nothing to explain")
+    if picture is not None and nodes:
+        if len(nodes) > 1:
+            raise typer.BadParameter(
+                f"a picture shows one node, and the model has {len(nodes)}: select one with --node, of {places(model.nodes)}",
+                param_hint="'--picture'",
+            )
+        subject = subject_of(model, nodes[0])
+        if subject is None:
+            say(f"{file}: {nodes[0].node.place} cannot be drawn: {nodes[0].reason}")
+            return 2
+        _draw([subject], picture)
+    if as_json:
+        _write_json(
+            [
+                {"name": each.node.place, **({"reason": each.reason} if each.explanation is None else each.explanation.to_json())}
+                for each in nodes
+            ]
+        )
+    else:
+        _write(
+            [
+                f"{line(each.node, FeatureLevel.LEVEL_6_4)}\n{each.explanation or f'not explained: {each.reason}'}"
+                for each in nodes
+            ],
+            legend,
+        )
+    return 1 if any(each.refused for each in nodes) else 0
 
 
-def _draw(checked: CheckedFile, names: list[str], target: Path) -> None:
-    from dataclasses import replace
+def _write(blocks: list[str], legend: bool) -> None:
+    """Blocks of text, apart from each other, and what their words mean."""
+    from dmlgather.legend import legend as legend_of
+    from dmlgather.legend import printed
 
-    from dmlgather.files import writing
+    text = "\n\n".join(blocks)
+    blocks = [*blocks, printed(legend_of(text))] if legend and blocks else blocks
+    sys.stdout.write("".join(f"{block}\n" for block in ("\n\n".join(blocks),) if block))
+
+
+def _write_json(data: list[dict[str, object]]) -> None:
+    sys.stdout.write(json.dumps(data, indent=2) + "\n")
+
+
+def _of_descriptors(checked: CheckedFile, only: str | None) -> dict[str, Explanation]:
     from dmlgather.operator import compile as compile_operator
-    from dmlgather.picture import draw, of_descriptor
-    from dmlgather.picture.model_indices import with_initial_values
+
+    names = list(checked.dispatchables)
+    if only is not None:
+        if only not in names or checked.kind != "model":
+            known = ", ".join(map(repr, names[:MOST_PICTURES])) if checked.kind == "model" else "none: it is a single descriptor"
+            raise typer.BadParameter(f"expected a dispatchable of the file ({known}), got {only!r}", param_hint="'--only'")
+        names = [only]
+    return {name: compile_operator(checked.dispatchables[name].desc).explain() for name in names}
+
+
+def _draw_model(checked: CheckedFile, explanations: Mapping[str, Explanation], target: Path) -> None:
+    from dmlgather.picture.model_values import with_initial_values
     from dmlgather.wording import printable
 
-    if not names:
+    if not explanations:
         say(f"{checked.file}: no dispatchables, so there is nothing to draw")
         return
-    subjects = []
-    for name in names[:MOST_PICTURES]:
-        desc = checked.dispatchables[name].desc
-        subject = of_descriptor(desc, compile_operator(desc).plan)
-        if name:
-            subject = replace(subject, title=f"{printable(name)}: {subject.title}")
-            subject = with_initial_values(subject, checked, name)
-        subjects.append(subject)
+    shown = list(explanations.items())[:MOST_PICTURES]
+    subjects = [(name, explanation.subject(printable(name))) for name, explanation in shown]
+    _draw([with_initial_values(subject, checked, name) if name else subject for name, subject in subjects], target)
+    if len(explanations) > MOST_PICTURES:
+        say(f"The picture shows the first {MOST_PICTURES} of {len(explanations)} dispatchables; --only NAME draws another")
+
+
+def _draw(subjects: list[Subject], target: Path) -> None:
+    from dmlgather.files import writing
+    from dmlgather.picture import draw
+
     with writing(target) as file:
         file.write(draw(*subjects).encode())
-    if len(names) > MOST_PICTURES:
-        say(f"The picture shows the first {MOST_PICTURES} of {len(names)} dispatchables; --only NAME draws another")
     say(f"Picture written to '{target}'")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from numpy.typing import NDArray
 from pydantic import Field
 
+from dmlgather.dialects.problem import Problem
 from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevelField
 from dmlgather.record import Record
@@ -121,13 +124,21 @@ class CheckedNode(Record):
     """Conditions on unknown sizes: "N >= 1". Otherwise a tensor would be empty, which no level takes."""
 
 
+@dataclass(frozen=True, eq=False)
+class KnownCall:
+    """What a node computes, where all its types and sizes are known. values: the inputs whose elements are known, by role."""
+
+    problem: Problem
+    values: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class CheckedModel:
     """The content of a model file, and what is wrong with it.
 
     opsets: the version of each operator set that it imports, by domain ("" is the dialect's own). others: the number of nodes of
     each other operator, which are not judged. foreign: whether the file is of another kind, as its problem says. format: the
-    version of its format, where it has one.
+    version of its format, where it has one. calls: what the nodes compute that are known well enough, by place.
     """
 
     file: str
@@ -138,3 +149,4 @@ class CheckedModel:
     problems: tuple[FileProblem, ...] = ()
     foreign: bool = False
     format: int | None = None
+    calls: dict[str, KnownCall] = field(default_factory=dict)

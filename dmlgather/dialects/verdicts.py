@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from dmlgather.dialects.checked_model import CheckedNode, DirectMLForm, Verdict
+from dmlgather.dialects.checked_model import CheckedNode, DirectMLForm, KnownCall, Verdict
 from dmlgather.dialects.exporter import Descriptors, Exporter
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
@@ -16,13 +16,16 @@ from dmlgather.wording import printable
 
 @dataclass(frozen=True)
 class Judged:
-    """A verdict with its reasons; the fields are those of `CheckedNode`. findings: why it is refused, or what is missing."""
+    """A verdict with its reasons; the fields are those of `CheckedNode`. findings: why it is refused, or what is missing.
+    call: what the node computes; None where not all is known.
+    """
 
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
     taken: DirectMLForm | None = None
     lowest: DirectMLForm | None = None
     provided: tuple[str, ...] = ()
+    call: KnownCall | None = None
 
     def checked_node(self, **known: Any) -> CheckedNode:
         """The node's entry in a report. known: the fields of CheckedNode besides the verdict."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from textwrap import wrap
 from typing import Literal
 from zlib import crc32
 
@@ -20,7 +21,35 @@ ALERT = "#b3261e"
 HUES = ("#0b63b0", "#b35900", "#1a7f4b", "#8b3fa8", "#0f7d8c", "#a3305c", "#6b7a00", "#5a5fc7")
 """Dark enough for lines on the background; neighbours differ in lightness and hue, for eyes that see fewer colours."""
 
+DARK = {
+    INK: "#e6edf3",
+    SOFT: "#9da7b3",
+    RULE: "#4b535d",
+    PAPER: "#0d1117",
+    SHADE: "#21262d",
+    ALERT: "#ff8a80",
+    **dict(
+        zip(HUES, ("#6cb6ff", "#f0a35e", "#57c98a", "#d29bea", "#4cc3d4", "#f28cb1", "#c3d04a", "#a5aaff"), strict=True),
+    ),
+}
+"""The colour that stands for each where the reader prefers dark pages."""
+
+TINT = 0.2
+"""Opacity of a colour that fills a cell."""
+
 SANS, MONO = "Helvetica, Arial, sans-serif", "Consolas, Menlo, monospace"
+
+SIZE = 12.0
+"""Font size of all text but titles."""
+
+LETTER, DIGIT = 0.58, 0.605
+"""Width of a character of SANS and of MONO, as a share of the font size: those of a wide font, because any may be used."""
+
+BOLD = 0.7
+"""Width of a character of SANS in bold."""
+
+CLASS = "dmlgather-picture"
+"""The class of a picture's root, so that its style changes nothing else on a page."""
 
 Anchor = Literal["start", "middle", "end"]
 Data = Mapping[str, str]
@@ -32,10 +61,9 @@ def hue(number: int) -> str:
     return HUES[number % len(HUES)]
 
 
-def tint(colour: str, share: float = 0.2) -> str:
-    """`colour` mixed into the background."""
-    parts = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
-    return "#" + "".join(f"{round(255 - (255 - part) * share):02x}" for part in parts)
+def wrapped(content: str, width: float, size: float = SIZE, share: float = LETTER) -> list[str]:
+    """`content` in lines that are at most `width` wide. share: width of a character, as a share of the font size."""
+    return wrap(printable(content), max(8, int(width / (size * share))))
 
 
 def plain(text: str) -> str:
@@ -48,15 +76,14 @@ def text(
     y: float,
     content: str,
     *,
-    size: float = 11,
+    size: float = SIZE,
     colour: str = INK,
     anchor: Anchor = "start",
     mono: bool = False,
     bold: bool = False,
-    halo: bool = False,
     data: Data | None = None,
 ) -> svg.Element:
-    """A line of text whose baseline is at y. halo: with a rim in the background's colour, to be read over lines."""
+    """A line of text whose baseline is at y."""
     return svg.Text(
         x=_n(x),
         y=_n(y),
@@ -66,10 +93,6 @@ def text(
         font_weight="bold" if bold else None,
         fill=colour,
         text_anchor=anchor,
-        stroke=PAPER if halo else None,
-        stroke_width=2.5 if halo else None,
-        stroke_linejoin="round" if halo else None,
-        paint_order="stroke" if halo else None,
         data=_data(data),
     )
 
@@ -81,6 +104,7 @@ def box(
     height: float,
     *,
     fill: str = PAPER,
+    opacity: float = 1,
     stroke: str = RULE,
     stroke_width: float = 1,
     dashed: bool = False,
@@ -88,13 +112,14 @@ def box(
     hint: str = "",
     data: Data | None = None,
 ) -> svg.Element:
-    """A rectangle; `hint` is shown where a pointer rests on it."""
+    """A rectangle; opacity: of its fill; `hint` is shown where a pointer rests on it."""
     return svg.Rect(
         x=_n(x),
         y=_n(y),
         width=_n(width),
         height=_n(height),
         fill=fill,
+        fill_opacity=opacity if opacity < 1 else None,
         stroke=stroke,
         stroke_width=stroke_width,
         stroke_dasharray=[4, 2.5] if dashed else None,
@@ -109,37 +134,49 @@ def line(x1: float, y1: float, x2: float, y2: float, *, colour: str = RULE, widt
     return svg.Line(x1=_n(x1), y1=_n(y1), x2=_n(x2), y2=_n(y2), stroke=colour, stroke_width=width)
 
 
-def curve(
-    before: Sequence[Point],
-    after: Sequence[Point],
+def hatching(x: float, y: float, width: float, height: float, colour: str) -> Iterator[svg.Element]:
+    """Diagonal lines inside a rectangle. (An SVG pattern would need a name that is unique on the page.)"""
+    step = 6.0
+    offset = step
+    while offset < width + height:
+        x1, y1 = (x + offset, y) if offset <= width else (x + width, y + offset - width)
+        x2, y2 = (x, y + offset) if offset <= height else (x + offset - height, y + height)
+        yield line(x1, y1, x2, y2, colour=colour, width=0.5)
+        offset += step
+
+
+def path(
+    strokes: Sequence[Sequence[Point]],
+    curved: tuple[Point, Point],
     *,
     colour: str,
     width: float = 1.6,
     dashes: Sequence[float] = (),
     data: Data | None = None,
 ) -> svg.Element:
-    """Straight through the points `before`, in a curve from their last to the first of `after`, and straight through those."""
-    (x1, y1), (x2, y2) = before[-1], after[0]
-    bend = max(18.0, (x2 - x1) * 0.45)
-    start, *bends = before
-    path: list[svg.PathData] = [svg.M(_n(start[0]), _n(start[1])), *(svg.L(_n(x), _n(y)) for x, y in bends)]
-    path.append(svg.C(_n(x1 + bend), _n(y1), _n(x2 - bend), _n(y2), _n(x2), _n(y2)))
-    path += [svg.L(_n(x), _n(y)) for x, y in after[1:]]
+    """Straight strokes, and a curve that leaves its first point and reaches its second one horizontally."""
+    (x1, y1), (x2, y2) = curved
+    bend = (x2 - x1) * 0.5
+    parts: list[svg.PathData] = []
+    for first, *others in strokes:
+        parts += [svg.M(_n(first[0]), _n(first[1])), *(svg.L(_n(x), _n(y)) for x, y in others)]
+    parts += [svg.M(_n(x1), _n(y1)), svg.C(_n(x1 + bend), _n(y1), _n(x2 - bend), _n(y2), _n(x2), _n(y2))]
     return svg.Path(
-        d=path,
-        fill="none",
-        stroke=colour,
-        stroke_width=width,
-        stroke_opacity=0.85,
-        stroke_linejoin="round",
-        stroke_dasharray=list(dashes) or None,
+        d=parts, fill="none", stroke=colour, stroke_width=width, stroke_linejoin="round", stroke_dasharray=list(dashes) or None,
         data=_data(data),
-    )
+    )  # fmt: skip
 
 
 def dot(x: float, y: float, colour: str) -> svg.Element:
-    """The end of a curve."""
-    return svg.Circle(cx=_n(x), cy=_n(y), r=2.4, fill=colour)
+    """Where an element is read."""
+    return svg.Circle(cx=_n(x), cy=_n(y), r=2.2, fill=colour)
+
+
+def tip(x: float, y: float, colour: str, *, up: bool) -> svg.Element:
+    """The tip of an arrow that ends at (x, y), to the right or up."""
+    ends = [(x, y), (x - 3, y + 5), (x + 3, y + 5)] if up else [(x, y), (x - 5, y - 3), (x - 5, y + 3)]
+    (x1, y1), *others = [(_n(at), _n(height)) for at, height in ends]
+    return svg.Path(d=[svg.M(x1, y1), *(svg.L(at, height) for at, height in others), svg.Z()], fill=colour)
 
 
 def moved(elements: Sequence[svg.Element], x: float, y: float) -> svg.Element:
@@ -154,16 +191,24 @@ def document(title: str, description: str, elements: Sequence[svg.Element], widt
         viewBox=svg.ViewBoxSpec(0, 0, round(width), round(height)),
         width=round(width),
         height=round(height),
+        class_=[CLASS],
         extra={"role": "img", "aria-labelledby": f"title-{key} text-{key}"},
         style="max-width: 100%; height: auto",
         elements=[
             svg.Title(text=plain(title), id=f"title-{key}"),
             svg.Desc(text=plain(description), id=f"text-{key}"),
+            svg.Style(text=_dark()),
             box(0, 0, round(width), round(height), fill=PAPER, stroke="none"),
             *elements,
         ],
     )
     return sheet.as_str().replace("><", ">\n<") + "\n"  # a text holds neither sign: both are escaped
+
+
+def _dark() -> str:
+    """The style that puts the dark colours in the place of the others."""
+    rules = (f".{CLASS} [{key}='{light}']{{{key}:{dark}}}" for light, dark in DARK.items() for key in ("fill", "stroke"))
+    return f"@media (prefers-color-scheme: dark){{{''.join(rules)}}}"
 
 
 def _n(number: float) -> float:

@@ -9,6 +9,9 @@ from itertools import islice
 from dmlgather.picture.subject import ShownTensor
 from dmlgather.plan import unravel
 
+Cell = tuple[int, int]
+"""Row and column in the whole grid of a tensor."""
+
 LEAST = 6
 """Rows and columns that a grid shows at least, if the tensor has as many, read or not."""
 
@@ -38,7 +41,7 @@ class Cutout:
         """Elements from the start of the tensor's buffer."""
         return self.tensor.layout.address(self.coordinates(row, column))
 
-    def cells(self) -> Iterable[tuple[int, int]]:
+    def cells(self) -> Iterable[Cell]:
         """Row and column of each cell shown, row by row."""
         return ((row, column) for row in self.rows for column in self.columns)
 
@@ -51,6 +54,11 @@ class Cutout:
         gap = layout.strides[-2] - layout.sizes[-1]
         between = range(layout.offset + layout.sizes[-1], layout.offset + layout.strides[-2])
         return gap if gap > 0 and all(layout.position(address) is None for address in islice(between, 8)) else 0
+
+    @property
+    def shown_padding(self) -> int:
+        """The padding behind each row, if the last column is shown."""
+        return self.padding if self.columns and self.columns[-1] == self.tensor.columns - 1 else 0
 
 
 def folded(coordinates: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, int]:

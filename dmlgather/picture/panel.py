@@ -1,239 +1,99 @@
-"""The three grids side by side, and the lines between them."""
+"""The grids of one picture and the lines between them: indices above; below them, input and output side by side."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 import svg
 
-from dmlgather.picture.canvas import ALERT, INK, PAPER, RULE, SOFT, Point, box, curve, dot, hue, text, tint
-from dmlgather.picture.grids import CellStyle, Grid
-from dmlgather.picture.scene import Cell, Join, Scene, cell_width, label_width
-from dmlgather.plan.interpreter import IndexOutcome, ResolvedIndex
+from dmlgather.picture.canvas import BOLD, SOFT, moved, text, wrapped
+from dmlgather.picture.cell_styles import data_style, index_style, output_style
+from dmlgather.picture.cutout import Cutout
+from dmlgather.picture.grids import LABELS, Grid, heading
+from dmlgather.picture.lines import arrivals, departures, lines
+from dmlgather.picture.scene import MOST_COLUMNS, Scene
+from dmlgather.picture.subject import Subject
 
-BETWEEN = {"picks": 90.0, "joins": 130.0}
-"""Space between indices and input, and between input and output."""
+BETWEEN, NEAREST = 72.0, 236.0
+"""Space between input and output, and the least x of the output."""
 
-CELL_HEIGHT, INDEX_HEIGHT = 24.0, 32.0
+LEAST_HEADING = 130.0
+"""Width of the output's heading, at least."""
 
-MOST_PICKS = 12
-"""With more joins than this, no lines lead from the indices to the input."""
+BELOW = 20.0
+"""Space between the indices and the grids below them."""
 
-LONGEST = 10
-"""Characters of an index value that fit into a cell."""
+NAME, LINE = 15.0, 15.0
+"""Heights of a tensor's name and of a line below it."""
 
-LANES = 3
-"""Lines that fit below the numbers of a row of cells."""
-
-DASHES = {IndexOutcome.VALID: (), IndexOutcome.CLAMPED: (5.0, 3.0)}
+NAME_SIZE = 13.0
+"""Font size of a tensor's name."""
 
 
 class Panel:
-    """A scene, laid out from (0, 0) in `width` x `height`."""
+    """A scene, laid out from (0, 0) in `room` x `height`. fits: whether indices, and the other grids, are as narrow as `room`."""
 
-    def __init__(self, scene: Scene) -> None:
-        self.scene = scene
-        plan = scene.subject.plan
-        at = 0.0
+    def __init__(self, scene: Scene, room: float) -> None:
+        self.scene, self.room = scene, room
         self.indices: Grid | None = None
         if scene.indices is not None:
-            labels = [_short(value) for value in scene.values.values()] + [_second(item) for item in scene.resolved.values()]
-            width = max(map(label_width, labels), default=label_width(""))
-            self.indices = Grid(scene.indices, at, 0, (width, INDEX_HEIGHT))
-            at = self.indices.right + BETWEEN["picks"]
-        cell = (cell_width(plan.in_extent), CELL_HEIGHT)
-        self.data = Grid(scene.data, at, 0, cell)
-        self.output = Grid(scene.output, self.data.right + BETWEEN["joins"], 0, cell, labels_left=False)
-        self.grids = [grid for grid in (self.indices, self.data, self.output) if grid is not None]
-        self.width = self.output.right
-        self.height = max(grid.bottom for grid in self.grids)
-        self._read_by: dict[int, int] = {}
+            self.indices = Grid(scene.indices, 0, {cell: index_style(scene, cell) for cell in scene.indices.cells()})
+        read_by: dict[int, int] = {}
         for target, found in scene.reads.items():
             if found.source is not None:
-                self._read_by.setdefault(found.source, scene.colour(target))
+                read_by.setdefault(found.source, scene.colour(target))
+        styles = {cell: data_style(scene, cell, read_by) for cell in scene.data.cells()}
+        self.data = Grid(scene.data, 0, styles, departures(scene).counts)
+        written = {cell: output_style(scene, cell) for cell in scene.output.cells()}
+        x = max(self.data.edge + BETWEEN, NEAREST)
+        self.output = Grid(scene.output, x, written, arrivals(scene).counts, labels_left=False)
+        self.fits = (self.indices is None or self.indices.right <= room, max(self.output.right, x + LEAST_HEADING) <= room)
+        rooms = ((scene.data, 0.0, x - 12), (scene.output, x, room - x))
+        self._headings = [(at, _heading(cutout, width)) for cutout, at, width in rooms]
+        self._index_heading = [] if scene.indices is None else _heading(scene.indices, room)
+        self._index_top = _height(self._index_heading)
+        below = 0.0 if self.indices is None else self._index_top + self.indices.bottom + BELOW
+        self._top = below + max(_height(rows) for _, rows in self._headings)
+        self.height = self._top + max(self.data.bottom, self.output.bottom)
 
-        self.picks = self._picks()
-        self._in_runs = {
-            (join.target[0], join.target[1] + number) for join in scene.joins if join.length > 1 for number in range(join.length)
-        }
+    @classmethod
+    def fitting(cls, subject: Subject, room: float) -> Panel:
+        """The panel of a subject with as many columns of each grid as `room` has place for, at least one."""
+        columns = index_columns = MOST_COLUMNS
+        while True:
+            panel = cls(Scene(subject, columns, index_columns), room)
+            fewer = tuple(
+                max(1, count if fits else count - 1) for count, fits in zip((index_columns, columns), panel.fits, strict=True)
+            )
+            if fewer == (index_columns, columns):
+                return panel
+            index_columns, columns = fewer
 
     def elements(self) -> Iterator[svg.Element]:
-        """All elements, from the back to the front."""
-        styles = {id(self.data): self._input_style, id(self.output): self._output_style, id(self.indices): self._index_style}
-        for grid in self.grids:
-            yield from grid.under(styles[id(grid)])
-        yield from self._lines()
-        for grid in self.grids:
-            yield from grid.over(styles[id(grid)])
-
-    def _lines(self) -> Iterator[svg.Element]:
-        leaving: Counter[int] = Counter()
-        arriving: Counter[int] = Counter()
-        for join in self.scene.joins:
-            colour = hue(join.colour)
-            yield from self._outlines(join, colour)
-            before = self._departure(join, leaving)
-            after = self._arrival(join, arriving)
-            facts = {
-                "join": join.outcome.value,
-                "from": _at(self.scene.data.coordinates(*join.source)),
-                "to": _at(self.scene.output.coordinates(*join.target)),
-                "cells": str(join.length),
-                "step": str(join.step),
-            }
-            yield curve(before, after, colour=colour, dashes=DASHES.get(join.outcome, ()), data=facts)
-            yield dot(*before[0], colour)
-            yield dot(*after[-1], colour)
-            if join.length > 1 and join.step != 1:
-                yield self._step(join, before[-1], colour)
-        yield from self.picks
-
-    def _outlines(self, join: Join, colour: str) -> Iterator[svg.Element]:
-        """Rims around the cells that are read and those that are written, if they are several."""
-        if join.length == 1:
-            return
-        low, high = join.span
-        last = (join.target[0], join.target[1] + join.length - 1)
-        clamped = join.outcome is IndexOutcome.CLAMPED
-        for grid, start, end, marked in ((self.data, low, high, False), (self.output, join.target, last, clamped)):
-            x, y, _, height = grid.place(start)
-            right, _, width, _ = grid.place(end)
-            stroke = ALERT if marked else colour
-            yield box(x, y, right + width - x, height, fill="none", stroke=stroke, stroke_width=1.6, dashed=marked)
-
-    def _departure(self, join: Join, lanes: Counter[int]) -> list[Point]:
-        """From the right of the cells read to the right edge of the grid, below the numbers of the cells on the way."""
-        _, cell = join.span
-        x, y, width, height = self.data.place(cell)
-        if cell[1] == self.data.cutout.columns[-1]:
-            return [(x + width, y + height / 2), (self.data.edge, y + height / 2)]
-        level = y + height - self._lane(lanes, cell[0])
-        return [(x + width, level), (self.data.edge, level)]
-
-    def _arrival(self, join: Join, lanes: Counter[int]) -> list[Point]:
-        """From the left edge of the grid to the left of the cells written."""
-        x, y, _, height = self.output.place(join.target)
-        if join.target[1] == self.output.cutout.columns[0]:
-            return [(x, y + height / 2)]
-        level = y + height - self._lane(lanes, join.target[0])
-        return [(self.output.left, level), (x, level)]
-
-    @staticmethod
-    def _lane(lanes: Counter[int], row: int) -> float:
-        lanes[row] += 1
-        return 1.5 + 2.0 * ((lanes[row] - 1) % LANES)
-
-    @staticmethod
-    def _step(join: Join, start: Point, colour: str) -> svg.Element:
-        """The step of a run, written on the level part of its line."""
-        content = f"step {join.step}" if join.step else "repeated"
-        return text(start[0] + 5, start[1] - 4, content, size=10, colour=colour, halo=True)
-
-    def _picks(self) -> list[svg.Element]:
-        """Lines from the indices to the input rows that they select; none if any would cross a cell. They lead from the right end
-        of each row, or from below the only row, to the left end of the input's rows.
-        """
-        joins = [join for join in self.scene.joins if join.indices]
-        starts = {join.indices[-1] for join in joins}
-        if self.indices is None or len(joins) > MOST_PICKS or not starts <= self.scene.values.keys():
-            return []
-        cutout, first = self.indices.cutout, self.scene.data.columns[:1]
-        at_edge = all(cell[1] == cutout.columns[-1] for cell in starts)
-        if any(join.span[0][1] not in first for join in joins) or not (at_edge or len(cutout.rows) == 1):
-            return []
-        lanes = {cell: number for number, cell in enumerate(sorted(starts, reverse=True))}
-        drawn = []
-        for join in joins:
-            cell = join.indices[-1]
-            x, y, width, height = self.indices.place(cell)
-            _, top, _, tall = self.data.place(join.source)
-            lane = y + height + 8 + 5 * lanes[cell]
-            below = [(x + width / 2, y + height), (x + width / 2, lane), (self.indices.edge, lane)]
-            beside = [(x + width, y + height / 2), (self.indices.edge, y + height / 2)]
-            end = (self.data.x, top + tall / 2)
-            path = beside if at_edge else below
-            drawn.append(curve(path, [end], colour=hue(join.colour), width=1.1, dashes=(1.5, 2.5)))
-        return drawn
-
-    def _input_style(self, cell: Cell) -> CellStyle:
-        cutout = self.scene.data
-        address, coordinates = cutout.address(*cell), cutout.coordinates(*cell)
-        colour = self._read_by.get(address)
-        return CellStyle(
-            text=str(address),
-            fill=PAPER if colour is None else tint(hue(colour)),
-            stroke=RULE if colour is None else hue(colour),
-            colour=SOFT if colour is None else INK,
-            hint=f"{cutout.tensor.name}[{_at(coordinates)}] is element {address} of its buffer",
-            data=(("tensor", cutout.tensor.name), ("at", _at(coordinates))),
-        )
-
-    def _output_style(self, cell: Cell) -> CellStyle:
-        scene = self.scene
-        found, coordinates = scene.reads[cell], scene.output.coordinates(*cell)
-        name = f"{scene.output.tensor.name}[{_at(coordinates)}]"
-        data = (("tensor", scene.output.tensor.name), ("at", _at(coordinates)), ("outcome", found.outcome.value))
-        if found.outcome is IndexOutcome.REFUSED:
-            return CellStyle(stroke=ALERT, dashed=True, crossed=True, hint=f"{name} is not written", data=data)
-        if found.outcome is IndexOutcome.FILLED:
-            return CellStyle(
-                text="fill", fill=PAPER, stroke=ALERT, dashed=True, hatched=True, hint=f"{name} gets the fill value", data=data
-            )
-        colour = hue(scene.colour(cell))
-        clamped = found.outcome is IndexOutcome.CLAMPED
-        marked = clamped and cell not in self._in_runs  # the rim of a run marks its cells
-        return CellStyle(
-            text=str(found.source),
-            fill=tint(colour),
-            stroke=ALERT if marked else colour,
-            stroke_width=1.6 if marked else 1,
-            dashed=marked,
-            hint=f"{name} is read from element {found.source}" + (", to which an index was clamped" if clamped else ""),
-            data=data,
-        )
-
-    def _index_style(self, cell: Cell) -> CellStyle:
-        scene = self.scene
-        assert scene.indices is not None
-        coordinates, found = scene.indices.coordinates(*cell), scene.resolved.get(cell)
-        name, value = f"{scene.indices.tensor.name}[{_at(coordinates)}]", scene.values[cell]
-        data: tuple[tuple[str, str], ...] = (("tensor", scene.indices.tensor.name), ("at", _at(coordinates)))
-        if found is None:
-            return CellStyle(
-                text=_short(value), fill=PAPER, colour=SOFT, hint=f"{name} is used by no output element that is shown", data=data
-            )
-        bad = found.outcome is not IndexOutcome.VALID
-        colour = hue(self._index_colour(found.address))
-        return CellStyle(
-            text=_short(value),
-            second=_second(found),
-            fill=tint(colour),
-            stroke=ALERT if bad else colour,
-            stroke_width=1.6 if bad else 1,
-            dashed=bad,
-            crossed=found.outcome is IndexOutcome.REFUSED,
-            hatched=found.outcome is IndexOutcome.FILLED,
-            hint=f"{name} is {value}" + (f", out of range: {found.outcome.value}" if bad else ""),
-            data=(*data, ("outcome", found.outcome.value)),
-        )
-
-    def _index_colour(self, address: int) -> int:
-        return next(number for addresses, number in self.scene.colours.items() if address in addresses)
+        """Headings, grids, and lines."""
+        if self.indices is not None:
+            shown = [*_drawn(0, self._index_heading), *self.indices.elements()]
+            yield moved(shown, 0, self._index_top)
+        both: list[svg.Element] = []
+        for x, rows in self._headings:
+            both += _drawn(x, rows)
+        both += [*self.data.elements(), *self.output.elements(), *lines(self.scene, self.data, self.output)]
+        yield moved(both, 0, self._top)
 
 
-def _short(value: int) -> str:
-    """A number, shortened to fit into a cell; the cell's hint has all digits."""
-    digits = str(value)
-    return digits if len(digits) <= LONGEST else f"{digits[:5]}…{digits[-3:]}"
+def _heading(cutout: Cutout, room: float) -> list[tuple[str, bool]]:
+    """The lines of a heading, and which of them are the name."""
+    name = wrapped(cutout.tensor.name, room, NAME_SIZE, BOLD)
+    return [*((row, True) for row in name), *((row, False) for row in heading(cutout, room))]
 
 
-def _second(found: ResolvedIndex) -> str:
-    """The position of an index, if it differs from its value."""
-    if found.position is None:
-        return "→ fill" if found.outcome is IndexOutcome.FILLED else "refused"
-    return "" if found.position == found.value else f"→ {found.position}"
+def _height(rows: list[tuple[str, bool]]) -> float:
+    return LINE * len(rows) + LABELS
 
 
-def _at(coordinates: tuple[int, ...]) -> str:
-    return ",".join(map(str, coordinates))
+def _drawn(x: float, rows: list[tuple[str, bool]]) -> Iterator[svg.Element]:
+    """A heading whose column numbers end at height 0."""
+    y = -_height(rows)
+    for content, is_name in rows:
+        y += LINE
+        yield text(x, y - 3, content, size=NAME_SIZE, bold=True) if is_name else text(x, y - 3, content, colour=SOFT)

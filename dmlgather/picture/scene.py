@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
-from dmlgather.picture.cutout import Cutout, around, first, folded
+from dmlgather.picture.cutout import Cell, Cutout, around, first, folded
 from dmlgather.picture.example_indices import example_indices
 from dmlgather.picture.subject import Subject
 from dmlgather.plan.interpreter import IndexOutcome, Origin, ResolvedIndex, index_addresses, origin_of, step_at
-
-Cell = tuple[int, int]
-"""Row and column in the whole grid of a tensor."""
 
 MOST_JOINS, FEW_JOINS = 24, 10
 """Up to MOST_JOINS joins are all drawn; of more, only FEW_JOINS, because many crossing lines cannot be followed."""
@@ -21,13 +18,7 @@ OUTPUT_ROWS, INPUT_ROWS, INDEX_ROWS = 8, 14, 10
 """Rows that each grid shows at most."""
 
 MOST_COLUMNS = 8
-"""Columns of a grid whose cells are narrow; wider cells leave room for fewer."""
-
-ROOM = 360
-"""Largest width of a grid's cells together, in SVG units; at least three columns are shown nevertheless."""
-
-CHARACTER, MARGIN, NARROWEST = 6.4, 12, 30
-"""Width of a character in a cell, of the space beside it, and of a cell, in SVG units."""
+"""Columns that each grid shows at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +38,30 @@ class Join:
     indices: tuple[Cell, ...]
 
     @property
-    def span(self) -> tuple[Cell, Cell]:
-        """The leftmost and the rightmost cell that is read."""
+    def sources(self) -> tuple[Cell, ...]:
+        """The cells that are read, from left to right."""
         row, first = self.source
-        low, high = sorted((first, first + (self.length - 1) * self.step))
-        return (row, low), (row, high)
+        return tuple(sorted({(row, first + number * self.step) for number in range(self.length)}))
+
+    @property
+    def targets(self) -> tuple[Cell, ...]:
+        """The cells that are written, from left to right."""
+        row, first = self.target
+        return tuple((row, first + number) for number in range(self.length))
 
 
 class Scene:
     """The content of the picture of one subject, by following the plan for the part of the output that is shown.
 
+    columns, index_columns: that data and output, and the index tensor, show at most.
     reads: where each shown output cell comes from. values: the index of each shown index cell. resolved: each index cell that a
     shown output cell looks up. colours: a number per tuple of index addresses. joins: those that are drawn; runs: how many there
     are. ValueError for a plan that cannot run (`IndexPlan.check_limits`).
     """
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, columns: int = MOST_COLUMNS, index_columns: int = MOST_COLUMNS) -> None:
         self.subject, plan = subject, subject.plan
         plan.check_limits()
-        columns = columns_for(cell_width(plan.in_extent))
         self.output = first(subject.output, OUTPUT_ROWS, columns)
         steps = {} if plan.empty else {cell: step_at(plan, self.output.address(*cell)) for cell in self.output.cells()}
         looked_up = [index_addresses(plan, step) for step in steps.values()]
@@ -77,7 +73,7 @@ class Scene:
         self.indices: Cutout | None = None
         self.values: dict[Cell, int] = {}
         if subject.indices is not None:
-            self.indices = around(subject.indices, chain.from_iterable(looked_up), INDEX_ROWS, MOST_COLUMNS, least=1)
+            self.indices = around(subject.indices, chain.from_iterable(looked_up), INDEX_ROWS, index_columns, least=1)
             self.values = {cell: value_at(self.indices.address(*cell)) for cell in self.indices.cells()}
         self.reads = {cell: origin_of(plan, step, value_at) for cell, step in steps.items()}
         sources = [origin.source for origin in self.reads.values() if origin.source is not None]
@@ -128,21 +124,6 @@ class Scene:
                 break
             length, step = length + 1, there[1] - here[1]
         return length, step
-
-
-def cell_width(extent: int) -> float:
-    """Room for the addresses below `extent`."""
-    return label_width(str(max(extent - 1, 0)))
-
-
-def label_width(label: str) -> float:
-    """Width of a cell with this text."""
-    return max(float(NARROWEST), round(len(label) * CHARACTER + MARGIN, 1))
-
-
-def columns_for(width: float) -> int:
-    """Columns of cells of this width that fit into a grid."""
-    return max(3, min(MOST_COLUMNS, int(ROOM // width)))
 
 
 def _cell(cutout: Cutout | None, address: int | None) -> Cell | None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather.dialects.problem import Problem
 from dmlgather.directml import OperatorDesc, minimum_level
 from dmlgather.directml.fields import wire_name
 from dmlgather.plan import IndexPlan, Layout
@@ -46,7 +47,8 @@ class Subject:
     plan: over the layouts of `data`, `indices` (None for a plan without lookups) and `output`. lookup_axes: the dimension of
     `data` that each lookup indexes, in the plan's order. attributes: the operator's own, by name. values: the index tensor's
     elements as an integer array of its sizes or as its one-dimensional buffer; None to invent some. origin: where the values come
-    from, in words.
+    from, in words. elements: those of `data`, as an array of its sizes or as its one-dimensional buffer; None if they are not
+    known.
     """
 
     title: str
@@ -58,6 +60,7 @@ class Subject:
     attributes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     values: NDArray[Any] | None = None
     origin: str = ""
+    elements: NDArray[Any] | None = None
 
     def with_values(self, values: Any, origin: str = "values as given") -> Subject:
         """The subject with known index values. TypeError unless they are integers, ValueError for a shape that does not fit."""
@@ -66,26 +69,45 @@ class Subject:
         array = np.asarray(values)
         if array.dtype.kind not in "iu":
             raise TypeError(f"{self.indices.name} values are of type {array.dtype}, expected integers")
-        layout = self.indices.layout
-        if array.shape != layout.sizes and not (array.ndim == 1 and array.size >= layout.extent):
-            raise ValueError(
-                f"{self.indices.name} values have shape {array.shape}, expected {layout.sizes}, or a one-dimensional buffer of "
-                f"at least {layout.extent} elements"
-            )
-        return dataclasses.replace(self, values=array, origin=origin)
+        return dataclasses.replace(self, values=_fitting(self.indices, array), origin=origin)
+
+    def with_elements(self, elements: Any) -> Subject:
+        """The subject with the known elements of `data`, of which every cell shows the value. ValueError for a shape that does
+        not fit.
+        """
+        return dataclasses.replace(self, elements=_fitting(self.data, np.asarray(elements)))
 
     def value_at(self, address: int) -> int:
         """The known index value at an address (elements) of the index tensor."""
         assert self.values is not None
         assert self.indices is not None
-        layout = self.indices.layout
-        if self.values.shape != layout.sizes:
-            return int(self.values[address])
-        return int(self.values[layout.position(address) or (0,) * len(layout.sizes)])
+        return int(_element(self.indices, self.values, address))
+
+    def element_at(self, address: int) -> Any:
+        """The known element of `data` at an address (elements), as a NumPy scalar."""
+        assert self.elements is not None
+        return _element(self.data, self.elements, address)
 
 
-def of_descriptor(desc: OperatorDesc, plan: IndexPlan) -> Subject:
-    """The subject of a valid descriptor that was lowered to `plan` over its described layouts."""
+def _fitting(tensor: ShownTensor, array: NDArray[Any]) -> NDArray[Any]:
+    layout = tensor.layout
+    if array.shape != layout.sizes and not (array.ndim == 1 and array.size >= layout.extent):
+        raise ValueError(
+            f"{tensor.name} values have shape {array.shape}, expected {layout.sizes}, or a one-dimensional buffer of "
+            f"at least {layout.extent} elements"
+        )
+    return array
+
+
+def _element(tensor: ShownTensor, array: NDArray[Any], address: int) -> Any:
+    layout = tensor.layout
+    if array.shape != layout.sizes:
+        return array[address]
+    return array[layout.position(address) or (0,) * len(layout.sizes)]
+
+
+def of_descriptor(desc: OperatorDesc, plan: IndexPlan, title: str = "") -> Subject:
+    """The subject of a valid descriptor that was lowered to `plan` over its described layouts. title: the operator by default."""
     operator = desc.operator
     tensors = [
         ShownTensor(wire_name(name), desc.tensor(name).data_type.name, desc.tensor(name).layout()) for name in operator.tensors
@@ -93,13 +115,30 @@ def of_descriptor(desc: OperatorDesc, plan: IndexPlan) -> Subject:
     values = {name: getattr(desc, name) for name in type(desc).model_fields if name not in operator.tensors}
     attributes = {wire_name(name): braces(value) if isinstance(value, tuple) else str(value) for name, value in values.items()}
     return Subject(
-        title=f"{operator.name}, lowest feature level {minimum_level(desc)}",
+        title=title or f"{operator.name}, lowest feature level {minimum_level(desc)}",
         plan=plan,
         data=tensors[0],
         indices=tensors[1] if plan.lookups else None,
         output=tensors[-1],
         lookup_axes=operator.lookup_axes(desc),
         attributes=attributes,
+    )
+
+
+def of_problem(problem: Problem, plan: IndexPlan, title: str) -> Subject:
+    """The subject of a dialect's call over packed arrays, which was lowered to `plan`."""
+    names = (*problem.arguments, "output")
+    tensors = [ShownTensor(name, str(each.dtype), each.layout) for name, each in zip(names, problem.tensors, strict=True)]
+    values = {each.name: getattr(problem, each.name) for each in dataclasses.fields(problem)}  # type: ignore[arg-type] # all problems are dataclasses
+    numbers = {name: value for name, value in values.items() if isinstance(value, int | tuple)}
+    return Subject(
+        title=title,
+        plan=plan,
+        data=tensors[0],
+        indices=tensors[1] if plan.lookups else None,
+        output=tensors[-1],
+        lookup_axes=problem.lookup_axes,
+        attributes={name: braces(value) if isinstance(value, tuple) else str(value) for name, value in numbers.items()},
     )
 
 

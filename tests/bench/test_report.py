@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from dmlgather.bench import BenchError, BenchReport, CaseReport, Timing, lines, plot, roofline
@@ -135,6 +139,61 @@ def test_pictures(draw: Any, tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "a.svg").read_text()
     with pytest.raises(BenchError, match=r"a\.docx: matplotlib writes .*png"):
         draw(REPORT, tmp_path / "a.docx")
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of a roofline, by its panel, case and contender."""
+
+    panel: int
+    case: str
+    contender: str
+    colour: str
+    hollow: bool
+    shape: bytes
+
+
+def points(report: BenchReport, monkeypatch: pytest.MonkeyPatch) -> list[Point]:
+    """The points of the figure that a roofline is."""
+    figures: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, _: figures.append(figure))
+    roofline(report, "a.svg")
+    found = []
+    for number, axes in enumerate(figures[0].axes):
+        for mark in axes.collections:
+            case_name, _, contender = str(mark.get_gid() or "").partition(": ")
+            if contender:
+                edge: Any = mark.get_edgecolor()
+                shape = np.asarray(mark.get_paths()[0].vertices).tobytes()
+                found.append(Point(number, case_name, contender, to_hex(edge[0]), np.size(mark.get_facecolor()) == 0, shape))
+    return found
+
+
+def test_a_roofline_has_a_colour_per_workload_and_a_marker_per_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = [each.model_copy(update={"name": f"{each.workload} uint8", "dtype": "uint8"}) for each in REPORT.cases]
+    found = points(REPORT.model_copy(update={"cases": (*REPORT.cases, *narrow)}), monkeypatch)
+    contenders = {"ahead": ("dmlgather", "numpy", "torch"), "behind": ("dmlgather", "numpy")}
+    assert sorted((point.case, point.contender) for point in found) == sorted(
+        (f"{workload} {dtype}", name)
+        for workload, names in contenders.items()
+        for name in names
+        for dtype in ("float32", "uint8")
+    )
+    colours = {workload: {point.colour for point in found if point.case.startswith(workload)} for workload in contenders}
+    assert [len(each) for each in colours.values()] == [1, 1]
+    assert colours["ahead"] != colours["behind"]
+    shapes = {point.contender: point.shape for point in found}
+    assert all(shapes[point.contender] == point.shape for point in found)
+    assert len(set(shapes.values())) == 3
+    assert {point.case for point in found if point.hollow} == {"ahead uint8", "behind uint8"}
+
+
+def test_no_two_workloads_of_a_panel_share_a_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [case(f"case-{number}", measured("dmlgather", "ours", 1.0 + number, 2.0), *COPY) for number in range(17)]
+    found = points(REPORT.model_copy(update={"cases": tuple(many)}), monkeypatch)
+    assert len(found) == 17
+    assert len({(point.panel, point.colour) for point in found}) == 17
+    assert len({point.panel for point in found}) == 3
 
 
 @pytest.mark.parametrize("draw", [plot, roofline])

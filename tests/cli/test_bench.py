@@ -10,7 +10,7 @@ import pytest
 from dmlgather import bench as suites
 from dmlgather.backends.cuda import DeviceError
 from dmlgather.bench import BenchError, BenchReport, MismatchError
-from tests.cli.command import Command
+from tests.cli.command import ROOT, Command
 
 
 def test_smoke(tmp_path: Path, command: Command) -> None:
@@ -62,3 +62,39 @@ def test_failures(command: Command, monkeypatch: pytest.MonkeyPatch, error: Exce
     monkeypatch.setattr(suites, "run", fails)
     ended = command("bench")
     assert (ended.code, ended.out, ended.err) == (code, "", f"dmlgather: {error}\n")
+
+
+def test_a_saved_report_is_shown_and_drawn_without_a_measurement(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise AssertionError("nothing is measured")
+
+    monkeypatch.setattr(suites, "run", fails)
+    saved = ROOT / "benchmarks/results/cpu-amd-epyc-2026-11-21.json"
+    ended = command("bench", "--from", saved, "--roofline", tmp_path / "a.svg", "--plot", tmp_path / "b.svg")
+    assert (ended.code, ended.err) == (0, "")
+    assert "suite cpu on AMD EPYC, 2 CPUs, 2026-11-21T11:06:25+00:00" in ended.out
+    assert "per necessary byte" in (tmp_path / "a.svg").read_text()
+    assert (tmp_path / "b.svg").exists()
+    together = command("bench", "--from", saved, "--suite", "cpu")
+    assert (together.code, together.out) == (2, "")
+    assert "nothing is measured" in " ".join(together.err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "is no report of `dmlgather bench --json`: the file"),
+        ('{"suite": "cpu"}', ": date: Field required"),
+        (None, "does not exist"),
+    ],
+)
+def test_a_file_without_a_report(tmp_path: Path, command: Command, content: str | None, said: str) -> None:
+    file = tmp_path / "a.json"
+    if content is not None:
+        file.write_text(content)
+    ended = command("bench", "--from", file)
+    assert (ended.code, ended.out) == (2, "")
+    assert str(file) in ended.err
+    assert said in ended.err

@@ -32,7 +32,9 @@ def test_a_models_picture_shows_its_own_indices(tmp_path: Path, command: Command
     assert [item["name"] for item in json.loads(ended.out)] == ["gather"]
     picture = Picture(target.read_text(encoding="utf-8"))
     assert [picture.texts["IndicesTensor"][0, at] for at in range(4)] == ["0", "1", "1", "2"]
-    assert [picture.texts["OutputTensor"][at, 0] for at in range(4)] == ["0", "2", "2", "4"]
+    assert [picture.texts["InputTensor"][at, 0] for at in range(3)] == ["1", "3", "5"]
+    assert [picture.texts["OutputTensor"][at, 0] for at in range(4)] == ["1", "3", "3", "5"]
+    assert [picture.below["OutputTensor"][at, 0] for at in range(4)] == ["@0", "@2", "@2", "@4"]
     assert "the initial values of resource 'indices'" in picture.words
 
 

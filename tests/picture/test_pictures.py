@@ -18,11 +18,11 @@ from dmlgather.lax.problems import gather as lax
 from dmlgather.onnx.problems import gather as onnx
 from dmlgather.openvino.problems import gather as openvino
 from dmlgather.picture import ShownTensor, Subject, draw
-from dmlgather.picture.canvas import tint
 from dmlgather.plan import OutOfBounds
 from tests import strategies
 from tests.directml.buffers import logical
-from tests.picture.parsed import SVG, Picture, along
+from tests.directml.examples import EXAMPLES, Example
+from tests.picture.parsed import SVG, Box, Cell, Join, Picture
 
 MOST_CELLS = 14 * 8 + 8 * 8 + 10 * 8
 
@@ -60,14 +60,17 @@ def check_against(picture: Picture, expected: NDArray[np.int64], data: NDArray[n
         assert label == str(data[at])
     assert picture.boxes[made].keys() == picture.texts.get(made, {}).keys()
     for join in picture.joins:
-        sources, targets = along(join.source, join.cells, join.step), along(join.target, join.cells, 1)
-        for source, target in zip(sources, targets, strict=True):
+        for source, target in zip(join.sources, join.targets, strict=True):
             assert data[source] == expected[target]
-        rightmost, first = picture.boxes[given][max(sources)], picture.boxes[made][targets[0]]
-        assert join.start[0] == pytest.approx(rightmost.x + rightmost.width, abs=0.11)
-        assert rightmost.y < join.start[1] < rightmost.y + rightmost.height
-        assert join.end[0] == pytest.approx(first.x, abs=0.11)
-        assert first.y < join.end[1] < first.y + first.height
+        check_ends(join, picture.boxes[given], picture.boxes[made])
+
+
+def check_ends(join: Join, read: dict[Cell, Box], written: dict[Cell, Box]) -> None:
+    """A line meets the border of each cell that it joins, or of their outermost one if they are neighbours at the edge."""
+    ends = [point for stroke in join.strokes for point in (stroke[0], stroke[-1])]
+    for cells, boxes, outermost in ((join.sources, read, max(join.sources)), (join.targets, written, min(join.targets))):
+        met = {cell for cell in cells if any(boxes[cell].meets(end) for end in ends)}
+        assert met == set(cells) or outermost in met
 
 
 @settings(deadline=None)
@@ -109,6 +112,32 @@ def test_invented_indices_are_what_the_picture_shows(seed: int) -> None:
     assert "invented for this picture" in picture.words
 
 
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_values_are_those_of_the_documented_examples(example: Example) -> None:
+    """The value in each cell is the documented one, and the address below it is where InputTensor has that value."""
+    data, *indices = example.arrays
+    picture = Picture(dg.compile(example.desc).explain().picture(indices[0] if indices else None, data))
+    for at, value in picture.texts["OutputTensor"].items():
+        assert value == str(int(example.result[at]))
+        address = int(picture.below["OutputTensor"][at].removeprefix("@"))
+        assert data.reshape(-1)[address] == example.result[at]
+    for at, value in picture.texts["InputTensor"].items():
+        assert value == str(int(data[at]))
+        assert picture.below["InputTensor"][at] == f"@{addresses(example.desc.tensor('input_tensor'))[at]}"
+
+
+def test_values_of_any_type_and_length() -> None:
+    """A value that is too long for its cell is shortened; a hint has all of it."""
+    desc = rows((4, 1), 4, "FLOAT64")
+    values = np.array([[1 / 3], [-0.0], [np.nan], [1e300]])
+    picture = Picture(dg.compile(desc).explain().picture([[0, 1, 2, 3]], data=values))
+    assert [picture.texts["OutputTensor"][row, 0] for row in range(4)] == ["0.333…333", "-0", "nan", "1e+300"]
+    hints = [title.text or "" for title in picture.root.iter(f"{SVG}title")]
+    assert "OutputTensor[0,0] is read from element 0; its value is 0.3333333333333333" in hints
+    with pytest.raises(ValueError, match=r"InputTensor values have shape \(3,\), expected \(4, 1\), or a one-dim"):
+        dg.compile(desc).explain().picture(data=values[:3, 0])
+
+
 def test_every_cell_of_a_small_tensor_is_drawn() -> None:
     picture = Picture(dg.compile(rows((4, 3), 5)).explain().picture())
     assert {name: len(boxes) for name, boxes in picture.boxes.items()} == {
@@ -148,7 +177,7 @@ def test_a_large_tensor_is_cut_out_where_it_is_read() -> None:
     assert {row for row, _ in picture.boxes["InputTensor"]} == set(tokens[0, :8].tolist())
     assert {row for row, _ in picture.boxes["OutputTensor"]} == set(range(8))
     assert len(picture.joins) == 8
-    assert "8 of 30522 rows, 5 of 384 columns" in picture.words
+    assert "8 of 30522 rows, 2 of 384 columns" in picture.words
     assert picture.size < (1500, 900)
 
 
@@ -178,7 +207,7 @@ def test_padding_is_drawn_and_strides_are_stated() -> None:
 def test_the_tables_are_the_plans() -> None:
     """A row lookup as lowered, and canonical: rows of 384 elements of 4 bytes are 96 of 16."""
     table = Picture(dg.compile(rows((30522, 384), 128)).explain().picture()).table
-    columns = ("size", "out stride", "in stride", "index stride")
+    columns = ("size", "out", "in", "index")
     assert [table["Plan as lowered", "0", column] for column in columns] == ["128", "384", "0", "1"]
     assert [table["Plan as lowered", "1", column] for column in columns] == ["384", "1", "1", "0"]
     assert [table["Canonical plan", "0", column] for column in columns] == ["128", "96", "0", "1"]
@@ -249,7 +278,8 @@ def test_a_notebook_shows_picture_and_text() -> None:
 def test_it_can_be_read_aloud_and_has_a_background() -> None:
     """A title and a description that the root names; a rectangle of the whole size in a light colour comes first."""
     root = Picture(dg.compile(rows((4, 3), 2)).explain().picture()).root
-    title, description, background = list(root)[:3]
+    title, description, style, background = list(root)[:4]
+    assert style.tag == f"{SVG}style"
     assert root.attrib["role"] == "img"
     assert root.attrib["aria-labelledby"].split() == [title.attrib["id"], description.attrib["id"]]
     assert title.text == "GATHER, lowest feature level 3_0"
@@ -265,7 +295,3 @@ def test_names_are_text_whatever_they_hold() -> None:
     picture = Picture(draw(named))
     assert '<b a="1">&\\x07\\u202e\\ufffe]]>' in picture.words
     assert '<b a="1">&\\x07\\u202e\\ufffe]]>' in picture.boxes
-
-
-def test_tints_lie_between_the_colour_and_white() -> None:
-    assert (tint("#000000", 0), tint("#000000", 1), tint("#204060", 0.5)) == ("#ffffff", "#000000", "#90a0b0")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dmlgather.backends import reference
 from dmlgather.picture import draw, of_plan
 from dmlgather.plan import IndexPlan, OutOfBounds, overlaps
-from tests.picture.parsed import Picture, along
+from tests.picture.parsed import Picture
 from tests.plans import random_indices, random_plan
 
 FILL = -1
@@ -52,8 +52,7 @@ def test_a_plans_picture_is_what_the_reference_reads(seed: int) -> None:
     assert picture.texts["output"] == {at: "fill" if value == FILL else str(value) for at, value in expected.items()}
     assert outcomes <= {"valid", "filled" if plan.out_of_bounds is OutOfBounds.FILL else "clamped"}
     for join in picture.joins:
-        targets = along(join.target, join.cells, 1)
-        assert [source[0] for source in along(join.source, join.cells, join.step)] == [expected[at] for at in targets]
+        assert [source[0] for source in join.sources] == [expected[at] for at in join.targets]
 
 
 @settings(deadline=None)

@@ -159,5 +159,5 @@ FAMILIES = (
     Family("staged", "rows are read in no order, so each comes into shared memory whole and is gathered there", staged_launch),
     Family("spans", "long runs at addresses that are no multiples of 16: a vector comes from two aligned ones", span_launch),
     Family("elements", "elements of the widest size that every address is a multiple of", _elements),
-    Family("general", "too many dimensions or lookups, a narrow index type, or steps beyond 31 bits", _general),
+    Family("general", "no other takes it: many dimensions or lookups, a narrow index type, or steps beyond 31 bits", _general),
 )

@@ -62,20 +62,27 @@ class Variant:
     @property
     def name(self) -> str:
         """The entry point, a C identifier such as `gather_d2_k1_e16_i8_clamp_once`."""
+        return "_".join(self.name_parts)
+
+    @property
+    def name_parts(self) -> tuple[str, ...]:
+        """The parts of the name, each of which `name_legend.py` explains."""
+        dimensions, element, index = f"d{self.dimensions}", f"e{self.element_bytes}", f"i{self.index_bytes}"
+        policy, lookup = "checked" if self.checked else "clamp", "once" if self.invariant else "each"
         match self.kind:
             case KernelKind.COPY | KernelKind.REVERSE:
-                return f"{self.kind.value}_d{self.dimensions}_e{self.element_bytes}"
+                return self.kind.value, dimensions, element
             case KernelKind.TRANSPOSE | KernelKind.GENERAL:
-                return f"{self.kind.value}_e{self.element_bytes}"
+                return self.kind.value, element
             case KernelKind.CHECK:
-                return "check_indices_only"
-        policy, lookup = "checked" if self.checked else "clamp", "once" if self.invariant else "each"
-        if self.kind is KernelKind.SPAN:
-            looked_up = f"_k{self.lookups}_i{self.index_bytes}_{policy}" if self.lookups else ""
-            return f"span_d{self.dimensions}{looked_up}"
-        if self.kind is KernelKind.STAGED:
-            return f"staged_e{self.element_bytes}_i{self.index_bytes}_{lookup}"
-        return f"gather_d{self.dimensions}_k{self.lookups}_e{self.element_bytes}_i{self.index_bytes}_{policy}_{lookup}"
+                return ("check_indices_only",)
+            case KernelKind.SPAN:
+                looked_up = (f"k{self.lookups}", index, policy) if self.lookups else ()
+                return self.kind.value, dimensions, *looked_up
+            case KernelKind.STAGED:
+                return self.kind.value, element, index, lookup
+            case KernelKind.GATHER:
+                return self.kind.value, dimensions, f"k{self.lookups}", element, index, policy, lookup
 
     @property
     def unit(self) -> str:

@@ -38,6 +38,7 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
         nodes=tuple(_checked(*pair) for pair in judged),
         others=dict(sorted(contents.others.items())),
         findings=tuple(LocatedFinding.of(finding, str(path), None, None, place) for place, finding in findings),
+        calls={site.place: each.call for site, each in judged if each.call is not None},
     )
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
-from dmlgather.dialects.checked_model import Unknown, Verdict
+from numpy.typing import NDArray
+
+from dmlgather.dialects.checked_model import KnownCall, Unknown, Verdict
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.unknown_sizes import Named, assign, concrete, named
@@ -31,8 +35,9 @@ def judge(site: NodeSite, level: FeatureLevel) -> Judged:
         problem = _problem(site, shapes, sizes)
         trials, provided = _trials(site, shapes, problem, dict.fromkeys(sizes, 1) | units)
         judged = verdict(EXPORTER, [(trial, _problem(site, shapes, trial)) for trial in trials], provided, level)
+        call = None if sizes else KnownCall(problem, _elements(site))
         wrong = _index_out_of_range(site, problem)
-        return judged if wrong is None else Judged(Verdict.REFUSED, (wrong, *judged.findings))
+        return replace(judged, call=call) if wrong is None else Judged(Verdict.REFUSED, (wrong, *judged.findings), call=call)
     except (UnknownTypeError, UnknownValueError) as error:
         missing = tuple(_missing(site)) or (_reference(error),)
         return Judged(Verdict.UNKNOWN, missing if site.reached else tuple(map(_never_called, missing)))
@@ -65,6 +70,12 @@ def _roles(site: NodeSite) -> Iterator[tuple[str, NodeValue]]:
 
 def _arrays(site: NodeSite) -> dict[str, NodeValue]:
     return dict(zip(ARRAYS[site.node.op_type], site.inputs, strict=False))
+
+
+def _elements(site: NodeSite) -> dict[str, NDArray[Any]]:
+    """The arrays whose elements are known, by role."""
+    known = {role: value.elements for role, value in _arrays(site).items()}
+    return {role: elements for role, elements in known.items() if not isinstance(elements, Unknown)}
 
 
 def _shape(site: NodeSite, role: str, value: NodeValue) -> Named | None:

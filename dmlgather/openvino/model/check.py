@@ -42,4 +42,5 @@ def check_ir(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
             for site, judgement in judged
             for finding in judgement.findings
         ),
+        calls={site.place: judgement.call for site, judgement in judged if judgement.call is not None},
     )

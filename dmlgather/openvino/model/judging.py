@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 
-from dmlgather.dialects.checked_model import CheckedNode, CheckedTensor, Unknown, Verdict, typed
+from dmlgather.dialects.checked_model import CheckedNode, CheckedTensor, KnownCall, Unknown, Verdict, typed
 from dmlgather.dialects.element_types import OF_ML_DTYPES
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.exporter import not_whole_bytes
@@ -54,7 +54,8 @@ def _judge(site: LayerSite, level: FeatureLevel) -> Judged:
     if contradicted:
         return Judged(Verdict.REFUSED, contradicted)
     conditions = [*map(Range(1).condition, dict.fromkeys(unknown)), *filter(None, [site.condition])]
-    judged = verdict(EXPORTER, problems, tuple(conditions), level)
+    call = None if conditions else KnownCall(problems[0][1])
+    judged = replace(verdict(EXPORTER, problems, tuple(conditions), level), call=call)
     if judged.verdict is not Verdict.TAKEN:
         return judged
     problem = problems[0][1]

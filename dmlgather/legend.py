@@ -1,0 +1,102 @@
+"""The words of an explanation, each with its meaning. The page docs/explain.md is written from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from textwrap import wrap
+
+from dmlgather.backends.cuda.name_legend import name_legend
+
+WIDTH = 120
+"""Characters of a line of the printed legend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One word of an explanation. shown: as it is printed, with letters for numbers. pattern: where it occurs."""
+
+    shown: str
+    pattern: str
+    meaning: str
+
+
+TERMS = (
+    Term("lowest feature level", r"lowest feature level", "the oldest feature level of DirectML that takes this operator"),
+    Term("plan", r"^plan ", "the copy that the operator is: in each step, one element is read and one is written"),
+    Term(
+        "canonical", r"^canonical ",
+        "the same copy in as few dimensions and as wide elements as possible; devices run this form, and operators that do the "
+        "same have the same one",
+    ),
+    Term("shape [n, …]", r"shape \[", "the number of steps along each dimension of the plan, which need not be a tensor's sizes"),
+    Term(
+        "n-byte elements", r"shape .*-byte elements",
+        "what one step moves; in the canonical plan, neighbours that always move together are one wider element",
+    ),
+    Term("CLAMP", r", CLAMP$", "an index out of range reads the nearest valid position"),
+    Term("FILL", r", FILL$", "for an index out of range, the fill value is written"),
+    Term("RAISE", r", RAISE$", "an index out of range is an IndexError"),
+    Term("PROMISE", r", PROMISE$", "the caller promises that no index is out of range; if one is, some valid position is read"),
+    Term("out [n], in [n]", r"^ +out \[", "the buffers that are written and read, and how many elements they must have"),
+    Term("offset n", r"offset \d", "the element of the buffer at which the first step is"),
+    Term(
+        "strides [n, …]", r"strides \[",
+        "how many elements further the next step along each dimension is; 0 stays at an element, a negative one goes backwards",
+    ),
+    Term(
+        "lookup n: TYPE [m]", r"lookup \d+: ",
+        "each step reads an index of this type from the index tensor, which must have m elements; offset and strides say where",
+    ),
+    Term("values 0 … n", r"values 0 …", "the valid indices"),
+    Term("no valid value", r"no valid value", "the axis that is indexed has no elements, so every index is out of range"),
+    Term("wrap n", r"wrap \d", "added to a negative index, so that -1 is the last position; with 0, it is out of range"),
+    Term("in stride n", r"in stride ", "an index moves the place that is read by index x n elements"),
+    Term("fill 0x…", r"^ +fill 0x", "the bytes of the fill value"),
+    Term(
+        "cpu name: why", r"^cpu ",
+        "the recipe by which NumPy runs the plan here, and the reason; docs/cpu-recipes.md has them all",
+    ),
+    Term("block of up to [n, …] units", r"blocks? of up to", "the part of the shape that one thread works on at a time"),
+    Term("units of n bytes", r"units of \d+ byte", "what NumPy moves as one: an element, or several that lie side by side"),
+    Term(
+        "cuda name, n blocks of m threads", r"^cuda ",
+        "the kernel that a GPU would run, and with how many threads; this needs no GPU. In brackets is why its family was "
+        "chosen; docs/kernels.md has them all",
+    ),
+    Term("up to n per thread", r"up to \d+ per thread", "the number of elements that a thread moves"),
+    Term(
+        "indices resolved", r"indices resolved",
+        "an index is resolved when it is read, wrapped, and compared with the valid ones"
+    ),
+    Term("dimensions and lookups from a table", r"lookups from a table", "the kernel reads the plan from memory: it takes any"),
+    Term("bytes", r"^bytes ", "useful bytes of one run: each index and element is counted each time it is read"),
+)  # fmt: skip
+"""All words, in the order in which they are printed."""
+
+
+def legend(explanation: str) -> tuple[tuple[str, str], ...]:
+    """The words that occur in an explanation with their meanings, then the names of its kernels, part by part."""
+    words = tuple((term.shown, term.meaning) for term in TERMS if re.search(term.pattern, explanation, re.MULTILINE))
+    return words + tuple(_kernels(explanation))
+
+
+def printed(entries: tuple[tuple[str, str], ...]) -> str:
+    """A legend as lines of text."""
+    room = max((len(name) for name, _ in entries), default=0) + 2
+    lines = ["legend"]
+    for name, meaning in entries:
+        first, *others = wrap(meaning, WIDTH - room - 2) or [""]
+        lines += [f"  {name:<{room}}{first}".rstrip(), *(" " * (room + 2) + other for other in others)]
+    return "\n".join(lines)
+
+
+def _kernels(explanation: str) -> Iterator[tuple[str, str]]:
+    seen: set[str] = set()
+    for name in dict.fromkeys(re.findall(r"^(?:cuda|) +([a-z]+_[a-z0-9_]+), ", explanation, re.MULTILINE)):
+        new = [(part, meaning) for part, meaning in name_legend(name) if part not in seen]
+        if new:
+            seen.update(part for part, _ in new)
+            yield name, "a kernel's name; its parts that were not named yet mean:"
+            yield from ((f"  {part}", meaning) for part, meaning in new)

@@ -1,0 +1,164 @@
+"""`dmlgather explain` on ONNX models and OpenVINO IRs. Judges: the models as written here, and NumPy."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.cli.command import ROOT, Command, process
+from tests.picture.parsed import Picture
+
+TABLE = np.arange(12, dtype=np.float32).reshape(3, 4) / 2
+ROWS = np.array([2, 0, -1])
+IR = ROOT / "examples" / "openvino" / "three_gathers.xml"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Nodes that are known, of unknown size, of unknown bounds, wrong, and outside the family."""
+    nodes = [
+        helper.make_node("Gather", ["x", "i"], ["a"], name="rows", axis=0),
+        helper.make_node("Slice", ["x", "one", "far"], ["b"], name="cut"),
+        helper.make_node("Gather", ["n", "i"], ["c"], name="open"),
+        helper.make_node("Slice", ["x", "q", "far"], ["d"], name="dynamic"),
+        helper.make_node("DepthToSpace", ["image"], ["e"], name="wrong", blocksize=3),
+        helper.make_node("Gather", ["d", "i"], ["g"], name="behind", axis=1),
+        helper.make_node("Relu", ["x"], ["f"]),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("n", TensorProto.FLOAT, ["N", 4]),
+        helper.make_tensor_value_info("q", TensorProto.INT64, [1]),
+        helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 4, 2, 2]),
+    ]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "abcdefg"]
+    constants = {"x": TABLE, "i": ROWS, "one": np.array([1]), "far": np.array([2**60])}
+    initializers = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "graph", inputs, outputs, initializers)
+    file = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), file)
+    return file
+
+
+def test_each_known_node_is_explained(model: Path, command: Command) -> None:
+    """The plans are those of the eager functions; three nodes are not known, and one is wrong."""
+    import dmlgather as dg
+
+    ended = command("explain", model, "--json")
+    entries = {entry["name"]: entry for entry in json.loads(ended.out)}
+    assert (ended.code, ended.err) == (1, "")
+    assert list(entries) == ["rows", "cut", "open", "dynamic", "wrong", "behind"]
+    assert entries["rows"]["plan"] == str(dg.onnx.gather.plan(((3, 4), "float32"), ((3,), "int64"), axis=0))
+    assert (entries["rows"]["operator"], entries["rows"]["lowest_level"]) == ("Gather-13", "1_0")
+    assert entries["rows"]["bytes_moved"]["total"] == ROWS.nbytes + 2 * TABLE[ROWS].nbytes
+    assert entries["cut"]["bytes_moved"]["total"] == 2 * TABLE[1:].nbytes
+    assert entries["open"]["reason"].startswith("N must be known: state the sizes in the model, for example by python -m onnxr")
+    assert "--dim_param N" in entries["open"]["reason"]
+    assert entries["dynamic"]["reason"].startswith("the model does not state starts: make 'q' a Constant")
+    assert re.search(
+        r"must be known: state the sizes in the model, in value_info, or .*: \w+ has no name", entries["behind"]["reason"]
+    )
+    assert "multiples of 9" in entries["wrong"]["reason"]
+
+
+def test_a_node_is_selected_by_name(model: Path, command: Command) -> None:
+    ended = command("explain", model, "--node", "rows", "--legend")
+    assert (ended.code, ended.err) == (0, "")
+    first, second = ended.out.splitlines()[:2]
+    assert first.startswith("rows: Gather-13(data float[3,4], indices int64[3], axis 0) -> float[3,4]: taken: GATHER")
+    assert second == "Gather-13, lowest feature level 1_0"
+    assert "\nlegend\n" in ended.out
+    assert "cut: " not in ended.out
+    assert command("explain", model, "--only", "rows", "--legend").out == ended.out
+    assert command("explain", model, "--node", "open").code == 0
+    unknown = command("explain", model, "--node", "nothing")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "'rows', 'cut', 'open', 'dynamic', 'wrong', 'behind'" in " ".join(unknown.err.replace("│", " ").split())
+
+
+def test_a_picture_shows_one_node_with_its_constants(model: Path, tmp_path: Path, command: Command) -> None:
+    target = tmp_path / "out.svg"
+    several = command("explain", model, "--picture", target)
+    assert (several.code, several.out) == (2, "")
+    assert "select one with --node" in " ".join(several.err.replace("│", " ").split())
+    unknown = command("explain", model, "--picture", target, "--node", "open")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "open cannot be drawn: N must be known" in unknown.err
+    assert not target.exists()
+    assert command("explain", model, "--picture", target, "--node", "rows").code == 0
+    picture = Picture(target.read_text(encoding="utf-8"))
+    assert [picture.texts["indices"][(at,)] for at in range(3)] == ["2", "0", "-1"]
+    shown = {at: float(value) for at, value in picture.texts["output"].items()}
+    assert shown == {at: float(TABLE[ROWS][at]) for at in shown}
+    assert len(shown) == 12
+    assert "the constant 'i'" in picture.words
+    assert "rows: Gather-13, lowest feature level 1_0" in picture.words
+
+
+def test_layers_of_an_ir_are_explained(command: Command) -> None:
+    ended = command("explain", IR, "--json")
+    entries = {entry["name"]: entry for entry in json.loads(ended.out)}
+    assert (ended.code, ended.err) == (0, "")
+    assert [entries[name]["operator"] for name in ("middle", "oldest")] == ["Gather-7", "Gather-1"]
+    assert entries["middle"]["bytes_moved"] == {"index": 16, "read": 48, "written": 48, "total": 112}
+    assert entries["newest"]["reason"].startswith("indices[1] must be known: ")
+    assert "model.reshape(" in entries["newest"]["reason"]
+
+
+def test_what_cannot_be_understood_is_named(tmp_path: Path, command: Command) -> None:
+    damaged = tmp_path / "damaged.onnx"
+    damaged.write_bytes(b"\x00\x01")
+    image = tmp_path / "image.png"
+    image.write_bytes(b"\x89PNG\r\n")
+    for file, words in ((damaged, "damaged"), (image, "an ONNX model (.onnx) or an OpenVINO IR (.xml)")):
+        ended = command("explain", file)
+        assert (ended.code, ended.out) == (2, "")
+        assert words in ended.err
+    empty = tmp_path / "empty.onnx"
+    graph = helper.make_graph([], "graph", [], [])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), empty)
+    nothing = command("explain", empty)
+    assert (nothing.code, nothing.out) == (0, "")
+    assert "no indexing operators" in nothing.err
+
+
+def test_strings_are_not_explained(tmp_path: Path, command: Command) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["x", "i"], ["y"], name="words")],
+        "graph",
+        [
+            helper.make_tensor_value_info("x", TensorProto.STRING, [3]),
+            helper.make_tensor_value_info("i", TensorProto.INT64, [2]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.STRING, [2])],
+    )
+    file = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), file)
+    ended = command("explain", file)
+    assert ended.code == 0
+    assert "not explained: its data are strings" in ended.out
+
+
+def test_without_the_extra_the_message_is_that_of_check(model: Path, tmp_path: Path) -> None:
+    """A module that cannot be imported stands for the package that is missing."""
+    (tmp_path / "onnx.py").write_text("raise ImportError('No module named onnx')")
+    ended = {
+        name: process(name, model, cwd=tmp_path, PYTHONPATH=os.pathsep.join(map(str, (tmp_path, ROOT))))
+        for name in ("explain", "check")
+    }
+    for each in ended.values():
+        assert each.code == 2
+        assert "pip install 'dmlgather[onnx]'" in each.err
+    assert ended["explain"].err.splitlines()[0] in ended["check"].err.splitlines()
+
+
+def test_the_legend_is_text(model: Path, command: Command) -> None:
+    ended = command("explain", model, "--json", "--legend")
+    assert (ended.code, ended.out) == (2, "")
+    assert "one of --json and --legend" in " ".join(ended.err.replace("│", " ").split())

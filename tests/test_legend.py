@@ -1,0 +1,75 @@
+"""The legend of an explanation: which words it explains. Judges: real explanations, and the names in the CUDA sources."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import dmlgather as dg
+from dmlgather.backends.cuda.name_legend import name_legend
+from dmlgather.legend import TERMS, legend
+from tests.directml.examples import EXAMPLES
+from tests.picture.test_pictures import rows
+
+SOURCES = Path(__file__).parents[1] / "cuda_kernels"
+
+POLICIES = ("clamp", "raise", "promise", dg.Fill(1))
+
+
+def texts() -> list[str]:
+    """Explanations of the documented examples, of each policy, and of a gather that copies nothing."""
+    ops = [dg.compile(example.desc) for example in EXAMPLES]
+    ops += [dg.compile(rows((4, 3), 2), out_of_bounds=policy) for policy in POLICIES]
+    empty = dg.onnx.gather.plan(((0, 3), "float32"), ((2,), "int64"), axis=0, out_of_bounds=dg.Fill(0))
+    return [*(str(op.explain()) for op in ops), f"plan      {empty}"]
+
+
+def test_every_kernel_name_is_explained_part_by_part() -> None:
+    """The names are those of the entry points in the sources."""
+    names = [name for file in SOURCES.glob("*.cu") for name in re.findall(r"^[A-Z]+\((\w+)", file.read_text(), re.MULTILINE)]
+    assert len(names) > 100
+    for name in names:
+        parts = name_legend(name)
+        assert "_".join(part for part, _ in parts) == name
+        assert all(meaning for _, meaning in parts)
+    assert name_legend("gather_d9") == ()
+
+
+def test_the_parts_of_a_name() -> None:
+    assert dict(name_legend("gather_d3_k1_e16_i8_checked_once")) == {
+        "gather": "copies from places that are looked up",
+        "d3": "3 dimensions of threads; along one more, each thread walks: it moves several elements",
+        "k1": "1 lookup for each element",
+        "e16": "16 bytes in an element",
+        "i8": "8 bytes in an index",
+        "checked": "compiled for FILL and RAISE: it notices an index out of range",
+        "once": "a thread resolves its indices once, as they are the same along its whole walk",
+    }
+
+
+def test_every_word_occurs_in_an_explanation() -> None:
+    found = {shown for text in texts() for shown, _ in legend(text)}
+    assert {term.shown for term in TERMS} - found == set()
+
+
+def test_only_words_of_the_text_are_explained() -> None:
+    sliced = dict(legend(str(dg.compile(EXAMPLES[-1].desc).explain())))
+    gathered = dict(legend(str(dg.compile(rows((4, 3), 2)).explain())))
+    assert "shape [n, …]" in sliced
+    assert "lookup n: TYPE [m]" not in sliced
+    assert "CLAMP" not in sliced
+    assert {"lookup n: TYPE [m]", "CLAMP", "wrap n", "in stride n"} <= gathered.keys()
+    assert "FILL" not in gathered
+
+
+def test_each_line_of_an_explanation_has_words_that_are_explained() -> None:
+    for text in texts():
+        for line in text.splitlines()[1:]:
+            assert any(re.search(term.pattern, line) for term in TERMS) or re.fullmatch(r" +\(.*\)", line), line
+
+
+def test_an_explanation_prints_its_own_legend() -> None:
+    printed = dg.compile(rows((4, 3), 2)).explain().legend().splitlines()
+    assert printed[0] == "legend"
+    assert max(map(len, printed)) <= 120
+    assert any(re.fullmatch(r"    k1 +1 lookup for each element", line) for line in printed)
