@@ -30,7 +30,7 @@ def check(
     *,
     level: Annotated[
         str | None,
-        typer.Option("--level", metavar="LEVEL", help="DirectML feature level to check for: 1_0 … 6_4 (the default)."),
+        typer.Option("--level", metavar="LEVEL", help="Feature level to check for: 1_0 … 6_4 (the default), or 'DirectML 1.8'."),
     ] = None,
     output_format: Annotated[
         list[str] | None,

@@ -12,7 +12,10 @@ from dmlgather.cli.common import AsJson
 
 
 def levels(
-    operator: Annotated[str | None, typer.Option(metavar="NAME", help="Only this operator, such as GATHER.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[OPERATOR]", help="Only this operator, such as GATHER.", show_default=False)
+    ] = None,
+    operator: Annotated[str | None, typer.Option(metavar="NAME", help="The same as OPERATOR.")] = None,
     as_json: AsJson = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the support matrix as a page of Markdown.")] = False,
 ) -> int:
@@ -21,12 +24,15 @@ def levels(
 
     if as_json and as_markdown:
         raise typer.BadParameter("expected at most one of --json and --markdown", param_hint="'--markdown'")
+    if name is not None and operator is not None:
+        raise typer.BadParameter("expected at most one of OPERATOR and --operator", param_hint="'--operator'")
     names = list(OPERATORS)
-    if operator is not None:
+    wanted = operator if name is None else name
+    if wanted is not None:
         try:
-            names = [operator_named(operator.upper()).type]
+            names = [operator_named(wanted.upper()).type]
         except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="'--operator'") from None
+            raise typer.BadParameter(str(error), param_hint="'OPERATOR'" if operator is None else "'--operator'") from None
     if as_markdown:
         from dmlgather.cli.support_page import page
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from dmlgather.directml import CODES, SOURCES, support
 from dmlgather.directml.operators import operator_named
+from dmlgather.directml.releases import RELEASES
 from dmlgather.directml.support import INDICES, ONE_TO_EIGHT, Row
 from dmlgather.directml.types import DataType, FeatureLevel
 from dmlgather.wording import alternatives
@@ -16,6 +17,14 @@ What each operator supports, and from which DirectML feature level on. A level s
 the last, and the tables below do not change after {changed}. `dmlgather levels` shows the tables in a terminal, with `--json` as
 data and with `--markdown` as this page; in Python, see `dmlgather.support("GATHER")`. `dmlgather.minimum_level(descriptor)` is
 the lowest level of one descriptor. [Sources](#sources) explains the keys in brackets."""
+
+VERSIONS = """The level depends on the version of DirectML, and hardly on the driver. A program uses the version of its
+Windows, or brings one along (the package Microsoft.AI.DirectML). Versions 1.2, 1.3 and 1.14 were not released widely. A patch
+changes no level.
+
+Wherever a level is given, on the command line, in the configuration or in Python, `4_1`, `4.1`, `LEVEL_4_1`, `0x4100` and
+`DML_FEATURE_LEVEL_4_1` mean the same, and so does `DirectML 1.7`, the version that brought it. A bare number is a level: `1.0` is
+level 1_0, and `1.7` is refused, with a hint at `DirectML 1.7`."""
 
 NEVER = "–"
 
@@ -55,6 +64,12 @@ def _parts(names: Sequence[str]) -> Iterator[str]:
         yield f"## {operator.type}"
         yield f"Number {data['value']} of DML_OPERATOR_TYPE, from feature level {data['introduced']} on."
         yield _table(("from level", "tensors", "dimensions", "data types", "source"), list(_rows(operator.table)))
+    yield "## Versions of DirectML"
+    yield VERSIONS
+    head = ("DirectML", "highest feature level", "first Windows that has it", "in the package", "source")
+    yield _table(
+        head, [(r.version, r.level, r.windows or NEVER, "yes" if r.redistributable else "no", r.source) for r in RELEASES]
+    )
     yield "## Sources"
     used = {key: SOURCES[key] for key in SOURCES if any(f"[{key}]" in text for text in _sources(names))}
     yield _table(("key", "source"), list(used.items()))
@@ -63,6 +78,7 @@ def _parts(names: Sequence[str]) -> Iterator[str]:
 def _sources(names: Sequence[str]) -> Iterator[str]:
     yield from (code.source for code in CODES.values() if code.code.startswith("DML1"))
     yield from (row.source for name in names for row in operator_named(name).table)
+    yield from (release.source for release in RELEASES)
 
 
 def _rows(table: Sequence[Row]) -> Iterator[tuple[str, ...]]:

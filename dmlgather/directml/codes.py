@@ -37,6 +37,8 @@ SOURCES = {
     "BIND": f"Binding in DirectML, {_GUIDE}dml-binding",
     "CONST": f"DirectML constants, {_GUIDE}directml-constants",
     "FLH": f"DirectML feature level history, {_GUIDE}dml-feature-level-history",
+    "VER": f"DirectML version history, {_GUIDE}dml-version-history",
+    "REL": "microsoft/DirectML, Releases.md, https://github.com/microsoft/DirectML/blob/master/Releases.md",
     "DMLX": "microsoft/DirectML, Libraries/DirectMLX.h, https://github.com/microsoft/DirectML",
     "DXD": "DxDispatch, doc/Guide.md and models/_schema.json, https://github.com/microsoft/DirectML/tree/master/DxDispatch",
     "ISSUE-685": "https://github.com/microsoft/DirectML/issues/685",

@@ -12,6 +12,7 @@ from typing import Annotated, TypeVar
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema
 
 from dmlgather.directml.library_types import fault, type_name
+from dmlgather.directml.releases import RELEASES
 from dmlgather.plan import IndexType
 
 
@@ -147,18 +148,40 @@ class FeatureLevel(enum.IntEnum):
 
     @classmethod
     def parse(cls, value: object) -> FeatureLevel:
-        """The level written as a member, "3_0", "LEVEL_3_0", "DML_FEATURE_LEVEL_3_0" or 0x3000. ValueError lists the levels.
+        """The level that `value` names: a member, "3_1", "3.1", "LEVEL_3_1", "DML_FEATURE_LEVEL_3_1", 0x3100 or "0x3100"; or the
+        highest level of a release: "DirectML 1.5", with or without its patch.
 
-        >>> dg.FeatureLevel.parse("3_0").name
-        'LEVEL_3_0'
+        A bare number is a level, never a version of DirectML. ValueError lists the levels, or the versions.
+
+        >>> dg.FeatureLevel.parse("3.1").name, dg.FeatureLevel.parse("DirectML 1.8").name
+        ('LEVEL_3_1', 'LEVEL_5_0')
         """
-        given = value
-        if isinstance(value, str):
-            value = "LEVEL_" + value.removeprefix("DML_FEATURE_").removeprefix("LEVEL_")
+        text = str(value).strip() if isinstance(value, str | float) else ""
+        if release := _RELEASE.fullmatch(text):
+            return cls._of_release(release[1], text)
+        if level := _LEVEL.fullmatch(text):
+            value = f"LEVEL_{level[1]}_{level[2]}"
+        elif _HEXADECIMAL.fullmatch(text):
+            value = int(text, 16)
         try:
             return member(cls, "", value)
         except ValueError:
-            raise ValueError(f"unknown feature level {_shown(given)}; known levels are {', '.join(map(str, cls))}") from None
+            known = ", ".join(map(str, cls))
+            meant = next((f"; DirectML {one.version} has level {one.level}" for one in RELEASES if one.version == text), "")
+            raise ValueError(f"unknown feature level {_shown(text or value)}; known levels are {known}{meant}") from None
+
+    @classmethod
+    def _of_release(cls, version: str, text: str) -> FeatureLevel:
+        for release in RELEASES:
+            if release.version == version:
+                return cls[f"LEVEL_{release.level}"]
+        known = ", ".join(release.version for release in RELEASES)
+        raise ValueError(f"unknown version of DirectML {_shown(text)}; known versions are {known}, and their patches")
+
+
+_LEVEL = re.compile(r"(?:(?:DML_FEATURE_)?LEVEL_)?([0-9])[._]([0-9])")
+_RELEASE = re.compile(r"DirectML[ -]([0-9]+\.[0-9]+)(?:\.[0-9]+)?", re.IGNORECASE)
+_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{4}")
 
 
 Member = TypeVar("Member", bound=enum.Enum)

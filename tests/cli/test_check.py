@@ -127,9 +127,13 @@ def test_an_unreadable_file_in_a_folder_is_not_skipped(tmp_path: Path, command: 
 def test_level(tmp_path: Path, command: Command) -> None:
     file = write(tmp_path, MODEL)
     assert command("check", "--level", "3_0", file).code == 0
-    ended = command("check", "--level", "2_1", file)
-    assert ended.code == 1
-    assert "DML202" in ended.out
+    for level in ("2_1", "2.1", "DML_FEATURE_LEVEL_2_1", "0x2100", "DirectML 1.1"):
+        ended = command("check", "--level", level, file)
+        assert ended.code == 1
+        assert "DML202" in ended.out
+    ended = command("check", "--level", "1.8", file)
+    assert ended.code == 2
+    assert "DirectML 1.8 has level 5_0" in " ".join(ended.err.replace("│", " ").split())
 
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:

@@ -29,8 +29,9 @@ def _configured(folder: Path, text: str, name: str = "dmlgather.toml") -> None:
 def test_the_level(folder: Path, command: Command) -> None:
     write(folder, NEEDS_3_0, "a.json")
     assert command("check", "a.json").code == 0
-    _configured(folder, 'level = "2_1"')
-    assert command("check", "a.json").code == 1
+    for written in ('"2_1"', '"2.1"', "2.1", "0x2100", '"DirectML 1.1"'):
+        _configured(folder, f"level = {written}")
+        assert command("check", "a.json").code == 1
     assert command("check", "--level", "3_0", "a.json").code == 0  # options win
     assert command("check", "--no-config", "a.json").code == 0
 

@@ -49,6 +49,17 @@ def test_levels_text(command: Command) -> None:
     ]
 
 
+def test_levels_takes_its_operator_with_and_without_the_option(command: Command) -> None:
+    assert command("levels", "slice1").out == command("levels", "--operator", "slice1").out
+    assert command("levels", "GATHER", "--json").out == command("levels", "--operator", "DML_OPERATOR_GATHER", "--json").out
+    both = command("levels", "GATHER", "--operator", "SLICE")
+    assert (both.code, both.out) == (2, "")
+    assert "at most one of OPERATOR and --operator" in " ".join(both.err.split())
+    unknown = command("levels", "GATHR")
+    assert unknown.code == 2
+    assert "OPERATOR" in unknown.err
+
+
 def test_levels_json_is_the_public_query(command: Command) -> None:
     everything = json.loads(command("levels", "--json").out)
     assert everything == [dg.support(table["operator"]) for table in everything]

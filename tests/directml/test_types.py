@@ -22,6 +22,7 @@ from dmlgather.directml import (
     validate,
 )
 from dmlgather.directml.fields import wire_name
+from dmlgather.directml.releases import RELEASES
 from dmlgather.plan import IndexType
 from tests.directml.examples import EXAMPLES
 from tests.directml.pages import PAGES
@@ -66,15 +67,75 @@ def test_feature_levels() -> None:
     ]
 
 
-@pytest.mark.parametrize("written", ["3_0", "LEVEL_3_0", "DML_FEATURE_LEVEL_3_0", 0x3000, FeatureLevel.LEVEL_3_0])
+@pytest.mark.parametrize(
+    "written",
+    [
+        *(
+            "3_1",
+            "3.1",
+            "LEVEL_3_1",
+            "DML_FEATURE_LEVEL_3_1",
+            "LEVEL_3.1",
+            " 3_1 ",
+            "0x3100",
+            0x3100,
+            3.1,
+            FeatureLevel.LEVEL_3_1,
+        ),
+        *("DirectML 1.5", "DirectML 1.5.0", "directml 1.5.1", "DirectML-1.5.0"),
+    ],
+)
 def test_a_level_is_written_in_several_ways(written: Any) -> None:
-    assert FeatureLevel.parse(written) is FeatureLevel.LEVEL_3_0
+    assert FeatureLevel.parse(written) is FeatureLevel.LEVEL_3_1
 
 
-@pytest.mark.parametrize("written", ["3.0", "7_0", "", 3, 3.0, None, True, ENORMOUS])
+@pytest.mark.parametrize("written", ["3.2", "7_0", "1.8.0", "v3_0", "0x3110", "0x31000", "", 3, 3.2, None, True, ENORMOUS])
 def test_an_unknown_level_is_refused_with_the_known_ones(written: Any) -> None:
-    with pytest.raises(ValueError, match=r"unknown feature level .*1_0, 2_0, .*, 6_4"):
+    with pytest.raises(ValueError, match=r"unknown feature level .*1_0, 2_0, .*, 6_4$"):
         FeatureLevel.parse(written)
+
+
+def test_a_bare_number_is_a_level_and_never_a_version() -> None:
+    assert FeatureLevel.parse("1.0") is FeatureLevel.parse("DirectML 1.0") is FeatureLevel.LEVEL_1_0
+    assert FeatureLevel.parse("2.1") is FeatureLevel.LEVEL_2_1
+    with pytest.raises(ValueError, match=r"unknown feature level '1\.8'; .*, 6_4; DirectML 1\.8 has level 5_0$"):
+        FeatureLevel.parse("1.8")
+
+
+@pytest.mark.parametrize("written", ["DirectML 1.14", "DirectML 1.2.0", "DirectML 2.0"])
+def test_an_unknown_version_is_refused_with_the_known_ones(written: str) -> None:
+    with pytest.raises(ValueError, match=r"unknown version of DirectML .*; known versions are 1\.0, 1\.1, 1\.4, .*, 1\.15, and"):
+        FeatureLevel.parse(written)
+
+
+# DirectML's version history: versions, level, first Windows.
+HISTORY = """
+1.0.0 1_0 18362
+1.1.0 2_0 19041
+1.4.0 3_0
+1.5.0 3_1
+1.6.0 4_0 22000
+1.7.0 4_1
+1.8.0 5_0 22621
+1.9.0 5_1
+1.10.0 5_2
+1.11.0 6_0
+1.12.0 6_1
+1.13.0 6_2
+1.13.1 6_2 26100
+1.15.0 6_4
+1.15.4 6_4
+"""
+
+
+def test_releases_have_the_levels_of_the_version_history() -> None:
+    rows = [line.split() for line in HISTORY.strip().splitlines()]
+    for version, level, *build in rows:
+        assert str(FeatureLevel.parse(f"DirectML {version}")) == level
+        (release,) = (each for each in RELEASES if each.version == version.rpartition(".")[0])
+        assert all(f"build {number}" in release.windows for number in build)
+        assert release.redistributable == (version not in {"1.0.0", "1.1.0"})
+    assert sum(bool(release.windows) for release in RELEASES) == sum(len(row) == 3 for row in rows)
 
 
 def test_operators_and_their_fields() -> None:
