@@ -77,11 +77,13 @@ class Runner:
     def __init__(self, model: CheckedFile, device: str = "cpu", output_folder: Path = Path()) -> None:
         """device: "cpu", "cuda", "cuda:N" or "reference". output_folder: where writeFile commands write.
 
-        Raises ValueError for a model with problems or errors, FileError when initial values cannot be read, MemoryError when
-        the resources do not fit, DeviceError when the device cannot be used.
+        Raises ValueError for a model with problems, errors or refusals, FileError when initial values cannot be read, MemoryError
+        when the resources do not fit, DeviceError when the device cannot be used.
         """
         if not model.ok:
             raise ValueError(f"{model.file} has problems or errors; check_file lists them")
+        if model.refusals:
+            raise ValueError(str(model.refusals[0]))
         self.model, self.device, self.output_folder = model, Device.parse(device), output_folder
         self._operators: dict[str, CompiledOperator] = {}
         check_memory(model)

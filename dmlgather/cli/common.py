@@ -20,18 +20,19 @@ ModelFile = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def load(path: Path) -> CheckedFile:
-    """The checked file; its findings are shown on standard error.
+def load(path: Path, *, executes: bool = True) -> CheckedFile:
+    """The checked file; its findings are shown on standard error. executes: whether its commands are going to be executed.
 
-    Ends the command with exit code 2 when something could not be understood, with 1 when there are errors.
+    Ends the command with exit code 2 when something could not be understood, or executed, with 1 when there are errors.
     """
     from dmlgather.directml.dxdispatch.model_file import check_file
 
     checked = check_file(path)
-    for item in (*checked.findings, *checked.problems):
+    refusals = checked.refusals if executes or checked.kind == "descriptor" else ()
+    for item in (*checked.findings, *checked.problems, *refusals):
         say(item)
-    if not checked.ok:
-        raise typer.Exit(2 if checked.problems else 1)
+    if not checked.ok or refusals:
+        raise typer.Exit(2 if checked.problems or refusals else 1)
     return checked
 
 

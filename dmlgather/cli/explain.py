@@ -65,7 +65,7 @@ def explain(
     if file.suffix.lower() in STATED:
         return _explain_nodes(file, as_json, legend, picture, only)
     try:
-        checked = load(file)
+        checked = load(file, executes=False)
     except typer.Exit as ended:
         if ended.exit_code == 2 and file.suffix.lower() != ".json":
             say(f"{file}: expected a DxDispatch model or a descriptor (JSON), an ONNX model (.onnx) or an OpenVINO IR (.xml)")

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from dmlgather.directml.findings import Finding
 from dmlgather.record import Record
+from dmlgather.wording import counted
 
 
 def _place(file: str, line: int | None, column: int | None) -> str:
@@ -31,7 +32,11 @@ class LocatedFinding(Finding):
     """Column of that value in characters, counted from 1."""
 
     subject: str = ""
-    """The part of the file that `path` starts from: "dispatchables.gather"; empty for a single descriptor."""
+    """The part of the file that `path` starts from: "dispatchables.gather"; of a single descriptor the name that it states, or
+    nothing."""
+
+    lines: int = Field(default=1, ge=1)
+    """How many lines of a stream of descriptors it stands for; `line` is the first."""
 
     @property
     def place(self) -> str:
@@ -45,12 +50,15 @@ class LocatedFinding(Finding):
 
     def __str__(self) -> str:
         subject = f" {self.subject}" if self.subject else ""
-        return f"{self.place}:{subject} {super().__str__()}"
+        times = f" (on {counted(self.lines, 'line')})" if self.lines > 1 else ""
+        return f"{self.place}:{subject} {super().__str__()}{times}"
 
     @classmethod
-    def of(cls, finding: Finding, file: str, line: int | None, column: int | None, subject: str) -> LocatedFinding:
+    def of(
+        cls, finding: Finding, file: str, line: int | None, column: int | None, subject: str, *, lines: int = 1
+    ) -> LocatedFinding:
         """`finding` with its place."""
-        return cls(**dict(finding), file=file, line=line, column=column, subject=subject)
+        return cls(**dict(finding), file=file, line=line, column=column, subject=subject, lines=lines)
 
 
 class FileProblem(Record):

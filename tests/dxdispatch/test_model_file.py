@@ -9,6 +9,7 @@ import pytest
 
 from dmlgather.directml import CODES, Severity
 from dmlgather.directml.dxdispatch.model_file import check_file
+from dmlgather.model_runner import Runner
 from tests.dxdispatch.models import GATHER, MODEL, REMOVED, changed, check, write
 
 INPUT = ("dispatchables", "gather", "desc", "InputTensor")
@@ -99,9 +100,9 @@ def test_accepted(tmp_path: Path, model: Any) -> None:
             "whole number of bytes",
         ),
         (
-            (("resources", "rows"), {"initialValuesDataType": "UNKNOWN", "initialValues": [{"type": "UINT32", "value": 6}]}),
-            "resources.rows.initialValues",
-            "HLSL",
+            (("resources", "rows"), {"initialValuesDataType": "UNKNOWN", "initialValues": [6]}),
+            "resources.rows",
+            "'initialValuesDataType' is missing",
         ),
         ((("resources", "rows", "initialValues"), REMOVED), "resources.rows", "'initialValues' is missing"),
         ((("resources", "rows", "sizeInBytes"), 12), "resources.rows.sizeInBytes", "expected at least 16 bytes"),
@@ -117,10 +118,14 @@ def test_accepted(tmp_path: Path, model: Any) -> None:
         ((("Commands",), []), "Commands", "did you mean 'commands'?"),
         ((("dispatchables", "gather", "type"), REMOVED), "dispatchables.gather", "'type' is missing"),
         ((("dispatchables", "gather", "type"), 67), "dispatchables.gather.type", "expected the name"),
-        ((("dispatchables", "gather", "type"), "hlsl"), "dispatchables.gather.type", "HLSL shader"),
-        ((("dispatchables", "gather", "type"), "onnx"), "dispatchables.gather.type", "ONNX model"),
-        ((("dispatchables", "gather", "type"), "dmlSerializedGraph"), "dispatchables.gather.type", "serialized"),
-        ((("dispatchables", "gather", "type"), "DML_OPERATOR_GEMM"), "dispatchables.gather.type", "'DML_OPERATOR_GEMM'"),
+        (
+            (("dispatchables", "gather", "type"), "DML_OPERATOR_GATHR"),
+            "dispatchables.gather.type",
+            "did you mean 'DML_OPERATOR_GATHER'",
+        ),
+        ((("dispatchables", "gather", "type"), "GEMMM"), "dispatchables.gather.type", "did you mean 'DML_OPERATOR_GEMM'"),
+        ((("dispatchables", "gather", "type"), "onnxx"), "dispatchables.gather.type", "did you mean 'onnx'"),
+        ((("dispatchables", "gather", "type"), "DML_OPERATOR_INVALID"), "dispatchables.gather.type", "an operator of DirectML"),
         ((("dispatchables", "gather", "type"), "GATHERND"), "dispatchables.gather.type", "did you mean"),
         ((("dispatchables", "gather", "desc"), REMOVED), "dispatchables.gather", "is missing"),
         ((("dispatchables", "gather", "desc"), [1]), "dispatchables.gather.desc", "expected an object with the fields"),
@@ -186,17 +191,99 @@ def test_the_place_is_the_value_or_the_misspelt_key(tmp_path: Path) -> None:
     assert [(problem.line, problem.column) for problem in found.problems] == [(4, 3), (3, 3)]
 
 
-def test_one_unknown_operator_does_not_hide_the_rest(tmp_path: Path) -> None:
+FOREIGN = {
+    "DML_OPERATOR_CONVOLUTION": "DML_OPERATOR_CONVOLUTION",
+    "ACTIVATION_RELU": "DML_OPERATOR_ACTIVATION_RELU",
+    "DML_OPERATOR_SCATTER": "DML_OPERATOR_SCATTER",
+    "hlsl": "an HLSL shader",
+    "ONNX": "an ONNX model",
+    "dmlSerializedGraph": "a serialized DirectML graph",
+}
+"""Types of dispatchables that are left out, and what they are called."""
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_foreign_dispatchable_is_noted_and_what_is_around_it_is_checked(tmp_path: Path, kind: str) -> None:
+    model = changed(
+        (("dispatchables", "other"), {"type": kind, "sourcePath": "add.hlsl", "desc": {"Anything": 1}}),
+        (("commands", 2), {"type": "dispatch", "dispatchable": "other", "bindings": {"a": "table", "b": ["output"]}}),
+    )
+    found = check(tmp_path, model)
+    (note,) = found.findings
+    assert (found.ok, set(found.dispatchables)) == (True, {"gather"})
+    assert (note.code, note.severity, note.path) == ("DML804", Severity.NOTE, "dispatchables.other.type")
+    assert note.got == FOREIGN[kind]
+    (refusal,) = found.refusals
+    assert refusal.path == "commands[2]"
+    assert f"'other' is {FOREIGN[kind]}" in refusal.message
+    with pytest.raises(ValueError, match="cannot be executed: 'other' is"):
+        Runner(found)
+    astray = check(tmp_path, changed((("commands", 2, "bindings", "a"), "nowhere"), start=model))
+    assert [(error.code, error.path) for error in astray.errors] == [("DML704", "commands[2].bindings.a")]
+    wrong = check(tmp_path, changed((("dispatchables", "gather", "desc", "Axis"), 2), start=model))
+    assert [error.code for error in wrong.errors] == ["DML206"]
+
+
+def test_a_foreign_dispatchable_that_nothing_dispatches_is_in_nobodys_way(tmp_path: Path) -> None:
+    found = check(tmp_path, changed((("dispatchables", "other"), {"type": "DML_OPERATOR_GEMM", "desc": {}})))
+    assert (found.ok, found.refusals) == (True, ())
+    assert [str(event) for event in Runner(found).run()]
+
+
+def test_constants_of_shaders_are_noted_and_not_read(tmp_path: Path) -> None:
+    constants = {"initialValuesDataType": "UNKNOWN", "initialValues": [{"type": "UINT32", "value": 6}], "sizeInBytes": 256}
+    shader = {"type": "hlsl", "sourcePath": "add.hlsl", "compilerArgs": []}
+    found = check(
+        tmp_path,
+        changed(
+            (("resources", "constants"), constants),
+            (("dispatchables", "shader"), shader),
+            (("commands", 2), {"type": "dispatch", "dispatchable": "shader", "bindings": {"a": "output", "c": "constants"}}),
+            (("commands", 3), {"type": "print", "resource": "constants"}),
+            (("commands", 0, "bindings", "IndicesTensor"), "constants"),
+        ),
+    )
+    assert found.ok
+    assert [note.path for note in found.findings] == ["resources.constants.initialValues", "dispatchables.shader.type"]
+    assert [refusal.path for refusal in found.refusals] == ["commands[0]", "commands[2]", "commands[3]"]
+
+
+def test_a_foreign_descriptor_is_noted(tmp_path: Path) -> None:
+    found = check(tmp_path, {"type": "DML_OPERATOR_GEMM", "desc": {"ATensor": None}})
+    assert (found.kind, found.ok, found.dispatchables) == ("descriptor", True, {})
+    assert [note.code for note in found.findings] == ["DML804"]
+    assert "the descriptor is DML_OPERATOR_GEMM" in found.refusals[0].message
+
+
+def test_a_descriptor_may_have_a_name(tmp_path: Path) -> None:
+    wrong = changed((("desc", "Axis"), 2), (("name",), "rows.cpp:7"), start=GATHER)
+    (error,) = check(tmp_path, wrong).findings
+    assert (error.code, error.subject) == ("DML206", "rows.cpp:7")
+    inline = {"name": "rows.cpp:7", "type": "DML_OPERATOR_GATHER", **wrong["desc"]}
+    assert [each.subject for each in check(tmp_path, inline).findings] == ["rows.cpp:7"]
+    (problem,) = check(tmp_path, {**GATHER, "name": 7}).problems
+    assert (problem.path, problem.message) == ("name", "expected text, got 7")
+    (unknown,) = check(tmp_path, changed((("dispatchables", "gather", "name"), "x"))).findings
+    assert (unknown.code, unknown.path) == ("DML801", "dispatchables.gather.name")  # there, the key is the name
+
+
+@pytest.mark.parametrize("field", ["InputTensor", "Axis"])
+def test_a_null_is_named(tmp_path: Path, field: str) -> None:
+    (problem,) = check(tmp_path, changed((("desc", field), None), start=GATHER)).problems
+    assert (problem.path, problem.message) == (f"desc.{field}", "must not be null")
+
+
+def test_several_broken_parts_do_not_hide_the_rest(tmp_path: Path) -> None:
     wrong = changed((("desc", "Axis"), 2), start=GATHER)
     model = changed(
-        (("dispatchables", "shader"), {"type": "hlsl", "sourcePath": "add.hlsl", "compilerArgs": []}),
-        (("dispatchables", "conv"), {"type": "DML_OPERATOR_CONVOLUTION", "desc": {"Anything": 1}}),
+        (("dispatchables", "typo"), {"type": "DML_OPERATOR_GATHR"}),
+        (("dispatchables", "nothing"), {"type": "shader"}),
         (("dispatchables", "wrong"), wrong),
-        (("commands", 2), {"type": "dispatch", "dispatchable": "shader", "bindings": {"a": "table"}}),
+        (("commands", 2), {"type": "dispatch", "dispatchable": "typo", "bindings": {"a": "table"}}),
         (("commands", 3), {"type": "print", "resource": "nowhere"}),
     )
     found = check(tmp_path, model)
-    assert [problem.path for problem in found.problems] == ["dispatchables.shader.type", "dispatchables.conv.type"]
+    assert [problem.path for problem in found.problems] == ["dispatchables.typo.type", "dispatchables.nothing.type"]
     assert [finding.code for finding in found.findings] == ["DML206", "DML704"]
 
 
@@ -255,4 +342,4 @@ def test_names_with_any_characters(tmp_path: Path) -> None:
 
 
 def test_warnings_of_files_are_the_codes_of_the_registry() -> None:
-    assert [code for code in CODES if code.startswith("DML8")] == ["DML801", "DML802", "DML803"]
+    assert [code for code in CODES if code.startswith("DML8")] == ["DML801", "DML802", "DML803", "DML804"]

@@ -105,10 +105,14 @@ def several_sources(site: BindingSite) -> Faults:
 
 def unknown_resource(site: BindingSite) -> Faults:
     """DML704."""
-    for binding in site.bindings:
+    return _undeclared(site.bindings, site.declared)
+
+
+def _undeclared(given: Iterable[FieldBinding], declared: Collection[str]) -> Faults:
+    for binding in given:
         for source in binding.sources:
-            if source.resource not in site.declared:
-                yield source.path, *missing("resource", source.resource, site.declared)
+            if source.resource not in declared:
+                yield source.path, *missing("resource", source.resource, declared)
 
 
 def wrong_stage(site: BindingSite) -> Faults:
@@ -189,6 +193,11 @@ def check_dispatch(reading: Reading, site: BindingSite) -> None:
     check_site(reading, site)
     _report(reading, "DML701", unbound(site))
     _report(reading, "DML707", overlap(site))
+
+
+def check_foreign_dispatch(reading: Reading, given: Iterable[FieldBinding], declared: Collection[str]) -> None:
+    """Report what is wrong with the bindings of a dispatch of a foreign part. declared: the names of all resources."""
+    _report(reading, "DML704", _undeclared(given, declared))
 
 
 def check_name(reading: Reading, kind: str, name: str, declared: Collection[str], path: Path) -> None:

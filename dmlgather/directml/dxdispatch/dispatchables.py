@@ -12,27 +12,24 @@ from pydantic import ValidationError
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch import wire
 from dmlgather.directml.dxdispatch.commands import FieldBinding, read_bindings
+from dmlgather.directml.dxdispatch.foreign import DISPATCHABLES, ForeignPart
 from dmlgather.directml.dxdispatch.jsonc import Path
 from dmlgather.directml.dxdispatch.reading import Reading, closest, unknown
 from dmlgather.directml.fields import Structure, wire_name
+from dmlgather.directml.operator_types import ALIASES, NUMBERS, PREFIX
 from dmlgather.directml.operators import OPERATORS
 from dmlgather.directml.operators.operator import Operator
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import AS_IN_FILES
 from dmlgather.wording import shown_value
 
-PREFIX = "DML_OPERATOR_"
-
-_FOREIGN = {
-    "hlsl": "an HLSL shader",
-    "onnx": "an ONNX model",
-    "dmlserializedgraph": "a serialized DirectML graph",
-}
+LABEL = "name"
+"""The key of a descriptor in a file of its own, or on a line of its own, that says which one it is."""
 
 
 class Dispatchable(NamedTuple):
-    """An operator of the file. name: empty for the descriptor that is the whole file. outer_path: of the dispatchable;
-    type_path, path: of its operator's name and structure.
+    """An operator of the file. name: empty for the descriptor that is the whole file, which may have a label instead.
+    outer_path: of the dispatchable; type_path, path: of its operator's name and structure.
     """
 
     name: str
@@ -41,6 +38,7 @@ class Dispatchable(NamedTuple):
     type_path: Path
     path: Path
     initial_bindings: tuple[FieldBinding, ...]
+    label: str = ""
 
     @property
     def tensors(self) -> dict[str, BufferTensorDesc]:
@@ -50,10 +48,10 @@ class Dispatchable(NamedTuple):
     @property
     def subject(self) -> str:
         """The part of the file that the paths of its findings start from."""
-        return f"dispatchables.{self.name}" if self.name else ""
+        return f"dispatchables.{self.name}" if self.name else self.label
 
 
-def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable | None:
+def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable | ForeignPart | None:
     """The dispatchable at `path`; None after reporting why it cannot be read."""
     given = reading.at(path)
     if not isinstance(given, dict):
@@ -65,35 +63,48 @@ def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable |
         return None
     operator = _operator(reading, given[type_key], (*path, type_key))
     desc_key = next((key for key in ("desc", "Desc") if key in given), None)
-    if operator is None:
-        return None
+    if operator is None or isinstance(operator, ForeignPart):
+        return operator
     if desc_key is None and given.keys().isdisjoint(wire.names(operator.desc)):
         reading.problem(path, "'desc' is missing")
         return None
-    plain = given.keys() <= {type_key, desc_key}
-    envelope = wire.PLAIN if plain else reading.validated(wire.ENVELOPE, path, _known(operator, type_key, desc_key))
+    around = [type_key] if path else [LABEL, type_key]
+    if not path and not isinstance(given.get(LABEL, ""), str):
+        reading.problem((LABEL,), f"expected text, got {shown_value(given[LABEL])}")
+    plain = given.keys() <= {*around, desc_key}
+    envelope = wire.PLAIN if plain else reading.validated(wire.ENVELOPE, path, _known(operator, *around, desc_key))
     desc_path = path if desc_key is None else (*path, desc_key)
-    outside = (type_key, *wire.names(wire.Envelope)) if desc_key is None else ()
+    outside = (*around, *wire.names(wire.Envelope)) if desc_key is None else ()
     desc = _structure(reading, operator.desc, desc_path, outside)
     if desc is None or envelope is None:
         return None
     assert isinstance(desc, OperatorDesc)
-    return Dispatchable(name, desc, path, (*path, type_key), desc_path, read_bindings(envelope.bindings, (*path, "bindings")))
+    bound = read_bindings(envelope.bindings, (*path, "bindings"))
+    return Dispatchable(name, desc, path, (*path, type_key), desc_path, bound, "" if path else label_of(given))
 
 
-def _operator(reading: Reading, name: object, path: Path) -> Operator | None:
+def label_of(given: object) -> str:
+    """What a descriptor in a file of its own is called; empty where it has no name."""
+    label = given.get(LABEL) if isinstance(given, dict) else None
+    return label if isinstance(label, str) else ""
+
+
+def _operator(reading: Reading, name: object, path: Path) -> Operator | ForeignPart | None:
     if not isinstance(name, str):
         reading.problem(path, "expected the name of a DML_OPERATOR_TYPE in double quotes")
         return None
     full = PREFIX + name.removeprefix(PREFIX)
     if full in OPERATORS:
         return OPERATORS[full]
-    foreign, meant = _FOREIGN.get(name.lower()), closest(full, OPERATORS)
-    if meant and foreign is None:
-        reading.problem(path, unknown(name, meant))
-    else:
-        what = f"dispatchable type {name!r}" if foreign is None else f"{name!r} is {foreign}, which"
-        reading.problem(path, f"{what} cannot be checked or run here; known types are {', '.join(OPERATORS)}")
+    if full in NUMBERS or full in ALIASES:
+        return ForeignPart(full, path)
+    other = next((what for kind, what in DISPATCHABLES.items() if kind.lower() == name.lower()), None)
+    if other is not None:
+        return ForeignPart(other, path)
+    short = {kind.removeprefix(PREFIX): kind for kind in (*OPERATORS, *NUMBERS, *ALIASES, *DISPATCHABLES)}
+    meant = closest(name.removeprefix(PREFIX), short)
+    kinds = f"an operator of DirectML ({PREFIX}…), {', '.join(DISPATCHABLES)}"
+    reading.problem(path, unknown(name, short[meant]) if meant else f"unknown type {name!r}: expected {kinds}")
     return None
 
 
@@ -107,7 +118,7 @@ def _structure(reading: Reading, kind: type[Structure], path: Path, outside: Ite
     """The structure of DirectML at `path`, where the keys `outside` are allowed, too; None after reporting what is wrong."""
     given = reading.at(path)
     if not isinstance(given, dict):
-        reading.problem(path, f"expected an object with the fields {', '.join(wire.names(kind))}")
+        reading.problem(path, f"expected an object with the fields {', '.join(wire.names(kind))}, got {shown_value(given)}")
         return None
     before = len(reading.problems)
     fields = {key: value for key, value in given.items() if key not in outside}

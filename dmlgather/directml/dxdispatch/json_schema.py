@@ -9,7 +9,8 @@ from typing import Any, Literal, cast
 from pydantic import Field, TypeAdapter, create_model
 
 from dmlgather.directml.dxdispatch import wire
-from dmlgather.directml.dxdispatch.dispatchables import PREFIX
+from dmlgather.directml.dxdispatch.foreign import DISPATCHABLES
+from dmlgather.directml.operator_types import ALIASES, NUMBERS, PREFIX
 from dmlgather.directml.operators import OPERATORS
 from dmlgather.directml.operators.operator import Operator
 from dmlgather.directml.tensor import BufferTensorDesc
@@ -29,14 +30,27 @@ def model_schema() -> dict[str, Any]:
         "Model",
         __base__=wire.WirePart,
         resources=(dict[str, wire.ResourcePart], Field(description="Buffers, by name.")),
-        dispatchables=(named[str, _any_operator()], Field(description="Operators, by name.")),
+        dispatchables=(named[str, _any_operator() | _foreign()], Field(description="Operators, by name.")),
         commands=(list[wire.CommandPart], Field(description="What to do, in order.")),
     )
-    return _finished(model.model_json_schema(), "DxDispatch model of indexing operators")
+    return _finished(model.model_json_schema(), "DxDispatch model with indexing operators")
 
 
 def _any_operator() -> Any:
     return reduce(or_, map(_described, OPERATORS.values()))
+
+
+def _foreign() -> Any:
+    """The class of dispatchables that are left out."""
+    operators = [name for name in (*NUMBERS, *ALIASES) if name not in OPERATORS]
+    names = cast("Any", Literal)[*operators, *(name.removeprefix(PREFIX) for name in operators), *DISPATCHABLES]
+    return create_model(
+        "OtherDispatchable",
+        __base__=wire.WirePart,
+        __config__=None,
+        __doc__="A dispatchable that dmlgather leaves out.",
+        type=(names, Field(description="An operator of DirectML that dmlgather does not have, or another sort of dispatchable.")),
+    )
 
 
 def _described(operator: Operator) -> Any:

@@ -10,12 +10,14 @@ from typing import Any, Literal
 from dmlgather.directml.dxdispatch import bindings
 from dmlgather.directml.dxdispatch.bindings import BindingSite, BufferBinding
 from dmlgather.directml.dxdispatch.commands import Command, Dispatch, FieldBinding, Print, WriteFile, read_command
-from dmlgather.directml.dxdispatch.dispatchables import PREFIX, Dispatchable, read_dispatchable
+from dmlgather.directml.dxdispatch.dispatchables import Dispatchable, label_of, read_dispatchable
+from dmlgather.directml.dxdispatch.foreign import ForeignPart
 from dmlgather.directml.dxdispatch.jsonc import Document, JsonError, Path
 from dmlgather.directml.dxdispatch.reading import Reading, closest
 from dmlgather.directml.dxdispatch.resources import Resource, read_resource
 from dmlgather.directml.findings import Severity
 from dmlgather.directml.located import FileProblem, LocatedFinding
+from dmlgather.directml.operator_types import PREFIX
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.directml.validation import validate
 from dmlgather.files import FileError, read_text
@@ -32,7 +34,7 @@ class CheckedFile:
 
     kind: "foreign" for JSON that is neither, and for a text that is not JSON and names nothing of DirectML; "unreadable" where
     there is no text. A descriptor has one dispatchable, of empty name. resources, dispatchables, commands: those that could be
-    read.
+    read. refusals: why what uses a part that dmlgather does not know cannot be executed.
     """
 
     file: str
@@ -42,6 +44,7 @@ class CheckedFile:
     commands: tuple[Command, ...] = ()
     problems: tuple[FileProblem, ...] = ()
     findings: tuple[LocatedFinding, ...] = ()
+    refusals: tuple[FileProblem, ...] = ()
 
     @property
     def errors(self) -> tuple[LocatedFinding, ...]:
@@ -56,7 +59,7 @@ class CheckedFile:
 
     @property
     def ok(self) -> bool:
-        """Whether the file can be run."""
+        """Whether the file breaks no rule. It can then be run, unless there are `refusals`."""
         return not self.problems and not self.errors
 
 
@@ -103,15 +106,21 @@ def _kind(value: object) -> Kind:
 
 def _descriptor(reading: Reading, level: FeatureLevel) -> CheckedFile:
     found = read_dispatchable(reading, "", ())
-    if found is not None:
+    dispatchables, refusals = {}, []
+    if isinstance(found, ForeignPart):
+        label = label_of(reading.document.value)
+        found.note(reading, label)
+        refusals.append(reading.described(found.path, found.refusal(repr(label) if label else "the descriptor")))
+    elif found is not None:
+        dispatchables[""] = found
         reading.about(validate(found.desc, level=level).findings, found.path, found.subject, found.type_path)
-    dispatchables = {} if found is None else {"": found}
     return CheckedFile(
         reading.file,
         "descriptor",
         dispatchables=dispatchables,
         problems=tuple(reading.problems),
         findings=tuple(reading.findings),
+        refusals=tuple(refusals),
     )
 
 
@@ -124,6 +133,9 @@ class _ModelCheck:
         self.resources: dict[str, Resource] = {}
         self.dispatchables: dict[str, Dispatchable] = {}
         self.commands: list[Command] = []
+        self.foreign: dict[tuple[str, str], ForeignPart] = {}
+        """By section and name."""
+        self.refusals: list[FileProblem] = []
         self.broken: dict[str, set[str]] = {}
         """The tensors of each dispatchable that break a rule of DML1xx."""
 
@@ -133,7 +145,9 @@ class _ModelCheck:
                 self.reading.unknown_key((key,), SECTIONS)
         for name in self.section("resources"):
             resource = read_resource(self.reading, name, ("resources", name), self.folder)
-            if resource is not None:
+            if isinstance(resource, ForeignPart):
+                self.leave_out("resources", name, resource)
+            elif resource is not None:
                 self.resources[name] = resource
         for name in self.section("dispatchables"):
             self.dispatchable(name)
@@ -150,7 +164,18 @@ class _ModelCheck:
             tuple(self.commands),
             tuple(self.reading.problems),
             tuple(self.reading.findings),
+            tuple(self.refusals),
         )
+
+    def leave_out(self, section: str, name: str, part: ForeignPart) -> None:
+        self.foreign[section, name] = part
+        part.note(self.reading)
+
+    def refuse(self, section: str, name: str, path: Path) -> None:
+        """Refuse to execute the command at `path` if what it names is foreign."""
+        part = self.foreign.get((section, name))
+        if part is not None:
+            self.refusals.append(self.reading.described(path, part.refusal(repr(name))))
 
     def section(self, name: str) -> dict[str, Any] | list[Any]:
         """The section, or an empty one after reporting why it cannot be read."""
@@ -166,6 +191,9 @@ class _ModelCheck:
 
     def dispatchable(self, name: str) -> None:
         found = read_dispatchable(self.reading, name, ("dispatchables", name))
+        if isinstance(found, ForeignPart):
+            self.leave_out("dispatchables", name, found)
+            return
         if found is None:
             return
         self.dispatchables[name] = found
@@ -181,12 +209,18 @@ class _ModelCheck:
                 declared = self.declared("dispatchables")
                 bindings.check_name(self.reading, "dispatchable", command.dispatchable, declared, place)
                 found = self.dispatchables.get(command.dispatchable)
-                if found is not None:
+                if ("dispatchables", command.dispatchable) in self.foreign:
+                    self.refuse("dispatchables", command.dispatchable, command.path)
+                    bindings.check_foreign_dispatch(self.reading, command.bindings, self.declared("resources"))
+                elif found is not None:
                     site = self.site(found, command.bindings, (*command.path, "bindings"), at_execution=True)
                     bindings.check_dispatch(self.reading, site)
+                    for name in dict.fromkeys(source.resource for binding in command.bindings for source in binding.sources):
+                        self.refuse("resources", name, command.path)
             case Print() | WriteFile():
                 place = (*command.path, "resource")
                 bindings.check_name(self.reading, "resource", command.resource, self.declared("resources"), place)
+                self.refuse("resources", command.resource, command.path)
                 if isinstance(command, WriteFile) and command.resource in self.resources:
                     bindings.check_dimensions(self.reading, command, self.resources[command.resource])
 

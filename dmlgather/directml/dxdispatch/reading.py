@@ -42,23 +42,27 @@ class Reading:
 
     def problem(self, path: Path, message: str, key: bool = False) -> None:
         """Report that the value at `path` (or its key) cannot be understood."""
-        line, column = self.document.position(path, key)
-        problem = FileProblem(file=self.file, line=line, column=column, path=dotted(path), message=message)
+        problem = self.described(path, message, key)
         if problem not in self.problems:
             self.problems.append(problem)
 
-    def finding(self, finding: Finding, path: Path, subject: str = "", key: bool = False) -> None:
-        """Report a finding about the value at `path` (or its key)."""
+    def described(self, path: Path, message: str, key: bool = False) -> FileProblem:
+        """A problem with the value at `path` (or its key). It is not reported."""
         line, column = self.document.position(path, key)
-        self.findings.append(LocatedFinding.of(finding, self.file, line, column, subject))
+        return FileProblem(file=self.file, line=line, column=column, path=dotted(path), message=message)
 
-    def about(self, findings: Iterable[Finding], path: Path, subject: str, whole: Path) -> None:
+    def finding(self, finding: Finding, path: Path, subject: str = "", key: bool = False, lines: int = 1) -> None:
+        """Report a finding about the value at `path` (or its key). lines: as in `LocatedFinding`."""
+        line, column = self.document.position(path, key)
+        self.findings.append(LocatedFinding.of(finding, self.file, line, column, subject, lines=lines))
+
+    def about(self, findings: Iterable[Finding], path: Path, subject: str, whole: Path, lines: int = 1) -> None:
         """Report findings whose paths ("IndicesTensor.Sizes[2]") start from the value at `path`. A finding without a path is
-        about the value at `whole`.
+        about the value at `whole`. lines: as in `LocatedFinding`.
         """
         for finding in findings:
             steps = [int(index) if index else name for name, index in _PATH_STEP.findall(finding.path)]
-            self.finding(finding, self.existing(path, steps) if steps else whole, subject)
+            self.finding(finding, self.existing(path, steps) if steps else whole, subject, lines=lines)
 
     def existing(self, path: Path, steps: Iterable[str | int]) -> Path:
         """`path` followed by the steps that exist. A step without a value, like the tag of a union or a field that was left out,
@@ -173,6 +177,8 @@ def _within(step: Any, value: list[Any]) -> bool:
 def _sentence(kind: str, message: str, loc: tuple[int | str, ...], given: Any) -> str:
     if kind == "missing":
         return f"{loc[-1]!r} is missing"
+    if given is None and kind in ("value_error", "model_type"):
+        return "must not be null"
     if kind == "union_tag_not_found":
         return "'type' is missing"
     if kind == "union_tag_invalid":

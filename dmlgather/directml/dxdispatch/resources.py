@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dmlgather.directml.codes import CODES
 from dmlgather.directml.dxdispatch import npy, wire
+from dmlgather.directml.dxdispatch.foreign import CONSTANTS, ForeignPart
 from dmlgather.directml.dxdispatch.jsonc import Path
 from dmlgather.directml.dxdispatch.reading import Reading, dotted
 from dmlgather.directml.dxdispatch.values import Constant, ValueFitError, Values, dtype_of, listed, progression, scalar
@@ -52,7 +53,7 @@ class Resource:
         return buffer
 
 
-def read_resource(reading: Reading, name: str, path: Path, folder: FilePath) -> Resource | None:
+def read_resource(reading: Reading, name: str, path: Path, folder: FilePath) -> Resource | ForeignPart | None:
     """The resource at `path`; None after reporting why it cannot be read. folder: of the model file."""
     part = reading.validated(wire.RESOURCE, path)
     if part is None:
@@ -64,6 +65,8 @@ def read_resource(reading: Reading, name: str, path: Path, folder: FilePath) -> 
         )
         return None
     at = (*path, "initialValues")
+    if data_type is DataType.UNKNOWN and _constants(part.initial_values):
+        return ForeignPart(CONSTANTS, at)
     try:
         values = _values(reading, part.initial_values, data_type, at, folder)
     except ValueFitError as error:
@@ -72,14 +75,15 @@ def read_resource(reading: Reading, name: str, path: Path, folder: FilePath) -> 
     return None if values is None else _sized(reading, name, part, values, path)
 
 
+def _constants(given: object) -> bool:
+    return isinstance(given, list) and bool(given) and all(isinstance(item, dict) for item in given)
+
+
 def _values(reading: Reading, given: Any, data_type: DataType, at: Path, folder: FilePath) -> Values | None:
     if isinstance(given, wire.FileValues):
         return _from_file(reading, given.source_path, data_type, at, folder)
     if data_type is DataType.UNKNOWN:
-        if isinstance(given, list) and given and all(isinstance(item, dict) for item in given):
-            reading.problem(at, "a list of typed constants is for HLSL shaders, which cannot be run here")
-        else:
-            reading.problem(at[:-1], "'initialValuesDataType' is missing: only .npy files store their own type")
+        reading.problem(at[:-1], "'initialValuesDataType' is missing: only .npy files store their own type")
         return None
     if isinstance(given, list):
         if not given:

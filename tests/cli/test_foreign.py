@@ -1,0 +1,74 @@
+"""Models with operators that dmlgather does not have: each command says what it does with them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from dmlgather.cli.schema import Schema, schema_of
+from tests.cli.command import Command
+from tests.dxdispatch.models import GATHER, MODEL, changed, write
+
+RELU = {"type": "DML_OPERATOR_ACTIVATION_RELU", "desc": {"InputTensor": {"DataType": "FLOAT32", "Sizes": [4, 2]}}}
+BESIDE = changed(
+    (("dispatchables", "relu"), RELU),
+    (("commands", 2), {"type": "dispatch", "dispatchable": "relu", "bindings": {"InputTensor": "output"}}),
+)
+
+
+def test_check_notes_it_and_passes(tmp_path: Path, command: Command) -> None:
+    ended = command("check", write(tmp_path, BESIDE))
+    assert (ended.code, ended.err) == (0, "1 file checked, 1 note\n")
+    assert "DML804 note" in ended.out
+    assert "DML_OPERATOR_ACTIVATION_RELU" in ended.out
+
+
+def test_check_still_finds_what_is_wrong_around_it(tmp_path: Path, command: Command) -> None:
+    assert command("check", write(tmp_path, changed((("dispatchables", "gather", "desc", "Axis"), 2), start=BESIDE))).code == 1
+    astray = command("check", write(tmp_path, changed((("commands", 2, "bindings", "InputTensor"), "outptu"), start=BESIDE)))
+    assert astray.code == 1
+    assert "write 'output'" in astray.out
+
+
+def test_a_misspelt_operator_is_no_foreign_one(tmp_path: Path, command: Command) -> None:
+    ended = command("check", write(tmp_path, changed((("dispatchables", "gather", "type"), "DML_OPERATOR_GATHR"))))
+    assert ended.code == 2
+    assert "unknown name 'DML_OPERATOR_GATHR'; did you mean 'DML_OPERATOR_GATHER'?" in ended.err
+
+
+@pytest.mark.parametrize("arguments", [("run", "--device", "cpu"), ("compare", "--devices", "cpu,reference")])
+def test_nothing_is_executed_of_a_model_that_dispatches_it(tmp_path: Path, command: Command, arguments: tuple[str, ...]) -> None:
+    file = write(tmp_path, BESIDE)
+    ended = command(*arguments, file)
+    assert (ended.code, ended.out) == (2, "")
+    line = next(number for number, text in enumerate(file.read_text().splitlines(), 1) if '"relu"' in text and "dispatch" in text)
+    assert f"{file}:{line - 2}:" in ended.err
+    assert (
+        "commands[2]: cannot be executed: 'relu' is DML_OPERATOR_ACTIVATION_RELU, and dmlgather executes only GATHER" in ended.err
+    )
+
+
+def test_what_nothing_dispatches_is_in_nobodys_way(tmp_path: Path, command: Command) -> None:
+    file = write(tmp_path, changed((("dispatchables", "relu"), RELU)))
+    assert command("run", "--device", "cpu", file).code == 0
+    assert command("compare", "--devices", "cpu,reference", file).code == 0
+
+
+def test_explain_shows_the_others(tmp_path: Path, command: Command) -> None:
+    ended = command("explain", write(tmp_path, BESIDE))
+    assert ended.code == 0
+    assert "dispatchable 'gather'" in ended.out
+    alone = command("explain", write(tmp_path, RELU))
+    assert (alone.code, alone.out) == (2, "")
+    assert "the descriptor is DML_OPERATOR_ACTIVATION_RELU" in alone.err
+
+
+def test_the_schema_takes_it() -> None:
+    validator = jsonschema.Draft202012Validator(json.loads(json.dumps(schema_of(Schema.MODEL))))
+    assert not list(validator.iter_errors(BESIDE))
+    assert not list(validator.iter_errors(MODEL))
+    assert list(validator.iter_errors(changed((("dispatchables", "relu", "type"), "DML_OPERATOR_RELUU"), start=BESIDE)))
+    assert list(validator.iter_errors(changed((("dispatchables", "wrong"), {**GATHER, "desc": {}}))))
