@@ -166,6 +166,11 @@ def read_text(path: Path, remedy: str = "move its values to .npy files") -> str:
         if room is not None and size * BYTES_PER_CHARACTER > room:
             raise FileError(f"holds {size} bytes of text, too many to read with {room} bytes of memory free: {remedy}")
         raw = _content(path, size)
+    return decoded(raw)
+
+
+def decoded(raw: bytes) -> str:
+    """UTF-8 text without byte order mark. EncodingError for anything else."""
     if raw.startswith(_UTF16_BOMS) or (len(raw) > 1 and 0 in raw[:2] and raw[:2] != b"\0\0"):
         encoding = "utf-16" if raw.startswith(_UTF16_BOMS) else "utf-16-be" if raw[0] == 0 else "utf-16-le"
         raise EncodingError("is UTF-16 text; save it as UTF-8", raw.decode(encoding, "replace"))

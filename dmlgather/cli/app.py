@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from dmlgather import __version__
-from dmlgather.cli import bench, check, compare, env, explain, levels, rule, run_model, schema
+from dmlgather.cli import bench, check, compare, env, explain, header, levels, rule, run_model, schema
 from dmlgather.cli.failures import UsageError, guarded, say
 
 HELP = """Check, run, compare and explain DirectML's indexing operators (gather, gather-elements, gather-nd, slice).
@@ -28,6 +28,7 @@ SUBCOMMANDS: dict[str, Callable[..., int]] = {
     "explain": explain.explain,
     "compare": compare.compare,
     "schema": schema.schema,
+    "header": header.header,
     "env": env.env,
     "bench": bench.bench,
 }

@@ -23,7 +23,8 @@ def check(
         list[Path],
         typer.Argument(
             metavar="FILE…",
-            help="Models, descriptors, ONNX models, OpenVINO IRs, or folders that are searched for them.",
+            help="Models, descriptors, streams of descriptors (.jsonl), ONNX models, OpenVINO IRs, folders that are searched "
+            "for them, or - for standard input.",
             show_default=False,
         ),
     ],
@@ -80,6 +81,9 @@ def check(
     Of an ONNX model, each Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth is judged: which DirectML
     operators do it at the level, or why none does, or what the model does not specify; of an IR, each Gather. Nodes that are
     taken are counted; --verbose lists them. Nothing is run, and no weights are read.
+
+    A file .jsonl or .ndjson has a descriptor on each line, as dmlgather_dump.h writes them (see header). So has standard input
+    if its first line is a descriptor; otherwise it is one model or descriptor.
 
     A JSON or XML file of another sort is skipped in a folder, and a problem when named, unless --skip-others is given. Findings
     go to standard output, problems and the summary to standard error. Options override the project's configuration.
@@ -146,13 +150,15 @@ def _say_about(report: CheckReport, written: bool) -> None:
     for unused in report.unused_ignores:
         say(unused)
     fail = "; warnings fail the check" if report.error_on_warning and report.summary.warnings else ""
-    say(_summary(report.summary, report.verdicts) + fail)
+    say(_summary(report.summary, report.verdicts, sum(file.descriptors for file in report.files)) + fail)
 
 
-def _summary(summary: Summary, verdicts: Verdicts) -> str:
+def _summary(summary: Summary, verdicts: Verdicts, descriptors: int) -> str:
     from dmlgather.wording import counted
 
     parts = [f"{counted(summary.files, 'file')} checked"]
+    if descriptors:
+        parts.append(counted(descriptors, "descriptor"))
     nodes = verdicts.model_dump()
     if any(nodes.values()):
         found = ", ".join(f"{number} {verdict}" for verdict, number in nodes.items() if number)

@@ -25,8 +25,12 @@ def load(path: Path, *, executes: bool = True) -> CheckedFile:
 
     Ends the command with exit code 2 when something could not be understood, or executed, with 1 when there are errors.
     """
+    from dmlgather.directml.dxdispatch.descriptor_lines import SUFFIXES
     from dmlgather.directml.dxdispatch.model_file import check_file
 
+    if path.suffix.lower() in SUFFIXES:
+        say(f"{path}: a stream of descriptors can only be checked; write the line of one of them to a .json file")
+        raise typer.Exit(2)
     checked = check_file(path)
     refusals = checked.refusals if executes or checked.kind == "descriptor" else ()
     for item in (*checked.findings, *checked.problems, *refusals):

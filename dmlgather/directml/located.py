@@ -73,6 +73,9 @@ class FileProblem(Record):
     column: int | None = Field(default=None, ge=1)
     """Column in characters, counted from 1."""
 
+    subject: str = ""
+    """The name that a descriptor states; empty in models."""
+
     path: str = ""
     """The value, by keys and indices: "resources.input.sizeInBytes"."""
 
@@ -80,4 +83,5 @@ class FileProblem(Record):
     """What is wrong and what is expected."""
 
     def __str__(self) -> str:
-        return f"{_place(self.file, self.line, self.column)}: {self.path + ': ' if self.path else ''}{self.message}"
+        part = " ".join(filter(None, (self.subject, self.path)))
+        return f"{_place(self.file, self.line, self.column)}: {part + ': ' if part else ''}{self.message}"

@@ -79,6 +79,8 @@ class BufferTensorDesc(Structure):
             raise ValueError(f"tensor Type is {value['Type']!r}; expected BUFFER")
         if "Desc" not in value:
             return {key: entry for key, entry in value.items() if key != "Type"}
+        if value["Desc"] is None:
+            raise ValueError("Desc must not be null")
         if not isinstance(value["Desc"], Mapping) or len(value) > 2:
             raise ValueError(f"expected {{'Type': 'BUFFER', 'Desc': {{…}}}}, got the fields {list(value)}")
         return dict(value["Desc"])

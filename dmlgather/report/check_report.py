@@ -25,8 +25,12 @@ class FileReport(Record):
     level: FeatureLevelField
     """The DirectML feature level that it was checked for."""
 
-    kind: Literal["model", "descriptor", "onnx", "openvino", "unknown"]
-    """What it is, as far as it could be read: a DxDispatch model, a descriptor, an ONNX model, an OpenVINO IR."""
+    kind: Literal["model", "descriptor", "descriptors", "onnx", "openvino", "unknown"]
+    """What it is, as far as it could be read: a DxDispatch model, a descriptor, a stream of descriptors on lines, an ONNX model,
+    an OpenVINO IR."""
+
+    descriptors: int = 0
+    """Lines of a stream whose descriptor was checked."""
 
     format: int | None = None
     """The version of an OpenVINO IR's format; none for a single layer, and for other kinds."""

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dmlgather import __version__
+from dmlgather.directml.dxdispatch.descriptor_lines import STDIN
 from dmlgather.directml.located import FileProblem
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.report.check_report import CheckReport, FileReport
-from dmlgather.report.file_check import SUFFIXES
+from dmlgather.report.file_check import SUFFIXES, stdin_report
 from dmlgather.report.paths import absolute
 from dmlgather.report.worker_processes import Checked, check_all
 from dmlgather.wording import counted
@@ -30,14 +31,18 @@ def check_paths(
 ) -> CheckReport:
     """Check each file, and each model or descriptor in each folder, at `level`, or at the level that `level_of` has for it.
 
-    skip_others: whether to skip files of another sort that are named, as those in folders are. jobs: as in `check_all`.
-    ValueError for an unknown level.
+    "-" is standard input, which this process reads. skip_others: whether to skip files of another sort that are named, as those
+    in folders are. jobs: as in `check_all`. ValueError for an unknown level.
     """
     level = FeatureLevel.parse(level)
     listed = [_listed(path) for path in paths]
     files = {name: path for part in listed for name, path in part.files.items()}
-    leveled = [(path, (level_of(str(path)) if level_of else None) or level) for path in files.values()]
-    collected = _ReportFiles(level, skip_others, dict(zip(files, check_all(leveled, jobs), strict=True)))
+    named = {name: path for name, path in files.items() if name != STDIN}
+    leveled = [(path, (level_of(str(path)) if level_of else None) or level) for path in named.values()]
+    results = dict(zip(named, check_all(leveled, jobs), strict=True))
+    if STDIN in files:
+        results[STDIN] = stdin_report(level)
+    collected = _ReportFiles(level, skip_others, results)
     for part in listed:
         collected.add_all(part)
     return CheckReport(version=__version__, level=level, files=tuple(collected.files), skipped=tuple(collected.skipped))
@@ -54,6 +59,8 @@ class _PathFiles:
 
 def _listed(path: Path) -> _PathFiles:
     """The file, or the files to check in the folder, sorted by name. Links to folders are not followed."""
+    if str(path) == "-":
+        return _PathFiles({STDIN: path})
     if not os.path.isdir(path):  # noqa: PTH112 # unlike Path.is_dir, it never raises
         return _PathFiles({absolute(path): path})
     problems: list[OSError] = []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
 from dmlgather.dialects.checked_model import CheckedModel
-from dmlgather.directml.dxdispatch.model_file import check_file
+from dmlgather.directml.dxdispatch import descriptor_lines
+from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_file
 from dmlgather.directml.located import LocatedFinding
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.report.check_report import FileReport
@@ -32,7 +34,7 @@ MODELS: Mapping[str, tuple[Literal["onnx", "openvino"], Callable[[Path, FeatureL
 }
 """The models of dialects by the suffix of their names: the kind, and the function that checks it. Any other file is JSON."""
 
-SUFFIXES = (".json", *MODELS)
+SUFFIXES = (".json", *descriptor_lines.SUFFIXES, *MODELS)
 """The suffixes of files that are checked in folders."""
 
 
@@ -42,11 +44,22 @@ def file_report(path: Path, level: FeatureLevel) -> tuple[FileReport, bool]:
     for suffix, (kind, check) in MODELS.items():
         if name.endswith(suffix):
             return _model(kind, check(path, level), level)
-    checked = check_file(path, level)
+    if name.endswith(descriptor_lines.SUFFIXES):
+        return _json(descriptor_lines.check_lines_file(path, level), level)
+    return _json(check_file(path, level), level)
+
+
+def stdin_report(level: FeatureLevel) -> tuple[FileReport, bool]:
+    """The report of what standard input holds, and whether it is of another sort."""
+    return _json(descriptor_lines.check_stdin(sys.stdin.buffer, level), level)
+
+
+def _json(checked: CheckedFile, level: FeatureLevel) -> tuple[FileReport, bool]:
     report = FileReport(
         file=checked.file,
         level=level,
-        kind=checked.kind if checked.kind in ("model", "descriptor") else "unknown",
+        kind="unknown" if checked.kind in ("foreign", "unreadable") else checked.kind,
+        descriptors=checked.descriptors,
         findings=_reported(checked.findings),
         problems=checked.problems,
     )

@@ -73,6 +73,7 @@ def _result(finding: ReportedFinding, report: CheckReport, folder: str) -> Any:
         level=sarif.Level(str(finding.severity)),
         message=sarif.Message(text=printable(text)),
         locations=[_location(finding.file, finding.line, finding.column, folder, finding.full_path)],
+        **({"occurrenceCount": finding.lines} if finding.lines > 1 else {}),
         suppressions=ignored if finding.status is FindingStatus.IGNORED else [],
         **state,
     )

@@ -57,6 +57,8 @@ def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable |
     if not isinstance(given, dict):
         reading.problem(path, 'expected an object {"type": "DML_OPERATOR_…", "desc": {…}}')
         return None
+    if not path:
+        _read_label(reading, given)
     type_key = next((key for key in ("type", "Type") if key in given), None)
     if type_key is None:
         reading.problem(path, "'type' is missing")
@@ -69,8 +71,6 @@ def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable |
         reading.problem(path, "'desc' is missing")
         return None
     around = [type_key] if path else [LABEL, type_key]
-    if not path and not isinstance(given.get(LABEL, ""), str):
-        reading.problem((LABEL,), f"expected text, got {shown_value(given[LABEL])}")
     plain = given.keys() <= {*around, desc_key}
     envelope = wire.PLAIN if plain else reading.validated(wire.ENVELOPE, path, _known(operator, *around, desc_key))
     desc_path = path if desc_key is None else (*path, desc_key)
@@ -80,18 +80,22 @@ def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable |
         return None
     assert isinstance(desc, OperatorDesc)
     bound = read_bindings(envelope.bindings, (*path, "bindings"))
-    return Dispatchable(name, desc, path, (*path, type_key), desc_path, bound, "" if path else label_of(given))
+    return Dispatchable(name, desc, path, (*path, type_key), desc_path, bound, reading.subject)
 
 
-def label_of(given: object) -> str:
-    """What a descriptor in a file of its own is called; empty where it has no name."""
-    label = given.get(LABEL) if isinstance(given, dict) else None
-    return label if isinstance(label, str) else ""
+def _read_label(reading: Reading, given: dict[str, Any]) -> None:
+    """Let problems and findings of a descriptor in a file of its own, or on a line, have the name that it states."""
+    label = given.get(LABEL, "")
+    if isinstance(label, str):
+        reading.subject = label
+    else:
+        reading.problem((LABEL,), f"expected text, got {shown_value(label)}")
 
 
 def _operator(reading: Reading, name: object, path: Path) -> Operator | ForeignPart | None:
     if not isinstance(name, str):
-        reading.problem(path, "expected the name of a DML_OPERATOR_TYPE in double quotes")
+        known = next((f": {full}" for full, number in NUMBERS.items() if number == name and not isinstance(name, bool)), "")
+        reading.problem(path, f"expected the name of a DML_OPERATOR_TYPE in double quotes{known}, got {shown_value(name)}")
         return None
     full = PREFIX + name.removeprefix(PREFIX)
     if full in OPERATORS:
@@ -166,7 +170,7 @@ def _tensors_at(given: Mapping[str, Any], kind: type[Structure], path: Path) -> 
     """The path of each tensor in the structure that is given at `path`."""
     for name in _tensors(kind):
         tensor = given.get(name)
-        if isinstance(tensor, dict):
+        if isinstance(tensor, dict) and tensor.get("Desc", {}) is not None:
             yield (*path, name, "Desc") if isinstance(tensor.get("Desc"), dict) else (*path, name)
 
 

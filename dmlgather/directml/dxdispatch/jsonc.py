@@ -75,10 +75,12 @@ class _Array(list[Any]):
 
 
 class Document:
-    """A parsed text: its value, and the position of everything in it. JsonError with the first place that is not JSON."""
+    """A parsed text: its value, and the position of everything in it. lines_before: lines of the file that precede the text.
+    JsonError with the first place that is not JSON.
+    """
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, text: str, lines_before: int = 0) -> None:
+        self._text, self._before = text, lines_before
         try:
             self.value = _plain(text)
         except (ValueError, RecursionError):
@@ -109,7 +111,7 @@ class Document:
 
     def _locate(self, offset: int) -> Position:
         line = bisect.bisect_right(self._lines, offset)
-        return Position(line, offset - self._lines[line - 1] + 1)
+        return Position(self._before + line, offset - self._lines[line - 1] + 1)
 
 
 def _plain(text: str) -> Any:

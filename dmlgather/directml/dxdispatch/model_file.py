@@ -10,7 +10,7 @@ from typing import Any, Literal
 from dmlgather.directml.dxdispatch import bindings
 from dmlgather.directml.dxdispatch.bindings import BindingSite, BufferBinding
 from dmlgather.directml.dxdispatch.commands import Command, Dispatch, FieldBinding, Print, WriteFile, read_command
-from dmlgather.directml.dxdispatch.dispatchables import Dispatchable, label_of, read_dispatchable
+from dmlgather.directml.dxdispatch.dispatchables import Dispatchable, read_dispatchable
 from dmlgather.directml.dxdispatch.foreign import ForeignPart
 from dmlgather.directml.dxdispatch.jsonc import Document, JsonError, Path
 from dmlgather.directml.dxdispatch.reading import Reading, closest
@@ -25,7 +25,7 @@ from dmlgather.files import FileError, read_text
 SECTIONS: dict[str, type[dict[str, Any]] | type[list[Any]]] = {"resources": dict, "dispatchables": dict, "commands": list}
 """The sections of a model."""
 
-Kind = Literal["model", "descriptor", "foreign", "unreadable"]
+Kind = Literal["model", "descriptor", "descriptors", "foreign", "unreadable"]
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,9 @@ class CheckedFile:
     """The content of a file and what is wrong with it. A file with problems or ERROR findings cannot be run.
 
     kind: "foreign" for JSON that is neither, and for a text that is not JSON and names nothing of DirectML; "unreadable" where
-    there is no text. A descriptor has one dispatchable, of empty name. resources, dispatchables, commands: those that could be
-    read. refusals: why what uses a part that dmlgather does not know cannot be executed.
+    there is no text; "descriptors" for a stream of them, of which only their number is kept. A descriptor has one dispatchable,
+    of empty name. resources, dispatchables, commands: those that could be read. refusals: why what uses a part that dmlgather
+    does not know cannot be executed.
     """
 
     file: str
@@ -45,6 +46,7 @@ class CheckedFile:
     problems: tuple[FileProblem, ...] = ()
     findings: tuple[LocatedFinding, ...] = ()
     refusals: tuple[FileProblem, ...] = ()
+    descriptors: int = 0
 
     @property
     def errors(self) -> tuple[LocatedFinding, ...]:
@@ -67,19 +69,24 @@ def check_file(path: FilePath, level: str | FeatureLevel = "6_4") -> CheckedFile
     """Read the file at `path` and check everything in it at a feature level. ValueError for an unknown level."""
     level = FeatureLevel.parse(level)
     file = str(path)
-    text = ""
     try:
         text = read_text(path)
-        document = Document(text)
     except FileError as error:
         return CheckedFile(file, "unreadable", problems=(_whole(file, str(error), error.position),))
+    return check_text(file, text, path.parent, level)
+
+
+def check_text(file: str, text: str, folder: FilePath, level: FeatureLevel) -> CheckedFile:
+    """Check the text of a file. folder: where the files lie that a model names."""
+    try:
+        document = Document(text)
     except JsonError as error:
         kind: Kind = "model" if PREFIX in text or '"dispatchables"' in text else "foreign"
         return CheckedFile(file, kind, problems=(_whole(file, str(error), error.position),))
     reading = Reading(file, document)
-    kind = _kind(document.value)
+    kind = kind_of(document.value)
     if kind == "model":
-        return _ModelCheck(reading, path.parent, level).checked()
+        return _ModelCheck(reading, folder, level).checked()
     if kind == "descriptor":
         return _descriptor(reading, level)
     shown = "an object with other keys" if isinstance(document.value, dict) else "another value"
@@ -94,7 +101,8 @@ def _whole(file: str, message: str, position: tuple[int, int] | None) -> FilePro
     return FileProblem(file=file, line=line, column=column, message=message)
 
 
-def _kind(value: object) -> Kind:
+def kind_of(value: object) -> Kind:
+    """What a JSON value is: "model", "descriptor" or "foreign"."""
     if not isinstance(value, dict):
         return "foreign"
     if not SECTIONS.keys().isdisjoint(value):
@@ -108,9 +116,8 @@ def _descriptor(reading: Reading, level: FeatureLevel) -> CheckedFile:
     found = read_dispatchable(reading, "", ())
     dispatchables, refusals = {}, []
     if isinstance(found, ForeignPart):
-        label = label_of(reading.document.value)
-        found.note(reading, label)
-        refusals.append(reading.described(found.path, found.refusal(repr(label) if label else "the descriptor")))
+        found.note(reading, reading.subject)
+        refusals.append(reading.described(found.path, found.refusal("the descriptor")))
     elif found is not None:
         dispatchables[""] = found
         reading.about(validate(found.desc, level=level).findings, found.path, found.subject, found.type_path)

@@ -30,6 +30,8 @@ class Reading:
 
     def __init__(self, file: str, document: Document) -> None:
         self.file, self.document = file, document
+        self.subject = ""
+        """The name that a single descriptor states."""
         self.problems: list[FileProblem] = []
         self.findings: list[LocatedFinding] = []
 
@@ -49,7 +51,7 @@ class Reading:
     def described(self, path: Path, message: str, key: bool = False) -> FileProblem:
         """A problem with the value at `path` (or its key). It is not reported."""
         line, column = self.document.position(path, key)
-        return FileProblem(file=self.file, line=line, column=column, path=dotted(path), message=message)
+        return FileProblem(file=self.file, line=line, column=column, subject=self.subject, path=dotted(path), message=message)
 
     def finding(self, finding: Finding, path: Path, subject: str = "", key: bool = False, lines: int = 1) -> None:
         """Report a finding about the value at `path` (or its key). lines: as in `LocatedFinding`."""

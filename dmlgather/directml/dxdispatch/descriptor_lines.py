@@ -1,0 +1,170 @@
+"""Streams of descriptors: a descriptor on each line, as dmlgather_dump.h writes them; and what comes from standard input."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path as FilePath
+from typing import BinaryIO
+
+from dmlgather.directml.dxdispatch.dispatchables import read_dispatchable
+from dmlgather.directml.dxdispatch.foreign import ForeignPart
+from dmlgather.directml.dxdispatch.jsonc import Document, JsonError
+from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_text, kind_of
+from dmlgather.directml.dxdispatch.reading import Reading
+from dmlgather.directml.located import FileProblem, LocatedFinding
+from dmlgather.directml.operator_types import NUMBERS, PREFIX
+from dmlgather.directml.types import FeatureLevel
+from dmlgather.directml.validation import validate
+from dmlgather.files import EncodingError, FileError, decoded, open_regular
+from dmlgather.wording import counted
+
+SUFFIXES = (".jsonl", ".ndjson")
+"""The suffixes of files that hold a stream."""
+
+STDIN = "<stdin>"
+"""The name that reports give to standard input."""
+
+LONGEST = 2**20
+"""Bytes of a line, at most."""
+
+SHOWN = 100
+"""Lines that cannot be understood and are shown, at most."""
+
+SAMPLE = 2**16
+"""Bytes from which it is told whether a file is a stream of descriptors."""
+
+FORM = f'{{"type": "{PREFIX}…", "desc": {{…}}}}'
+
+
+def check_lines_file(path: FilePath, level: FeatureLevel) -> CheckedFile:
+    """Check the descriptor on each line of the file at `path`."""
+    file = str(path)
+    try:
+        with open_regular(path) as (stream, _):
+            sample = stream.read(SAMPLE)
+            if PREFIX.encode() not in sample and not sample.startswith((b"\xff\xfe", b"\xfe\xff")):
+                message = f"expected a descriptor {FORM} on each line" if sample.strip() else "the file is empty: no descriptors"
+                return CheckedFile(file, "foreign", problems=(FileProblem(file=file, message=message),))
+            stream.seek(0)
+            return check_lines(file, _lines(stream), level)
+    except FileError as error:
+        return CheckedFile(file, "unreadable", problems=(FileProblem(file=file, message=str(error)),))
+
+
+def check_stdin(stream: BinaryIO, level: FeatureLevel) -> CheckedFile:
+    """Check what `stream` holds: descriptors on lines if its first line is a descriptor, else one model or descriptor."""
+    first = b""
+    for line in stream:
+        first += line
+        if line.strip():
+            break
+    try:
+        if _is_descriptor(first):
+            return check_lines(STDIN, chain(first.splitlines(keepends=True), _lines(stream)), level)
+        return check_text(STDIN, decoded(first + stream.read()), FilePath.cwd(), level)
+    except FileError as error:
+        line_column = dict(zip(("line", "column"), error.position or (), strict=False))
+        return CheckedFile(STDIN, "unreadable", problems=(FileProblem(file=STDIN, message=str(error), **line_column),))
+
+
+def _is_descriptor(line: bytes) -> bool:
+    try:
+        return kind_of(Document(decoded(line)).value) == "descriptor"
+    except (EncodingError, JsonError):
+        return False
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    """The lines of a stream. One that is longer than LONGEST is cut one byte behind that."""
+    while line := stream.readline(LONGEST + 1):
+        part = line
+        while len(part) > LONGEST and not part.endswith(b"\n"):
+            part = stream.readline(LONGEST + 1)
+        yield line
+
+
+def check_lines(file: str, lines: Iterable[bytes], level: FeatureLevel) -> CheckedFile:
+    """Check the descriptor on each line. Equal lines are checked once; so are the lines of an operator that is not known here."""
+    seen: dict[bytes, tuple[int, int]] = {}  # the number of the first of equal lines, and how many there are
+    for number, line in enumerate(lines, 1):
+        raw = line.rstrip(b"\r\n")
+        if raw.strip():
+            first, count = seen.get(raw, (number, 0))
+            seen[raw] = (first, count + 1)
+    check = _LinesCheck(file, level)
+    for raw, (first, count) in seen.items():
+        check.line(raw, first, count)
+    return check.checked()
+
+
+class _LinesCheck:
+    """A stream while it is checked."""
+
+    def __init__(self, file: str, level: FeatureLevel) -> None:
+        self.file, self.level = file, level
+        self.problems: list[FileProblem] = []
+        self.findings: list[LocatedFinding] = []
+        self.foreign: dict[str, tuple[ForeignPart, Reading, int]] = {}
+        self.descriptors = 0
+        self.broken = 0
+
+    def line(self, raw: bytes, number: int, count: int) -> None:
+        """Check a line that is there `count` times, first as line `number`."""
+        try:
+            if len(raw) > LONGEST:
+                raise FileError(f"the line is longer than {LONGEST} bytes; no descriptor is")
+            reading = Reading(self.file, Document(decoded(raw), lines_before=number - 1))
+        except FileError as error:
+            column = error.position.column if error.position else None
+            self.broke([FileProblem(file=self.file, line=number, column=column, message=f"the line {error}")], count)
+            return
+        except JsonError as error:
+            message = re.sub(r"\b(the|a) file\b", r"\1 line", str(error))
+            line, column = error.position
+            self.broke([FileProblem(file=self.file, line=line, column=column, message=message)], count)
+            return
+        value = reading.document.value
+        part = read_dispatchable(reading, "", ()) if kind_of(value) == "descriptor" else _numbered(value)
+        if part is None and not reading.problems:
+            reading.problem((), f"expected a descriptor {FORM}")
+        elif isinstance(part, ForeignPart):
+            earlier = self.foreign.get(part.what)
+            self.foreign[part.what] = (part, reading, count) if earlier is None else (*earlier[:2], earlier[2] + count)
+        elif part is not None:
+            self.descriptors += count
+            reading.about(validate(part.desc, level=self.level).findings, part.path, part.subject, part.type_path, lines=count)
+        self.findings += reading.findings
+        self.broke(reading.problems, count)
+
+    def broke(self, problems: list[FileProblem], count: int) -> None:
+        """Add the problems of a line, while they are few."""
+        if problems:
+            self.broken += count
+            if self.broken <= SHOWN:
+                self.problems += problems
+
+    def checked(self) -> CheckedFile:
+        """What was found, in the order of lines."""
+        for part, reading, count in self.foreign.values():
+            before = len(reading.findings)
+            part.note(reading, reading.subject if count == 1 else "", lines=count)
+            self.findings += reading.findings[before:]
+        if self.broken > SHOWN:
+            more = f"{counted(self.broken, 'line')} cannot be understood; only the first of them are shown"
+            self.problems.append(FileProblem(file=self.file, message=more))
+        return CheckedFile(
+            self.file,
+            "descriptors",
+            problems=tuple(self.problems),
+            findings=tuple(sorted(self.findings, key=lambda finding: finding.line or 0)),
+            descriptors=self.descriptors,
+        )
+
+
+def _numbered(value: object) -> ForeignPart | None:
+    """An operator that had no name when dmlgather_dump.h was written."""
+    number = value.get("type") if isinstance(value, dict) else None
+    known = isinstance(number, bool) or number in {0, *NUMBERS.values()}
+    return ForeignPart(f"number {number} of DML_OPERATOR_TYPE", ("type",)) if isinstance(number, int) and not known else None

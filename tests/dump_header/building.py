@@ -1,0 +1,107 @@
+"""The header's test program, built once per content; and descriptors in the words that it reads."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from dmlgather.cli.header import FOLDER
+from dmlgather.directml import BufferTensorDesc, OperatorDesc
+
+HERE = Path(__file__).parent
+LAYOUT = HERE / "layout"
+FLAGS = ("-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror")
+
+
+def gcc() -> list[str]:
+    """The command of g++."""
+    return _found(["g++"], "install g++ 11 or newer")
+
+
+def clang() -> list[str]:
+    """The command of clang++, or of the clang in the package ziglang, which the extra `test` installs."""
+    if shutil.which("clang++"):
+        return ["clang++"]
+    return _found([sys.executable, "-m", "ziglang", "c++"], "install clang++ or the package ziglang")
+
+
+@cache
+def _answers(command: tuple[str, ...]) -> bool:
+    try:
+        return subprocess.run([*command, "--version"], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def _found(command: list[str], remedy: str) -> list[str]:
+    if not _answers(tuple(command)):
+        raise RuntimeError(f"the tests of dmlgather_dump.h need a C++17 compiler: {' '.join(command)} does not run; {remedy}")
+    return command
+
+
+def compiled(command: Sequence[str], *arguments: object) -> None:
+    """Compile; a warning is an error, and any message is shown."""
+    done = subprocess.run(
+        [*command, *FLAGS, f"-I{LAYOUT}", f"-I{FOLDER}", *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+@cache
+def program() -> Path:
+    """The test program, built by g++ under the sanitizers."""
+    files = (HERE / "program.cpp", LAYOUT / "DirectML.h", FOLDER / "dmlgather_dump.h", Path(__file__))
+    key = hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:20]
+    cache_folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dmlgather" / "dump-header"
+    target = cache_folder / key
+    if not target.exists():
+        cache_folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache_folder) as folder:
+            built = Path(folder, "program")
+            compiled(gcc(), "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1", "-pthread", files[0], "-o", built)
+            built.replace(target)
+    return target
+
+
+def written(words: str, *arguments: object, **environment: str) -> bytes:
+    """What the program writes for these words."""
+    done = subprocess.run(
+        [program(), *map(str, arguments or ("stream",))],
+        input=words.encode(),
+        capture_output=True,
+        env={**os.environ, **environment},
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
+    return done.stdout
+
+
+def words(desc: OperatorDesc, name: str | bytes = "") -> str:
+    """A descriptor in the words that the program reads."""
+    raw = name.encode() if isinstance(name, str) else name
+    parts = [str(desc.operator.value), raw.hex() or "-", "desc"]
+    for field in type(desc).model_fields:
+        value = getattr(desc, field)
+        parts.append(_tensor(value) if isinstance(value, BufferTensorDesc) else _value(value))
+    return " ".join(parts) + "\n"
+
+
+def _tensor(tensor: BufferTensorDesc) -> str:
+    return " ".join(["1", *(_value(getattr(tensor, field)) for field in type(tensor).model_fields)])
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, tuple):
+        return " ".join(map(str, (len(value), *value)))
+    assert isinstance(value, int)
+    return str(int(value))

@@ -1,0 +1,60 @@
+"""g++ and clang take the header without a warning, in every edition of DirectML.h, and beside windows.h."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dmlgather.cli.header import FOLDER
+from tests.dump_header.building import HERE, clang, compiled, gcc
+
+VERSIONS = (0x1000, 0x2100, 0x3000, 0x6400)
+USE = """
+#include <dmlgather_dump.h>
+#include <sstream>
+std::string first_use(const DML_OPERATOR_DESC& desc) {
+    std::ostringstream stream;
+    dmlgather::dump(desc, stream, "rows");
+    return stream.str() + dmlgather::to_json(&desc);
+}
+"""
+
+
+@pytest.mark.parametrize("version", VERSIONS, ids=hex)
+@pytest.mark.parametrize("compiler", [gcc, clang])
+def test_every_edition(compiler: Callable[[], list[str]], version: int, tmp_path: Path) -> None:
+    source = tmp_path / "use.cpp"
+    source.write_text(USE)
+    include = () if version < 0x6400 else ("-include", "DirectML.h")
+    compiled(compiler(), f"-DDML_TARGET_VERSION={version:#x}", *include, "-c", source, "-o", tmp_path / "use.o")
+
+
+@pytest.mark.parametrize("compiler", [gcc, clang])
+def test_the_whole_program(compiler: Callable[[], list[str]], tmp_path: Path) -> None:
+    compiled(compiler(), "-c", HERE / "program.cpp", "-o", tmp_path / "program.o")
+
+
+def test_beside_the_header_of_windows(tmp_path: Path) -> None:
+    """The macros and types of windows.h, as MinGW has it, for a 64-bit Windows."""
+    command = [sys.executable, "-m", "ziglang", "c++", "-target", "x86_64-windows-gnu", "-include", "windows.h"]
+    compiled(command, "-c", HERE / "program.cpp", "-o", tmp_path / "program.obj")
+
+
+def test_two_units_of_a_program_may_include_it(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.cpp").write_text(USE.replace("first_use", f"{name}_use"))
+    (tmp_path / "main.cpp").write_text("int main() { return 0; }\n")
+    compiled(gcc(), *(tmp_path / f"{name}.cpp" for name in ("first", "second", "main")), "-o", tmp_path / "both")
+
+
+def test_without_directml_it_says_what_is_missing(tmp_path: Path) -> None:
+    source = tmp_path / "use.cpp"
+    source.write_text(USE)
+    command = [*gcc(), "-std=c++17", f"-I{FOLDER}", "-fsyntax-only", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode
+    assert "dmlgather_dump.h needs DirectML.h: include it before" in done.stderr
