@@ -63,6 +63,7 @@ def run_console(example: Example) -> str | None:
     printed: list[str] = []
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "120"}
     environment.pop("GITHUB_ACTIONS", None)  # which chooses a format
+    environment["CPLUS_INCLUDE_PATH"] = str(ROOT / "tests" / "dump_header" / "layout")  # stands in for DirectML.h
     for command in (line.removeprefix("$ ") for line in expected if line.startswith("$ ")):
         done = subprocess.run(
             ["bash", "-c", command],

@@ -52,6 +52,8 @@ def test_a_wheel_carries_its_kernels(wheel: Path, tmp_path: Path) -> None:
     assert sources
     assert {path.name: path.read_bytes() for path in found.iterdir()} == sources
     assert (tmp_path / "dmlgather" / "py.typed").exists()
+    header = "dmlgather/include/dmlgather_dump.h"
+    assert (tmp_path / header).read_bytes() == (ROOT / header).read_bytes()
     metadata = email.message_from_bytes(next(tmp_path.glob("*.dist-info/METADATA")).read_bytes())
     assert metadata["Version"] == dmlgather.__version__
     assert {"cuda12", "cuda13", "plot", "examples", "test", "dev"} <= set(metadata.get_all("Provides-Extra", []))

@@ -114,7 +114,7 @@ class _LinesCheck:
         """Check a line that is there `count` times, first as line `number`."""
         try:
             if len(raw) > LONGEST:
-                raise FileError(f"the line is longer than {LONGEST} bytes; no descriptor is")
+                raise FileError(f"is longer than {LONGEST} bytes; no descriptor is")
             reading = Reading(self.file, Document(decoded(raw), lines_before=number - 1))
         except FileError as error:
             column = error.position.column if error.position else None

@@ -147,4 +147,14 @@ struct DML_GATHER_ND1_OPERATOR_DESC {
 
 #endif
 
+#ifndef _WIN32
+struct IDMLOperator;
+
+struct IDMLDevice {
+    virtual HRESULT CreateOperator(const DML_OPERATOR_DESC* desc, int interface_id, void** created) = 0;
+};
+
+#define IID_PPV_ARGS(created) 0, reinterpret_cast<void**>(created)
+#endif
+
 #endif

@@ -1,0 +1,111 @@
+"""`dmlgather check` of streams of descriptors and of standard input; `dmlgather header`."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from dmlgather.cli.header import FOLDER, NAME
+from dmlgather.cli.schema import Schema, schema_of
+from dmlgather.report.formats import FORMATS
+from tests.cli.command import Command
+from tests.cli.readers import READERS, SARIF
+from tests.dxdispatch.models import GATHER, MODEL, changed, write
+
+WRONG = {"name": "rows.cpp:7", **changed((("desc", "Axis"), 2), start=GATHER)}
+STREAM = "".join(json.dumps(value) + "\n" for value in (GATHER, WRONG, WRONG, {"type": "DML_OPERATOR_GEMM"}))
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Sets what comes from standard input."""
+
+    def set_input(text: str) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
+
+    return set_input
+
+
+def test_a_stream_is_checked_line_by_line(tmp_path: Path, command: Command) -> None:
+    for name in ("dump.jsonl", "dump.NDJSON"):
+        file = write(tmp_path, STREAM, name)
+        ended = command("check", file)
+        error, note = ended.out.splitlines()
+        assert ended.code == 1
+        assert error.startswith(f"{file}:2:")
+        assert " rows.cpp:7 DML206 error Axis: " in error
+        assert error.endswith(" (on 2 lines)")
+        assert f"{file}:4:10: DML804 note type: " in note
+        assert ended.err == "1 file checked, 3 descriptors, 1 error, 1 note\n"
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+def test_every_format_has_the_findings_of_standard_input(command: Command, given: Any, output_format: str) -> None:
+    given(STREAM)
+    ended = command("check", "--output-format", output_format, "-")
+    assert ended.code == 1
+    found = READERS[output_format](ended.out)
+    assert ("error", "DML206", "<stdin>", 2) in [place[:4] for place in found]
+
+
+def test_the_report_says_how_many_lines_a_finding_has(command: Command, given: Any) -> None:
+    given(STREAM)
+    report = json.loads(command("check", "--output-format", "json", "-").out)
+    jsonschema.validate(report, schema_of(Schema.REPORT))
+    (file,) = report["files"]
+    assert (file["file"], file["kind"], file["descriptors"]) == ("<stdin>", "descriptors", 3)
+    assert [(finding["code"], finding["lines"], finding["subject"]) for finding in file["findings"]] == [
+        ("DML206", 2, "rows.cpp:7"),
+        ("DML804", 1, ""),
+    ]
+    given(STREAM)
+    written = json.loads(command("check", "--output-format", "sarif", "-").out)
+    SARIF.validate(written)
+    assert [result.get("occurrenceCount") for result in written["runs"][0]["results"]] == [2, None]
+
+
+def test_standard_input_may_be_a_model_and_stand_beside_files(tmp_path: Path, command: Command, given: Any) -> None:
+    given(json.dumps(MODEL, indent=2))
+    ended = command("check", "-", write(tmp_path, GATHER), "-")
+    assert (ended.code, ended.out, ended.err) == (0, "", "2 files checked, no findings\n")
+    given("")
+    ended = command("check", "-")
+    assert (ended.code, ended.err.splitlines()[0]) == (2, "<stdin>:1:1: the file is empty: it holds no JSON value")
+
+
+def test_the_level_holds_for_standard_input(command: Command, given: Any) -> None:
+    given(json.dumps(GATHER))
+    assert command("check", "--level", "2_1", "-").code == 1
+
+
+def test_streams_in_folders(tmp_path: Path, command: Command) -> None:
+    write(tmp_path, STREAM, "dump.jsonl")
+    write(tmp_path, '{"text": "training data"}\n' * 100_000, "corpus.jsonl")
+    write(tmp_path, "", "empty.ndjson")
+    ended = command("check", tmp_path)
+    assert (ended.code, len(ended.out.splitlines())) == (1, 2)
+    assert ended.err == "1 file checked, 3 descriptors, 1 error, 1 note, 2 files of another sort skipped\n"
+    named = command("check", tmp_path / "corpus.jsonl")
+    assert named.code == 2
+    assert 'expected a descriptor {"type": "DML_OPERATOR_…", "desc": {…}} on each line' in named.err
+    assert command("check", tmp_path / "empty.ndjson").code == 2
+
+
+@pytest.mark.parametrize("subcommand", ["run", "compare", "explain"])
+def test_other_commands_say_that_a_stream_is_for_check(tmp_path: Path, command: Command, subcommand: str) -> None:
+    ended = command(subcommand, write(tmp_path, STREAM, "dump.jsonl"))
+    assert (ended.code, ended.out) == (2, "")
+    assert "a stream of descriptors can only be checked" in ended.err
+
+
+def test_the_header_is_printed_and_found(command: Command) -> None:
+    printed = command("header")
+    assert (printed.code, printed.out) == (0, (FOLDER / NAME).read_text(encoding="utf-8"))
+    folder = command("header", "--path").out
+    assert (Path(folder.rstrip("\n")) / "dmlgather_dump.h").is_file()
