@@ -218,7 +218,7 @@ def test_examples_follow_the_schema(file: Path) -> None:
         (("desc", "Axis"), -1),
         (("desc", "Axes"), 0),
         (("desc", "IndicesTensor"), 3),
-        (("type",), "DML_OPERATOR_GEMM"),
+        (("type",), "DML_OPERATOR_GATHR"),
         (("executionFlags",), ["FAST"]),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import jsonschema
@@ -66,8 +65,11 @@ def test_explain_shows_the_others(tmp_path: Path, command: Command) -> None:
     assert "the descriptor is DML_OPERATOR_ACTIVATION_RELU" in alone.err
 
 
-def test_the_schema_takes_it() -> None:
-    validator = jsonschema.Draft202012Validator(json.loads(json.dumps(schema_of(Schema.MODEL))))
+def test_the_schemas_take_it() -> None:
+    single = jsonschema.Draft202012Validator(schema_of(Schema.DESCRIPTOR))
+    assert not list(single.iter_errors(RELU))
+    assert not list(single.iter_errors({"name": "rows.cpp:7", **GATHER}))
+    validator = jsonschema.Draft202012Validator(schema_of(Schema.MODEL))
     assert not list(validator.iter_errors(BESIDE))
     assert not list(validator.iter_errors(MODEL))
     assert list(validator.iter_errors(changed((("dispatchables", "relu", "type"), "DML_OPERATOR_RELUU"), start=BESIDE)))

@@ -20,7 +20,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def descriptor_schema() -> dict[str, Any]:
     """The schema of a single descriptor: {"type": "DML_OPERATOR_GATHER", "desc": {…}}."""
-    return _finished(TypeAdapter(_any_operator()).json_schema(), "DirectML operator descriptor")
+    return _finished(TypeAdapter(_any_operator() | _foreign()).json_schema(), "DirectML operator descriptor")
 
 
 def model_schema() -> dict[str, Any]:
