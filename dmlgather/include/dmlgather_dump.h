@@ -57,14 +57,14 @@ unsigned number_of(const Enumeration& value) {
 
 // The bytes of the UTF-8 character that `text` starts with; 0 where it starts with none.
 inline std::size_t utf8_length(std::string_view text) {
-    const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
-    const unsigned first = byte(0);
+    const auto octet = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+    const unsigned first = octet(0);
     const std::size_t length = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
     if (length > text.size()) return 0;
     for (std::size_t at = 1; at < length; ++at) {
-        if ((byte(at) & 0xC0) != 0x80) return 0;
+        if ((octet(at) & 0xC0) != 0x80) return 0;
     }
-    const unsigned second = length > 2 ? byte(1) : 0x80;  // too long a form, half of a surrogate pair, beyond U+10FFFF
+    const unsigned second = length > 2 ? octet(1) : 0x80;  // too long a form, half of a surrogate pair, beyond U+10FFFF
     const bool wrong = (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) || (first == 0xF0 && second < 0x90) ||
                        (first == 0xF4 && second > 0x8F);
     return wrong ? 0 : length;

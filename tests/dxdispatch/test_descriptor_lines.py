@@ -90,8 +90,9 @@ def test_bytes_that_are_no_text_break_their_line_alone() -> None:
 def test_of_many_broken_lines_the_first_are_shown() -> None:
     found = check(*(f"broken {number}" for number in range(5000)), WRONG)
     assert len(found.problems) == descriptor_lines.SHOWN + 1
-    assert found.problems[-1].message == "5000 lines cannot be understood; only the first of them are shown"
+    assert found.problems[-1].message == f"{5000 - descriptor_lines.SHOWN} more lines cannot be understood"
     assert len(found.findings) == 1
+    assert [problem.line for problem in check(*["equal"] * 5000).problems] == [1]
 
 
 def test_a_line_without_an_end_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ LONGEST = 2**20
 """Bytes of a line, at most."""
 
 SHOWN = 100
-"""Lines that cannot be understood and are shown, at most."""
+"""Different lines that cannot be understood and are shown, at most."""
 
 SAMPLE = 2**16
 """Bytes from which it is told whether a file is a stream of descriptors."""
@@ -118,12 +118,12 @@ class _LinesCheck:
             reading = Reading(self.file, Document(decoded(raw), lines_before=number - 1))
         except FileError as error:
             column = error.position.column if error.position else None
-            self.broke([FileProblem(file=self.file, line=number, column=column, message=f"the line {error}")], count)
+            self.broke([FileProblem(file=self.file, line=number, column=column, message=f"the line {error}")])
             return
         except JsonError as error:
             message = re.sub(r"\b(the|a) file\b", r"\1 line", str(error))
             line, column = error.position
-            self.broke([FileProblem(file=self.file, line=line, column=column, message=message)], count)
+            self.broke([FileProblem(file=self.file, line=line, column=column, message=message)])
             return
         value = reading.document.value
         part = read_dispatchable(reading, "", ()) if kind_of(value) == "descriptor" else _numbered(value)
@@ -136,12 +136,12 @@ class _LinesCheck:
             self.descriptors += count
             reading.about(validate(part.desc, level=self.level).findings, part.path, part.subject, part.type_path, lines=count)
         self.findings += reading.findings
-        self.broke(reading.problems, count)
+        self.broke(reading.problems)
 
-    def broke(self, problems: list[FileProblem], count: int) -> None:
-        """Add the problems of a line, while they are few."""
+    def broke(self, problems: list[FileProblem]) -> None:
+        """Add the problems of a line, unless SHOWN lines had some before."""
         if problems:
-            self.broken += count
+            self.broken += 1
             if self.broken <= SHOWN:
                 self.problems += problems
 
@@ -152,7 +152,7 @@ class _LinesCheck:
             part.note(reading, reading.subject if count == 1 else "", lines=count)
             self.findings += reading.findings[before:]
         if self.broken > SHOWN:
-            more = f"{counted(self.broken, 'line')} cannot be understood; only the first of them are shown"
+            more = f"{counted(self.broken - SHOWN, 'more line')} cannot be understood"
             self.problems.append(FileProblem(file=self.file, message=more))
         return CheckedFile(
             self.file,

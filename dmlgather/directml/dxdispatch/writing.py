@@ -50,7 +50,8 @@ def plain(name: str, longest: int = 40) -> str:
 
 
 def write_model(model: CheckedFile, case: Path) -> Path:
-    """Write `model` and the initial values of its resources; the path of the model file.
+    """Write `model` and the initial values of its resources; the path of the model file. Parts that dmlgather does not know are
+    left out.
 
     FileError when a file cannot be written or would overwrite one that the model is read from; then nothing is written.
     """
