@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from dmlgather.host import available_memory
 
@@ -167,6 +167,16 @@ def read_text(path: Path, remedy: str = "move its values to .npy files") -> str:
             raise FileError(f"holds {size} bytes of text, too many to read with {room} bytes of memory free: {remedy}")
         raw = _content(path, size)
     return decoded(raw)
+
+
+def read_stream(stream: BinaryIO) -> bytes:
+    """All that is left in a stream of unknown length. FileError where it is too long for the memory that is free."""
+    room = available_memory()
+    longest = None if room is None else room // BYTES_PER_CHARACTER
+    raw = stream.read() if longest is None else stream.read(longest + 1)
+    if longest is not None and len(raw) > longest:
+        raise FileError(f"holds more than {longest} bytes of text, too many to read with {room} bytes of memory free")
+    return raw
 
 
 def decoded(raw: bytes) -> str:

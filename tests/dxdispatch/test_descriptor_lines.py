@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dmlgather import files
 from dmlgather.directml import FeatureLevel
 from dmlgather.directml.dxdispatch import descriptor_lines
 from dmlgather.directml.dxdispatch.descriptor_lines import check_lines, check_lines_file, check_stdin
@@ -103,6 +104,20 @@ def test_a_line_without_an_end_is_not_read_whole(tmp_path: Path, monkeypatch: py
     (problem,) = found.problems
     assert (problem.line, problem.message) == (2, "the line is longer than 1000 bytes; no descriptor is")
     assert [error.line for error in found.findings] == [3]
+
+
+def test_what_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    different = b"".join(lines(*({"name": str(number), **GATHER} for number in range(100))))
+    file = tmp_path / "dump.jsonl"
+    for module in (descriptor_lines, files):
+        monkeypatch.setattr(module, "available_memory", lambda: 100_000)
+    file.write_bytes(b"".join(lines(*[GATHER] * 1000)))
+    assert check_lines_file(file, LEVEL).descriptors == 1000
+    file.write_bytes(different)
+    for found in (check_lines_file(file, LEVEL), check_stdin(io.BytesIO(different), LEVEL)):
+        assert "bytes of different lines, too many with 100000 bytes of memory free" in found.problems[0].message
+    for endless in (b"[" * 3 * 10**6, b"\0" * 3 * 10**6):
+        assert "too many to read with 100000 bytes" in check_stdin(io.BytesIO(endless), LEVEL).problems[0].message
 
 
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n", b""])

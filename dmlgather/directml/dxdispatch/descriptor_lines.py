@@ -17,7 +17,8 @@ from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.directml.operator_types import NUMBERS, PREFIX
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.directml.validation import validate
-from dmlgather.files import EncodingError, FileError, decoded, open_regular
+from dmlgather.files import BYTES_PER_CHARACTER, EncodingError, FileError, decoded, open_regular, read_stream
+from dmlgather.host import available_memory
 from dmlgather.wording import counted
 
 SUFFIXES = (".jsonl", ".ndjson")
@@ -56,14 +57,12 @@ def check_lines_file(path: FilePath, level: FeatureLevel) -> CheckedFile:
 def check_stdin(stream: BinaryIO, level: FeatureLevel) -> CheckedFile:
     """Check what `stream` holds: descriptors on lines if its first line is a descriptor, else one model or descriptor."""
     first = b""
-    for line in stream:
-        first += line
-        if line.strip():
-            break
+    while (line := stream.readline(LONGEST + 1)) and not (first := first + line).strip():
+        pass
     try:
         if _is_descriptor(first):
             return check_lines(STDIN, chain(first.splitlines(keepends=True), _lines(stream)), level)
-        return check_text(STDIN, decoded(first + stream.read()), FilePath.cwd(), level)
+        return check_text(STDIN, decoded(first + read_stream(stream)), FilePath.cwd(), level)
     except FileError as error:
         line_column = dict(zip(("line", "column"), error.position or (), strict=False))
         return CheckedFile(STDIN, "unreadable", problems=(FileProblem(file=STDIN, message=str(error), **line_column),))
@@ -86,13 +85,21 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def check_lines(file: str, lines: Iterable[bytes], level: FeatureLevel) -> CheckedFile:
-    """Check the descriptor on each line. Equal lines are checked once; so are the lines of an operator that is not known here."""
+    """Check the descriptor on each line. Equal lines are checked once; so are the lines of an operator that is not known here.
+
+    FileError where the different lines do not fit into memory.
+    """
     seen: dict[bytes, tuple[int, int]] = {}  # the number of the first of equal lines, and how many there are
+    kept, room = 0, available_memory()
     for number, line in enumerate(lines, 1):
         raw = line.rstrip(b"\r\n")
-        if raw.strip():
-            first, count = seen.get(raw, (number, 0))
-            seen[raw] = (first, count + 1)
+        if not raw.strip():
+            continue
+        first, count = seen.get(raw, (number, 0))
+        seen[raw] = (first, count + 1)
+        kept += 0 if count else len(raw)
+        if room is not None and kept > room // BYTES_PER_CHARACTER:
+            raise FileError(f"has {kept} bytes of different lines, too many with {room} bytes of memory free: check it in parts")
     check = _LinesCheck(file, level)
     for raw, (first, count) in seen.items():
         check.line(raw, first, count)
