@@ -48,10 +48,14 @@ class LocatedFinding(Finding):
         """The field from the root of the file on: "dispatchables.gather.OutputTensor.Sizes[1]"; empty for a whole descriptor."""
         return full_path(self.subject, self.path)
 
+    @property
+    def times(self) -> str:
+        """The text after a finding on several lines; empty after any other."""
+        return f" (on {counted(self.lines, 'line')})" if self.lines > 1 else ""
+
     def __str__(self) -> str:
         subject = f" {self.subject}" if self.subject else ""
-        times = f" (on {counted(self.lines, 'line')})" if self.lines > 1 else ""
-        return f"{self.place}:{subject} {super().__str__()}{times}"
+        return f"{self.place}:{subject} {super().__str__()}{self.times}"
 
     @classmethod
     def of(

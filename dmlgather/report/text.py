@@ -68,7 +68,7 @@ def _of_file(file: FileReport, listed: NodeListing, block: Callable[[ReportedFin
 
 def _block(finding: ReportedFinding, source: SourceLines, width: int) -> Iterator[str]:
     path = f" ({finding.full_path})" if finding.full_path else ""
-    yield f"{finding.place}: {finding.code} {finding.severity}: {finding.message}{path}{finding.remark}"
+    yield f"{finding.place}: {finding.code} {finding.severity}: {finding.message}{path}{finding.times}{finding.remark}"
     if finding.status is FindingStatus.KNOWN:
         return
     yield from source.excerpt(finding.line, finding.column, width)

@@ -35,7 +35,11 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_stream_is_checked_line_by_line(tmp_path: Path, command: Command) -> None:
     for name in ("dump.jsonl", "dump.NDJSON"):
         file = write(tmp_path, STREAM, name)
-        ended = command("check", file)
+        block = command("check", file).out
+        assert f"{file}:2:" in block
+        assert "Axis must be a dimension of InputTensor" in block
+        assert "(rows.cpp:7.Axis) (on 2 lines)\n" in block
+        ended = command("check", "--output-format", "concise", file)
         error, note = ended.out.splitlines()
         assert ended.code == 1
         assert error.startswith(f"{file}:2:")
@@ -88,7 +92,7 @@ def test_streams_in_folders(tmp_path: Path, command: Command) -> None:
     write(tmp_path, STREAM, "dump.jsonl")
     write(tmp_path, '{"text": "training data"}\n' * 100_000, "corpus.jsonl")
     write(tmp_path, "", "empty.ndjson")
-    ended = command("check", tmp_path)
+    ended = command("check", "--output-format", "concise", tmp_path)
     assert (ended.code, len(ended.out.splitlines())) == (1, 2)
     assert ended.err == "1 file checked, 3 descriptors, 1 error, 1 note, 2 files of another sort skipped\n"
     named = command("check", tmp_path / "corpus.jsonl")

@@ -156,11 +156,13 @@ def _check_names(reading: Reading, kind: type[Structure], path: Path) -> None:
 
 
 def _check_enums(reading: Reading, kind: type[Structure], path: Path) -> None:
-    """Report numbers in the place of names. Python's structures take both, but DxDispatch reads names alone."""
+    """Report numbers in the place of names. Python's structures take both, but DxDispatch reads names alone. A number without a
+    name is reported with all else that is wrong in the structure.
+    """
     given = reading.at(path)
-    for key, names in _enums(kind).items():
-        if isinstance(given.get(key), int):
-            expected = f"expected one of {names} in double quotes"
+    for key, members in _enums(kind).items():
+        if type(given.get(key)) is int and given[key] in members.values():
+            expected = f"expected one of {', '.join(members)} in double quotes"
             reading.problem((*path, key), f"{expected}, got {shown_value(given[key])}: DxDispatch reads no numbers here")
     for tensor in _tensors_at(given, kind, path):
         _check_enums(reading, BufferTensorDesc, tensor)
@@ -175,11 +177,11 @@ def _tensors_at(given: Mapping[str, Any], kind: type[Structure], path: Path) -> 
 
 
 @cache
-def _enums(kind: type[Structure]) -> Mapping[str, str]:
-    """The fields of a structure that hold a value of an enumeration, by DirectML's names, and the values' names."""
+def _enums(kind: type[Structure]) -> Mapping[str, Mapping[str, int]]:
+    """The fields of a structure that hold a value of an enumeration, by DirectML's names: the names and numbers of the values."""
     fields = ((field.alias or name, field.annotation) for name, field in kind.model_fields.items())
     return {
-        key: ", ".join(annotation.__members__)
+        key: {name: member.value for name, member in annotation.__members__.items()}
         for key, annotation in fields
         if isinstance(annotation, type) and issubclass(annotation, enum.Enum)
     }
