@@ -220,7 +220,12 @@ _ROWS = (
     Code("DML801", "a key of a model file should be a known one", _WARNING, "[DXD] models/_schema.json"),
     Code("DML802", "a .npy file should have the stated data type", _WARNING, "[DXD] Buffer: File Data Initializer"),
     Code("DML803", "sizeInBytes should be a multiple of 4", _WARNING, "[DXD] Buffers"),
-    Code("DML804", "a part that dmlgather does not know is not checked", _NOTE, "[HDR] DML_OPERATOR_TYPE; [DXD] Dispatchables"),
+    Code(
+        "DML804",
+        "a part of a file must be known to dmlgather to be checked",
+        _NOTE,
+        "[HDR] DML_OPERATOR_TYPE; [DXD] Dispatchables",
+    ),
     # DEPTH_TO_SPACE1, SPACE_TO_DEPTH1
     Code("DML901", "BlockSize must be at least 1", _ERROR, "[DS1], [SD1] BlockSize; for 0 a rule of dmlgather"),
     Code(
