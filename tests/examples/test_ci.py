@@ -100,10 +100,12 @@ def _tool(*arguments: object) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_workflow_obeys_githubs_schema() -> None:
-    _tool(
-        "check_jsonschema", "--builtin-schema", "vendor.github-workflows", FOLDER / "ci" / ".github" / "workflows" / "check.yml"
-    )
+def test_the_workflows_obey_githubs_schema(tmp_path: Path) -> None:
+    (shown,) = _blocks(ROOT / "docs" / "check.md", "6. In every pull request", "yaml")
+    page = tmp_path / "page.yml"
+    page.write_text(shown)
+    example = FOLDER / "ci" / ".github" / "workflows" / "check.yml"
+    _tool("check_jsonschema", "--builtin-schema", "vendor.github-workflows", page, example)
 
 
 def test_the_action_obeys_githubs_schema() -> None:
