@@ -20,8 +20,9 @@ ModelFile = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def load(path: Path, *, executes: bool = True) -> CheckedFile:
-    """The checked file; its findings are shown on standard error. executes: whether its commands are going to be executed.
+def load(path: Path, allow_outside: bool = False, *, executes: bool = True) -> CheckedFile:
+    """The checked file; its findings are shown on standard error. allow_outside: as in `check_file`. executes: whether its commands
+    are going to be executed.
 
     Ends the command with exit code 2 when something could not be understood, or executed, with 1 when there are errors.
     """
@@ -31,7 +32,7 @@ def load(path: Path, *, executes: bool = True) -> CheckedFile:
     if path.suffix.lower() in SUFFIXES:
         say(f"{path}: a stream of descriptors can only be checked; write the line of one of them to a .json file")
         raise typer.Exit(2)
-    checked = check_file(path)
+    checked = check_file(path, allow_outside=allow_outside)
     refusals = checked.refusals if executes or checked.kind == "descriptor" else ()
     for item in (*checked.findings, *checked.problems, *refusals):
         say(item)

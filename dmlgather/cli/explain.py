@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dmlgather.cli.common import AsJson, load
+from dmlgather.cli.common import AllowOutside, AsJson, load
 from dmlgather.cli.explained_nodes import STATED, load_nodes, places, subject_of
 from dmlgather.cli.failures import say
 
@@ -43,6 +43,7 @@ def explain(
             "--only", "--node", metavar="NAME", help="Of a model, only this dispatchable, or this node.", show_default=False
         ),
     ] = None,
+    allow_outside: AllowOutside = False,
 ) -> int:
     """Show for each operator of a file: plan, canonical plan, what each device would run, bytes moved, lowest feature level.
 
@@ -65,7 +66,7 @@ def explain(
     if file.suffix.lower() in STATED:
         return _explain_nodes(file, as_json, legend, picture, only)
     try:
-        checked = load(file, executes=False)
+        checked = load(file, allow_outside, executes=False)
     except typer.Exit as ended:
         if ended.exit_code == 2 and file.suffix.lower() != ".json":
             say(f"{file}: expected a DxDispatch model or a descriptor (JSON), an ONNX model (.onnx) or an OpenVINO IR (.xml)")
