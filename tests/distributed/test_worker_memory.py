@@ -10,7 +10,8 @@ import pytest
 
 from dmlgather.distributed import MemoryLimitError, chunked_gather, gather, plan_gather
 from dmlgather.distributed.routing import routing_of
-from dmlgather.distributed.worker_memory import amount, worker_memory
+from dmlgather.distributed.worker_memory import worker_memory
+from dmlgather.wording import amount
 
 
 def test_the_model_by_hand() -> None:

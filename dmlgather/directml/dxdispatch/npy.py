@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from dmlgather.directml.dxdispatch.values import Values, dtype_of
+from dmlgather.directml.dxdispatch.values import CHUNK, Values, dtype_of
 from dmlgather.directml.types import DataType
 from dmlgather.files import FileError, open_regular
 from dmlgather.wording import counted
@@ -40,15 +40,21 @@ class StoredValues(Values):
     shape: tuple[int, ...]
     fortran_order: bool = False
 
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes for the elements in C order, where the file has them in Fortran's."""
+        return self.bytes if self.fortran_order else 0
+
     def write(self, out: NDArray[Any]) -> None:
         """Read the file into out, shape [count]. FileError when it has changed since it was checked."""
         with open_regular(self.path) as (file, _):
             file.seek(self.offset)
-            raw = out.view(np.uint8)
-            if file.readinto(raw.data) != raw.nbytes:
-                raise FileError("became shorter while it was read")
-        if self.stored.byteorder == ">":
-            out.view(self.stored.newbyteorder("=")).byteswap(inplace=True)
+            for at in range(0, self.count, CHUNK):  # so that Ctrl-C need not wait for all of them
+                part = out[at : at + CHUNK]
+                if file.readinto(part.view(np.uint8).data) != part.nbytes:
+                    raise FileError("became shorter while it was read")
+                if self.stored.byteorder == ">":
+                    part.view(self.stored.newbyteorder("=")).byteswap(inplace=True)
         if self.fortran_order:
             out[...] = out.reshape(self.shape, order="F").ravel()
 

@@ -14,7 +14,7 @@ from dmlgather.directml.types import DataType
 from dmlgather.wording import shown_value
 
 CHUNK = 2**20
-"""Elements that a generated sequence computes at a time."""
+"""Elements that are computed, written or read at a time."""
 
 _NAMED = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 
@@ -37,6 +37,11 @@ class Values(ABC):
     def bytes(self) -> int:
         """Bytes of all values, packed."""
         return self.count * self.data_type.bytes
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes that `write` needs in addition to `out`, if they grow with the values."""
+        return 0
 
     @abstractmethod
     def write(self, out: NDArray[Any]) -> None:
@@ -64,7 +69,8 @@ class Constant(Values):
     value: Any
 
     def write(self, out: NDArray[Any]) -> None:
-        out[...] = self.value
+        for at in range(0, self.count, CHUNK):  # so that Ctrl-C need not wait for all of them
+            out[at : at + CHUNK] = self.value
 
 
 @dataclass(frozen=True)

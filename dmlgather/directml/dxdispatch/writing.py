@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from dmlgather.directml.dxdispatch.commands import BindingSource, Command, Dispa
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.dxdispatch.resources import Resource
-from dmlgather.directml.dxdispatch.values import Constant, dtype_of
+from dmlgather.directml.dxdispatch.values import CHUNK, Constant, dtype_of
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.queries import lower
 from dmlgather.directml.tensor import BufferTensorDesc
@@ -136,14 +136,25 @@ def random_inputs(desc: OperatorDesc, seed: int) -> list[NDArray[Any]]:
 
 
 def _bits(random: np.random.Generator, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    return np.frombuffer(random.bytes(count * dtype.itemsize), dtype)
+    made = np.empty(count, dtype)
+    for part in _parts(made):
+        part[...] = np.frombuffer(random.bytes(part.nbytes), dtype)
+    return made
 
 
 def _indices(random: np.random.Generator, count: int, dtype: np.dtype[Any], limit: int) -> NDArray[Any]:
     bounds = np.iinfo(dtype)
     low = -limit - OUTSIDE if bounds.min < 0 else 0
     high = limit + OUTSIDE
-    return random.integers(max(low, bounds.min), min(high, bounds.max), count, dtype, endpoint=True)
+    made = np.empty(count, dtype)
+    for part in _parts(made):
+        part[...] = random.integers(max(low, bounds.min), min(high, bounds.max), part.size, dtype, endpoint=True)
+    return made
+
+
+def _parts(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Parts of a one-dimensional array that are made at a time, so that Ctrl-C need not wait for all of it."""
+    return (array[at : at + CHUNK] for at in range(0, array.size, CHUNK))
 
 
 def _dispatchable(found: Dispatchable) -> dict[str, Any]:
