@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather.backends.arrays import blocks
 from dmlgather.backends.executor import Lowering
 from dmlgather.comparing.mismatch import Bits, Difference, IndexRead, Mismatch, Number
 from dmlgather.directml import OperatorDesc
@@ -63,23 +64,57 @@ def differences(devices: Sequence[str], outputs: Sequence[NDArray[Any]], trace: 
     outputs: one per device, of shape Sizes and the tensor's type. trace: called for each device whose output differs.
     """
     first, *others = outputs
-    return tuple(
-        _difference((devices[0], device), (first, other), trace())
-        for device, other in zip(devices[1:], others, strict=True)
-        if (_patterns(first) != _patterns(other)).any()
-    )
+    found = (_difference((devices[0], device), first, other, trace) for device, other in zip(devices[1:], others, strict=True))
+    return tuple(difference for difference in found if difference is not None)
 
 
-def _difference(devices: tuple[str, str], outputs: tuple[NDArray[Any], NDArray[Any]], tracer: Tracer) -> Difference:
-    unequal = np.flatnonzero(_patterns(outputs[0]) != _patterns(outputs[1]))
-    left, right = (output.reshape(-1)[unequal] for output in outputs)
-    worst = int(np.lexsort((-np.arange(unequal.size), _flipped(left, right), _apart(left, right)))[-1])
+class _Pair(NamedTuple):
+    """One element that differs. number: in row-major order. left, right: [1], on each device. apart, flipped: how far, in what
+    order the worst is found.
+    """
 
-    def mismatch(number: int) -> Mismatch:
-        at, one = unravel(int(unequal[number]), outputs[0].shape), slice(number, number + 1)
-        return _mismatch(devices, at, left[one], right[one], tracer.expected(at))
+    number: int
+    left: NDArray[Any]
+    right: NDArray[Any]
+    apart: Any
+    flipped: int
 
-    return Difference(devices=devices, differing=unequal.size, elements=outputs[0].size, first=mismatch(0), worst=mismatch(worst))
+
+def _difference(
+    devices: tuple[str, str], left: NDArray[Any], right: NDArray[Any], trace: Callable[[], Tracer]
+) -> Difference | None:
+    """How `right` differs from `left`, block by block; None where it does not."""
+    differing, start = 0, 0
+    first: _Pair | None = None
+    worst: _Pair | None = None
+    for one, other in zip(blocks(left), blocks(right), strict=True):
+        unequal = np.flatnonzero(_patterns(one) != _patterns(other))
+        if unequal.size:
+            found = _worst(start, unequal, one.reshape(-1)[unequal], other.reshape(-1)[unequal])
+            if first is None:
+                first = _pair(start, unequal, one.reshape(-1)[unequal], other.reshape(-1)[unequal], 0)
+            if worst is None or (found.apart, found.flipped) > (worst.apart, worst.flipped):
+                worst = found
+        differing, start = differing + unequal.size, start + one.size
+    if first is None or worst is None:
+        return None
+    tracer = trace()
+
+    def mismatch(pair: _Pair) -> Mismatch:
+        at = unravel(pair.number, left.shape)
+        return _mismatch(devices, at, pair.left, pair.right, tracer.expected(at))
+
+    return Difference(devices=devices, differing=differing, elements=left.size, first=mismatch(first), worst=mismatch(worst))
+
+
+def _worst(start: int, unequal: NDArray[Any], left: NDArray[Any], right: NDArray[Any]) -> _Pair:
+    order = np.lexsort((-np.arange(unequal.size), _flipped(left, right), _apart(left, right)))
+    return _pair(start, unequal, left, right, int(order[-1]))
+
+
+def _pair(start: int, unequal: NDArray[Any], left: NDArray[Any], right: NDArray[Any], at: int) -> _Pair:
+    one, other = left[at : at + 1], right[at : at + 1]
+    return _Pair(start + int(unequal[at]), one, other, _apart(one, other)[0].item(), int(_flipped(one, other)[0]))
 
 
 def _mismatch(devices: tuple[str, str], at: Coordinates, left: NDArray[Any], right: NDArray[Any], expected: Expected) -> Mismatch:
