@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.backends.memory import MemoryShare
+from dmlgather.blocks import blocks
 from dmlgather.directml.dxdispatch.bindings import BufferBinding
 from dmlgather.directml.dxdispatch.commands import Dispatch, Print, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
+from dmlgather.directml.dxdispatch.npy import write_npy
 from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import BufferTensorDesc
@@ -166,9 +168,10 @@ class Runner:
         target = self.output_folder / command.target
         with writing_inside(self.output_folder, command.target) as file:
             if target.suffix.lower() == ".npy":
-                np.lib.format.write_array(file, np.ascontiguousarray(self._array(command)), allow_pickle=False)
+                write_npy(self._array(command), file)
             else:
-                file.write(self.host(command.resource).data)
+                for block in blocks(self.host(command.resource)):
+                    file.write(block.data)
         return Written(command.resource, target)
 
     def _array(self, command: WriteFile) -> NDArray[Any]:

@@ -17,9 +17,6 @@ from dmlgather.backends.devices import CPU, Device, stream_pointer
 _DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
 _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
-BLOCK = 2**18
-"""Elements of one of `blocks`: little memory, and little time until Ctrl-C is heeded."""
-
 
 def adopt(array: Any) -> tuple[Any, Device]:
     """The NumPy or CuPy array over the same memory as `array`, and its device; NumPy's scalars are copied. TypeError for
@@ -110,16 +107,6 @@ def fill_from(target: Any, device: Device, array: Any) -> None:
     """Write `array`, of the same shape and on the same device, into `target`."""
     with device.current():
         target[...] = array
-
-
-def blocks(array: Any) -> Iterator[Any]:
-    """Views of at most BLOCK elements that follow each other in row-major order and together are the array."""
-    if array.size <= BLOCK:
-        yield array
-        return
-    axis = next(axis for axis, size in enumerate(array.shape) if size > 1)
-    for half in np.array_split(array, 2, axis):
-        yield from blocks(half)
 
 
 @contextmanager

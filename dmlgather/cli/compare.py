@@ -131,8 +131,10 @@ class _Task:
     def of_model(self) -> CompareReport:
         """Compare the dispatches of a model; the report, which is also saved where a case is."""
         from dmlgather.comparing.given_outputs import given_outputs
+        from dmlgather.comparing.memory_needs import check_model_memory
 
         given = None if self.against is None else given_outputs(self.checked, self.against)
+        check_model_memory(self.checked, self.devices, given, self.memory_limit)
         case = None
         if self.save is not None:
             from dmlgather.directml.dxdispatch.writing import write_model
@@ -146,7 +148,7 @@ class _Task:
 
     def of_descriptor(self, seed: int | None, trials: int | None) -> CompareReport:
         """Compare a single descriptor with random inputs, `trials` times or until the first mismatch; the last one's report."""
-        from dmlgather.comparing.dispatches import check_descriptor_memory
+        from dmlgather.comparing.memory_needs import check_descriptor_memory
         from dmlgather.directml.dxdispatch.model_file import check_file
         from dmlgather.directml.dxdispatch.writing import random_inputs, sources, write_single
 
@@ -192,7 +194,7 @@ class _Task:
 
         reports: list[DispatchReport] = []
         with reference_progress():
-            for found in compare_model(model, self.devices, given, self.memory_limit):
+            for found in compare_model(model, self.devices, given):
                 number, name, comparison = found.command, found.dispatchable, found.comparison
                 made_from = [file.values.path for files in (given or {}).values() for file in files]
                 files = {} if case is None else self._outputs(model, case, found, made_from)

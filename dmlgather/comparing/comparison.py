@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.backends.arrays import adopt, blocks, move
+from dmlgather.backends.arrays import adopt, move
 from dmlgather.backends.devices import CPU, Device
+from dmlgather.blocks import blocks
 from dmlgather.comparing.compare_report import DispatchReport, compare_report
 from dmlgather.comparing.differences import Tracer, differences
 from dmlgather.comparing.mismatch import Difference, Mismatch

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.backends.arrays import blocks
 from dmlgather.backends.executor import Lowering
+from dmlgather.blocks import blocks
 from dmlgather.comparing.mismatch import Bits, Difference, IndexRead, Mismatch, Number
 from dmlgather.directml import OperatorDesc
 from dmlgather.plan import Layout, unravel
@@ -68,53 +68,50 @@ def differences(devices: Sequence[str], outputs: Sequence[NDArray[Any]], trace: 
     return tuple(difference for difference in found if difference is not None)
 
 
-class _Pair(NamedTuple):
-    """One element that differs. number: in row-major order. left, right: [1], on each device. apart, flipped: how far, in what
-    order the worst is found.
-    """
+class _Pairs(NamedTuple):
+    """Elements that differ, at least one: their numbers in row-major order, and what each device wrote; all [pairs]."""
 
-    number: int
+    numbers: NDArray[Any]
     left: NDArray[Any]
     right: NDArray[Any]
-    apart: Any
-    flipped: int
+
+    def one(self, at: int) -> _Pairs:
+        """The pair at a position."""
+        return _Pairs(*(part[at : at + 1] for part in self))
+
+    def worst(self) -> _Pairs:
+        """The worst pair, as `Difference.worst` orders them."""
+        order = (-np.arange(self.numbers.size), _flipped(self.left, self.right), _apart(self.left, self.right))
+        return self.one(int(np.lexsort(order)[-1]))
+
+    def rank(self) -> tuple[Any, int]:
+        """How bad the first pair is: of two, the larger is worse."""
+        return _apart(self.left, self.right)[0].item(), int(_flipped(self.left, self.right)[0])
 
 
 def _difference(
     devices: tuple[str, str], left: NDArray[Any], right: NDArray[Any], trace: Callable[[], Tracer]
 ) -> Difference | None:
-    """How `right` differs from `left`, block by block; None where it does not."""
+    """How `right` differs from `left`; None where it does not. Block by block, so that it takes little memory."""
     differing, start = 0, 0
-    first: _Pair | None = None
-    worst: _Pair | None = None
+    first: _Pairs | None = None
+    worst: _Pairs | None = None
     for one, other in zip(blocks(left), blocks(right), strict=True):
         unequal = np.flatnonzero(_patterns(one) != _patterns(other))
         if unequal.size:
-            found = _worst(start, unequal, one.reshape(-1)[unequal], other.reshape(-1)[unequal])
-            if first is None:
-                first = _pair(start, unequal, one.reshape(-1)[unequal], other.reshape(-1)[unequal], 0)
-            if worst is None or (found.apart, found.flipped) > (worst.apart, worst.flipped):
-                worst = found
+            pairs = _Pairs(start + unequal, one.reshape(-1)[unequal], other.reshape(-1)[unequal])
+            first, found = first or pairs.one(0), pairs.worst()
+            worst = found if worst is None or found.rank() > worst.rank() else worst
         differing, start = differing + unequal.size, start + one.size
     if first is None or worst is None:
         return None
     tracer = trace()
 
-    def mismatch(pair: _Pair) -> Mismatch:
-        at = unravel(pair.number, left.shape)
+    def mismatch(pair: _Pairs) -> Mismatch:
+        at = unravel(int(pair.numbers[0]), left.shape)
         return _mismatch(devices, at, pair.left, pair.right, tracer.expected(at))
 
     return Difference(devices=devices, differing=differing, elements=left.size, first=mismatch(first), worst=mismatch(worst))
-
-
-def _worst(start: int, unequal: NDArray[Any], left: NDArray[Any], right: NDArray[Any]) -> _Pair:
-    order = np.lexsort((-np.arange(unequal.size), _flipped(left, right), _apart(left, right)))
-    return _pair(start, unequal, left, right, int(order[-1]))
-
-
-def _pair(start: int, unequal: NDArray[Any], left: NDArray[Any], right: NDArray[Any], at: int) -> _Pair:
-    one, other = left[at : at + 1], right[at : at + 1]
-    return _Pair(start + int(unequal[at]), one, other, _apart(one, other)[0].item(), int(_flipped(one, other)[0]))
 
 
 def _mismatch(devices: tuple[str, str], at: Coordinates, left: NDArray[Any], right: NDArray[Any], expected: Expected) -> Mismatch:

@@ -9,20 +9,13 @@ from functools import partial
 import numpy as np
 
 from dmlgather.backends.arrays import move
-from dmlgather.backends.devices import CPU, Device
-from dmlgather.backends.memory import MemoryShare, check_memory
+from dmlgather.backends.devices import CPU
 from dmlgather.comparing.comparison import Comparison, check_devices, run_over_poison, tracer
 from dmlgather.comparing.differences import Tracer, differences
 from dmlgather.comparing.given_outputs import GivenOutput
-from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch.commands import Dispatch
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
-from dmlgather.directml.fields import wire_name
-from dmlgather.directml.types import TensorFlags
-from dmlgather.model_runner import PreparedDispatch, Runner, memory_shares, resource_shares
-
-REMEDY = "compare fewer --devices at a time, use smaller tensors, or raise --memory-limit where it is too low"
-"""What helps where a comparison takes too much memory."""
+from dmlgather.model_runner import PreparedDispatch, Runner
 
 
 @dataclass(frozen=True)
@@ -38,19 +31,14 @@ def compare_model(
     model: CheckedFile,
     devices: Sequence[str],
     against: Mapping[int, Sequence[GivenOutput]] | None = None,
-    memory_limit: int | None = None,
 ) -> Iterator[ComparedDispatch]:
     """Run each dispatch of `model` on every device, each on its own resources, and compare the outputs.
 
     devices: at least two different ones of "cpu", "cuda", "cuda:N", "reference"; ValueError for fewer. against: outputs that were
     made elsewhere, by the number of the dispatch's command; then one device is enough, and a dispatch that has nothing to be
-    compared with is run and left out. memory_limit: bytes of host memory. Raises as `Runner` does, and TooLargeError before
-    anything is allocated when the memory is not there.
+    compared with is run and left out. Raises as `Runner` does; `check_model_memory` tells before whether the memory is there.
     """
     check_devices(devices, least=2 if against is None else 1)
-    given = against or {}
-    shares = [*memory_shares(model, devices), *_compared_shares(model, devices, given)]
-    check_memory(f"comparing {model.file}", shares, memory_limit, REMEDY)
     runners = [Runner(model, device) for device in devices]
     for number, command in enumerate(model.commands):
         if isinstance(command, Dispatch):
@@ -59,7 +47,7 @@ def compare_model(
                 run_over_poison(step.operator, runner.device, step.inputs, step.out, rank)[0]
                 for rank, (runner, step) in enumerate(zip(runners, steps, strict=True))
             ]
-            files = given.get(number, ())
+            files = (against or {}).get(number, ())
             outputs += [file.read() for file in files]
             names = (*devices, *(file.name for file in files))
             if len(names) > 1:
@@ -67,40 +55,6 @@ def compare_model(
                 desc, size, errors = steps[0].dispatchable.desc, outputs[0].size, (None,) * len(names)
                 comparison = Comparison(desc, names, size, found, errors, tuple(outputs), given=len(files))
                 yield ComparedDispatch(number, command.dispatchable, comparison)
-
-
-def check_descriptor_memory(subject: str, desc: OperatorDesc, devices: Sequence[str], limit: int | None) -> None:
-    """TooLargeError when comparing one dispatch of `desc`, with a resource per tensor, takes more memory than there is, or more
-    host memory than `limit` bytes.
-    """
-    tensors = {wire_name(name): desc.tensor(name) for name in desc.operator.tensors}
-    sizes = {name: tensor.total_bytes for name, tensor in tensors.items()}
-    owned = sum(sizes[name] for name, tensor in tensors.items() if tensor.flags & TensorFlags.OWNED_BY_DML)
-    output = sizes[wire_name(desc.operator.output)]
-    shares = [*resource_shares(sizes, owned, devices), _copied(devices, output, sum(sizes.values()) - output)]
-    check_memory(f"comparing {subject}", shares, limit, REMEDY)
-
-
-def _compared_shares(
-    model: CheckedFile, devices: Sequence[str], given: Mapping[int, Sequence[GivenOutput]]
-) -> Iterator[MemoryShare]:
-    """What comparing needs beside the resources: of all dispatches the most, since one follows the other."""
-    copied = [MemoryShare(CPU, 0, "")]
-    for command in model.commands:
-        if isinstance(command, Dispatch):
-            desc = model.dispatchables[command.dispatchable].desc
-            output = desc.tensor(desc.operator.output).total_bytes
-            copied.append(_copied(devices, output, sum(desc.tensor(name).total_bytes for name in desc.operator.inputs)))
-    yield max(copied, key=lambda share: share.bytes)
-    yield MemoryShare(
-        CPU, max((sum(file.bytes for file in files) for files in given.values()), default=0), "outputs to compare with"
-    )
-
-
-def _copied(devices: Sequence[str], output: int, inputs: int) -> MemoryShare:
-    """Copies from GPUs: the output of each, and for the report of a mismatch the inputs of the first device."""
-    on_gpu = [Device.parse(name).on_gpu for name in devices]
-    return MemoryShare(CPU, output * sum(on_gpu) + inputs * on_gpu[0], "copies of a dispatch's tensors from GPUs")
 
 
 def _tracer(runner: Runner, step: PreparedDispatch) -> Tracer:

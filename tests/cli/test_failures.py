@@ -127,6 +127,23 @@ def test_an_interrupt(tmp_path: Path) -> None:
     assert said[-1] == "dmlgather: interrupted"
 
 
+def test_an_interrupt_while_the_reference_works(tmp_path: Path) -> None:
+    """One dimension of 2^22 elements, which is not listed before the first of them is copied."""
+    tensor = {"DataType": "UINT8", "Sizes": [2**22]}
+    window = {"InputWindowOffsets": [0], "InputWindowSizes": [2**22], "InputWindowStrides": [-1]}
+    desc = {"InputTensor": tensor, "OutputTensor": tensor, **window}
+    with _start(
+        "compare", "--devices", "cpu,reference", write(tmp_path, {"type": "DML_OPERATOR_SLICE1", "desc": desc})
+    ) as running:
+        assert running.stderr is not None
+        assert b"Random inputs" in running.stderr.readline()
+        time.sleep(1)
+        running.send_signal(signal.SIGINT)
+        said = running.stderr.read().decode().splitlines()
+        assert running.wait(60) == 130
+    assert said[-1] == "dmlgather: interrupted"
+
+
 INTERRUPTED_WHILE_IMPORTING = """
 import sys
 
@@ -165,7 +182,7 @@ def test_a_terminal_without_unicode(tmp_path: Path) -> None:
 def test_importing_the_command_loads_nothing_heavy() -> None:
     script = (
         "import sys, dmlgather, dmlgather.cli; "
-        "print([name for name in ('cupy', 'onnx', 'typer', 'rich', 'jax') if name in sys.modules])"
+        "print([name for name in ('numpy', 'pydantic', 'cupy', 'onnx', 'typer', 'rich', 'jax') if name in sys.modules])"
     )
     ended = subprocess.run(
         [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=60, check=True

@@ -7,13 +7,14 @@ import warnings
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from dmlgather.directml.dxdispatch.values import CHUNK, Values, dtype_of
+from dmlgather.blocks import blocks
+from dmlgather.directml.dxdispatch.values import Values, dtype_of
 from dmlgather.directml.types import DataType
 from dmlgather.files import FileError, open_regular
 from dmlgather.wording import counted
@@ -49,12 +50,11 @@ class StoredValues(Values):
         """Read the file into out, shape [count]. FileError when it has changed since it was checked."""
         with open_regular(self.path) as (file, _):
             file.seek(self.offset)
-            for at in range(0, self.count, CHUNK):  # so that Ctrl-C need not wait for all of them
-                part = out[at : at + CHUNK]
-                if file.readinto(part.view(np.uint8).data) != part.nbytes:
+            for block in blocks(out):
+                if file.readinto(block.view(np.uint8).data) != block.nbytes:
                     raise FileError("became shorter while it was read")
                 if self.stored.byteorder == ">":
-                    part.view(self.stored.newbyteorder("=")).byteswap(inplace=True)
+                    block.view(self.stored.newbyteorder("=")).byteswap(inplace=True)
         if self.fortran_order:
             out[...] = out.reshape(self.shape, order="F").ravel()
 
@@ -91,6 +91,14 @@ def read_raw(path: Path, data_type: DataType) -> StoredValues:
         )
     count = size // data_type.bytes
     return StoredValues(data_type, count, path, 0, dtype_of(data_type), (count,))
+
+
+def write_npy(array: NDArray[Any], file: BinaryIO) -> None:
+    """Write a .npy file that DxDispatch reads: version 1.0, C order, little-endian."""
+    dtype = array.dtype.newbyteorder("<")
+    header = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": array.shape}
+    npy_format.write_array_header_1_0(file, header)
+    file.writelines(np.ascontiguousarray(block, dtype).reshape(-1).view(np.uint8).data for block in blocks(array))
 
 
 def read_header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

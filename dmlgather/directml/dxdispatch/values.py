@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather.blocks import blocks
 from dmlgather.directml.types import DataType
 from dmlgather.wording import shown_value
 
 CHUNK = 2**20
-"""Elements that are computed, written or read at a time."""
+"""Elements that a generated sequence computes at a time."""
 
 _NAMED = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 
@@ -69,8 +70,8 @@ class Constant(Values):
     value: Any
 
     def write(self, out: NDArray[Any]) -> None:
-        for at in range(0, self.count, CHUNK):  # so that Ctrl-C need not wait for all of them
-            out[at : at + CHUNK] = self.value
+        for block in blocks(out):
+            block[...] = self.value
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather.blocks import blocks
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch.commands import BindingSource, Command, Dispatch, FieldBinding, Print, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
+from dmlgather.directml.dxdispatch.npy import write_npy
 from dmlgather.directml.dxdispatch.resources import Resource
-from dmlgather.directml.dxdispatch.values import CHUNK, Constant, dtype_of
+from dmlgather.directml.dxdispatch.values import Constant, dtype_of
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.queries import lower
 from dmlgather.directml.tensor import BufferTensorDesc
@@ -137,8 +139,8 @@ def random_inputs(desc: OperatorDesc, seed: int) -> list[NDArray[Any]]:
 
 def _bits(random: np.random.Generator, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     made = np.empty(count, dtype)
-    for part in _parts(made):
-        part[...] = np.frombuffer(random.bytes(part.nbytes), dtype)
+    for block in blocks(made):
+        block[...] = np.frombuffer(random.bytes(block.nbytes), dtype)
     return made
 
 
@@ -147,14 +149,9 @@ def _indices(random: np.random.Generator, count: int, dtype: np.dtype[Any], limi
     low = -limit - OUTSIDE if bounds.min < 0 else 0
     high = limit + OUTSIDE
     made = np.empty(count, dtype)
-    for part in _parts(made):
-        part[...] = random.integers(max(low, bounds.min), min(high, bounds.max), part.size, dtype, endpoint=True)
+    for block in blocks(made):
+        block[...] = random.integers(max(low, bounds.min), min(high, bounds.max), block.size, dtype, endpoint=True)
     return made
-
-
-def _parts(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Parts of a one-dimensional array that are made at a time, so that Ctrl-C need not wait for all of it."""
-    return (array[at : at + CHUNK] for at in range(0, array.size, CHUNK))
 
 
 def _dispatchable(found: Dispatchable) -> dict[str, Any]:
@@ -191,10 +188,9 @@ def _save(array: NDArray[Any], stage: Path, target: Path, number: int, name: str
 
 
 def save(array: NDArray[Any], file: Path) -> None:
-    """Write a .npy file that DxDispatch reads: version 1.0, C order, little-endian. FileError when that is impossible."""
+    """Write a .npy file as `write_npy` does. FileError when that is impossible."""
     with writing(file) as stream:
-        packed = np.ascontiguousarray(array).reshape(array.shape)
-        np.lib.format.write_array(stream, packed.astype(packed.dtype.newbyteorder("<"), copy=False), (1, 0), allow_pickle=False)
+        write_npy(array, stream)
 
 
 def _write(file: Path, resources: Mapping[str, Any], dispatchables: Mapping[str, Any], commands: Sequence[Any]) -> None:
