@@ -96,11 +96,12 @@ def compare(
     limit = common.memory_limit(memory_limit)
     task = _Task(file, load(file, allow_outside), _devices(devices, against), against, limit, save, emit_script, as_json)
     if task.checked.kind == "model":
-        if trials is not None:
-            raise typer.BadParameter(
-                "a model states its inputs, so that every trial would be the same: name a single descriptor",
-                param_hint="'--trials'",
-            )
+        for option, value in (("--trials", trials), ("--seed", seed)):
+            if value is not None:
+                raise typer.BadParameter(
+                    "a model states its inputs, and none is random: leave it out, or name a single descriptor",
+                    param_hint=f"'{option}'",
+                )
         report = task.of_model()
     else:
         if against is not None:

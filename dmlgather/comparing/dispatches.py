@@ -20,7 +20,9 @@ from dmlgather.model_runner import PreparedDispatch, Runner
 
 @dataclass(frozen=True)
 class ComparedDispatch:
-    """The comparison of one dispatch. command: its number among the model's commands."""
+    """The comparison of one dispatch. command: its number among the model's commands. The outputs of devices in host memory are
+    views of their resources: they hold until the next dispatch.
+    """
 
     command: int
     dispatchable: str

@@ -23,7 +23,7 @@ from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.files import FileError, described
 from dmlgather.model_runner import elements
-from dmlgather.wording import alternatives, counted
+from dmlgather.wording import alternatives, counted, printable
 
 SUFFIXES = (".npy", ".bin", ".dat")
 """Files that can hold an output: NumPy's, or raw bytes."""
@@ -127,7 +127,7 @@ def _in_folder(folder: Path, number: int, target: _Target) -> Iterator[GivenOutp
 
 def _output(file: Path, name: str, target: _Target, dimensions: tuple[int, ...] | None = None) -> GivenOutput:
     """The output in one file. dimensions: which a writeFile command states for it."""
-    suffix, tensor = file.suffix.lower(), target.tensor
+    suffix, tensor, name = file.suffix.lower(), target.tensor, printable(name)
     try:
         if suffix not in SUFFIXES:
             raise FileError(f"cannot hold an output: expected a file that ends in {', '.join(SUFFIXES)}, or a folder")

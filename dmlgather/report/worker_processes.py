@@ -92,7 +92,7 @@ def _shared(files: Files, workers: int, note: Note) -> list[Checked]:
         talking: list[threading.Thread] = []
         try:
             while len(talking) < workers:
-                talking += [stack.enter_context(_WorkerProcess(batches, waiting, found)).thread]
+                talking.append(stack.enter_context(_WorkerProcess(batches, waiting, found)).thread)
         except (OSError, RuntimeError) as error:  # no process, or no thread to talk to it
             note(f"{len(talking)} of {workers} worker processes could be started, and the rest is checked without them: {error}")
         _take(batches, waiting, found)

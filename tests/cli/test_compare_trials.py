@@ -73,6 +73,7 @@ def test_unknown_seeds_are_printed(tmp_path: Path, command: Command) -> None:
 
 
 def test_a_model_states_its_inputs(tmp_path: Path, command: Command) -> None:
-    ended = command(*OPTIONS, "--trials", 2, write(tmp_path, MODEL))
-    assert (ended.code, ended.out) == (2, "")
-    assert "a model states its inputs" in ended.err
+    for option in ("--trials", "--seed"):
+        ended = command(*OPTIONS, option, 2, write(tmp_path, MODEL))
+        assert (ended.code, ended.out) == (2, "")
+        assert f"Invalid value for '{option}': a model states its inputs" in " ".join(ended.err.split())
