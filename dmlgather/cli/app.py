@@ -88,8 +88,6 @@ def _dispatched(arguments: Sequence[str]) -> int:
     except UsageError as error:
         error.show()
         return 2
-    except typer.Abort:  # what Typer makes of an interrupt; newer versions make it this exit code
-        code = INTERRUPTED
-    if code == INTERRUPTED:
+    if code == INTERRUPTED:  # what Typer makes of an interrupt
         raise KeyboardInterrupt
     return code if isinstance(code, int) else 0
