@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def counted(number: int, thing: str) -> str:

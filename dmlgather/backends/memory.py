@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dmlgather.backends.devices import Device
 from dmlgather.host import available_memory
-from dmlgather.wording import amount
+from dmlgather.wording import alternatives, amount
 
 
 class TooLargeError(MemoryError):
@@ -26,24 +26,24 @@ class MemoryShare:
         return f"{self.purpose}, {amount(self.bytes)}"
 
 
-def check_memory(subject: str, shares: Iterable[MemoryShare], limit: int | None, remedy: str) -> None:
+def check_memory(subject: str, shares: Iterable[MemoryShare], limit: int | None, remedies: Sequence[str]) -> None:
     """TooLargeError when the `subject` needs more than is free in the memory of a device, or more host memory than `limit` bytes.
 
-    remedy: what a user can do, after "fix:". DeviceError for a GPU that cannot be used.
+    remedies: what a user can do, after "fix:". DeviceError for a GPU that cannot be used.
     """
     by_device: dict[Device, list[MemoryShare]] = {}
     for share in shares:
         by_device.setdefault(share.device, []).append(share)
     for device, found in by_device.items():
         needed, free = sum(share.bytes for share in found), free_memory(device)
-        allowed, because = free, "are free"
+        allowed, because, fixes = free, "are free", [*remedies]
         if limit is not None and not device.on_gpu and (free is None or limit < free):
-            allowed, because = limit, "are allowed (--memory-limit)"
+            allowed, because, fixes = limit, "are allowed", [*remedies, "raise --memory-limit"]
         if allowed is not None and needed > allowed:
             whose = f"on {device}" if device.on_gpu else "of host memory"
             parts = "; ".join(str(share) for share in found if share.bytes)
             raise TooLargeError(
-                f"{subject} needs {amount(needed)} {whose}, and {amount(allowed)} {because}: {parts}; fix: {remedy}"
+                f"{subject} needs {amount(needed)} {whose}, and {amount(allowed)} {because}: {parts}; fix: {alternatives(fixes)}"
             )
 
 

@@ -52,8 +52,7 @@ def run(
     if checked.kind != "model":
         say(f"{model}: a single descriptor has no resources and commands to run; explain and compare take it")
         return 2
-    remedy = "use smaller resources, or raise --memory-limit where it is too low"
-    check_memory(f"running {checked.file}", memory_shares(checked, [chosen]), limit, remedy)
+    check_memory(f"running {checked.file}", memory_shares(checked, [chosen]), limit, ["use smaller resources"])
     runner = Runner(checked, chosen, output_dir)
     say(f"Running on '{device_title(runner.device)}'")
     with reference_progress():

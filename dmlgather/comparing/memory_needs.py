@@ -14,7 +14,7 @@ from dmlgather.directml.fields import wire_name
 from dmlgather.directml.types import TensorFlags
 from dmlgather.model_runner import memory_shares, resource_shares
 
-REMEDY = "compare fewer --devices at a time, use smaller tensors, or raise --memory-limit where it is too low"
+REMEDIES = ("compare fewer --devices at a time", "use smaller tensors")
 """What helps where a comparison takes too much memory."""
 
 
@@ -23,7 +23,7 @@ def check_model_memory(
 ) -> None:
     """TooLargeError when `compare_model` would take more memory than there is, or more host memory than `limit` bytes."""
     shares = [*memory_shares(model, devices), *_compared_shares(model, devices, against or {})]
-    check_memory(f"comparing {model.file}", shares, limit, REMEDY)
+    check_memory(f"comparing {model.file}", shares, limit, REMEDIES)
 
 
 def check_descriptor_memory(subject: str, desc: OperatorDesc, devices: Sequence[str], limit: int | None) -> None:
@@ -35,7 +35,7 @@ def check_descriptor_memory(subject: str, desc: OperatorDesc, devices: Sequence[
     owned = sum(sizes[name] for name, tensor in tensors.items() if tensor.flags & TensorFlags.OWNED_BY_DML)
     output = sizes[wire_name(desc.operator.output)]
     shares = [*resource_shares(sizes, owned, devices), _copied(devices, output, sum(sizes.values()) - output)]
-    check_memory(f"comparing {subject}", shares, limit, REMEDY)
+    check_memory(f"comparing {subject}", shares, limit, REMEDIES)
 
 
 def _compared_shares(

@@ -23,9 +23,9 @@ from dmlgather.report.worker_processes import Note, ignored
 class Settings:
     """The settings of a check. Options override the configuration; those that are None were not given.
 
-        level: the feature level of every file. outputs: formats and where they are written. baseline: the file to compare with.
-        write_baseline: the file to write, and to compare with if it exists. error_on_warning: whether warnings fail the check.
-        skip_others, jobs, allow_outside, note: as in `check_paths`.
+    level: the feature level of every file. outputs: formats and where they are written. baseline: the file to compare with.
+    write_baseline: the file to write, and to compare with if it exists. error_on_warning: whether warnings fail the check.
+    skip_others, jobs, allow_outside, note: as in `check_paths`.
     """
 
     loaded: LoadedConfiguration | None = None

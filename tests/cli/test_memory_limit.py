@@ -47,9 +47,9 @@ def test_nothing_is_allocated_before_a_refusal(tmp_path: Path, command: Command,
     ended = command("compare", "--devices", "cpu,reference", "--memory-limit", "3.9MiB", _model(tmp_path))
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == (
-        f"dmlgather: comparing {tmp_path}/model.json needs 4 MiB of host memory, and 3.9 MiB are allowed (--memory-limit): "
+        f"dmlgather: comparing {tmp_path}/model.json needs 4 MiB of host memory, and 3.9 MiB are allowed: "
         "cpu: 2 resources ('x' alone 1 MiB), 2 MiB; reference: 2 resources ('x' alone 1 MiB), 2 MiB; fix: compare fewer "
-        "--devices at a time, use smaller tensors, or raise --memory-limit where it is too low\n"
+        "--devices at a time, use smaller tensors or raise --memory-limit\n"
     )
     saving = ("--save", tmp_path / "case", "--emit-script", tmp_path / "case.py")
     assert command("compare", "--devices", "cpu,reference", "--memory-limit", "3MiB", *saving, _model(tmp_path)).code == 2
@@ -150,9 +150,9 @@ def test_comparing_takes_what_was_estimated(tmp_path: Path, monkeypatch: pytest.
 def test_each_gpu_has_its_own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = Device("cuda", 1)
     monkeypatch.setattr(memory, "free_memory", {CPU: 10 * MIB, gpu: 5 * MIB}.__getitem__)
-    check_memory("it", [MemoryShare(CPU, 9 * MIB, "a"), MemoryShare(gpu, 5 * MIB, "b")], None, "c")
+    check_memory("it", [MemoryShare(CPU, 9 * MIB, "a"), MemoryShare(gpu, 5 * MIB, "b")], None, ["c"])
     with pytest.raises(TooLargeError, match=r"^it needs 6 MiB on cuda:1, and 5 MiB are free: b, 6 MiB; fix: c$"):
-        check_memory("it", [MemoryShare(CPU, 9 * MIB, "a"), MemoryShare(gpu, 6 * MIB, "b")], 10 * MIB, "c")
+        check_memory("it", [MemoryShare(CPU, 9 * MIB, "a"), MemoryShare(gpu, 6 * MIB, "b")], 10 * MIB, ["c"])
 
 
 def test_a_gpus_resources_pass_through_host_memory(tmp_path: Path) -> None:
