@@ -32,6 +32,7 @@ def explain(
             show_default=False,
         ),
     ],
+    *,
     as_json: AsJson = False,
     legend: Annotated[bool, typer.Option("--legend", help="Also say what the words and names in the output mean.")] = False,
     picture: Annotated[
