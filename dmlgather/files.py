@@ -9,7 +9,7 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO, NamedTuple
 
 from dmlgather.host import available_memory
@@ -116,6 +116,22 @@ def writing(path: Path) -> Iterator[io.BufferedWriter]:
 
 
 @contextmanager
+def writing_inside(folder: Path, name: str) -> Iterator[io.BufferedWriter]:
+    """A new file called `name`, a relative path, inside `folder`. FileError as `writing`, and when a part of `name` is a symbolic
+    link, which could lead outside: none is followed. `folder` itself may be one.
+    """
+    place = folder
+    for part in PurePath(name).parts:
+        place = place / part
+        if part == ".." or PurePath(part).is_absolute():
+            raise FileError(f"{folder / name} is not inside {folder}: name a file below it")
+        if place.is_symlink():
+            raise FileError(f"{place} is a symbolic link, and files below {folder} are not written through links: remove it")
+    with writing(folder / name) as file:
+        yield file
+
+
+@contextmanager
 def staged(folder: Path) -> Iterator[Path]:
     """A temporary folder to write files into. When the block ends, they move to `folder`, .json last, and replace files there.
 
@@ -144,6 +160,8 @@ def staged(folder: Path) -> Iterator[Path]:
 def _check_replaceable(path: Path) -> None:
     try:
         with described():
+            if path.is_symlink():
+                raise FileError("is a symbolic link, and files are not written through links: remove it")
             if path.exists():
                 _regular(path)
     except FileError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,20 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
+from dmlgather.backends.memory import MemoryShare
+from dmlgather.blocks import blocks
 from dmlgather.directml.dxdispatch.bindings import BufferBinding
 from dmlgather.directml.dxdispatch.commands import Dispatch, Print, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
+from dmlgather.directml.dxdispatch.npy import write_npy
 from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import BufferTensorDesc
-from dmlgather.files import writing
-from dmlgather.host import available_memory
+from dmlgather.files import writing_inside
 from dmlgather.operator import CompiledOperator
 from dmlgather.operator import compile as compile_operator
+from dmlgather.wording import amount, counted
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,9 @@ class Runner:
     def __init__(self, model: CheckedFile, device: str = "cpu", output_folder: Path = Path()) -> None:
         """device: "cpu", "cuda", "cuda:N" or "reference". output_folder: where writeFile commands write.
 
-        Raises ValueError for a model with problems, errors or refusals, FileError when initial values cannot be read, MemoryError
-        when the resources do not fit, DeviceError when the device cannot be used.
+        Raises ValueError for a model with problems, errors or refusals, FileError when initial values cannot be read, DeviceError
+        when the device cannot be used. The memory is allocated here: `check_memory` with `memory_shares` tells before whether it
+        is there.
         """
         if not model.ok:
             raise ValueError(f"{model.file} has problems or errors; check_file lists them")
@@ -86,7 +90,6 @@ class Runner:
             raise ValueError(str(model.refusals[0]))
         self.model, self.device, self.output_folder = model, Device.parse(device), output_folder
         self._operators: dict[str, CompiledOperator] = {}
-        check_memory(model)
         for name in {command.dispatchable: None for command in model.commands if isinstance(command, Dispatch)}:
             self._operators[name] = compile_operator(model.dispatchables[name].desc, device=device)
         initial = {name: resource.buffer() for name, resource in model.resources.items()}
@@ -163,11 +166,12 @@ class Runner:
 
     def _written(self, command: WriteFile) -> Written:
         target = self.output_folder / command.target
-        with writing(target) as file:
+        with writing_inside(self.output_folder, command.target) as file:
             if target.suffix.lower() == ".npy":
-                np.lib.format.write_array(file, np.ascontiguousarray(self._array(command)), allow_pickle=False)
+                write_npy(self._array(command), file)
             else:
-                file.write(self.host(command.resource).data)
+                for block in blocks(self.host(command.resource)):
+                    file.write(block.data)
         return Written(command.resource, target)
 
     def _array(self, command: WriteFile) -> NDArray[Any]:
@@ -192,13 +196,28 @@ def elements(buffer: NDArray[np.uint8], tensor: BufferTensorDesc) -> NDArray[Any
     return np.lib.stride_tricks.as_strided(flat, tensor.sizes, strides, writeable=buffer.flags.writeable)
 
 
-def check_memory(model: CheckedFile) -> None:
-    """MemoryError when the model's resources need more memory than there is."""
-    needed = {name: resource.size for name, resource in model.resources.items()}
-    free = available_memory()
-    if free is not None and sum(needed.values()) > free:
-        largest = max(needed, key=lambda name: needed[name])
-        raise MemoryError(
-            f"{model.file}: its resources need {sum(needed.values())} bytes, {needed[largest]} for {largest!r} alone; "
-            f"{free} are free"
-        )
+def memory_shares(model: CheckedFile, devices: Sequence[str]) -> list[MemoryShare]:
+    """What a `Runner` of `model` needs on each of the devices, all kept at once: resources, and copies of inputs that DirectML
+    owns. Buffers on a GPU are made in host memory, one GPU's after the other's.
+    """
+    sizes = {name: resource.size for name, resource in model.resources.items()}
+    dispatches = (command for command in model.commands if isinstance(command, Dispatch))
+    owned = {
+        (command.dispatchable, tensor): bound.size
+        for command in dispatches
+        for tensor, bound in model.buffer_bindings(command)[1].items()
+    }
+    shares = resource_shares(sizes, sum(owned.values()), devices)
+    scratch = max((resource.scratch_bytes for resource in model.resources.values()), default=0)
+    return [*shares, MemoryShare(CPU, scratch, "reading initial values")]
+
+
+def resource_shares(sizes: Mapping[str, int], owned: int, devices: Sequence[str]) -> list[MemoryShare]:
+    """As `memory_shares`, from the bytes of each resource, and of all inputs that DirectML owns."""
+    total = sum(sizes.values())
+    largest = max(sizes, key=sizes.__getitem__, default="")
+    what = counted(len(sizes), "resource") + (f" ({largest!r} alone {amount(sizes[largest])})" if len(sizes) > 1 else "")
+    shares = [MemoryShare(Device.parse(name).memory, total + owned, f"{name}: {what}") for name in devices]
+    if any(share.device.on_gpu for share in shares):
+        shares.append(MemoryShare(CPU, total, "the resources on their way to a GPU"))
+    return shares

@@ -6,11 +6,21 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
 
 def counted(number: int, thing: str) -> str:
     """A number of things: "1 entry", "2 entries", "0 files"."""
     several = thing[:-1] + "ies" if thing.endswith("y") else thing + "s"
     return f"{number} {thing if number == 1 else several}"
+
+
+def amount(count: int) -> str:
+    """A number of bytes: "512 bytes", "64 MiB", "1.5 GiB"."""
+    size, power = float(count), 0
+    while size >= 1024 and power < len(_UNITS) - 1:
+        size, power = size / 1024, power + 1
+    return f"{count} bytes" if not power else f"{size:.4g} {_UNITS[power]}"
 
 
 def braces(sizes: Sequence[int]) -> str:

@@ -34,6 +34,13 @@ class ModelDriver(ArrayDriver):
             record=lambda: self.events.append("record"), synchronize=lambda: self.events.append("synchronize")
         )
         self.cuda.get_elapsed_time = lambda first, last: 0.25
+        self.free = 2**30
+
+    def memGetInfo(self) -> tuple[int, int]:  # noqa: N802 - CUDA's name
+        return self.free, 2**40
+
+    def get_default_memory_pool(self) -> SimpleNamespace:
+        return SimpleNamespace(free_bytes=lambda: 10)
 
     def getDeviceProperties(self, number: int) -> dict[str, bytes]:  # noqa: N802 - CUDA's name
         return {"name": f"Stand-in {number}".encode()}
@@ -63,6 +70,18 @@ def test_comparing_with_a_device(tmp_path: Path, gpu: ModelDriver) -> None:
     (found,) = compare_model(check_file(write(tmp_path, MODEL)), ["cuda:1", "cpu", "reference"])
     assert found.comparison.equal
     assert str(found.comparison) == "equal on cuda:1, cpu, reference: 8 elements, bit for bit"
+
+
+def test_a_gpu_without_enough_memory(gpu: ModelDriver, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The model's resources are 24, 16 and 32 bytes; 10 of the GPU's bytes lie free in CuPy's pool."""
+    file = write(tmp_path, MODEL)
+    gpu.free = 61
+    ended = Command(capfd)("run", "--device", "cuda:1", file)
+    assert (ended.code, ended.out) == (2, "")
+    assert "needs 72 bytes on cuda:1, and 71 bytes are free: cuda:1: 3 resources ('output' alone 32 bytes), 72 bytes" in ended.err
+    gpu.free = 62
+    assert Command(capfd)("run", "--device", "cuda:1", file).out == PRINTED
+    assert set(gpu.launched_on) == {1}
 
 
 def test_the_command_takes_the_gpu_by_itself(gpu: ModelDriver, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

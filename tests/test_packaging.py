@@ -29,8 +29,8 @@ def python(code: str, *options: str, **environment: str) -> subprocess.Completed
 def test_import_is_light() -> None:
     done = python("import dmlgather", "-X", "importtime", PYTHONPATH=str(ROOT))
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
-    assert {"dmlgather", "numpy", "pydantic"} <= loaded
-    assert not loaded & set(HEAVY)
+    assert "dmlgather" in loaded
+    assert not loaded & {"numpy", "pydantic", *HEAVY}
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,11 @@ from typing import NoReturn
 
 def main() -> NoReturn:
     """Entry point of the command: run the subcommand that the arguments name and exit with its code."""
-    from dmlgather.cli.app import run
+    try:
+        from dmlgather.cli.app import run
 
-    sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # while the command was still being imported: whatever comes later is handled by `run`
+        sys.stderr.write("dmlgather: interrupted\n")
+        code = 130
+    sys.exit(code)

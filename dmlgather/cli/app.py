@@ -12,13 +12,14 @@ import typer
 
 from dmlgather import __version__
 from dmlgather.cli import bench, check, compare, env, explain, header, levels, rule, run_model, schema
-from dmlgather.cli.failures import UsageError, guarded, say
+from dmlgather.cli.failures import INTERRUPTED, UsageError, guarded, interrupted, say
 
 HELP = """Check, run, compare and explain DirectML's indexing operators (gather, gather-elements, gather-nd, slice).
 
 Files are DxDispatch models or single descriptors: JSON with comments and trailing commas. `check` takes ONNX models too.
 
-Exit codes: 0 clean; 1 findings of severity error, or a mismatch; 2 a usage, file or internal problem."""
+Exit codes: 0 clean; 1 findings of severity error, or a mismatch; 2 a usage, file or internal problem; 130 after Ctrl-C; 141 when
+whoever read the output closed it, as `head` does."""
 
 SUBCOMMANDS: dict[str, Callable[..., int]] = {
     "run": run_model.run,
@@ -75,7 +76,10 @@ def run(arguments: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # escape characters that the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
-    return guarded(_dispatched)(arguments)
+    try:
+        return guarded(_dispatched)(arguments)
+    except KeyboardInterrupt:
+        return interrupted()
 
 
 def _dispatched(arguments: Sequence[str]) -> int:
@@ -84,4 +88,6 @@ def _dispatched(arguments: Sequence[str]) -> int:
     except UsageError as error:
         error.show()
         return 2
+    if code == INTERRUPTED:  # what Typer makes of an interrupt
+        raise KeyboardInterrupt
     return code if isinstance(code, int) else 0

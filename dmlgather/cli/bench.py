@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dmlgather.cli.failures import say
+from dmlgather.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from dmlgather.bench import BenchReport
@@ -66,7 +65,7 @@ def bench(
         report = _saved(saved)
     else:
         try:
-            with _progress() as progress:
+            with progress_bar() as progress:
                 report = run(suite or "smoke", names, only=_list(only), rounds=rounds, seed=seed, progress=progress)
         except MismatchError as error:
             say(f"dmlgather: {error}")
@@ -122,17 +121,3 @@ def _among(names: tuple[str, ...] | list[str], known: list[str], option: str) ->
     if unknown or not names:
         got = ", ".join(map(repr, unknown)) or "none"
         raise typer.BadParameter(f"expected {', '.join(known)}, got {got}", param_hint=f"'{option}'")
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int, str], None] | None]:
-    """A progress bar on standard error where that is a terminal, else nothing."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("")
-        yield lambda done, count, name: bar.update(task, completed=done, total=count, description=name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dmlgather.cli.common import AllowOutside
 from dmlgather.cli.failures import say
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def check(
         int | None,
         typer.Option(min=1, metavar="N", help="Processes that check thousands of files. Default: one per CPU, four at most."),
     ] = None,
+    allow_outside: AllowOutside = False,
 ) -> int:
     """Validate DxDispatch models and single descriptors (operators, bindings, initial values), and check ONNX models (.onnx)
     and OpenVINO IRs (.xml) for what DirectML can do.
@@ -114,7 +116,9 @@ def check(
         wanted = None if level is None else FeatureLevel.parse(level)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--level'") from None
-    settings = Settings(loaded, wanted, outputs, baseline, write_baseline, error_on_warning, skip_others, jobs)
+    settings = Settings(
+        loaded, wanted, outputs, baseline, write_baseline, error_on_warning, skip_others, jobs, allow_outside, _note
+    )
     try:
         destinations = settings.complete_outputs()
     except ValueError as error:
@@ -131,6 +135,10 @@ def check(
     if not quiet:
         _say_about(report, written=write_baseline is not None)
     return report.exit_code
+
+
+def _note(text: str) -> None:
+    say(f"dmlgather: note: {text}")
 
 
 def _output(value: str) -> Output:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,11 +18,27 @@ ModelFile = Annotated[
     typer.Argument(metavar="FILE", help="A DxDispatch model, or a single descriptor.", show_default=False),
 ]
 
+AllowOutside = Annotated[
+    bool,
+    typer.Option("--allow-outside", help="Also read initial values (sourcePath) outside of the model's and the current folder."),
+]
+
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Host memory that may be taken, such as 500MiB or 2GB. What needs more, or more than is free, is refused at once.",
+        show_default=False,
+    ),
+]
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def load(path: Path, *, executes: bool = True) -> CheckedFile:
-    """The checked file; its findings are shown on standard error. executes: whether its commands are going to be executed.
+def load(path: Path, allow_outside: bool = False, *, executes: bool = True) -> CheckedFile:
+    """The checked file; its findings are shown on standard error.
+
+    allow_outside: as in `check_file`. executes: whether its commands are going to be executed.
 
     Ends the command with exit code 2 when something could not be understood, or executed, with 1 when there are errors.
     """
@@ -31,13 +48,24 @@ def load(path: Path, *, executes: bool = True) -> CheckedFile:
     if path.suffix.lower() in SUFFIXES:
         say(f"{path}: a stream of descriptors can only be checked; write the line of one of them to a .json file")
         raise typer.Exit(2)
-    checked = check_file(path)
+    checked = check_file(path, allow_outside=allow_outside)
     refusals = checked.refusals if executes or checked.kind == "descriptor" else ()
     for item in (*checked.findings, *checked.problems, *refusals):
         say(item)
     if not checked.ok or refusals:
         raise typer.Exit(2 if checked.problems or refusals else 1)
     return checked
+
+
+def memory_limit(size: str | None) -> int | None:
+    """The bytes of a --memory-limit."""
+    if size is None:
+        return None
+    from pydantic import ByteSize, TypeAdapter
+
+    if re.fullmatch(r"\d+(\.\d+)? ?([KMGTPE]?B|[KMGTPE]iB|[KMGTPE])?", size, re.ASCII | re.IGNORECASE):
+        return int(TypeAdapter(ByteSize).validate_python(size))
+    raise typer.BadParameter(f"expected a number of bytes such as 500MiB or 2GB, got {size!r}", param_hint="'--memory-limit'")
 
 
 def missing_gpu() -> str | None:

@@ -1,4 +1,4 @@
-"""`dmlgather compare`: run a file on several devices and compare bit for bit."""
+"""`dmlgather compare`: run a file on several devices, or compare with outputs from elsewhere, bit for bit."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import json
 import secrets
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dmlgather.cli.common import AsJson, ModelFile, load, missing_gpu
+from dmlgather.cli import common
+from dmlgather.cli.common import AllowOutside, AsJson, MemoryLimit, ModelFile, load, missing_gpu
 from dmlgather.cli.failures import say
+from dmlgather.cli.progress import reference_progress
 
 if TYPE_CHECKING:
-    from dmlgather.comparing.compare_report import CompareReport
+    from dmlgather.comparing.compare_report import CompareReport, DispatchReport
+    from dmlgather.comparing.dispatches import ComparedDispatch
+    from dmlgather.comparing.given_outputs import GivenOutput
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
 
 
@@ -30,6 +36,27 @@ def compare(
             show_default=False,
         ),
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE|DIR",
+            help="Also compare with outputs that were made elsewhere: a .npy, .bin or .dat file for a model with one dispatch, "
+            "or a folder with files as writeFile or --save calls them.",
+        ),
+    ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="For a single descriptor: compare N times, each with new random inputs, until the first mismatch.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="For a single descriptor: the seed of its random inputs; of trials, of the first."),
+    ] = None,
     as_json: AsJson = False,
     save: Annotated[
         Path | None,
@@ -41,47 +68,164 @@ def compare(
     emit_script: Annotated[
         Path | None, typer.Option(metavar="SCRIPT.py", help="Write the comparison as a Python script; large inputs beside it.")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="For a single descriptor: the seed of its random inputs.")
-    ] = None,
+    memory_limit: MemoryLimit = None,
+    allow_outside: AllowOutside = False,
+    rtol: Annotated[str | None, typer.Option(hidden=True)] = None,
+    atol: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> int:
     """Run every dispatch of a file on several devices and compare the results bit for bit.
 
     A mismatch is shown with the number of elements, the first and the worst of them, the expected value, and both values as
-    numbers and bits. A single descriptor runs once with random inputs, where some indices are out of range. A saved case is a
-    DxDispatch model: `run`, `compare` and DxDispatch can read it.
+    numbers and bits. A single descriptor runs with random inputs, where some indices are out of range. A saved case is a
+    DxDispatch model: `run`, `compare` and DxDispatch can read it. What DxDispatch or another machine made of it can then be
+    compared with --against.
 
     Exit codes: 0 equal, 1 a mismatch or the file has errors, 2 it could not be understood or run.
     """
+    for name, tolerance in (("--rtol", rtol), ("--atol", atol)):
+        if tolerance is not None:
+            raise typer.BadParameter(
+                "there is no tolerance: these operators move bits and compute nothing, so that outputs are equal bit for bit, or "
+                "one is wrong; the report says how far apart the worst elements are",
+                param_hint=f"'{name}'",
+            )
     if emit_script is not None and emit_script.suffix != ".py":
         raise typer.BadParameter(f"expected a file name that ends in .py, got {emit_script}", param_hint="'--emit-script'")
-    checked, names, case = load(file), _devices(devices), None
-    with tempfile.TemporaryDirectory(prefix="dmlgather-") as scratch:
-        model = checked
-        if checked.kind != "model":
-            seed = secrets.randbits(32) if seed is None else seed
-            case = _random_case(checked, save or Path(scratch), seed)
-            model = load(case)
-        elif save is not None:
-            from dmlgather.directml.dxdispatch.writing import write_model
-
-            case = write_model(checked, save)
-        if save is not None:
-            say(f"Case written to '{case}'")
-        if emit_script is not None and _dispatches(model):
-            from dmlgather import __version__
-            from dmlgather.comparing.script import write_script
-
-            say(f"Script written to '{write_script(model, names, emit_script, file, __version__)}'")
-        report = _compare(model, names, None if save is None else case, quiet=as_json)
-    report = report.model_copy(update={"file": str(file), "seed": None if checked.kind == "model" else seed})
-    if save is not None and case is not None:
-        from dmlgather.comparing.saving import save_report
-
-        save_report(case, report, [file])
+    if emit_script is not None and against is not None:
+        raise typer.BadParameter("a script compares devices, not files: leave out --against", param_hint="'--emit-script'")
+    limit = common.memory_limit(memory_limit)
+    task = _Task(file, load(file, allow_outside), _devices(devices, against), against, limit, save, emit_script, as_json)
+    if task.checked.kind == "model":
+        for option, value in (("--trials", trials), ("--seed", seed)):
+            if value is not None:
+                raise typer.BadParameter(
+                    "a model states its inputs, and none is random: leave it out, or name a single descriptor",
+                    param_hint=f"'{option}'",
+                )
+        report = task.of_model()
+    else:
+        if against is not None:
+            raise typer.BadParameter(
+                "a single descriptor states no inputs, so that no output of it can have been made elsewhere: write a case with "
+                "--save, run it there, and compare that case with --against",
+                param_hint="'--against'",
+            )
+        report = task.of_descriptor(seed, trials)
     if as_json:
         sys.stdout.write(json.dumps(report.model_dump(mode="json"), indent=2, allow_nan=False) + "\n")
     return report.exit_code
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What the command was asked for."""
+
+    file: Path
+    checked: CheckedFile
+    devices: list[str]
+    against: Path | None
+    memory_limit: int | None
+    save: Path | None
+    emit_script: Path | None
+    quiet: bool
+
+    def of_model(self) -> CompareReport:
+        """Compare the dispatches of a model; the report, which is also saved where a case is."""
+        from dmlgather.comparing.given_outputs import given_outputs
+        from dmlgather.comparing.memory_needs import check_model_memory
+
+        given = None if self.against is None else given_outputs(self.checked, self.against)
+        check_model_memory(self.checked, self.devices, given, self.memory_limit)
+        case = None
+        if self.save is not None:
+            from dmlgather.directml.dxdispatch.writing import write_model
+
+            case = write_model(self.checked, self.save)
+            say(f"Case written to '{case}'")
+        self._script(self.checked)
+        report = self._compared(self.checked, case, given)
+        report = report.model_copy(update={"against": None if self.against is None else str(self.against)})
+        return self._saved(case, report)
+
+    def of_descriptor(self, seed: int | None, trials: int | None) -> CompareReport:
+        """Compare a single descriptor with random inputs, `trials` times or until the first mismatch; the last one's report."""
+        from dmlgather.comparing.memory_needs import check_descriptor_memory
+        from dmlgather.directml.dxdispatch.model_file import check_file
+        from dmlgather.directml.dxdispatch.writing import random_inputs, sources, write_single
+
+        desc = self.checked.dispatchables[""].desc
+        check_descriptor_memory(str(self.file), desc, self.devices, self.memory_limit)
+        first, count = secrets.randbits(32) if seed is None else seed, trials or 1
+        for number in range(count):
+            of = "" if trials is None else f", trial {number + 1} of {trials}"
+            say(f"Random inputs from --seed {first + number}{of}")
+            with tempfile.TemporaryDirectory(prefix="dmlgather-") as scratch:
+                inputs = random_inputs(desc, first + number)
+                case = write_single(desc, inputs, self.save or Path(scratch), sources(self.checked))
+                del inputs
+                if self.save is not None and number == 0:
+                    say(f"Case written to '{case}'")
+                model = check_file(case)  # what was found in the descriptor has been shown
+                self._script(model, tell=number == 0)
+                report = self._compared(model, None if self.save is None else case)
+                more = {"seed": first + number, "trials": None if trials is None else number + 1}
+                report = self._saved(None if self.save is None else case, report.model_copy(update=more))
+            if report.exit_code:
+                break
+        if trials is not None and report.exit_code:
+            say(f"Trial {number + 1} of {trials} differs; --seed {first + number} repeats it")
+        return report
+
+    def _script(self, model: CheckedFile, *, tell: bool = True) -> None:
+        if self.emit_script is not None and _dispatches(model):
+            from dmlgather import __version__
+            from dmlgather.comparing.script import write_script
+
+            written = write_script(model, self.devices, self.emit_script, self.file, __version__)
+            if tell:
+                say(f"Script written to '{written}'")
+
+    def _compared(
+        self, model: CheckedFile, case: Path | None, given: Mapping[int, Sequence[GivenOutput]] | None = None
+    ) -> CompareReport:
+        """Compare every dispatch, show each result unless `quiet`, and add the outputs to a case."""
+        from dmlgather.comparing.compare_report import compare_report
+        from dmlgather.comparing.dispatches import compare_model
+        from dmlgather.wording import printable
+
+        reports: list[DispatchReport] = []
+        with reference_progress():
+            for found in compare_model(model, self.devices, given):
+                number, name, comparison = found.command, found.dispatchable, found.comparison
+                made_from = [file.values.path for files in (given or {}).values() for file in files]
+                files = {} if case is None else self._outputs(model, case, found, made_from)
+                reports.append(comparison.report(number, name, files))
+                if not self.quiet:
+                    sys.stdout.write(f"commands[{number}] '{printable(name)}': {comparison}\n")
+                    sys.stdout.flush()
+        for number in [number for number, files in (given or {}).items() if not files]:
+            say(f"commands[{number}]: '{self.against}' has no file for it, so that it is not compared with one")
+        if not _dispatches(model):
+            say(f"{model.file}: the model has no dispatch command, so nothing is compared and no script is written")
+        return compare_report(self.devices, reports).model_copy(update={"file": str(self.file)})
+
+    @staticmethod
+    def _outputs(model: CheckedFile, case: Path, found: ComparedDispatch, made_from: Sequence[Path]) -> dict[str, str]:
+        """Add the outputs of a dispatch to a case; the files' names by device."""
+        from dmlgather.comparing.saving import save_outputs
+        from dmlgather.directml.dxdispatch.writing import sources
+
+        compared = found.comparison
+        outputs = dict(zip(compared.devices, compared.outputs, strict=True))
+        made_from = [*sources(model), *made_from]
+        return save_outputs(case, found.command, found.dispatchable, outputs, made_from, given=compared.given)
+
+    def _saved(self, case: Path | None, report: CompareReport) -> CompareReport:
+        if case is not None:
+            from dmlgather.comparing.saving import save_report
+
+            save_report(case, report, [self.file])
+        return report
 
 
 def _dispatches(model: CheckedFile) -> bool:
@@ -90,15 +234,7 @@ def _dispatches(model: CheckedFile) -> bool:
     return any(isinstance(command, Dispatch) for command in model.commands)
 
 
-def _random_case(checked: CheckedFile, case: Path, seed: int) -> Path:
-    from dmlgather.directml.dxdispatch.writing import random_inputs, sources, write_single
-
-    say(f"Random inputs from --seed {seed}")
-    desc = checked.dispatchables[""].desc
-    return write_single(desc, random_inputs(desc, seed), case, sources(checked))
-
-
-def _devices(given: str | None) -> list[str]:
+def _devices(given: str | None, against: Path | None) -> list[str]:
     from dmlgather.comparing.comparison import check_devices
 
     if given is None:
@@ -108,31 +244,7 @@ def _devices(given: str | None) -> list[str]:
         return [*(["cuda"] if missing is None else []), "cpu", "reference"]
     names = [name.strip() for name in given.split(",") if name.strip()]
     try:
-        check_devices(names)
+        check_devices(names, least=2 if against is None else 1)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--devices'") from None
     return names
-
-
-def _compare(model: CheckedFile, devices: list[str], case: Path | None, *, quiet: bool) -> CompareReport:
-    """Compare every dispatch, show each result unless `quiet`, and add the outputs to a case."""
-    from dmlgather.comparing.compare_report import compare_report
-    from dmlgather.comparing.dispatches import compare_model
-    from dmlgather.comparing.saving import save_outputs
-    from dmlgather.directml.dxdispatch.writing import sources
-    from dmlgather.wording import printable
-
-    reports = []
-    for found in compare_model(model, devices):
-        number, name, comparison = found.command, found.dispatchable, found.comparison
-        files: dict[str, str] = {}
-        if case is not None:
-            outputs = dict(zip(comparison.devices, comparison.outputs, strict=True))
-            files = save_outputs(case, number, name, outputs, sources(model))
-        reports.append(comparison.report(number, name, files))
-        if not quiet:
-            sys.stdout.write(f"commands[{number}] '{printable(name)}': {comparison}\n")
-            sys.stdout.flush()
-    if not _dispatches(model):
-        say(f"{model.file}: the model has no dispatch command, so nothing is compared and no script is written")
-    return compare_report(devices, reports)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dmlgather.cli.common import AsJson, load
+from dmlgather.cli.common import AllowOutside, AsJson, load
 from dmlgather.cli.explained_nodes import STATED, load_nodes, places, subject_of
 from dmlgather.cli.failures import say
 
@@ -32,6 +32,7 @@ def explain(
             show_default=False,
         ),
     ],
+    *,
     as_json: AsJson = False,
     legend: Annotated[bool, typer.Option("--legend", help="Also say what the words and names in the output mean.")] = False,
     picture: Annotated[
@@ -43,6 +44,7 @@ def explain(
             "--only", "--node", metavar="NAME", help="Of a model, only this dispatchable, or this node.", show_default=False
         ),
     ] = None,
+    allow_outside: AllowOutside = False,
 ) -> int:
     """Show for each operator of a file: plan, canonical plan, what each device would run, bytes moved, lowest feature level.
 
@@ -65,7 +67,7 @@ def explain(
     if file.suffix.lower() in STATED:
         return _explain_nodes(file, as_json, legend, picture, only)
     try:
-        checked = load(file, executes=False)
+        checked = load(file, allow_outside, executes=False)
     except typer.Exit as ended:
         if ended.exit_code == 2 and file.suffix.lower() != ".json":
             say(f"{file}: expected a DxDispatch model or a descriptor (JSON), an ONNX model (.onnx) or an OpenVINO IR (.xml)")

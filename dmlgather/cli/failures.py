@@ -1,8 +1,7 @@
-"""How the command ends when something goes wrong: one clear line on standard error and exit code 2, never a traceback."""
+"""How the command ends when something goes wrong: one clear line on standard error and an exit code, never a traceback."""
 
 from __future__ import annotations
 
-import errno
 import functools
 import os
 import sys
@@ -20,12 +19,20 @@ DEBUG = "DMLGATHER_DEBUG"
 UsageError: Any = typer.BadParameter.__bases__[0]
 """What Typer raises for invalid arguments; the class has several names in Typer's versions."""
 
+INTERRUPTED = 128 + 2
+"""Exit code after Ctrl-C: as shells have it for a command that SIGINT ended."""
+
+UNREAD = 128 + 13
+"""Exit code when whoever read the output closed it before the end, as `head` does: as shells have it for SIGPIPE."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def guarded(function: Callable[P, R]) -> Callable[P, R | int]:
-    """`function`, but any failure is reported in one line and returns 2. Exceptions that Typer handles are passed on."""
+    """`function`, but any failure is reported in one line and returns an exit code. Exceptions that Typer handles are passed on,
+    and so are interrupts.
+    """
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R | int:
@@ -33,7 +40,7 @@ def guarded(function: Callable[P, R]) -> Callable[P, R | int]:
             result = function(*args, **kwargs)
             if sys.stdout is not None:
                 sys.stdout.flush()
-        except (typer.Exit, UsageError):
+        except (typer.Exit, UsageError, KeyboardInterrupt):
             raise
         except BaseException as error:  # the only handler between failures and users
             return failed(error)
@@ -52,27 +59,31 @@ def say(message: object) -> None:
 
 def failed(error: BaseException) -> int:
     """Report a failure in one line; the exit code."""
-    if os.environ.get(DEBUG) and not isinstance(error, KeyboardInterrupt | BrokenPipeError | SystemExit):
+    if isinstance(error, BrokenPipeError | SystemExit):  # Typer exits when the pipe breaks while it writes help
+        _discard(sys.stdout)  # flushing the rest would fail again
+        return UNREAD
+    if os.environ.get(DEBUG):
         traceback.print_exception(error)
-    unwanted = isinstance(error, BrokenPipeError | SystemExit | KeyboardInterrupt)
-    if unwanted or (isinstance(error, OSError) and error.errno == errno.EPIPE):
-        _discard(sys.stdout)  # flushing the rest would fail again, or wait for a reader
     say(f"dmlgather: {describe(error)}")
     return 2
+
+
+def interrupted() -> int:
+    """Report Ctrl-C; the exit code."""
+    _discard(sys.stdout)  # flushing the rest may wait for a reader
+    say("dmlgather: interrupted")
+    return INTERRUPTED
 
 
 def describe(error: BaseException) -> str:
     """A failure in words that a user understands."""
     from dmlgather.backends.cuda.driver import DeviceError
+    from dmlgather.backends.memory import TooLargeError
     from dmlgather.bench.errors import BenchError
     from dmlgather.files import FileError
 
     match error:
-        case KeyboardInterrupt():
-            return "interrupted"
-        case BrokenPipeError() | SystemExit():  # Typer exits when the pipe breaks while it writes help
-            return "whatever read the output closed it before the end"
-        case FileError() | DeviceError() | BenchError():
+        case FileError() | DeviceError() | BenchError() | TooLargeError():
             return str(error)
         case OSError():
             name = f"{error.filename}: " if error.filename else ""

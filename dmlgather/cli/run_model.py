@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dmlgather.cli.common import load, missing_gpu
+from dmlgather.cli import common
+from dmlgather.cli.common import AllowOutside, MemoryLimit, load, missing_gpu
 from dmlgather.cli.failures import say
+from dmlgather.cli.progress import reference_progress
 from dmlgather.wording import spelled
 
 if TYPE_CHECKING:
@@ -21,19 +22,19 @@ CHUNK = 4096
 """Elements that are written at a time."""
 
 
-class DeviceChoice(StrEnum):
-    """Names of devices to run on."""
-
-    AUTO = "auto"
-    CPU = "cpu"
-    CUDA = "cuda"
-
-
 def run(
     model: Annotated[Path, typer.Argument(metavar="MODEL.json", help="A DxDispatch model.", show_default=False)],
-    device: Annotated[DeviceChoice, typer.Option(help="Where to run; auto takes a GPU if there is one.")] = DeviceChoice.AUTO,
+    *,
+    device: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Where to run: auto, cpu, cuda, cuda:N or reference; auto takes a GPU if there is one."
+        ),
+    ] = "auto",
     output_dir: Annotated[Path, typer.Option(metavar="DIR", help="Where writeFile commands write.")] = Path(),
     iterations: Annotated[int, typer.Option(min=1, metavar="N", help="Times to execute each dispatch; the median is shown.")] = 1,
+    memory_limit: MemoryLimit = None,
+    allow_outside: AllowOutside = False,
 ) -> int:
     """Run a DxDispatch model: its commands in order, on the CPU or an NVIDIA GPU.
 
@@ -42,19 +43,33 @@ def run(
 
     Exit codes: 0 it ran, 1 the model has errors, 2 it could not be understood or run.
     """
+    from dmlgather.backends.memory import check_memory
     from dmlgather.comparing.compare_report import device_title
-    from dmlgather.model_runner import Runner
+    from dmlgather.model_runner import Runner, memory_shares
 
-    checked = load(model)
+    limit, chosen = common.memory_limit(memory_limit), _device(device)
+    checked = load(model, allow_outside)
     if checked.kind != "model":
         say(f"{model}: a single descriptor has no resources and commands to run; explain and compare take it")
         return 2
-    chosen = device if device is not DeviceChoice.AUTO else DeviceChoice.CPU if missing_gpu() else DeviceChoice.CUDA
+    check_memory(f"running {checked.file}", memory_shares(checked, [chosen]), limit, ["use smaller resources"])
     runner = Runner(checked, chosen, output_dir)
     say(f"Running on '{device_title(runner.device)}'")
-    for event in runner.run(iterations):
-        show(event)
+    with reference_progress():
+        for event in runner.run(iterations):
+            show(event)
     return 0
+
+
+def _device(name: str) -> str:
+    from dmlgather.backends.devices import Device
+
+    if name == "auto":
+        return "cpu" if missing_gpu() else "cuda"
+    try:
+        return str(Device.parse(name))
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}, or 'auto'", param_hint="'--device'") from None
 
 
 def show(event: Event) -> None:

@@ -72,6 +72,9 @@ class DispatchReport(Record):
     outputs: Mapping[str, str] = Field(default_factory=dict)
     """In a saved case: the .npy file beside it that holds a device's output, by the device's name."""
 
+    against: tuple[str, ...] = ()
+    """The files that hold outputs made elsewhere; differences name them as they name devices."""
+
 
 class CompareReport(Record):
     """Everything that was compared."""
@@ -87,8 +90,14 @@ class CompareReport(Record):
     file: str | None = None
     """The file that was compared; none for a comparison by `dmlgather.compare`."""
 
+    against: str | None = None
+    """The file or folder with outputs that were made elsewhere, as it was named."""
+
     seed: int | None = None
-    """The seed of the random inputs of a single descriptor."""
+    """The seed of the random inputs of a single descriptor; of several trials, that of the last one."""
+
+    trials: int | None = None
+    """For a single descriptor: how many random inputs were compared, the last ones reported here. All before them were equal."""
 
     devices: tuple[ComparedDevice, ...]
     """The devices, in the order they were named. The first one's output is what the others' are compared with."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dmlgather.backends.arrays import adopt, move
 from dmlgather.backends.devices import CPU, Device
+from dmlgather.blocks import blocks
 from dmlgather.comparing.compare_report import DispatchReport, compare_report
 from dmlgather.comparing.differences import Tracer, differences
 from dmlgather.comparing.mismatch import Difference, Mismatch
@@ -41,8 +42,9 @@ class ComparedCall:
 class Comparison:
     """What `compare` found.
 
-    devices: as they were named. elements: of the output. differences: the devices whose output differs from the first one's.
-    errors: per device, what it raised under "raise". outputs: per device, of OutputTensor's Sizes; None where it raised.
+    devices: as they were named, then the names of outputs that were given. elements: of the output. differences: the devices
+    whose output differs from the first one's. errors: per device, what it raised under "raise". outputs: per device, of
+    OutputTensor's Sizes; None where it raised. given: how many of the last ones were given, and not made here.
     """
 
     desc: OperatorDesc = field(repr=False)
@@ -52,6 +54,7 @@ class Comparison:
     errors: tuple[str | None, ...]
     outputs: tuple[NDArray[Any] | None, ...] = field(repr=False, compare=False)
     call: ComparedCall | None = field(default=None, repr=False, compare=False)
+    given: int = 0
 
     @property
     def equal(self) -> bool:
@@ -93,8 +96,9 @@ class Comparison:
         inputs = buffers(self.desc, call.inputs, described=call.buffers)
         target = write_single(self.desc, inputs, Path(path))
         name = self.desc.operator.name.lower()
-        files = save_outputs(target, 0, name, dict(zip(self.devices, self.outputs, strict=True)))
-        save_report(target, compare_report(self.devices, [self.report(0, name, files)]))
+        files = save_outputs(target, 0, name, dict(zip(self.devices, self.outputs, strict=True)), given=self.given)
+        ran = self.devices[: len(self.devices) - self.given]
+        save_report(target, compare_report(ran, [self.report(0, name, files)]))
         return target
 
     def report(self, command: int, dispatchable: str, outputs: Mapping[str, str]) -> DispatchReport:
@@ -110,6 +114,7 @@ class Comparison:
             errors={name: error for name, error in zip(self.devices, self.errors, strict=True) if error is not None},
             differences=self.differences,
             outputs=dict(outputs),
+            against=self.devices[len(self.devices) - self.given :],
         )
 
     def __str__(self) -> str:
@@ -131,21 +136,25 @@ def compare(
     level: str | FeatureLevel = "6_4",
     out_of_bounds: str | Fill | None = None,
     buffers: bool = False,
+    against: Any = None,
 ) -> Comparison:
     """Run `desc` on the same `inputs` on each device ("cpu", "cuda", "cuda:N", "reference") and compare bits.
 
     inputs: as a compiled operator takes them. buffers: they are one-dimensional buffers of the described type or uint8, read
-    through the described strides, and so is the output written, as `CompiledOperator.run_buffers` does.
+    through the described strides, and so is the output written, as `CompiledOperator.run_buffers` does. against: an output that
+    was made elsewhere, of OutputTensor's Sizes and type. It counts as a device called "against", so that one device is enough.
 
     An IndexError under "raise" is compared like a result. Raises what else `compile` and the call of an operator raise,
-    DeviceError for a device that is not there, and ValueError for fewer than two different devices.
+    DeviceError for a device that is not there, ValueError for fewer than two different devices, TypeError or ValueError for
+    an output `against` of another type or shape.
 
     >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(1, 4))
     >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
     >>> print(dg.compare(desc, np.array([[10, 11, 12, 13]]), np.array([[3, 0, -1, 9]]), devices=("cpu", "reference")))
     equal on cpu, reference: 4 elements, bit for bit
     """
-    check_devices(devices)
+    given = () if against is None else (_given(desc, against),)
+    check_devices(devices, least=2 - len(given))
     operators = [compile_operator(desc, device=name, level=level, out_of_bounds=out_of_bounds) for name in devices]
     host = tuple(_on_host(array) for array in inputs)
     tensors = [desc.tensor(name) for name in desc.operator.inputs]
@@ -155,19 +164,32 @@ def compare(
         _run_buffers(operator, Device.parse(name), host, rank) if buffers else _run(operator, host, rank)
         for rank, (operator, name) in enumerate(zip(operators, devices, strict=True))
     ]
-    outputs = tuple(None if error else output for output, error in outcomes)
-    errors = tuple(error for _, error in outcomes)
+    names = (*devices, *["against" for _ in given])
+    outputs = (*(None if error else output for output, error in outcomes), *given)
+    errors = (*(error for _, error in outcomes), *[None for _ in given])
     found: tuple[Difference, ...] = ()
     if not any(errors):
-        found = differences(devices, [output for output, _ in outcomes], lambda: tracer(operators[0], host, buffers))
+        made = [output for output, _ in outcomes]
+        found = differences(names, [*made, *given], lambda: tracer(operators[0], host, buffers))
     call = ComparedCall(host, buffers, out_of_bounds)
-    return Comparison(desc, tuple(devices), outcomes[0][0].size, found, errors, outputs, call)
+    return Comparison(desc, names, outcomes[0][0].size, found, errors, outputs, call, len(given))
 
 
-def check_devices(names: Sequence[str]) -> None:
-    """ValueError unless these name at least two different devices."""
-    if len({Device.parse(name) for name in names}) < 2:
-        raise ValueError(f"comparing takes at least two different devices, got {', '.join(names) or 'none'}")
+def check_devices(names: Sequence[str], least: int = 2) -> None:
+    """ValueError unless these name at least two different devices, or one where there is something else to compare it with."""
+    if len({Device.parse(name) for name in names}) < least:
+        number = "one device" if least == 1 else "two different devices"
+        raise ValueError(f"comparing takes at least {number}, got {', '.join(names) or 'none'}")
+
+
+def _given(desc: OperatorDesc, against: Any) -> NDArray[Any]:
+    """The output that a caller gave, on the host."""
+    output, array = desc.tensor(desc.operator.output), _on_host(against)
+    if array.dtype != np.dtype(output.data_type.name.lower()):
+        raise TypeError(f"against is {array.dtype}, but OutputTensor's DataType is {output.data_type}")
+    if array.shape != output.sizes:
+        raise ValueError(f"against has the shape {list(array.shape)}, but OutputTensor's Sizes are {list(output.sizes)}")
+    return array
 
 
 def _on_host(array: Any) -> NDArray[Any]:
@@ -207,12 +229,15 @@ def run_over_poison(
     output = operator.desc.tensor(operator.desc.operator.output)
     width = output.data_type.bytes
     with device.current():
-        before = np.array(move(out, device.memory, CPU))
-        elements(before, output).view(f"u{width}")[...] = int.from_bytes(bytes([POISON - rank]) * width)
-        out[...] = move(before, CPU, device.memory)
+        before = np.asarray(move(out, device.memory, CPU))
+        for block in blocks(elements(before, output).view(f"u{width}")):
+            block[...] = int.from_bytes(bytes([POISON - rank]) * width)
+        if device.on_gpu:
+            out[...] = move(before, CPU, device.memory)
+        del before
         error = _error(operator, lambda: operator.run_buffers(*inputs, out=out))
         written = np.asarray(move(out, device.memory, CPU))
-    return np.ascontiguousarray(elements(written, output)).reshape(output.sizes), error
+    return elements(written, output), error
 
 
 def _error(operator: CompiledOperator, run: Any) -> str | None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends.executor import Lowering
+from dmlgather.blocks import blocks
 from dmlgather.comparing.mismatch import Bits, Difference, IndexRead, Mismatch, Number
 from dmlgather.directml import OperatorDesc
 from dmlgather.plan import Layout, unravel
@@ -63,23 +64,54 @@ def differences(devices: Sequence[str], outputs: Sequence[NDArray[Any]], trace: 
     outputs: one per device, of shape Sizes and the tensor's type. trace: called for each device whose output differs.
     """
     first, *others = outputs
-    return tuple(
-        _difference((devices[0], device), (first, other), trace())
-        for device, other in zip(devices[1:], others, strict=True)
-        if (_patterns(first) != _patterns(other)).any()
-    )
+    found = (_difference((devices[0], device), first, other, trace) for device, other in zip(devices[1:], others, strict=True))
+    return tuple(difference for difference in found if difference is not None)
 
 
-def _difference(devices: tuple[str, str], outputs: tuple[NDArray[Any], NDArray[Any]], tracer: Tracer) -> Difference:
-    unequal = np.flatnonzero(_patterns(outputs[0]) != _patterns(outputs[1]))
-    left, right = (output.reshape(-1)[unequal] for output in outputs)
-    worst = int(np.lexsort((-np.arange(unequal.size), _flipped(left, right), _apart(left, right)))[-1])
+class _Pairs(NamedTuple):
+    """Elements that differ, at least one: their numbers in row-major order, and what each device wrote; all [pairs]."""
 
-    def mismatch(number: int) -> Mismatch:
-        at, one = unravel(int(unequal[number]), outputs[0].shape), slice(number, number + 1)
-        return _mismatch(devices, at, left[one], right[one], tracer.expected(at))
+    numbers: NDArray[Any]
+    left: NDArray[Any]
+    right: NDArray[Any]
 
-    return Difference(devices=devices, differing=unequal.size, elements=outputs[0].size, first=mismatch(0), worst=mismatch(worst))
+    def one(self, at: int) -> _Pairs:
+        """The pair at a position."""
+        return _Pairs(*(part[at : at + 1] for part in self))
+
+    def worst(self) -> _Pairs:
+        """The worst pair, as `Difference.worst` orders them."""
+        order = (-np.arange(self.numbers.size), _flipped(self.left, self.right), _apart(self.left, self.right))
+        return self.one(int(np.lexsort(order)[-1]))
+
+    def rank(self) -> tuple[Any, int]:
+        """How bad the first pair is: of two, the larger is worse."""
+        return _apart(self.left, self.right)[0].item(), int(_flipped(self.left, self.right)[0])
+
+
+def _difference(
+    devices: tuple[str, str], left: NDArray[Any], right: NDArray[Any], trace: Callable[[], Tracer]
+) -> Difference | None:
+    """How `right` differs from `left`; None where it does not. Block by block, so that it takes little memory."""
+    differing, start = 0, 0
+    first: _Pairs | None = None
+    worst: _Pairs | None = None
+    for one, other in zip(blocks(left), blocks(right), strict=True):
+        unequal = np.flatnonzero(_patterns(one) != _patterns(other))
+        if unequal.size:
+            pairs = _Pairs(start + unequal, one.reshape(-1)[unequal], other.reshape(-1)[unequal])
+            first, found = first or pairs.one(0), pairs.worst()
+            worst = found if worst is None or found.rank() > worst.rank() else worst
+        differing, start = differing + unequal.size, start + one.size
+    if first is None or worst is None:
+        return None
+    tracer = trace()
+
+    def mismatch(pair: _Pairs) -> Mismatch:
+        at = unravel(int(pair.numbers[0]), left.shape)
+        return _mismatch(devices, at, pair.left, pair.right, tracer.expected(at))
+
+    return Difference(devices=devices, differing=differing, elements=left.size, first=mismatch(first), worst=mismatch(worst))
 
 
 def _mismatch(devices: tuple[str, str], at: Coordinates, left: NDArray[Any], right: NDArray[Any], expected: Expected) -> Mismatch:

@@ -26,14 +26,20 @@ def save_outputs(
     dispatchable: str,
     outputs: Mapping[str, NDArray[Any] | None],
     made_from: Iterable[Path] = (),
+    *,
+    given: int = 0,
 ) -> dict[str, str]:
     """Write each device's output of one dispatch beside the case whose model is `target`; the files' names by device.
 
-    outputs: of shape Sizes; None for a device that raised an error. FileError when they cannot be written, or when a file of
-    `made_from` would be overwritten.
+    outputs: of shape Sizes; None for a device that raised an error. given: how many of the last ones were made elsewhere, and are
+    named by their files. FileError when they cannot be written, or when a file of `made_from` would be overwritten.
     """
+    endings = {
+        device: re.sub("[^a-z0-9]", "", device) if number < len(outputs) - given else f"against{number + given - len(outputs)}"
+        for number, device in enumerate(outputs)
+    }
     names = {
-        device: beside(target, f"out{command}_{plain(dispatchable)}.{re.sub('[^a-z0-9]', '', device)}.npy")
+        device: beside(target, f"out{command}_{plain(dispatchable)}.{endings[device]}.npy")
         for device, output in outputs.items()
         if output is not None
     }

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic.alias_generators import to_pascal
 
-from dmlgather.record import Record
+from dmlgather.record import Record, plainly
 
 
 class Structure(Record):
@@ -54,19 +54,19 @@ def _entries(value: object) -> tuple[Any, ...]:
     raise ValueError(f"expected a list of integers, got a value of type {type(value).__name__}")
 
 
-UInt32 = Annotated[int, Field(ge=0, le=2**32 - 1), BeforeValidator(_exact)]
+UInt32 = Annotated[int, Field(ge=0, le=2**32 - 1), BeforeValidator(plainly(_exact))]
 """UINT."""
 
-UInt64 = Annotated[int, Field(ge=0, le=2**64 - 1), BeforeValidator(_exact)]
+UInt64 = Annotated[int, Field(ge=0, le=2**64 - 1), BeforeValidator(plainly(_exact))]
 """UINT64."""
 
-Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1), BeforeValidator(_exact)]
+Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1), BeforeValidator(plainly(_exact))]
 """INT."""
 
-UInt32s = Annotated[tuple[UInt32, ...], BeforeValidator(_entries)]
+UInt32s = Annotated[tuple[UInt32, ...], BeforeValidator(plainly(_entries))]
 """const UINT*, with its length."""
 
-Int32s = Annotated[tuple[Int32, ...], BeforeValidator(_entries)]
+Int32s = Annotated[tuple[Int32, ...], BeforeValidator(plainly(_entries))]
 """const INT*, with its length."""
 
 

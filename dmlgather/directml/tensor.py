@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from dmlgather.directml.fields import DerivedCount, Structure, UInt32, UInt32s, UInt64, fill_count, unstated
 from dmlgather.directml.types import DataTypeField, TensorFlags, TensorFlagsField
 from dmlgather.plan import Layout, packed_strides
+from dmlgather.record import refusal
 
 SIZE_GRANULE = 4
 """Bytes to which DirectML rounds the sizes of tensors and buffers up."""
@@ -76,13 +77,13 @@ class BufferTensorDesc(Structure):
         if not isinstance(value, Mapping) or "Type" not in value:
             return value
         if value["Type"] not in ("BUFFER", "DML_TENSOR_TYPE_BUFFER"):
-            raise ValueError(f"tensor Type is {value['Type']!r}; expected BUFFER")
+            raise refusal(f"tensor Type is {value['Type']!r}; expected BUFFER")
         if "Desc" not in value:
             return {key: entry for key, entry in value.items() if key != "Type"}
         if value["Desc"] is None:
             raise ValueError("Desc must not be null")
         if not isinstance(value["Desc"], Mapping) or len(value) > 2:
-            raise ValueError(f"expected {{'Type': 'BUFFER', 'Desc': {{…}}}}, got the fields {list(value)}")
+            raise refusal(f"expected {{'Type': 'BUFFER', 'Desc': {{…}}}}, got the fields {list(value)}")
         return dict(value["Desc"])
 
     @model_validator(mode="after")

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonS
 from dmlgather.directml.library_types import fault, type_name
 from dmlgather.directml.releases import RELEASES
 from dmlgather.plan import IndexType
+from dmlgather.record import plainly
 
 
 class DataType(enum.IntEnum):
@@ -245,7 +246,7 @@ def _name(value: enum.IntEnum | enum.IntFlag) -> str:
 
 DataTypeField = Annotated[
     DataType,
-    BeforeValidator(_data_type),
+    BeforeValidator(plainly(_data_type)),
     PlainSerializer(_name, when_used="json"),
     _schema(DataType, "DML_TENSOR_DATA_TYPE_"),
 ]
@@ -253,7 +254,7 @@ DataTypeField = Annotated[
 
 TensorFlagsField = Annotated[
     TensorFlags,
-    BeforeValidator(_flags),
+    BeforeValidator(plainly(_flags)),
     PlainSerializer(_name, when_used="json"),
     _schema(TensorFlags, "DML_TENSOR_FLAG_"),
 ]
@@ -261,7 +262,7 @@ TensorFlagsField = Annotated[
 
 DepthSpaceOrderField = Annotated[
     DepthSpaceOrder,
-    BeforeValidator(DepthSpaceOrder.parse),
+    BeforeValidator(plainly(DepthSpaceOrder.parse)),
     PlainSerializer(_name, when_used="json"),
     _schema(DepthSpaceOrder, "DML_DEPTH_SPACE_ORDER_"),
 ]
@@ -269,7 +270,7 @@ DepthSpaceOrderField = Annotated[
 
 FeatureLevelField = Annotated[
     FeatureLevel,
-    BeforeValidator(FeatureLevel.parse),
+    BeforeValidator(plainly(FeatureLevel.parse)),
     PlainSerializer(_name, when_used="json"),
     WithJsonSchema({"enum": [str(level) for level in FeatureLevel]}),
 ]

@@ -8,9 +8,9 @@ from typing import Literal
 from pydantic import computed_field
 
 from dmlgather.directml import Finding, GatherOperatorDesc, Severity
-from dmlgather.distributed.worker_memory import WorkerMemory, amount
+from dmlgather.distributed.worker_memory import WorkerMemory
 from dmlgather.record import Record
-from dmlgather.wording import counted
+from dmlgather.wording import amount, counted
 
 SHOWN = 20
 """Chunks in the text; the data has them all."""

@@ -8,9 +8,7 @@ from pydantic import computed_field
 
 from dmlgather.distributed.routing import Routing
 from dmlgather.record import Record
-from dmlgather.wording import counted
-
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+from dmlgather.wording import amount, counted
 
 
 class MemoryLimitError(ValueError):
@@ -76,11 +74,3 @@ def worker_memory(routing: Routing, sizes: Sequence[int], workers: int, threads:
         place_bytes=3 * max((split.lookup.size for split in routing.splits), default=0) * routing.row_bytes,
         held_bytes=max(shares, default=0) * routing.row_bytes,
     )
-
-
-def amount(count: int) -> str:
-    """A number of bytes: "512 bytes", "64 MiB", "1.5 GiB"."""
-    size, power = float(count), 0
-    while size >= 1024 and power < len(_UNITS) - 1:
-        size, power = size / 1024, power + 1
-    return f"{count} bytes" if not power else f"{size:.4g} {_UNITS[power]}"

@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from dmlgather.files import FileError, read_text, writing
-from dmlgather.record import Record
+from dmlgather.record import Record, in_words
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.finding_status import CountedFingerprint, FindingStatus, Fingerprint, ReportedFinding
 from dmlgather.report.paths import beside, named
@@ -45,8 +45,9 @@ def read(file: Path) -> Baseline:
         raise BaselineError(f"{file}: the baseline {error}; {remedy}") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise BaselineError(f"{file}: is no baseline: {where}: {first['msg'].lower()}; {remedy}") from None
+        steps = first["loc"][:-1] if first["type"] == "missing" else first["loc"]  # a missing key is named in the sentence
+        where = ".".join(map(str, steps)) or "the file"
+        raise BaselineError(f"{file}: is no baseline: {where}: {in_words(first)}; {remedy}") from None
     except (ValueError, RecursionError) as error:
         place = f":{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise BaselineError(f"{file}{place}: is no baseline: it is no JSON; {remedy}") from None

@@ -15,7 +15,7 @@ from dmlgather.directml.types import FeatureLevel
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.file_check import SUFFIXES, stdin_report
 from dmlgather.report.paths import absolute
-from dmlgather.report.worker_processes import Checked, check_all
+from dmlgather.report.worker_processes import Checked, Note, check_all, ignored
 from dmlgather.wording import counted
 
 LevelOf = Callable[[str], FeatureLevel | None]
@@ -25,23 +25,26 @@ LevelOf = Callable[[str], FeatureLevel | None]
 def check_paths(
     paths: Iterable[Path],
     level: str | FeatureLevel = "6_4",
+    *,
     level_of: LevelOf | None = None,
     skip_others: bool = False,
     jobs: int | None = 1,
+    allow_outside: bool = False,
+    note: Note = ignored,
 ) -> CheckReport:
     """Check each file, and each model or descriptor in each folder, at `level`, or at the level that `level_of` has for it.
 
     "-" is standard input, which this process reads. skip_others: whether to skip files of another sort that are named, as those
-    in folders are. jobs: as in `check_all`. ValueError for an unknown level.
+    in folders are. allow_outside: as in `check_file`. jobs, note: as in `check_all`. ValueError for an unknown level.
     """
     level = FeatureLevel.parse(level)
     listed = [_listed(path) for path in paths]
     files = {name: path for part in listed for name, path in part.files.items()}
     named = {name: path for name, path in files.items() if name != STDIN}
-    leveled = [(path, (level_of(str(path)) if level_of else None) or level) for path in named.values()]
-    results = dict(zip(named, check_all(leveled, jobs), strict=True))
+    leveled = [(path, (level_of(str(path)) if level_of else None) or level, allow_outside) for path in named.values()]
+    results = dict(zip(named, check_all(leveled, jobs, note), strict=True))
     if STDIN in files:
-        results[STDIN] = stdin_report(level)
+        results[STDIN] = stdin_report(level, allow_outside)
     collected = _ReportFiles(level, skip_others, results)
     for part in listed:
         collected.add_all(part)

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from dmlgather.directml.types import FeatureLevel, FeatureLevelField
-from dmlgather.record import Record
+from dmlgather.record import Record, plainly
 from dmlgather.report.code_registry import CODES
 from dmlgather.report.formats import FORMATS, Output, complete
 from dmlgather.report.patterns import specification
@@ -37,17 +37,17 @@ def _pattern(pattern: str) -> str:
     return pattern
 
 
-Pattern = Annotated[str, AfterValidator(_pattern)]
+Pattern = Annotated[str, AfterValidator(plainly(_pattern))]
 """A pattern of paths relative to the folder of the configuration, as .gitignore writes them."""
 
 
 class Ignore(Record, strict=True):
     """A code whose findings are ignored, and why. Reports still show how many there are."""
 
-    code: Annotated[str, AfterValidator(_code)]
+    code: Annotated[str, AfterValidator(plainly(_code))]
     """The code: "DML305"."""
 
-    reason: Annotated[str, AfterValidator(_reason)]
+    reason: Annotated[str, AfterValidator(plainly(_reason))]
     """Why its findings are ignored. Reports show it."""
 
     paths: Annotated[list[Pattern], Field(min_length=1)] | None = None
@@ -63,7 +63,7 @@ class Configuration(Record, strict=True):
     levels: dict[Pattern, FeatureLevelField] = Field(default={})
     """Other levels for some files, by patterns relative to the configuration's folder. The last that matches applies."""
 
-    formats: Annotated[list[str], AfterValidator(_formats)] = Field(default=[])
+    formats: Annotated[list[str], AfterValidator(plainly(_formats))] = Field(default=[])
     """Formats of the report, each with a file, as in "sarif:report.sarif"; at most one without, for standard output."""
 
     baseline: Annotated[str, Field(min_length=1)] | None = None

@@ -38,20 +38,20 @@ SUFFIXES = (".json", *descriptor_lines.SUFFIXES, *MODELS)
 """The suffixes of files that are checked in folders."""
 
 
-def file_report(path: Path, level: FeatureLevel) -> tuple[FileReport, bool]:
-    """The report of a file at a feature level, and whether the file is of another sort."""
+def file_report(path: Path, level: FeatureLevel, allow_outside: bool = False) -> tuple[FileReport, bool]:
+    """The report of a file at a feature level, and whether the file is of another sort. allow_outside: as in `check_file`."""
     name = path.name.lower()
     for suffix, (kind, check) in MODELS.items():
         if name.endswith(suffix):
             return _model(kind, check(path, level), level)
     if name.endswith(descriptor_lines.SUFFIXES):
         return _json(descriptor_lines.check_lines_file(path, level), level)
-    return _json(check_file(path, level), level)
+    return _json(check_file(path, level, allow_outside), level)
 
 
-def stdin_report(level: FeatureLevel) -> tuple[FileReport, bool]:
-    """The report of what standard input holds, and whether it is of another sort."""
-    return _json(descriptor_lines.check_stdin(sys.stdin.buffer, level), level)
+def stdin_report(level: FeatureLevel, allow_outside: bool = False) -> tuple[FileReport, bool]:
+    """The report of what standard input holds, and whether it is of another sort. allow_outside: as in `check_file`."""
+    return _json(descriptor_lines.check_stdin(sys.stdin.buffer, level, allow_outside), level)
 
 
 def _json(checked: CheckedFile, level: FeatureLevel) -> tuple[FileReport, bool]:

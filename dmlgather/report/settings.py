@@ -16,6 +16,7 @@ from dmlgather.report.configuration_file import LoadedConfiguration
 from dmlgather.report.formats import Output, complete
 from dmlgather.report.ignoring import ignoring
 from dmlgather.report.patterns import Patterns
+from dmlgather.report.worker_processes import Note, ignored
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Settings:
 
     level: the feature level of every file. outputs: formats and where they are written. baseline: the file to compare with.
     write_baseline: the file to write, and to compare with if it exists. error_on_warning: whether warnings fail the check.
-    skip_others, jobs: as in `check_paths`.
+    skip_others, jobs, allow_outside, note: as in `check_paths`.
     """
 
     loaded: LoadedConfiguration | None = None
@@ -35,6 +36,8 @@ class Settings:
     error_on_warning: bool | None = None
     skip_others: bool = False
     jobs: int | None = 1
+    allow_outside: bool = False
+    note: Note = ignored
 
     @property
     def configuration(self) -> Configuration:
@@ -50,7 +53,15 @@ class Settings:
     def check(self, paths: Iterable[Path]) -> CheckReport:
         """Check these files and folders, and write the baseline if requested. FileError for a baseline that cannot be used."""
         old, paths = self._baseline(), tuple(paths)
-        report = check_paths(paths, self.level or self.configuration.level, self._level_of(), self.skip_others, self.jobs)
+        report = check_paths(
+            paths,
+            self.level or self.configuration.level,
+            level_of=self._level_of(),
+            skip_others=self.skip_others,
+            jobs=self.jobs,
+            allow_outside=self.allow_outside,
+            note=self.note,
+        )
         fail = self.configuration.error_on_warning if self.error_on_warning is None else self.error_on_warning
         report = report.model_copy(update={"error_on_warning": fail})
         if self.loaded is not None:

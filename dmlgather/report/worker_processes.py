@@ -7,7 +7,7 @@ import pickle
 import sys
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,16 @@ from dmlgather.report.file_check import file_report
 Checked = tuple[FileReport, bool]
 """The report of a file, and whether the file is of another sort."""
 
-Files = Sequence[tuple[Path, FeatureLevel]]
-"""Files, each with the feature level to check it for."""
+Files = Sequence[tuple[Path, FeatureLevel, bool]]
+"""Files, each with the feature level to check it for, and whether it may read files outside of its folder."""
+
+Note = Callable[[str], None]
+"""Takes what a user should know that is no finding."""
+
+
+def ignored(note: str) -> None:
+    """The `Note` of callers who need none."""
+
 
 SHARED_FROM = 3_000
 """Files that one process checks in the time that another takes to start."""
@@ -34,12 +42,12 @@ BATCH = 100
 """Files that a process takes at a time: few enough that all processes end at about the same time."""
 
 
-def check_all(files: Files, jobs: int | None = 1) -> list[Checked]:
+def check_all(files: Files, jobs: int | None = 1, note: Note = ignored) -> list[Checked]:
     """Check each file at its feature level; the results are in order. jobs: processes to use, at most, this one counted; None for
-    one per CPU and at most MOST. A worker process is started per SHARED_FROM files.
+    one per CPU and at most MOST. A worker process is started per SHARED_FROM files; `note` is told of one that cannot be.
     """
     workers = min(len(files) // SHARED_FROM, (min(cpus(), MOST) if jobs is None else jobs) - 1)
-    return _shared(files, workers) if workers > 0 else _check(files)
+    return _shared(files, workers, note) if workers > 0 else _check(files)
 
 
 def prepare_to_end() -> None:
@@ -70,20 +78,25 @@ def _received(pipe: Any) -> Any:
 
 
 def _check(files: Files) -> list[Checked]:
-    return [file_report(path, level) for path, level in files]
+    return [file_report(*file) for file in files]
 
 
-def _shared(files: Files, workers: int) -> list[Checked]:
-    """Worker processes take batches from the front, this process takes them from the back. If a worker process dies, this one
-    checks its batch.
+def _shared(files: Files, workers: int, note: Note) -> list[Checked]:
+    """Worker processes take batches from the front, this process takes them from the back. If a worker process dies or cannot be
+    started, this one checks what it would have.
     """
     batches = {start: files[start : start + BATCH] for start in range(0, len(files), BATCH)}
     waiting = deque(batches)
     found: dict[int, list[Checked]] = {}
     with ExitStack() as stack:
-        threads = [stack.enter_context(_WorkerProcess(batches, waiting, found)).thread for _ in range(workers)]
+        talking: list[threading.Thread] = []
+        try:
+            while len(talking) < workers:
+                talking.append(stack.enter_context(_WorkerProcess(batches, waiting, found)).thread)
+        except (OSError, RuntimeError) as error:  # no process, or no thread to talk to it
+            note(f"{len(talking)} of {workers} worker processes could be started, and the rest is checked without them: {error}")
         _take(batches, waiting, found)
-        for thread in threads:
+        for thread in talking:
             thread.join()
         _take(batches, waiting, found)
     return [checked for start in batches for checked in found[start]]
@@ -105,7 +118,11 @@ class _WorkerProcess:
         self._batches, self._waiting, self._found = batches, waiting, found
         self._process = start_python("-c", f"from {__name__} import serve; serve()")
         self.thread = threading.Thread(target=self._talk, daemon=True)
-        self.thread.start()
+        try:
+            self.thread.start()
+        except RuntimeError:
+            end(self._process)
+            raise
 
     def __enter__(self) -> _WorkerProcess:
         return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from dmlgather.directml.types import FeatureLevel
 from dmlgather.report import file_check, worker_processes
 from dmlgather.report.collect import check_paths
 from dmlgather.report.worker_processes import Checked, check_all
+from tests.cli.command import Command
 
 FILES = 40
 
@@ -45,15 +47,15 @@ def test_this_process_takes_batches_from_the_back(folder: Path, monkeypatch: pyt
     here: list[Path] = []
     check = file_check.file_report
 
-    def noted(path: Path, level: FeatureLevel) -> Checked:
+    def noted(path: Path, level: FeatureLevel, allow_outside: bool) -> Checked:
         here.append(path)
-        return check(path, level)
+        return check(path, level, allow_outside)
 
     monkeypatch.setattr(worker_processes, "SHARED_FROM", 1)
     monkeypatch.setattr(worker_processes, "BATCH", 1)
     monkeypatch.setattr(worker_processes, "file_report", noted)
     paths = sorted(folder.iterdir())
-    found = check_all([(path, FeatureLevel.LEVEL_6_4) for path in paths], 2)
+    found = check_all([(path, FeatureLevel.LEVEL_6_4, False) for path in paths], 2)
     assert [report.file for report, _ in found] == list(map(str, paths))
     assert here == sorted(here, reverse=True)
     assert here[0] == paths[-1]
@@ -65,6 +67,37 @@ def test_if_a_worker_process_dies_this_one_checks_its_files(folder: Path, monkey
     monkeypatch.setattr(worker_processes, "BATCH", 1)
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     assert check_paths([folder], jobs=3) == alone
+
+
+def test_worker_processes_that_cannot_be_started(
+    folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    options = ["check", "--output-format", "json", "--jobs", 3, folder]
+    alone = command(*options)
+    monkeypatch.setattr(worker_processes, "SHARED_FROM", 1)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
+    ended = command(*options)
+    assert (ended.code, ended.out) == (alone.code, alone.out)
+    (note,) = [line for line in ended.err.splitlines() if line not in alone.err.splitlines()]
+    assert note.startswith("dmlgather: note: 0 of 2 worker processes could be started, and the rest is checked without them: ")
+    assert "gone" in note
+
+
+def test_a_thread_that_cannot_be_started(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would talk to the second worker process, which is then ended."""
+    alone, notes = check_paths([folder]), list[str]()
+    started, start = [], threading.Thread.start
+
+    def second_fails(thread: threading.Thread) -> None:
+        started.append(thread)
+        if len(started) == 2:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(worker_processes, "SHARED_FROM", 1)
+    monkeypatch.setattr(threading.Thread, "start", second_fails)
+    assert check_paths([folder], jobs=3, note=notes.append) == alone
+    assert notes == ["1 of 2 worker processes could be started, and the rest is checked without them: can't start new thread"]
 
 
 def test_few_files_and_one_job_start_no_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,7 @@ def test_json_alone_on_standard_output(tmp_path: Path, command: Command, monkeyp
         "equal": False,
         "errors": {},
         "outputs": {},
+        "against": [],
     }
     assert (difference["devices"], difference["differing"], difference["elements"]) == (["cpu", "reference"], 2, 8)
     four = {"value": 4, "bits": "40800000"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dmlgather.backends.cuda import driver
 from dmlgather.wording import spelled
 from tests.cli.command import EXAMPLES, Command, process
 from tests.dxdispatch.models import GATHER, MODEL, PRINTED, changed, write
@@ -190,6 +192,31 @@ def test_warnings_do_not_keep_a_model_from_running(tmp_path: Path, command: Comm
     ended = command("run", write(tmp_path, changed((("remark",), "x"))))
     assert (ended.code, ended.out) == (0, PRINTED)
     assert "DML801" in ended.err
+
+
+@pytest.mark.parametrize(("device", "shown"), [("cpu", "CPU"), ("reference", "one element at a time"), ("auto", "CPU")])
+def test_devices(tmp_path: Path, command: Command, device: str, shown: str) -> None:
+    ended = command("run", "--device", device, write(tmp_path, MODEL))
+    assert (ended.code, ended.out) == (0, PRINTED)
+    assert shown in ended.err.splitlines()[0]
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:x", "CPU", "", "cuda:-1"])
+def test_unknown_devices(tmp_path: Path, command: Command, device: str) -> None:
+    ended = command("run", "--device", device, write(tmp_path, MODEL))
+    assert (ended.code, ended.out) == (2, "")
+    said = " ".join(ended.err.split())
+    expected = f"device is '{device}', expected 'cpu', 'cuda', 'cuda:N' (the N-th GPU) or 'reference', or 'auto'"
+    assert f"Invalid value for '--device': {expected}" in said
+
+
+def test_a_gpu_by_number_that_is_not_there(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)  # whether it is installed or not
+    driver.require.cache_clear()
+    ended = command("run", "--device", "cuda:7", write(tmp_path, MODEL))
+    driver.require.cache_clear()
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("dmlgather: CuPy cannot be imported")
 
 
 def test_a_descriptor_cannot_be_run(tmp_path: Path, command: Command) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 from fractions import Fraction
 from math import inf, isinf, isnan, prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 
 import dmlgather as dg
+from dmlgather.blocks import BLOCK
 from dmlgather.comparing.mismatch import Mismatch
 from tests.comparing.wrong import spoil
 from tests.directml.buffers import logical
@@ -39,6 +42,7 @@ def test_a_wrong_device_is_described_as_documented(problem: Problem) -> None:
     addresses = {sum(a * b for a, b in zip(at, tensor.element_strides, strict=True)): bits for at, bits in flips.items()}
     with pytest.MonkeyPatch.context() as monkeypatch:
         spoil(monkeypatch, addresses)
+        monkeypatch.setattr("dmlgather.blocks.BLOCK", rng.choice([1, 2, 5, BLOCK]))  # outputs are compared in blocks
         found = dg.compare(desc, *problem.inputs, devices=("cpu", "reference"), buffers=True)
 
     sizes = desc.tensor("input_tensor").sizes
@@ -164,3 +168,43 @@ def test_every_device_that_differs_is_counted_against_the_first(monkeypatch: pyt
     assert found.differences[0].devices == ("reference", "cpu")
     assert found.first is not None
     assert found.first.expected == found.first.found[1]  # the first device named is the wrong one
+
+
+ROW = dg.BufferTensorDesc(data_type="INT64", sizes=(1, 4))
+LOOKUP = dg.GatherElementsOperatorDesc(input_tensor=ROW, indices_tensor=ROW, output_tensor=ROW, axis=1)
+DATA, PLACES = np.array([[10, 11, 12, 13]]), np.array([[3, 0, -1, 9]])
+
+
+def test_an_output_from_elsewhere() -> None:
+    found = dg.compare(LOOKUP, DATA, PLACES, devices=("cpu",), against=np.array([[13, 10, 13, 13]]))
+    assert (found.equal, found.given, str(found)) == (True, 1, "equal on cpu, against: 4 elements, bit for bit")
+    found = dg.compare(LOOKUP, DATA, PLACES, devices=("cpu", "reference"), against=np.array([[13, 10, 12, 13]]))
+    assert [difference.devices for difference in found.differences] == [("cpu", "against")]
+    assert found.first is not None
+    assert (found.first.output, found.first.source, found.first.differing_bits) == ((0, 2), (0, 3), 1)
+    assert found.outputs[-1] is not None
+    assert found.outputs[-1].tolist() == [[13, 10, 12, 13]]
+
+
+def test_a_device_that_raises_differs_from_an_output() -> None:
+    found = dg.compare(LOOKUP, DATA, PLACES, devices=("cpu",), out_of_bounds="raise", against=np.array([[13, 10, 13, 13]]))
+    assert not found.equal
+    assert str(found).startswith("different outcomes on cpu, against: cpu: ")
+    assert str(found).endswith("; against: no error")
+
+
+def test_outputs_from_elsewhere_that_do_not_fit() -> None:
+    with pytest.raises(TypeError, match=r"against is int32, but OutputTensor's DataType is INT64"):
+        dg.compare(LOOKUP, DATA, PLACES, devices=("cpu",), against=np.zeros((1, 4), np.int32))
+    with pytest.raises(ValueError, match=r"against has the shape \[4\], but OutputTensor's Sizes are \[1, 4\]"):
+        dg.compare(LOOKUP, DATA, PLACES, devices=("cpu",), against=np.zeros(4, np.int64))
+    with pytest.raises(ValueError, match="at least one device, got none"):
+        dg.compare(LOOKUP, DATA, PLACES, devices=(), against=np.zeros((1, 4), np.int64))
+
+
+def test_a_saved_case_has_the_output_from_elsewhere(tmp_path: Path) -> None:
+    case = dg.compare(LOOKUP, DATA, PLACES, devices=("cpu",), against=np.array([[0, 10, 13, 13]])).save(tmp_path)
+    assert np.load(tmp_path / "case.out0_gather_elements.against0.npy").tolist() == [[0, 10, 13, 13]]
+    report = json.loads((tmp_path / "case.report.json").read_text())
+    assert [device["name"] for device in report["devices"]] == ["cpu"]
+    assert (report["exit_code"], report["dispatches"][0]["against"], case.name) == (1, ["against"], "case.json")

@@ -208,7 +208,7 @@ def test_an_impossible_place_is_one_line(tmp_path: Path, capfd: pytest.CaptureFi
 
 def test_nothing_is_left_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = check_file(write(tmp_path, MODEL))
-    written = np.lib.format.write_array
+    written = np.lib.format.write_array_header_1_0
     calls = []
 
     def fails(*arguments: Any, **options: Any) -> None:
@@ -217,7 +217,7 @@ def test_nothing_is_left_half_written(tmp_path: Path, monkeypatch: pytest.Monkey
             raise OSError(28, os.strerror(28))
         written(*arguments, **options)
 
-    monkeypatch.setattr(np.lib.format, "write_array", fails)
+    monkeypatch.setattr(np.lib.format, "write_array_header_1_0", fails)
     with pytest.raises(FileError, match=r"case.*\.npy cannot be used: No space left on device"):
         write_model(checked, tmp_path / "case")
     assert len(calls) == 2

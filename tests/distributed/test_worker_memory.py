@@ -10,7 +10,8 @@ import pytest
 
 from dmlgather.distributed import MemoryLimitError, chunked_gather, gather, plan_gather
 from dmlgather.distributed.routing import routing_of
-from dmlgather.distributed.worker_memory import amount, worker_memory
+from dmlgather.distributed.worker_memory import worker_memory
+from dmlgather.wording import amount
 
 
 def test_the_model_by_hand() -> None:
@@ -52,7 +53,7 @@ def test_a_limit_costs_no_second_routing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (2**26, "64 MiB"), (2**55, "3.277e+04 TiB")]
+    ("count", "text"), [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (2**26, "64 MiB"), (2**55, "32 PiB")]
 )
 def test_amounts(count: int, text: str) -> None:
     assert amount(count) == text

@@ -48,6 +48,17 @@ def test_npy_keeps_nan_payloads(tmp_path: Path) -> None:
     assert loaded(tmp_path, "x.npy")[1] == bits.tobytes()
 
 
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_a_file_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str) -> None:
+    """So that an interrupt need not wait for the whole file."""
+    values = np.arange(100, dtype=f"{order}i2")
+    np.save(tmp_path / "x.npy", values)
+    monkeypatch.setattr("dmlgather.blocks.BLOCK", 7)
+    out = np.zeros(100, np.int16)
+    read_npy(tmp_path / "x.npy").write(out)
+    assert out.tolist() == list(range(100))
+
+
 def test_npy_of_format_2(tmp_path: Path) -> None:
     with (tmp_path / "x.npy").open("wb") as file:
         np.lib.format.write_array(file, np.arange(5, dtype=np.int16), version=(2, 0))
@@ -157,7 +168,7 @@ def _loop(path: Path) -> None:
         (lambda path: path.mkdir(), "is a folder"),
         (os.mkfifo, "is a pipe"),
         (_loop, "Too many levels of symbolic links"),
-        (lambda path: path.symlink_to("/dev/zero"), "is a character device"),
+        (lambda path: path.symlink_to("/dev/zero"), "lies outside of the model's folder"),
         (lambda path: path.symlink_to("gone"), "does not exist"),
     ],
 )

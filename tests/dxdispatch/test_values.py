@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dmlgather.blocks import BLOCK
 from dmlgather.directml import DataType
 from dmlgather.directml.dxdispatch.values import Constant, ValueFitError, Values, dtype_of, listed, progression, scalar
 
@@ -113,6 +114,24 @@ def test_long_progression_crosses_chunks() -> None:
     count = 2**21 + 5
     values = progression(DataType.UINT32, count, np.uint32(7), np.uint32(3))
     assert written(values) == (7 + 3 * np.arange(count, dtype=np.uint64)).astype("<u4").tobytes()
+
+
+class Parts(np.ndarray[Any, Any]):
+    """An array that notes how many elements are written at a time."""
+
+    written: ClassVar[list[int]] = []
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.written.append(self[key].size)
+        super().__setitem__(key, value)
+
+
+def test_many_values_are_written_in_parts_that_an_interrupt_can_end() -> None:
+    out = np.zeros(2 * BLOCK + 3, np.uint8).view(Parts)
+    Parts.written.clear()
+    Constant(DataType.UINT8, out.size, np.uint8(7)).write(out)
+    assert (out == 7).all()
+    assert (sum(Parts.written), max(Parts.written) <= BLOCK) == (out.size, True)
 
 
 def test_float_progression_may_not_reach_infinity() -> None:

@@ -13,6 +13,7 @@ from dmlgather.directml.dxdispatch.foreign import ForeignPart
 from dmlgather.directml.dxdispatch.jsonc import Document, JsonError
 from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_text, kind_of
 from dmlgather.directml.dxdispatch.reading import Reading
+from dmlgather.directml.dxdispatch.source_files import SourceFiles
 from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.directml.operator_types import NUMBERS, PREFIX
 from dmlgather.directml.types import FeatureLevel
@@ -54,15 +55,18 @@ def check_lines_file(path: FilePath, level: FeatureLevel) -> CheckedFile:
         return CheckedFile(file, "unreadable", problems=(FileProblem(file=file, message=str(error)),))
 
 
-def check_stdin(stream: BinaryIO, level: FeatureLevel) -> CheckedFile:
-    """Check what `stream` holds: descriptors on lines if its first line is a descriptor, else one model or descriptor."""
+def check_stdin(stream: BinaryIO, level: FeatureLevel, allow_outside: bool = False) -> CheckedFile:
+    """Check what `stream` holds: descriptors on lines if its first line is a descriptor, else one model or descriptor.
+
+    allow_outside: as in `check_file`, where the current folder is the model's.
+    """
     first = b""
     while (line := stream.readline(LONGEST + 1)) and not (first := first + line).strip():
         pass
     try:
         if _is_descriptor(first):
             return check_lines(STDIN, chain(first.splitlines(keepends=True), _lines(stream)), level)
-        return check_text(STDIN, decoded(first + read_stream(stream)), FilePath.cwd(), level)
+        return check_text(STDIN, decoded(first + read_stream(stream)), SourceFiles(FilePath.cwd(), allow_outside), level)
     except FileError as error:
         line_column = dict(zip(("line", "column"), error.position or (), strict=False))
         return CheckedFile(STDIN, "unreadable", problems=(FileProblem(file=STDIN, message=str(error), **line_column),))

@@ -15,6 +15,7 @@ from dmlgather.directml.dxdispatch.foreign import ForeignPart
 from dmlgather.directml.dxdispatch.jsonc import Document, JsonError, Path
 from dmlgather.directml.dxdispatch.reading import Reading, closest
 from dmlgather.directml.dxdispatch.resources import Resource, read_resource
+from dmlgather.directml.dxdispatch.source_files import SourceFiles
 from dmlgather.directml.findings import Severity
 from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.directml.operator_types import PREFIX
@@ -65,19 +66,22 @@ class CheckedFile:
         return not self.problems and not self.errors
 
 
-def check_file(path: FilePath, level: str | FeatureLevel = "6_4") -> CheckedFile:
-    """Read the file at `path` and check everything in it at a feature level. ValueError for an unknown level."""
+def check_file(path: FilePath, level: str | FeatureLevel = "6_4", allow_outside: bool = False) -> CheckedFile:
+    """Read the file at `path` and check everything in it at a feature level. ValueError for an unknown level.
+
+    allow_outside: whether initial values may be read from files outside of the model's folder and the current one.
+    """
     level = FeatureLevel.parse(level)
     file = str(path)
     try:
         text = read_text(path)
     except FileError as error:
         return CheckedFile(file, "unreadable", problems=(_whole(file, str(error), error.position),))
-    return check_text(file, text, path.parent, level)
+    return check_text(file, text, SourceFiles(path.parent, allow_outside), level)
 
 
-def check_text(file: str, text: str, folder: FilePath, level: FeatureLevel) -> CheckedFile:
-    """Check the text of a file. folder: where the files lie that a model names."""
+def check_text(file: str, text: str, files: SourceFiles, level: FeatureLevel) -> CheckedFile:
+    """Check the text of a file. files: those that a model may read."""
     try:
         document = Document(text)
     except JsonError as error:
@@ -86,7 +90,7 @@ def check_text(file: str, text: str, folder: FilePath, level: FeatureLevel) -> C
     reading = Reading(file, document)
     kind = kind_of(document.value)
     if kind == "model":
-        return _ModelCheck(reading, folder, level).checked()
+        return _ModelCheck(reading, files, level).checked()
     if kind == "descriptor":
         return _descriptor(reading, level)
     shown = "an object with other keys" if isinstance(document.value, dict) else "another value"
@@ -134,8 +138,8 @@ def _descriptor(reading: Reading, level: FeatureLevel) -> CheckedFile:
 class _ModelCheck:
     """A model while it is checked."""
 
-    def __init__(self, reading: Reading, folder: FilePath, level: FeatureLevel) -> None:
-        self.reading, self.folder, self.level = reading, folder, level
+    def __init__(self, reading: Reading, files: SourceFiles, level: FeatureLevel) -> None:
+        self.reading, self.files, self.level = reading, files, level
         self.root: dict[str, Any] = reading.document.value
         self.resources: dict[str, Resource] = {}
         self.dispatchables: dict[str, Dispatchable] = {}
@@ -151,7 +155,7 @@ class _ModelCheck:
             if key not in SECTIONS:
                 self.reading.unknown_key((key,), SECTIONS)
         for name in self.section("resources"):
-            resource = read_resource(self.reading, name, ("resources", name), self.folder)
+            resource = read_resource(self.reading, name, ("resources", name), self.files)
             if isinstance(resource, ForeignPart):
                 self.leave_out("resources", name, resource)
             elif resource is not None:

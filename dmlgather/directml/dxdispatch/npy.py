@@ -7,12 +7,13 @@ import warnings
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
+from dmlgather.blocks import blocks
 from dmlgather.directml.dxdispatch.values import Values, dtype_of
 from dmlgather.directml.types import DataType
 from dmlgather.files import FileError, open_regular
@@ -40,15 +41,20 @@ class StoredValues(Values):
     shape: tuple[int, ...]
     fortran_order: bool = False
 
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes for the elements in C order, where the file has them in Fortran's."""
+        return self.bytes if self.fortran_order else 0
+
     def write(self, out: NDArray[Any]) -> None:
         """Read the file into out, shape [count]. FileError when it has changed since it was checked."""
         with open_regular(self.path) as (file, _):
             file.seek(self.offset)
-            raw = out.view(np.uint8)
-            if file.readinto(raw.data) != raw.nbytes:
-                raise FileError("became shorter while it was read")
-        if self.stored.byteorder == ">":
-            out.view(self.stored.newbyteorder("=")).byteswap(inplace=True)
+            for block in blocks(out):
+                if file.readinto(block.view(np.uint8).data) != block.nbytes:
+                    raise FileError("became shorter while it was read")
+                if self.stored.byteorder == ">":
+                    block.view(self.stored.newbyteorder("=")).byteswap(inplace=True)
         if self.fortran_order:
             out[...] = out.reshape(self.shape, order="F").ravel()
 
@@ -85,6 +91,14 @@ def read_raw(path: Path, data_type: DataType) -> StoredValues:
         )
     count = size // data_type.bytes
     return StoredValues(data_type, count, path, 0, dtype_of(data_type), (count,))
+
+
+def write_npy(array: NDArray[Any], file: BinaryIO) -> None:
+    """Write a .npy file that DxDispatch reads: version 1.0, C order, little-endian."""
+    dtype = array.dtype.newbyteorder("<")
+    header = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": array.shape}
+    npy_format.write_array_header_1_0(file, header)
+    file.writelines(np.ascontiguousarray(block, dtype).reshape(-1).view(np.uint8).data for block in blocks(array))
 
 
 def read_header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

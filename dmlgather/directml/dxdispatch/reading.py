@@ -16,7 +16,7 @@ from dmlgather.directml.dxdispatch.wire import WirePart, names
 from dmlgather.directml.findings import Finding
 from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.directml.types import AS_IN_FILES
-from dmlgather.wording import shown_value
+from dmlgather.record import in_words
 
 T = TypeVar("T")
 
@@ -105,7 +105,7 @@ class Reading:
                 if misspelt is not None:
                     self.problem((*place, misspelt), unknown(misspelt, str(item["loc"][-1])), key=True)
                     continue
-            self.problem(place, _sentence(item["type"], item["msg"], item["loc"], item["input"]))
+            self.problem(place, in_words(item))
 
     def unknown_keys(self, part: Any, path: Path, also: Iterable[str] = ()) -> None:
         """Report unknown keys: one that looks misspelt is a problem, any other a warning."""
@@ -174,20 +174,3 @@ def _plain(word: str) -> str:
 
 def _within(step: Any, value: list[Any]) -> bool:
     return isinstance(step, int) and 0 <= step < len(value)
-
-
-def _sentence(kind: str, message: str, loc: tuple[int | str, ...], given: Any) -> str:
-    if kind == "missing":
-        return f"{loc[-1]!r} is missing"
-    if given is None and kind in ("value_error", "model_type"):
-        return "must not be null"
-    if kind == "union_tag_not_found":
-        return "'type' is missing"
-    if kind == "union_tag_invalid":
-        return re.sub(
-            r"Input tag (.*) found using 'type' does not match any of the expected tags", r"unknown type \1; known", message
-        )
-    if kind in ("model_type", "model_attributes_type", "dict_type"):
-        message = "expected an object"
-    text = message.removeprefix("Value error, ").removeprefix("Input ")
-    return text if kind == "value_error" else f"{text}, got {shown_value(given)}"

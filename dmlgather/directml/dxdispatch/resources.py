@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
@@ -15,6 +14,7 @@ from dmlgather.directml.dxdispatch import npy, wire
 from dmlgather.directml.dxdispatch.foreign import CONSTANTS, ForeignPart
 from dmlgather.directml.dxdispatch.jsonc import Path
 from dmlgather.directml.dxdispatch.reading import Reading, dotted
+from dmlgather.directml.dxdispatch.source_files import SourceFiles
 from dmlgather.directml.dxdispatch.values import Constant, ValueFitError, Values, dtype_of, listed, progression, scalar
 from dmlgather.directml.tensor import SIZE_GRANULE, rounded_up
 from dmlgather.directml.types import DataType
@@ -40,11 +40,21 @@ class Resource:
         """The file of its values; None where the model lists or describes them."""
         return self.values.path if isinstance(self.values, npy.StoredValues) else None
 
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes that `buffer` needs in addition to the buffer, if they grow with the values."""
+        return self.values.scratch_bytes + (0 if self._aligned else self.values.bytes)
+
+    @property
+    def _aligned(self) -> bool:
+        """Whether the values can be written where they belong; NumPy's views begin at a multiple of the element."""
+        return self.offset % self.data_type.bytes == 0
+
     def buffer(self) -> NDArray[np.uint8]:
         """A new buffer with its initial contents, shape [size] of bytes. FileError when the values' file cannot be read."""
         buffer = np.zeros(self.size, np.uint8)
         raw = buffer[self.offset : self.offset + self.values.bytes]
-        if self.offset % self.data_type.bytes == 0:
+        if self._aligned:
             self.values.write(raw.view(dtype_of(self.data_type)))
             return buffer
         values: NDArray[Any] = np.empty(self.values.count, dtype_of(self.data_type))
@@ -53,8 +63,8 @@ class Resource:
         return buffer
 
 
-def read_resource(reading: Reading, name: str, path: Path, folder: FilePath) -> Resource | ForeignPart | None:
-    """The resource at `path`; None after reporting why it cannot be read. folder: of the model file."""
+def read_resource(reading: Reading, name: str, path: Path, files: SourceFiles) -> Resource | ForeignPart | None:
+    """The resource at `path`; None after reporting why it cannot be read. files: those that the model may read."""
     part = reading.validated(wire.RESOURCE, path)
     if part is None:
         return None
@@ -68,7 +78,7 @@ def read_resource(reading: Reading, name: str, path: Path, folder: FilePath) -> 
     if data_type is DataType.UNKNOWN and _constants(part.initial_values):
         return ForeignPart(CONSTANTS, at)
     try:
-        values = _values(reading, part.initial_values, data_type, at, folder)
+        values = _values(reading, part.initial_values, data_type, at, files)
     except ValueFitError as error:
         reading.problem(at if error.index is None else (*at, error.index), str(error))
         return None
@@ -79,9 +89,9 @@ def _constants(given: object) -> bool:
     return isinstance(given, list) and bool(given) and all(isinstance(item, dict) for item in given)
 
 
-def _values(reading: Reading, given: Any, data_type: DataType, at: Path, folder: FilePath) -> Values | None:
+def _values(reading: Reading, given: Any, data_type: DataType, at: Path, files: SourceFiles) -> Values | None:
     if isinstance(given, wire.FileValues):
-        return _from_file(reading, given.source_path, data_type, at, folder)
+        return _from_file(reading, given.source_path, data_type, at, files)
     if data_type is DataType.UNKNOWN:
         reading.problem(at[:-1], "'initialValuesDataType' is missing: only .npy files store their own type")
         return None
@@ -104,19 +114,11 @@ def _values(reading: Reading, given: Any, data_type: DataType, at: Path, folder:
     return progression(data_type, given.value_count, numbers["valueStart"], numbers["valueDelta"])
 
 
-def _from_file(reading: Reading, source: str, data_type: DataType, at: Path, folder: FilePath) -> Values | None:
-    beside = folder / source
-    file = beside if os.path.lexists(beside) else FilePath(source)
-    suffix = file.suffix.lower()
+def _from_file(reading: Reading, source: str, data_type: DataType, at: Path, files: SourceFiles) -> Values | None:
     try:
-        if suffix in npy.IMAGES:
-            raise FileError("is an image; images cannot be used as initial values here: convert it to .npy")
-        if suffix != ".npy" and data_type is DataType.UNKNOWN:
-            raise FileError("holds raw bytes: 'initialValuesDataType' has to state their type")
-        values = npy.read_npy(file) if suffix == ".npy" else npy.read_raw(file, data_type)
+        values = files.values(source, data_type)
     except FileError as error:
-        looked = "" if os.path.lexists(file) else f" (looked in {folder.absolute()} and {FilePath.cwd()})"
-        reading.problem((*at, "sourcePath"), f"{source} {error}{looked}")
+        reading.problem((*at, "sourcePath"), f"{source} {error}")
         return None
     if data_type not in (DataType.UNKNOWN, values.data_type):
         place = (*at[:-1], "initialValuesDataType")

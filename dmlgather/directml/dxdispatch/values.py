@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather.blocks import blocks
 from dmlgather.directml.types import DataType
 from dmlgather.wording import shown_value
 
@@ -38,6 +39,11 @@ class Values(ABC):
         """Bytes of all values, packed."""
         return self.count * self.data_type.bytes
 
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes that `write` needs in addition to `out`, if they grow with the values."""
+        return 0
+
     @abstractmethod
     def write(self, out: NDArray[Any]) -> None:
         """Write all values; out: [count] of `dtype_of(data_type)`, every element is written."""
@@ -64,7 +70,8 @@ class Constant(Values):
     value: Any
 
     def write(self, out: NDArray[Any]) -> None:
-        out[...] = self.value
+        for block in blocks(out):
+            block[...] = self.value
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from dmlgather.directml.types import DataType, DataTypeField
+from dmlgather.record import plainly
 
 Count = Annotated[int, Field(gt=0, le=2**32 - 1)]
 Bytes = Annotated[int, Field(ge=0, le=2**64 - 1)]
@@ -36,7 +37,7 @@ def _no_number(value: Any) -> Any:
     return value
 
 
-DataTypeName = Annotated[DataTypeField, BeforeValidator(_no_number)]
+DataTypeName = Annotated[DataTypeField, BeforeValidator(plainly(_no_number))]
 """A DataType by its name, with or without DirectML's prefix."""
 
 Scalar = Annotated[Any, WithJsonSchema({"type": ["number", "string"]})]
@@ -91,7 +92,8 @@ class FileValues(WirePart):
     """Values in a file."""
 
     source_path: str
-    """A .npy file, whose stored type is used, or raw packed elements; searched in the model's folder, then in the current one."""
+    """A .npy file, whose stored type is used, or raw packed elements; searched in the model's folder, then in the current one.
+    Other places are refused unless --allow-outside is given."""
 
 
 def _kind_of_values(value: Any) -> str | None:
@@ -208,7 +210,7 @@ def _flag_names(value: Any) -> list[Any]:
 
 ExecutionFlags = Annotated[
     list[str],
-    BeforeValidator(_flag_names),
+    BeforeValidator(plainly(_flag_names)),
     WithJsonSchema({"anyOf": [_FLAG_SCHEMA, {"type": "array", "items": _FLAG_SCHEMA}]}),
 ]
 
@@ -265,7 +267,7 @@ class WriteFilePart(WirePart):
     """Name of the resource."""
 
     target_path: str
-    """The file, inside the output folder."""
+    """The file, inside the output folder; symbolic links there are not followed."""
 
     dimensions: list[Count] | None = None
     """Shape of the .npy, in elements of the resource's data type. Default: OutputTensor's Sizes."""

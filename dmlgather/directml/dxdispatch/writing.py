@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather.blocks import blocks
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch.commands import BindingSource, Command, Dispatch, FieldBinding, Print, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
+from dmlgather.directml.dxdispatch.npy import write_npy
 from dmlgather.directml.dxdispatch.resources import Resource
 from dmlgather.directml.dxdispatch.values import Constant, dtype_of
 from dmlgather.directml.fields import wire_name
@@ -136,14 +138,20 @@ def random_inputs(desc: OperatorDesc, seed: int) -> list[NDArray[Any]]:
 
 
 def _bits(random: np.random.Generator, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    return np.frombuffer(random.bytes(count * dtype.itemsize), dtype)
+    made = np.empty(count, dtype)
+    for block in blocks(made):
+        block[...] = np.frombuffer(random.bytes(block.nbytes), dtype)
+    return made
 
 
 def _indices(random: np.random.Generator, count: int, dtype: np.dtype[Any], limit: int) -> NDArray[Any]:
     bounds = np.iinfo(dtype)
     low = -limit - OUTSIDE if bounds.min < 0 else 0
     high = limit + OUTSIDE
-    return random.integers(max(low, bounds.min), min(high, bounds.max), count, dtype, endpoint=True)
+    made = np.empty(count, dtype)
+    for block in blocks(made):
+        block[...] = random.integers(max(low, bounds.min), min(high, bounds.max), block.size, dtype, endpoint=True)
+    return made
 
 
 def _dispatchable(found: Dispatchable) -> dict[str, Any]:
@@ -180,10 +188,9 @@ def _save(array: NDArray[Any], stage: Path, target: Path, number: int, name: str
 
 
 def save(array: NDArray[Any], file: Path) -> None:
-    """Write a .npy file that DxDispatch reads: version 1.0, C order, little-endian. FileError when that is impossible."""
+    """Write a .npy file as `write_npy` does. FileError when that is impossible."""
     with writing(file) as stream:
-        packed = np.ascontiguousarray(array).reshape(array.shape)
-        np.lib.format.write_array(stream, packed.astype(packed.dtype.newbyteorder("<"), copy=False), (1, 0), allow_pickle=False)
+        write_npy(array, stream)
 
 
 def _write(file: Path, resources: Mapping[str, Any], dispatchables: Mapping[str, Any], commands: Sequence[Any]) -> None:

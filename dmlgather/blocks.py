@@ -1,0 +1,26 @@
+"""Large arrays in parts: work on one part takes little memory, and little time until Ctrl-C is heeded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLOCK = 2**18
+"""Elements of a block, at most."""
+
+
+def blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Views that follow each other in row-major order and together are the array.
+
+    >>> [block.tolist() for block in blocks(np.zeros(3, np.uint8))]
+    [[0, 0, 0]]
+    """
+    if array.size <= BLOCK:
+        yield array
+        return
+    axis = next(axis for axis, size in enumerate(array.shape) if size > 1)
+    for half in np.array_split(array, 2, axis):
+        yield from blocks(half)

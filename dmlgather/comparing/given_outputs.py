@@ -1,0 +1,159 @@
+"""Outputs that were made elsewhere, in files: by DxDispatch, on another machine, by another vendor's device."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.directml.dxdispatch import npy
+from dmlgather.directml.dxdispatch.bindings import BufferBinding
+from dmlgather.directml.dxdispatch.commands import Dispatch, WriteFile
+from dmlgather.directml.dxdispatch.model_file import CheckedFile
+from dmlgather.directml.dxdispatch.resources import Resource
+from dmlgather.directml.dxdispatch.values import dtype_of
+from dmlgather.directml.dxdispatch.writing import plain
+from dmlgather.directml.fields import wire_name
+from dmlgather.directml.tensor import BufferTensorDesc
+from dmlgather.files import FileError, described
+from dmlgather.model_runner import elements
+from dmlgather.wording import alternatives, counted, printable
+
+SUFFIXES = (".npy", ".bin", ".dat")
+"""Files that can hold an output: NumPy's, or raw bytes."""
+
+
+@dataclass(frozen=True)
+class GivenOutput:
+    """The output of one dispatch in a file. start: the byte of the file's data at which the tensor begins, to be read through its
+    described strides; None where the data are the tensor's elements in row-major order.
+    """
+
+    name: str
+    values: npy.StoredValues
+    tensor: BufferTensorDesc
+    start: int | None
+
+    @property
+    def bytes(self) -> int:
+        """Memory that reading it takes."""
+        return self.values.bytes + self.values.scratch_bytes
+
+    def read(self) -> NDArray[Any]:
+        """The output, shape Sizes. FileError, with the file, when it cannot be read."""
+        found = np.empty(self.values.count, dtype_of(self.values.data_type))
+        try:
+            self.values.write(found)
+        except FileError as error:
+            raise FileError(f"{self.values.path} {error}") from None
+        if self.start is None:
+            return found.reshape(self.tensor.sizes)
+        return elements(found.view(np.uint8)[self.start :], self.tensor)
+
+
+class _Target(NamedTuple):
+    """What one dispatch writes, and the writeFile commands that save it: (targetPath, dimensions)."""
+
+    command: Dispatch
+    tensor: BufferTensorDesc
+    bound: BufferBinding
+    resource: Resource
+    writes: list[tuple[str, tuple[int, ...] | None]]
+
+
+def given_outputs(model: CheckedFile, path: Path) -> dict[int, list[GivenOutput]]:
+    """The outputs at `path` by number of the dispatch command, an empty list for a dispatch without one.
+
+    path: a .npy, .bin or .dat file, for a model with one dispatch; or a folder with such files, called as a writeFile command of
+    the model or `dmlgather compare --save` calls them. FileError, with the file, for one that does not fit its dispatch.
+    """
+    targets = _targets(model)
+    if not path.is_dir():
+        if len(targets) != 1:
+            raise FileError(
+                f"{path} is one file, and {model.file} has {counted(len(targets), 'dispatch command')}: name a folder with a "
+                "file for each"
+            )
+        return {number: [_output(path, path.name, target)] for number, target in targets.items()}
+    found = {number: list(_in_folder(path, number, target)) for number, target in targets.items()}
+    if not any(found.values()):
+        looked = "; ".join(looked_for(number, target.command, target.writes) for number, target in targets.items())
+        raise FileError(f"{path} holds no output of {model.file}; expected {looked}")
+    return found
+
+
+def looked_for(number: int, command: Dispatch, writes: list[tuple[str, tuple[int, ...] | None]]) -> str:
+    """The names that a dispatch's output may have in a folder."""
+    names = [repr(name) for name, _ in writes] + [f"'out{number}_{plain(command.dispatchable)}.npy' (or .bin, .dat)"]
+    return " or ".join(names)
+
+
+def _targets(model: CheckedFile) -> dict[int, _Target]:
+    """What each dispatch command writes, by its number."""
+    targets: dict[int, _Target] = {}
+    last: dict[str, int] = {}
+    for number, command in enumerate(model.commands):
+        if isinstance(command, Dispatch):
+            desc = model.dispatchables[command.dispatchable].desc
+            bound = model.buffer_bindings(command)[0][wire_name(desc.operator.output)]
+            resource = model.resources[bound.resource]
+            targets[number] = _Target(command, desc.tensor(desc.operator.output), bound, resource, [])
+            last[bound.resource] = number
+        elif isinstance(command, WriteFile) and command.resource in last:
+            targets[last[command.resource]].writes.append((command.target, command.dimensions))
+    return targets
+
+
+def _in_folder(folder: Path, number: int, target: _Target) -> Iterator[GivenOutput]:
+    """The files in `folder` that hold what a dispatch wrote: those of its writeFile commands first."""
+    seen = set()
+    for name, dimensions in target.writes:
+        if (folder / name).suffix.lower() in SUFFIXES and os.path.lexists(folder / name) and name not in seen:
+            seen.add(name)
+            yield _output(folder / name, name, target, dimensions)
+    with described():
+        present = sorted(path.name for path in folder.iterdir())
+    pattern = re.compile(rf"(.+\.)?out{number}_{re.escape(plain(target.command.dispatchable))}(\.[^.]+)?\.(npy|bin|dat)")
+    for name in present:
+        if pattern.fullmatch(name) and name not in seen:
+            yield _output(folder / name, name, target)
+
+
+def _output(file: Path, name: str, target: _Target, dimensions: tuple[int, ...] | None = None) -> GivenOutput:
+    """The output in one file. dimensions: which a writeFile command states for it."""
+    suffix, tensor, name = file.suffix.lower(), target.tensor, printable(name)
+    try:
+        if suffix not in SUFFIXES:
+            raise FileError(f"cannot hold an output: expected a file that ends in {', '.join(SUFFIXES)}, or a folder")
+        values = npy.read_npy(file) if suffix == ".npy" else npy.read_raw(file, tensor.data_type)
+        if values.data_type is not tensor.data_type:
+            raise FileError(f"holds {values.data_type}, but OutputTensor's DataType is {tensor.data_type}: save it in that type")
+        if suffix == ".npy" and values.shape == tensor.sizes:
+            return GivenOutput(name, values, tensor, None)
+        if suffix == ".npy" and len(values.shape) > 1 and values.shape != dimensions:
+            raise FileError(
+                f"has the shape {list(values.shape)}: expected OutputTensor's Sizes {list(tensor.sizes)}, or one dimension that "
+                "holds the buffer"
+            )
+        return GivenOutput(name, values, tensor, _start(values.bytes, target))
+    except FileError as error:
+        raise FileError(f"{file} {error}") from None
+
+
+def _start(size: int, target: _Target) -> int:
+    """The byte at which the tensor begins in a file of `size` bytes: it holds the resource, or the tensor's part of it."""
+    tensor, bound, resource = target.tensor, target.bound, target.resource
+    span = tensor.span * tensor.data_type.bytes
+    if size in (resource.size, resource.values.bytes) and size >= bound.offset + span:
+        return bound.offset
+    if span <= size <= tensor.total_bytes:
+        return 0
+    sizes = {resource.size: repr(bound.resource), tensor.total_bytes: "OutputTensor with its padding", span: "OutputTensor"}
+    expected = alternatives(f"{count} for {what}" for count, what in sorted(sizes.items()))
+    raise FileError(f"holds {size} bytes: expected {expected}")

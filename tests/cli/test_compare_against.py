@@ -1,0 +1,254 @@
+"""`dmlgather compare --against`: outputs that were made elsewhere, here written byte by byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from dmlgather.cli.schema import Schema, schema_of
+from tests.cli.command import Command
+from tests.dxdispatch.models import GATHER, MODEL, changed, write
+
+ROWS = [[1, 2], [3, 4], [3, 4], [5, 6]]
+"""What the model's gather gives, as its documentation prints it."""
+
+RIGHT = np.array(ROWS, np.float32)
+WRONG = np.array([[1, 2], [3, 4], [3, -4], [5, 6]], np.float32)
+EQUAL = "commands[0] 'gather': equal on cpu, {}: 8 elements, bit for bit\n"
+
+
+def _against(command: Command, model: Any, path: Path, *more: object) -> Any:
+    return command("compare", "--devices", "cpu", "--against", path, *more, write(path.parent, model))
+
+
+def _npy(file: Path, array: Any) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    np.save(file, array)
+    return file
+
+
+def _raw(file: Path, array: Any) -> Path:
+    file.write_bytes(np.asarray(array).tobytes())
+    return file
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("x.npy", RIGHT),
+        ("x.npy", np.asfortranarray(RIGHT)),
+        ("x.npy", RIGHT.astype(">f4")),
+        ("x.npy", RIGHT.reshape(8)),
+        ("x.bin", RIGHT),
+        ("X.DAT", RIGHT),
+    ],
+)
+def test_equal(tmp_path: Path, command: Command, name: str, values: Any) -> None:
+    file = (_npy if name.endswith("npy") else _raw)(tmp_path / name, values)
+    ended = _against(command, MODEL, file)
+    assert (ended.code, ended.out) == (0, EQUAL.format(name)), ended.err
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.bin"])
+def test_different(tmp_path: Path, command: Command, name: str) -> None:
+    ended = _against(command, MODEL, (_npy if name.endswith("npy") else _raw)(tmp_path / name, WRONG))
+    assert ended.code == 1
+    assert ended.out == (
+        f"commands[0] 'gather': 1 of 8 elements differ between cpu and {name}\n"
+        "  first: OutputTensor[2, 1], which should come from InputTensor[1, 1] = 4 (0x40800000), by IndicesTensor[0, 2] = 1, is "
+        f"4 (0x40800000) on cpu and -4 (0xc0800000) on {name}\n"
+        "  worst: the first; difference 8, 1 differing bit\n"
+    )
+
+
+def test_nan_payloads_count(tmp_path: Path, command: Command) -> None:
+    model = changed((("resources", "table", "initialValues"), [1, 2, "nan", 4, 5, 6]))
+    given = RIGHT.copy()
+    given.view(np.uint32)[1:3, 0] = 0x7FC00001
+    ended = _against(command, model, _npy(tmp_path / "x.npy", given))
+    assert (ended.code, "nan (0x7fc00000) on cpu and nan (0x7fc00001) on x.npy" in ended.out) == (1, True)
+
+
+def test_described_strides_and_padding(tmp_path: Path, command: Command) -> None:
+    """The output lies transposed, at byte 16 of a longer buffer, which DxDispatch writes whole, as one dimension."""
+    bindings = {"InputTensor": "table", "IndicesTensor": "rows", "OutputTensor": {"name": "output", "elementOffset": 4}}
+    model = changed(
+        (("resources", "output"), {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 14, "value": 0}}),
+        (("dispatchables", "gather", "desc", "OutputTensor", "Strides"), [1, 4]),
+        (("commands", 0, "bindings"), bindings),
+    )
+    buffer = np.array([9, 9, 9, 9, 1, 3, 3, 5, 2, 4, 4, 6, 9, 9], np.float32)
+    for given in (_npy(tmp_path / "x.npy", buffer), _raw(tmp_path / "x.bin", buffer), _raw(tmp_path / "y.bin", buffer[4:12])):
+        ended = _against(command, model, given)
+        assert (ended.code, ended.out) == (0, EQUAL.format(given.name)), ended.err
+    assert _against(command, model, _npy(tmp_path / "x.npy", RIGHT)).code == 0  # the elements, as `--save` writes them
+    assert _against(command, model, _npy(tmp_path / "x.npy", RIGHT.reshape(8))).code == 1  # in one dimension it is a buffer
+
+
+def test_the_devices_are_compared_as_well(tmp_path: Path, command: Command) -> None:
+    file, model = _npy(tmp_path / "x.npy", WRONG), write(tmp_path, MODEL)
+    ended = command("compare", "--devices", "cpu,reference", "--json", "--against", file, model)
+    report = json.loads(ended.out)
+    jsonschema.Draft202012Validator(schema_of(Schema.COMPARISON)).validate(report)
+    assert (ended.code, report["exit_code"], report["against"]) == (1, 1, str(file))
+    assert [device["name"] for device in report["devices"]] == ["cpu", "reference"]
+    (dispatch,) = report["dispatches"]
+    assert (dispatch["equal"], dispatch["against"]) == (False, ["x.npy"])
+    assert [found["devices"] for found in dispatch["differences"]] == [["cpu", "x.npy"]]
+
+
+REFUSED: dict[str, tuple[str, Any, str]] = {
+    "shape": ("x.npy", RIGHT.T, "x.npy has the shape [2, 4]: expected OutputTensor's Sizes [4, 2], or one dimension"),
+    "type": ("x.npy", RIGHT.astype(np.int32), "x.npy holds INT32, but OutputTensor's DataType is FLOAT32: save it in that type"),
+    "same size": ("x.npy", RIGHT.view(np.uint32), "x.npy holds UINT32, but OutputTensor's DataType is FLOAT32"),
+    "too few": ("x.npy", RIGHT.reshape(8)[:7], "x.npy holds 28 bytes: expected 32 for OutputTensor"),
+    "too many": ("x.bin", np.arange(9, dtype=np.float32), "x.bin holds 36 bytes: expected 32 for OutputTensor"),
+    "half an element": ("x.bin", np.arange(30, dtype=np.uint8), "x.bin has 30 bytes, which is no whole number of FLOAT32"),
+    "text": ("x.txt", RIGHT, "x.txt cannot hold an output: expected a file that ends in .npy, .bin, .dat, or a folder"),
+    "archive": ("x.npz", RIGHT, "x.npz cannot hold an output: expected a file that ends in .npy, .bin, .dat, or a folder"),
+}
+
+
+@pytest.mark.parametrize(("name", "values", "says"), REFUSED.values(), ids=REFUSED)
+def test_files_that_do_not_fit(tmp_path: Path, command: Command, name: str, values: Any, says: str) -> None:
+    ended = _against(command, MODEL, (_npy if name.endswith("npy") else _raw)(tmp_path / name, values))
+    assert (ended.code, ended.out) == (2, "")
+    assert f"dmlgather: {tmp_path}/{says}" in ended.err
+
+
+def test_a_missing_file(tmp_path: Path, command: Command) -> None:
+    ended = _against(command, MODEL, tmp_path / "gone.npy")
+    assert (ended.code, f"{tmp_path}/gone.npy does not exist" in ended.err) == (2, True)
+
+
+SECOND: Any = {
+    "type": "dispatch",
+    "dispatchable": "gather",
+    "bindings": {"InputTensor": "table", "IndicesTensor": "reversed", "OutputTensor": "other"},
+}
+TWO = changed(
+    (("resources", "reversed"), {"initialValuesDataType": "UINT32", "initialValues": [2, 1, 1, 0]}),
+    (("resources", "other"), {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 8, "value": 0}}),
+    (("commands", 1), {"type": "writeFile", "resource": "output", "targetPath": "deep/first.npy"}),
+    (("commands", 2), SECOND),
+    (("commands", 3), {"type": "writeFile", "resource": "other", "targetPath": "second.bin"}),
+)
+"""Two dispatches whose outputs are written: the second's rows are the first's, reversed."""
+
+
+def test_a_folder_as_write_file_fills_it(tmp_path: Path, command: Command) -> None:
+    made = tmp_path / "made"
+    _npy(made / "deep" / "first.npy", RIGHT.reshape(8))
+    _raw(made / "second.bin", RIGHT[::-1])
+    ended = _against(command, TWO, made)
+    assert (ended.code, ended.out) == (
+        0,
+        "commands[0] 'gather': equal on cpu, deep/first.npy: 8 elements, bit for bit\n"
+        "commands[2] 'gather': equal on cpu, second.bin: 8 elements, bit for bit\n",
+    )
+    _raw(made / "second.bin", RIGHT)
+    ended = _against(command, TWO, made)
+    assert (ended.code, "commands[2] 'gather': 4 of 8 elements differ between cpu and second.bin" in ended.out) == (1, True)
+
+
+def test_a_folder_that_run_filled(tmp_path: Path, command: Command) -> None:
+    model = write(tmp_path, TWO)
+    assert command("run", "--device", "reference", "--output-dir", tmp_path / "made", model).code == 0
+    ended = command("compare", "--devices", "cpu", "--against", tmp_path / "made", model)
+    assert (ended.code, ended.out.count("equal on cpu, ")) == (0, 2)
+
+
+def test_a_folder_that_save_filled(tmp_path: Path, command: Command) -> None:
+    model = write(tmp_path, TWO)
+    assert command("compare", "--devices", "cpu,reference", "--save", tmp_path / "case", model).code == 0
+    ended = command("compare", "--devices", "cpu", "--against", tmp_path / "case", tmp_path / "case" / "case.json")
+    names = [f"case.out{number}_gather.{device}.npy" for number in (0, 2) for device in ("cpu", "reference")]
+    assert (ended.code, [name for name in names if name in ended.out]) == (0, names)
+
+
+def test_a_file_per_dispatch_and_one_that_is_missing(tmp_path: Path, command: Command) -> None:
+    _npy(tmp_path / "made" / "out2_gather.npy", RIGHT[::-1])
+    _npy(tmp_path / "made" / "unrelated.npy", RIGHT)
+    ended = _against(command, TWO, tmp_path / "made")
+    assert (ended.code, ended.out) == (0, "commands[2] 'gather': equal on cpu, out2_gather.npy: 8 elements, bit for bit\n")
+    assert f"commands[0]: '{tmp_path / 'made'}' has no file for it, so that it is not compared with one" in ended.err
+
+
+def test_a_folder_without_outputs(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "made").mkdir()
+    ended = _against(command, TWO, tmp_path / "made")
+    assert (ended.code, ended.out) == (2, "")
+    assert "made holds no output of" in ended.err
+    assert "expected 'deep/first.npy' or 'out0_gather.npy' (or .bin, .dat); 'second.bin' or 'out2_gather.npy'" in ended.err
+
+
+def test_one_file_for_two_dispatches(tmp_path: Path, command: Command) -> None:
+    ended = _against(command, TWO, _npy(tmp_path / "x.npy", RIGHT))
+    assert (ended.code, "has 2 dispatch commands: name a folder with a file for each" in ended.err) == (2, True)
+
+
+def test_a_write_that_comes_before_the_next_dispatch(tmp_path: Path, command: Command) -> None:
+    """Both dispatches write one resource: each file belongs to the dispatch before it."""
+    model = changed((("commands", 2, "bindings", "OutputTensor"), "output"), (("commands", 3, "resource"), "output"), start=TWO)
+    _npy(tmp_path / "made" / "deep" / "first.npy", RIGHT)
+    _raw(tmp_path / "made" / "second.bin", RIGHT[::-1])
+    assert _against(command, model, tmp_path / "made").code == 0
+
+
+def test_a_saved_case_keeps_what_was_compared_with(tmp_path: Path, command: Command) -> None:
+    case = tmp_path / "case"
+    ended = _against(command, MODEL, _npy(tmp_path / "x.npy", WRONG), "--save", case)
+    assert ended.code == 1
+    report = json.loads((case / "case.report.json").read_text())
+    assert report["dispatches"][0]["outputs"] == {"cpu": "case.out0_gather.cpu.npy", "x.npy": "case.out0_gather.against0.npy"}
+    assert np.load(case / "case.out0_gather.against0.npy").tolist() == WRONG.tolist()
+    assert np.load(case / "case.out0_gather.cpu.npy").tolist() == ROWS
+
+
+def test_what_is_compared_with_is_never_overwritten(tmp_path: Path, command: Command) -> None:
+    made = _npy(tmp_path / "made" / "case.out0_gather.cpu.npy", WRONG)
+    ended = _against(command, MODEL, tmp_path / "made", "--save", tmp_path / "made")
+    assert (ended.code, "is an input, and would be overwritten" in ended.err) == (2, True)
+    assert np.load(made).tolist() == WRONG.tolist()
+
+
+def test_a_descriptor_has_no_inputs_to_go_with(tmp_path: Path, command: Command) -> None:
+    ended = _against(command, GATHER, _npy(tmp_path / "x.npy", RIGHT))
+    assert (ended.code, ended.out) == (2, "")
+    assert "write a case with --save, run it there, and compare that case with --against" in " ".join(ended.err.split())
+
+
+def test_the_way_that_the_refusal_names(tmp_path: Path, command: Command) -> None:
+    """A descriptor becomes a case, which runs elsewhere (here: by `run`), and is compared with what came back."""
+    case = tmp_path / "case"
+    file = write(tmp_path, GATHER)
+    assert command("compare", "--devices", "cpu,reference", "--seed", 3, "--save", case, file).code == 0
+    assert command("run", "--device", "reference", "--output-dir", tmp_path / "back", case / "case.json").code == 0
+    ended = command("compare", "--devices", "cpu", "--against", tmp_path / "back", case / "case.json")
+    assert (ended.code, ended.out) == (0, EQUAL.format("case.replayed.npy"))
+
+
+def test_one_device_is_enough_only_with_files(tmp_path: Path, command: Command) -> None:
+    ended = command("compare", "--devices", "cpu", write(tmp_path, MODEL))
+    assert (ended.code, "at least two different devices, got cpu" in ended.err) == (2, True)
+    ended = command("compare", "--devices", "", "--against", _npy(tmp_path / "x.npy", RIGHT), write(tmp_path, MODEL))
+    assert (ended.code, "at least one device, got none" in ended.err) == (2, True)
+
+
+def test_a_script_compares_devices(tmp_path: Path, command: Command) -> None:
+    ended = _against(command, MODEL, _npy(tmp_path / "x.npy", RIGHT), "--emit-script", tmp_path / "x.py")
+    assert (ended.code, "leave out --against" in ended.err) == (2, True)
+
+
+@pytest.mark.parametrize("option", ["--rtol", "--atol"])
+def test_there_is_no_tolerance(tmp_path: Path, command: Command, option: str) -> None:
+    ended = command("compare", option, "1e-3", write(tmp_path, MODEL))
+    assert (ended.code, ended.out) == (2, "")
+    said = " ".join(ended.err.split())
+    assert f"Invalid value for '{option}': there is no tolerance: these operators move bits and compute nothing" in said
+    assert option not in command("compare", "--help").out

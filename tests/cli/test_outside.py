@@ -1,0 +1,180 @@
+"""Files outside of the model's folder are read and written only where the user says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.cli.command import Command
+from tests.dxdispatch.models import GATHER, MODEL, PRINTED, changed, write
+
+TABLE = np.arange(1, 7, dtype=np.float32)
+
+
+@pytest.fixture
+def model(folder: Path) -> Path:
+    """The folder of a model below the current folder's neighbour: `inside` is the model's, `secret` lies beside it."""
+    for name in ("inside", "secret", "elsewhere"):
+        (folder / name).mkdir()
+        np.save(folder / name / "x.npy", TABLE)
+    return folder / "inside"
+
+
+def _reading(model: Path, source: str) -> Path:
+    values = {"initialValuesDataType": "FLOAT32", "initialValues": {"sourcePath": source}}
+    return write(model, changed((("resources", "table"), values)))
+
+
+def _link(target: str) -> Any:
+    def make(model: Path) -> str:
+        (model / "link.npy").symlink_to(model.parent / target)
+        return "link.npy"
+
+    return make
+
+
+def _folder_link(model: Path) -> str:
+    (model / "deep").symlink_to(model.parent / "secret")
+    return "deep/x.npy"
+
+
+OUTSIDE = {
+    "absolute": lambda model: str(model.parent / "secret" / "x.npy"),
+    "upwards": lambda _: "../secret/x.npy",
+    "down and up": lambda _: "a/../../secret/x.npy",
+    "a link": _link("secret/x.npy"),
+    "a link to a folder": _folder_link,
+    "a link to a link": lambda model: ((model / "second.npy").symlink_to(_link("secret/x.npy")(model)), "second.npy")[1],
+    "a missing file": lambda model: str(model.parent / "gone.npy"),
+}
+
+
+@pytest.mark.parametrize("command_line", [("check",), ("run", "--device", "cpu"), ("compare",), ("explain",)], ids=lambda c: c[0])
+@pytest.mark.parametrize("source", OUTSIDE.values(), ids=OUTSIDE)
+def test_files_outside_are_refused(
+    model: Path, command: Command, monkeypatch: pytest.MonkeyPatch, source: Any, command_line: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(model.parent / "elsewhere")
+    file = _reading(model, source(model))
+    ended = command(*command_line, file)
+    assert (ended.code, ended.out) == (2, "")
+    (said,) = [line for line in ended.err.splitlines() if "sourcePath" in line]
+    name = json.loads(file.read_text())["resources"]["table"]["initialValues"]["sourcePath"]
+    line = next(number for number, text in enumerate(file.read_text().splitlines(), 1) if "sourcePath" in text)
+    assert said.startswith(f"{file}:{line}:")
+    assert said.partition(" ")[2] == (
+        f"resources.table.initialValues.sourcePath: {name} lies outside of the model's folder ({model}) and of the current one "
+        f"({model.parent / 'elsewhere'}), and a model may only read files there: copy it there, or allow it with --allow-outside"
+    )
+
+
+@pytest.mark.parametrize("command_line", [("check",), ("run", "--device", "cpu"), ("compare",), ("explain",)], ids=lambda c: c[0])
+def test_files_outside_are_allowed(
+    model: Path, command: Command, monkeypatch: pytest.MonkeyPatch, command_line: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(model.parent / "elsewhere")
+    ended = command(*command_line, "--allow-outside", _reading(model, "../secret/x.npy"))
+    assert ended.code == 0
+    assert "lies outside" not in ended.err
+    if command_line[0] == "run":
+        assert ended.out == PRINTED
+
+
+def test_files_inside_need_nothing(model: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the model, below it, on a way that leads back, behind a link that stays inside, and in the current folder."""
+    monkeypatch.chdir(model.parent / "elsewhere")
+    (model / "deep").mkdir()
+    np.save(model / "deep" / "y.npy", TABLE)
+    np.save(model.parent / "elsewhere" / "current.npy", TABLE)
+    (model / "link.npy").symlink_to("deep/y.npy")
+    for source in ("x.npy", "deep/y.npy", "deep/../x.npy", "link.npy", str(model / "x.npy"), "current.npy", "./current.npy"):
+        ended = command("run", "--device", "cpu", _reading(model, source))
+        assert (ended.code, ended.out) == (0, PRINTED), (source, ended.err)
+
+
+def test_a_model_folder_that_is_a_link(model: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(model.parent / "elsewhere")
+    _reading(model, "x.npy")
+    (model.parent / "again").symlink_to(model)
+    assert command("run", "--device", "cpu", model.parent / "again" / "model.json").out == PRINTED
+
+
+def test_what_is_allowed_is_still_no_device(model: Path, command: Command) -> None:
+    ended = command("run", "--allow-outside", _reading(model, "/dev/zero"))
+    assert (ended.code, "/dev/zero is a character device" in ended.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "says"),
+    [("npz", "is an archive of arrays (.npz)"), ("NPZ", "is an archive of arrays"), ("zip", "is an archive"),
+     ("tar.gz", "is an archive"), ("safetensors", "is a container with a format of its own"), ("pkl", "is a container")],
+)  # fmt: skip
+def test_archives_are_no_raw_bytes(model: Path, command: Command, suffix: str, says: str) -> None:
+    np.savez(model / "x.npz", TABLE)
+    (model / "x.npz").rename(model / f"values.{suffix}")
+    ended = command("check", _reading(model, f"values.{suffix}"))
+    assert (ended.code, f"values.{suffix} {says}" in ended.err, ".npy" in ended.err) == (2, True, True)
+
+
+def test_worker_processes_know_what_is_allowed(model: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dmlgather.report import worker_processes
+
+    monkeypatch.setattr(worker_processes, "SHARED_FROM", 1)
+    monkeypatch.setattr(worker_processes, "BATCH", 1)
+    monkeypatch.chdir(model.parent / "elsewhere")
+    for number in range(12):
+        (model / f"m{number}.json").write_text(_reading(model, "../secret/x.npy").read_text())
+    assert command("check", "--jobs", 2, model).code == 2
+    assert command("check", "--jobs", 2, "--allow-outside", model).code == 0
+
+
+WRITES = {"type": "writeFile", "resource": "output", "targetPath": "deep/y.npy"}
+
+
+@pytest.mark.parametrize("link", ["deep", "deep/y.npy"])
+@pytest.mark.parametrize("dangling", [True, False])
+def test_links_in_the_output_folder_are_not_followed(model: Path, command: Command, link: str, dangling: bool) -> None:
+    out, target = model.parent / "out", model.parent / "secret"
+    (out / link).parent.mkdir(parents=True)
+    (out / link).symlink_to(target / "gone" if dangling else target if link == "deep" else target / "x.npy")
+    before = (target / "x.npy").read_bytes()
+    file = write(model, changed((("commands", 1), WRITES)))
+    ended = command("run", "--device", "cpu", "--output-dir", out, file)
+    assert ended.code == 2
+    assert (
+        f"dmlgather: {out / link} is a symbolic link, and files below {out} are not written through links: remove it" in ended.err
+    )
+    assert [path.name for path in target.iterdir()] == ["x.npy"]
+    assert (target / "x.npy").read_bytes() == before
+
+
+def test_the_output_folder_itself_may_be_a_link(model: Path, command: Command) -> None:
+    (model.parent / "out").symlink_to(model.parent / "elsewhere")
+    file = write(model, changed((("commands", 1), WRITES)))
+    assert command("run", "--device", "cpu", "--output-dir", model.parent / "out", file).code == 0
+    assert np.load(model.parent / "elsewhere" / "deep" / "y.npy").shape == (4, 2)
+
+
+@pytest.mark.parametrize("target", ["../y.npy", "a/../../y.npy", "/tmp/y.npy", "."])
+def test_targets_outside_of_the_output_folder(model: Path, command: Command, target: str) -> None:
+    file = write(model, changed((("commands", 1), {**WRITES, "targetPath": target})))
+    ended = command("run", "--device", "cpu", "--output-dir", model, file)
+    assert (ended.code, "commands[1].targetPath: expected the path of a file inside the output folder" in ended.err) == (2, True)
+
+
+def test_saved_cases_are_not_written_through_links(model: Path, command: Command) -> None:
+    case = model.parent / "case"
+    case.mkdir()
+    (case / "case.out0_gather.cpu.npy").symlink_to(model.parent / "secret" / "x.npy")
+    before = (model.parent / "secret" / "x.npy").read_bytes()
+    ended = command("compare", "--devices", "cpu,reference", "--save", case, write(model, MODEL))
+    assert (ended.code, "is a symbolic link" in ended.err) == (2, True)
+    assert (model.parent / "secret" / "x.npy").read_bytes() == before
+
+
+def test_a_descriptor_reads_no_file(model: Path, command: Command) -> None:
+    assert command("explain", "--allow-outside", write(model, GATHER)).code == 0
