@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dmlgather.cli.failures import say
+from dmlgather.output import put
 
 if TYPE_CHECKING:
     from dmlgather.bench import BenchReport
@@ -109,7 +110,7 @@ def _show(report: BenchReport) -> None:
         console.print(rich_table(report, console.width))
         console.print("", *notes(report), sep="\n", highlight=False, markup=False)
     else:
-        sys.stdout.write("\n".join(lines(report)) + "\n")
+        put("\n".join(lines(report)) + "\n")
     sys.stdout.flush()
 
 

@@ -13,6 +13,7 @@ import typer
 
 from dmlgather.cli.common import AsJson, ModelFile, load, missing_gpu
 from dmlgather.cli.failures import say
+from dmlgather.output import put
 
 if TYPE_CHECKING:
     from dmlgather.comparing.compare_report import CompareReport
@@ -80,7 +81,7 @@ def compare(
 
         save_report(case, report, [file])
     if as_json:
-        sys.stdout.write(json.dumps(report.model_dump(mode="json"), indent=2, allow_nan=False) + "\n")
+        put(json.dumps(report.model_dump(mode="json"), indent=2, allow_nan=False) + "\n")
     return report.exit_code
 
 
@@ -131,7 +132,7 @@ def _compare(model: CheckedFile, devices: list[str], case: Path | None, *, quiet
             files = save_outputs(case, number, name, outputs, sources(model))
         reports.append(comparison.report(number, name, files))
         if not quiet:
-            sys.stdout.write(f"commands[{number}] '{printable(name)}': {comparison}\n")
+            put(f"commands[{number}] '{printable(name)}': {comparison}\n")
             sys.stdout.flush()
     if not _dispatches(model):
         say(f"{model.file}: the model has no dispatch command, so nothing is compared and no script is written")
