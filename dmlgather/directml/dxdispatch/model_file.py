@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any, Literal
@@ -12,7 +13,7 @@ from dmlgather.directml.dxdispatch.bindings import BindingSite, BufferBinding
 from dmlgather.directml.dxdispatch.commands import Command, Dispatch, FieldBinding, Print, WriteFile, read_command
 from dmlgather.directml.dxdispatch.dispatchables import PREFIX, Dispatchable, read_dispatchable
 from dmlgather.directml.dxdispatch.jsonc import Document, JsonError, Path
-from dmlgather.directml.dxdispatch.reading import Reading, closest
+from dmlgather.directml.dxdispatch.reading import EnoughError, Reading, closest
 from dmlgather.directml.dxdispatch.resources import Resource, read_resource
 from dmlgather.directml.findings import Severity
 from dmlgather.directml.located import FileProblem, LocatedFinding
@@ -83,7 +84,7 @@ def check_file(path: FilePath, level: str | FeatureLevel = "6_4") -> CheckedFile
     reading.problem(
         (), f"expected a model {{resources, dispatchables, commands}} or a descriptor {{type: {PREFIX}…, desc}}, got {shown}"
     )
-    return CheckedFile(file, kind, problems=tuple(reading.problems))
+    return CheckedFile(file, kind, problems=reading.problems)
 
 
 def _whole(file: str, message: str, position: tuple[int, int] | None) -> FileProblem:
@@ -102,15 +103,17 @@ def _kind(value: object) -> Kind:
 
 
 def _descriptor(reading: Reading, level: FeatureLevel) -> CheckedFile:
-    found = read_dispatchable(reading, "", ())
-    if found is not None:
-        reading.about(validate(found.desc, level=level).findings, found.path, found.subject, found.type_path)
+    found = None
+    with suppress(EnoughError):
+        found = read_dispatchable(reading, "", ())
+        if found is not None:
+            reading.about(validate(found.desc, level=level).findings, found.path, found.subject, found.type_path)
     dispatchables = {} if found is None else {"": found}
     return CheckedFile(
         reading.file,
         "descriptor",
         dispatchables=dispatchables,
-        problems=tuple(reading.problems),
+        problems=reading.problems,
         findings=tuple(reading.findings),
     )
 
@@ -128,6 +131,20 @@ class _ModelCheck:
         """The tensors of each dispatchable that break a rule of DML1xx."""
 
     def checked(self) -> CheckedFile:
+        with suppress(EnoughError):
+            self.check()
+        return CheckedFile(
+            self.reading.file,
+            "model",
+            self.resources,
+            self.dispatchables,
+            tuple(self.commands),
+            self.reading.problems,
+            tuple(self.reading.findings),
+        )
+
+    def check(self) -> None:
+        """Read and check all sections. EnoughError when there is too much to report."""
         for key in self.root:
             if key not in SECTIONS:
                 self.reading.unknown_key((key,), SECTIONS)
@@ -142,15 +159,6 @@ class _ModelCheck:
             if command is not None:
                 self.commands.append(command)
                 self.command(command)
-        return CheckedFile(
-            self.reading.file,
-            "model",
-            self.resources,
-            self.dispatchables,
-            tuple(self.commands),
-            tuple(self.reading.problems),
-            tuple(self.reading.findings),
-        )
 
     def section(self, name: str) -> dict[str, Any] | list[Any]:
         """The section, or an empty one after reporting why it cannot be read."""
