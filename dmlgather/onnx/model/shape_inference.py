@@ -50,7 +50,8 @@ def _inferred(model: ModelProto, limits: InferenceLimits, strict: bool, propagat
     from onnx import ModelProto
 
     answer = limits.infer_shapes(model.SerializeToString(), strict=strict, propagate=propagate)
-    return ModelProto.FromString(answer).graph
+    found: ModelProto = ModelProto.FromString(answer)
+    return found.graph
 
 
 def _hide(model: ModelProto, plain: GraphProto) -> bool:
