@@ -239,7 +239,7 @@ def _xml(draw: random.Random) -> bytes:
     root = ElementTree.fromstring(_IR)
     for _ in range(draw.choice((1, 1, 2, 4, 8))):
         elements = list(root.iter())
-        if len(elements) > 1_000:  # what is repeated once more would be larger than any file
+        if len(elements) > 250:  # what is repeated or nested once more would be larger than any file
             break
         element, other = draw.choice(elements), copy.deepcopy(draw.choice(elements))
         match draw.randrange(7):
