@@ -39,6 +39,18 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
+LONGEST_TEXT = 1_000
+"""Characters of a message, or of a path in one, that are shown."""
+
+
+def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
+    """A text without its middle where it is longer than `longest` characters."""
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]} … {text[-half:]}"
+
+
 def spelled(value: Any) -> str:
     """A NumPy number as briefly as it can be written without losing a bit (of a number; NaNs are all "nan")."""
     if value.dtype.kind in "iu":

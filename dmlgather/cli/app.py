@@ -13,6 +13,7 @@ import typer
 from dmlgather import __version__
 from dmlgather.cli import bench, check, compare, env, explain, header, levels, rule, run_model, schema
 from dmlgather.cli.failures import INTERRUPTED, UsageError, guarded, interrupted, say
+from dmlgather.wording import printable
 
 HELP = """Check, run, compare and explain DirectML's indexing operators (gather, gather-elements, gather-nd, slice).
 
@@ -86,6 +87,7 @@ def _dispatched(arguments: Sequence[str]) -> int:
     try:
         code = build()(list(arguments), prog_name="dmlgather", standalone_mode=False)
     except UsageError as error:
+        error.message = printable(error.message)
         error.show()
         return 2
     if code == INTERRUPTED:  # what Typer makes of an interrupt

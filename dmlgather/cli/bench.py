@@ -10,6 +10,7 @@ import typer
 
 from dmlgather.cli.failures import say
 from dmlgather.cli.progress import progress_bar
+from dmlgather.output import put
 
 if TYPE_CHECKING:
     from dmlgather.bench import BenchReport
@@ -108,7 +109,7 @@ def _show(report: BenchReport) -> None:
         console.print(rich_table(report, console.width))
         console.print("", *notes(report), sep="\n", highlight=False, markup=False)
     else:
-        sys.stdout.write("\n".join(lines(report)) + "\n")
+        put("\n".join(lines(report)) + "\n")
     sys.stdout.flush()
 
 

@@ -17,6 +17,7 @@ from dmlgather.cli import common
 from dmlgather.cli.common import AllowOutside, AsJson, MemoryLimit, ModelFile, load, missing_gpu
 from dmlgather.cli.failures import say
 from dmlgather.cli.progress import reference_progress
+from dmlgather.output import put
 
 if TYPE_CHECKING:
     from dmlgather.comparing.compare_report import CompareReport, DispatchReport
@@ -112,7 +113,7 @@ def compare(
             )
         report = task.of_descriptor(seed, trials)
     if as_json:
-        sys.stdout.write(json.dumps(report.model_dump(mode="json"), indent=2, allow_nan=False) + "\n")
+        put(json.dumps(report.model_dump(mode="json"), indent=2, allow_nan=False) + "\n")
     return report.exit_code
 
 
@@ -201,7 +202,7 @@ class _Task:
                 files = {} if case is None else self._outputs(model, case, found, made_from)
                 reports.append(comparison.report(number, name, files))
                 if not self.quiet:
-                    sys.stdout.write(f"commands[{number}] '{printable(name)}': {comparison}\n")
+                    put(f"commands[{number}] '{printable(name)}': {comparison}\n")
                     sys.stdout.flush()
         for number in [number for number, files in (given or {}).items() if not files]:
             say(f"commands[{number}]: '{self.against}' has no file for it, so that it is not compared with one")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import platform
-import sys
 from dataclasses import asdict
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from dmlgather.cli.common import AsJson, missing_gpu
 from dmlgather.host import cpus
+from dmlgather.output import put
 
 if TYPE_CHECKING:
     from dmlgather.cli.nvidia_driver import Driver
@@ -26,14 +26,14 @@ def env(as_json: AsJson = False) -> int:
     """Show versions, GPU, driver and NVRTC, and what is missing to run on a GPU. Put it into every bug report."""
     found = environment()
     if as_json:
-        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+        put(json.dumps(found, indent=2) + "\n")
         return 0
     rows = [(name, value if isinstance(value, str) else "not installed") for name, value in _rows(found)]
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
-        sys.stdout.write(f"{name:{width}}  {value}\n")
+        put(f"{name:{width}}  {value}\n")
     for missing in found["missing"]:
-        sys.stdout.write(f"\nmissing: {missing['what']}\n    {missing['remedy']}\n")
+        put(f"\nmissing: {missing['what']}\n    {missing['remedy']}\n")
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +12,7 @@ import typer
 from dmlgather.cli.common import AllowOutside, AsJson, load
 from dmlgather.cli.explained_nodes import STATED, load_nodes, places, subject_of
 from dmlgather.cli.failures import say
+from dmlgather.output import put
 
 if TYPE_CHECKING:
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
@@ -125,11 +125,11 @@ def _write(blocks: list[str], legend: bool) -> None:
 
     text = "\n\n".join(blocks)
     blocks = [*blocks, printed(legend_of(text))] if legend and blocks else blocks
-    sys.stdout.write("".join(f"{block}\n" for block in ("\n\n".join(blocks),) if block))
+    put("".join(f"{block}\n" for block in ("\n\n".join(blocks),) if block))
 
 
 def _write_json(data: list[dict[str, object]]) -> None:
-    sys.stdout.write(json.dumps(data, indent=2) + "\n")
+    put(json.dumps(data, indent=2) + "\n")
 
 
 def _of_descriptors(checked: CheckedFile, only: str | None) -> dict[str, Explanation]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from dmlgather.output import put
 
 FOLDER = Path(__file__).parents[1] / "include"
 """The folder to add to the include path of a C++ program."""
@@ -23,5 +24,5 @@ def header(
     """Print dmlgather_dump.h, a C++17 header: a DirectML program that includes it writes its operator descriptors as JSON, one
     per line, and `check` reads them.
     """
-    sys.stdout.write(f"{FOLDER.as_posix()}\n" if path else (FOLDER / NAME).read_text(encoding="utf-8"))
+    put(f"{FOLDER.as_posix()}\n" if path else (FOLDER / NAME).read_text(encoding="utf-8"))
     return 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Annotated, Any
 
 import typer
 
 from dmlgather.cli.common import AsJson
+from dmlgather.output import put
 
 
 def levels(
@@ -36,13 +36,13 @@ def levels(
     if as_markdown:
         from dmlgather.cli.support_page import page
 
-        sys.stdout.write(page(names))
+        put(page(names))
         return 0
     tables = [support(name) for name in names]
     if as_json:
-        sys.stdout.write(json.dumps(tables, indent=2) + "\n")
+        put(json.dumps(tables, indent=2) + "\n")
     else:
-        sys.stdout.write("\n\n".join(map(table, tables)) + "\n")
+        put("\n\n".join(map(table, tables)) + "\n")
     return 0
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dmlgather.cli.common import AsJson
+from dmlgather.output import put
 
 if TYPE_CHECKING:
     from dmlgather.directml.codes import Code
@@ -35,7 +36,7 @@ def rule(
     if found is None:
         raise typer.BadParameter(_unknown(code, list(CODES)), param_hint="'CODE'")
     if as_json:
-        sys.stdout.write(json.dumps(_data(found), indent=2, ensure_ascii=False) + "\n")
+        put(json.dumps(_data(found), indent=2, ensure_ascii=False) + "\n")
     else:
         _show(_page(found))
     return 0
@@ -52,9 +53,9 @@ def _unknown(code: str, known: list[str]) -> str:
 def _write_list(codes: list[Code], as_json: bool) -> None:
     if as_json:
         rows = [{"code": row.code, "severity": str(row.severity), "title": row.title, "source": row.source} for row in codes]
-        sys.stdout.write(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+        put(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
     else:
-        sys.stdout.writelines(f"{row.code} {row.severity + ':':8} {row.title}\n" for row in codes)
+        put("".join(f"{row.code} {row.severity + ':':8} {row.title}\n" for row in codes))
 
 
 def _data(code: Code) -> dict[str, Any]:
@@ -82,7 +83,7 @@ def _page(code: Code) -> str:
 def _show(markdown: str) -> None:
     """Write a page: laid out on a terminal, else as it is."""
     if not sys.stdout.isatty():
-        sys.stdout.write(markdown)
+        put(markdown)
         return
     from rich.console import Console
     from rich.markdown import Markdown

@@ -13,7 +13,8 @@ from dmlgather.cli import common
 from dmlgather.cli.common import AllowOutside, MemoryLimit, load, missing_gpu
 from dmlgather.cli.failures import say
 from dmlgather.cli.progress import reference_progress
-from dmlgather.wording import spelled
+from dmlgather.output import put
+from dmlgather.wording import printable, spelled
 
 if TYPE_CHECKING:
     from dmlgather.model_runner import Event, Printed
@@ -79,7 +80,7 @@ def show(event: Event) -> None:
 
     if isinstance(event, Printed):
         for piece in printed(event):
-            sys.stdout.write(piece)
+            put(piece)
         sys.stdout.flush()
     elif isinstance(event, Dispatched):
         gpu = "" if event.gpu_ms is None else f", {event.gpu_ms:.4f} ms median (GPU)"
@@ -94,11 +95,11 @@ def printed(event: Printed) -> Iterator[str]:
     values = event.values
     if event.verbose:
         width = len(str(values.size - 1))
-        yield f"Resource '{event.resource}':\n"
+        yield f"Resource '{printable(event.resource)}':\n"
         for number, value in enumerate(values):
             yield f"[{number:{width}}] {spelled(value)} (0x{value.tobytes()[::-1].hex().upper()})\n"
         return
-    yield f"Resource '{event.resource}': "
+    yield f"Resource '{printable(event.resource)}': "
     for at in range(0, values.size, CHUNK):
         yield (", " if at else "") + ", ".join(map(spelled, values[at : at + CHUNK]))
     yield "\n"

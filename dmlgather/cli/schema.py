@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from dmlgather.output import put
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -34,7 +35,7 @@ def schema(
     ] = (Schema.MODEL),
 ) -> int:
     """Print a JSON Schema (draft 2020-12), for editors and other programs."""
-    sys.stdout.write(json.dumps(schema_of(name), indent=2) + "\n")
+    put(json.dumps(schema_of(name), indent=2) + "\n")
     return 0
 
 

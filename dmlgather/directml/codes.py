@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from dmlgather.directml.findings import Finding, Severity
 from dmlgather.directml.types import FeatureLevel
+from dmlgather.wording import shortened
 
 _API = "https://learn.microsoft.com/windows/win32/api/directml/"
 _GUIDE = "https://learn.microsoft.com/windows/ai/directml/"
@@ -58,15 +59,17 @@ class Code:
     def finding(
         self, path: str, *, expected: str, got: str, remedy: str, level: FeatureLevel | None = None, source: str | None = None
     ) -> Finding:
-        """A finding of this code. level, source: as in `Finding`; the source is the code's own by default."""
+        """A finding of this code; long texts lose their middle. level, source: as in `Finding`; the source is the code's own by
+        default.
+        """
         return Finding(
             code=self.code,
             severity=self.severity,
-            path=path,
+            path=shortened(path),
             message=self.title,
-            expected=expected,
-            got=got,
-            remedy=remedy,
+            expected=shortened(expected),
+            got=shortened(got),
+            remedy=shortened(remedy),
             level=level,
             source=source or self.source,
         )

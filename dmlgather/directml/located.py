@@ -86,6 +86,9 @@ class FileProblem(Record):
     message: str
     """What is wrong and what is expected."""
 
+    count: int = Field(default=1, ge=1)
+    """The number of problems that this stands for: more than 1 only in the last one of a file that has too many to list."""
+
     def __str__(self) -> str:
         part = " ".join(filter(None, (self.subject, self.path)))
         return f"{_place(self.file, self.line, self.column)}: {part + ': ' if part else ''}{self.message}"

@@ -138,7 +138,7 @@ class CheckReport(Record):
         return Summary(
             files=len(self.files),
             skipped=len(self.skipped),
-            problems=sum(len(file.problems) for file in self.files),
+            problems=sum(problem.count for file in self.files for problem in file.problems),
             errors=found[Severity.ERROR],
             warnings=found[Severity.WARNING],
             notes=found[Severity.NOTE],

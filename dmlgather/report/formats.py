@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from dmlgather.files import writing
+from dmlgather.output import put
 from dmlgather.report import github, junit, sarif, text
 from dmlgather.report.check_report import CheckReport
 from dmlgather.report.node_lines import NodeListing
@@ -59,7 +59,8 @@ class Output:
             return
         lines = self._lines(report, listed, text.terminal_width())
         if self.format in DATA:
-            sys.stdout.writelines(line + "\n" for line in lines)
+            for line in lines:
+                put(line + "\n")
         else:
             text.show(lines)
 

@@ -5,6 +5,7 @@ Source: OASIS, Static Analysis Results Interchange Format (SARIF) Version 2.1.0.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -28,7 +29,7 @@ def lines(report: CheckReport) -> Iterator[str]:
     log = sarif.StaticAnalysisResultsFormatSarifVersion210JsonSchema(
         **{"$schema": SCHEMA}, version=sarif.Version.field_2_1_0, runs=[_run(report, folder)]
     )
-    yield log.model_dump_json(indent=2, by_alias=True, exclude_unset=True, exclude_none=True)
+    yield json.dumps(log.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True), indent=2)
 
 
 def _run(report: CheckReport, folder: str) -> Any:

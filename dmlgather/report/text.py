@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 
+from dmlgather.output import put
 from dmlgather.report import node_lines
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.finding_status import FindingStatus, ReportedFinding
@@ -97,7 +98,7 @@ def show(lines: Iterator[str]) -> None:
     """Write to standard output; in colour if it is a terminal."""
     if not sys.stdout.isatty():
         for line in lines:
-            sys.stdout.write(line + "\n")
+            put(line + "\n")
         return
     from rich.console import Console
     from rich.text import Text

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path as FilePath
 from typing import BinaryIO
@@ -12,7 +13,7 @@ from dmlgather.directml.dxdispatch.dispatchables import read_dispatchable
 from dmlgather.directml.dxdispatch.foreign import ForeignPart
 from dmlgather.directml.dxdispatch.jsonc import Document, JsonError
 from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_text, kind_of
-from dmlgather.directml.dxdispatch.reading import Reading
+from dmlgather.directml.dxdispatch.reading import MOST_COUNTED, EnoughError, Reading
 from dmlgather.directml.dxdispatch.source_files import SourceFiles
 from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.directml.operator_types import NUMBERS, PREFIX
@@ -107,6 +108,9 @@ def check_lines(file: str, lines: Iterable[bytes], level: FeatureLevel) -> Check
     check = _LinesCheck(file, level)
     for raw, (first, count) in seen.items():
         check.line(raw, first, count)
+        if len(check.findings) >= MOST_COUNTED:
+            check.stop(first)
+            break
     return check.checked()
 
 
@@ -136,6 +140,13 @@ class _LinesCheck:
             line, column = error.position
             self.broke([FileProblem(file=self.file, line=line, column=column, message=message)])
             return
+        with suppress(EnoughError):
+            self.descriptor(reading, count)
+        self.findings += reading.findings
+        self.broke(reading.problems)
+
+    def descriptor(self, reading: Reading, count: int) -> None:
+        """Check what a line holds. EnoughError when there is too much to report."""
         value = reading.document.value
         part = read_dispatchable(reading, "", ()) if kind_of(value) == "descriptor" else _numbered(value)
         if part is None and not reading.problems:
@@ -146,10 +157,13 @@ class _LinesCheck:
         elif part is not None:
             self.descriptors += count
             reading.about(validate(part.desc, level=self.level).findings, part.path, part.subject, part.type_path, lines=count)
-        self.findings += reading.findings
-        self.broke(reading.problems)
 
-    def broke(self, problems: list[FileProblem]) -> None:
+    def stop(self, number: int) -> None:
+        """Say that the lines behind line `number` are not checked."""
+        message = f"has {len(self.findings)} findings, and the rest of the lines were not checked: correct the first ones"
+        self.problems.append(FileProblem(file=self.file, line=number, message=message))
+
+    def broke(self, problems: Sequence[FileProblem]) -> None:
         """Add the problems of a line, unless SHOWN lines had some before."""
         if problems:
             self.broken += 1
@@ -164,7 +178,7 @@ class _LinesCheck:
             self.findings += reading.findings[before:]
         if self.broken > SHOWN:
             more = f"{counted(self.broken - SHOWN, 'more line')} cannot be understood"
-            self.problems.append(FileProblem(file=self.file, message=more))
+            self.problems.append(FileProblem(file=self.file, message=more, count=self.broken - SHOWN))
         return CheckedFile(
             self.file,
             "descriptors",

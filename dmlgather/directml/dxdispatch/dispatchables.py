@@ -124,7 +124,9 @@ def _structure(reading: Reading, kind: type[Structure], path: Path, outside: Ite
     if not isinstance(given, dict):
         reading.problem(path, f"expected an object with the fields {', '.join(wire.names(kind))}, got {shown_value(given)}")
         return None
-    before = len(reading.problems)
+    if not reading.short(path):
+        return None
+    before = reading.problem_count
     fields = {key: value for key, value in given.items() if key not in outside}
     if not outside:
         _check_names(reading, kind, path)
@@ -134,10 +136,10 @@ def _structure(reading: Reading, kind: type[Structure], path: Path, outside: Ite
     except ValidationError as error:
         known = [*wire.names(kind), *wire.names(BufferTensorDesc)]
         reading.invalid(error, path, known, skip=("extra_forbidden",))
-        if len(reading.problems) == before:  # at least one problem is reported, whatever the names are
+        if reading.problem_count == before:  # at least one problem is reported, whatever the names are
             reading.invalid(error, path, known)
         return None
-    return found if len(reading.problems) == before else None
+    return found if reading.problem_count == before else None
 
 
 def _check_names(reading: Reading, kind: type[Structure], path: Path) -> None:

@@ -149,7 +149,7 @@ def _check_depth(value: Any) -> None:
 
 
 _PLAIN = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
-_LONG_NUMBER = re.compile(f"[0-9]{{{DIGITS_LIMIT + 1}}}")
+_LONG_NUMBER = re.compile(f"(?<![0-9])[0-9]{{{DIGITS_LIMIT + 1}}}")  # looks at each run of digits once
 
 
 class _Reader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from dmlgather.directml.dxdispatch.commands import Command, Dispatch, FieldBindi
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable, read_dispatchable
 from dmlgather.directml.dxdispatch.foreign import ForeignPart
 from dmlgather.directml.dxdispatch.jsonc import Document, JsonError, Path
-from dmlgather.directml.dxdispatch.reading import Reading, closest
+from dmlgather.directml.dxdispatch.reading import EnoughError, Reading, closest
 from dmlgather.directml.dxdispatch.resources import Resource, read_resource
 from dmlgather.directml.dxdispatch.source_files import SourceFiles
 from dmlgather.directml.findings import Severity
@@ -97,7 +98,7 @@ def check_text(file: str, text: str, files: SourceFiles, level: FeatureLevel) ->
     reading.problem(
         (), f"expected a model {{resources, dispatchables, commands}} or a descriptor {{type: {PREFIX}…, desc}}, got {shown}"
     )
-    return CheckedFile(file, kind, problems=tuple(reading.problems))
+    return CheckedFile(file, kind, problems=reading.problems)
 
 
 def _whole(file: str, message: str, position: tuple[int, int] | None) -> FileProblem:
@@ -117,19 +118,20 @@ def kind_of(value: object) -> Kind:
 
 
 def _descriptor(reading: Reading, level: FeatureLevel) -> CheckedFile:
-    found = read_dispatchable(reading, "", ())
     dispatchables, refusals = {}, []
-    if isinstance(found, ForeignPart):
-        found.note(reading, reading.subject)
-        refusals.append(reading.described(found.path, found.refusal("the descriptor")))
-    elif found is not None:
-        dispatchables[""] = found
-        reading.about(validate(found.desc, level=level).findings, found.path, found.subject, found.type_path)
+    with suppress(EnoughError):
+        found = read_dispatchable(reading, "", ())
+        if isinstance(found, ForeignPart):
+            found.note(reading, reading.subject)
+            refusals.append(reading.described(found.path, found.refusal("the descriptor")))
+        elif found is not None:
+            dispatchables[""] = found
+            reading.about(validate(found.desc, level=level).findings, found.path, found.subject, found.type_path)
     return CheckedFile(
         reading.file,
         "descriptor",
         dispatchables=dispatchables,
-        problems=tuple(reading.problems),
+        problems=reading.problems,
         findings=tuple(reading.findings),
         refusals=tuple(refusals),
     )
@@ -151,6 +153,21 @@ class _ModelCheck:
         """The tensors of each dispatchable that break a rule of DML1xx."""
 
     def checked(self) -> CheckedFile:
+        with suppress(EnoughError):
+            self.check()
+        return CheckedFile(
+            self.reading.file,
+            "model",
+            self.resources,
+            self.dispatchables,
+            tuple(self.commands),
+            self.reading.problems,
+            tuple(self.reading.findings),
+            tuple(self.refusals),
+        )
+
+    def check(self) -> None:
+        """Read and check all sections. EnoughError when there is too much to report."""
         for key in self.root:
             if key not in SECTIONS:
                 self.reading.unknown_key((key,), SECTIONS)
@@ -167,16 +184,6 @@ class _ModelCheck:
             if command is not None:
                 self.commands.append(command)
                 self.command(command)
-        return CheckedFile(
-            self.reading.file,
-            "model",
-            self.resources,
-            self.dispatchables,
-            tuple(self.commands),
-            tuple(self.reading.problems),
-            tuple(self.reading.findings),
-            tuple(self.refusals),
-        )
 
     def leave_out(self, section: str, name: str, part: ForeignPart) -> None:
         self.foreign[section, name] = part

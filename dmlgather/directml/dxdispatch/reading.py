@@ -6,6 +6,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -17,6 +18,7 @@ from dmlgather.directml.findings import Finding
 from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.directml.types import AS_IN_FILES
 from dmlgather.record import in_words
+from dmlgather.wording import shortened
 
 T = TypeVar("T")
 
@@ -25,15 +27,56 @@ _NAMES_ONLY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _PATH_STEP = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]")
 
 
+MOST_LISTED = 1_000
+"""Problems of one file that are listed."""
+
+MOST_COUNTED = 10_000
+"""Problems of one file that are counted, and findings that are listed. Then reading stops."""
+
+MOST_ENTRIES = 1_000
+"""Entries of an array or object inside a command or an operator; the longest that can be right have eight."""
+
+LONGEST_NAME = 200
+"""Characters of a name that is compared with others which it may misspell."""
+
+MOST_NAMES = 100
+"""Names that a name is compared with."""
+
+
+class EnoughError(Exception):
+    """There are more problems or findings than are counted."""
+
+
 class Reading:
-    """Collects all problems and findings while a file is read."""
+    """Collects problems and findings while a file is read."""
 
     def __init__(self, file: str, document: Document) -> None:
         self.file, self.document = file, document
         self.subject = ""
         """The name that a single descriptor states."""
-        self.problems: list[FileProblem] = []
         self.findings: list[LocatedFinding] = []
+        self._problems: dict[tuple[Path, bool, str], FileProblem | None] = {}
+        """The problems that are listed; None for one that is only counted."""
+
+    @property
+    def problem_count(self) -> int:
+        """The number of problems so far, those included that are not listed."""
+        return len(self._problems)
+
+    @property
+    def problems(self) -> tuple[FileProblem, ...]:
+        """The problems that are listed, and a last one that says how many more there are."""
+        listed = tuple(problem for problem in self._problems.values() if problem is not None)
+        more = self.problem_count - len(listed)
+        if self.problem_count >= MOST_COUNTED:
+            last = f"{more} more problems, and the rest of the file was not read: correct the first ones"
+        elif len(self.findings) >= MOST_COUNTED:
+            last = f"has {len(self.findings)} findings, and the rest of the file was not checked: correct the first ones"
+        elif more:
+            last = f"{more} more problems, which are not listed: correct the first ones"
+        else:
+            return listed
+        return (*listed, FileProblem(file=self.file, message=last, count=max(more, 1)))
 
     def at(self, path: Path) -> Any:
         """The value at `path`, which exists."""
@@ -44,19 +87,28 @@ class Reading:
 
     def problem(self, path: Path, message: str, key: bool = False) -> None:
         """Report that the value at `path` (or its key) cannot be understood."""
-        problem = self.described(path, message, key)
-        if problem not in self.problems:
-            self.problems.append(problem)
+        mark = (path, key, message)
+        if mark in self._problems:
+            return
+        self._problems[mark] = None
+        if self.problem_count <= MOST_LISTED:
+            self._problems[mark] = self.described(path, message, key)
+        elif self.problem_count >= MOST_COUNTED:
+            raise EnoughError
 
     def described(self, path: Path, message: str, key: bool = False) -> FileProblem:
         """A problem with the value at `path` (or its key). It is not reported."""
         line, column = self.document.position(path, key)
-        return FileProblem(file=self.file, line=line, column=column, subject=self.subject, path=dotted(path), message=message)
+        return FileProblem(
+            file=self.file, line=line, column=column, subject=self.subject, path=dotted(path), message=shortened(message)
+        )
 
     def finding(self, finding: Finding, path: Path, subject: str = "", key: bool = False, lines: int = 1) -> None:
         """Report a finding about the value at `path` (or its key). lines: as in `LocatedFinding`."""
         line, column = self.document.position(path, key)
-        self.findings.append(LocatedFinding.of(finding, self.file, line, column, subject, lines=lines))
+        self.findings.append(LocatedFinding.of(finding, self.file, line, column, shortened(subject), lines=lines))
+        if len(self.findings) >= MOST_COUNTED:
+            raise EnoughError
 
     def about(self, findings: Iterable[Finding], path: Path, subject: str, whole: Path, lines: int = 1) -> None:
         """Report findings whose paths ("IndicesTensor.Sizes[2]") start from the value at `path`. A finding without a path is
@@ -83,6 +135,8 @@ class Reading:
         """The value at `path` as `kind`, a WirePart or a union of them, where the keys `also` are allowed, too; None after
         reporting what is wrong.
         """
+        if not self.short(path):
+            return None
         try:
             part = kind.validate_python(self.at(path), context=AS_IN_FILES)
         except ValidationError as error:
@@ -90,6 +144,19 @@ class Reading:
             return None
         self.unknown_keys(part, path, also)
         return part
+
+    def short(self, path: Path) -> bool:
+        """Whether no array or object in the value at `path` is too long, besides initial values; a long one is reported."""
+        waiting = [(path, self.at(path))]
+        for at, value in waiting:
+            if not isinstance(value, list | dict) or (at[-1:] == ("initialValues",) and isinstance(value, list)):
+                continue
+            if len(value) > MOST_ENTRIES:
+                self.problem(at, f"expected at most {MOST_ENTRIES} entries, got {len(value)}")
+                return False
+            pairs = value.items() if isinstance(value, dict) else enumerate(value)
+            waiting += [((*at, step), item) for step, item in pairs if isinstance(item, list | dict)]
+        return True
 
     def invalid(self, error: ValidationError, path: Path, known: Iterable[str], skip: Iterable[str] = ()) -> None:
         """Report each error that Pydantic found in the value at `path`, except for the kinds to `skip`.
@@ -153,7 +220,7 @@ def dotted(path: Path) -> str:
             text += f".{step}" if text else step
         else:
             text += f"[{json.dumps(step, ensure_ascii=False)}]"
-    return text
+    return shortened(text)
 
 
 def unknown(word: str, meant: str) -> str:
@@ -162,8 +229,10 @@ def unknown(word: str, meant: str) -> str:
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that `word` probably misspells; None where none is similar."""
-    plain = {_plain(item): item for item in known}
+    """The known word that `word` probably misspells; None where none is similar. Of many known words, the first are compared."""
+    if len(word) > LONGEST_NAME:
+        return None
+    plain = {_plain(item): item for item in islice(known, MOST_NAMES) if len(item) <= LONGEST_NAME}
     found = difflib.get_close_matches(_plain(word), list(plain), n=1, cutoff=0.8)
     return plain[found[0]] if found else None
 

@@ -77,7 +77,7 @@ def shape_of(name: str, known: PartialType) -> Value:
         return Unknown(f"the shape of {name!r}, which is not known")
     gaps = [int(not isinstance(size, int)) for size in known.shape]
     values = [size if isinstance(size, int) else 0 for size in known.shape]
-    if math.prod(values) > sys.maxsize:
+    if math.prod(size or 1 for size in values) > sys.maxsize:  # NumPy refuses it beside a size of 0 as well
         return Unknown(f"the shape of {name!r}, which no array can have")
     if not any(gaps):
         return _empty(values)

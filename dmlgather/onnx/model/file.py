@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.files import FileError, open_regular
 from dmlgather.host import available_memory
-from dmlgather.onnx.model.inference_process import InferenceFailedError, infer_shapes
+from dmlgather.onnx.model.inference_process import MEGABYTE, InferenceFailedError, InferenceLimits
 from dmlgather.onnx.model.local_functions import MOST_NODES, Functions
 from dmlgather.onnx.model.scopes import constant
+from dmlgather.onnx.model.shape_inference import inferred
 from dmlgather.onnx.model.subgraphs import all_tensors, tensors_of
 from dmlgather.wording import printable
 
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 
 LARGEST_FILE = 2**31 - 1
 """Bytes: the limit of a protobuf message."""
+
+MOST_SITES = 4_000
+"""Nodes of the family in a file of at most a megabyte; a larger file may have as many per megabyte. Judging one takes up to a
+millisecond.
+"""
 
 MEMORY_PER_BYTE = 3
 """Bytes of memory that decoding takes per byte of the file: the file, the message, and a copy while it is built."""
@@ -34,16 +40,20 @@ PAYLOADS: tuple[Payload, ...] = get_args(Payload)
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A decoded model without the values of large constants. remark: why shapes could not be inferred; empty when they were."""
+    """A decoded model without the values of large constants. limits: what inferring shapes may still take. most_sites: how many
+    nodes of the family it may have. remark: why shapes could not be inferred; empty when they were.
+    """
 
     model: ModelProto
     functions: Functions
+    limits: InferenceLimits
+    most_sites: int
     remark: str = ""
 
 
 def read_model(path: Path) -> ModelFile:
     """The model in the file at `path`, with shapes inferred; external data is not read. FileError for anything else."""
-    model = _decoded(path)
+    model, size = _decoded(path)
     if not model.HasField("graph"):
         raise FileError("holds no graph: it is no ONNX model, or one that was cut off")
     if not model.opset_import and model.ir_version >= 3:
@@ -53,31 +63,37 @@ def read_model(path: Path) -> ModelFile:
     _strip(chain(all_tensors(model.graph), *(tensors_of(function.node) for function in model.functions)))
     functions = Functions(model.functions)
     functions.add_defaults([*model.graph.node, *chain.from_iterable(function.node for function in model.functions)])
-    graph, remark = infer(model, model.graph, model.opset_import, functions)
+    most = int(MOST_SITES * max(size / MEGABYTE, 1))
+    file = ModelFile(model, functions, InferenceLimits.of_file(size), most)
+    graph, remark = infer(file, model.graph, model.opset_import)
     model.graph.CopyFrom(graph)
-    return ModelFile(model, functions, remark)
+    return replace(file, remark=remark)
 
 
 def infer(
-    model: ModelProto, graph: GraphProto, opsets: Sequence[OperatorSetIdProto], functions: Functions, strict: bool = False
+    file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProto], strict: bool = False
 ) -> tuple[GraphProto, str]:
-    """A graph of the model with inferred shapes, and an empty remark; or the graph as it is, and why inference failed.
+    """A graph of the model with inferred shapes, and an empty remark; or the graph as it is or with some shapes, and what failed.
 
     strict: whether inference fails at a node whose shapes cannot be inferred; if not, it passes over the node.
     """
     from onnx import ModelProto
 
-    nodes = functions.inlined_size(graph.node)
-    if nodes > MOST_NODES:
-        return graph, f"its local functions stand for {nodes} nodes, more than {MOST_NODES}"
-    whole = ModelProto(ir_version=model.ir_version, opset_import=opsets, graph=graph, functions=functions.reachable(graph.node))
+    if file.limits.used_up:
+        return graph, file.limits.late
+    if file.functions.inlined_size(graph.node) > MOST_NODES:
+        return graph, f"its local functions stand for more than {MOST_NODES} nodes"
+    functions = file.functions.reachable(graph.node)
+    whole = ModelProto(ir_version=file.model.ir_version, opset_import=opsets, graph=graph, functions=functions)
     try:
-        return ModelProto.FromString(infer_shapes(whole.SerializeToString(), strict=strict)).graph, ""
+        found, remark = inferred(whole, file.limits, strict)
     except (InferenceFailedError, ValueError) as error:  # the latter of a message beyond protobuf's limit
         return graph, printable(" ".join(str(error).split()))[:500]
+    return found, remark
 
 
-def _decoded(path: Path) -> ModelProto:
+def _decoded(path: Path) -> tuple[ModelProto, int]:
+    """The model, and the size of its file in bytes."""
     try:
         import onnx
         from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
@@ -92,7 +108,7 @@ def _decoded(path: Path) -> ModelProto:
         if room is not None and size * MEMORY_PER_BYTE > room:
             raise FileError(f"has {size} bytes, too many to decode with {room} bytes of memory free")
         try:
-            return onnx.load_model(file, format="protobuf", load_external_data=False)
+            return onnx.load_model(file, format="protobuf", load_external_data=False), size
         except (DecodeError, UnicodeDecodeError):  # the latter of protobuf in pure Python
             raise FileError("is no ONNX model, or a damaged one: it cannot be decoded as protobuf") from None
 

@@ -67,9 +67,9 @@ class Functions(Mapping[Key, "FunctionProto"]):
         return key if key in self._functions else None
 
     def inlined_size(self, nodes: Iterable[NodeProto]) -> int:
-        """The number of nodes that these become once every call is inlined, the calls themselves included."""
+        """The number of nodes that these become once every call is inlined, with the calls; MOST_NODES + 1 where it is larger."""
         every = list(all_nodes(nodes))
-        return len(every) + sum(self._size[key] for key in self._calls(every, nested=False))
+        return min(len(every) + sum(self._size[key] for key in self._calls(every, nested=False)), MOST_NODES + 1)
 
     def reachable(self, nodes: Iterable[NodeProto]) -> list[FunctionProto]:
         """The functions that these nodes call, and those that they call in turn."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dmlgather.files import FileError
 from dmlgather.onnx.model.constant_folding import Value
 from dmlgather.onnx.model.file import ModelFile, infer
-from dmlgather.onnx.model.local_functions import FunctionCall, Functions, Key, function_graph, function_name
+from dmlgather.onnx.model.local_functions import FunctionCall, Key, function_graph, function_name
 from dmlgather.onnx.model.partial_types import PartialType
 from dmlgather.onnx.model.scopes import Scope
 from dmlgather.onnx.model.subgraphs import operator_name, subgraphs
@@ -19,7 +19,7 @@ from dmlgather.onnx.problems.operator_versions import DOMAINS
 from dmlgather.wording import printable
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto, OperatorSetIdProto
+    from onnx import GraphProto, NodeProto, OperatorSetIdProto
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +81,27 @@ class ModelContents:
 
 def find_nodes(file: ModelFile) -> ModelContents:
     """All nodes of a model: the main graph first, then each function once, with what all its calls have in common."""
-    visitor = _Visitor(file.model, file.functions)
-    visitor.visit_model(file.remark)
+    visitor = _Visitor(file)
+    visitor.visit_model()
     return visitor.contents
 
 
 class _Visitor:
-    def __init__(self, model: ModelProto, functions: Functions) -> None:
-        self.model, self.functions = model, functions
+    def __init__(self, file: ModelFile) -> None:
+        self.file, self.model, self.functions = file, file.model, file.functions
         self.calls: dict[Key, FunctionCall] = {}
         self.places: set[str] = set()
         self.reached = True
         """Whether a run can reach the graph that is visited: calls in functions that nothing calls do not count."""
-        self.contents = ModelContents(_opsets(model.opset_import, model.ir_version))
+        self.contents = ModelContents(_opsets(self.model.opset_import, self.model.ir_version))
 
-    def visit_model(self, remark: str) -> None:
-        self._outermost(self.model.graph, "", self.model.opset_import, remark)
+    def visit_model(self) -> None:
+        self._outermost(self.model.graph, "", self.model.opset_import, self.file.remark)
         for key, function in self.functions.items():  # callers first, so that all calls are known
             self.reached = key in self.calls
             graph = function_graph(function, self.calls.get(key) or FunctionCall.unknown(function))
             self.functions.add_defaults(graph.node)
-            inferred, remark = infer(self.model, graph, function.opset_import, self.functions)
+            inferred, remark = infer(self.file, graph, function.opset_import)
             self._outermost(inferred, function_name(key), function.opset_import, remark)
 
     def _outermost(self, graph: GraphProto, path: str, imports: Sequence[OperatorSetIdProto], remark: str) -> None:
@@ -109,8 +109,8 @@ class _Visitor:
         before = len(self.contents.sites)
         self._graph(graph, path, None, _opsets(imports, self.model.ir_version))
         if self.reached and not remark and any(site.lacks_types for site in self.contents.sites[before:]):
-            _, remark = infer(self.model, graph, imports, self.functions, strict=True)
-        if remark:
+            _, remark = infer(self.file, graph, imports, strict=True)
+        if remark and not (remark == self.file.limits.late and remark in self.contents.remarks.values()):  # once is enough
             self.contents.remarks[path] = remark
 
     def _graph(self, graph: GraphProto, path: str, outer: Scope | None, opsets: Mapping[str, int]) -> None:
@@ -123,6 +123,11 @@ class _Visitor:
                 if "" not in opsets:
                     where = path or "its main graph"
                     raise FileError(f"states no opset for ONNX's own operators, one of which is {node.op_type} in {where}")
+                if len(self.contents.sites) == self.file.most_sites:
+                    raise FileError(
+                        f"has more than {self.file.most_sites} gathers and slices, which is the limit for a file of its size: "
+                        "check parts of the model"
+                    )
                 unique = self._unique(place, index)
                 inputs, outputs = _values(node.input, scope), _values(node.output, scope)
                 self.contents.sites.append(NodeSite(unique, path, index, node, opsets[""], inputs, outputs, self.reached))

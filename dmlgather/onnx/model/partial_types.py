@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,9 @@ from dmlgather.wording import printable
 if TYPE_CHECKING:
     from onnx import SparseTensorProto, TensorProto, ValueInfoProto
 
+MOST_DIMENSIONS = 64
+"""The most dimensions of a tensor whose sizes are read; NumPy's arrays have no more, and DirectML's tensors have 8."""
+
 Size = int | str | None
 """Elements along a dimension: a number, a symbolic name, or None where nothing is known."""
 
@@ -22,13 +25,14 @@ Size = int | str | None
 class PartialType:
     """What is known of a value's type.
 
-    dtype: None where it is not known, or the value is no tensor. shape: None where the rank is not known. kind: of a value that
-    is no tensor ("sequence"), else None.
+    dtype: None where it is not known, or the value is no tensor. shape: None where the rank is not known, or is more than
+    MOST_DIMENSIONS. kind: of a value that is no tensor ("sequence"), else None. excessive: whether it has more.
     """
 
     dtype: np.dtype[Any] | None = None
     shape: tuple[Size, ...] | None = None
     kind: str | None = None
+    excessive: bool = False
 
     @property
     def name(self) -> str | None:
@@ -36,6 +40,8 @@ class PartialType:
         return self.kind if self.dtype is None else type_name(self.dtype)
 
     def __str__(self) -> str:
+        if self.excessive:
+            return f"{self.name or '?'}[more than {MOST_DIMENSIONS} dimensions, which are not read]"
         sizes = "..." if self.shape is None else ",".join("?" if size is None else printable(str(size)) for size in self.shape)
         return f"{self.name or '?'}[{sizes}]"
 
@@ -57,7 +63,10 @@ def type_of_value(value: ValueInfoProto) -> PartialType:
     if kind != "tensor_type":
         return PartialType(kind=kind and kind.removesuffix("_type"))
     tensor = value.type.tensor_type
-    sizes = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim]
+    dims = tensor.shape.dim
+    if len(dims) > MOST_DIMENSIONS:
+        return PartialType(data_type(tensor.elem_type), excessive=True)
+    sizes = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in dims]
     return _tensor_type(tensor.elem_type, sizes if tensor.HasField("shape") else None)
 
 
@@ -67,8 +76,10 @@ def type_of_tensor(tensor: TensorProto | SparseTensorProto) -> PartialType:
     return _tensor_type(values.data_type, tensor.dims)
 
 
-def _tensor_type(number: int, sizes: Iterable[Size] | None) -> PartialType:
+def _tensor_type(number: int, sizes: Sequence[Size] | None) -> PartialType:
     """number: of TensorProto.DataType. A negative size, as some exporters write, is not known."""
+    if sizes is not None and len(sizes) > MOST_DIMENSIONS:
+        return PartialType(data_type(number), excessive=True)
     shape = None if sizes is None else tuple(None if isinstance(size, int) and size < 0 else size for size in sizes)
     return PartialType(data_type(number), shape)
 

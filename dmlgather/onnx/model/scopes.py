@@ -10,7 +10,7 @@ import numpy as np
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.onnx.auxiliary.value_operators import EXTERNAL, location
 from dmlgather.onnx.model.constant_folding import KEPT_ELEMENTS, Value, can_fold, fold, shape_of
-from dmlgather.onnx.model.partial_types import NOTHING, PartialType, type_of_tensor, type_of_value
+from dmlgather.onnx.model.partial_types import MOST_DIMENSIONS, NOTHING, PartialType, type_of_tensor, type_of_value
 from dmlgather.onnx.model.subgraphs import element_count, operator_name
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ def constant(tensor: TensorProto) -> Value:
 
     if tensor.data_location == EXTERNAL:
         return Unknown(f"stored outside the model, in {location(tensor)}")
+    if len(tensor.dims) > MOST_DIMENSIONS:
+        return Unknown(f"a constant of {len(tensor.dims)} dimensions")
     if element_count(tensor) > KEPT_ELEMENTS:
         return Unknown(f"a constant of {element_count(tensor)} elements")
     try:

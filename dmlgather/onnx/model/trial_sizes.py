@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from functools import partial
 
-from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.problem import Problem
 from dmlgather.dialects.unknown_sizes import Named, Range, concrete
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
-from dmlgather.onnx.problems.slice import Slice
+from dmlgather.onnx.problems.slice import Slice, window
 
 FAR = 1 << 16
 """Elements: bounds of a slice beyond this mean "to the end", and no trial size is that large because of them."""
@@ -29,8 +27,9 @@ def _nonempty_range(problem: Slice, axis: int) -> Range:
     """The sizes of one axis for which its window is not empty. They are one range, which ends where a bound, or the difference of
     two, passes the size. Sizes that DirectML cannot describe do not count.
     """
-    sizes = _turning_points(*_bounds(problem, axis))
-    nonempty = [size for size in sizes if _count(problem, axis, size)]
+    bounds = _bounds(problem, axis)
+    sizes = _turning_points(*bounds)
+    nonempty = [size for size in sizes if window(size, *bounds).count]
     if not nonempty or nonempty[0] > ELEMENT_LIMIT:
         return Range(1, 0)
     return Range(nonempty[0], None if nonempty[-1] == sizes[-1] or nonempty[-1] >= ELEMENT_LIMIT else nonempty[-1])
@@ -60,11 +59,12 @@ def trial_sizes(units: Mapping[str, int], problem: Problem, data: Named) -> tupl
     most: list[tuple[str, int]] = []
     several: dict[str, int] = {}
     for axis, name in _sliced_axes(problem, data):
-        bounds = [abs(bound) for bound in _bounds(problem, axis) if abs(bound) < FAR]
-        beyond[name] = max(beyond[name], sum(bounds) + 2)
-        points = sorted({ranges[name].within(size) for size in _turning_points(*_bounds(problem, axis)) if size <= ELEMENT_LIMIT})
-        most.append((name, max((size for size in points if size < FAR), key=partial(_count, problem, axis), default=points[0])))
-        if more := [size for size in points if _count(problem, axis, size) > 1]:
+        bounds = _bounds(problem, axis)
+        beyond[name] = max(beyond[name], sum(abs(bound) for bound in bounds if abs(bound) < FAR) + 2)
+        points = sorted({ranges[name].within(size) for size in _turning_points(*bounds) if size <= ELEMENT_LIMIT})
+        counts = {size: window(size, *bounds).count for size in points}
+        most.append((name, max((size for size in points if size < FAR), key=counts.__getitem__, default=points[0])))
+        if more := [size for size in points if counts[size] > 1]:
             several[name] = max(several.get(name, 1), more[0])
     ordinary = {name: known.within(beyond[name]) for name, known in ranges.items()}
     smallest = {name: known.low for name, known in ranges.items()}
@@ -89,9 +89,3 @@ def _bounds(problem: Slice, axis: int) -> tuple[int, int, int]:
     """Start, end and step of an axis."""
     at = (problem.axes or ()).index(axis)
     return problem.starts[at], problem.ends[at], (problem.steps or ())[at]
-
-
-def _count(problem: Slice, axis: int, size: int) -> int:
-    """The number of elements that the slice takes along an axis of that size."""
-    shape = (*problem.data.shape[:axis], size, *problem.data.shape[axis + 1 :])
-    return replace(problem, data=TensorType(shape, problem.data.dtype)).windows[axis].count

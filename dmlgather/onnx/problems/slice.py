@@ -56,7 +56,7 @@ class Slice(OnnxProblem, WindowProblem):
         assert self.steps is not None
         windows = [Window.whole(size) for size in self.data.shape]
         for start, end, axis, step in zip(self.starts, self.ends, self.axes, self.steps, strict=True):
-            windows[axis] = _window(self.data.shape[axis], start, end, step)
+            windows[axis] = window(self.data.shape[axis], start, end, step)
         return tuple(windows)
 
 
@@ -84,8 +84,10 @@ def _integers(version: OperatorVersion, name: str, values: Sequence[Any]) -> tup
     return integers
 
 
-def _window(size: int, start: int, end: int, step: int) -> Window:
-    """Negative bounds have `size` added. Then start is clamped to 0 … size and end to 0 … size; for negative steps, start to
+def window(size: int, start: int, end: int, step: int) -> Window:
+    """What a slice takes along an axis of that size.
+
+    Negative bounds have `size` added. Then start is clamped to 0 … size and end to 0 … size; for negative steps, start to
     0 … size - 1 and end to -1 … size - 1.
     """
     start, end = (value + size if value < 0 else value for value in (start, end))

@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.files import FileError, open_regular
-from dmlgather.openvino.model.ir_layers import Layer, LayerGraph, Port, Shape, number_of
+from dmlgather.openvino.model.ir_layers import Layer, LayerGraph, Port, Shape, check_rank, number_of
 from dmlgather.openvino.model.ir_xml import IRError
 from dmlgather.openvino.problems.gather import INTEGERS, TYPES
 from dmlgather.wording import counted, printable
@@ -45,11 +45,15 @@ def value_of(graph: LayerGraph, layer: Layer, port: Port, weights: Path) -> Valu
 
 
 def shape_of(layer: Layer, default: Shape | None = None) -> Shape | None:
-    """The shape in the attributes of a Const or a Parameter; `default` where there is none, or its rank is not known."""
+    """The shape in the attributes of a Const or a Parameter; `default` where there is none, or its rank is not known.
+
+    IRError for too many dimensions.
+    """
     text = layer.data.get("shape", "...").strip().removeprefix("[").removesuffix("]")
     if text == "...":
         return default
     sizes = text.split(",") if text else []
+    check_rank(len(sizes), str(layer), layer.line)
     return tuple(int(size) if size.strip().isdecimal() and len(size) < 20 else None for size in sizes)
 
 

@@ -22,6 +22,9 @@ PRECISIONS = {
 FORMATS = (10, 11)
 """The versions of the format that OpenVINO reads."""
 
+MOST_DIMENSIONS = 64
+"""The most dimensions of a tensor that are read; NumPy's arrays have no more, and DirectML's tensors have 8."""
+
 PortKey = tuple[int, int]
 """A layer's id, and the id of one of its ports."""
 
@@ -156,7 +159,9 @@ def _ports(layer: Element, kind: str) -> tuple[Port, ...]:
 def _port(element: Element) -> Port:
     precision = element.get("precision")
     kind = None if precision is None else PRECISIONS.get(precision.upper(), element_type(precision))
-    sizes = tuple(_size(dim) for dim in element.all("dim"))
+    dims = element.all("dim")
+    check_rank(len(dims), f"<{element.tag}>", element.line)
+    sizes = tuple(map(_size, dims))
     return Port(_integer(element, "id"), kind, sizes or None, printable(element.get("names") or ""))
 
 
@@ -164,6 +169,12 @@ def element_type(text: str) -> str | None:
     """An element type by OpenVINO's name, printable; None for one that is not known before the model runs."""
     name = printable(text.strip().lower())
     return None if name in ("", "dynamic", "undefined") else name
+
+
+def check_rank(dimensions: int, what: str, line: int | None) -> None:
+    """IRError for a tensor of too many dimensions."""
+    if dimensions > MOST_DIMENSIONS:
+        raise IRError(f"{what} has {dimensions} dimensions, expected at most {MOST_DIMENSIONS}", line)
 
 
 def _size(dim: Element) -> int | None:

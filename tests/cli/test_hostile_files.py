@@ -1,0 +1,147 @@
+"""Files that an enemy would write are checked in linear time, or refused with the limit named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from dmlgather.dialects.checked_model import CheckedModel
+from dmlgather.directml.dxdispatch.model_file import check_file
+from dmlgather.directml.dxdispatch.reading import MOST_COUNTED, MOST_LISTED
+from dmlgather.onnx.model.check import check_model
+from dmlgather.openvino.model.check import check_ir
+from dmlgather.report.collect import check_paths
+
+EMPTY: dict[str, Any] = {"resources": {}, "dispatchables": {}, "commands": []}
+
+
+def written(folder: Path, value: object) -> Path:
+    path = folder / "model.json"
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("wrong", [1_500, 8_000])
+def test_problems_beyond_the_listed_ones_are_counted(tmp_path: Path, wrong: int) -> None:
+    path = written(tmp_path, {**EMPTY, "commands": [0] * wrong})
+    checked = check_file(path)
+    assert len(checked.problems) == MOST_LISTED + 1
+    assert checked.problems[-1].message == f"{wrong - MOST_LISTED} more problems, which are not listed: correct the first ones"
+    report = check_paths([path])
+    assert (report.summary.problems, report.exit_code) == (wrong, 2)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {**EMPTY, "commands": [{}] * 50_000},
+        {**EMPTY, "commands": [{"type": "dispatch", "a": 1}] * 20_000},
+        {**EMPTY, "dispatchables": {f"d{number}": {"type": f"DML_OPERATOR_{number}"} for number in range(20_000)}},
+        {**EMPTY, "resources": {f"r{number}": {} for number in range(20_000)}},
+    ],
+)
+def test_reading_stops_where_nobody_reads_on(tmp_path: Path, model: dict[str, Any]) -> None:
+    *_, last = check_file(written(tmp_path, model)).problems
+    assert last.message == "9000 more problems, and the rest of the file was not read: correct the first ones"
+    assert last.count == MOST_COUNTED - MOST_LISTED
+
+
+def test_findings_that_are_not_all_listed_fail_the_check(tmp_path: Path) -> None:
+    path = written(tmp_path, {**EMPTY, **{f"k{number}": 1 for number in range(20_000)}})
+    checked = check_file(path)
+    assert len(checked.findings) == MOST_COUNTED
+    assert "has 10000 findings, and the rest of the file was not checked" in checked.problems[-1].message
+    assert check_paths([path]).exit_code == 2
+
+
+@pytest.mark.parametrize("entries", [["x"] * 5_000, {f"k{number}": 1 for number in range(5_000)}])
+def test_a_long_value_is_one_problem(tmp_path: Path, entries: object) -> None:
+    command = {"type": "dispatch", "dispatchable": "g", "bindings": {"InputTensor": entries}}
+    (problem,) = check_file(written(tmp_path, {**EMPTY, "commands": [command]})).problems
+    assert problem.path == "commands[0].bindings.InputTensor"
+    assert problem.message == "expected at most 1000 entries, got 5000"
+
+
+def test_long_names_are_shortened(tmp_path: Path) -> None:
+    checked = check_file(written(tmp_path, {**EMPTY, "commands": [{"type": "print", "resource": "a" * 400_000}]}))
+    (finding,) = checked.findings
+    assert len(str(finding)) < 5_000
+    assert " … " in finding.got
+
+
+def gathering(path: Path, dims: list[int]) -> CheckedModel:
+    """The check of a Gather from an initializer of these sizes and no data."""
+    weights = onnx.TensorProto(name="w", data_type=TensorProto.FLOAT, dims=dims)
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["w", "i"], ["y"])],
+        "graph",
+        [helper.make_tensor_value_info("i", TensorProto.INT64, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [weights],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    return check_model(path)
+
+
+@pytest.mark.parametrize("rank", [65, 600, 60_000])
+def test_a_constant_of_many_dimensions(tmp_path: Path, rank: int) -> None:
+    """Its number of elements has too many digits to be written."""
+    checked = gathering(tmp_path / "model.onnx", [2**40] * rank)
+    assert not checked.problems
+    assert "float[more than 64 dimensions, which are not read]" in checked.findings[-1].got
+
+
+def test_a_constant_of_64_dimensions(tmp_path: Path) -> None:
+    checked = gathering(tmp_path / "model.onnx", [2**62] * 64)
+    assert {finding.code for finding in checked.findings} == {"EXP107"}
+
+
+def test_the_shape_of_a_tensor_that_no_array_can_have(tmp_path: Path) -> None:
+    """Found by ci/fuzz: a size of 0 beside sizes whose product is too large for NumPy."""
+    graph = helper.make_graph(
+        [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Gather", ["s", "i"], ["y"])],
+        "graph",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [2**62, 0, 2**62]),
+            helper.make_tensor_value_info("i", TensorProto.INT64, [1]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.INT64, [1])],
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    checked = check_model(path)
+    assert not checked.problems
+    assert checked.nodes[0].outputs[0].shape == (1,)
+
+
+def test_more_nodes_than_are_judged(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Gather", ["x", "i"], [f"y{number}"]) for number in range(4_001)]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, [2]) for name in "xi"]
+    graph = helper.make_graph(nodes, "graph", inputs, [helper.make_tensor_value_info("y0", TensorProto.INT64, [2])])
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    (problem,) = check_model(path).problems
+    assert problem.message.startswith("has more than 4000 gathers and slices, which is the limit for a file of its size")
+
+
+@pytest.mark.parametrize("text", ['shape="{}"', ""])
+def test_an_ir_of_many_dimensions(tmp_path: Path, text: str) -> None:
+    shape = ",".join(["9" * 19] * 600)
+    dims = "" if text else "<dim>9</dim>" * 600
+    path = tmp_path / "model.xml"
+    path.write_text(
+        '<net name="m" version="11"><layers><layer id="9" name="c" type="Const" version="opset1">'
+        f'<data element_type="i64" {text.format(shape)} offset="0" size="8"/>'
+        f'<output><port id="0" precision="I64">{dims}</port></output></layer>'
+        '<layer id="1" name="g" type="Gather" version="opset8"><input><port id="0"/><port id="1"/><port id="2"/></input>'
+        '<output><port id="3"/></output></layer></layers><edges>'
+        '<edge from-layer="9" from-port="0" to-layer="1" to-port="2"/></edges></net>',
+        encoding="utf-8",
+    )
+    (problem,) = check_ir(path).problems
+    assert problem.message.endswith("has 600 dimensions, expected at most 64")

@@ -1,0 +1,109 @@
+"""Names from files reach a terminal only through one place, which escapes them."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+from dmlgather.output import put
+from tests.cli.command import process
+
+ROOT = Path(__file__).parents[1] / "dmlgather"
+
+WRITERS = {
+    "output.py": "the one place",
+    "comparing/script.py": "the text of a script that users run",
+    "onnx/model/inference_process.py": "a pipe",
+    "report/worker_processes.py": "a pipe",
+}
+
+STEERING = "a\x1b[31m\r\x9b\u202e\u2066\u200b\ufeff\x85\x7f"
+
+
+def writes(tree: ast.AST) -> bool:
+    """Whether code prints, or writes to standard output."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            to_errors = any(key.arg == "file" and ast.unparse(key.value) == "sys.stderr" for key in node.keywords)
+            if called.startswith("sys.stdout.write") or "stdout.buffer" in called or (called == "print" and not to_errors):
+                return True
+    return False
+
+
+def test_one_place_writes_to_standard_output() -> None:
+    found = {
+        path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if writes(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert found <= WRITERS.keys()
+    assert "output.py" in found
+
+
+@pytest.mark.parametrize(
+    "character", [chr(code) for code in (*range(9), *range(11, 32), *range(127, 160), 0x202E, 0x2066, 0xD800)]
+)
+def test_what_steers_a_terminal_is_escaped(character: str, capsys: pytest.CaptureFixture[str]) -> None:
+    put(f"a{character}b\tc\n\nd é")
+    written = capsys.readouterr().out
+    assert character not in written
+    assert written.endswith("b\tc\n\nd é")
+
+
+def model(folder: Path) -> Path:
+    """A model whose every name steers a terminal."""
+    tensors = {
+        name: {"DataType": kind, "Sizes": [2]}
+        for name, kind in (("InputTensor", "INT8"), ("IndicesTensor", "INT32"), ("OutputTensor", "INT8"))
+    }
+    values = {"initialValuesDataType": "INT8", "initialValues": [1, 2]}
+    data = {
+        "resources": {
+            STEERING: values,
+            f"{STEERING}\n2": {"initialValuesDataType": "INT32", "initialValues": [0, 1]},
+            f"{STEERING}3": values,
+        },
+        "dispatchables": {
+            STEERING: {"type": "DML_OPERATOR_GATHER", "desc": {**tensors, "Axis": 0, "IndexDimensions": 1}},
+        },
+        "commands": [
+            {
+                "type": "dispatch",
+                "dispatchable": STEERING,
+                "bindings": {"InputTensor": STEERING, "IndicesTensor": f"{STEERING}\n2", "OutputTensor": f"{STEERING}3"},
+            },
+            {"type": "print", "resource": STEERING},
+            {"type": "print", "resource": f"{STEERING}\n2", "verbose": True},
+            {"type": "writeFile", "resource": STEERING, "targetPath": "out.npy"},
+        ],
+    }
+    path = folder / f"m{STEERING}.json".replace("\r", "")
+    path.write_text(json.dumps(data), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "--device", "cpu", "--output-dir", "."),
+        ("check",),
+        *(("check", "--output-format", name) for name in ("json", "sarif", "junit", "github")),
+        ("explain",),
+        ("explain", "--picture", "p.svg"),
+        ("explain", "--only", STEERING + "x"),
+        ("compare", "--devices", "cpu,reference"),
+        ("compare", "--devices", "cpu,reference", "--json"),
+    ],
+)
+def test_no_command_passes_on_what_steers(arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = model(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    result = process(arguments[0], path, *arguments[1:])
+    assert result.code in (0, 1, 2)
+    assert "Traceback" not in result.err
+    texts = [result.out, result.err]
+    texts += [file.read_text(encoding="utf-8") for file in tmp_path.glob("*.svg")]
+    for character in set(STEERING) - set("a[31m"):
+        assert not any(character in text for text in texts), hex(ord(character))
