@@ -88,12 +88,20 @@ def read_case(folder: Path, name: str) -> StoredCase:
         model = json.loads(read_text(path))
         (dispatchable,) = model["dispatchables"].values()
         desc = parse_descriptor(dispatchable)
+        _check_readable(desc)
     except FileError as error:
         raise FileError(f"{path} {error}") from None
     except (ValidationError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise FileError(f"{path} is not the model of one dispatch that `dmlgather conformance write` makes") from None
     files = [folder / MODELS / f"{name}.{number}.bin" for number in range(len(desc.operator.inputs))]
     return StoredCase(desc, [np.frombuffer(_content(file), np.uint8) for file in files])
+
+
+def _check_readable(desc: OperatorDesc) -> None:
+    """ValueError unless every element of the output lies in its buffer; the model of a question may break any rule."""
+    tensor = desc.tensor(desc.operator.output)
+    if tensor.minimum_bytes > tensor.total_bytes or len(tensor.element_strides) != tensor.rank or 0 in tensor.sizes:
+        raise ValueError
 
 
 def result_bytes(desc: OperatorDesc) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,15 @@ from pydantic import ValidationError
 
 from dmlgather.comparing.comparison import tracer
 from dmlgather.comparing.differences import differences
-from dmlgather.conformance.case_files import MODELS, POISON, Returned, digests, read_case, read_returned, result_bytes
+from dmlgather.conformance.case_files import MODELS, POISON, Returned, StoredCase, digests, read_case, read_returned, result_bytes
 from dmlgather.conformance.conformance_report import CaseOutcome, ConformanceReport, OperatorTally, SettledQuestion
 from dmlgather.conformance.expected import computed, output_of
-from dmlgather.conformance.manifest import FILE, ConformanceCase, Manifest
+from dmlgather.conformance.manifest import FILE, CaseQuestion, ConformanceCase, Manifest
 from dmlgather.conformance.questions import REFUSED
 from dmlgather.directml import DescriptorError, FeatureLevel, OperatorDesc
 from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.files import FileError, read_text
+from dmlgather.wording import spelled
 
 DEVICES = ("dmlgather", "DirectML")
 """How the two sides of a difference are called."""
@@ -55,21 +56,21 @@ def read_results(folder: Path, version: str) -> ConformanceReport:
     except ValueError as error:
         raise FileError(f"{folder / FILE} is no manifest of cases: {error}") from None
     _check_files(folder, manifest)
-    cases = [case for case in manifest.cases if case.question is None]
-    returned = {case.name: _returned(folder, case) for case in manifest.cases}
-    if all(one.exit_code is None and one.result is None for one in returned.values()):
+    judged = [_judged(folder, case) for case in manifest.cases]
+    returned = [one.returned for one in judged]
+    if all(one.exit_code is None and one.result is None for one in returned):
         raise FileError(f"{folder} holds no results yet: run its run.cmd on Windows (or run.sh), and name the folder again")
-    outcomes = [_outcome(folder, case, returned[case.name], level, manifest.version) for case in cases]
+    outcomes = [_outcome(folder, one, level, manifest.version) for one in judged if one.case.question is None]
     ran = any(found.outcome in ("equal", "different") for found in outcomes) or not outcomes
     return ConformanceReport(
         version=version,
         written_by=manifest.version,
         level=manifest.level,
         seed=manifest.seed,
-        adapters=tuple(dict.fromkeys(one.adapter for one in returned.values() if one.adapter is not None)),
+        adapters=tuple(dict.fromkeys(one.adapter for one in returned if one.adapter is not None)),
         operators=_tallies(outcomes),
         cases=tuple(found for found in outcomes if found.outcome != "equal"),
-        questions=tuple(_settled(folder, case, returned[case.name], ran) for case in manifest.cases if case.question is not None),
+        questions=tuple(_settled(one, one.case.question, ran) for one in judged if one.case.question is not None),
     )
 
 
@@ -82,8 +83,17 @@ def _check_files(folder: Path, manifest: Manifest) -> None:
                 )
 
 
-def _returned(folder: Path, case: ConformanceCase) -> Returned:
-    return read_returned(folder, case.name, result_bytes(read_case(folder, case.name).desc))
+class _Judged(NamedTuple):
+    """A case, what it runs, and what came back of it."""
+
+    case: ConformanceCase
+    stored: StoredCase
+    returned: Returned
+
+
+def _judged(folder: Path, case: ConformanceCase) -> _Judged:
+    stored = read_case(folder, case.name)
+    return _Judged(case, stored, read_returned(folder, case.name, result_bytes(stored.desc)))
 
 
 def _failure(returned: Returned, desc: OperatorDesc) -> tuple[str, str] | None:
@@ -102,8 +112,8 @@ def _failure(returned: Returned, desc: OperatorDesc) -> tuple[str, str] | None:
     return None
 
 
-def _outcome(folder: Path, case: ConformanceCase, returned: Returned, level: FeatureLevel, writer: str) -> CaseOutcome:
-    stored = read_case(folder, case.name)
+def _outcome(folder: Path, judged: _Judged, level: FeatureLevel, writer: str) -> CaseOutcome:
+    case, stored, returned = judged
     named = {"case": case.name, "operator": case.operator}
     failure = _failure(returned, stored.desc)
     if failure is not None:
@@ -143,17 +153,15 @@ def _tallies(outcomes: Sequence[CaseOutcome]) -> tuple[OperatorTally, ...]:
     )
 
 
-def _settled(folder: Path, case: ConformanceCase, returned: Returned, ran: bool) -> SettledQuestion:
+def _settled(judged: _Judged, asked: CaseQuestion, ran: bool) -> SettledQuestion:
     """What the case of a question settles. ran: whether any other case was executed, so that a failure means this descriptor."""
-    asked = case.question
-    assert asked is not None
-    desc = read_case(folder, case.name).desc
+    case, stored, returned = judged
     answer: str | None = None
     message: str | None = None
-    failure = _failure(returned, desc)
+    failure = _failure(returned, stored.desc)
     if failure is None:
         assert returned.result is not None
-        answer = _answer(case, desc, returned.result)
+        answer = _answer(asked, stored.desc, returned.result)
     elif failure[0] == "refused" and ran:
         answer, message = REFUSED, failure[1]
     else:
@@ -168,15 +176,14 @@ def _settled(folder: Path, case: ConformanceCase, returned: Returned, ran: bool)
     )
 
 
-def _answer(case: ConformanceCase, desc: OperatorDesc, result: NDArray[np.uint8]) -> str:
+def _answer(asked: CaseQuestion, desc: OperatorDesc, result: NDArray[np.uint8]) -> str:
     """Which of the known answers the result is, or what it holds instead."""
     output = output_of(desc, result)
-    assert case.question is not None
-    for known in case.question.answers:
+    for known in asked.answers:
         if known.bits == output.tobytes().hex():
             return known.means
     if (output.reshape(-1).view(np.uint8) == POISON).all():
         return "nothing is written"
     flat = output.reshape(-1)
-    shown = ", ".join(f"{str(value).removesuffix('.0')}" for value in flat[:SHOWN])
+    shown = ", ".join(map(spelled, flat[:SHOWN]))
     return f"none of the known answers; the output is {shown}{', …' if flat.size > SHOWN else ''}"

@@ -89,9 +89,9 @@ class SettledQuestion(Record):
 
     def __str__(self) -> str:
         if self.answer is None:
-            return f"not settled: {self.case}: {self.asks}: {self.message}"
-        ours = "as in dmlgather" if self.agrees else f"in dmlgather {self.decided}"
-        return f"settles: {self.case}: {self.asks}: {self.answer}, {ours}"
+            return f"not settled: {self.case}: {self.message}\n  {self.asks}"
+        ours = "as in dmlgather" if self.agrees else f"in dmlgather: {self.decided}"
+        return f"settles: {self.case}: {self.answer} ({ours})\n  {self.asks}"
 
 
 class ConformanceReport(Record):
@@ -135,7 +135,8 @@ class ConformanceReport(Record):
     def lines(self) -> Iterator[str]:
         """The report as text."""
         where = " and ".join(f"'{name}'" for name in self.adapters) or "an adapter that DxDispatch did not name"
-        yield f"{counted(self._total, 'case')} at feature level {self.level}, seed {self.seed}, on {where}"
+        number = sum(tally.equal + tally.different + tally.refused + tally.missing for tally in self.operators)
+        yield f"{counted(number, 'case')} at feature level {self.level}, seed {self.seed}, on {where}"
         titles = ("operator", "equal", "different", "refused", "missing")
         yield f"{titles[0]:<16}" + "".join(f"{title:>11}" for title in titles[1:])
         for tally in self.operators:
@@ -146,8 +147,8 @@ class ConformanceReport(Record):
             yield from map(str, found[:SHOWN])
             if len(found) > SHOWN:
                 yield f"{outcome}: {counted(len(found) - SHOWN, 'more case')}; --json lists all"
-        yield from map(str, self.questions)
-
-    @property
-    def _total(self) -> int:
-        return sum(tally.equal + tally.different + tally.refused + tally.missing for tally in self.operators)
+        rank = {False: 0, None: 1, True: 2}
+        yield from map(str, sorted(self.questions, key=lambda asked: rank[asked.agrees]))
+        agree, differ, unsettled = (sum(asked.agrees is value for asked in self.questions) for value in (True, False, None))
+        if self.questions:
+            yield f"{counted(agree + differ, 'question')} settled, {differ} otherwise than in dmlgather; {unsettled} not settled"

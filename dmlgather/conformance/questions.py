@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
 from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.types import DataType
-from dmlgather.wording import alternatives
 
 REFUSED = "it is refused"
 """What an answer means where nothing runs."""
@@ -91,7 +90,7 @@ def questions_table() -> str:
     """All questions as rows of a table in Markdown."""
     rows = ["| case | is open | dmlgather | other answers that are told apart | source |", "| --- | --- | --- | --- | --- |"]
     for asked in open_questions(max(FeatureLevel)):
-        others = alternatives(answer.means for answer in asked.answers[1:]) or "–"
+        others = "; ".join(answer.means for answer in asked.answers[1:])
         rows.append(f"| `{asked.key}` | {asked.asks} | {asked.decided} | {others} | {asked.source} |")
     return "\n".join(rows) + "\n"
 

@@ -111,6 +111,7 @@ TENSOR_QUESTIONS: tuple[Question, ...] = (
             ("the strides are ignored", [11, 15, 12, 16, 13, 17, 14, 18]),
             *refused(),
         ],
+        level="2_1",
     ),
     question(
         "output-gaps",

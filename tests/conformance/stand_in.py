@@ -1,6 +1,6 @@
 """`dmlgather run` in the place of DxDispatch: the same command line, the same places of files, the same streams.
 
-Source: microsoft/DirectML, DxDispatch/src/dxdispatch/CommandLineArgs.cpp (options), Logging.cpp (streams), Executor.cpp (writeFile).
+Source: microsoft/DirectML, DxDispatch/src/dxdispatch: CommandLineArgs.cpp (options), Logging.cpp (streams), Executor.cpp (files).
 """
 
 from __future__ import annotations
