@@ -15,6 +15,7 @@ from dmlgather.backends.arrays import adopt, move
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.comparing.compare_report import DispatchReport, compare_report
 from dmlgather.comparing.differences import Tracer, differences
+from dmlgather.comparing.directml_device import DIRECTML, AnyOperator, host_of, operator_on
 from dmlgather.comparing.mismatch import Difference, Mismatch
 from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
 from dmlgather.model_runner import elements
@@ -132,7 +133,7 @@ def compare(
     out_of_bounds: str | Fill | None = None,
     buffers: bool = False,
 ) -> Comparison:
-    """Run `desc` on the same `inputs` on each device ("cpu", "cuda", "cuda:N", "reference") and compare bits.
+    """Run `desc` on the same `inputs` on each device ("cpu", "cuda", "cuda:N", "reference", "directml") and compare bits.
 
     inputs: as a compiled operator takes them. buffers: they are one-dimensional buffers of the described type or uint8, read
     through the described strides, and so is the output written, as `CompiledOperator.run_buffers` does.
@@ -146,27 +147,28 @@ def compare(
     equal on cpu, reference: 4 elements, bit for bit
     """
     check_devices(devices)
-    operators = [compile_operator(desc, device=name, level=level, out_of_bounds=out_of_bounds) for name in devices]
+    compiled = [compile_operator(desc, device=host_of(name), level=level, out_of_bounds=out_of_bounds) for name in devices]
+    operators = [operator_on(name, one) for name, one in zip(devices, compiled, strict=True)]
     host = tuple(_on_host(array) for array in inputs)
     tensors = [desc.tensor(name) for name in desc.operator.inputs]
     if not buffers and len(tensors) == len(host):
         host = tuple(map(_of_sizes, tensors, host))
     outcomes = [
-        _run_buffers(operator, Device.parse(name), host, rank) if buffers else _run(operator, host, rank)
+        _run_buffers(operator, Device.parse(host_of(name)), host, rank) if buffers else _run(operator, host, rank)
         for rank, (operator, name) in enumerate(zip(operators, devices, strict=True))
     ]
     outputs = tuple(None if error else output for output, error in outcomes)
     errors = tuple(error for _, error in outcomes)
     found: tuple[Difference, ...] = ()
     if not any(errors):
-        found = differences(devices, [output for output, _ in outcomes], lambda: tracer(operators[0], host, buffers))
+        found = differences(devices, [output for output, _ in outcomes], lambda: tracer(compiled[0], host, buffers))
     call = ComparedCall(host, buffers, out_of_bounds)
     return Comparison(desc, tuple(devices), outcomes[0][0].size, found, errors, outputs, call)
 
 
 def check_devices(names: Sequence[str]) -> None:
     """ValueError unless these name at least two different devices."""
-    if len({Device.parse(name) for name in names}) < 2:
+    if len({name if name == DIRECTML else Device.parse(name) for name in names}) < 2:
         raise ValueError(f"comparing takes at least two different devices, got {', '.join(names) or 'none'}")
 
 
@@ -180,7 +182,7 @@ def _of_sizes(tensor: BufferTensorDesc, array: NDArray[Any]) -> NDArray[Any]:
     return array.reshape(tensor.sizes) if tensor.is_logical(array.shape) else array
 
 
-def _run(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], rank: int) -> tuple[NDArray[Any], str | None]:
+def _run(operator: AnyOperator, inputs: Sequence[NDArray[Any]], rank: int) -> tuple[NDArray[Any], str | None]:
     """The output, shape Sizes, and the error under "raise"."""
     output = operator.desc.tensor(operator.desc.operator.output)
     raw = np.full((*output.sizes, output.data_type.bytes), POISON - rank, np.uint8)
@@ -189,7 +191,7 @@ def _run(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], rank: int) 
 
 
 def _run_buffers(
-    operator: CompiledOperator, device: Device, inputs: Sequence[NDArray[Any]], rank: int
+    operator: AnyOperator, device: Device, inputs: Sequence[NDArray[Any]], rank: int
 ) -> tuple[NDArray[Any], str | None]:
     output = operator.desc.tensor(operator.desc.operator.output)
     with device.current():
@@ -199,7 +201,7 @@ def _run_buffers(
 
 
 def run_over_poison(
-    operator: CompiledOperator, device: Device, inputs: Sequence[Any], out: Any, rank: int
+    operator: AnyOperator, device: Device, inputs: Sequence[Any], out: Any, rank: int
 ) -> tuple[NDArray[Any], str | None]:
     """Run on byte buffers that lie on `device`, the `rank`-th one, where the elements of `out` are poison before. Returns the
     output on the host, shape Sizes, and the error under "raise".
@@ -215,7 +217,7 @@ def run_over_poison(
     return np.ascontiguousarray(elements(written, output)).reshape(output.sizes), error
 
 
-def _error(operator: CompiledOperator, run: Any) -> str | None:
+def _error(operator: AnyOperator, run: Any) -> str | None:
     try:
         run()
         operator.raise_if_bad()

@@ -12,6 +12,7 @@ from dmlgather.backends.arrays import move
 from dmlgather.backends.devices import CPU
 from dmlgather.comparing.comparison import Comparison, check_devices, run_over_poison, tracer
 from dmlgather.comparing.differences import Tracer, differences
+from dmlgather.comparing.directml_device import host_of, operator_on
 from dmlgather.directml.dxdispatch.commands import Dispatch
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.model_runner import PreparedDispatch, Runner
@@ -29,16 +30,17 @@ class ComparedDispatch:
 def compare_model(model: CheckedFile, devices: Sequence[str]) -> Iterator[ComparedDispatch]:
     """Run each dispatch of `model` on every device, each on its own resources, and compare the outputs.
 
-    devices: at least two different ones of "cpu", "cuda", "cuda:N", "reference"; ValueError for fewer. Raises as `Runner` does.
+    devices: at least two different ones of "cpu", "cuda", "cuda:N", "reference", "directml"; ValueError for fewer. Raises as
+    `Runner` does, and DeviceError for what "directml" cannot run.
     """
     check_devices(devices)
-    runners = [Runner(model, device) for device in devices]
+    runners = [Runner(model, host_of(device)) for device in devices]
     for number, command in enumerate(model.commands):
         if isinstance(command, Dispatch):
             steps = [runner.step(command) for runner in runners]
             outputs = [
-                run_over_poison(step.operator, runner.device, step.inputs, step.out, rank)[0]
-                for rank, (runner, step) in enumerate(zip(runners, steps, strict=True))
+                run_over_poison(operator_on(name, step.operator), runner.device, step.inputs, step.out, rank)[0]
+                for rank, (name, runner, step) in enumerate(zip(devices, runners, steps, strict=True))
             ]
             found = differences(devices, outputs, partial(_tracer, runners[0], steps[0]))
             desc, size, errors = steps[0].dispatchable.desc, outputs[0].size, (None,) * len(runners)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dmlgather.conformance.questions import Question, question, refused, tensor
 from dmlgather.directml import (
@@ -88,7 +90,7 @@ def _bits(what: str, operator: str, data_type: str) -> Question:
     words = {"nan": "A signalling and a quiet NaN", "denormal": "Two denormal numbers"}
     asks = f"{words[what]} of {data_type}, moved by {desc.operator.name}"
     source = "[G]" if operator == "gather" else "[S1]"
-    inputs = [answers[0][1], [0, 1]] if operator == "gather" else [answers[0][1]]
+    inputs: list[Sequence[float] | NDArray[Any]] = [answers[0][1], [0, 1]] if operator == "gather" else [answers[0][1]]
     return question(f"{operator}-{what}-f{8 * width}", asks, source, desc, inputs=inputs, answers=answers)
 
 

@@ -80,10 +80,11 @@ def refused(*others: tuple[str, Sequence[float] | None]) -> list[tuple[str, Sequ
 def open_questions(level: FeatureLevel) -> list[Question]:
     """The questions that can be asked at a level."""
     from dmlgather.conformance.gather_questions import GATHER_QUESTIONS
+    from dmlgather.conformance.index_questions import INDEX_QUESTIONS
     from dmlgather.conformance.move_questions import MOVE_QUESTIONS
     from dmlgather.conformance.tensor_questions import TENSOR_QUESTIONS
 
-    return [asked for asked in (*TENSOR_QUESTIONS, *GATHER_QUESTIONS, *MOVE_QUESTIONS) if asked.level <= level]
+    return [asked for asked in (*TENSOR_QUESTIONS, *INDEX_QUESTIONS, *GATHER_QUESTIONS, *MOVE_QUESTIONS) if asked.level <= level]
 
 
 def questions_table() -> str:

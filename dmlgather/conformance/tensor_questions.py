@@ -130,6 +130,14 @@ TENSOR_QUESTIONS: tuple[Question, ...] = (
         answers=refused(("the last row remains", [14, 15, 16] * 2), ("the first row remains", [11, 12, 13] * 2)),
     ),
     question(
+        "output-overlap",
+        "An output in which rows share addresses, otherwise than by stride 0",
+        "[BTD] Strides",
+        _copy(tensor("INT32", 2, 2), tensor("INT32", 2, 2, strides=[1, 1])),
+        inputs=[[11, 12, 13, 14]],
+        answers=refused(("the last row remains", [11, 13, 13, 14]), ("the first row remains", [11, 12, 12, 14])),
+    ),
+    question(
         "output-stride-0-size-1",
         "An output with stride 0 in a dimension of size 1",
         "[BTD] Strides",
