@@ -30,8 +30,8 @@ MODELS, RESULTS = "models", "results"
 POISON = 0xA5
 """Every byte of an output before it is written."""
 
-_LOG = 4000
-"""Bytes of what DxDispatch printed that are looked at: the last ones."""
+_LOG = 8000
+"""Bytes of what DxDispatch printed that are looked at: the first ones."""
 
 
 class StoredCase(NamedTuple):
@@ -42,7 +42,7 @@ class StoredCase(NamedTuple):
 
 
 class Returned(NamedTuple):
-    """What came back of a case. exit_code: as the script noted it; None where it did not run. error: what DxDispatch said last.
+    """What came back of a case. exit_code: as the script noted it; None where it did not run. error: what DxDispatch said of it.
     adapter: on what it ran. result: the bytes of the output's buffer, at most one more than asked for.
     """
 
@@ -119,10 +119,16 @@ def read_returned(folder: Path, name: str, expected: int) -> Returned:
     if (place / f"{name}.bin").exists():
         result = np.frombuffer(_content(place / f"{name}.bin", expected + 1), np.uint8)
     adapter = re.search(r"^Running on '(.*)'\s*$", printed or "", re.MULTILINE)
-    said = [line.strip() for text in (errors, printed) for line in (text or "").splitlines() if line.strip()]
-    error = printable(said[0 if errors and errors.strip() else -1][:300]) if said else ""
     code = None if exit_code is None else printable(exit_code.strip()[:20])
+    error = printable(_said(errors or "") or _said(printed or ""))
     return Returned(code, error, printable(adapter[1]) if adapter else None, result)
+
+
+def _said(text: str) -> str:
+    """The line that says what failed: the first that names an error, else the last; debug layers print warnings before it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("Running on '")]
+    named = (line for line in lines if re.search("error|failed", line, re.IGNORECASE))
+    return next(named, lines[-1] if lines else "")[:300]
 
 
 def _content(path: Path, limit: int = -1) -> bytes:
@@ -134,9 +140,9 @@ def _content(path: Path, limit: int = -1) -> bytes:
 
 
 def _text(path: Path) -> str | None:
-    """The end of a file that the script wrote; None where there is none. PowerShell may have written UTF-16."""
+    """The beginning of a file that the script wrote; None where there is none. PowerShell may have written UTF-16."""
     if not path.exists():
         return None
-    content = _content(path, 2**20)
+    content = _content(path, _LOG)
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    return content.decode(encoding, "replace")[-_LOG:]
+    return content.decode(encoding, "replace")

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 from dmlgather import model_runner
+from dmlgather.conformance.conformance_report import ConformanceReport
 from dmlgather.conformance.questions import REFUSED
 from dmlgather.operator import compile as compile_operator
 from dmlgather.policy import Fill
@@ -26,10 +28,10 @@ KINDS = ("bin", "out", "err", "exit")
 
 
 def read(command: Command, folder: Path) -> tuple[Result, Any]:
-    """The text, and the report as data; both end with the same exit code."""
-    text, data = command("conformance", "read", folder), command("conformance", "read", folder, "--json")
-    assert text.code == data.code
-    return text, json.loads(data.out) if data.out else None
+    """How it ended, with the report as text, and the report as data."""
+    ended = command("conformance", "read", folder, "--json")
+    report = ConformanceReport.model_validate_json(ended.out)
+    return replace(ended, out="".join(f"{line}\n" for line in report.lines())), json.loads(ended.out)
 
 
 def only(report: Any) -> Any:
@@ -49,6 +51,7 @@ def names(folder: Path, begin: str = "") -> list[str]:
 
 def test_the_stand_in_agrees_with_every_case_and_every_decision(ran: Path, command: Command) -> None:
     text, report = read(command, ran)
+    assert command("conformance", "read", ran) == text
     assert (text.code, report["cases"]) == (0, [])
     assert sum(row["equal"] for row in report["operators"]) == CASES
     assert {asked["case"]: asked["agrees"] for asked in report["questions"]} == dict.fromkeys(names(ran, "q-"), True)
@@ -138,6 +141,17 @@ def _fail_in_powershell(folder: Path) -> None:
     _write("err", "0x80070057\r\n".encode("utf-16"))(folder)
 
 
+def _fail_with_warnings(folder: Path) -> None:
+    _write("exit", b"1")(folder)
+    _write("err", b"D3D12 WARNING: x\n\nFailed to execute the model: 0x80070057\nbye\n")(folder)
+
+
+def _fail_silently(folder: Path) -> None:
+    _write("exit", b"1")(folder)
+    _write("err", b"\n")(folder)
+    _write("out", b"Running on 'stand-in'\n")(folder)
+
+
 FAULTS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "missing": (_remove(*KINDS), "missing", "it was not run"),
     "no result": (_remove("bin"), "refused", "DxDispatch ended with 0, but wrote no result"),
@@ -147,6 +161,12 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "nothing written": (_poison, "different", ""),
     "refused": (_fail, "refused", r"DxDispatch ended with 1: Failed to execute the model: .*\\x1b\[31m'x': The parameter is"),
     "refused in PowerShell": (_fail_in_powershell, "refused", "DxDispatch ended with -2147024809: 0x80070057"),
+    "refused below a warning": (
+        _fail_with_warnings,
+        "refused",
+        "DxDispatch ended with 1: Failed to execute the model: 0x80070057$",
+    ),
+    "refused without a word": (_fail_silently, "refused", "DxDispatch ended with 1$"),
     "timeout": (_write("exit", b"timeout"), "refused", "DxDispatch ended with timeout"),
 }
 
