@@ -63,6 +63,8 @@ class CaseOutcome(Record):
 class SettledQuestion(Record):
     """What DirectML does where the documents leave something open."""
 
+    model_config = ConfigDict(extra="ignore")  # so that it can be read back with its computed field
+
     case: str
     """The name of the case."""
 

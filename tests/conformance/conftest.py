@@ -21,15 +21,31 @@ def command(capfd: pytest.CaptureFixture[str]) -> Command:
 @pytest.fixture(scope="session")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of two cases of each operator and all questions, with results. Not to be changed."""
+    return _ran(tmp_path_factory, CASES, "6_4")
+
+
+@pytest.fixture(scope="session")
+def ran_few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of two cases of GATHER and two of SLICE, with results. Not to be changed."""
+    return _ran(tmp_path_factory, 4, "2_0")
+
+
+def _ran(tmp_path_factory: pytest.TempPathFactory, cases: int, level: str) -> Path:
     from dmlgather.cli.app import run
 
     folder = tmp_path_factory.mktemp("conformance") / "cases"
-    assert run(["conformance", "write", str(folder), "--cases", str(CASES), "--seed", str(SEED)]) == 0
+    assert run(["conformance", "write", str(folder), "--cases", str(cases), "--level", level, "--seed", str(SEED)]) == 0
     run_models(folder)
     return folder
 
 
 @pytest.fixture
 def returned(ran: Path, tmp_path: Path) -> Path:
-    """A copy of that folder."""
+    """A copy of the folder with questions."""
     return shutil.copytree(ran, tmp_path / "cases")
+
+
+@pytest.fixture
+def few(ran_few: Path, tmp_path: Path) -> Path:
+    """A copy of the folder with four cases."""
+    return shutil.copytree(ran_few, tmp_path / "few")

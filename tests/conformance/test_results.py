@@ -67,12 +67,12 @@ def test_the_stand_in_agrees_with_every_case_and_every_decision(ran: Path, comma
 # Faults of one case
 
 
-def test_a_flipped_bit_is_found_where_it_is(returned: Path, command: Command) -> None:
-    file = result(returned, "r00003")
+def test_a_flipped_bit_is_found_where_it_is(few: Path, command: Command) -> None:
+    file = result(few, "r00003")
     content = bytearray(file.read_bytes())
     content[0] ^= 0x10
     file.write_bytes(content)
-    text, report = read(command, returned)
+    text, report = read(command, few)
     case = only(report)
     assert (text.code, case["case"], case["outcome"]) == (1, "r00003", "different")
     difference = case["difference"]
@@ -84,20 +84,20 @@ def test_a_flipped_bit_is_found_where_it_is(returned: Path, command: Command) ->
     assert re.search(r": 1 of \d+ elements differ between dmlgather and DirectML\n  first: OutputTensor\[0", text.out)
 
 
-def test_bits_between_the_elements_do_not_count(returned: Path, command: Command) -> None:
+def test_bits_between_the_elements_do_not_count(few: Path, command: Command) -> None:
     grown = 0
-    for name in names(returned, "r"):
-        model = json.loads((returned / "models" / f"{name}.json").read_text())
+    for name in names(few, "r"):
+        model = json.loads((few / "models" / f"{name}.json").read_text())
         (dispatchable,) = model["dispatchables"].values()
         output = dispatchable["desc"]["OutputTensor"]
         width = int(re.sub(r"\D", "", output["DataType"])) // 8
         used = int(np.prod(output["Sizes"])) * width
-        content = bytearray(result(returned, name).read_bytes())
+        content = bytearray(result(few, name).read_bytes())
         grown += len(content) > used
         content[used:] = bytes(len(content) - used)
-        result(returned, name).write_bytes(content)
+        result(few, name).write_bytes(content)
     assert grown
-    assert read(command, returned)[0].code == 0
+    assert read(command, few)[0].code == 0
 
 
 def _remove(*kinds: str) -> Callable[[Path], None]:
@@ -172,10 +172,10 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str, str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_one_case_and_exit_code_1(returned: Path, command: Command, fault: str) -> None:
+def test_a_fault_is_one_case_and_exit_code_1(few: Path, command: Command, fault: str) -> None:
     spoil, outcome, message = FAULTS[fault]
-    spoil(returned)
-    text, report = read(command, returned)
+    spoil(few)
+    text, report = read(command, few)
     case = only(report)
     assert (text.code, text.err, case["case"], case["outcome"]) == (1, "", "r00002", outcome)
     if message:
@@ -350,10 +350,11 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_a_folder_that_cannot_be_understood(returned: Path, command: Command, fault: str) -> None:
+def test_a_folder_that_cannot_be_understood(request: pytest.FixtureRequest, command: Command, fault: str) -> None:
     spoil, message = BROKEN[fault]
-    spoil(returned)
-    ended = command("conformance", "read", returned)
+    folder: Path = request.getfixturevalue("returned" if fault.startswith("a question") else "few")
+    spoil(folder)
+    ended = command("conformance", "read", folder)
     assert (ended.code, ended.out) == (2, "")
     assert message in ended.err
     assert "internal error" not in ended.err
