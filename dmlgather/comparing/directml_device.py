@@ -30,6 +30,7 @@ DIRECTML = "directml"
 """The device's name, and the package's."""
 
 INSTALL = f"pip install {DIRECTML}"
+MISSING = f"the device {DIRECTML} needs the package {DIRECTML}, which runs on Windows: {INSTALL}"
 
 
 def host_of(name: str) -> str:
@@ -113,13 +114,16 @@ AnyOperator = CompiledOperator | DirectMLOperator
 def package() -> Any:
     """The package `directml`. DeviceError, with the remedy, where it cannot be imported."""
     try:
-        return importlib.import_module(DIRECTML)
+        found = importlib.import_module(DIRECTML)
     except ModuleNotFoundError as error:
         if error.name != DIRECTML:
             raise DeviceError(f"the package {DIRECTML} needs the package {error.name}: {INSTALL}") from None
-        raise DeviceError(f"the device {DIRECTML} needs the package {DIRECTML}, which runs on Windows: {INSTALL}") from None
+        raise DeviceError(MISSING) from None
     except ImportError as error:
         raise DeviceError(f"the package {DIRECTML} cannot be imported: {error}") from None
+    if not hasattr(found, "Graph"):  # a folder of that name on the path, which Python takes for a package
+        raise DeviceError(MISSING)
+    return found
 
 
 @functools.cache

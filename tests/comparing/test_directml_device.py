@@ -7,6 +7,7 @@ import json
 import random
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -161,8 +162,12 @@ def test_other_policies_are_refused() -> None:
         dg.compare(desc, *arrays, devices=("directml", "directml"))
 
 
-def test_where_the_package_is_missing_the_remedy_is_named(tmp_path: Path, command: Command) -> None:
+@pytest.mark.parametrize("found", [None, types.ModuleType("directml")], ids=["nothing", "a folder of that name"])
+def test_where_the_package_is_missing_the_remedy_is_named(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, found: types.ModuleType | None
+) -> None:
     _forget()
+    monkeypatch.setitem(sys.modules, "directml", found)
     ended = command("compare", write(tmp_path, MODEL), "--devices", "cpu,directml")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == "dmlgather: the device directml needs the package directml, which runs on Windows: pip install directml\n"
