@@ -93,7 +93,8 @@ class SettledQuestion(Record):
         if self.answer is None:
             return f"not settled: {self.case}: {self.message}\n  {self.asks}"
         ours = "as in dmlgather" if self.agrees else f"in dmlgather: {self.decided}"
-        return f"settles: {self.case}: {self.answer} ({ours})\n  {self.asks}"
+        said = "" if self.message is None else f"\n  {self.message}"
+        return f"settles: {self.case}: {self.answer} ({ours})\n  {self.asks}{said}"
 
 
 class ConformanceReport(Record):

@@ -272,6 +272,7 @@ def test_other_outcomes_of_a_question_are_told(returned: Path, command: Command)
     assert answers["q-total-size"] == (None, "the result has 3 bytes, and not the 8 of the output's buffer")
     assert answers["q-depth-block-1"][0] == REFUSED
     assert "not settled: q-gather-scalar: it was not run\n" in text.out
+    assert "states no range\n  DxDispatch ended with 1" in text.out
 
 
 def test_where_everything_fails_no_question_is_settled(returned: Path, command: Command) -> None:
