@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
 import typer
 
 from dmlgather import __version__
-from dmlgather.cli import bench, check, compare, env, explain, header, levels, rule, run_model, schema
+from dmlgather.cli import bench, check, compare, conformance, env, explain, header, levels, rule, run_model, schema
 from dmlgather.cli.failures import INTERRUPTED, UsageError, guarded, interrupted, say
 from dmlgather.wording import printable
 
@@ -35,17 +35,30 @@ SUBCOMMANDS: dict[str, Callable[..., int]] = {
     "bench": bench.bench,
 }
 
+GROUPS: dict[str, tuple[str, dict[str, Callable[..., int]]]] = {
+    "conformance": (conformance.HELP, {"write": conformance.write, "read": conformance.read}),
+}
+"""Subcommands that have subcommands themselves: help, and the functions."""
+
 
 def build() -> typer.Typer:
     """The Typer application."""
+    app = _with_commands(HELP, SUBCOMMANDS)
+    app.callback(help=HELP)(_options)
+    for name, (text, functions) in GROUPS.items():
+        app.add_typer(_with_commands(text, functions), name=name)
+    return app
+
+
+def _with_commands(text: str, functions: Mapping[str, Callable[..., int]]) -> typer.Typer:
     app = typer.Typer(
+        help=text,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback(help=HELP)(_options)
-    for name, function in SUBCOMMANDS.items():
+    for name, function in functions.items():
         app.command(name, help=paragraphs(function))(guarded(function))
     return app
 

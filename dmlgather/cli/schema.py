@@ -21,6 +21,7 @@ class Schema(StrEnum):
     MODEL = "model"
     REPORT = "report"
     COMPARISON = "comparison"
+    CONFORMANCE = "conformance"
     CONFIGURATION = "configuration"
     BASELINE = "baseline"
 
@@ -29,8 +30,8 @@ def schema(
     name: Annotated[
         Schema,
         typer.Argument(
-            help="What the schema describes: a file that is read, what check --output-format json prints (report), or what "
-            "compare --json prints (comparison)."
+            help="What the schema describes: a file that is read, what check --output-format json prints (report), what "
+            "compare --json prints (comparison), or what conformance read --json prints (conformance)."
         ),
     ] = (Schema.MODEL),
 ) -> int:
@@ -52,6 +53,7 @@ def schema_of(name: Schema) -> dict[str, Any]:
 
 def _documents() -> dict[Schema, type[BaseModel]]:
     from dmlgather.comparing.compare_report import CompareReport
+    from dmlgather.conformance.conformance_report import ConformanceReport
     from dmlgather.report.baseline import Baseline
     from dmlgather.report.check_report import CheckReport
     from dmlgather.report.configuration import Configuration
@@ -59,6 +61,7 @@ def _documents() -> dict[Schema, type[BaseModel]]:
     return {
         Schema.REPORT: CheckReport,
         Schema.COMPARISON: CompareReport,
+        Schema.CONFORMANCE: ConformanceReport,
         Schema.CONFIGURATION: Configuration,
         Schema.BASELINE: Baseline,
     }

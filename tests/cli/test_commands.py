@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import dmlgather as dg
 from dmlgather.backends import reference
 from dmlgather.cli import env
-from dmlgather.cli.app import SUBCOMMANDS
+from dmlgather.cli.app import GROUPS, SUBCOMMANDS
 from dmlgather.cli.schema import Schema, schema_of
 from dmlgather.comparing.dispatches import compare_model
 from dmlgather.directml import OPERATORS
@@ -252,6 +252,10 @@ def test_help_of_every_subcommand(command: Command) -> None:
         ended = command(name, "--help")
         assert (ended.code, ended.err) == (0, "")
         assert f"Usage: dmlgather {name}" in ended.out
+    for group, (_, functions) in GROUPS.items():
+        assert group in command("--help").out
+        for name in functions:
+            assert f"Usage: dmlgather {group} {name}" in command(group, name, "--help").out
 
 
 def test_without_arguments_there_is_help(command: Command) -> None:

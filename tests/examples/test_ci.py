@@ -104,8 +104,9 @@ def test_the_workflows_obey_githubs_schema(tmp_path: Path) -> None:
     (shown,) = _blocks(ROOT / "docs" / "check.md", "6. In every pull request", "yaml")
     page = tmp_path / "page.yml"
     page.write_text(shown)
-    example = FOLDER / "ci" / ".github" / "workflows" / "check.yml"
-    _tool("check_jsonschema", "--builtin-schema", "vendor.github-workflows", page, example)
+    examples = sorted((FOLDER / "ci" / ".github" / "workflows").iterdir())
+    assert [example.name for example in examples] == ["check.yml", "conformance.yml"]
+    _tool("check_jsonschema", "--builtin-schema", "vendor.github-workflows", page, *examples)
 
 
 def test_the_action_obeys_githubs_schema() -> None:

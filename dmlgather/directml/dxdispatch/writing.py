@@ -92,17 +92,26 @@ def write_single(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], case: Path,
         output, tensor = wire_name(desc.operator.output), desc.tensor(desc.operator.output)
         values = {"valueCount": count(tensor), "value": 0}
         resources[output] = {"initialValuesDataType": tensor.data_type.name, "initialValues": values}
-        owned = [wire_name(field) for field in desc.operator.tensors if desc.tensor(field).flags & TensorFlags.OWNED_BY_DML]
-        operator = desc.operator.name.lower()
-        dispatchable = {**desc.document(), **({"bindings": {name: name for name in owned}} if owned else {})}
-        bindings = {name: name for name in resources if name not in owned}
-        commands = [
-            {"type": "dispatch", "dispatchable": operator, "bindings": bindings},
-            {"type": "writeFile", "resource": output, "targetPath": beside(target, "replayed.npy")},
-        ]
-        _write(stage / target.name, resources, {operator: dispatchable}, commands)
+        bound = {name: name for name in resources}
+        write_dispatch(stage / target.name, desc, resources, bound, beside(target, "replayed.npy"))
         _spare(stage, target, made_from)
     return target
+
+
+def write_dispatch(file: Path, desc: OperatorDesc, resources: Mapping[str, Any], bound: Mapping[str, str], written: str) -> None:
+    """Write the model `file` that dispatches `desc` once and writes the output's resource to the path `written`.
+
+    resources: of the model. bound: the resource of each tensor, by DirectML's names. FileError when it cannot be written.
+    """
+    owned = [wire_name(field) for field in desc.operator.tensors if desc.tensor(field).flags & TensorFlags.OWNED_BY_DML]
+    operator = desc.operator.name.lower()
+    dispatchable = {**desc.document(), **({"bindings": {name: bound[name] for name in owned}} if owned else {})}
+    bindings = {name: resource for name, resource in bound.items() if name not in owned}
+    commands = [
+        {"type": "dispatch", "dispatchable": operator, "bindings": bindings},
+        {"type": "writeFile", "resource": bound[wire_name(desc.operator.output)], "targetPath": written},
+    ]
+    _write(file, resources, {operator: dispatchable}, commands)
 
 
 def sources(model: CheckedFile) -> list[Path]:

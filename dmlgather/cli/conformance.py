@@ -1,0 +1,70 @@
+"""`dmlgather conformance`: cases for DxDispatch on Windows, and what DirectML made of them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dmlgather.cli.common import AsJson
+from dmlgather.cli.failures import say
+from dmlgather.output import put
+
+HELP = "Ask DirectML itself, on Windows: write random cases for DxDispatch, and compare what came back."
+
+
+def write(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.", show_default=False)],
+    cases: Annotated[int, typer.Option(min=1, max=99999, metavar="N", help="Number of random cases.")] = 500,
+    level: Annotated[str, typer.Option(metavar="LEVEL", help="Feature level at which the cases are legal.")] = "6_4",
+    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Seed of the random cases.")] = None,
+) -> int:
+    """Write random legal cases of all operators as DxDispatch models, with their inputs and scripts that run them.
+
+    Also written is one case for each question that DirectML's documents leave open. On Windows, run.cmd in DIR runs all of them
+    with DxDispatch; `dmlgather conformance read DIR` then compares the results with dmlgather's.
+
+    Exit codes: 0 written, 2 it could not be written.
+    """
+    from dmlgather import __version__
+    from dmlgather.conformance.case_writing import write_cases
+    from dmlgather.directml import FeatureLevel
+    from dmlgather.wording import counted
+
+    try:
+        at = FeatureLevel.parse(level)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="'--level'") from None
+    seed = secrets.randbits(32) if seed is None else seed
+    manifest = write_cases(folder, cases, at, seed, __version__)
+    questions = sum(case.question is not None for case in manifest.cases)
+    say(f"{counted(cases, 'case')} from --seed {seed} and {counted(questions, 'open question')} written to '{folder}'")
+    say("Next, on Windows: run.cmd in that folder, with -DxDispatch PATH unless PATH has dxdispatch.exe")
+    return 0
+
+
+def read(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that was written and run.", show_default=False)],
+    *,
+    as_json: AsJson = False,
+) -> int:
+    """Compare what DxDispatch wrote in a folder of cases with what dmlgather computes, bit for bit.
+
+    Reported per operator: equal, different (with the first and the worst element), refused (with DxDispatch's message), missing
+    (it was not run). For each question that the documents leave open it says which answer DirectML gives; that is no failure.
+
+    Exit codes: 0 all equal, 1 a case is different, refused or missing, 2 the folder cannot be understood or nothing came back.
+    """
+    from dmlgather import __version__
+    from dmlgather.conformance.case_reading import read_results
+
+    report = read_results(folder, __version__)
+    if as_json:
+        put(json.dumps(report.model_dump(mode="json"), indent=2, allow_nan=False) + "\n")
+    else:
+        for line in report.lines():
+            put(line + "\n")
+    return report.exit_code

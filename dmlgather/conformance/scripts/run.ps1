@@ -1,0 +1,62 @@
+<#
+.SYNOPSIS
+Runs every model of this folder with DxDispatch, DirectML's command-line runner, and keeps what came back in results\.
+.DESCRIPTION
+Of each model NAME, results\ gets NAME.bin (the output, which DxDispatch writes), NAME.out and NAME.err (what it printed) and
+NAME.exit (its exit code, or "timeout"). A model that fails does not stop the others. `dmlgather conformance read` reads the results.
+.EXAMPLE
+.\run.ps1 -DxDispatch C:\tools\dxdispatch\dxdispatch.exe -Adapter "Microsoft Basic Render Driver"
+#>
+param(
+    # DxDispatch's program; by default the one that PATH names.
+    [string]$DxDispatch = "dxdispatch.exe",
+    # A part of the name of the adapter to run on; by default DxDispatch chooses. `dxdispatch.exe -s` lists the adapters.
+    [string]$Adapter = "",
+    # Turns on the debug layers of Direct3D and DirectML, which say why a descriptor is refused.
+    [switch]$DebugLayers,
+    # Seconds after which a model is ended.
+    [int]$TimeoutSeconds = 60
+)
+
+$ErrorActionPreference = "Stop"
+$program = (Get-Command -Name $DxDispatch -CommandType Application | Select-Object -First 1).Source
+$results = Join-Path $PSScriptRoot "results"
+$null = New-Item -ItemType Directory -Force -Path $results
+
+$options = ""
+if ($Adapter) { $options += " -a `"$Adapter`"" }
+if ($DebugLayers) { $options += " -d" }
+
+$models = @(Get-ChildItem -Path (Join-Path $PSScriptRoot "models") -Filter "*.json" | Sort-Object -Property Name)
+$failed = 0
+$done = 0
+foreach ($model in $models) {
+    $name = $model.BaseName
+    $result = Join-Path $results $name
+    foreach ($ending in "bin", "out", "err", "exit") {
+        Remove-Item -Force -ErrorAction SilentlyContinue -Path "$result.$ending"
+    }
+    try {
+        $process = Start-Process -FilePath $program -ArgumentList "models/$name.json$options" -WorkingDirectory $PSScriptRoot `
+            -NoNewWindow -PassThru -RedirectStandardOutput "$result.out" -RedirectStandardError "$result.err"
+        $null = $process.Handle # Windows PowerShell forgets the exit code of a process whose handle nobody asked for
+        if ($process.WaitForExit($TimeoutSeconds * 1000)) {
+            $process.WaitForExit()
+            $code = [string]$process.ExitCode
+        }
+        else {
+            $process.Kill()
+            $process.WaitForExit()
+            $code = "timeout"
+        }
+    }
+    catch {
+        $code = "not started"
+        [System.IO.File]::WriteAllText("$result.err", $_.Exception.Message)
+    }
+    [System.IO.File]::WriteAllText("$result.exit", $code)
+    if ($code -ne "0") { $failed += 1 }
+    $done += 1
+    Write-Progress -Activity "DxDispatch" -Status "$name ($done of $($models.Count))" -PercentComplete (100 * $done / $models.Count)
+}
+Write-Host "$done models were run, $failed of them ended with an error. Next: dmlgather conformance read `"$PSScriptRoot`""

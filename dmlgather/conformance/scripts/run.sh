@@ -1,0 +1,31 @@
+#!/bin/sh
+# Runs every model of this folder with DxDispatch, as run.ps1 does: in WSL, in Git Bash, or with another runner of its models.
+# Usage: sh run.sh [DXDISPATCH [ADAPTER]]
+# DXDISPATCH: the program; by default the dxdispatch or dxdispatch.exe that PATH names. ADAPTER: a part of the adapter's name.
+# A model that runs longer than TIMEOUT seconds (60) is ended where the command `timeout` exists.
+
+program=${1:-$(command -v dxdispatch || command -v dxdispatch.exe)}
+program=$(command -v "$program") || {
+    echo "run.sh: DxDispatch was not found: name its program" >&2
+    exit 2
+}
+case $program in /*) ;; *) program=$PWD/$program ;; esac
+adapter=${2:-}
+cd "$(dirname "$0")" || exit 2
+mkdir -p results || exit 2
+limit=
+if command -v timeout >/dev/null; then limit="timeout ${TIMEOUT:-60}"; fi
+
+failed=0
+ran=0
+for model in models/*.json; do
+    name=$(basename "$model" .json)
+    rm -f "results/$name.bin" "results/$name.out" "results/$name.err" "results/$name.exit"
+    $limit "$program" "$model" ${adapter:+-a "$adapter"} </dev/null >"results/$name.out" 2>"results/$name.err"
+    code=$?
+    if [ -n "$limit" ] && [ "$code" = 124 ]; then code=timeout; fi
+    printf %s "$code" >"results/$name.exit"
+    ran=$((ran + 1))
+    if [ "$code" != 0 ]; then failed=$((failed + 1)); fi
+done
+echo "$ran models were run, $failed of them ended with an error. Next: dmlgather conformance read \"$PWD\""

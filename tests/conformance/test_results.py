@@ -1,0 +1,367 @@
+"""What came back, with every fault that it may have; the stand-in for DxDispatch is dmlgather's own runner."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlgather import model_runner
+from dmlgather.conformance.conformance_report import ConformanceReport
+from dmlgather.conformance.questions import REFUSED
+from dmlgather.operator import compile as compile_operator
+from dmlgather.policy import Fill
+from tests.cli.command import Command, Result
+from tests.conformance.conftest import CASES
+from tests.conformance.stand_in import run_models
+
+KINDS = ("bin", "out", "err", "exit")
+
+
+def read(command: Command, folder: Path) -> tuple[Result, Any]:
+    """How it ended, with the report as text, and the report as data."""
+    ended = command("conformance", "read", folder, "--json")
+    report = ConformanceReport.model_validate_json(ended.out)
+    return replace(ended, out="".join(f"{line}\n" for line in report.lines())), json.loads(ended.out)
+
+
+def only(report: Any) -> Any:
+    (case,) = report["cases"]
+    return case
+
+
+def result(folder: Path, name: str, kind: str = "bin") -> Path:
+    return folder / "results" / f"{name}.{kind}"
+
+
+def names(folder: Path, begin: str = "") -> list[str]:
+    return [
+        case["name"] for case in json.loads((folder / "manifest.json").read_text())["cases"] if case["name"].startswith(begin)
+    ]
+
+
+def test_the_stand_in_agrees_with_every_case_and_every_decision(ran: Path, command: Command) -> None:
+    text, report = read(command, ran)
+    assert command("conformance", "read", ran) == text
+    assert (text.code, report["cases"]) == (0, [])
+    assert sum(row["equal"] for row in report["operators"]) == CASES
+    assert {asked["case"]: asked["agrees"] for asked in report["questions"]} == dict.fromkeys(names(ran, "q-"), True)
+    assert text.out.startswith(f"{CASES} cases at feature level 6_4, seed 7, on 'stand-in'\n")
+    assert re.search(r"^SLICE1 +2 +0 +0 +0$", text.out, re.MULTILINE)
+    assert (
+        "settles: q-gather-above: clamped to the last position of the axis (as in dmlgather)\n  An index that is not below"
+        in text.out
+    )
+    assert text.out.endswith(f"{len(report['questions'])} questions settled, 0 otherwise than in dmlgather; 0 not settled\n")
+
+
+# Faults of one case
+
+
+def test_a_flipped_bit_is_found_where_it_is(few: Path, command: Command) -> None:
+    file = result(few, "r00003")
+    content = bytearray(file.read_bytes())
+    content[0] ^= 0x10
+    file.write_bytes(content)
+    text, report = read(command, few)
+    case = only(report)
+    assert (text.code, case["case"], case["outcome"]) == (1, "r00003", "different")
+    difference = case["difference"]
+    assert (difference["devices"], difference["differing"]) == (["dmlgather", "DirectML"], 1)
+    assert difference["first"]["differing_bits"] == 1
+    assert difference["first"]["output"] == [0] * len(difference["first"]["output"])
+    assert difference["first"]["found"][0] == difference["first"]["expected"]
+    assert "different: r00003" in text.out
+    assert re.search(r": 1 of \d+ elements differ between dmlgather and DirectML\n  first: OutputTensor\[0", text.out)
+
+
+def test_bits_between_the_elements_do_not_count(few: Path, command: Command) -> None:
+    grown = 0
+    for name in names(few, "r"):
+        model = json.loads((few / "models" / f"{name}.json").read_text())
+        (dispatchable,) = model["dispatchables"].values()
+        output = dispatchable["desc"]["OutputTensor"]
+        width = int(re.sub(r"\D", "", output["DataType"])) // 8
+        used = int(np.prod(output["Sizes"])) * width
+        content = bytearray(result(few, name).read_bytes())
+        grown += len(content) > used
+        content[used:] = bytes(len(content) - used)
+        result(few, name).write_bytes(content)
+    assert grown
+    assert read(command, few)[0].code == 0
+
+
+def _remove(*kinds: str) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        for kind in kinds:
+            result(folder, "r00002", kind).unlink()
+
+    return spoil
+
+
+def _write(kind: str, content: bytes) -> Callable[[Path], object]:
+    return lambda folder: result(folder, "r00002", kind).write_bytes(content)
+
+
+def _truncate(folder: Path) -> None:
+    file = result(folder, "r00002")
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def _as_npy(folder: Path) -> None:
+    file = result(folder, "r00002")
+    values = np.frombuffer(file.read_bytes(), np.uint8)
+    with file.open("wb") as stream:
+        np.save(stream, values)
+
+
+def _poison(folder: Path) -> None:
+    file = result(folder, "r00002")
+    file.write_bytes(b"\xa5" * file.stat().st_size)
+
+
+def _fail(folder: Path) -> None:
+    _write("exit", b"1")(folder)
+    _write("err", b"Failed to execute the model: ERROR creating dispatchable \x1b[31m'x': The parameter is incorrect.\r\n")(
+        folder
+    )
+
+
+def _fail_in_powershell(folder: Path) -> None:
+    _write("exit", b"-2147024809\r\n")(folder)
+    _write("err", "0x80070057\r\n".encode("utf-16"))(folder)
+
+
+def _fail_with_warnings(folder: Path) -> None:
+    _write("exit", b"1")(folder)
+    _write("err", b"D3D12 WARNING: x\n\nFailed to execute the model: 0x80070057\nbye\n")(folder)
+
+
+def _fail_silently(folder: Path) -> None:
+    _write("exit", b"1")(folder)
+    _write("err", b"\n")(folder)
+    _write("out", b"Running on 'stand-in'\n")(folder)
+
+
+FAULTS: dict[str, tuple[Callable[[Path], object], str, str]] = {
+    "missing": (_remove(*KINDS), "missing", "it was not run"),
+    "no result": (_remove("bin"), "refused", "DxDispatch ended with 0, but wrote no result"),
+    "cut": (_truncate, "different", r"the result has \d+ bytes, and not the \d+ of the output's buffer"),
+    "empty": (_write("bin", b""), "different", "the result has 0 bytes"),
+    "another format": (_as_npy, "different", r"the result has more than \d+ bytes"),
+    "nothing written": (_poison, "different", ""),
+    "refused": (_fail, "refused", r"DxDispatch ended with 1: Failed to execute the model: .*\\x1b\[31m'x': The parameter is"),
+    "refused in PowerShell": (_fail_in_powershell, "refused", "DxDispatch ended with -2147024809: 0x80070057"),
+    "refused below a warning": (
+        _fail_with_warnings,
+        "refused",
+        "DxDispatch ended with 1: Failed to execute the model: 0x80070057$",
+    ),
+    "refused without a word": (_fail_silently, "refused", "DxDispatch ended with 1$"),
+    "timeout": (_write("exit", b"timeout"), "refused", "DxDispatch ended with timeout"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_one_case_and_exit_code_1(few: Path, command: Command, fault: str) -> None:
+    spoil, outcome, message = FAULTS[fault]
+    spoil(few)
+    text, report = read(command, few)
+    case = only(report)
+    assert (text.code, text.err, case["case"], case["outcome"]) == (1, "", "r00002", outcome)
+    if message:
+        assert re.search(message, case["message"])
+        assert f"{outcome}: r00002" in text.out
+        assert "\x1b" not in text.out
+    else:
+        assert case["difference"]["first"]["found"][1]["bits"].strip("a5") == ""
+    row = next(row for row in report["operators"] if row["operator"] == case["operator"])
+    assert (row["equal"], row[outcome]) == (1, 1)
+
+
+def test_long_lists_are_cut_in_the_text_alone(command: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "cases"
+    assert command("conformance", "write", folder, "--cases", 30, "--level", "1_0", "--seed", 1).code == 0
+    (folder / "results").mkdir()
+    result(folder, "r00001", "exit").write_text("1")
+    text, report = read(command, folder)
+    assert (text.code, len(report["cases"])) == (1, 30)
+    assert text.out.count("missing: r") == 20
+    assert "missing: 9 more cases; --json lists all" in text.out
+
+
+# Other answers to the questions
+
+
+def test_a_runner_that_writes_0_for_an_index_out_of_range(
+    ran: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(ran, tmp_path / "cases", ignore=shutil.ignore_patterns("results"))
+    for path in (folder / "models").glob("r*.json"):
+        if path.stem != "r00001":
+            path.rename(path.with_suffix(".later"))
+    monkeypatch.setattr(model_runner, "compile_operator", partial(compile_operator, out_of_bounds=Fill(0)))
+    run_models(folder)
+    for path in (folder / "models").glob("*.later"):
+        path.rename(path.with_suffix(".json"))
+    _, report = read(command, folder)
+    answers = {asked["case"]: asked["answer"] for asked in report["questions"] if not asked["agrees"]}
+    expected = {f"q-{name}-{side}" for name in ("gather", "elements", "nd", "nd1") for side in ("above", "below")}
+    expected |= {"q-gather-uint32-high", "q-gather-int64-high", "q-gather-int64-low", "q-gather-uint64-high"}
+    assert answers == dict.fromkeys(expected, "0 is written")
+
+
+def test_every_known_answer_is_recognised_and_none_is_a_failure(returned: Path, command: Command) -> None:
+    """Each question gets its second answer, which is not dmlgather's."""
+    manifest = json.loads((returned / "manifest.json").read_text())
+    given = {}
+    for case in manifest["cases"]:
+        if case["question"] is None:
+            continue
+        name, answer = case["name"], case["question"]["answers"][1]
+        given[name] = answer["means"]
+        model = json.loads((returned / "models" / f"{name}.json").read_text())
+        (dispatchable,) = model["dispatchables"].values()
+        tensor = dispatchable["desc"]["OutputTensor"]
+        if answer["bits"] is None:
+            result(returned, name, "exit").write_text("1")
+            continue
+        result(returned, name, "exit").write_text("0")
+        bits, width = bytes.fromhex(answer["bits"]), int(re.sub(r"\D", "", tensor["DataType"])) // 8
+        strides = tensor.get("Strides")
+        places = np.arange(len(bits) // width) if strides is None else _places(tensor["Sizes"], strides)
+        buffer = np.full((int(places.max()) + 4, width), 0xA5, np.uint8)
+        for place, element in zip(places, np.frombuffer(bits, np.uint8).reshape(-1, width), strict=True):
+            buffer[place] = element
+        size = -(-(int(places.max()) + 1) * width // 4) * 4
+        result(returned, name).write_bytes(buffer.tobytes()[:size])
+    text, report = read(command, returned)
+    assert (text.code, report["cases"]) == (0, [])
+    assert {asked["case"]: asked["answer"] for asked in report["questions"]} == given
+    assert all(asked["agrees"] is False for asked in report["questions"])
+    assert f"{len(given)} questions settled, {len(given)} otherwise than in dmlgather" in text.out
+
+
+def _places(sizes: list[int], strides: list[int]) -> Any:
+    grids = np.indices(sizes)
+    return sum(grid * step for grid, step in zip(grids, strides, strict=True)).reshape(-1)
+
+
+def test_other_outcomes_of_a_question_are_told(returned: Path, command: Command) -> None:
+    result(returned, "q-gather-batch").write_bytes(np.arange(6, dtype="<i4").tobytes())
+    result(returned, "q-gather-above").write_bytes(b"\xa5" * 24)
+    for kind in KINDS:
+        result(returned, "q-gather-scalar", kind).unlink()
+    result(returned, "q-total-size").write_bytes(b"123")
+    result(returned, "q-depth-block-1", "exit").write_text("1")
+    text, report = read(command, returned)
+    answers = {asked["case"]: (asked["answer"], asked["message"]) for asked in report["questions"] if not asked["agrees"]}
+    assert (text.code, len(answers)) == (0, 5)
+    assert answers["q-gather-batch"] == ("none of the known answers; the output is 0, 1, 2, 3, 4, 5", None)
+    assert answers["q-gather-above"] == ("nothing is written", None)
+    assert answers["q-gather-scalar"] == (None, "it was not run")
+    assert answers["q-total-size"] == (None, "the result has 3 bytes, and not the 8 of the output's buffer")
+    assert answers["q-depth-block-1"][0] == REFUSED
+    assert "not settled: q-gather-scalar: it was not run\n" in text.out
+    assert "states no range\n  DxDispatch ended with 1" in text.out
+
+
+def test_where_everything_fails_no_question_is_settled(returned: Path, command: Command) -> None:
+    for name in names(returned):
+        result(returned, name, "exit").write_text("1")
+    text, report = read(command, returned)
+    assert (text.code, len(report["cases"])) == (1, CASES)
+    assert all(asked["answer"] is None for asked in report["questions"])
+    assert "no other case ran either" in text.out
+
+
+# Folders that cannot be understood
+
+
+def _edit(change: Callable[[Any], Any]) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        file = folder / "manifest.json"
+        manifest = json.loads(file.read_text())
+        change(manifest)
+        file.write_text(json.dumps(manifest))
+
+    return spoil
+
+
+def _append(name: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes() + b" ")
+
+
+def _model(name: str, change: Callable[[Any], Any]) -> Callable[[Path], None]:
+    """Change a descriptor, and let the manifest say that it was written so."""
+
+    def spoil(folder: Path) -> None:
+        file = folder / "models" / f"{name}.json"
+        model = json.loads(file.read_text())
+        (dispatchable,) = model["dispatchables"].values()
+        change(dispatchable["desc"])
+        file.write_text(json.dumps(model))
+        manifest = json.loads((folder / "manifest.json").read_text())
+        (case,) = [case for case in manifest["cases"] if case["name"] == name]
+        case["files"][file.name] = sha256(file.read_bytes()).hexdigest()
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+
+    return spoil
+
+
+BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no manifest": (lambda folder: (folder / "manifest.json").unlink(), "manifest.json does not exist: name a folder that"),
+    "no JSON": (
+        lambda folder: (folder / "manifest.json").write_text("{"),
+        "manifest.json is no manifest of cases: the whole file",
+    ),
+    "another format": (_edit(lambda manifest: manifest.update(format=2)), "is no manifest of cases: format: "),
+    "an unknown level": (_edit(lambda manifest: manifest.update(level="9_9")), "is no manifest of cases: unknown feature level"),
+    "a path": (_edit(lambda manifest: manifest["cases"][0].update(name="../x")), "is no manifest of cases: cases.0.name: "),
+    "another model": (_append("models/r00001.json"), "r00001.json is not the file that was written: write the cases again"),
+    "another input": (_append("models/r00001.0.bin"), "r00001.0.bin is not the file that was written"),
+    "a question whose output is larger than its buffer": (
+        _model("q-total-size", lambda desc: desc["OutputTensor"].update(Sizes=[2**20], TotalTensorSizeInBytes=8)),
+        "q-total-size.json is not the model of one dispatch that",
+    ),
+    "a question without strides": (
+        _model("q-output-gaps", lambda desc: desc["OutputTensor"].update(Strides=[1])),
+        "q-output-gaps.json is not the model of one dispatch that",
+    ),
+    "a question with another operator": (
+        _model("q-total-size", lambda desc: desc.clear()),
+        "q-total-size.json is not the model of one dispatch that",
+    ),
+    "no model": (lambda folder: (folder / "models" / "r00001.json").unlink(), "r00001.json does not exist"),
+    "nothing came back": (lambda folder: shutil.rmtree(folder / "results"), "holds no results yet: run its run.cmd on Windows"),
+    "other bits of ours": (
+        _edit(lambda manifest: manifest["cases"][0].update(expected="0" * 64)),
+        "this dmlgather computes other bits",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_folder_that_cannot_be_understood(request: pytest.FixtureRequest, command: Command, fault: str) -> None:
+    spoil, message = BROKEN[fault]
+    folder: Path = request.getfixturevalue("returned" if fault.startswith("a question") else "few")
+    spoil(folder)
+    ended = command("conformance", "read", folder)
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+    assert "internal error" not in ended.err
+
+
+def test_a_folder_that_is_not_there(command: Command, tmp_path: Path) -> None:
+    ended = command("conformance", "read", tmp_path / "nothing")
+    assert ended.code == 2
+    assert "manifest.json does not exist: name a folder that `dmlgather conformance write` has written" in ended.err

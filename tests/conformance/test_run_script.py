@@ -1,0 +1,68 @@
+"""run.sh, run with a program that takes DxDispatch's command line."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Command
+from tests.conformance.stand_in import program
+
+
+@pytest.fixture
+def cases(tmp_path: Path, command: Command) -> Path:
+    """A folder of cases, beside a program called dxdispatch."""
+    folder = tmp_path / "a b" / "cases"
+    assert command("conformance", "write", folder, "--cases", 3, "--level", "1_0", "--seed", 2).code == 0
+    program(tmp_path)
+    return folder
+
+
+def run_sh(folder: Path, *arguments: object, path: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": f"{path}:/usr/bin:/bin" if path else "/usr/bin:/bin"}
+    return subprocess.run(
+        ["sh", str(folder / "run.sh"), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_all_models_run_and_are_read(cases: Path, tmp_path: Path, command: Command) -> None:
+    ended = run_sh(cases, path=tmp_path)  # found by PATH
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("3 models were run, 0 of them ended with an error.")
+    kinds = {path.suffix for path in (cases / "results").iterdir()}
+    assert (kinds, len(list((cases / "results").iterdir()))) == ({".bin", ".out", ".err", ".exit"}, 12)
+    told = command("conformance", "read", cases)
+    assert told.code == 0
+    assert told.out.startswith("3 cases at feature level 1_0, seed 2, on 'stand-in'\n")
+
+
+def test_one_that_fails_does_not_stop_the_others_and_leaves_no_older_result(
+    cases: Path, tmp_path: Path, command: Command
+) -> None:
+    assert run_sh(cases, tmp_path / "dxdispatch").returncode == 0
+    stand_in = tmp_path / "dxdispatch"
+    failing = tmp_path / "failing"
+    failing.write_text(
+        f'#!/bin/sh\ncase $1 in *r00002*) echo "The parameter is incorrect." >&2; exit 1;; esac\nexec "{stand_in}" "$@"\n'
+    )
+    failing.chmod(0o755)
+    ended = run_sh(cases, failing, "Basic Render")
+    assert ended.stdout.startswith("3 models were run, 1 of them ended with an error.")
+    assert not (cases / "results" / "r00002.bin").exists()
+    told = command("conformance", "read", cases)
+    assert told.code == 1
+    assert "on 'Basic Render'\n" in told.out
+    assert "refused: r00002 SLICE: DxDispatch ended with 1: The parameter is incorrect.\n" in told.out
+
+
+def test_a_program_that_is_not_there(cases: Path) -> None:
+    ended = run_sh(cases)
+    assert (ended.returncode, ended.stderr) == (2, "run.sh: DxDispatch was not found: name its program\n")
+    assert not (cases / "results").exists()

@@ -1,0 +1,143 @@
+"""What `dmlgather conformance write` writes, held against what DxDispatch's published reader and command line take."""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from dmlgather.cli.schema import Schema, schema_of
+from dmlgather.conformance.case_writing import SCRIPTS
+from dmlgather.directml import FeatureLevel
+from dmlgather.directml.dxdispatch.model_file import check_file
+from tests.cli.command import Command
+from tests.conformance.conftest import CASES, SEED
+
+OPTIONS = {
+    "m": "model", "h": "help", "S": "show_dependencies", "i": "dispatch_iterations", "r": "dispatch_repeat", "a": "adapter",
+    "t": "milliseconds_to_run", "I": "dispatch_interval", "w": "warmup_samples", "d": "debug", "s": "show_adapters",
+    "v": "timing_verbosity", "q": "queue_type", "c": "pix_capture_type", "o": "pix_capture_name",
+}  # fmt: skip
+"""DxDispatch's options. Source: CommandLineArgs.cpp; the model is also taken without "-m"."""
+
+VALUE_TYPES = {f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)} | {f"FLOAT{bits}" for bits in (16, 32, 64)}
+"""Types of initial values. Source: JsonParsers.cpp, GetSizeInBytes, which newer versions call for every file."""
+
+
+def models(folder: Path) -> dict[str, Any]:
+    return {path.stem: json.loads(path.read_text()) for path in sorted((folder / "models").glob("*.json"))}
+
+
+def test_the_folder_holds_what_the_page_says(ran: Path) -> None:
+    assert {path.name for path in ran.iterdir()} == {"manifest.json", "models", "results", "run.cmd", "run.ps1", "run.sh"}
+    manifest = json.loads((ran / "manifest.json").read_text())
+    assert (manifest["tool"], manifest["format"], manifest["level"], manifest["seed"]) == ("dmlgather", 1, "6_4", SEED)
+    names = [case["name"] for case in manifest["cases"]]
+    assert sum(name.startswith("r") for name in names) == CASES
+    assert set(names) == set(models(ran))
+    for case in manifest["cases"]:
+        for name, digest in case["files"].items():
+            assert sha256((ran / "models" / name).read_bytes()).hexdigest() == digest
+        assert (case["expected"] is None) is (case["question"] is not None)
+    named = {name for case in manifest["cases"] for name in case["files"]}
+    assert named == {path.name for path in (ran / "models").iterdir()}
+    assert max(map(len, named)) <= 32
+
+
+def test_models_are_what_the_published_reader_takes(ran: Path) -> None:
+    for name, model in models(ran).items():
+        assert list(model) == ["resources", "dispatchables", "commands"]
+        for resource in model["resources"].values():
+            assert set(resource) == {"initialValues", "initialValuesDataType"}  # no sizeInBytes: it is then rounded up to 4
+            assert resource["initialValuesDataType"] in VALUE_TYPES
+            values = resource["initialValues"]
+            if "sourcePath" in values:
+                file = ran / "models" / values["sourcePath"]
+                assert re.fullmatch(rf"{name}\.\d\.bin", values["sourcePath"])  # neither an image nor .npy: raw bytes
+                assert 0 < file.stat().st_size < 2**20
+            else:
+                assert (values["value"], resource["initialValuesDataType"]) == (0xA5, "UINT8")
+                assert values["valueCount"] % 4 == 0
+        (dispatchable,) = model["dispatchables"].values()
+        assert set(dispatchable) <= {"type", "desc", "bindings"}
+        tensors = [field for field in dispatchable["desc"] if field.endswith("Tensor")]
+        dispatch, write = model["commands"]
+        assert (dispatch["type"], write["type"]) == ("dispatch", "writeFile")
+        bound = {**dispatch["bindings"], **dispatchable.get("bindings", {})}
+        assert sorted(bound) == sorted(tensors)
+        assert set(bound.values()) == set(model["resources"])
+        owned = [field for field in tensors if dispatchable["desc"][field]["Flags"] != "NONE"]
+        assert sorted(dispatchable.get("bindings", {})) == owned  # those are bound when the operator is initialised
+        assert write["targetPath"] == f"results/{name}.bin"  # raw bytes, below the current folder
+        assert None not in json.loads(json.dumps(dispatchable), object_hook=lambda item: list(item.values()))
+
+
+def test_random_cases_pass_the_check(ran: Path) -> None:
+    for path in (ran / "models").glob("r*.json"):
+        assert check_file(path).ok
+
+
+@pytest.mark.parametrize("level", ["1_0", "2_1", "4_0"])
+def test_a_level_limits_the_cases(command: Command, tmp_path: Path, level: str) -> None:
+    ended = command("conformance", "write", tmp_path / "new", "--cases", 30, "--level", level)
+    assert ended.code == 0
+    assert re.search(r"30 cases from --seed \d+ and \d+ open questions? written", ended.err)
+    assert command("check", "--level", level, *(tmp_path / "new" / "models").glob("r*.json")).code == 0
+
+
+def test_a_seed_writes_the_same_folder(command: Command, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        assert command("conformance", "write", tmp_path / name, "--cases", 9, "--level", "2_0", "--seed", 5).code == 0
+    files = [path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file()]
+    assert files
+    assert all((tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes() for file in files)
+
+
+def test_a_folder_that_is_not_empty_is_refused(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("")
+    ended = command("conformance", "write", tmp_path)
+    assert (ended.code, list(tmp_path.iterdir())) == (2, [tmp_path / "x"])
+    assert "is not empty: name a new folder" in ended.err
+    assert command("conformance", "write", tmp_path / "x").code == 2
+
+
+@pytest.mark.parametrize(("option", "value"), [("--level", "7_0"), ("--cases", "0"), ("--cases", "x"), ("--seed", "-1")])
+def test_wrong_options_are_refused(command: Command, tmp_path: Path, option: str, value: str) -> None:
+    ended = command("conformance", "write", tmp_path / "new", option, value)
+    assert ended.code == 2
+    assert option in ended.err
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "used"), [("run.ps1", "$options +=", ["a", "d"]), ("run.sh", '"$program" "$model"', ["a"])]
+)
+def test_scripts_use_options_that_dxdispatch_has(name: str, mark: str, used: list[str]) -> None:
+    lines = [line for line in (SCRIPTS / name).read_text().splitlines() if mark in line]
+    assert [found for line in lines for found in re.findall(r"[ +]-([A-Za-z])\b", line)] == used
+    assert [OPTIONS[letter] for letter in used] == ["adapter", "debug"][: len(used)]
+
+
+def test_windows_can_read_the_scripts(ran: Path) -> None:
+    for name in ("run.cmd", "run.ps1"):
+        content = (ran / name).read_bytes()
+        assert content.isascii()  # Windows PowerShell takes other texts for the system's code page
+        assert content.count(b"\r\n") == content.count(b"\n") > 2
+    assert b"\r" not in (ran / "run.sh").read_bytes()
+    assert rb'-File "%~dp0run.ps1" %*' in (ran / "run.cmd").read_bytes()
+
+
+def test_the_schema_describes_the_report(ran: Path, command: Command) -> None:
+    ended = command("conformance", "read", ran, "--json")
+    report = json.loads(ended.out, parse_constant=pytest.fail)
+    jsonschema.Draft202012Validator(schema_of(Schema.CONFORMANCE)).validate(report)
+    assert (ended.code, report["exit_code"], report["adapters"]) == (0, 0, ["stand-in"])
+    assert {row["operator"]: row["equal"] for row in report["operators"]} == dict.fromkeys(
+        ("GATHER", "GATHER_ELEMENTS", "GATHER_ND", "GATHER_ND1", "SLICE", "SLICE1", "DEPTH_TO_SPACE1", "SPACE_TO_DEPTH1"), 2
+    )
+    assert FeatureLevel.parse(report["level"]) is max(FeatureLevel)
