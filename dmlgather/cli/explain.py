@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from codecs import getincrementaldecoder
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,12 +68,10 @@ def explain(
         raise typer.BadParameter("give one of --json and --legend: the legend is text", param_hint="'--legend'")
     if file.suffix.lower() in STATED:
         return _explain_nodes(file, as_json, legend, picture, only)
-    try:
-        checked = load(file, allow_outside, executes=False)
-    except typer.Exit as ended:
-        if ended.exit_code == 2 and file.suffix.lower() != ".json":
-            say(f"{file}: expected a DxDispatch model or a descriptor (JSON), an ONNX model (.onnx) or an OpenVINO IR (.xml)")
-        raise
+    if not _is_text(file):
+        say(f"{file}: is not UTF-8 text; expected a model or a descriptor (JSON), an ONNX model (.onnx) or an IR (.xml)")
+        return 2
+    checked = load(file, allow_outside, executes=False)
     explanations = _of_descriptors(checked, only)
     if picture is not None:
         _draw_model(checked, explanations, picture)
@@ -80,6 +80,17 @@ def explain(
         return 0
     _write([(f"dispatchable '{printable(name)}'\n" if name else "") + str(each) for name, each in explanations.items()], legend)
     return 0
+
+
+def _is_text(file: Path) -> bool:
+    """Whether the file is text, or called so; what cannot be read is reported where text is read."""
+    if file.suffix.lower() != ".json" and file.is_file():
+        with suppress(OSError), file.open("rb") as opened:
+            try:
+                getincrementaldecoder("utf-8")().decode(opened.read(4096))
+            except UnicodeDecodeError:
+                return False
+    return True
 
 
 def _explain_nodes(file: Path, as_json: bool, legend: bool, picture: Path | None, only: str | None) -> int:

@@ -116,7 +116,7 @@ def test_what_cannot_be_understood_is_named(tmp_path: Path, command: Command) ->
     damaged.write_bytes(b"\x00\x01")
     image = tmp_path / "image.png"
     image.write_bytes(b"\x89PNG\r\n")
-    for file, words in ((damaged, "damaged"), (image, "an ONNX model (.onnx) or an OpenVINO IR (.xml)")):
+    for file, words in ((damaged, "damaged"), (image, "an ONNX model (.onnx) or an IR (.xml)")):
         ended = command("explain", file)
         assert (ended.code, ended.out) == (2, "")
         assert words in ended.err

@@ -39,7 +39,7 @@ MOST_ENTRIES = 1_000
 LONGEST_NAME = 200
 """Characters of a name that is compared with others which it may misspell."""
 
-MOST_NAMES = 100
+MOST_NAMES = 250
 """Names that a name is compared with."""
 
 
