@@ -1,4 +1,4 @@
-"""Check mutated files as a user does, in processes, and keep those at which the checker fails.
+"""Check mutated files as a user does, in processes, run and explain some of them, and keep those at which the command fails.
 
     python -m ci.fuzzing [SECONDS [SEED]]
 
@@ -35,13 +35,27 @@ WAIT = 120
 BATCH = 50
 """Files that one process checks."""
 
-FORMATS = ("text", "json", "sarif", "junit", "github")
+FORMATS = ("text", "concise", "json", "sarif", "junit", "github")
+
+PICKED = 3
+"""Files of a batch that are also run and explained."""
 
 
-def failure(target: Path, form: str, scratch: Path) -> str:
-    """How the checker fails at a file or at a folder of files; empty where it does not."""
+def checking(target: Path, form: str) -> list[str]:
+    """The arguments that check a file or a folder."""
+    return ["check", "--no-config", "--skip-others", "--output-format", form, str(target)]
+
+
+def using(target: Path, scratch: Path) -> list[list[str]]:
+    """The arguments that explain a file, and run it if it is a model."""
+    limited = ["--memory-limit", "200MB", "--output-dir", str(scratch / "made")]
+    return [["explain", str(target)], *([["run", str(target), *limited]] if target.suffix == ".json" else [])]
+
+
+def failure(arguments: list[str], scratch: Path, form: str = "text") -> str:
+    """How the command fails; empty where it does not. form: of its output."""
     out, err = scratch / "out", scratch / "err"
-    command = [sys.executable, "-m", "dmlgather.cli", "check", "--no-config", "--skip-others", "--output-format", form, target]
+    command = [sys.executable, "-m", "dmlgather.cli", *arguments]
     with out.open("wb") as to_out, err.open("wb") as to_err:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=to_out, stderr=to_err)
         code, seconds, memory = _waited(process.pid)
@@ -99,14 +113,16 @@ def main(seconds: float, seed: int) -> int:
                 mutated(draw, draw.choice(KINDS), folder, f"{checked + number}")
             checked += BATCH
             form = draw.choice(FORMATS)
-            if not failure(folder, form, scratch):
-                continue
-            for path in sorted(path for path in folder.iterdir() if path.suffix[1:] in KINDS):
-                if how := failure(path, form, scratch):
+            files = sorted(path for path in folder.iterdir() if path.suffix[1:] in KINDS)
+            tries = [(path, checking(path, form)) for path in files] if failure(checking(folder, form), scratch, form) else []
+            tries += [(path, arguments) for path in draw.sample(files, PICKED) for arguments in using(path, scratch)]
+            for path, arguments in tries:
+                if how := failure(arguments, scratch, form if arguments[0] == "check" else "text"):
                     kept.mkdir(exist_ok=True)
-                    shutil.copy(path, kept)
+                    for part in folder.glob(f"{path.stem}.*"):
+                        shutil.copy(part, kept)
                     found[how.split(" ", 1)[-1] if how[0].isdigit() else how] += 1
-                    print(f"{kept / path.name}: {how} (as {form})", flush=True)
+                    print(f"{kept / path.name}: {how} ({' '.join(arguments[:-1])})", flush=True)
     took = time.monotonic() - start
     print(f"{checked} files in {took:.0f} seconds, {sum(found.values())} failures: {dict(found) or 'none'}; seed {seed}")
     return 1 if found else 0

@@ -1,4 +1,6 @@
-"""Mutated files of every kind that `dmlgather check` reads: DxDispatch models, descriptors, .npy, ONNX models, OpenVINO IRs."""
+"""Mutated files of every kind that the command reads: DxDispatch models with .npy files, descriptors, streams of descriptors,
+ONNX models, OpenVINO IRs.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +31,18 @@ NAMES = (
 LARGEST = 1_000_000
 """Bytes of a model, about."""
 
-KINDS = ("json", "onnx", "xml")
+KINDS = ("json", "jsonl", "onnx", "xml")
 
 
 def mutated(draw: random.Random, kind: str, folder: Path, name: str) -> None:
     """Write one mutated file of a kind into a folder."""
-    data = _MAKERS[kind](draw)
-    if draw.random() < 0.3:
-        data = _bytes(draw, data)
-    (folder / f"{name}.{kind}").write_bytes(data)
+    file = folder / f"{name}.{kind}"
     if kind == "json" and draw.random() < 0.2:
-        (folder / f"{name}.npy").write_bytes(_bytes(draw, _npy()))
+        file.write_text(json.dumps(_with_values(f"{name}.npy")), encoding="utf-8")
+        (folder / f"{name}.npy").write_bytes(_bytes(draw, _npy(draw)))
+        return
+    data = _MAKERS[kind](draw)
+    file.write_bytes(_bytes(draw, data) if draw.random() < 0.3 else data)
 
 
 def _bytes(draw: random.Random, data: bytes) -> bytes:
@@ -61,8 +64,49 @@ def _bytes(draw: random.Random, data: bytes) -> bytes:
     return bytes(changed)
 
 
-def _npy() -> bytes:
-    return b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }".ljust(117) + b"\n" + bytes(12)
+def _npy(draw: random.Random) -> bytes:
+    """A .npy file of three floats, or one that says something else of itself."""
+    kind, shape = "<f4", "(3,)"
+    if draw.random() < 0.5:
+        kind = draw.choice(("<f4", ">f4", "<f2", "|O", "<U3", "<c8", "|b1", "<i8", "V4", "<f4,<i4"))
+        shape = draw.choice(
+            ("(3,)", "()", "(1, 3)", "(0,)", "(-1,)", f"({2**63},)", f"({2**40}, {2**40})", f"({'2,' * 70})", "3")
+        )
+    head = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    return b"\x93NUMPY\x01\x00" + (len(head) + 1).to_bytes(2, "little") + head + b"\n" + bytes(12)
+
+
+def _with_values(source: str) -> dict[str, Any]:
+    """A model whose input is the file `source`."""
+    tensor = {"DataType": "FLOAT32", "Sizes": [3]}
+    return {
+        "resources": {
+            "input": {"initialValuesDataType": "FLOAT32", "initialValues": {"sourcePath": source}},
+            "output": {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 3, "value": 0}},
+        },
+        "dispatchables": {
+            "s": {
+                "type": "DML_OPERATOR_SLICE",
+                "desc": {"InputTensor": tensor, "OutputTensor": tensor, "Offsets": [0], "Sizes": [3], "Strides": [1]},
+            }
+        },
+        "commands": [
+            {"type": "dispatch", "dispatchable": "s", "bindings": {"InputTensor": "input", "OutputTensor": "output"}},
+            {"type": "print", "resource": "output"},
+        ],
+    }
+
+
+def _jsonl(draw: random.Random) -> bytes:
+    """Lines, each of them mutated or not."""
+    made = b""
+    for _ in range(draw.choice((1, 3, 40))):
+        value = {"name": draw.choice(NAMES), "type": "DML_OPERATOR_SLICE", "desc": _with_values("")["dispatchables"]["s"]["desc"]}
+        line = json.dumps(_changed(draw, value) if draw.random() < 0.7 else value).encode("utf-8", "surrogatepass")
+        made += (_bytes(draw, line) if draw.random() < 0.2 else line) + b"\n"
+        if len(made) > LARGEST:
+            break
+    return made * min(draw.choice((1, 1, 100)), max(LARGEST // len(made), 1))
 
 
 def _json(draw: random.Random) -> bytes:
@@ -266,4 +310,4 @@ def _xml(draw: random.Random) -> bytes:
     return (entity + text).encode("utf-8", "surrogatepass")
 
 
-_MAKERS: dict[str, Callable[[random.Random], bytes]] = {"json": _json, "onnx": _onnx, "xml": _xml}
+_MAKERS: dict[str, Callable[[random.Random], bytes]] = {"json": _json, "jsonl": _jsonl, "onnx": _onnx, "xml": _xml}
