@@ -26,6 +26,9 @@ NARROWEST, WIDEST = 40, 130
 AT_ONCE = 100
 """Lines that are coloured at a time, which takes little longer than one."""
 
+JOINTS = {"descriptor": ": ", "descriptors": ": "}
+"""What joins the subject and the path of a finding, by the kind of file, where the subject is a name and no path."""
+
 STYLES = {
     r"(?m)^ *\S[^\n ]*?:\d+(:\d+)?:": "bold",
     r"\b(DML|EXP)\d{3} error\b": "bold red",
@@ -50,7 +53,9 @@ def lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG, width: i
     """
     for file in report.files:
         room = width - node_lines.INDENT if file.kind in node_lines.HEADS else width
-        yield from _of_file(file, listed, partial(_block, source=SourceLines(file.file), width=room))
+        yield from _of_file(
+            file, listed, partial(_block, source=SourceLines(file.file), width=room, joint=JOINTS.get(file.kind, "."))
+        )
 
 
 def concise_lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG) -> Iterator[str]:
@@ -67,8 +72,9 @@ def _of_file(file: FileReport, listed: NodeListing, block: Callable[[ReportedFin
     return map(printable, node_lines.lines(file, shown, listed) if in_nodes else shown(file.findings))
 
 
-def _block(finding: ReportedFinding, source: SourceLines, width: int) -> Iterator[str]:
-    path = f" ({finding.full_path})" if finding.full_path else ""
+def _block(finding: ReportedFinding, source: SourceLines, width: int, joint: str) -> Iterator[str]:
+    parts = [part for part in (finding.subject, finding.path) if part]
+    path = f" ({joint.join(parts)})" if parts else ""
     yield f"{finding.place}: {finding.code} {finding.severity}: {finding.message}{path}{finding.times}{finding.remark}"
     if finding.status is FindingStatus.KNOWN:
         return

@@ -38,7 +38,7 @@ def test_a_stream_is_checked_line_by_line(tmp_path: Path, command: Command) -> N
         block = command("check", file).out
         assert f"{file}:2:" in block
         assert "Axis must be a dimension of InputTensor" in block
-        assert "(rows.cpp:7.Axis) (on 2 lines)\n" in block
+        assert "(rows.cpp:7: Axis) (on 2 lines)\n" in block
         ended = command("check", "--output-format", "concise", file)
         error, note = ended.out.splitlines()
         assert ended.code == 1
