@@ -58,7 +58,8 @@ def compiled(command: Sequence[str], *arguments: object) -> None:
 def program() -> Path:
     """The test program, built by g++ under the sanitizers."""
     files = (HERE / "program.cpp", LAYOUT / "DirectML.h", FOLDER / "dmlgather_dump.h", Path(__file__))
-    key = hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:20]
+    parts = [str(files[0]).encode(), *(file.read_bytes() for file in files)]  # the program prints its path
+    key = hashlib.sha256(b"\0".join(parts)).hexdigest()[:20]
     cache_folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dmlgather" / "dump-header"
     target = cache_folder / key
     if not target.exists():
