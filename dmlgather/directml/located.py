@@ -90,5 +90,4 @@ class FileProblem(Record):
     """The number of problems that this stands for: more than 1 only in the last one of a file that has too many to list."""
 
     def __str__(self) -> str:
-        part = " ".join(filter(None, (self.subject, self.path)))
-        return f"{_place(self.file, self.line, self.column)}: {part + ': ' if part else ''}{self.message}"
+        return ": ".join(filter(None, (_place(self.file, self.line, self.column), self.subject, self.path, self.message)))

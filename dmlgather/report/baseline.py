@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,6 +17,9 @@ from dmlgather.record import Record, in_words
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.finding_status import CountedFingerprint, FindingStatus, Fingerprint, ReportedFinding
 from dmlgather.report.paths import beside, named
+
+_SOURCE_LINE = re.compile(r"(?:.*[/\\])?([^/\\]+\.[A-Za-z+]+):[0-9]+")
+"""The name that dmlgather_dump.h gives to a descriptor: "src/rows.cpp:12"."""
 
 
 class Baseline(Record):
@@ -122,8 +126,12 @@ def _judged_files(report: CheckReport, file: Path) -> Callable[[str], bool]:
 
 
 def fingerprint(finding: ReportedFinding, file: str) -> Fingerprint:
-    """What identifies `finding`. file: its name in the baseline."""
-    return Fingerprint(file=file, code=finding.code, subject=finding.subject, path=finding.path, got=finding.got)
+    """What identifies `finding`. file: its name in the baseline. Of a descriptor that is called after the line of a program that
+    creates it, only the name of the source file counts: lines move, and folders differ between machines.
+    """
+    source = _SOURCE_LINE.fullmatch(finding.subject)
+    subject = source[1] if source else finding.subject
+    return Fingerprint(file=file, code=finding.code, subject=subject, path=finding.path, got=finding.got)
 
 
 def _sorted(found: Mapping[Fingerprint, int]) -> tuple[CountedFingerprint, ...]:

@@ -91,14 +91,30 @@ def test_the_level_holds_for_standard_input(command: Command, given: Any) -> Non
 def test_streams_in_folders(tmp_path: Path, command: Command) -> None:
     write(tmp_path, STREAM, "dump.jsonl")
     write(tmp_path, '{"text": "training data"}\n' * 100_000, "corpus.jsonl")
-    write(tmp_path, "", "empty.ndjson")
     ended = command("check", "--output-format", "concise", tmp_path)
     assert (ended.code, len(ended.out.splitlines())) == (1, 2)
-    assert ended.err == "1 file checked, 3 descriptors, 1 error, 1 note, 2 files of another sort skipped\n"
+    assert ended.err == "1 file checked, 3 descriptors, 1 error, 1 note, 1 file of another sort skipped\n"
     named = command("check", tmp_path / "corpus.jsonl")
     assert named.code == 2
     assert 'expected a descriptor {"type": "DML_OPERATOR_…", "desc": {…}} on each line' in named.err
-    assert command("check", tmp_path / "empty.ndjson").code == 2
+
+
+@pytest.mark.parametrize("content", ["", "\n", '{"name": "cut off'])
+def test_a_stream_in_a_folder_that_holds_nothing_is_a_problem(tmp_path: Path, command: Command, content: str) -> None:
+    """A program that wrote nothing, or ended while it wrote, must not make a check pass."""
+    write(tmp_path, content, "dump.jsonl")
+    assert command("check", tmp_path).code == 2
+
+
+def test_a_baseline_knows_a_descriptor_whose_line_in_the_program_moved(tmp_path: Path, command: Command) -> None:
+    wrong = {"type": "DML_OPERATOR_GATHER", "desc": {**GATHER["desc"], "Axis": 2}}
+    file, baseline = tmp_path / "dump.jsonl", tmp_path / "base.json"
+    file.write_text(json.dumps({"name": "/home/ann/src/rows.cpp:12", **wrong}))
+    assert command("check", "--write-baseline", baseline, file).code == 0
+    file.write_text(json.dumps({"name": "C:\\src\\rows.cpp:40", **wrong}))
+    assert command("check", "--baseline", baseline, file).code == 0
+    file.write_text(json.dumps({"name": "C:\\src\\columns.cpp:40", **wrong}))
+    assert command("check", "--baseline", baseline, file).code == 1
 
 
 @pytest.mark.parametrize("subcommand", ["run", "compare", "explain"])

@@ -288,6 +288,14 @@ def test_documents_that_are_no_descriptor(written: Any, message: str) -> None:
         parse_descriptor(written)
 
 
+def test_a_count_that_was_never_set_is_not_said_to_be_0() -> None:
+    tensor = BufferTensorDesc(data_type=1, sizes=(), dimension_count=0xCDCDCDCD)
+    found = validate(EXAMPLES[1].desc.model_copy(update={"input_tensor": tensor})).errors
+    (finding,) = (error for error in found if error.path == "InputTensor.DimensionCount")
+    assert finding.expected == "1 … 8, the number of Sizes"
+    assert "never set" in finding.remedy
+
+
 def test_a_stated_count_may_be_wrong_and_is_a_finding() -> None:
     tensor = BufferTensorDesc(data_type=1, sizes=(2, 3), dimension_count=7)
     desc = EXAMPLES[1].desc.model_copy(update={"input_tensor": tensor})

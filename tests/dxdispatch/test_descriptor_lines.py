@@ -131,8 +131,9 @@ def test_windows_lines_and_marks(tmp_path: Path, ending: bytes) -> None:
 @pytest.mark.parametrize(
     ("content", "kind", "says"),
     [
-        (b"", "foreign", "the file is empty"),
-        (b"\n\n", "foreign", "the file is empty"),
+        (b"", "unreadable", "the file is empty"),
+        (b"\n\n", "unreadable", "the file is empty"),
+        (b'{"name": "cut', "descriptors", "inside the string"),
         (b'{"text": "training data"}\n', "foreign", "expected a descriptor"),
         ("".join(line.decode() for line in lines(GATHER)).encode("utf-16"), "descriptors", "UTF-16 text; save it as UTF-8"),
     ],
@@ -145,11 +146,20 @@ def test_files_of_another_sort(tmp_path: Path, content: bytes, kind: str, says: 
     assert says in found.problems[0].message
 
 
+def test_an_error_far_behind_lines_of_other_operators_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "dump.jsonl"
+    file.write_bytes(b"".join(lines(*({"name": f"q{number}", "type": 9999} for number in range(3000)), WRONG)))
+    assert [error.code for error in check_lines_file(file, LEVEL).errors] == ["DML206"]
+
+
 STANDARD_INPUT = {
     "lines": ([GATHER, WRONG], "descriptors", 2),
     "lines after an empty one": (["", GATHER, WRONG], "descriptors", 3),
     "one line": ([WRONG], "descriptors", 1),
     "a first line of another operator": ([{"type": "DML_OPERATOR_GEMM", "desc": {}}, WRONG], "descriptors", 2),
+    "a first line that is no descriptor": (["log: start", WRONG], "descriptors", 2),
+    "a first line that was cut off": (['{"name": "cut', WRONG], "descriptors", 2),
+    "a first line of an operator without a name": ([{"name": "new", "type": 9999}, WRONG], "descriptors", 2),
     "a descriptor over several lines": ([json.dumps(WRONG, indent=1)], "descriptor", 25),
     "a model in one line": ([changed((("dispatchables", "gather"), WRONG))], "model", 1),
 }

@@ -46,9 +46,12 @@ def check_lines_file(path: FilePath, level: FeatureLevel) -> CheckedFile:
     file = str(path)
     try:
         with open_regular(path) as (stream, _):
-            sample = stream.read(SAMPLE)
-            if PREFIX.encode() not in sample and not sample.startswith((b"\xff\xfe", b"\xfe\xff")):
-                message = f"expected a descriptor {FORM} on each line" if sample.strip() else "the file is empty: no descriptors"
+            if not stream.read(SAMPLE).strip():
+                message = "the file is empty: no descriptors"
+                return CheckedFile(file, "unreadable", problems=(FileProblem(file=file, message=message),))
+            stream.seek(0)
+            if _is_of_another_sort(_lines(stream)):
+                message = f"expected a descriptor {FORM} on each line"
                 return CheckedFile(file, "foreign", problems=(FileProblem(file=file, message=message),))
             stream.seek(0)
             return check_lines(file, _lines(stream), level)
@@ -57,27 +60,45 @@ def check_lines_file(path: FilePath, level: FeatureLevel) -> CheckedFile:
 
 
 def check_stdin(stream: BinaryIO, level: FeatureLevel, allow_outside: bool = False) -> CheckedFile:
-    """Check what `stream` holds: descriptors on lines if its first line is a descriptor, else one model or descriptor.
+    """Check what `stream` holds: descriptors on lines if one of its first lines is a descriptor, else one model or descriptor.
 
     allow_outside: as in `check_file`, where the current folder is the model's.
     """
-    first = b""
-    while (line := stream.readline(LONGEST + 1)) and not (first := first + line).strip():
-        pass
+    first: list[bytes] = []
+    while sum(map(len, first)) < SAMPLE and (line := stream.readline(LONGEST + 1)):
+        first.append(line)
     try:
-        if _is_descriptor(first):
-            return check_lines(STDIN, chain(first.splitlines(keepends=True), _lines(stream)), level)
-        return check_text(STDIN, decoded(first + read_stream(stream)), SourceFiles(FilePath.cwd(), allow_outside), level)
+        if any(map(_is_descriptor, first)):
+            return check_lines(STDIN, chain(first, _lines(stream)), level)
+        text = decoded(b"".join(first) + read_stream(stream))
+        return check_text(STDIN, text, SourceFiles(FilePath.cwd(), allow_outside), level)
     except FileError as error:
         line_column = dict(zip(("line", "column"), error.position or (), strict=False))
         return CheckedFile(STDIN, "unreadable", problems=(FileProblem(file=STDIN, message=str(error), **line_column),))
 
 
 def _is_descriptor(line: bytes) -> bool:
+    if b"type" not in line.lower():  # most lines of a document
+        return False
     try:
-        return kind_of(Document(decoded(line)).value) == "descriptor"
+        value = Document(decoded(line)).value
     except (EncodingError, JsonError):
         return False
+    return kind_of(value) == "descriptor" or _numbered(value) is not None
+
+
+def _is_of_another_sort(lines: Iterator[bytes]) -> bool:
+    """Whether a file of lines has nothing to do with descriptors: none names an operator, and the first is a JSON value that
+    is no descriptor. A first line that was cut off may have been one.
+    """
+    first = next((line for line in lines if line.strip()), b"")
+    if PREFIX.encode() in first or _is_descriptor(first):
+        return False
+    try:
+        Document(decoded(first))
+    except (EncodingError, JsonError):
+        return False
+    return not any(PREFIX.encode() in line or _is_descriptor(line) for line in lines)
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:

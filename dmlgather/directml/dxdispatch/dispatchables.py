@@ -23,6 +23,8 @@ from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import AS_IN_FILES
 from dmlgather.wording import shown_value
 
+_NO_OPERATOR = f"{PREFIX}INVALID"
+
 LABEL = "name"
 """The key of a descriptor in a file of its own, or on a line of its own, that says which one it is."""
 
@@ -100,6 +102,9 @@ def _operator(reading: Reading, name: object, path: Path) -> Operator | ForeignP
     full = PREFIX + name.removeprefix(PREFIX)
     if full in OPERATORS:
         return OPERATORS[full]
+    if full == _NO_OPERATOR:
+        reading.problem(path, f"{_NO_OPERATOR} (0) is no operator: Type was probably never set")
+        return None
     if full in NUMBERS or full in ALIASES:
         return ForeignPart(full, path)
     other = next((what for kind, what in DISPATCHABLES.items() if kind.lower() == name.lower()), None)

@@ -34,7 +34,14 @@ def split_remedy(elements: int) -> str:
 
 def _stated_count(case: TensorCase) -> Iterator[Fault]:
     stated, actual = case.tensor.dimension_count, case.tensor.rank
-    if stated != actual:
+    if stated != actual and not {stated, actual} & {*ONE_TO_EIGHT}:
+        yield Fault(
+            f"{case.name}.DimensionCount",
+            expected=f"{ONE_TO_EIGHT[0]} … {ONE_TO_EIGHT[-1]}, the number of Sizes",
+            got=f"{stated}, and {counted(actual, 'entry')} in Sizes",
+            remedy="set DimensionCount and Sizes; this looks like memory that was never set",
+        )
+    elif stated != actual:
         yield Fault(
             f"{case.name}.DimensionCount",
             expected=f"{actual}, the number of Sizes",
