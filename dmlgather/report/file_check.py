@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
 from dmlgather.dialects.checked_model import CheckedModel
 from dmlgather.directml.dxdispatch import descriptor_lines
 from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_file
-from dmlgather.directml.located import LocatedFinding
+from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.report.check_report import FileReport
+from dmlgather.report.file_limits import TooSlowError, limited
 from dmlgather.report.finding_status import ReportedFinding
 
 
@@ -28,7 +29,7 @@ def _openvino(path: Path, level: FeatureLevel) -> CheckedModel:
     return check_ir(path, level)
 
 
-MODELS: Mapping[str, tuple[Literal["onnx", "openvino"], Callable[[Path, FeatureLevel], CheckedModel]]] = {
+MODELS: dict[str, tuple[Literal["onnx", "openvino"], Callable[[Path, FeatureLevel], CheckedModel]]] = {
     ".onnx": ("onnx", _onnx),
     ".xml": ("openvino", _openvino),
 }
@@ -39,7 +40,27 @@ SUFFIXES = (".json", *descriptor_lines.SUFFIXES, *MODELS)
 
 
 def file_report(path: Path, level: FeatureLevel, allow_outside: bool = False) -> tuple[FileReport, bool]:
-    """The report of a file at a feature level, and whether the file is of another sort. allow_outside: as in `check_file`."""
+    """The report of a file at a feature level, and whether the file is of another sort. allow_outside: as in `check_file`.
+
+    A file that takes too long, too much memory, or that meets an error in dmlgather is a problem of its own.
+    """
+    try:
+        with limited(path):
+            return _checked(path, level, allow_outside)
+    except TooSlowError as error:
+        message = str(error)
+    except MemoryError:
+        message = "takes more memory than is free, and is not checked: split it"
+    except RecursionError:
+        message = "is nested too deeply"
+    except Exception as error:  # no file may cost the report of the others
+        summary = " ".join(str(error).split())[:500]
+        message = f"meets an internal error of dmlgather, please report it with the file: {type(error).__name__}: {summary}"
+    problem = FileProblem(file=str(path), message=message)
+    return FileReport(file=str(path), level=level, kind="unknown", problems=(problem,)), False
+
+
+def _checked(path: Path, level: FeatureLevel, allow_outside: bool) -> tuple[FileReport, bool]:
     name = path.name.lower()
     for suffix, (kind, check) in MODELS.items():
         if name.endswith(suffix):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
@@ -15,7 +19,9 @@ from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.directml.dxdispatch.reading import MOST_COUNTED, MOST_LISTED
 from dmlgather.onnx.model.check import check_model
 from dmlgather.openvino.model.check import check_ir
+from dmlgather.report import file_check, file_limits
 from dmlgather.report.collect import check_paths
+from tests.cli.command import ROOT, process
 
 EMPTY: dict[str, Any] = {"resources": {}, "dispatchables": {}, "commands": []}
 
@@ -145,3 +151,93 @@ def test_an_ir_of_many_dimensions(tmp_path: Path, text: str) -> None:
     )
     (problem,) = check_ir(path).problems
     assert problem.message.endswith("has 600 dimensions, expected at most 64")
+
+
+def _folder_of(folder: Path, model: onnx.ModelProto) -> Path:
+    """A folder with a hostile model and, behind it, a file with an error."""
+    onnx.save(model, folder / "a.onnx")
+    (folder / "b.json").write_text(json.dumps({**EMPTY, "dispatchables": 1}))
+    return folder
+
+
+def _gathers(*nodes: onnx.NodeProto, **constants: list[int]) -> onnx.ModelProto:
+    """Nodes over x float[8] and constants of these shapes, all of whose elements are 0."""
+    made = [helper.make_tensor(name, TensorProto.INT64, shape, [0] * int(np.prod(shape))) for name, shape in constants.items()]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", [8]), ("y", None)))
+    return helper.make_model(helper.make_graph(nodes, "g", [x], [y], made), opset_imports=[helper.make_opsetid("", 17)])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        _gathers(helper.make_node("Gather", ["x", "i"], ["y"]), i=[1] * 64),
+        _gathers(
+            helper.make_node("Gather", ["c", "i"], ["d"]), helper.make_node("Gather", ["x", "d"], ["y"]), c=[1] * 40, i=[1] * 40
+        ),
+    ],
+)
+def test_constants_of_as_many_dimensions_as_numpy_has(tmp_path: Path, model: onnx.ModelProto) -> None:
+    """NumPy ended the process: so in a process."""
+    ended = process("check", _folder_of(tmp_path, model))
+    assert (ended.code, "internal error" in ended.err) == (2, False)
+    assert "b.json" in ended.err
+    assert "a.onnx: ONNX model" in ended.out
+
+
+def test_default_attributes_are_not_copied_without_end(tmp_path: Path) -> None:
+    function = helper.make_function(
+        "d", "f", ["a"], ["b"], [helper.make_node("Identity", ["a"], ["b"])], [helper.make_opsetid("", 17)], [],
+        [helper.make_attribute("text", "z" * 300_000)],
+    )  # fmt: skip
+    model = _gathers(*(helper.make_node("f", ["x"], [f"y{number}"], domain="d") for number in range(1000)))
+    model.functions.append(function)
+    model.opset_import.append(helper.make_opsetid("d", 1))
+    tracemalloc.start()
+    check_model(_folder_of(tmp_path, model) / "a.onnx")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 150_000_000  # 300 MB of defaults, and a serialised copy of them
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 1e300])
+def test_an_axis_that_is_no_integer(tmp_path: Path, value: float) -> None:
+    text = (ROOT / "examples" / "openvino" / "three_gathers.xml").read_text()
+    (tmp_path / "m.bin").write_bytes(np.full(64, value).tobytes())
+    for name in ("i32", "i64"):
+        text = text.replace(f'element_type="{name}"', 'element_type="f64"')
+    (tmp_path / "m.xml").write_text(text)
+    report = check_paths([tmp_path])
+    assert not any("internal error" in str(problem) for file in report.files for problem in file.problems)
+
+
+def test_a_file_that_takes_its_time_is_a_problem_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(*_: object) -> CheckedModel:
+        while True:
+            with contextlib.suppress(Exception):
+                time.sleep(0)
+
+    monkeypatch.setattr(file_limits, "SECONDS", 0.2)
+    monkeypatch.setitem(file_check.MODELS, ".onnx", ("onnx", endless))
+    first, second = check_paths([_folder_of(tmp_path, _gathers())]).files
+    assert [problem.message for problem in first.problems] == [
+        "takes more than its limit of 0.2 seconds of a processor, and is not checked: split it"
+    ]
+    assert "dispatchables" in str(second.problems[0])
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [(MemoryError(), "more memory"), (RecursionError(), "nested"), (ZeroDivisionError("x / 0"), "ZeroDivisionError: x / 0")],
+)
+def test_an_error_at_one_file_costs_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, says: str
+) -> None:
+    def fails(*_: object) -> CheckedModel:
+        raise error
+
+    monkeypatch.setitem(file_check.MODELS, ".onnx", ("onnx", fails))
+    report = check_paths([_folder_of(tmp_path, _gathers())])
+    first, second = report.files
+    assert says in first.problems[0].message
+    assert "dispatchables" in str(second.problems[0])
+    assert report.exit_code == 2

@@ -108,9 +108,15 @@ def _auxiliary(node: NodeProto, opset: int, inputs: Sequence[Any]) -> Any:
     return compute(node, max(opset, 9) if node.op_type == "Constant" else opset, inputs)
 
 
+MOST_DIMENSIONS = 64
+"""Dimensions that an array of NumPy can have."""
+
+
 def _gather(node: NodeProto, opset: int, inputs: Sequence[Any]) -> Array:
     problem = _problem(node, opset, inputs)
     data, indices = inputs
+    if problem.output.rank > MOST_DIMENSIONS:  # NumPy's take crashes
+        raise ValueError(f"the output has {problem.output.rank} dimensions, and NumPy has at most {MOST_DIMENSIONS}")
     wrong = index_out_of_range(problem, indices)
     if wrong is not None:
         raise ValueError(f"{wrong.path} is {wrong.got}, expected {wrong.expected}")

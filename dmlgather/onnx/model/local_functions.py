@@ -27,6 +27,9 @@ Key = tuple[str, str, str]
 MOST_NODES = 1_000_000
 """The most nodes that a model may have once its calls are inlined. A function that calls another twice doubles its nodes."""
 
+MOST_DEFAULTS = 16_000_000
+"""The most bytes of default attributes that are copied into calls."""
+
 
 def function_name(key: Key) -> str:
     """A function as places and messages name it: "domain:Name", with ":overload" where it has one."""
@@ -83,12 +86,18 @@ class Functions(Mapping[Key, "FunctionProto"]):
         return [self[key] for key in keys]
 
     def add_defaults(self, nodes: Iterable[NodeProto]) -> None:
-        """Give every call in these nodes, and in the graphs inside them, the defaults of the attributes that it leaves out."""
+        """Give every call in these nodes, and in the graphs inside them, the defaults of the attributes that it leaves out, while
+        all of them take no more than MOST_DEFAULTS bytes.
+        """
+        left = MOST_DEFAULTS
         for node in all_nodes(nodes):
             key = self.called(node)
             if key is not None:
                 given = {attribute.name for attribute in node.attribute}
-                node.attribute.extend(default for default in self[key].attribute_proto if default.name not in given)
+                added = [default for default in self[key].attribute_proto if default.name not in given]
+                left -= sum(default.ByteSize() for default in added)
+                if left >= 0:
+                    node.attribute.extend(added)
 
     def inlined(self, graph: GraphProto, opset: int) -> Iterator[tuple[NodeProto, int]]:
         """The nodes of a graph with every call replaced by the nodes of its function, each with the opset in force for it.

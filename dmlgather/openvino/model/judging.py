@@ -65,7 +65,8 @@ def _judge(site: LayerSite, level: FeatureLevel) -> Judged:
 
 def described(site: LayerSite, judged: Judged) -> CheckedNode:
     """The layer with what is known of it and its verdict."""
-    values = None if isinstance(site.axis_value, Unknown) else tuple(int(value) for value in site.axis_value.reshape(-1))
+    axis = site.axis_value
+    values = None if isinstance(axis, Unknown) or axis.dtype.kind not in "iu" else tuple(map(int, axis.reshape(-1)))
     return CheckedNode(
         place=site.place,
         graph=site.graph,
