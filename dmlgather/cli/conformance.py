@@ -53,10 +53,11 @@ def read(
 ) -> int:
     """Compare what DxDispatch wrote in a folder of cases with what dmlgather computes, bit for bit.
 
-    Reported per operator: equal, different (with the first and the worst element), refused (with DxDispatch's message), missing
-    (it was not run). For each question that the documents leave open it says which answer DirectML gives; that is no failure.
+    Reported per operator: equal, different (with the first and the worst element), refused (with DxDispatch's message), failed
+    (it timed out, crashed or was not started), missing (it was not run). For each question that the documents leave open it says
+    which answer DirectML gives; that is no failure.
 
-    Exit codes: 0 all equal, 1 a case is different, refused or missing, 2 the folder cannot be understood or nothing came back.
+    Exit codes: 0 all equal, 1 a case is not, 2 the folder cannot be understood or nothing came back.
     """
     from dmlgather import __version__
     from dmlgather.conformance.case_reading import read_results

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from dmlgather.conformance.endings import Ending, ending
 from dmlgather.directml import OperatorDesc, parse_descriptor
 from dmlgather.directml.dxdispatch.writing import write_dispatch
 from dmlgather.directml.fields import wire_name
@@ -30,7 +31,7 @@ MODELS, RESULTS = "models", "results"
 POISON = 0xA5
 """Every byte of an output before it is written."""
 
-_LOG = 8000
+_LOG = 2**20
 """Bytes of what DxDispatch printed that are looked at: the first ones."""
 
 
@@ -42,12 +43,11 @@ class StoredCase(NamedTuple):
 
 
 class Returned(NamedTuple):
-    """What came back of a case. exit_code: as the script noted it; None where it did not run. error: what DxDispatch said of it.
-    adapter: on what it ran. result: the bytes of the output's buffer, at most one more than asked for.
+    """What came back of a case. ending: how DxDispatch ended. adapter: on what it ran. result: the bytes of the output's buffer, at
+    most one more than asked for.
     """
 
-    exit_code: str | None
-    error: str
+    ending: Ending
     adapter: str | None
     result: NDArray[np.uint8] | None
 
@@ -120,8 +120,9 @@ def read_returned(folder: Path, name: str, expected: int) -> Returned:
         result = np.frombuffer(_content(place / f"{name}.bin", expected + 1), np.uint8)
     adapter = re.search(r"^Running on '(.*)'\s*$", printed or "", re.MULTILINE)
     code = None if exit_code is None else printable(exit_code.strip()[:20])
-    error = printable(_said(errors or "") or _said(printed or ""))
-    return Returned(code, error, printable(adapter[1]) if adapter else None, result)
+    said = printable(_said(errors or "") or _said(printed or ""))
+    ended = ending(code, f"{printed or ''}\n{errors or ''}", said)
+    return Returned(ended, printable(adapter[1]) if adapter else None, result)
 
 
 def _said(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from dmlgather.comparing.comparison import tracer
 from dmlgather.comparing.differences import differences
 from dmlgather.conformance.case_files import MODELS, POISON, Returned, StoredCase, digests, read_case, read_returned, result_bytes
-from dmlgather.conformance.conformance_report import CaseOutcome, ConformanceReport, OperatorTally, SettledQuestion
+from dmlgather.conformance.conformance_report import CaseOutcome, ConformanceReport, OperatorTally, Outcome, SettledQuestion
 from dmlgather.conformance.expected import computed, output_of
 from dmlgather.conformance.manifest import FILE, CaseQuestion, ConformanceCase, Manifest
 from dmlgather.conformance.questions import REFUSED
@@ -58,7 +58,7 @@ def read_results(folder: Path, version: str) -> ConformanceReport:
     _check_files(folder, manifest)
     judged = [_judged(folder, case) for case in manifest.cases]
     returned = [one.returned for one in judged]
-    if all(one.exit_code is None and one.result is None for one in returned):
+    if all(one.ending.kind == "missing" and one.result is None for one in returned):
         raise FileError(f"{folder} holds no results yet: run its run.cmd on Windows (or run.sh), and name the folder again")
     outcomes = [_outcome(folder, one, level, manifest.version) for one in judged if one.case.question is None]
     ran = any(found.outcome in ("equal", "different") for found in outcomes) or not outcomes
@@ -96,19 +96,19 @@ def _judged(folder: Path, case: ConformanceCase) -> _Judged:
     return _Judged(case, stored, read_returned(folder, case.name, result_bytes(stored.desc)))
 
 
-def _failure(returned: Returned, desc: OperatorDesc) -> tuple[str, str] | None:
-    """What became of a case that has no result to compare: "refused", "missing" or "damaged", and a message."""
-    code, said = returned.exit_code, f": {returned.error}" if returned.error else ""
-    if returned.result is None and code is None:
-        return "missing", "it was not run"
-    if code not in (None, "0"):
-        return "refused", f"DxDispatch ended with {code}{said}"
+def _failure(returned: Returned, desc: OperatorDesc) -> tuple[Outcome, str] | None:
+    """Why a case has no result to compare, and a message; None where it has one. A result of another size is "different"."""
+    kind, message = returned.ending
+    if kind == "missing" and returned.result is not None:
+        return "missing", "it was not run to its end: the script noted no exit code"
+    if kind != "ended":
+        return kind, message
     if returned.result is None:
-        return "refused", f"DxDispatch ended with 0, but wrote no result{said}"
+        return "failed", f"{message}, but there is no result"
     expected = result_bytes(desc)
     if returned.result.size != expected:
         size = f"more than {expected}" if returned.result.size > expected else str(returned.result.size)
-        return "damaged", f"the result has {size} bytes, and not the {expected} of the output's buffer"
+        return "different", f"the result has {size} bytes, and not the {expected} of the output's buffer"
     return None
 
 
@@ -117,9 +117,7 @@ def _outcome(folder: Path, judged: _Judged, level: FeatureLevel, writer: str) ->
     named = {"case": case.name, "operator": case.operator}
     failure = _failure(returned, stored.desc)
     if failure is not None:
-        return CaseOutcome.model_validate(
-            {**named, "outcome": "different" if failure[0] == "damaged" else failure[0], "message": failure[1]}
-        )
+        return CaseOutcome.model_validate({**named, "outcome": failure[0], "message": failure[1]})
     try:
         ours, operator = computed(stored, level)
     except (DescriptorError, ValueError) as error:
@@ -143,7 +141,7 @@ def _type(desc: OperatorDesc, number: int) -> np.dtype[Any]:
 
 def _tallies(outcomes: Sequence[CaseOutcome]) -> tuple[OperatorTally, ...]:
     names = list(dict.fromkeys(found.operator for found in outcomes))
-    kinds = ("equal", "different", "refused", "missing")
+    kinds = get_args(Outcome)
     return tuple(
         OperatorTally(
             operator=name,

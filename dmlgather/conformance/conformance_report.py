@@ -11,8 +11,9 @@ from dmlgather.comparing.mismatch import Difference
 from dmlgather.record import Record
 from dmlgather.wording import counted
 
-Outcome = Literal["equal", "different", "refused", "missing"]
-"""Of a case: the same bits; other bits, or a result that cannot hold the output; DxDispatch failed; it was not run."""
+Outcome = Literal["equal", "different", "refused", "failed", "missing"]
+"""Of a case: the same bits; other bits, or a result that cannot hold the output; DirectML refused it; DxDispatch was not started,
+timed out, crashed or wrote nothing; it was not run to its end."""
 
 SHOWN = 20
 """Cases that the text shows at most of each outcome."""
@@ -31,10 +32,13 @@ class OperatorTally(Record):
     """Other bits, or a result of another size."""
 
     refused: int
-    """DxDispatch failed, though the case is legal."""
+    """DirectML refused it, though the case is legal."""
+
+    failed: int
+    """DxDispatch was not started, timed out, crashed or wrote nothing."""
 
     missing: int
-    """Nothing came back."""
+    """It was not run to its end."""
 
 
 class CaseOutcome(Record):
@@ -138,14 +142,14 @@ class ConformanceReport(Record):
     def lines(self) -> Iterator[str]:
         """The report as text."""
         where = " and ".join(f"'{name}'" for name in self.adapters) or "an adapter that DxDispatch did not name"
-        number = sum(tally.equal + tally.different + tally.refused + tally.missing for tally in self.operators)
+        number = sum(tally.equal + tally.different + tally.refused + tally.failed + tally.missing for tally in self.operators)
         yield f"{counted(number, 'case')} at feature level {self.level}, seed {self.seed}, on {where}"
-        titles = ("operator", "equal", "different", "refused", "missing")
+        titles = ("operator", "equal", "different", "refused", "failed", "missing")
         yield f"{titles[0]:<16}" + "".join(f"{title:>11}" for title in titles[1:])
         for tally in self.operators:
-            numbers = (tally.equal, tally.different, tally.refused, tally.missing)
+            numbers = (tally.equal, tally.different, tally.refused, tally.failed, tally.missing)
             yield f"{tally.operator:<16}" + "".join(f"{number:>11}" for number in numbers)
-        for outcome in ("different", "refused", "missing"):
+        for outcome in ("different", "refused", "failed", "missing"):
             found = [case for case in self.cases if case.outcome == outcome]
             yield from map(str, found[:SHOWN])
             if len(found) > SHOWN:

@@ -26,7 +26,8 @@ parser.add_argument("-d", "--debug", action="store_true")
 given = parser.parse_args()
 print(f"Running on '{{given.adapter}}'", flush=True)
 from dmlgather.cli.app import run
-sys.exit(run(["run", given.model, "--device", "cpu", "--output-dir", "."]))
+if run(["run", given.model, "--device", "cpu", "--output-dir", "."]):
+    sys.exit("Failed to execute the model: see above")
 '''
 
 
@@ -47,7 +48,9 @@ def run_models(folder: Path, spoil: Callable[[str], None] | None = None) -> None
             out, err = io.StringIO(), io.StringIO()
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 print("Running on 'stand-in'")
-                code = run(["run", str(model), "--device", "cpu", "--output-dir", "."])
+                code = int(run(["run", str(model), "--device", "cpu", "--output-dir", "."]) != 0)
+                if code:
+                    print("Failed to execute the model: see above", file=sys.stderr)
             for kind, text in (("out", out.getvalue()), ("err", err.getvalue()), ("exit", str(code))):
                 (Path("results") / f"{model.stem}.{kind}").write_text(text)
             if spoil is not None:

@@ -43,6 +43,12 @@ def result(folder: Path, name: str, kind: str = "bin") -> Path:
     return folder / "results" / f"{name}.{kind}"
 
 
+def refuse(folder: Path, name: str) -> None:
+    """Let a case look as if DirectML had refused it."""
+    result(folder, name, "exit").write_text("1")
+    result(folder, name, "err").write_text("Failed to execute the model: The parameter is incorrect.\n")
+
+
 def names(folder: Path, begin: str = "") -> list[str]:
     return [
         case["name"] for case in json.loads((folder / "manifest.json").read_text())["cases"] if case["name"].startswith(begin)
@@ -56,7 +62,7 @@ def test_the_stand_in_agrees_with_every_case_and_every_decision(ran: Path, comma
     assert sum(row["equal"] for row in report["operators"]) == CASES
     assert {asked["case"]: asked["agrees"] for asked in report["questions"]} == dict.fromkeys(names(ran, "q-"), True)
     assert text.out.startswith(f"{CASES} cases at feature level 6_4, seed 7, on 'stand-in'\n")
-    assert re.search(r"^SLICE1 +2 +0 +0 +0$", text.out, re.MULTILINE)
+    assert re.search(r"^SLICE1 +2 +0 +0 +0 +0$", text.out, re.MULTILINE)
     assert (
         "settles: q-gather-above: clamped to the last position of the axis (as in dmlgather)\n  An index that is not below"
         in text.out
@@ -138,7 +144,7 @@ def _fail(folder: Path) -> None:
 
 def _fail_in_powershell(folder: Path) -> None:
     _write("exit", b"-2147024809\r\n")(folder)
-    _write("err", "0x80070057\r\n".encode("utf-16"))(folder)
+    _write("err", "Failed to execute the model: 0x80070057\r\n".encode("utf-16"))(folder)
 
 
 def _fail_with_warnings(folder: Path) -> None:
@@ -154,20 +160,25 @@ def _fail_silently(folder: Path) -> None:
 
 FAULTS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "missing": (_remove(*KINDS), "missing", "it was not run"),
-    "no result": (_remove("bin"), "refused", "DxDispatch ended with 0, but wrote no result"),
+    "no exit code": (_remove("exit"), "missing", "it was not run to its end: the script noted no exit code"),
+    "no result": (_remove("bin"), "failed", "DxDispatch ended with 0, but there is no result"),
     "cut": (_truncate, "different", r"the result has \d+ bytes, and not the \d+ of the output's buffer"),
     "empty": (_write("bin", b""), "different", "the result has 0 bytes"),
     "another format": (_as_npy, "different", r"the result has more than \d+ bytes"),
     "nothing written": (_poison, "different", ""),
     "refused": (_fail, "refused", r"DxDispatch ended with 1: Failed to execute the model: .*\\x1b\[31m'x': The parameter is"),
-    "refused in PowerShell": (_fail_in_powershell, "refused", "DxDispatch ended with -2147024809: 0x80070057"),
+    "refused in PowerShell": (
+        _fail_in_powershell,
+        "refused",
+        "DxDispatch ended with -2147024809: Failed to execute the model: 0x80070057",
+    ),
     "refused below a warning": (
         _fail_with_warnings,
         "refused",
         "DxDispatch ended with 1: Failed to execute the model: 0x80070057$",
     ),
-    "refused without a word": (_fail_silently, "refused", "DxDispatch ended with 1$"),
-    "timeout": (_write("exit", b"timeout"), "refused", "DxDispatch ended with timeout"),
+    "failed without a word": (_fail_silently, "failed", "DxDispatch ended with 1 before it executed the model$"),
+    "timeout": (_write("exit", b"timeout"), "failed", "it timed out"),
 }
 
 
@@ -233,7 +244,7 @@ def test_every_known_answer_is_recognised_and_none_is_a_failure(returned: Path, 
         (dispatchable,) = model["dispatchables"].values()
         tensor = dispatchable["desc"]["OutputTensor"]
         if answer["bits"] is None:
-            result(returned, name, "exit").write_text("1")
+            refuse(returned, name)
             continue
         result(returned, name, "exit").write_text("0")
         bits, width = bytes.fromhex(answer["bits"]), int(re.sub(r"\D", "", tensor["DataType"])) // 8
@@ -262,7 +273,7 @@ def test_other_outcomes_of_a_question_are_told(returned: Path, command: Command)
     for kind in KINDS:
         result(returned, "q-gather-scalar", kind).unlink()
     result(returned, "q-total-size").write_bytes(b"123")
-    result(returned, "q-depth-block-1", "exit").write_text("1")
+    refuse(returned, "q-depth-block-1")
     text, report = read(command, returned)
     answers = {asked["case"]: (asked["answer"], asked["message"]) for asked in report["questions"] if not asked["agrees"]}
     assert (text.code, len(answers)) == (0, 5)
@@ -275,9 +286,34 @@ def test_other_outcomes_of_a_question_are_told(returned: Path, command: Command)
     assert "states no range\n  DxDispatch ended with 1" in text.out
 
 
+def test_only_a_refusal_settles_a_question(returned: Path, command: Command) -> None:
+    """dmlgather refuses all of these, so that a crash that counts as a refusal would agree."""
+    for name, code, said in (
+        ("q-dims-0", "timeout", ""),
+        ("q-in-place", "not started", "The system cannot find the file specified."),
+        ("q-space-rest", "-1073741819", ""),
+        ("q-depth-rest", "127", "DirectML.dll: cannot open shared object file"),
+        ("q-nd-tuple", "0", ""),
+    ):
+        result(returned, name).unlink(missing_ok=True)
+        result(returned, name, "exit").write_text(code)
+        result(returned, name, "err").write_text(said)
+        result(returned, name, "out").write_text("")
+    text, report = read(command, returned)
+    unsettled = {asked["case"]: asked["message"] for asked in report["questions"] if asked["answer"] is None}
+    assert unsettled == {
+        "q-dims-0": "it timed out",
+        "q-in-place": "it was not started: The system cannot find the file specified.",
+        "q-space-rest": "it crashed, exit code -1073741819 (0xC0000005)",
+        "q-depth-rest": "it was not started, exit code 127: DirectML.dll: cannot open shared object file",
+        "q-nd-tuple": "DxDispatch ended with 0, but there is no result",
+    }
+    assert "not settled: q-dims-0: it timed out\n" in text.out
+
+
 def test_where_everything_fails_no_question_is_settled(returned: Path, command: Command) -> None:
     for name in names(returned):
-        result(returned, name, "exit").write_text("1")
+        refuse(returned, name)
     text, report = read(command, returned)
     assert (text.code, len(report["cases"])) == (1, CASES)
     assert all(asked["answer"] is None for asked in report["questions"])
