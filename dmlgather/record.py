@@ -59,4 +59,4 @@ def in_words(error: Mapping[str, Any]) -> str:
         return str(message)
     if kind in ("model_type", "model_attributes_type", "dict_type"):
         message = "expected an object"
-    return f"{message.removeprefix('Input ')}, got {shown_value(error['input'])}"
+    return f"{message.removeprefix('Input ').removeprefix('String ')}, got {shown_value(error['input'])}"

@@ -43,8 +43,8 @@ class StoredCase(NamedTuple):
 
 
 class Returned(NamedTuple):
-    """What came back of a case. ending: how DxDispatch ended. adapter: on what it ran. result: the bytes of the output's buffer, at
-    most one more than asked for.
+    """What came back of a case. ending: how DxDispatch ended. adapter: on what it ran. result: the bytes of the output's buffer,
+    at most one more than asked for.
     """
 
     ending: Ending

@@ -14,7 +14,17 @@ from pydantic import ValidationError
 
 from dmlgather.comparing.comparison import tracer
 from dmlgather.comparing.differences import differences
-from dmlgather.conformance.case_files import MODELS, POISON, Returned, StoredCase, digests, read_case, read_returned, result_bytes
+from dmlgather.conformance.case_files import (
+    MODELS,
+    POISON,
+    RESULTS,
+    Returned,
+    StoredCase,
+    digests,
+    read_case,
+    read_returned,
+    result_bytes,
+)
 from dmlgather.conformance.conformance_report import CaseOutcome, ConformanceReport, OperatorTally, Outcome, SettledQuestion
 from dmlgather.conformance.expected import computed, output_of
 from dmlgather.conformance.manifest import FILE, CaseQuestion, ConformanceCase, Manifest
@@ -22,6 +32,7 @@ from dmlgather.conformance.questions import REFUSED
 from dmlgather.directml import DescriptorError, FeatureLevel, OperatorDesc
 from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.files import FileError, read_text
+from dmlgather.record import in_words
 from dmlgather.wording import spelled
 
 DEVICES = ("dmlgather", "DirectML")
@@ -41,7 +52,8 @@ def read_manifest(folder: Path) -> Manifest:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "the whole file"
-        raise FileError(f"{path} is no manifest of cases: {place}: {first['msg']}") from None
+        newer = "; read it with the version of dmlgather that wrote it" if first["loc"] == ("format",) else ""
+        raise FileError(f"{path} is no manifest of cases: {place}: {in_words(first)}{newer}") from None
 
 
 def read_results(folder: Path, version: str) -> ConformanceReport:
@@ -60,7 +72,7 @@ def read_results(folder: Path, version: str) -> ConformanceReport:
     returned = [one.returned for one in judged]
     if all(one.ending.kind == "missing" and one.result is None for one in returned):
         raise FileError(f"{folder} holds no results yet: run its run.cmd on Windows (or run.sh), and name the folder again")
-    outcomes = [_outcome(folder, one, level, manifest.version) for one in judged if one.case.question is None]
+    outcomes = [_outcome(folder, one, level, manifest) for one in judged if one.case.question is None]
     ran = any(found.outcome in ("equal", "different") for found in outcomes) or not outcomes
     return ConformanceReport(
         version=version,
@@ -75,12 +87,28 @@ def read_results(folder: Path, version: str) -> ConformanceReport:
 
 
 def _check_files(folder: Path, manifest: Manifest) -> None:
+    """FileError unless the models, inputs and results of the folder are those that the manifest names."""
     for case in manifest.cases:
-        for name, digest in digests(folder, list(case.files)).items():
+        try:
+            found = digests(folder, list(case.files))
+        except FileError as error:
+            raise FileError(f"{error}: {_remedy(manifest)}") from None
+        for name, digest in found.items():
             if digest != case.files[name]:
-                raise FileError(
-                    f"{folder / MODELS / name} is not the file that was written: write the cases again to a new folder"
-                )
+                raise FileError(f"{folder / MODELS / name} is not the file that was written: {_remedy(manifest)}")
+    named = {case.name for case in manifest.cases}
+    for path in sorted([*folder.glob(f"{MODELS}/*.json"), *folder.glob(f"{RESULTS}/*.exit")]):
+        if path.stem not in named:
+            raise FileError(f"{folder / FILE} does not name the case of {path}: {_remedy(manifest)}")
+
+
+def _remedy(manifest: Manifest) -> str:
+    """How to get back a file of the folder, without losing what came back."""
+    number = sum(case.question is None for case in manifest.cases)
+    return (
+        f"restore the file, or write the cases again with dmlgather {manifest.version} (`dmlgather conformance write NEW --cases "
+        f"{number} --level {manifest.level} --seed {manifest.seed}`) and move the folder {RESULTS} there"
+    )
 
 
 class _Judged(NamedTuple):
@@ -112,7 +140,7 @@ def _failure(returned: Returned, desc: OperatorDesc) -> tuple[Outcome, str] | No
     return None
 
 
-def _outcome(folder: Path, judged: _Judged, level: FeatureLevel, writer: str) -> CaseOutcome:
+def _outcome(folder: Path, judged: _Judged, level: FeatureLevel, manifest: Manifest) -> CaseOutcome:
     case, stored, returned = judged
     named = {"case": case.name, "operator": case.operator}
     failure = _failure(returned, stored.desc)
@@ -121,10 +149,12 @@ def _outcome(folder: Path, judged: _Judged, level: FeatureLevel, writer: str) ->
     try:
         ours, operator = computed(stored, level)
     except (DescriptorError, ValueError) as error:
-        raise FileError(f"{folder / MODELS / case.name}.json cannot be run at level {level}: {error}") from None
+        why = "; ".join(str(error).splitlines())
+        raise FileError(f"{folder / MODELS / case.name}.json cannot be run at level {level}: {why}") from None
     if sha256(ours.tobytes()).hexdigest() != case.expected:
         raise FileError(
-            f"{folder / MODELS / case.name}.json: this dmlgather computes other bits than {writer}, which wrote the case"
+            f"{folder / FILE} has another digest for the output of {case.name} than dmlgather computes now: the file was changed "
+            f"after dmlgather {manifest.version} wrote it, or this version computes otherwise; {_remedy(manifest)}"
         )
     assert returned.result is not None
     output = output_of(stored.desc, returned.result)

@@ -1,11 +1,11 @@
 """How DxDispatch ended: what an exit code and what it printed say of a case.
 
-DxDispatch catches what DirectML reports, prints "Failed to execute the model: " and what it caught, and ends. Its exit code is then 1
-in older versions, and an HRESULT in newer ones: that of the call which failed, or 0x8007023E where DxDispatch words the failure
-itself. Windows gives a crash an NTSTATUS of 0xC0000000 and more. PowerShell notes a code as a signed number of 32 bits; a shell notes
-its lowest 8 bits, or 128 and the number of a signal, or 126 or 127 for what it could not start.
+DxDispatch catches what DirectML reports, prints "Failed to execute the model: " and what it caught, and ends. Its exit code is
+then 1 in older versions, and an HRESULT in newer ones: that of the call which failed, or 0x8007023E where DxDispatch words the
+failure itself. Windows gives a crash an NTSTATUS of 0xC0000000 and more. PowerShell notes a code as a signed number of 32 bits; a
+shell notes its lowest 8 bits, or 128 and the number of a signal, or 126 or 127 for what it could not start.
 
-Source: microsoft/DirectML, DxDispatch/src: dxdispatch/main.cpp (older), exe/main.cpp and dxdispatch/dxDispatchWrapper.cpp (newer).
+Source: microsoft/DirectML, DxDispatch/src: older dxdispatch/main.cpp, newer exe/main.cpp and dxdispatch/dxDispatchWrapper.cpp.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import re
 from typing import Literal, NamedTuple
 
 FAILURE = "Failed to execute the model"
-"""What DxDispatch prints when the execution of a model failed and it caught that. Without it the device, the model file or DxDispatch
-itself failed."""
+"""What DxDispatch prints when it caught a failure of the execution. Without it the device, the model file or DxDispatch itself
+failed."""
 
 TIMEOUT, NOT_STARTED = "timeout", "not started"
 """What the scripts note in the place of an exit code."""
@@ -51,8 +51,10 @@ class Ending(NamedTuple):
 
 
 def ending(code: str | None, printed: str, said: str) -> Ending:
-    """How a case ended. code: as the script noted it; None or empty where it noted none. printed: all that DxDispatch printed. said: the
-    line of it that says what failed.
+    """How a case ended.
+
+    code: as the script noted it; None or empty where it noted none. printed: all that DxDispatch printed. said: the line of it that
+    says what failed.
     """
     because = f": {said}" if said else ""
     if not code:
