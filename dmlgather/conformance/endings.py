@@ -53,8 +53,8 @@ class Ending(NamedTuple):
 def ending(code: str | None, printed: str, said: str) -> Ending:
     """How a case ended.
 
-    code: as the script noted it; None or empty where it noted none. printed: all that DxDispatch printed. said: the line of it that
-    says what failed.
+    code: as the script noted it; None or empty where it noted none. printed: all that DxDispatch printed. said: the line of it
+    that says what failed.
     """
     because = f": {said}" if said else ""
     if not code:
