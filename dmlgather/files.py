@@ -134,6 +134,7 @@ def writing_inside(folder: Path, name: str) -> Iterator[io.BufferedWriter]:
 @contextmanager
 def staged(folder: Path) -> Iterator[Path]:
     """A temporary folder to write files into. When the block ends, they move to `folder`, .json last, and replace files there.
+    A folder in it moves as a whole, and replaces nothing.
 
     After an exception no file is moved. FileError, with the path, when that is impossible.
     """

@@ -1,4 +1,4 @@
-"""Write a folder of cases: models, inputs, scripts that run them all, manifest."""
+"""Write a folder of cases: models, inputs, scripts that run them all and how to use them, manifest."""
 
 from __future__ import annotations
 
@@ -13,29 +13,31 @@ from dmlgather.conformance.manifest import FILE, CaseQuestion, ConformanceCase, 
 from dmlgather.conformance.questions import Question, open_questions
 from dmlgather.conformance.random_cases import random_cases
 from dmlgather.directml import FeatureLevel
-from dmlgather.files import FileError, described, writing
+from dmlgather.files import FileError, described, staged, writing
 
 SCRIPTS = Path(__file__).parent / "scripts"
-"""The scripts that run the cases; they are the same for every folder."""
+"""The scripts that run the cases, and README.txt for whoever runs them; they are the same for every folder."""
 
-WINDOWS = (".cmd", ".ps1")
-"""Endings of scripts that get Windows' ends of lines."""
+WINDOWS = (".cmd", ".ps1", ".txt")
+"""Endings of files that get Windows' ends of lines."""
 
 
 def write_cases(folder: Path, number: int, level: FeatureLevel, seed: int, version: str) -> Manifest:
     """Write `number` random cases that are legal at `level`, and every open question that can be asked there, to a new folder.
 
-    version: of dmlgather. FileError when the folder is not empty, or a file cannot be written. The manifest is written last.
+    version: of dmlgather. FileError when the folder is not empty, or a file cannot be written. After an error or an interrupt the
+    folder is empty.
     """
     _check_empty(folder)
-    cases = (*_random(folder, number, level, seed), *(_question(folder, asked) for asked in open_questions(level)))
-    for script in sorted(SCRIPTS.iterdir()):
-        content = script.read_bytes()
-        with writing(folder / script.name) as stream:
-            stream.write(content.replace(b"\n", b"\r\n") if script.suffix in WINDOWS else content)
-    manifest = Manifest(version=version, level=str(level), seed=seed, cases=cases)
-    with writing(folder / FILE) as stream:
-        stream.write(f"{json.dumps(manifest.model_dump(mode='json'), indent=2)}\n".encode())
+    with staged(folder) as stage:
+        cases = (*_random(stage, number, level, seed), *(_question(stage, asked) for asked in open_questions(level)))
+        for script in sorted(SCRIPTS.iterdir()):
+            content = script.read_bytes()
+            with writing(stage / script.name) as stream:
+                stream.write(content.replace(b"\n", b"\r\n") if script.suffix in WINDOWS else content)
+        manifest = Manifest(version=version, level=str(level), seed=seed, cases=cases)
+        with writing(stage / FILE) as stream:
+            stream.write(f"{json.dumps(manifest.model_dump(mode='json'), indent=2)}\n".encode())
     return manifest
 
 
