@@ -46,6 +46,16 @@ def test_cases_take_everything_that_the_pages_print(level: FeatureLevel) -> None
             assert found.get((name, kind), set()) == set(getattr(taken, kind)), (name, kind)
 
 
+@pytest.mark.parametrize(("level", "elements", "indices"), [("2_1", False, False), ("4_0", False, True), ("4_1", True, True)])
+def test_the_levels_that_have_64_bit_types_are_those_of_the_page(level: str, elements: bool, indices: bool) -> None:
+    cases = [desc for desc, _ in made(FeatureLevel.parse(level))]
+    types = {
+        field: {desc.tensor(field).data_type.name for desc in cases if field in desc.operator.tensors}
+        for field in ("input_tensor", "indices_tensor")
+    }
+    assert [any("64" in name for name in types[field]) for field in types] == [elements, indices]
+
+
 def test_layouts_and_flags_vary() -> None:
     inputs = [desc.tensor("input_tensor") for desc, _ in made(LEVELS[-1], 800)]
     assert any(tensor.flags == TensorFlags.OWNED_BY_DML for tensor in inputs)
