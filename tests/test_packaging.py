@@ -72,7 +72,7 @@ def test_a_wheel_carries_the_pages_that_explain_codes(wheel: Path, tmp_path: Pat
 
 
 def test_a_wheel_carries_the_scripts_that_run_cases(wheel: Path) -> None:
-    scripts = {f"dmlgather/conformance/scripts/{name}" for name in ("run.cmd", "run.ps1", "run.sh")}
+    scripts = {f"dmlgather/conformance/scripts/{name}" for name in ("README.txt", "run.cmd", "run.ps1", "run.sh")}
     with zipfile.ZipFile(wheel) as archive:
         assert scripts <= set(archive.namelist())
 

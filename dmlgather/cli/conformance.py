@@ -13,19 +13,22 @@ from dmlgather.cli.common import AsJson
 from dmlgather.cli.failures import say
 from dmlgather.output import put
 
+MOST_CASES = 99999
+"""Random cases at most: their names have five digits."""
+
 HELP = "Ask DirectML itself, on Windows: write random cases for DxDispatch, and compare what came back."
 
 
 def write(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.", show_default=False)],
-    cases: Annotated[int, typer.Option(min=1, max=99999, metavar="N", help="Number of random cases.")] = 500,
+    cases: Annotated[int, typer.Option(metavar="N", help=f"Number of random cases, 1 to {MOST_CASES}.")] = 500,
     level: Annotated[str, typer.Option(metavar="LEVEL", help="Feature level at which the cases are legal.")] = "6_4",
     seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Seed of the random cases.")] = None,
 ) -> int:
     """Write random legal cases of all operators as DxDispatch models, with their inputs and scripts that run them.
 
     Also written is one case for each question that DirectML's documents leave open. On Windows, run.cmd in DIR runs all of them
-    with DxDispatch; `dmlgather conformance read DIR` then compares the results with dmlgather's.
+    with DxDispatch, as README.txt in DIR says; `dmlgather conformance read DIR` then compares the results with dmlgather's.
 
     Exit codes: 0 written, 2 it could not be written.
     """
@@ -34,6 +37,8 @@ def write(
     from dmlgather.directml import FeatureLevel
     from dmlgather.wording import counted
 
+    if not 1 <= cases <= MOST_CASES:
+        raise typer.BadParameter(f"expected 1 to {MOST_CASES}, got {cases}", param_hint="'--cases'")
     try:
         at = FeatureLevel.parse(level)
     except ValueError as error:
@@ -42,7 +47,7 @@ def write(
     manifest = write_cases(folder, cases, at, seed, __version__)
     questions = sum(case.question is not None for case in manifest.cases)
     say(f"{counted(cases, 'case')} from --seed {seed} and {counted(questions, 'open question')} written to '{folder}'")
-    say("Next, on Windows: run.cmd in that folder, with -DxDispatch PATH unless PATH has dxdispatch.exe")
+    say("Next, on Windows: run.cmd in that folder; its README.txt says how")
     return 0
 
 

@@ -35,7 +35,7 @@ def run_sh(folder: Path, *arguments: object, path: Path | None = None) -> subpro
 def test_all_models_run_and_are_read(cases: Path, tmp_path: Path, command: Command) -> None:
     ended = run_sh(cases, path=tmp_path)  # found by PATH
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout.startswith("3 models were run, 0 of them ended with an error.")
+    assert ended.stdout == f'3 models were run, 0 of them ended with an error. Next: send back the folder "{cases}", whole\n'
     kinds = {path.suffix for path in (cases / "results").iterdir()}
     assert (kinds, len(list((cases / "results").iterdir()))) == ({".bin", ".out", ".err", ".exit"}, 12)
     told = command("conformance", "read", cases)
@@ -50,7 +50,8 @@ def test_one_that_fails_does_not_stop_the_others_and_leaves_no_older_result(
     stand_in = tmp_path / "dxdispatch"
     failing = tmp_path / "failing"
     failing.write_text(
-        f'#!/bin/sh\ncase $1 in *r00002*) echo "The parameter is incorrect." >&2; exit 1;; esac\nexec "{stand_in}" "$@"\n'
+        '#!/bin/sh\ncase $1 in *r00002*) echo "Failed to execute the model: E_INVALIDARG" >&2; exit 1;; esac\n'
+        f'exec "{stand_in}" "$@"\n'
     )
     failing.chmod(0o755)
     ended = run_sh(cases, failing, "Basic Render")
@@ -59,10 +60,12 @@ def test_one_that_fails_does_not_stop_the_others_and_leaves_no_older_result(
     told = command("conformance", "read", cases)
     assert told.code == 1
     assert "on 'Basic Render'\n" in told.out
-    assert "refused: r00002 SLICE: DxDispatch ended with 1: The parameter is incorrect.\n" in told.out
+    assert "refused: r00002 SLICE: DxDispatch ended with 1: Failed to execute the model: E_INVALIDARG\n" in told.out
 
 
-def test_a_program_that_is_not_there(cases: Path) -> None:
-    ended = run_sh(cases)
-    assert (ended.returncode, ended.stderr) == (2, "run.sh: DxDispatch was not found: name its program\n")
+@pytest.mark.parametrize("given", [(), ("./nothere",), ("/tmp",), ("/etc/passwd",), ("nothere",)])
+def test_what_is_no_program(cases: Path, given: tuple[str, ...]) -> None:
+    ended = run_sh(cases, *given)
+    told = f"run.sh: '{given[0] if given else 'dxdispatch'}' is no program: see README.txt, and name DxDispatch's: "
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"{told}sh run.sh DXDISPATCH\n")
     assert not (cases / "results").exists()

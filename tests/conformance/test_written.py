@@ -6,12 +6,13 @@ import json
 import re
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import jsonschema
 import pytest
 
 from dmlgather.cli.schema import Schema, schema_of
+from dmlgather.conformance import case_writing
 from dmlgather.conformance.case_writing import SCRIPTS
 from dmlgather.directml import FeatureLevel
 from dmlgather.directml.dxdispatch.model_file import check_file
@@ -34,7 +35,9 @@ def models(folder: Path) -> dict[str, Any]:
 
 
 def test_the_folder_holds_what_the_page_says(ran: Path) -> None:
-    assert {path.name for path in ran.iterdir()} == {"manifest.json", "models", "results", "run.cmd", "run.ps1", "run.sh"}
+    assert {path.name for path in ran.iterdir()} == {
+        *("README.txt", "manifest.json", "models", "results", "run.cmd", "run.ps1", "run.sh")
+    }
     manifest = json.loads((ran / "manifest.json").read_text())
     assert (manifest["tool"], manifest["format"], manifest["level"], manifest["seed"]) == ("dmlgather", 1, "6_4", SEED)
     names = [case["name"] for case in manifest["cases"]]
@@ -106,11 +109,28 @@ def test_a_folder_that_is_not_empty_is_refused(command: Command, tmp_path: Path)
     assert command("conformance", "write", tmp_path / "x").code == 2
 
 
-@pytest.mark.parametrize(("option", "value"), [("--level", "7_0"), ("--cases", "0"), ("--cases", "x"), ("--seed", "-1")])
+def test_an_interrupted_write_leaves_no_file(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C, when half of the cases are written."""
+
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    arguments = ("conformance", "write", tmp_path / "new", "--cases", 3, "--seed", 1)
+    monkeypatch.setattr(case_writing, "_question", interrupt)
+    assert command(*arguments).code == 130
+    assert list((tmp_path / "new").iterdir()) == []
+    monkeypatch.undo()
+    assert command(*arguments).code == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--level", "7_0"), ("--cases", "0"), ("--cases", "100000"), ("--cases", "x"), ("--seed", "-1")]
+)
 def test_wrong_options_are_refused(command: Command, tmp_path: Path, option: str, value: str) -> None:
     ended = command("conformance", "write", tmp_path / "new", option, value)
     assert ended.code == 2
     assert option in ended.err
+    assert value in ended.err or value in ("x", "-1")
     assert not (tmp_path / "new").exists()
 
 
@@ -124,12 +144,26 @@ def test_scripts_use_options_that_dxdispatch_has(name: str, mark: str, used: lis
 
 
 def test_windows_can_read_the_scripts(ran: Path) -> None:
-    for name in ("run.cmd", "run.ps1"):
+    for name in ("README.txt", "run.cmd", "run.ps1"):
         content = (ran / name).read_bytes()
         assert content.isascii()  # Windows PowerShell takes other texts for the system's code page
         assert content.count(b"\r\n") == content.count(b"\n") > 2
     assert b"\r" not in (ran / "run.sh").read_bytes()
     assert rb'-File "%~dp0run.ps1" %*' in (ran / "run.cmd").read_bytes()
+    assert b"pause\r\n" in (ran / "run.cmd").read_bytes()
+
+
+def test_the_folder_says_what_to_do_with_it(ran: Path) -> None:
+    """To somebody who has this folder, Windows and no dmlgather."""
+    told = (ran / "README.txt").read_text()
+    assert "https://github.com/microsoft/DirectML/releases" in told
+    assert "Send back this folder" in told
+    options = {f"-{name}" for name in re.findall(r"^    \[\w+\]\$(\w+)", (ran / "run.ps1").read_text(), re.MULTILINE)}
+    assert set(re.findall(r"(?<![\w-])-[A-Z]\w+", told)) == options - {"-TimeoutSeconds"}
+    for name in ("run.ps1", "run.sh"):
+        script = (ran / name).read_text()
+        assert "README.txt" in script
+        assert "dmlgather" not in script  # it is not installed there
 
 
 def test_the_schema_describes_the_report(ran: Path, command: Command) -> None:

@@ -3,13 +3,13 @@
 Runs every model of this folder with DxDispatch, DirectML's command-line runner, and keeps what came back in results\.
 .DESCRIPTION
 Of each model NAME, results\ gets NAME.bin (the output, which DxDispatch writes), NAME.out and NAME.err (what it printed) and
-NAME.exit (its exit code, or "timeout"). A model that fails does not stop the others. `dmlgather conformance read` reads the results.
+NAME.exit (its exit code, or "timeout"). A model that fails does not stop the others. README.txt says what to do with the results.
 .EXAMPLE
 .\run.ps1 -DxDispatch C:\tools\dxdispatch\dxdispatch.exe -Adapter "Microsoft Basic Render Driver"
 #>
 param(
-    # DxDispatch's program; by default the one that PATH names.
-    [string]$DxDispatch = "dxdispatch.exe",
+    # DxDispatch's program; by default the dxdispatch.exe beside this script, or the one that PATH names.
+    [string]$DxDispatch = "",
     # A part of the name of the adapter to run on; by default DxDispatch chooses. `dxdispatch.exe -s` lists the adapters.
     [string]$Adapter = "",
     # Turns on the debug layers of Direct3D and DirectML, which say why a descriptor is refused.
@@ -19,7 +19,16 @@ param(
 )
 
 $ErrorActionPreference = "Stop"
-$program = (Get-Command -Name $DxDispatch -CommandType Application | Select-Object -First 1).Source
+if (-not $DxDispatch) {
+    $DxDispatch = Join-Path $PSScriptRoot "dxdispatch.exe"
+    if (-not (Test-Path -PathType Leaf -LiteralPath $DxDispatch)) { $DxDispatch = "dxdispatch.exe" }
+}
+$found = Get-Command -Name $DxDispatch -CommandType Application -ErrorAction SilentlyContinue | Select-Object -First 1
+if (-not $found) {
+    [Console]::Error.WriteLine("run.ps1: '$DxDispatch' is no program: see README.txt, and name DxDispatch's with -DxDispatch PATH")
+    exit 2
+}
+$program = $found.Source
 $results = Join-Path $PSScriptRoot "results"
 $null = New-Item -ItemType Directory -Force -Path $results
 
@@ -59,4 +68,4 @@ foreach ($model in $models) {
     $done += 1
     Write-Progress -Activity "DxDispatch" -Status "$name ($done of $($models.Count))" -PercentComplete (100 * $done / $models.Count)
 }
-Write-Host "$done models were run, $failed of them ended with an error. Next: dmlgather conformance read `"$PSScriptRoot`""
+Write-Host "$done models were run, $failed of them ended with an error. Next: send back the folder `"$PSScriptRoot`", whole"

@@ -4,11 +4,12 @@
 # DXDISPATCH: the program; by default the dxdispatch or dxdispatch.exe that PATH names. ADAPTER: a part of the adapter's name.
 # A model that runs longer than TIMEOUT seconds (60) is ended where the command `timeout` exists.
 
-program=${1:-$(command -v dxdispatch || command -v dxdispatch.exe)}
-program=$(command -v "$program") || {
-    echo "run.sh: DxDispatch was not found: name its program" >&2
+named=${1:-$(command -v dxdispatch || command -v dxdispatch.exe || echo dxdispatch)}
+program=$(command -v "$named")
+if [ ! -f "$program" ] || [ ! -x "$program" ]; then
+    echo "run.sh: '$named' is no program: see README.txt, and name DxDispatch's: sh run.sh DXDISPATCH" >&2
     exit 2
-}
+fi
 case $program in /*) ;; *) program=$PWD/$program ;; esac
 adapter=${2:-}
 cd "$(dirname "$0")" || exit 2
@@ -28,4 +29,4 @@ for model in models/*.json; do
     ran=$((ran + 1))
     if [ "$code" != 0 ]; then failed=$((failed + 1)); fi
 done
-echo "$ran models were run, $failed of them ended with an error. Next: dmlgather conformance read \"$PWD\""
+echo "$ran models were run, $failed of them ended with an error. Next: send back the folder \"$PWD\", whole"
