@@ -204,8 +204,6 @@ class _Task:
                 if not self.quiet:
                     put(f"commands[{number}] '{printable(name)}': {comparison}\n")
                     sys.stdout.flush()
-        for number in [number for number, files in (given or {}).items() if not files]:
-            say(f"commands[{number}]: '{self.against}' has no file for it, so that it is not compared with one")
         if not _dispatches(model):
             say(f"{model.file}: the model has no dispatch command, so nothing is compared and no script is written")
         return compare_report(self.devices, reports).model_copy(update={"file": str(self.file)})

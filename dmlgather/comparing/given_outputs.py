@@ -68,10 +68,11 @@ class _Target(NamedTuple):
 
 
 def given_outputs(model: CheckedFile, path: Path) -> dict[int, list[GivenOutput]]:
-    """The outputs at `path` by number of the dispatch command, an empty list for a dispatch without one.
+    """The outputs at `path` by number of the dispatch command, at least one for each.
 
     path: a .npy, .bin or .dat file, for a model with one dispatch; or a folder with such files, called as a writeFile command of
-    the model or `dmlgather compare --save` calls them. FileError, with the file, for one that does not fit its dispatch.
+    the model or `dmlgather compare --save` calls them. FileError, with the file, for one that does not fit its dispatch, and for
+    a dispatch that the folder has no file for.
     """
     targets = _targets(model)
     if not path.is_dir():
@@ -82,15 +83,23 @@ def given_outputs(model: CheckedFile, path: Path) -> dict[int, list[GivenOutput]
             )
         return {number: [_output(path, path.name, target)] for number, target in targets.items()}
     found = {number: list(_in_folder(path, number, target)) for number, target in targets.items()}
-    if not any(found.values()):
-        looked = "; ".join(looked_for(number, target.command, target.writes) for number, target in targets.items())
-        raise FileError(f"{path} holds no output of {model.file}; expected {looked}")
+    missing = [
+        f"of commands[{number}] '{printable(target.command.dispatchable)}', expected {_looked_for(number, target)}"
+        for number, target in targets.items()
+        if not found[number]
+    ]
+    if missing:
+        raise FileError(
+            f"{path} holds no output {'; '.join(missing)}: add the files, or write a case with --save, whose writeFile commands "
+            "write every output, and run it there"
+        )
     return found
 
 
-def looked_for(number: int, command: Dispatch, writes: list[tuple[str, tuple[int, ...] | None]]) -> str:
+def _looked_for(number: int, target: _Target) -> str:
     """The names that a dispatch's output may have in a folder."""
-    names = [repr(name) for name, _ in writes] + [f"'out{number}_{plain(command.dispatchable)}.npy' (or .bin, .dat)"]
+    written = [repr(name) for name, _ in target.writes]
+    names = [*written, f"'out{number}_{plain(target.command.dispatchable)}.npy' (or .bin, .dat)"]
     return " or ".join(names)
 
 

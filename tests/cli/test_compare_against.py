@@ -171,20 +171,26 @@ def test_a_folder_that_save_filled(tmp_path: Path, command: Command) -> None:
     assert (ended.code, [name for name in names if name in ended.out]) == (0, names)
 
 
-def test_a_file_per_dispatch_and_one_that_is_missing(tmp_path: Path, command: Command) -> None:
-    _npy(tmp_path / "made" / "out2_gather.npy", RIGHT[::-1])
-    _npy(tmp_path / "made" / "unrelated.npy", RIGHT)
-    ended = _against(command, TWO, tmp_path / "made")
-    assert (ended.code, ended.out) == (0, "commands[2] 'gather': equal on cpu, out2_gather.npy: 8 elements, bit for bit\n")
-    assert f"commands[0]: '{tmp_path / 'made'}' has no file for it, so that it is not compared with one" in ended.err
+@pytest.mark.parametrize("devices", ["cpu", "cpu,reference"])
+def test_a_file_per_dispatch_and_one_that_is_missing(tmp_path: Path, command: Command, devices: str) -> None:
+    made, model = tmp_path / "made", write(tmp_path, TWO)
+    _npy(made / "out2_gather.npy", RIGHT[::-1])
+    _npy(made / "unrelated.npy", RIGHT)
+    ended = command("compare", "--devices", devices, "--against", made, model)
+    assert (ended.code, ended.out) == (2, "")
+    expected = "expected 'deep/first.npy' or 'out0_gather.npy' (or .bin, .dat): add the files, or write a case with --save"
+    assert f"{made} holds no output of commands[0] 'gather', {expected}" in ended.err
+    assert "commands[2]" not in ended.err
+    _npy(made / "out0_gather.npy", RIGHT)
+    assert command("compare", "--devices", devices, "--against", made, model).code == 0
 
 
 def test_a_folder_without_outputs(tmp_path: Path, command: Command) -> None:
     (tmp_path / "made").mkdir()
     ended = _against(command, TWO, tmp_path / "made")
     assert (ended.code, ended.out) == (2, "")
-    assert "made holds no output of" in ended.err
-    assert "expected 'deep/first.npy' or 'out0_gather.npy' (or .bin, .dat); 'second.bin' or 'out2_gather.npy'" in ended.err
+    assert "made holds no output of commands[0] 'gather', expected 'deep/first.npy' or 'out0_gather.npy'" in ended.err
+    assert "; of commands[2] 'gather', expected 'second.bin' or 'out2_gather.npy' (or .bin, .dat)" in ended.err
 
 
 def test_one_file_for_two_dispatches(tmp_path: Path, command: Command) -> None:
