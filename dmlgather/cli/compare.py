@@ -139,10 +139,16 @@ class _Task:
         check_model_memory(self.checked, self.devices, given, self.memory_limit)
         case = None
         if self.save is not None:
-            from dmlgather.directml.dxdispatch.writing import write_model
+            from dmlgather.directml.dxdispatch.writing import lost_outputs, write_model
 
             case = write_model(self.checked, self.save)
             say(f"Case written to '{case}'")
+            for number, output in lost_outputs(self.checked).items():
+                say(
+                    f"commands[{number}] '{output.command.dispatchable}': commands[{output.replaced_by}] writes "
+                    f"'{output.bound.resource}' again, so that the case writes no file of this output: add a writeFile command "
+                    "between them"
+                )
         self._script(self.checked)
         report = self._compared(self.checked, case, given)
         report = report.model_copy(update={"against": None if self.against is None else str(self.against)})

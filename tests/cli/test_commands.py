@@ -130,7 +130,7 @@ def test_a_saved_case_replays(tmp_path: Path, command: Command, case: str) -> No
     assert f"Case written to '{file}'" in saved.err
     jsonschema.validate(json.loads(file.read_text()), schema_of(Schema.MODEL))
     assert "null" not in file.read_text()  # DxDispatch reads none
-    assert command("run", file).out == PRINTED
+    assert command("run", "--output-dir", tmp_path, file).out == PRINTED
     assert command("compare", "--devices", "cpu,reference", file).out == saved.out
 
 
