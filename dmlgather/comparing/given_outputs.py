@@ -72,6 +72,8 @@ def given_outputs(model: CheckedFile, path: Path) -> dict[int, list[GivenOutput]
     a dispatch that the folder has no file for.
     """
     targets = _targets(model)
+    if not path.exists():
+        raise FileError(f"{path} does not exist")
     if not path.is_dir():
         if len(targets) != 1:
             raise FileError(

@@ -109,6 +109,7 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "too few": ("x.npy", RIGHT.reshape(8)[:7], "x.npy holds 28 bytes: expected 32 for OutputTensor"),
     "too many": ("x.bin", np.arange(9, dtype=np.float32), "x.bin holds 36 bytes: expected 32 for OutputTensor"),
     "half an element": ("x.bin", np.arange(30, dtype=np.uint8), "x.bin has 30 bytes, which is no whole number of FLOAT32"),
+    "nothing": ("x.bin", np.empty(0, np.uint8), "x.bin is empty: expected at least one FLOAT32 element of 4 bytes"),
     "text": ("x.txt", RIGHT, "x.txt cannot hold an output: expected a file that ends in .npy, .bin, .dat, or a folder"),
     "archive": ("x.npz", RIGHT, "x.npz cannot hold an output: expected a file that ends in .npy, .bin, .dat, or a folder"),
 }
@@ -119,11 +120,6 @@ def test_files_that_do_not_fit(tmp_path: Path, command: Command, name: str, valu
     ended = _against(command, MODEL, (_npy if name.endswith("npy") else _raw)(tmp_path / name, values))
     assert (ended.code, ended.out) == (2, "")
     assert f"dmlgather: {tmp_path}/{says}" in ended.err
-
-
-def test_a_missing_file(tmp_path: Path, command: Command) -> None:
-    ended = _against(command, MODEL, tmp_path / "gone.npy")
-    assert (ended.code, f"{tmp_path}/gone.npy does not exist" in ended.err) == (2, True)
 
 
 SECOND: Any = {
@@ -139,6 +135,13 @@ TWO = changed(
     (("commands", 3), {"type": "writeFile", "resource": "other", "targetPath": "second.bin"}),
 )
 """Two dispatches whose outputs are written: the second's rows are the first's, reversed."""
+
+
+@pytest.mark.parametrize("model", [MODEL, TWO], ids=["one dispatch", "two"])
+@pytest.mark.parametrize("name", ["gone.npy", "gone"])
+def test_what_does_not_exist(tmp_path: Path, command: Command, model: Any, name: str) -> None:
+    ended = _against(command, model, tmp_path / name)
+    assert (ended.code, ended.out, ended.err) == (2, "", f"dmlgather: {tmp_path / name} does not exist\n")
 
 
 def test_a_folder_as_write_file_fills_it(tmp_path: Path, command: Command) -> None:
