@@ -139,8 +139,10 @@ class _Task:
         check_model_memory(self.checked, self.devices, given, self.memory_limit)
         case = None
         if self.save is not None:
+            from dmlgather.comparing.saving import check_no_older
             from dmlgather.directml.dxdispatch.writing import lost_outputs, write_model
 
+            check_no_older(self.save, self.devices, max(map(len, (given or {}).values()), default=0))
             case = write_model(self.checked, self.save)
             say(f"Case written to '{case}'")
             for number, output in lost_outputs(self.checked).items():
@@ -162,6 +164,10 @@ class _Task:
 
         desc = self.checked.dispatchables[""].desc
         check_descriptor_memory(str(self.file), desc, self.devices, self.memory_limit)
+        if self.save is not None:
+            from dmlgather.comparing.saving import check_no_older
+
+            check_no_older(self.save, self.devices)
         first, count = secrets.randbits(32) if seed is None else seed, trials or 1
         for number in range(count):
             of = "" if trials is None else f", trial {number + 1} of {trials}"

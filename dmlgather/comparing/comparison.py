@@ -81,10 +81,10 @@ class Comparison:
         """Write the case as a DxDispatch model, `path` if that ends in .json, else case.json in the folder `path`; its path.
 
         Beside it lie the inputs, the output of each device and a report. The input arrays must not have changed since the
-        comparison. Raises FileError when it cannot be written, and ValueError for what a model cannot hold: a policy other than
+        comparison. Raises FileError when it cannot be written or when outputs of an earlier case lie there, and ValueError for what a model cannot hold: a policy other than
         clamping, several values at one address of a described tensor, one dispatch of a model.
         """
-        from dmlgather.comparing.saving import buffers, save_outputs, save_report
+        from dmlgather.comparing.saving import buffers, check_no_older, save_outputs, save_report
         from dmlgather.directml.dxdispatch.writing import write_single
 
         call = self.call
@@ -95,10 +95,11 @@ class Comparison:
                 f"out_of_bounds is {call.out_of_bounds!r}, and a DxDispatch model can only clamp: compare with 'clamp'"
             )
         inputs = buffers(self.desc, call.inputs, described=call.buffers)
+        ran = self.devices[: len(self.devices) - self.given]
+        check_no_older(Path(path), ran, self.given)
         target = write_single(self.desc, inputs, Path(path))
         name = self.desc.operator.name.lower()
         files = save_outputs(target, 0, name, dict(zip(self.devices, self.outputs, strict=True)), given=self.given)
-        ran = self.devices[: len(self.devices) - self.given]
         save_report(target, compare_report(ran, [self.report(0, name, files)]))
         return target
 

@@ -227,6 +227,26 @@ def test_a_case_never_overwrites_its_values(tmp_path: Path) -> None:
     assert not (tmp_path / "case.json").exists()
 
 
+@pytest.mark.parametrize("start", [MODEL, GATHER], ids=["model", "descriptor"])
+def test_outputs_of_an_earlier_case_are_not_taken_for_the_new_ones(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], start: Any
+) -> None:
+    run, case, file = Command(capfd), tmp_path / "case", write(tmp_path, start)
+    assert run("compare", "--devices", "cpu,reference", file, "--save", case).code == 0
+    assert run("compare", "--devices", "reference,cpu", file, "--save", case).code == 0  # replaces every file
+    before = {path: path.read_bytes() for path in case.iterdir()}
+    ended = run("compare", "--devices", "cpu,cpu,directml", file, "--save", case)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{case} holds case.out0_gather.reference.npy, which would pass for outputs of the new case: remove" in ended.err
+    assert run("run", case / "case.json", "--device", "cpu", "--output-dir", case).code == 0
+    (replayed,) = {*case.iterdir()} - {*before}
+    ended = run("compare", "--devices", "cpu,reference", file, "--save", case)
+    assert (ended.code, f"{case} holds {replayed.name}, which would pass for" in ended.err) == (2, True)
+    assert {path: path.read_bytes() for path in before} == before
+    replayed.unlink()
+    assert run("compare", "--devices", "cpu,reference", file, "--save", case).code == 0
+
+
 @pytest.mark.parametrize("target", ["file/case.json", "case.json/", "folder.json"])
 def test_an_impossible_place_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str], target: str) -> None:
     (tmp_path / "file").write_text("here")
