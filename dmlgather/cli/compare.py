@@ -203,11 +203,13 @@ class _Task:
     ) -> CompareReport:
         """Compare every dispatch, show each result unless `quiet`, and add the outputs to a case."""
         from dmlgather.comparing.compare_report import compare_report
+        from dmlgather.comparing.comparison import least_devices
         from dmlgather.comparing.dispatches import compare_model
         from dmlgather.wording import printable
 
         reports: list[DispatchReport] = []
-        with reference_progress():
+        least = least_devices(given is not None)
+        with reference_progress("leave it out of --devices" if len(self.devices) > least else "use smaller tensors"):
             for found in compare_model(model, self.devices, given):
                 number, name, comparison = found.command, found.dispatchable, found.comparison
                 made_from = [file.values.path for files in (given or {}).values() for file in files]
@@ -246,7 +248,7 @@ def _dispatches(model: CheckedFile) -> bool:
 
 
 def _devices(given: str | None, against: Path | None) -> list[str]:
-    from dmlgather.comparing.comparison import check_devices
+    from dmlgather.comparing.comparison import check_devices, least_devices
 
     if given is None:
         missing = missing_gpu()
@@ -255,7 +257,7 @@ def _devices(given: str | None, against: Path | None) -> list[str]:
         return [*(["cuda"] if missing is None else []), "cpu", "reference"]
     names = [name.strip() for name in given.split(",") if name.strip()]
     try:
-        check_devices(names, least=2 if against is None else 1)
+        check_devices(names, least_devices(against is not None))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--devices'") from None
     return names

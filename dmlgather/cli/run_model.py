@@ -56,7 +56,7 @@ def run(
     check_memory(f"running {checked.file}", memory_shares(checked, [chosen]), limit, ["use smaller resources"])
     runner = Runner(checked, chosen, output_dir)
     say(f"Running on '{device_title(runner.device)}'")
-    with reference_progress():
+    with reference_progress("name another --device"):
         for event in runner.run(iterations):
             show(event)
     return 0
