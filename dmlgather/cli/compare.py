@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from dmlgather.cli import common
 from dmlgather.cli.common import AllowOutside, AsJson, MemoryLimit, ModelFile, load, missing_gpu
 from dmlgather.cli.failures import say
 from dmlgather.cli.progress import reference_progress
-from dmlgather.output import put
+from dmlgather.output import flush, put
 
 if TYPE_CHECKING:
     from dmlgather.comparing.compare_report import CompareReport, DispatchReport
@@ -217,7 +216,7 @@ class _Task:
                 reports.append(comparison.report(number, name, files))
                 if not self.quiet:
                     put(f"commands[{number}] '{printable(name)}': {comparison}\n")
-                    sys.stdout.flush()
+                    flush()
         if not _dispatches(model):
             say(f"{model.file}: the model has no dispatch command, so nothing is compared and no script is written")
         return compare_report(self.devices, reports).model_copy(update={"file": str(self.file)})

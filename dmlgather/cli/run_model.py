@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +12,7 @@ from dmlgather.cli import common
 from dmlgather.cli.common import AllowOutside, MemoryLimit, load, missing_gpu
 from dmlgather.cli.failures import say
 from dmlgather.cli.progress import reference_progress
-from dmlgather.output import put
+from dmlgather.output import flush, put
 from dmlgather.wording import printable, spelled
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def show(event: Event) -> None:
     if isinstance(event, Printed):
         for piece in printed(event):
             put(piece)
-        sys.stdout.flush()
+        flush()
     elif isinstance(event, Dispatched):
         gpu = "" if event.gpu_ms is None else f", {event.gpu_ms:.4f} ms median (GPU)"
         times = counted(event.iterations, "iteration")

@@ -81,8 +81,9 @@ class Comparison:
         """Write the case as a DxDispatch model, `path` if that ends in .json, else case.json in the folder `path`; its path.
 
         Beside it lie the inputs, the output of each device and a report. The input arrays must not have changed since the
-        comparison. Raises FileError when it cannot be written or when outputs of an earlier case lie there, and ValueError for what a model cannot hold: a policy other than
-        clamping, several values at one address of a described tensor, one dispatch of a model.
+        comparison. Raises FileError when it cannot be written or when outputs of an earlier case lie there, and ValueError for
+        what a model cannot hold: a policy other than clamping, several values at one address of a described tensor, one dispatch
+        of a model.
         """
         from dmlgather.comparing.saving import buffers, check_no_older, save_outputs, save_report
         from dmlgather.directml.dxdispatch.writing import write_single
@@ -185,9 +186,17 @@ def least_devices(given: bool) -> int:
 
 def check_devices(names: Sequence[str], least: int = 2) -> None:
     """ValueError unless these name at least two different devices, or one where there is something else to compare it with."""
-    if len({name if name == DIRECTML else Device.parse(name) for name in names}) < least:
-        number = "one device" if least == 1 else "two different devices"
-        raise ValueError(f"comparing takes at least {number}, got {', '.join(names) or 'none'}")
+    try:
+        different = {name if name == DIRECTML else Device.parse(name) for name in names}
+    except ValueError as error:
+        raise ValueError(f"{error}, or {DIRECTML!r}") from None
+    if len(different) < least:
+        number, more = (
+            ("one device", "")
+            if least == 1
+            else ("two different devices", "; with --against (in Python: against=) one is enough")
+        )
+        raise ValueError(f"comparing takes at least {number}, got {', '.join(names) or 'none'}{more}")
 
 
 def _given(desc: OperatorDesc, against: Any) -> NDArray[Any]:

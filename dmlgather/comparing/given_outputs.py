@@ -157,4 +157,4 @@ def _start(size: int, target: _Target) -> int:
         return 0
     sizes = {resource.size: repr(bound.resource), tensor.total_bytes: "OutputTensor with its padding", span: "OutputTensor"}
     expected = alternatives(f"{count} for {what}" for count, what in sorted(sizes.items()))
-    raise FileError(f"holds {size} bytes: expected {expected}")
+    raise FileError(f"holds {size} bytes: expected {expected}; run this model there again, and copy the whole file")

@@ -16,6 +16,7 @@ from dmlgather.directml.fields import wire_name
 from dmlgather.directml.types import TensorFlags
 from dmlgather.model_runner import memory_shares, resource_shares
 
+
 def check_model_memory(
     model: CheckedFile, devices: Sequence[str], against: Mapping[int, Sequence[GivenOutput]] | None, limit: int | None
 ) -> None:

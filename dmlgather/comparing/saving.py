@@ -35,8 +35,8 @@ def check_no_older(case: Path, devices: Iterable[str], given: int = 0) -> None:
     older = [name for name in names if output.fullmatch(name) and not replaced.fullmatch(name)]
     if older:
         raise FileError(
-            f"{target.parent} holds {', '.join(older)}, which would pass for outputs of the new case: remove them, or name another "
-            "place"
+            f"{target.parent} holds {', '.join(older)}, which would pass for outputs of the new case: remove them, or name "
+            "another place"
         )
 
 

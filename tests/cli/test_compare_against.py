@@ -106,7 +106,7 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "shape": ("x.npy", RIGHT.T, "x.npy has the shape [2, 4]: expected OutputTensor's Sizes [4, 2], or one dimension"),
     "type": ("x.npy", RIGHT.astype(np.int32), "x.npy holds INT32, but OutputTensor's DataType is FLOAT32: save it in that type"),
     "same size": ("x.npy", RIGHT.view(np.uint32), "x.npy holds UINT32, but OutputTensor's DataType is FLOAT32"),
-    "too few": ("x.npy", RIGHT.reshape(8)[:7], "x.npy holds 28 bytes: expected 32 for OutputTensor"),
+    "too few": ("x.npy", RIGHT.reshape(8)[:7], "x.npy holds 28 bytes: expected 32 for OutputTensor; run this model there again"),
     "too many": ("x.bin", np.arange(9, dtype=np.float32), "x.bin holds 36 bytes: expected 32 for OutputTensor"),
     "half an element": ("x.bin", np.arange(30, dtype=np.uint8), "x.bin has 30 bytes, which is no whole number of FLOAT32"),
     "nothing": ("x.bin", np.empty(0, np.uint8), "x.bin is empty: expected at least one FLOAT32 element of 4 bytes"),
@@ -244,7 +244,12 @@ def test_the_way_that_the_refusal_names(tmp_path: Path, command: Command) -> Non
 
 def test_one_device_is_enough_only_with_files(tmp_path: Path, command: Command) -> None:
     ended = command("compare", "--devices", "cpu", write(tmp_path, MODEL))
-    assert (ended.code, "at least two different devices, got cpu" in ended.err) == (2, True)
+    assert (
+        ended.code,
+        "two different devices, got cpu; with --against (in Python: against=) one is enough" in " ".join(ended.err.split()),
+    ) == (2, True)
+    ended = command("compare", "--devices", "cpu,gpu", write(tmp_path, MODEL))
+    assert (ended.code, "(the N-th GPU) or 'reference', or 'directml'" in " ".join(ended.err.split())) == (2, True)
     ended = command("compare", "--devices", "", "--against", _npy(tmp_path / "x.npy", RIGHT), write(tmp_path, MODEL))
     assert (ended.code, "at least one device, got none" in ended.err) == (2, True)
 

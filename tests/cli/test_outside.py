@@ -175,7 +175,7 @@ def test_places_that_cannot_be_written_are_found_before_anything_runs(model: Pat
     assert (ended.code, ended.out) == (2, "")
     assert says in ended.err
     assert "Dispatch 'gather'" not in ended.err
-    assert not [path for path in out.rglob("first.npy")]
+    assert not list(out.rglob("first.npy"))
 
 
 def test_comparing_writes_no_targets_and_looks_at_none(model: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,6 +200,7 @@ def test_targets_outside_of_the_output_folder(model: Path, command: Command, tar
     file = write(model, changed((("commands", 1), {**WRITES, "targetPath": target})))
     ended = command("run", "--device", "cpu", "--output-dir", model, file)
     assert (ended.code, "commands[1].targetPath: expected the path of a file inside the output folder" in ended.err) == (2, True)
+    assert f', which --output-dir names, got "{target}"' in ended.err
 
 
 def test_saved_cases_are_not_written_through_links(model: Path, command: Command) -> None:

@@ -10,6 +10,7 @@ from dmlgather.directml.dxdispatch import wire
 from dmlgather.directml.dxdispatch.jsonc import Path
 from dmlgather.directml.dxdispatch.npy import IMAGES
 from dmlgather.directml.dxdispatch.reading import Reading
+from dmlgather.wording import shown_value
 
 
 class BindingSource(NamedTuple):
@@ -73,7 +74,8 @@ def read_command(reading: Reading, path: Path) -> Command | None:
             target = PurePath(part.target_path)
             if target.is_absolute() or ".." in target.parts or not target.name:
                 place = (*path, "targetPath")
-                reading.problem(place, "expected the path of a file inside the output folder, which --output-dir names")
+                where = "a file inside the output folder, which --output-dir names"
+                reading.problem(place, f"expected the path of {where}, got {shown_value(part.target_path)}")
                 return None
             return WriteFile(part.resource, part.target_path, None if part.dimensions is None else tuple(part.dimensions), path)
     return None

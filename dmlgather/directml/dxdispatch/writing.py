@@ -54,7 +54,7 @@ def plain(name: str, longest: int = 40) -> str:
 
 def write_model(model: CheckedFile, case: Path) -> Path:
     """Write `model` and the initial values of its resources; the path of the model file. Parts that dmlgather does not know are
-    left out. Commands at the end write the outputs that no writeFile command of the model writes, but not those of `lost_outputs`.
+    left out. Commands at the end write the outputs that no writeFile command of the model writes, except `lost_outputs`.
 
     FileError when a file cannot be written or would overwrite one that the model is read from; then nothing is written.
     """
