@@ -94,23 +94,22 @@ def compare(
     if emit_script is not None and against is not None:
         raise typer.BadParameter("a script compares devices, not files: leave out --against", param_hint="'--emit-script'")
     limit = common.memory_limit(memory_limit)
-    task = _Task(file, load(file, allow_outside), _devices(devices, against), against, limit, save, emit_script, as_json)
-    if task.checked.kind == "model":
+    checked = load(file, allow_outside)
+    if checked.kind == "model":
         for option, value in (("--trials", trials), ("--seed", seed)):
             if value is not None:
                 raise typer.BadParameter(
                     "a model states its inputs, and none is random: leave it out, or name a single descriptor",
                     param_hint=f"'{option}'",
                 )
-        report = task.of_model()
-    else:
-        if against is not None:
-            raise typer.BadParameter(
-                "a single descriptor states no inputs, so that no output of it can have been made elsewhere: write a case with "
-                "--save, run it there, and compare that case with --against",
-                param_hint="'--against'",
-            )
-        report = task.of_descriptor(seed, trials)
+    elif against is not None:
+        raise typer.BadParameter(
+            "a single descriptor states no inputs, so that no output of it can have been made elsewhere: write a case with "
+            "--save, run it there, and compare that case with --against",
+            param_hint="'--against'",
+        )
+    task = _Task(file, checked, _devices(devices, against), against, limit, save, emit_script, as_json)
+    report = task.of_model() if checked.kind == "model" else task.of_descriptor(seed, trials)
     if as_json:
         put(json.dumps(report.model_dump(mode="json"), indent=2, allow_nan=False) + "\n")
     return report.exit_code
