@@ -80,7 +80,8 @@ def compare(
     DxDispatch model: `run`, `compare` and DxDispatch can read it. What DxDispatch or another machine made of it can then be
     compared with --against.
 
-    Exit codes: 0 equal, 1 a mismatch or the file has errors, 2 it could not be understood or run.
+    Exit codes: 0 equal, 1 a mismatch or the file has errors, 2 it could not be understood or run, 130 after Ctrl-C, 141 when
+    whoever read the output closed it.
     """
     for name, tolerance in (("--rtol", rtol), ("--atol", atol)):
         if tolerance is not None:
@@ -214,7 +215,8 @@ class _Task:
                 files = {} if case is None else self._outputs(model, case, found, made_from)
                 reports.append(comparison.report(number, name, files))
                 if not self.quiet:
-                    put(f"commands[{number}] '{printable(name)}': {comparison}\n")
+                    for message in comparison.messages():
+                        put(f"commands[{number}] '{printable(name)}': {message}\n")
                     flush()
         if not _dispatches(model):
             say(f"{model.file}: the model has no dispatch command, so nothing is compared and no script is written")

@@ -41,7 +41,8 @@ def run(
     print commands write to standard output: "Resource 'NAME': 7, 9, 12". The device, a timing line per dispatch and the files
     written go to standard error. A model with errors is not run.
 
-    Exit codes: 0 it ran, 1 the model has errors, 2 it could not be understood or run.
+    Exit codes: 0 it ran, 1 the model has errors, 2 it could not be understood or run, 130 after Ctrl-C, 141 when whoever
+    read the output closed it.
     """
     from dmlgather.backends.memory import check_memory
     from dmlgather.comparing.compare_report import device_title

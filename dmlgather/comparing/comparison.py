@@ -121,15 +121,19 @@ class Comparison:
         )
 
     def __str__(self) -> str:
+        return "\n".join(self.messages())
+
+    def messages(self) -> list[str]:
+        """What was found, in one message, or in one for each device that differs."""
         names = ", ".join(self.devices)
         if len(set(self.errors)) > 1:
             said = "; ".join(f"{name}: {error or 'no error'}" for name, error in zip(self.devices, self.errors, strict=True))
-            return f"different outcomes on {names}: {said}"
+            return [f"different outcomes on {names}: {said}"]
         if self.errors[0] is not None:
-            return f"equal on {names}: {self.errors[0]}"
+            return [f"equal on {names}: {self.errors[0]}"]
         if not self.differences:
-            return f"equal on {names}: {counted(self.elements, 'element')}, bit for bit"
-        return "\n".join(map(str, self.differences))
+            return [f"equal on {names}: {counted(self.elements, 'element')}, bit for bit"]
+        return [str(found) for found in self.differences]
 
 
 def compare(

@@ -66,6 +66,14 @@ def test_different(tmp_path: Path, command: Command, name: str) -> None:
     )
 
 
+def test_each_of_two_files_is_named_with_its_dispatch(tmp_path: Path, command: Command) -> None:
+    for name in ("a.out0_gather.npy", "b.out0_gather.npy"):
+        _npy(tmp_path / "made" / name, WRONG)
+    lines = _against(command, MODEL, tmp_path / "made").out.splitlines()
+    start = "commands[0] 'gather': 1 of 8 elements differ between cpu and "
+    assert [line for line in lines if not line.startswith("  ")] == [f"{start}{name}.out0_gather.npy" for name in "ab"]
+
+
 def test_nan_payloads_count(tmp_path: Path, command: Command) -> None:
     model = changed((("resources", "table", "initialValues"), [1, 2, "nan", 4, 5, 6]))
     given = RIGHT.copy()

@@ -195,12 +195,19 @@ def test_a_link_is_refused_before_another_target_is_written(model: Path, command
     assert [path.name for path in out.iterdir()] == ["deep"]
 
 
-@pytest.mark.parametrize("target", ["../y.npy", "a/../../y.npy", "/tmp/y.npy", "."])
+@pytest.mark.parametrize("target", ["../y.npy", "a/../../y.npy", "/tmp/y.npy", ".", "a\\..\\y.npy", "C:y.npy", "\\y.npy"])
 def test_targets_outside_of_the_output_folder(model: Path, command: Command, target: str) -> None:
     file = write(model, changed((("commands", 1), {**WRITES, "targetPath": target})))
     ended = command("run", "--device", "cpu", "--output-dir", model, file)
     assert (ended.code, "commands[1].targetPath: expected the path of a file inside the output folder" in ended.err) == (2, True)
-    assert f', which --output-dir names, got "{target}"' in ended.err
+    assert f", which --output-dir names, got {json.dumps(target)}" in ended.err
+
+
+@pytest.mark.parametrize("target", ["y.npz", "deep/Y.NPZ"])
+def test_archives_are_not_written(model: Path, command: Command, target: str) -> None:
+    file = write(model, changed((("commands", 1), {**WRITES, "targetPath": target})))
+    ended = command("run", "--device", "cpu", "--output-dir", model, file)
+    assert (ended.code, "commands[1].targetPath: archives of arrays cannot be written here" in ended.err) == (2, True)
 
 
 def test_saved_cases_are_not_written_through_links(model: Path, command: Command) -> None:
