@@ -117,18 +117,27 @@ def writing(path: Path) -> Iterator[io.BufferedWriter]:
 
 @contextmanager
 def writing_inside(folder: Path, name: str) -> Iterator[io.BufferedWriter]:
-    """A new file called `name`, a relative path, inside `folder`. FileError as `writing`, and when a part of `name` is a symbolic
-    link, which could lead outside: none is followed. `folder` itself may be one.
+    """A new file called `name` inside `folder`. FileError as `writing` and `check_place_inside`."""
+    check_place_inside(folder, name)
+    with writing(folder / name) as file:
+        yield file
+
+
+def check_place_inside(folder: Path, name: str) -> None:
+    """FileError unless a file called `name`, a relative path, may be written inside `folder`, as far as that can be told before.
+
+    No part of `name` may be a symbolic link, which could lead outside; `folder` itself may be one. Folders need not exist yet.
     """
     place = folder
     for part in PurePath(name).parts:
-        place = place / part
         if part == ".." or PurePath(part).is_absolute():
             raise FileError(f"{folder / name} is not inside {folder}: name a file below it")
+        if place.exists() and not place.is_dir():
+            raise FileError(f"{folder / name} cannot be written: {place} is not a folder; name another folder")
+        place = place / part
         if place.is_symlink():
             raise FileError(f"{place} is a symbolic link, and files below {folder} are not written through links: remove it")
-    with writing(folder / name) as file:
-        yield file
+    _check_replaceable(place)
 
 
 @contextmanager

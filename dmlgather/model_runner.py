@@ -24,7 +24,7 @@ from dmlgather.directml.dxdispatch.npy import write_npy
 from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import BufferTensorDesc
-from dmlgather.files import writing_inside
+from dmlgather.files import check_place_inside, writing_inside
 from dmlgather.operator import CompiledOperator
 from dmlgather.operator import compile as compile_operator
 from dmlgather.wording import amount, counted
@@ -103,7 +103,13 @@ class Runner:
         self._last_output: dict[str, tuple[Dispatchable, BufferBinding]] = {}
 
     def run(self, iterations: int = 1) -> Iterator[Event]:
-        """Execute the commands in order, each dispatch `iterations` times."""
+        """Execute the commands in order, each dispatch `iterations` times.
+
+        FileError, before the first one, when a writeFile command cannot write into the output folder.
+        """
+        for command in self.model.commands:
+            if isinstance(command, WriteFile):
+                check_place_inside(self.output_folder, command.target)
         for command in self.model.commands:
             match command:
                 case Dispatch():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from dmlgather.wording import printable
 
@@ -12,7 +14,25 @@ def put(text: str) -> None:
 
     A name in the text that may have line breaks has to be `printable` before.
     """
-    sys.stdout.write(text if text.isprintable() else "\n".join(map(_shown, text.split("\n"))))
+    with _named():
+        sys.stdout.write(text if text.isprintable() else "\n".join(map(_shown, text.split("\n"))))
+
+
+def flush() -> None:
+    """Write what standard output still holds."""
+    if sys.stdout is not None:
+        with _named():
+            sys.stdout.flush()
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Errors of standard output name it."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = "standard output"
+        raise
 
 
 def _shown(line: str) -> str:

@@ -96,11 +96,18 @@ def run(arguments: Sequence[str]) -> int:
         return interrupted()
 
 
+def _got(cause: BaseException | None) -> str:
+    """The value of an option that Pydantic refused; its messages do not show it."""
+    from pydantic import ValidationError
+
+    return f", got {cause.errors()[0]['input']!r}" if isinstance(cause, ValidationError) else ""
+
+
 def _dispatched(arguments: Sequence[str]) -> int:
     try:
         code = build()(list(arguments), prog_name="dmlgather", standalone_mode=False)
     except UsageError as error:
-        error.message = printable(error.message)
+        error.message = printable(error.message + _got(error.__cause__))
         error.show()
         return 2
     if code == INTERRUPTED:  # what Typer makes of an interrupt

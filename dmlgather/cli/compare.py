@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from dmlgather.cli import common
 from dmlgather.cli.common import AllowOutside, AsJson, MemoryLimit, ModelFile, load, missing_gpu
 from dmlgather.cli.failures import say
 from dmlgather.cli.progress import reference_progress
-from dmlgather.output import put
+from dmlgather.output import flush, put
 
 if TYPE_CHECKING:
     from dmlgather.comparing.compare_report import CompareReport, DispatchReport
@@ -81,7 +80,8 @@ def compare(
     DxDispatch model: `run`, `compare` and DxDispatch can read it. What DxDispatch or another machine made of it can then be
     compared with --against.
 
-    Exit codes: 0 equal, 1 a mismatch or the file has errors, 2 it could not be understood or run.
+    Exit codes: 0 equal, 1 a mismatch or the file has errors, 2 it could not be understood or run, 130 after Ctrl-C, 141 when
+    whoever read the output closed it.
     """
     for name, tolerance in (("--rtol", rtol), ("--atol", atol)):
         if tolerance is not None:
@@ -95,23 +95,22 @@ def compare(
     if emit_script is not None and against is not None:
         raise typer.BadParameter("a script compares devices, not files: leave out --against", param_hint="'--emit-script'")
     limit = common.memory_limit(memory_limit)
-    task = _Task(file, load(file, allow_outside), _devices(devices, against), against, limit, save, emit_script, as_json)
-    if task.checked.kind == "model":
+    checked = load(file, allow_outside)
+    if checked.kind == "model":
         for option, value in (("--trials", trials), ("--seed", seed)):
             if value is not None:
                 raise typer.BadParameter(
                     "a model states its inputs, and none is random: leave it out, or name a single descriptor",
                     param_hint=f"'{option}'",
                 )
-        report = task.of_model()
-    else:
-        if against is not None:
-            raise typer.BadParameter(
-                "a single descriptor states no inputs, so that no output of it can have been made elsewhere: write a case with "
-                "--save, run it there, and compare that case with --against",
-                param_hint="'--against'",
-            )
-        report = task.of_descriptor(seed, trials)
+    elif against is not None:
+        raise typer.BadParameter(
+            "a single descriptor states no inputs, so that no output of it can have been made elsewhere: write a case with "
+            "--save, run it there, and compare that case with --against",
+            param_hint="'--against'",
+        )
+    task = _Task(file, checked, _devices(devices, against), against, limit, save, emit_script, as_json)
+    report = task.of_model() if checked.kind == "model" else task.of_descriptor(seed, trials)
     if as_json:
         put(json.dumps(report.model_dump(mode="json"), indent=2, allow_nan=False) + "\n")
     return report.exit_code
@@ -139,10 +138,18 @@ class _Task:
         check_model_memory(self.checked, self.devices, given, self.memory_limit)
         case = None
         if self.save is not None:
-            from dmlgather.directml.dxdispatch.writing import write_model
+            from dmlgather.comparing.saving import check_no_older
+            from dmlgather.directml.dxdispatch.writing import lost_outputs, write_model
 
+            check_no_older(self.save, self.devices, max(map(len, (given or {}).values()), default=0))
             case = write_model(self.checked, self.save)
             say(f"Case written to '{case}'")
+            for number, output in lost_outputs(self.checked).items():
+                say(
+                    f"commands[{number}] '{output.command.dispatchable}': commands[{output.replaced_by}] writes "
+                    f"'{output.bound.resource}' again, so that the case writes no file of this output: add a writeFile command "
+                    "between them"
+                )
         self._script(self.checked)
         report = self._compared(self.checked, case, given)
         report = report.model_copy(update={"against": None if self.against is None else str(self.against)})
@@ -156,6 +163,10 @@ class _Task:
 
         desc = self.checked.dispatchables[""].desc
         check_descriptor_memory(str(self.file), desc, self.devices, self.memory_limit)
+        if self.save is not None:
+            from dmlgather.comparing.saving import check_no_older
+
+            check_no_older(self.save, self.devices)
         first, count = secrets.randbits(32) if seed is None else seed, trials or 1
         for number in range(count):
             of = "" if trials is None else f", trial {number + 1} of {trials}"
@@ -191,21 +202,22 @@ class _Task:
     ) -> CompareReport:
         """Compare every dispatch, show each result unless `quiet`, and add the outputs to a case."""
         from dmlgather.comparing.compare_report import compare_report
+        from dmlgather.comparing.comparison import least_devices
         from dmlgather.comparing.dispatches import compare_model
         from dmlgather.wording import printable
 
         reports: list[DispatchReport] = []
-        with reference_progress():
+        least = least_devices(given is not None)
+        with reference_progress("leave it out of --devices" if len(self.devices) > least else "use smaller tensors"):
             for found in compare_model(model, self.devices, given):
                 number, name, comparison = found.command, found.dispatchable, found.comparison
                 made_from = [file.values.path for files in (given or {}).values() for file in files]
                 files = {} if case is None else self._outputs(model, case, found, made_from)
                 reports.append(comparison.report(number, name, files))
                 if not self.quiet:
-                    put(f"commands[{number}] '{printable(name)}': {comparison}\n")
-                    sys.stdout.flush()
-        for number in [number for number, files in (given or {}).items() if not files]:
-            say(f"commands[{number}]: '{self.against}' has no file for it, so that it is not compared with one")
+                    for message in comparison.messages():
+                        put(f"commands[{number}] '{printable(name)}': {message}\n")
+                    flush()
         if not _dispatches(model):
             say(f"{model.file}: the model has no dispatch command, so nothing is compared and no script is written")
         return compare_report(self.devices, reports).model_copy(update={"file": str(self.file)})
@@ -236,7 +248,7 @@ def _dispatches(model: CheckedFile) -> bool:
 
 
 def _devices(given: str | None, against: Path | None) -> list[str]:
-    from dmlgather.comparing.comparison import check_devices
+    from dmlgather.comparing.comparison import check_devices, least_devices
 
     if given is None:
         missing = missing_gpu()
@@ -245,7 +257,7 @@ def _devices(given: str | None, against: Path | None) -> list[str]:
         return [*(["cuda"] if missing is None else []), "cpu", "reference"]
     names = [name.strip() for name in given.split(",") if name.strip()]
     try:
-        check_devices(names, least=2 if against is None else 1)
+        check_devices(names, least_devices(against is not None))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--devices'") from None
     return names

@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import typer
 
+from dmlgather.output import flush
 from dmlgather.wording import printable
 
 DEBUG = "DMLGATHER_DEBUG"
@@ -38,8 +39,7 @@ def guarded(function: Callable[P, R]) -> Callable[P, R | int]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R | int:
         try:
             result = function(*args, **kwargs)
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            flush()
         except (typer.Exit, UsageError, KeyboardInterrupt):
             raise
         except BaseException as error:  # the only handler between failures and users

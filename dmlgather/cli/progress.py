@@ -29,11 +29,14 @@ def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
 
 
 @contextmanager
-def reference_progress() -> Iterator[None]:
-    """A context in which the reference device shows its progress, or says at the rate of its first elements how long it takes."""
+def reference_progress(remedy: str) -> Iterator[None]:
+    """A context in which the reference device shows its progress, or says at the rate of its first elements how long it takes.
+
+    remedy: what a user can do "where that is too long".
+    """
     from dmlgather.backends.reference import watched
 
-    watcher = _Watcher()
+    watcher = _Watcher(remedy)
     try:
         with watched(watcher):
             yield
@@ -44,7 +47,8 @@ def reference_progress() -> Iterator[None]:
 class _Watcher:
     """Shows one run of the reference after the other. A run that ends before its first report shows nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, remedy: str) -> None:
+        self._remedy = remedy
         self._bar: Progress | None = None
         self._start = 0.0
         self._told = False
@@ -66,7 +70,7 @@ class _Watcher:
             if seconds > SLOW:
                 say(
                     f"reference: about {duration(seconds)} for {count} elements, at the rate of the first {done}; "
-                    "leave it out where that is too long"
+                    f"{self._remedy} where that is too long"
                 )
 
     def end(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +12,7 @@ from dmlgather.cli import common
 from dmlgather.cli.common import AllowOutside, MemoryLimit, load, missing_gpu
 from dmlgather.cli.failures import say
 from dmlgather.cli.progress import reference_progress
-from dmlgather.output import put
+from dmlgather.output import flush, put
 from dmlgather.wording import printable, spelled
 
 if TYPE_CHECKING:
@@ -42,7 +41,8 @@ def run(
     print commands write to standard output: "Resource 'NAME': 7, 9, 12". The device, a timing line per dispatch and the files
     written go to standard error. A model with errors is not run.
 
-    Exit codes: 0 it ran, 1 the model has errors, 2 it could not be understood or run.
+    Exit codes: 0 it ran, 1 the model has errors, 2 it could not be understood or run, 130 after Ctrl-C, 141 when whoever
+    read the output closed it.
     """
     from dmlgather.backends.memory import check_memory
     from dmlgather.comparing.compare_report import device_title
@@ -56,7 +56,7 @@ def run(
     check_memory(f"running {checked.file}", memory_shares(checked, [chosen]), limit, ["use smaller resources"])
     runner = Runner(checked, chosen, output_dir)
     say(f"Running on '{device_title(runner.device)}'")
-    with reference_progress():
+    with reference_progress("name another --device"):
         for event in runner.run(iterations):
             show(event)
     return 0
@@ -81,7 +81,7 @@ def show(event: Event) -> None:
     if isinstance(event, Printed):
         for piece in printed(event):
             put(piece)
-        sys.stdout.flush()
+        flush()
     elif isinstance(event, Dispatched):
         gpu = "" if event.gpu_ms is None else f", {event.gpu_ms:.4f} ms median (GPU)"
         times = counted(event.iterations, "iteration")

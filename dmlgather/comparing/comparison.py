@@ -81,10 +81,11 @@ class Comparison:
         """Write the case as a DxDispatch model, `path` if that ends in .json, else case.json in the folder `path`; its path.
 
         Beside it lie the inputs, the output of each device and a report. The input arrays must not have changed since the
-        comparison. Raises FileError when it cannot be written, and ValueError for what a model cannot hold: a policy other than
-        clamping, several values at one address of a described tensor, one dispatch of a model.
+        comparison. Raises FileError when it cannot be written or when outputs of an earlier case lie there, and ValueError for
+        what a model cannot hold: a policy other than clamping, several values at one address of a described tensor, one dispatch
+        of a model.
         """
-        from dmlgather.comparing.saving import buffers, save_outputs, save_report
+        from dmlgather.comparing.saving import buffers, check_no_older, save_outputs, save_report
         from dmlgather.directml.dxdispatch.writing import write_single
 
         call = self.call
@@ -95,10 +96,11 @@ class Comparison:
                 f"out_of_bounds is {call.out_of_bounds!r}, and a DxDispatch model can only clamp: compare with 'clamp'"
             )
         inputs = buffers(self.desc, call.inputs, described=call.buffers)
+        ran = self.devices[: len(self.devices) - self.given]
+        check_no_older(Path(path), ran, self.given)
         target = write_single(self.desc, inputs, Path(path))
         name = self.desc.operator.name.lower()
         files = save_outputs(target, 0, name, dict(zip(self.devices, self.outputs, strict=True)), given=self.given)
-        ran = self.devices[: len(self.devices) - self.given]
         save_report(target, compare_report(ran, [self.report(0, name, files)]))
         return target
 
@@ -119,15 +121,19 @@ class Comparison:
         )
 
     def __str__(self) -> str:
+        return "\n".join(self.messages())
+
+    def messages(self) -> list[str]:
+        """What was found, in one message, or in one for each device that differs."""
         names = ", ".join(self.devices)
         if len(set(self.errors)) > 1:
             said = "; ".join(f"{name}: {error or 'no error'}" for name, error in zip(self.devices, self.errors, strict=True))
-            return f"different outcomes on {names}: {said}"
+            return [f"different outcomes on {names}: {said}"]
         if self.errors[0] is not None:
-            return f"equal on {names}: {self.errors[0]}"
+            return [f"equal on {names}: {self.errors[0]}"]
         if not self.differences:
-            return f"equal on {names}: {counted(self.elements, 'element')}, bit for bit"
-        return "\n".join(map(str, self.differences))
+            return [f"equal on {names}: {counted(self.elements, 'element')}, bit for bit"]
+        return [str(found) for found in self.differences]
 
 
 def compare(
@@ -155,7 +161,7 @@ def compare(
     equal on cpu, reference: 4 elements, bit for bit
     """
     given = () if against is None else (_given(desc, against),)
-    check_devices(devices, least=2 - len(given))
+    check_devices(devices, least_devices(bool(given)))
     compiled = [compile_operator(desc, device=host_of(name), level=level, out_of_bounds=out_of_bounds) for name in devices]
     operators = [operator_on(name, one) for name, one in zip(devices, compiled, strict=True)]
     host = tuple(_on_host(array) for array in inputs)
@@ -177,11 +183,24 @@ def compare(
     return Comparison(desc, names, outcomes[0][0].size, found, errors, outputs, call, len(given))
 
 
+def least_devices(given: bool) -> int:
+    """How many devices a comparison takes. given: whether there are outputs from elsewhere to compare them with."""
+    return 1 if given else 2
+
+
 def check_devices(names: Sequence[str], least: int = 2) -> None:
     """ValueError unless these name at least two different devices, or one where there is something else to compare it with."""
-    if len({name if name == DIRECTML else Device.parse(name) for name in names}) < least:
-        number = "one device" if least == 1 else "two different devices"
-        raise ValueError(f"comparing takes at least {number}, got {', '.join(names) or 'none'}")
+    try:
+        different = {name if name == DIRECTML else Device.parse(name) for name in names}
+    except ValueError as error:
+        raise ValueError(f"{error}, or {DIRECTML!r}") from None
+    if len(different) < least:
+        number, more = (
+            ("one device", "")
+            if least == 1
+            else ("two different devices", "; with --against (in Python: against=) one is enough")
+        )
+        raise ValueError(f"comparing takes at least {number}, got {', '.join(names) or 'none'}{more}")
 
 
 def _given(desc: OperatorDesc, against: Any) -> NDArray[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlgather.backends.arrays import move
 from dmlgather.backends.devices import CPU
-from dmlgather.comparing.comparison import Comparison, check_devices, run_over_poison, tracer
+from dmlgather.comparing.comparison import Comparison, check_devices, least_devices, run_over_poison, tracer
 from dmlgather.comparing.differences import Tracer, differences
 from dmlgather.comparing.directml_device import host_of, operator_on
 from dmlgather.comparing.given_outputs import GivenOutput
@@ -42,7 +42,7 @@ def compare_model(
     nothing to be compared with is run and left out. Raises as `Runner` does, and DeviceError for what "directml" cannot run;
     `check_model_memory` tells before whether the memory is there.
     """
-    check_devices(devices, least=2 if against is None else 1)
+    check_devices(devices, least_devices(against is not None))
     runners = [Runner(model, host_of(device)) for device in devices]
     for number, command in enumerate(model.commands):
         if isinstance(command, Dispatch):

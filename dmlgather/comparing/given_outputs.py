@@ -16,17 +16,14 @@ from dmlgather.directml.dxdispatch import npy
 from dmlgather.directml.dxdispatch.bindings import BufferBinding
 from dmlgather.directml.dxdispatch.commands import Dispatch, WriteFile
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
+from dmlgather.directml.dxdispatch.output_files import SUFFIXES, dispatch_outputs
 from dmlgather.directml.dxdispatch.resources import Resource
 from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.dxdispatch.writing import plain
-from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.files import FileError, described
 from dmlgather.model_runner import elements
 from dmlgather.wording import alternatives, counted, printable
-
-SUFFIXES = (".npy", ".bin", ".dat")
-"""Files that can hold an output: NumPy's, or raw bytes."""
 
 
 @dataclass(frozen=True)
@@ -58,22 +55,25 @@ class GivenOutput:
 
 
 class _Target(NamedTuple):
-    """What one dispatch writes, and the writeFile commands that save it: (targetPath, dimensions)."""
+    """What one dispatch writes, and the writeFile commands that save it."""
 
     command: Dispatch
     tensor: BufferTensorDesc
     bound: BufferBinding
     resource: Resource
-    writes: list[tuple[str, tuple[int, ...] | None]]
+    writes: list[WriteFile]
 
 
 def given_outputs(model: CheckedFile, path: Path) -> dict[int, list[GivenOutput]]:
-    """The outputs at `path` by number of the dispatch command, an empty list for a dispatch without one.
+    """The outputs at `path` by number of the dispatch command, at least one for each.
 
     path: a .npy, .bin or .dat file, for a model with one dispatch; or a folder with such files, called as a writeFile command of
-    the model or `dmlgather compare --save` calls them. FileError, with the file, for one that does not fit its dispatch.
+    the model or `dmlgather compare --save` calls them. FileError, with the file, for one that does not fit its dispatch, and for
+    a dispatch that the folder has no file for.
     """
     targets = _targets(model)
+    if not path.exists():
+        raise FileError(f"{path} does not exist")
     if not path.is_dir():
         if len(targets) != 1:
             raise FileError(
@@ -82,38 +82,39 @@ def given_outputs(model: CheckedFile, path: Path) -> dict[int, list[GivenOutput]
             )
         return {number: [_output(path, path.name, target)] for number, target in targets.items()}
     found = {number: list(_in_folder(path, number, target)) for number, target in targets.items()}
-    if not any(found.values()):
-        looked = "; ".join(looked_for(number, target.command, target.writes) for number, target in targets.items())
-        raise FileError(f"{path} holds no output of {model.file}; expected {looked}")
+    missing = [
+        f"of commands[{number}] '{printable(target.command.dispatchable)}', expected {_looked_for(number, target)}"
+        for number, target in targets.items()
+        if not found[number]
+    ]
+    if missing:
+        raise FileError(
+            f"{path} holds no output {'; '.join(missing)}: add the files, or write a case with --save, whose writeFile commands "
+            "write every output, and run it there"
+        )
     return found
 
 
-def looked_for(number: int, command: Dispatch, writes: list[tuple[str, tuple[int, ...] | None]]) -> str:
+def _looked_for(number: int, target: _Target) -> str:
     """The names that a dispatch's output may have in a folder."""
-    names = [repr(name) for name, _ in writes] + [f"'out{number}_{plain(command.dispatchable)}.npy' (or .bin, .dat)"]
+    written = [repr(write.target) for write in target.writes]
+    names = [*written, f"'out{number}_{plain(target.command.dispatchable)}.npy' (or .bin, .dat)"]
     return " or ".join(names)
 
 
 def _targets(model: CheckedFile) -> dict[int, _Target]:
     """What each dispatch command writes, by its number."""
-    targets: dict[int, _Target] = {}
-    last: dict[str, int] = {}
-    for number, command in enumerate(model.commands):
-        if isinstance(command, Dispatch):
-            desc = model.dispatchables[command.dispatchable].desc
-            bound = model.buffer_bindings(command)[0][wire_name(desc.operator.output)]
-            resource = model.resources[bound.resource]
-            targets[number] = _Target(command, desc.tensor(desc.operator.output), bound, resource, [])
-            last[bound.resource] = number
-        elif isinstance(command, WriteFile) and command.resource in last:
-            targets[last[command.resource]].writes.append((command.target, command.dimensions))
+    targets = {}
+    for number, output in dispatch_outputs(model).items():
+        desc, resource = model.dispatchables[output.command.dispatchable].desc, model.resources[output.bound.resource]
+        targets[number] = _Target(output.command, desc.tensor(desc.operator.output), output.bound, resource, output.writes)
     return targets
 
 
 def _in_folder(folder: Path, number: int, target: _Target) -> Iterator[GivenOutput]:
     """The files in `folder` that hold what a dispatch wrote: those of its writeFile commands first."""
     seen = set()
-    for name, dimensions in target.writes:
+    for name, dimensions in [(write.target, write.dimensions) for write in target.writes]:
         if (folder / name).suffix.lower() in SUFFIXES and os.path.lexists(folder / name) and name not in seen:
             seen.add(name)
             yield _output(folder / name, name, target, dimensions)
@@ -156,4 +157,4 @@ def _start(size: int, target: _Target) -> int:
         return 0
     sizes = {resource.size: repr(bound.resource), tensor.total_bytes: "OutputTensor with its padding", span: "OutputTensor"}
     expected = alternatives(f"{count} for {what}" for count, what in sorted(sizes.items()))
-    raise FileError(f"holds {size} bytes: expected {expected}")
+    raise FileError(f"holds {size} bytes: expected {expected}; run this model there again, and copy the whole file")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.backends.memory import MemoryShare, check_memory
+from dmlgather.comparing.comparison import least_devices
 from dmlgather.comparing.directml_device import host_of
 from dmlgather.comparing.given_outputs import GivenOutput
 from dmlgather.directml.descriptors import OperatorDesc
@@ -15,9 +16,6 @@ from dmlgather.directml.fields import wire_name
 from dmlgather.directml.types import TensorFlags
 from dmlgather.model_runner import memory_shares, resource_shares
 
-REMEDIES = ("compare fewer --devices at a time", "use smaller tensors")
-"""What helps where a comparison takes too much memory."""
-
 
 def check_model_memory(
     model: CheckedFile, devices: Sequence[str], against: Mapping[int, Sequence[GivenOutput]] | None, limit: int | None
@@ -25,7 +23,7 @@ def check_model_memory(
     """TooLargeError when `compare_model` would take more memory than there is, or more host memory than `limit` bytes."""
     devices = [host_of(name) for name in devices]
     shares = [*memory_shares(model, devices), *_compared_shares(model, devices, against or {})]
-    check_memory(f"comparing {model.file}", shares, limit, REMEDIES)
+    check_memory(f"comparing {model.file}", shares, limit, _remedies(devices, against is not None))
 
 
 def check_descriptor_memory(subject: str, desc: OperatorDesc, devices: Sequence[str], limit: int | None) -> None:
@@ -38,7 +36,13 @@ def check_descriptor_memory(subject: str, desc: OperatorDesc, devices: Sequence[
     owned = sum(sizes[name] for name, tensor in tensors.items() if tensor.flags & TensorFlags.OWNED_BY_DML)
     output = sizes[wire_name(desc.operator.output)]
     shares = [*resource_shares(sizes, owned, devices), _copied(devices, output, sum(sizes.values()) - output)]
-    check_memory(f"comparing {subject}", shares, limit, REMEDIES)
+    check_memory(f"comparing {subject}", shares, limit, _remedies(devices, given=False))
+
+
+def _remedies(devices: Sequence[str], given: bool) -> list[str]:
+    """What helps where a comparison takes too much memory."""
+    fewer = ["compare fewer --devices at a time"] if len(devices) > least_devices(given) else []
+    return [*fewer, "use smaller tensors"]
 
 
 def _compared_shares(

@@ -14,10 +14,35 @@ from numpy.typing import NDArray
 from dmlgather.comparing.compare_report import CompareReport
 from dmlgather.directml import BufferTensorDesc, OperatorDesc
 from dmlgather.directml.dxdispatch.values import dtype_of
-from dmlgather.directml.dxdispatch.writing import beside, count, plain, save
+from dmlgather.directml.dxdispatch.writing import beside, count, model_path, plain, save
 from dmlgather.directml.fields import wire_name
-from dmlgather.files import check_spared, staged, writing
+from dmlgather.files import FileError, check_spared, described, staged, writing
 from dmlgather.model_runner import elements
+
+
+def check_no_older(case: Path, devices: Iterable[str], given: int = 0) -> None:
+    """FileError when outputs lie beside a case, of an earlier one, that saving it again would not replace: they would pass for
+    outputs of the new case.
+
+    devices: whose outputs are going to replace older ones, and so are `given` outputs that were made elsewhere.
+    """
+    target = model_path(case)
+    endings = [*map(_ending, devices), *(f"against{number}" for number in range(given))]
+    output = re.compile(re.escape(beside(target, "")) + r"(replayed|out\d+_.+)\.(npy|bin|dat)")
+    replaced = re.compile(rf".+\.({'|'.join(endings)})\.npy")
+    with described():
+        names = sorted(path.name for path in target.parent.iterdir()) if target.parent.is_dir() else []
+    older = [name for name in names if output.fullmatch(name) and not replaced.fullmatch(name)]
+    if older:
+        raise FileError(
+            f"{target.parent} holds {', '.join(older)}, which would pass for outputs of the new case: remove them, or name "
+            "another place"
+        )
+
+
+def _ending(device: str) -> str:
+    """How a device's outputs are called."""
+    return re.sub("[^a-z0-9]", "", device)
 
 
 def save_outputs(
@@ -35,7 +60,7 @@ def save_outputs(
     named by their files. FileError when they cannot be written, or when a file of `made_from` would be overwritten.
     """
     endings = {
-        device: re.sub("[^a-z0-9]", "", device) if number < len(outputs) - given else f"against{number + given - len(outputs)}"
+        device: _ending(device) if number < len(outputs) - given else f"against{number + given - len(outputs)}"
         for number, device in enumerate(outputs)
     }
     names = {

@@ -120,6 +120,9 @@ def test_compare_without_a_gpu_says_so(tmp_path: Path, command: Command, monkeyp
     ended = command("compare", write(tmp_path, MODEL))
     assert (ended.code, ended.err) == (0, "cuda is left out: no GPU today\n")
     assert "equal on cpu, reference" in ended.out
+    for wrong in (["--seed", 1, write(tmp_path, MODEL)], ["--against", tmp_path, write(tmp_path, GATHER, "gather.json")]):
+        ended = command("compare", *wrong)
+        assert (ended.code, "left out: " in ended.err) == (2, False)
 
 
 @pytest.mark.parametrize("case", ["case", "deep/case.json"])
@@ -130,7 +133,7 @@ def test_a_saved_case_replays(tmp_path: Path, command: Command, case: str) -> No
     assert f"Case written to '{file}'" in saved.err
     jsonschema.validate(json.loads(file.read_text()), schema_of(Schema.MODEL))
     assert "null" not in file.read_text()  # DxDispatch reads none
-    assert command("run", file).out == PRINTED
+    assert command("run", "--output-dir", tmp_path, file).out == PRINTED
     assert command("compare", "--devices", "cpu,reference", file).out == saved.out
 
 

@@ -66,6 +66,14 @@ def test_different(tmp_path: Path, command: Command, name: str) -> None:
     )
 
 
+def test_each_of_two_files_is_named_with_its_dispatch(tmp_path: Path, command: Command) -> None:
+    for name in ("a.out0_gather.npy", "b.out0_gather.npy"):
+        _npy(tmp_path / "made" / name, WRONG)
+    lines = _against(command, MODEL, tmp_path / "made").out.splitlines()
+    start = "commands[0] 'gather': 1 of 8 elements differ between cpu and "
+    assert [line for line in lines if not line.startswith("  ")] == [f"{start}{name}.out0_gather.npy" for name in "ab"]
+
+
 def test_nan_payloads_count(tmp_path: Path, command: Command) -> None:
     model = changed((("resources", "table", "initialValues"), [1, 2, "nan", 4, 5, 6]))
     given = RIGHT.copy()
@@ -106,9 +114,10 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "shape": ("x.npy", RIGHT.T, "x.npy has the shape [2, 4]: expected OutputTensor's Sizes [4, 2], or one dimension"),
     "type": ("x.npy", RIGHT.astype(np.int32), "x.npy holds INT32, but OutputTensor's DataType is FLOAT32: save it in that type"),
     "same size": ("x.npy", RIGHT.view(np.uint32), "x.npy holds UINT32, but OutputTensor's DataType is FLOAT32"),
-    "too few": ("x.npy", RIGHT.reshape(8)[:7], "x.npy holds 28 bytes: expected 32 for OutputTensor"),
+    "too few": ("x.npy", RIGHT.reshape(8)[:7], "x.npy holds 28 bytes: expected 32 for OutputTensor; run this model there again"),
     "too many": ("x.bin", np.arange(9, dtype=np.float32), "x.bin holds 36 bytes: expected 32 for OutputTensor"),
     "half an element": ("x.bin", np.arange(30, dtype=np.uint8), "x.bin has 30 bytes, which is no whole number of FLOAT32"),
+    "nothing": ("x.bin", np.empty(0, np.uint8), "x.bin is empty: expected at least one FLOAT32 element of 4 bytes"),
     "text": ("x.txt", RIGHT, "x.txt cannot hold an output: expected a file that ends in .npy, .bin, .dat, or a folder"),
     "archive": ("x.npz", RIGHT, "x.npz cannot hold an output: expected a file that ends in .npy, .bin, .dat, or a folder"),
 }
@@ -119,11 +128,6 @@ def test_files_that_do_not_fit(tmp_path: Path, command: Command, name: str, valu
     ended = _against(command, MODEL, (_npy if name.endswith("npy") else _raw)(tmp_path / name, values))
     assert (ended.code, ended.out) == (2, "")
     assert f"dmlgather: {tmp_path}/{says}" in ended.err
-
-
-def test_a_missing_file(tmp_path: Path, command: Command) -> None:
-    ended = _against(command, MODEL, tmp_path / "gone.npy")
-    assert (ended.code, f"{tmp_path}/gone.npy does not exist" in ended.err) == (2, True)
 
 
 SECOND: Any = {
@@ -139,6 +143,13 @@ TWO = changed(
     (("commands", 3), {"type": "writeFile", "resource": "other", "targetPath": "second.bin"}),
 )
 """Two dispatches whose outputs are written: the second's rows are the first's, reversed."""
+
+
+@pytest.mark.parametrize("model", [MODEL, TWO], ids=["one dispatch", "two"])
+@pytest.mark.parametrize("name", ["gone.npy", "gone"])
+def test_what_does_not_exist(tmp_path: Path, command: Command, model: Any, name: str) -> None:
+    ended = _against(command, model, tmp_path / name)
+    assert (ended.code, ended.out, ended.err) == (2, "", f"dmlgather: {tmp_path / name} does not exist\n")
 
 
 def test_a_folder_as_write_file_fills_it(tmp_path: Path, command: Command) -> None:
@@ -171,20 +182,26 @@ def test_a_folder_that_save_filled(tmp_path: Path, command: Command) -> None:
     assert (ended.code, [name for name in names if name in ended.out]) == (0, names)
 
 
-def test_a_file_per_dispatch_and_one_that_is_missing(tmp_path: Path, command: Command) -> None:
-    _npy(tmp_path / "made" / "out2_gather.npy", RIGHT[::-1])
-    _npy(tmp_path / "made" / "unrelated.npy", RIGHT)
-    ended = _against(command, TWO, tmp_path / "made")
-    assert (ended.code, ended.out) == (0, "commands[2] 'gather': equal on cpu, out2_gather.npy: 8 elements, bit for bit\n")
-    assert f"commands[0]: '{tmp_path / 'made'}' has no file for it, so that it is not compared with one" in ended.err
+@pytest.mark.parametrize("devices", ["cpu", "cpu,reference"])
+def test_a_file_per_dispatch_and_one_that_is_missing(tmp_path: Path, command: Command, devices: str) -> None:
+    made, model = tmp_path / "made", write(tmp_path, TWO)
+    _npy(made / "out2_gather.npy", RIGHT[::-1])
+    _npy(made / "unrelated.npy", RIGHT)
+    ended = command("compare", "--devices", devices, "--against", made, model)
+    assert (ended.code, ended.out) == (2, "")
+    expected = "expected 'deep/first.npy' or 'out0_gather.npy' (or .bin, .dat): add the files, or write a case with --save"
+    assert f"{made} holds no output of commands[0] 'gather', {expected}" in ended.err
+    assert "commands[2]" not in ended.err
+    _npy(made / "out0_gather.npy", RIGHT)
+    assert command("compare", "--devices", devices, "--against", made, model).code == 0
 
 
 def test_a_folder_without_outputs(tmp_path: Path, command: Command) -> None:
     (tmp_path / "made").mkdir()
     ended = _against(command, TWO, tmp_path / "made")
     assert (ended.code, ended.out) == (2, "")
-    assert "made holds no output of" in ended.err
-    assert "expected 'deep/first.npy' or 'out0_gather.npy' (or .bin, .dat); 'second.bin' or 'out2_gather.npy'" in ended.err
+    assert "made holds no output of commands[0] 'gather', expected 'deep/first.npy' or 'out0_gather.npy'" in ended.err
+    assert "; of commands[2] 'gather', expected 'second.bin' or 'out2_gather.npy' (or .bin, .dat)" in ended.err
 
 
 def test_one_file_for_two_dispatches(tmp_path: Path, command: Command) -> None:
@@ -235,7 +252,12 @@ def test_the_way_that_the_refusal_names(tmp_path: Path, command: Command) -> Non
 
 def test_one_device_is_enough_only_with_files(tmp_path: Path, command: Command) -> None:
     ended = command("compare", "--devices", "cpu", write(tmp_path, MODEL))
-    assert (ended.code, "at least two different devices, got cpu" in ended.err) == (2, True)
+    assert (
+        ended.code,
+        "two different devices, got cpu; with --against (in Python: against=) one is enough" in " ".join(ended.err.split()),
+    ) == (2, True)
+    ended = command("compare", "--devices", "cpu,gpu", write(tmp_path, MODEL))
+    assert (ended.code, "(the N-th GPU) or 'reference', or 'directml'" in " ".join(ended.err.split())) == (2, True)
     ended = command("compare", "--devices", "", "--against", _npy(tmp_path / "x.npy", RIGHT), write(tmp_path, MODEL))
     assert (ended.code, "at least one device, got none" in ended.err) == (2, True)
 

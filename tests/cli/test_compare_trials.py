@@ -77,3 +77,11 @@ def test_a_model_states_its_inputs(tmp_path: Path, command: Command) -> None:
         ended = command(*OPTIONS, option, 2, write(tmp_path, MODEL))
         assert (ended.code, ended.out) == (2, "")
         assert f"Invalid value for '{option}': a model states its inputs" in " ".join(ended.err.split())
+
+
+@pytest.mark.parametrize(("option", "value"), [("--trials", "0"), ("--seed", "-1"), ("--seed", "x")])
+def test_an_impossible_number_is_shown(tmp_path: Path, command: Command, option: str, value: str) -> None:
+    ended = command("compare", option, value, write(tmp_path, GATHER))
+    assert (ended.code, ended.out) == (2, "")
+    assert f"Invalid value for '{option}': " in ended.err
+    assert ended.err.rstrip().endswith(f", got {value!r}")

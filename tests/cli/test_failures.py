@@ -103,7 +103,7 @@ def test_a_full_disk(arguments: tuple[object, ...]) -> None:
         assert running.stderr is not None
         said = running.stderr.read().decode().splitlines()
         assert running.wait(60) == 2
-    assert said[-1] == "dmlgather: No space left on device"
+    assert said[-1] == "dmlgather: standard output: No space left on device"
     assert not any("Traceback" in line or "Exception ignored" in line for line in said)
 
 

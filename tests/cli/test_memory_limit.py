@@ -48,8 +48,8 @@ def test_nothing_is_allocated_before_a_refusal(tmp_path: Path, command: Command,
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == (
         f"dmlgather: comparing {tmp_path}/model.json needs 4 MiB of host memory, and 3.9 MiB are allowed: "
-        "cpu: 2 resources ('x' alone 1 MiB), 2 MiB; reference: 2 resources ('x' alone 1 MiB), 2 MiB; fix: compare fewer "
-        "--devices at a time, use smaller tensors or raise --memory-limit\n"
+        "cpu: 2 resources ('x' alone 1 MiB), 2 MiB; reference: 2 resources ('x' alone 1 MiB), 2 MiB; fix: use smaller tensors "
+        "or raise --memory-limit\n"
     )
     saving = ("--save", tmp_path / "case", "--emit-script", tmp_path / "case.py")
     assert command("compare", "--devices", "cpu,reference", "--memory-limit", "3MiB", *saving, _model(tmp_path)).code == 2
@@ -162,13 +162,31 @@ def test_a_gpus_resources_pass_through_host_memory(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_the_reference_says_how_long_it_takes(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "remedy"),
+    [
+        (["compare", "--devices", "cpu,reference"], "use smaller tensors"),
+        (["compare", "--devices", "cpu,reference,cpu"], "leave it out of --devices"),
+        (["run", "--device", "reference"], "name another --device"),
+    ],
+)
+def test_the_reference_says_how_long_it_takes(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, arguments: list[str], remedy: str
+) -> None:
     monkeypatch.setattr(progress, "SLOW", 0)
-    ended = command("compare", "--devices", "cpu,reference", _model(tmp_path, 2**16))
+    ended = command(*arguments, _model(tmp_path, 2**16))
     assert ended.code == 0
-    (line,) = ended.err.splitlines()
-    assert line.startswith("reference: about ")
-    assert line.endswith(f" for {2**16} elements, at the rate of the first {2**14}; leave it out where that is too long")
+    (line,) = [line for line in ended.err.splitlines() if line.startswith("reference: about ")]
+    assert line.endswith(f" for {2**16} elements, at the rate of the first {2**14}; {remedy} where that is too long")
+
+
+def test_fewer_devices_help_only_where_one_is_left_to_leave_out(tmp_path: Path) -> None:
+    model = check_file(_model(tmp_path))
+    for devices, against, fewer in ((["cpu", "reference"], None, False), (["cpu", "reference"], {}, True), (["cpu"], {}, False)):
+        with pytest.raises(TooLargeError) as raised:
+            check_model_memory(model, devices, against, 1)
+        said = "fix: compare fewer --devices at a time, use" if fewer else "fix: use"
+        assert f"{said} smaller tensors or raise --memory-limit" in str(raised.value)
 
 
 def test_little_work_says_nothing(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,11 +159,55 @@ def test_the_output_folder_itself_may_be_a_link(model: Path, command: Command) -
     assert np.load(model.parent / "elsewhere" / "deep" / "y.npy").shape == (4, 2)
 
 
-@pytest.mark.parametrize("target", ["../y.npy", "a/../../y.npy", "/tmp/y.npy", "."])
+@pytest.mark.parametrize("place", ["file", "deep", "deep/y.npy"])
+def test_places_that_cannot_be_written_are_found_before_anything_runs(model: Path, command: Command, place: str) -> None:
+    out = model.parent / "out"
+    (out / place).parent.mkdir(parents=True, exist_ok=True)
+    if place == "deep/y.npy":
+        (out / place).mkdir()
+        says = f"{out / place} is a folder, not a regular file"
+    else:
+        (out / place).write_text("here")
+        says = f"{out / place} is not a folder"
+    first = {"type": "writeFile", "resource": "output", "targetPath": "first.npy"}
+    file = write(model, changed((("commands", 1), first), (("commands", 2), WRITES)))
+    ended = command("run", "--device", "cpu", "--output-dir", out / "file" if place == "file" else out, file)
+    assert (ended.code, ended.out) == (2, "")
+    assert says in ended.err
+    assert "Dispatch 'gather'" not in ended.err
+    assert not list(out.rglob("first.npy"))
+
+
+def test_comparing_writes_no_targets_and_looks_at_none(model: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(model.parent)
+    (model.parent / "deep").write_text("here")
+    assert command("compare", "--devices", "cpu,reference", write(model, changed((("commands", 1), WRITES)))).code == 0
+
+
+def test_a_link_is_refused_before_another_target_is_written(model: Path, command: Command) -> None:
+    out = model.parent / "out"
+    out.mkdir()
+    (out / "deep").symlink_to(model.parent)
+    first = {"type": "writeFile", "resource": "output", "targetPath": "first.npy"}
+    file = write(model, changed((("commands", 1), first), (("commands", 2), WRITES)))
+    ended = command("run", "--device", "cpu", "--output-dir", out, file)
+    assert (ended.code, f"{out / 'deep'} is a symbolic link" in ended.err) == (2, True)
+    assert [path.name for path in out.iterdir()] == ["deep"]
+
+
+@pytest.mark.parametrize("target", ["../y.npy", "a/../../y.npy", "/tmp/y.npy", ".", "a\\..\\y.npy", "C:y.npy", "\\y.npy"])
 def test_targets_outside_of_the_output_folder(model: Path, command: Command, target: str) -> None:
     file = write(model, changed((("commands", 1), {**WRITES, "targetPath": target})))
     ended = command("run", "--device", "cpu", "--output-dir", model, file)
     assert (ended.code, "commands[1].targetPath: expected the path of a file inside the output folder" in ended.err) == (2, True)
+    assert f", which --output-dir names, got {json.dumps(target)}" in ended.err
+
+
+@pytest.mark.parametrize("target", ["y.npz", "deep/Y.NPZ"])
+def test_archives_are_not_written(model: Path, command: Command, target: str) -> None:
+    file = write(model, changed((("commands", 1), {**WRITES, "targetPath": target})))
+    ended = command("run", "--device", "cpu", "--output-dir", model, file)
+    assert (ended.code, "commands[1].targetPath: archives of arrays cannot be written here" in ended.err) == (2, True)
 
 
 def test_saved_cases_are_not_written_through_links(model: Path, command: Command) -> None:

@@ -151,13 +151,47 @@ def test_a_model_of_several_dispatches_replays(tmp_path: Path, capfd: pytest.Cap
     dxdispatch_finds(case)
     assert run("compare", "--devices", "cpu,reference", case).out == first.out
     np.save(model.parent / "values.npy", np.array([3, 2, 1, 0], np.uint32))
-    original, replayed = run("run", "--device", "cpu", model), run("run", "--device", "cpu", case)
+    original, replayed = (run("run", "--device", "cpu", "--output-dir", tmp_path / "back", file) for file in (model, case))
     assert (original.code, replayed.code, replayed.out) == (0, 0, original.out)
     report = CompareReport.model_validate_json((case.parent / "mod_le.report.json").read_text())
     assert [dispatch.command for dispatch in report.dispatches] == [0, 2]
     assert report.file == str(model)
     last = dxdispatch_reads(case.parent / report.dispatches[1].outputs["reference"])
     assert last.tolist() == [[3, 4], [3, 4], [3, 4], [1, 2]]
+    assert sorted(path.name for path in (tmp_path / "back").iterdir()) == [
+        "mod_le.out0_gather.replayed.npy", "mod_le.out2_gather.replayed.npy",
+    ]  # fmt: skip
+    assert dxdispatch_reads(tmp_path / "back" / "mod_le.out2_gather.replayed.npy").tolist() == last.tolist()
+    ended = run("compare", "--devices", "cpu", "--against", tmp_path / "back", case)
+    assert (ended.code, ended.out.count("replayed.npy: 8 elements, bit for bit")) == (0, 2)
+
+
+def _written(case: Path) -> list[str]:
+    return [command["targetPath"] for command in json.loads(case.read_text())["commands"] if command["type"] == "writeFile"]
+
+
+@pytest.mark.parametrize("target", ["mine.npy", "deep/mine.BIN"])
+def test_a_case_writes_an_output_once(tmp_path: Path, target: str) -> None:
+    model = changed((("commands", 1), {"type": "writeFile", "resource": "output", "targetPath": target}))
+    assert _written(write_model(check_file(write(tmp_path, model)), tmp_path / "case")) == [target]
+
+
+def test_a_file_that_cannot_be_compared_is_not_enough(tmp_path: Path) -> None:
+    model = changed((("commands", 1), {"type": "writeFile", "resource": "output", "targetPath": "it.raw"}))
+    case = write_model(check_file(write(tmp_path, model)), tmp_path / "case")
+    assert _written(case) == ["it.raw", "case.out0_gather.replayed.npy"]
+
+
+def test_an_output_that_a_later_dispatch_replaces(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    model = changed((("commands", 2), MODEL["commands"][0]))
+    ended = Command(capfd)("compare", "--devices", "cpu,reference", write(tmp_path, model), "--save", tmp_path / "case")
+    assert _written(tmp_path / "case" / "case.json") == ["case.out2_gather.replayed.npy"]
+    assert ended.code == 0
+    assert "commands[0] 'gather': commands[2] writes 'output' again, so that the case writes no file of this output" in ended.err
+    between = changed((("commands", 1), {"type": "writeFile", "resource": "output", "targetPath": "first.npy"}), start=model)
+    ended = Command(capfd)("compare", "--devices", "cpu,reference", write(tmp_path, between), "--save", tmp_path / "two")
+    assert _written(tmp_path / "two" / "case.json") == ["first.npy", "case.out2_gather.replayed.npy"]
+    assert "writes no file" not in ended.err
 
 
 def test_a_mismatch_is_kept_with_both_outputs(
@@ -191,6 +225,26 @@ def test_a_case_never_overwrites_its_values(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"case\.\d_\w+\.npy is an input, and"):
         write_model(check_file(renamed), tmp_path)
     assert not (tmp_path / "case.json").exists()
+
+
+@pytest.mark.parametrize("start", [MODEL, GATHER], ids=["model", "descriptor"])
+def test_outputs_of_an_earlier_case_are_not_taken_for_the_new_ones(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], start: Any
+) -> None:
+    run, case, file = Command(capfd), tmp_path / "case", write(tmp_path, start)
+    assert run("compare", "--devices", "cpu,reference", file, "--save", case).code == 0
+    assert run("compare", "--devices", "reference,cpu", file, "--save", case).code == 0  # replaces every file
+    before = {path: path.read_bytes() for path in case.iterdir()}
+    ended = run("compare", "--devices", "cpu,cpu,directml", file, "--save", case)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{case} holds case.out0_gather.reference.npy, which would pass for outputs of the new case: remove" in ended.err
+    assert run("run", case / "case.json", "--device", "cpu", "--output-dir", case).code == 0
+    (replayed,) = {*case.iterdir()} - {*before}
+    ended = run("compare", "--devices", "cpu,reference", file, "--save", case)
+    assert (ended.code, f"{case} holds {replayed.name}, which would pass for" in ended.err) == (2, True)
+    assert {path: path.read_bytes() for path in before} == before
+    replayed.unlink()
+    assert run("compare", "--devices", "cpu,reference", file, "--save", case).code == 0
 
 
 @pytest.mark.parametrize("target", ["file/case.json", "case.json/", "folder.json"])

@@ -150,7 +150,9 @@ def test_pickled_arrays_are_never_loaded(tmp_path: Path) -> None:
         read_npy(tmp_path / "x.npy")
 
 
-@pytest.mark.parametrize(("content", "says"), [(b"", "0 bytes"), (b"12345", "5 bytes")])
+@pytest.mark.parametrize(
+    ("content", "says"), [(b"", "is empty: expected at least one UINT32 element of 4 bytes"), (b"12345", "5 bytes")]
+)
 def test_bad_raw(tmp_path: Path, content: bytes, says: str) -> None:
     (tmp_path / "x.bin").write_bytes(content)
     with pytest.raises(FileError, match=says):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import PurePath
+from pathlib import PureWindowsPath
 from typing import Any, NamedTuple
 
 from dmlgather.directml.dxdispatch import wire
 from dmlgather.directml.dxdispatch.jsonc import Path
 from dmlgather.directml.dxdispatch.npy import IMAGES
 from dmlgather.directml.dxdispatch.reading import Reading
+from dmlgather.wording import shown_value
 
 
 class BindingSource(NamedTuple):
@@ -70,10 +71,14 @@ def read_command(reading: Reading, path: Path) -> Command | None:
             if part.target_path.lower().endswith(IMAGES):
                 reading.problem((*path, "targetPath"), "images cannot be written here; write a .npy or raw bytes")
                 return None
-            target = PurePath(part.target_path)
-            if target.is_absolute() or ".." in target.parts or not target.name:
+            target = PureWindowsPath(part.target_path)  # takes "/" and "\\", so that a model means the same everywhere
+            if target.suffix.lower() == ".npz":
+                reading.problem((*path, "targetPath"), "archives of arrays cannot be written here; write a .npy or raw bytes")
+                return None
+            if target.anchor or ".." in target.parts or not target.name:
                 place = (*path, "targetPath")
-                reading.problem(place, "expected the path of a file inside the output folder, which --output-dir names")
+                where = "a file inside the output folder, which --output-dir names"
+                reading.problem(place, f"expected the path of {where}, got {shown_value(part.target_path)}")
                 return None
             return WriteFile(part.resource, part.target_path, None if part.dimensions is None else tuple(part.dimensions), path)
     return None

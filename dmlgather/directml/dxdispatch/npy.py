@@ -85,7 +85,9 @@ def read_raw(path: Path, data_type: DataType) -> StoredValues:
     """A file of packed little-endian elements. FileError when it is empty or ends inside an element."""
     with open_regular(path) as (_, size):
         pass
-    if size == 0 or size % data_type.bytes:
+    if size == 0:
+        raise FileError(f"is empty: expected at least one {data_type.name} element of {counted(data_type.bytes, 'byte')}")
+    if size % data_type.bytes:
         raise FileError(
             f"has {counted(size, 'byte')}, which is no whole number of {data_type.name} elements of {data_type.bytes}"
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from dmlgather.directml.dxdispatch.commands import BindingSource, Command, Dispa
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.dxdispatch.npy import write_npy
+from dmlgather.directml.dxdispatch.output_files import DispatchOutput, dispatch_outputs
 from dmlgather.directml.dxdispatch.resources import Resource
 from dmlgather.directml.dxdispatch.values import Constant, dtype_of
 from dmlgather.directml.fields import wire_name
@@ -53,7 +54,7 @@ def plain(name: str, longest: int = 40) -> str:
 
 def write_model(model: CheckedFile, case: Path) -> Path:
     """Write `model` and the initial values of its resources; the path of the model file. Parts that dmlgather does not know are
-    left out.
+    left out. Commands at the end write the outputs that no writeFile command of the model writes, except `lost_outputs`.
 
     FileError when a file cannot be written or would overwrite one that the model is read from; then nothing is written.
     """
@@ -71,9 +72,26 @@ def write_model(model: CheckedFile, case: Path) -> Path:
                 resources[name]["initialValuesOffsetInBytes"] = resource.offset
             resources[name]["sizeInBytes"] = resource.size
         dispatchables = {name: _dispatchable(found) for name, found in model.dispatchables.items()}
-        _write(stage / target.name, resources, dispatchables, [_command(command) for command in model.commands])
+        commands = [_command(command) for command in (*model.commands, *_replays(model, target))]
+        _write(stage / target.name, resources, dispatchables, commands)
         _spare(stage, target, sources(model))
     return target
+
+
+def lost_outputs(model: CheckedFile) -> dict[int, DispatchOutput]:
+    """The outputs that no file holds after the model's case has run, by number of the dispatch command: another dispatch writes
+    the resource before the case's end, and no writeFile command comes before that.
+    """
+    outputs = dispatch_outputs(model).items()
+    return {number: output for number, output in outputs if not output.in_file and output.replaced_by is not None}
+
+
+def _replays(model: CheckedFile, target: Path) -> Iterator[WriteFile]:
+    """The commands that the case of a model adds, at the end, so that the numbers of the model's own commands stay."""
+    for number, output in dispatch_outputs(model).items():
+        if not output.in_file and output.replaced_by is None:
+            name = beside(target, f"out{number}_{plain(output.command.dispatchable)}.replayed.npy")
+            yield WriteFile(output.bound.resource, name, None, ())
 
 
 def write_single(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], case: Path, made_from: Iterable[Path] = ()) -> Path:
