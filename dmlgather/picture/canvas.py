@@ -193,16 +193,19 @@ def document(title: str, description: str, elements: Sequence[svg.Element], widt
         height=round(height),
         class_=[CLASS],
         extra={"role": "img", "aria-labelledby": f"title-{key} text-{key}"},
-        style="max-width: 100%; height: auto",
         elements=[
             svg.Title(text=plain(title), id=f"title-{key}"),
             svg.Desc(text=plain(description), id=f"text-{key}"),
-            svg.Style(text=_dark()),
+            svg.Style(text=_SCREEN + _dark()),
             box(0, 0, round(width), round(height), fill=PAPER, stroke="none"),
             *elements,
         ],
     )
     return sheet.as_str().replace("><", ">\n<") + "\n"  # a text holds neither sign: both are escaped
+
+
+_SCREEN = f"@media screen{{.{CLASS}{{max-width:100%;height:auto}}}}"
+"""The style that fits a picture into a narrow page. Outside @media, converters such as CairoSVG read its height as 0."""
 
 
 def _dark() -> str:

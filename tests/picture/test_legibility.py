@@ -115,7 +115,7 @@ def corners(boxes: list[Box]) -> tuple[NDArray[Any], NDArray[Any]]:
 def darkened(picture: Picture) -> dict[str, str]:
     """The dark colour in the place of each light one, as the style has it."""
     style = next(element.text or "" for element in picture.root.iter(f"{SVG}style"))
-    rules = re.fullmatch(r"@media \(prefers-color-scheme: dark\)\{(.*)\}", style)
+    rules = re.fullmatch(r".*@media \(prefers-color-scheme: dark\)\{(.*)\}", style)
     assert rules is not None
     name = picture.root.attrib["class"]
     found = re.findall(rf"\.{name} \[(fill|stroke)='(#\w+)'\]\{{(fill|stroke):(#\w+)\}}", rules[1])

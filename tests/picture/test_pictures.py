@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
@@ -286,6 +287,18 @@ def test_it_can_be_read_aloud_and_has_a_background() -> None:
     assert "Bytes moved in one run: 64 = 16 of indices + 24 read + 24 written" in (description.text or "")
     assert (background.attrib["width"], background.attrib["height"]) == (root.attrib["width"], root.attrib["height"])
     assert background.attrib["fill"] == "#ffffff"
+
+
+def test_it_fits_a_narrow_page_and_keeps_its_height_elsewhere() -> None:
+    """Only the attributes state the size outside a screen: CairoSVG reads `height: auto`, in `style` or in a bare rule, as 0."""
+    root = Picture(dg.compile(rows((4, 3), 2)).explain().picture()).root
+    assert "style" not in root.attrib
+    sheet = root.findtext(f"{SVG}style") or ""
+    bare = re.sub(r"@media[^{]*\{([^{}]*\{[^{}]*\})*\}", "", sheet)
+    assert bare == ""
+    assert f"@media screen{{.{root.attrib['class']}{{max-width:100%;height:auto}}}}" in sheet
+    assert int(root.attrib["width"]) > 0
+    assert int(root.attrib["height"]) > 0
 
 
 def test_names_are_text_whatever_they_hold() -> None:
