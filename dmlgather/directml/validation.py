@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from dmlgather.directml.descriptors import OperatorDesc
@@ -19,7 +19,10 @@ _OF_LEVELS = TensorRules(TENSOR_LEVEL_RULES)
 
 
 def validate(desc: OperatorDesc, level: FeatureLevel | str = FeatureLevel.LEVEL_6_4) -> Report:
-    """Check `desc` against all rules at a feature level and report every violation; an invalid descriptor raises nothing.
+    """Check `desc` against the rules at a feature level and report the violations; an invalid descriptor raises nothing.
+
+    A rule that depends on a broken one is skipped: sizes are not compared where Axis is out of range, for example. What it would
+    find is reported once the first error is mended.
 
     ValueError for an unknown level, TypeError for anything but an operator descriptor.
 
@@ -67,14 +70,10 @@ def _findings(case: DescriptorCase[OperatorDesc]) -> Iterator[Finding]:
     failed: set[str] = set()
     yield from _tensor_and_level(case, _OF_TENSORS, failed)
     of_tensors = frozenset(failed)
-    found = _operator_findings(case, of_tensors)
+    found = list(run(_operator_rules(case), case, failed))
     errors = _errors(found)
     for rule, finding in found:
-
-        def fixes(other: DescriptorCase[OperatorDesc], others: set[str] = errors - {rule.code}) -> bool:
-            return _errors(_operator_findings(other, of_tensors)) <= others
-
-        values = _fixing_values(case, rule, fixes)
+        values = _fixing_values(case, rule, of_tensors, errors - {rule.code})
         yield finding.model_copy(update={"remedy": f"{values}; or {finding.remedy}"}) if values else finding
 
 
@@ -92,22 +91,31 @@ def _tensor_and_level(case: DescriptorCase[OperatorDesc], rules: TensorRules, fa
         failed |= here
 
 
-def _operator_findings(case: DescriptorCase[OperatorDesc], failed: Iterable[str]) -> list[tuple[Rule, Finding]]:
-    """The findings of the rules between an operator's fields. failed: codes of the rules of its tensors that failed."""
-    return list(run(chain(SHARED_RULES, case.desc.operator.rules), case, set(failed)))
+def _operator_rules(case: DescriptorCase[OperatorDesc]) -> Iterable[Rule]:
+    """The rules between an operator's fields."""
+    return chain(SHARED_RULES, case.desc.operator.rules)
 
 
 def _errors(found: Iterable[tuple[Rule, Finding]]) -> set[str]:
     return {finding.code for _, finding in found if finding.severity is Severity.ERROR}
 
 
-def _fixing_values(case: DescriptorCase[OperatorDesc], rule: Rule, fixes: Callable[[DescriptorCase[OperatorDesc]], bool]) -> str:
-    """Values of single fields that fix a fault of `rule`: "IndexDimensions = 1 gives the stated output {3,2}"."""
+def _fixing_values(case: DescriptorCase[OperatorDesc], rule: Rule, of_tensors: frozenset[str], others: set[str]) -> str:
+    """Values of single fields that fix a fault of `rule`: "IndexDimensions = 1 gives the stated output {3,2}".
+
+    of_tensors: codes of the tensors' rules that failed. others: codes of the errors between fields beside the fault. Where no
+    value gives the stated output, the values that remove the fault and cause no other are named, and that others remain.
+    """
     output = case.desc.tensor(case.desc.operator.output)
-    values = [(field, value) for field in rule.alternatives for value in range(output.rank + 1)]
-    found = [
-        f"{wire_name(field)} = {value}"
-        for field, value in values
-        if fixes(DescriptorCase(case.desc.model_copy(update={field: value}), case.level))
-    ]
-    return f"{alternatives(found)} gives the stated output {braces(output.sizes)}" if found else ""
+    giving, removing = [], []
+    for field in rule.alternatives:
+        for value in range(output.rank + 1):
+            other = DescriptorCase(case.desc.model_copy(update={field: value}), case.level)
+            failed = set(of_tensors)
+            if _errors(run(_operator_rules(other), other, failed)) <= others:
+                removing.append(f"{wire_name(field)} = {value}")
+                if failed == of_tensors:  # every rule was run, and none failed
+                    giving.append(removing[-1])
+    if giving:
+        return f"{alternatives(giving)} gives the stated output {braces(output.sizes)}"
+    return f"{alternatives(removing)} removes this error, but not the others" if removing else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -224,6 +225,27 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str, str]] = {
         "5",
         "reshape the tensors to 4 dimensions",
     ),
+    "rows of other ranks": (
+        rows(tensor([4, 3]), tensor([1, 1, 2]), tensor([1, 2, 3])),
+        "InputTensor.DimensionCount",
+        "3, as in IndicesTensor",
+        "2",
+        "prepend sizes of 1: {1,4,3}, and raise Axis by 1",
+    ),
+    "a slice of other ranks": (
+        cut(tensor([4, 3]), tensor([1, 2, 3]), Sizes=[2, 3]),
+        "InputTensor.DimensionCount",
+        "3, as in OutputTensor",
+        "2",
+        "prepend sizes of 1: {1,4,3}, and prepend 1 entry to the slice's arrays: 0 in Offsets, 1 in Sizes and Strides",
+    ),
+    "two fields out of range": (
+        rows(tensor([3, 4]), tensor([2, 2]), tensor([2, 4]), axis=5, count=7),
+        "Axis",
+        "0 … 1",
+        "5",
+        "Axis = 0 or Axis = 1 removes this error, but not the others; or choose",
+    ),
     "no block": (
         moved(tensor([1, 8, 2, 3]), tensor([1, 2, 4, 6]), 0),
         "BlockSize",
@@ -297,6 +319,64 @@ def test_an_older_operator_is_named_where_the_level_has_one() -> None:
         "GATHER_ND1": "use feature level 3_0 or newer",
     }
     assert found(remedies["GATHER_ND1"], "2_1")[0].remedy.endswith("or newer, or GATHER_ND if it can do the same")
+
+
+def test_a_value_gives_the_stated_output_only_where_it_mends_all() -> None:
+    """A claim in a remedy is tried: with the value set, no error is left."""
+    wrong = [
+        rows(tensor([3, 4]), tensor([2, 2]), tensor([2, 4]), axis=5, count=7),
+        rows(tensor([3, 4]), tensor([2, 2]), tensor([2, 4]), axis=5),
+        rows(tensor([3, 4]), tensor([1, 2]), tensor([2, 4]), axis=5),
+        document(
+            "GATHER_ND1",
+            *(tensor([3, 4]), tensor([2, 2]), tensor([1, 2])),
+            InputDimensionCount=7,
+            IndicesDimensionCount=2,
+            BatchDimensionCount=5,
+        ),
+    ]
+    claims = 0
+    for written in wrong:
+        for finding in found(written):
+            claim, stated, _ = finding.remedy.partition(" gives the stated output")
+            for field, value in re.findall(r"(\w+) = (\d+)", claim) if stated else ():
+                claims += 1
+                assert found({**written, "desc": {**written["desc"], field: int(value)}}) == []
+    assert claims == 1
+
+
+@pytest.mark.parametrize(
+    ("small", "large"),
+    [
+        (
+            rows(tensor([4, 3]), tensor([1, 2]), tensor([2, 3])),
+            rows(tensor([1, 1, 4, 3]), tensor([1, 1, 1, 2]), tensor([1, 1, 2, 3]), 2),
+        ),
+        (cut(tensor([4, 3]), tensor([2, 3])), cut(tensor([1, 1, 4, 3]), tensor([1, 1, 2, 3]))),
+    ],
+)
+def test_dimensions_are_prepended_together_with_what_counts_them(small: dict[str, Any], large: dict[str, Any]) -> None:
+    """Level 2_0 wants 4 dimensions. `large` follows the remedy to the letter."""
+    remedies = [finding.remedy for finding in found(small, "2_0")]
+    said = {
+        "GATHER": "and raise Axis by 2,",
+        "SLICE": "prepend 2 entries to the slice's arrays: 0 in Offsets, 1 in Sizes and Strides,",
+    }
+    assert remedies
+    assert all(said[small["type"].removeprefix("DML_OPERATOR_")] in remedy for remedy in remedies)
+    assert found(large, "2_0") == []
+
+
+def test_an_array_of_the_wrong_length_hides_no_rule_about_the_others() -> None:
+    sizes = cut(tensor([4, 6]), tensor([2, 3]), Sizes=[2, 4], Strides=[1])
+    assert [finding.code for finding in found(sizes)] == ["DML601", "DML604"]
+    steps = cut(tensor([4, 6]), tensor([2, 3]), Strides=[0])
+    assert [finding.code for finding in found(steps)] == ["DML601", "DML603"]
+    window = {"InputWindowOffsets": [0, 0], "InputWindowSizes": [0, 3], "InputWindowStrides": [1]}
+    assert [finding.code for finding in found(document("SLICE1", tensor([4, 6]), tensor([2, 3]), **window))] == [
+        "DML601",
+        "DML606",
+    ]
 
 
 @pytest.mark.parametrize("name", CASES)

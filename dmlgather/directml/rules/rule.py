@@ -27,20 +27,25 @@ class DescriptorCase(Generic[D_co]):
         operator = desc.operator
         self.tensors = tuple(
             [
-                TensorCase(operator.name, level, desc.tensor(field), wire_name(field), field == operator.output)
+                TensorCase(desc, level, desc.tensor(field), wire_name(field), field == operator.output)
                 for field in operator.tensors
             ]
         )
 
 
 class TensorCase(NamedTuple):
-    """What the rules of a tensor check: one tensor of an operator at a feature level."""
+    """What the rules of a tensor check: one tensor of a descriptor at a feature level."""
 
-    operator: str
+    desc: OperatorDesc
     level: FeatureLevel
     tensor: BufferTensorDesc
     name: str
     is_output: bool
+
+    @property
+    def operator(self) -> str:
+        """The operator's name, as in the support table."""
+        return self.desc.operator.name
 
     @property
     def table(self) -> tuple[Row, ...]:
@@ -70,8 +75,8 @@ class Rule:
 
     code: one of `CODES`, which has its message, severity and source. check: yields the faults of a case. needs: codes of earlier
     rules that have to hold before this one can be checked. alternatives: fields in which the mistake may lie; the remedy names
-    each value of them that fixes this fault and causes no other. about: for a rule of tensors, the optional field that it
-    checks; the rule is not run where that field is left out.
+    each value of them that gives the stated output, else those that fix this fault and cause no other. about: for a rule of
+    tensors, the optional field that it checks; the rule is not run where that field is left out.
     """
 
     code: str

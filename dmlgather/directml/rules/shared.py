@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dmlgather.directml.descriptors import GatherElementsOperatorDesc, GatherOperatorDesc, OperatorDesc
+from dmlgather.directml.descriptors import (
+    GatherElementsOperatorDesc,
+    GatherOperatorDesc,
+    OperatorDesc,
+    Slice1OperatorDesc,
+    SliceOperatorDesc,
+)
 from dmlgather.directml.rules.rule import DescriptorCase, Fault, Rule, TensorCase
 from dmlgather.directml.support import row_at, rows_of
 from dmlgather.directml.types import FeatureLevel
-from dmlgather.wording import alternatives, braces
+from dmlgather.wording import alternatives, braces, counted
 
 
 def _introduced(case: DescriptorCase[OperatorDesc]) -> Iterator[Fault]:
@@ -66,7 +72,10 @@ def _dimension_count(case: TensorCase) -> Iterator[Fault]:
     accepting = next((other for other in case.table if other.tensor == case.name and found in other.dimension_counts), None)
     legal = alternatives(row.dimension_counts)
     missing = row.dimension_counts[0] - found
-    here = f"prepend sizes of 1 in all tensors ({braces((1,) * missing + case.tensor.sizes)} here)" if missing > 0 else ""
+    sizes = "sizes of 1" if case.tensor.strides is None else "sizes of 1 and strides of 0"
+    here = f"prepend {sizes} in all tensors ({braces((1,) * missing + case.tensor.sizes)} here)" if missing > 0 else ""
+    # What the other fields count from changes with InputTensor, whichever tensor this is.
+    here += _moved_fields(case.desc, row.dimension_counts[0] - case.desc.input_tensor.rank) if here else ""
     newer = f"use feature level {accepting.level} or newer" if accepting else ""
     ways = [way for way in (here, newer) if way] or [f"reshape the tensors to {legal} dimensions, as every feature level wants"]
     yield Fault(
@@ -84,12 +93,29 @@ def _same_count(case: DescriptorCase[OperatorDesc]) -> Iterator[Fault]:
     most = max(ranks)
     for each, rank in zip(case.tensors, ranks, strict=True):
         if rank < most:
+            added = f"prepend sizes of 1: {braces((1,) * (most - rank) + each.tensor.sizes)}"
             yield Fault(
                 f"{each.name}.DimensionCount",
                 expected=f"{most}, as in {case.tensors[ranks.index(most)].name}",
                 got=str(rank),
-                remedy=f"prepend sizes of 1: {braces((1,) * (most - rank) + each.tensor.sizes)}",
+                remedy=added + (_moved_fields(case.desc, most - rank) if each.name == "InputTensor" else ""),
             )
+
+
+def _moved_fields(desc: OperatorDesc, count: int) -> str:
+    """What else must change where `count` dimensions are prepended to InputTensor: ", and raise Axis by 2"."""
+    if count <= 0:
+        return ""
+    if isinstance(desc, GatherOperatorDesc | GatherElementsOperatorDesc):
+        return f", and raise Axis by {count}"
+    if isinstance(desc, SliceOperatorDesc):
+        return f", and prepend {counted(count, 'entry')} to the slice's arrays: 0 in Offsets, 1 in Sizes and Strides"
+    if isinstance(desc, Slice1OperatorDesc):
+        return (
+            f", and prepend {counted(count, 'entry')} to the slice's arrays: 0 in InputWindowOffsets, "
+            "1 in InputWindowSizes and InputWindowStrides"
+        )
+    return ""
 
 
 def _same_data_type(case: DescriptorCase[OperatorDesc]) -> Iterator[Fault]:

@@ -62,6 +62,8 @@ def _nonzero_strides(case: DescriptorCase[AnySlice]) -> Iterator[Fault]:
 
 def _slice_sizes(case: DescriptorCase[SliceOperatorDesc]) -> Iterator[Fault]:
     output = case.desc.output_tensor.sizes
+    if len(case.desc.sizes) != len(output):
+        return  # DML601 or DML602 says so
     remedy = f"set Sizes to {braces(output)}, or OutputTensor.Sizes to {braces(case.desc.sizes)}"
     yield from compare_sizes("Sizes", output, case.desc.sizes, "OutputTensor's sizes", remedy)
 
@@ -140,22 +142,24 @@ def _window_yields(case: DescriptorCase[Slice1OperatorDesc]) -> Iterator[Fault]:
             )
 
 
-_FORM = ("DML602",)
+_FORM = (*SIZES, "DML602")
+"""Rules that have to hold before the slice's arrays can be compared with the tensors, dimension by dimension."""
+
 _COMMON = (
     Rule("DML601", _array_lengths),
     Rule("DML602", _tensors_count, needs=(*RANKS, "DML601")),
-    Rule("DML603", _nonzero_strides, needs=_FORM),
+    Rule("DML603", _nonzero_strides),
 )
 
 SLICE_RULES = (
     *_COMMON,
-    Rule("DML604", _slice_sizes, needs=(*SIZES, *_FORM)),
-    Rule("DML605", _slice_reads, needs=(*SIZES, "DML603")),
+    Rule("DML604", _slice_sizes, needs=SIZES),
+    Rule("DML605", _slice_reads, needs=(*_FORM, "DML603")),
 )
 
 SLICE1_RULES = (
     *_COMMON,
-    Rule("DML606", _window_empty, needs=_FORM),
-    Rule("DML607", _window_inside, needs=(*SIZES, "DML606")),
-    Rule("DML608", _window_yields, needs=(*SIZES, "DML603", "DML606")),
+    Rule("DML606", _window_empty),
+    Rule("DML607", _window_inside, needs=(*_FORM, "DML606")),
+    Rule("DML608", _window_yields, needs=(*_FORM, "DML603", "DML606")),
 )
