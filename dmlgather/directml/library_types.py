@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 import numpy as np
@@ -10,6 +11,9 @@ import numpy as np
 def type_name(value: object) -> str | None:
     """What array libraries call the type that they write as `value`; None where it looks like no type of theirs."""
     if isinstance(value, str):
+        if re.fullmatch(r"[<>=|]?[biufc]\d+|half|single|double", value):  # NumPy's short names
+            with contextlib.suppress(TypeError):
+                return type_name(np.dtype(value))
         return value if re.fullmatch(r"(bool|int|b?float|(u?int|b?float|complex)\d\w*)", value) else None
     if isinstance(value, np.dtype):
         return value.name if value.isnative else value.str

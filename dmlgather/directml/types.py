@@ -43,7 +43,7 @@ class DataType(enum.IntEnum):
         """The data type that DirectML or an array library writes as `value`.
 
         value: a member, "FLOAT32", "DML_TENSOR_DATA_TYPE_FLOAT32", the number 1; or a type of NumPy, CuPy, JAX, torch or
-        ml_dtypes, such as np.float32, x.dtype, torch.float32 or "float32". Their bool is UINT8. ValueError for a type that
+        ml_dtypes, such as np.float32, x.dtype, torch.float32, "float32" or "f4". Their bool is UINT8. ValueError for a type that
         DirectML lacks, and for Python's int and float, which state no size.
 
         >>> dg.DataType.parse(np.float32).name, dg.DataType.parse("int64").name
@@ -53,10 +53,14 @@ class DataType(enum.IntEnum):
             return _named_by_directml(value)
         except ValueError:
             name = type_name(value)
+            if name is None and isinstance(value, str):  # BFLOAT16, which no library writes so, and DirectML lacks
+                lowered = type_name(value.lower())
+                name = lowered if lowered and lowered not in _OF_LIBRARIES and lowered[-1].isdigit() else None
             if name is None:
                 raise
         if name not in _OF_LIBRARIES:
-            raise ValueError(f"{fault(name)}; DirectML's types are {', '.join(_OF_LIBRARIES)}")
+            known = ", ".join(kind.name.lower() for kind in cls if kind is not cls.UNKNOWN)
+            raise ValueError(f"{fault(name)}; DirectML's types are {known}")
         return _OF_LIBRARIES[name]
 
     @property

@@ -15,6 +15,10 @@ Place: TypeAlias = tuple[int, ...]
 """A chunk's number along each axis."""
 
 
+FILE_TO_TABLE = "a file becomes a dask array by dask.array.from_array(numpy.load(file, 'r'), chunks=…)"
+"""Part of a remedy: what to do with a path where other chunks are needed."""
+
+
 class Cell(NamedTuple):
     """One chunk of a grid: its number, the coordinate of its first element and its size, along each axis."""
 

@@ -20,7 +20,7 @@ from dmlgather.distributed.gather_graph import gather_known, gather_lazy
 from dmlgather.distributed.index_blocks import BLOCK_BYTES, IN_FLIGHT_BYTES, block_chunks, even
 from dmlgather.distributed.routing import host_indices, routing_of, row_bytes
 from dmlgather.distributed.table_sources import as_table, check_known
-from dmlgather.distributed.worker_memory import worker_memory
+from dmlgather.distributed.worker_memory import check_limit, worker_memory
 from dmlgather.eager import type_of
 from dmlgather.policy import Fill
 
@@ -63,6 +63,7 @@ def gather(
            [ 0,  1],
            [10, 11]])
     """
+    memory_limit = check_limit(memory_limit)
     source = as_table(table)
     at = check_axis("axis", axis, source.ndim, "table")
     lazy = isinstance(indices, da.Array)

@@ -21,7 +21,7 @@ from dmlgather.distributed.forecast import CheckedDescriptor, ChunkRange, Gather
 from dmlgather.distributed.index_blocks import BLOCK_BYTES, IN_FLIGHT_BYTES
 from dmlgather.distributed.routing import Routing, host_indices, routing_of, row_bytes
 from dmlgather.distributed.splitting import Split, chunk_starts, union
-from dmlgather.distributed.worker_memory import worker_memory
+from dmlgather.distributed.worker_memory import check_limit, worker_memory
 from dmlgather.eager import type_of
 from dmlgather.onnx.problems.export import express
 from dmlgather.onnx.problems.gather import Gather
@@ -61,6 +61,7 @@ def plan_gather(
     >>> [chunk.chunk for chunk in forecast.touched], forecast.bytes_taken, forecast.peak_bytes_per_worker
     ([0, 1], 16, 88)
     """
+    memory_limit = check_limit(memory_limit)
     sizes, table = _table(table, dtype)
     for name, value in (("workers", workers), ("threads", threads)):
         if whole(name, value) < 1:

@@ -6,9 +6,21 @@ from collections.abc import Sequence
 
 from pydantic import computed_field
 
+from dmlgather.dialects.problem import whole
+from dmlgather.distributed.chunk_grid import FILE_TO_TABLE
 from dmlgather.distributed.routing import Routing
 from dmlgather.record import Record
 from dmlgather.wording import amount, counted
+
+
+def check_limit(limit: object) -> int | None:
+    """A caller's memory_limit: bytes, or None for no limit. TypeError for anything else."""
+    if limit is None:
+        return None
+    try:
+        return whole("memory_limit", limit)
+    except TypeError as error:
+        raise TypeError(f"{error} of bytes, such as 2 * 10**9 for 2 GB") from None
 
 
 class MemoryLimitError(ValueError):
@@ -48,7 +60,7 @@ class WorkerMemory(Record):
         threads = f"bytes on {counted(self.threads, 'thread')}"
         causes = {
             f"the largest chunk and the rows taken of it, {self.take_bytes} {threads}: make the table's chunks smaller along "
-            f"axis {axis} (table.rechunk(…))": self.threads * self.take_bytes,
+            f"axis {axis} (table.rechunk(…); {FILE_TO_TABLE})": self.threads * self.take_bytes,
             f"three times the largest block, {self.place_bytes} {threads}: lower block_bytes": self.threads * self.place_bytes,
             f"the rows of a group held by one of {counted(workers, 'worker')}, {self.held_bytes} bytes: lower in_flight_bytes "
             "or use more workers": self.held_bytes,

@@ -278,7 +278,20 @@ class dtype:  # noqa: N801 - as torch calls it
 
 @pytest.mark.parametrize(
     "written",
-    ["float32", np.float32, np.dtype("f4"), np.dtype("<f4"), jnp.float32, dtype(), "FLOAT32", "DML_TENSOR_DATA_TYPE_FLOAT32", 1],
+    [
+        "float32",
+        np.float32,
+        np.dtype("f4"),
+        np.dtype("<f4"),
+        jnp.float32,
+        dtype(),
+        "f4",
+        "<f4",
+        "single",
+        "FLOAT32",
+        "DML_TENSOR_DATA_TYPE_FLOAT32",
+        1,
+    ],
 )
 def test_a_data_type_is_written_as_its_library_does(written: Any) -> None:
     assert dg.DataType.parse(written) is dg.DataType.FLOAT32
@@ -302,6 +315,9 @@ def test_every_type_by_numpy_s_name() -> None:
             r"bfloat16 is no data type of DirectML: uint16 holds its bits \(array.view\('uint16'\)\); .* float32, float16",
         ),
         ("bfloat16", "bfloat16 is no data type of DirectML: uint16 holds its bits"),
+        ("BFLOAT16", r"bfloat16 is no data type of DirectML: uint16 holds its bits .*, uint4, int4$"),
+        (">f4", r">f4 has the other byte order"),
+        ("f3", r"'f3' is no DataType"),
         (jnp.float8_e4m3fn, "float8_e4m3fn is no data type of DirectML: uint8 holds its bits"),
         (np.complex128, "complex128 is no data type of DirectML; DirectML's types are float32, "),
         (str, "str is no data type of DirectML;"),
@@ -315,6 +331,12 @@ def test_every_type_by_numpy_s_name() -> None:
 def test_other_types_are_refused_with_what_holds_their_bits(written: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         dg.DataType.parse(written)
+
+
+@pytest.mark.parametrize("operator", dg.directml.OPERATORS.values(), ids=lambda operator: operator.name)
+def test_a_forgotten_argument_is_reported_with_the_name_of_the_public_class(operator: Any) -> None:
+    with pytest.raises(TypeError, match=rf"^{operator.desc.__name__}\.of\(\) missing"):
+        operator.desc.of()
 
 
 @pytest.mark.parametrize("written", ["float32", "int64", "bool"])

@@ -120,7 +120,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str, str]] = {
     "output of GATHER": (
         rows(tensor([30, 8]), tensor([1, 5]), tensor([5, 7])),
         "OutputTensor.Sizes[1]",
-        "{5,8}",
+        "{5,8}, joined from {} of InputTensor before Axis 0, {5} of IndicesTensor and {8} of InputTensor behind Axis,",
         "{5,7} (dimension 1: expected 8, got 7)",
         "set OutputTensor.Sizes to {5,8}",
     ),
@@ -135,8 +135,8 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str, str]] = {
         rows(tensor([5, 8]), tensor([3, 2]), tensor([2, 8])),
         "IndicesTensor.Sizes[0]",
         "at most 0 batch dimensions",
-        "1: {3}",
-        "raise IndexDimensions",
+        "1 dimension {3}, of the dimensions before the last one of {3,2}",
+        "set the dimensions before the last one of IndicesTensor to 1, or raise IndexDimensions",
     ),
     "indices of GATHER_ELEMENTS": (
         document("GATHER_ELEMENTS", tensor([5, 8]), tensor([5, 2]), tensor([5, 2]), Axis=0),

@@ -168,7 +168,7 @@ def test_a_data_type_is_written_in_several_ways(written: Any) -> None:
     assert BufferTensorDesc(data_type=written, sizes=(1,)).data_type is DataType.INT64
 
 
-@pytest.mark.parametrize("written", ["INT65", "Int64", "i8", "11", 14, -1, True, 11.0, None, [11], ENORMOUS])
+@pytest.mark.parametrize("written", ["Int64", "i3", "11", 14, -1, True, 11.0, None, [11], ENORMOUS])
 def test_an_unknown_data_type_is_refused_with_the_known_ones(written: Any) -> None:
     with pytest.raises(ValidationError, match=r"(?s)expected one of UNKNOWN \(0\), FLOAT32 \(1\), .*INT4 \(13\)"):
         BufferTensorDesc(data_type=written, sizes=(1,))

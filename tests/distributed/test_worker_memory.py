@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import dask.array as da
@@ -57,3 +59,19 @@ def test_a_limit_costs_no_second_routing() -> None:
 )
 def test_amounts(count: int, text: str) -> None:
     assert amount(count) == text
+
+
+@pytest.mark.parametrize("limit", ["1GB", 1e9, True])
+def test_a_limit_is_a_number_of_bytes(limit: Any) -> None:
+    for function, table in ((plan_gather, ((10,), (2,))), (gather, np.zeros((10, 2)))):
+        with pytest.raises(
+            TypeError, match=r"memory_limit is .* of type \w+, expected an integer of bytes, such as 2 \* 10\*\*9"
+        ):
+            function(table, [1], memory_limit=limit)
+
+
+def test_a_file_has_no_rechunk_and_the_message_says_what_has(tmp_path: Path) -> None:
+    path = tmp_path / "table.npy"
+    np.save(path, np.zeros((1000, 8)))
+    with pytest.raises(MemoryLimitError, match=r"a file becomes a dask array by dask.array.from_array\(numpy.load\(file, 'r'\)"):
+        gather(path, [3], memory_limit=100)

@@ -27,6 +27,12 @@ class _WithBlocks(OperatorDesc):
     order: DepthSpaceOrderField
     """In what order the tensor whose channels hold blocks has them. Source: [DSO]."""
 
+
+class DepthToSpace1OperatorDesc(_WithBlocks):
+    """DML_DEPTH_TO_SPACE1_OPERATOR_DESC: output[n, c, h·BlockSize + i, w·BlockSize + j] = input[n, (i, j, c), h, w], in
+    COLUMN_ROW_DEPTH (c, i, j); what stands in parentheses is counted as one dimension. Source: [DS1], [DSO].
+    """
+
     @classmethod
     def of(
         cls,
@@ -44,19 +50,31 @@ class _WithBlocks(OperatorDesc):
 
         >>> dg.DepthToSpace1OperatorDesc.of(((1, 8, 2, 3), "float32"), block_size=2).output_tensor.sizes
         (1, 2, 4, 6)
-        >>> dg.SpaceToDepth1OperatorDesc.of(((1, 2, 4, 6), "float32"), block_size=2).output_tensor.sizes
-        (1, 8, 2, 3)
         """
         return building.blocks(cls, data, block_size=block_size, order=order, output=output)
-
-
-class DepthToSpace1OperatorDesc(_WithBlocks):
-    """DML_DEPTH_TO_SPACE1_OPERATOR_DESC: output[n, c, h·BlockSize + i, w·BlockSize + j] = input[n, (i, j, c), h, w], in
-    COLUMN_ROW_DEPTH (c, i, j); what stands in parentheses is counted as one dimension. Source: [DS1], [DSO].
-    """
 
 
 class SpaceToDepth1OperatorDesc(_WithBlocks):
     """DML_SPACE_TO_DEPTH1_OPERATOR_DESC: output[n, (i, j, c), h, w] = input[n, c, h·BlockSize + i, w·BlockSize + j], in
     COLUMN_ROW_DEPTH (c, i, j); what stands in parentheses is counted as one dimension. Source: [SD1], [DSO].
     """
+
+    @classmethod
+    def of(
+        cls,
+        data: Any,
+        block_size: int,
+        order: DepthSpaceOrder | str | int = DepthSpaceOrder.DEPTH_COLUMN_ROW,
+        *,
+        output: Any = None,
+    ) -> Self:
+        """The descriptor for blocks of block_size · block_size elements of data.
+
+        Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
+
+        data: [n, c, h, w]; with fewer dimensions, the first are 1.
+
+        >>> dg.SpaceToDepth1OperatorDesc.of(((1, 2, 4, 6), "float32"), block_size=2).output_tensor.sizes
+        (1, 8, 2, 3)
+        """
+        return building.blocks(cls, data, block_size=block_size, order=order, output=output)

@@ -8,7 +8,7 @@ from dmlgather.directml.descriptors import GatherElementsOperatorDesc, GatherOpe
 from dmlgather.directml.rules.rule import DescriptorCase, Fault, Rule
 from dmlgather.directml.rules.shared import AXIS, RANKS, SIZES, compare_sizes
 from dmlgather.directml.shapes import gather_batch, gather_output, gathered
-from dmlgather.wording import braces
+from dmlgather.wording import braces, counted
 
 
 def _index_dimensions(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
@@ -26,7 +26,14 @@ def _index_dimensions(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Faul
 def _output_sizes(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
     expected = gather_output(case.desc)
     assert expected is not None
-    reason = f"Input[0..Axis) ++ last {case.desc.index_dimensions} of Indices ++ Input(Axis+1..), with leading 1s as needed"
+    desc = case.desc
+    data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
+    parts = (data[: desc.axis], indices[len(indices) - desc.index_dimensions :], data[desc.axis + 1 :])
+    before, last, behind = map(braces, parts)
+    reason = (
+        f"joined from {before} of InputTensor before Axis {desc.axis}, {last} of IndicesTensor and {behind} of InputTensor behind "
+        "Axis, with leading 1s as needed"
+    )
     got = case.desc.output_tensor.sizes
     yield from compare_sizes("OutputTensor.Sizes", expected, got, reason, f"set OutputTensor.Sizes to {braces(expected)}")
 
@@ -43,17 +50,27 @@ def _output_fits(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
         )
 
 
+def _left_of(count: int) -> str:
+    """The dimensions of IndicesTensor that hold no indices. count: IndexDimensions."""
+    return (
+        ("all dimensions", "the dimensions before the last one")[count]
+        if count < 2
+        else f"the dimensions before the last {count}"
+    )
+
+
 def _leading_index_dimensions(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
     data, indices, axis = case.desc.input_tensor.sizes, case.desc.indices_tensor.sizes, case.desc.axis
     batch = gather_batch(case.desc)
-    remedy = f"set all but the last {case.desc.index_dimensions} dimensions of IndicesTensor to 1, or raise IndexDimensions"
+    count = case.desc.index_dimensions
+    remedy = f"set {_left_of(count)} of IndicesTensor to 1, or raise IndexDimensions"
     if batch and batch[-1][0] >= axis:
         (start, first), found = batch[0], indices[batch[0][1] : batch[-1][1] + 1]
         yield Fault(
             f"IndicesTensor.Sizes[{first}]",
             expected=f"1, or at most {max(axis - start, 0)} batch dimensions, as InputTensor {braces(data)} has between its "
             f"leading 1s and Axis {axis}",
-            got=f"{len(found)}: {braces(found)} left of the last {case.desc.index_dimensions} dimensions of {braces(indices)}",
+            got=f"{counted(len(found), 'dimension')} {braces(found)}, of {_left_of(count)} of {braces(indices)}",
             remedy=remedy,
         )
         return

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dmlgather.directml.descriptors import GatherND1OperatorDesc, GatherNDOperatorDesc
 from dmlgather.directml.rules.rule import DescriptorCase, Fault, Rule
 from dmlgather.directml.rules.shared import RANKS, SIZES, compare_sizes
-from dmlgather.directml.shapes import batch_count, gather_nd_output, gathered_nd, tuple_size
+from dmlgather.directml.shapes import batch_count, first_indexed, gather_nd_output, gathered_nd, tuple_size
 from dmlgather.wording import braces
 
 
@@ -102,8 +102,10 @@ def _output_fits(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
 def _output_sizes(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
     expected = gather_nd_output(case.desc)
     assert expected is not None
-    behind = case.desc.input_dimension_count - batch_count(case.desc) - tuple_size(case.desc)
-    reason = f"leading 1s ++ used Indices without the last ++ last {behind} of Input"
+    data, indices = case.desc.input_tensor.sizes, case.desc.indices_tensor.sizes
+    used = indices[len(indices) - case.desc.indices_dimension_count : -1]
+    behind = data[first_indexed(case.desc) + tuple_size(case.desc) :]
+    reason = f"joined from leading 1s, {braces(used)} of IndicesTensor and {braces(behind)} of InputTensor"
     got = case.desc.output_tensor.sizes
     yield from compare_sizes("OutputTensor.Sizes", expected, got, reason, f"set OutputTensor.Sizes to {braces(expected)}")
 

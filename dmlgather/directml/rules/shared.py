@@ -75,7 +75,7 @@ def _dimension_count(case: TensorCase) -> Iterator[Fault]:
     sizes = "sizes of 1" if case.tensor.strides is None else "sizes of 1 and strides of 0"
     here = f"prepend {sizes} in all tensors ({braces((1,) * missing + case.tensor.sizes)} here)" if missing > 0 else ""
     # What the other fields count from changes with InputTensor, whichever tensor this is.
-    here += _moved_fields(case.desc, row.dimension_counts[0] - case.desc.input_tensor.rank) if here else ""
+    here += _moved_fields(case.desc, row.dimension_counts[0] - case.desc.tensor("input_tensor").rank) if here else ""
     newer = f"use feature level {accepting.level} or newer" if accepting else ""
     ways = [way for way in (here, newer) if way] or [f"reshape the tensors to {legal} dimensions, as every feature level wants"]
     yield Fault(
