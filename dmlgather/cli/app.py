@@ -15,9 +15,11 @@ from dmlgather.cli import bench, check, compare, conformance, env, explain, head
 from dmlgather.cli.failures import INTERRUPTED, UsageError, guarded, interrupted, say
 from dmlgather.wording import printable
 
-HELP = """Check, run, compare and explain DirectML's indexing operators (gather, gather-elements, gather-nd, slice).
+HELP = """Check, run, compare and explain DirectML's indexing operators: gather, gather-elements, gather-nd, slice, depth-to-space
+and space-to-depth.
 
-Files are DxDispatch models or single descriptors: JSON with comments and trailing commas. `check` takes ONNX models too.
+Files are DxDispatch models or single descriptors: JSON with comments and trailing commas. `check` and `explain` also take ONNX
+models and OpenVINO IR files.
 
 Exit codes: 0 clean; 1 findings of severity error, or a mismatch; 2 a usage, file or internal problem; 130 after Ctrl-C; 141 when
 whoever read the output closed it, as `head` does."""

@@ -46,7 +46,7 @@ def _unknown(code: str, known: list[str]) -> str:
     from dmlgather.directml.dxdispatch.reading import closest
 
     meant = closest(code, known)
-    hint = f"; did you mean {meant}?" if meant else ""
+    hint = f"; did you mean {meant}?" if meant else "."
     return f"expected a code of a finding, got {code!r}{hint} The codes are {', '.join(known)}"
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends.arrays import adopt, move
+from dmlgather.backends.cuda.driver import DeviceError
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.blocks import blocks
 from dmlgather.comparing.compare_report import DispatchReport, compare_report
@@ -162,8 +163,13 @@ def compare(
     """
     given = () if against is None else (_given(desc, against),)
     check_devices(devices, least_devices(bool(given)))
-    compiled = [compile_operator(desc, device=host_of(name), level=level, out_of_bounds=out_of_bounds) for name in devices]
-    operators = [operator_on(name, one) for name, one in zip(devices, compiled, strict=True)]
+    compiled, operators = [], []
+    for name in devices:
+        try:
+            compiled.append(compile_operator(desc, device=host_of(name), level=level, out_of_bounds=out_of_bounds))
+            operators.append(operator_on(name, compiled[-1]))
+        except DeviceError as error:
+            raise DeviceError(f"device {name!r} cannot be used: {error}; devices=('cpu', 'reference') runs anywhere") from None
     host = tuple(_on_host(array) for array in inputs)
     tensors = [desc.tensor(name) for name in desc.operator.inputs]
     if not buffers and len(tensors) == len(host):
@@ -189,7 +195,11 @@ def least_devices(given: bool) -> int:
 
 
 def check_devices(names: Sequence[str], least: int = 2) -> None:
-    """ValueError unless these name at least two different devices, or one where there is something else to compare it with."""
+    """ValueError unless these name at least two different devices, or one where there is something else to compare it with;
+    TypeError for a single text.
+    """
+    if isinstance(names, str):
+        raise TypeError(f"devices is the text {names!r}, expected a list of names, such as ({names!r}, 'reference')")
     try:
         different = {name if name == DIRECTML else Device.parse(name) for name in names}
     except ValueError as error:

@@ -119,6 +119,8 @@ def whole(name: str, value: Any) -> int:
 def check_axis(name: str, value: Any, rank: int, what: str) -> int:
     """The axis counted from the front. ValueError unless it is one of the `rank` axes of `what`, counted from either end."""
     axis = whole(name, value)
+    if not rank:
+        raise ValueError(f"{name} is {axis}, but {what} has rank 0: expected an array with at least one dimension")
     if not -rank <= axis < rank:
         raise ValueError(f"{name} is {axis}, but {what} has rank {rank}: expected {-rank} … {rank - 1}")
     return axis + rank if axis < 0 else axis

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ INT = (-(2**31), 2**31 - 1)
 
 def packed(name: str, sizes: Sequence[int], data_type: DataType) -> BufferTensorDesc:
     """A packed tensor. TypeError and ValueError for other sizes than a UINT holds."""
-    return BufferTensorDesc(data_type=data_type, sizes=integers(f"{name}.sizes", sizes, UINT, "split the tensor"))
+    return BufferTensorDesc(data_type=data_type, sizes=integers(f"{name}.sizes", sizes, UINT, "split a tensor that is larger"))
 
 
 def tensor_of(name: str, given: Any) -> BufferTensorDesc:
@@ -33,6 +33,11 @@ def tensor_of(name: str, given: Any) -> BufferTensorDesc:
         sizes, data_type = given.shape, given.dtype
     elif isinstance(given, tuple) and len(given) == 2:
         sizes, data_type = given
+        if not isinstance(sizes, Iterable):
+            raise TypeError(
+                f"{name} is {given!r}: a tuple of two is read as a pair (sizes, type), and its sizes are of type "
+                f"{type(sizes).__name__}, expected a list of integers; write ({given!r}, 'float32') for these sizes"
+            )
     elif hasattr(given, "__dlpack__"):
         array = np.from_dlpack(given)  # in host memory: arrays of GPUs have shape and dtype
         sizes, data_type = array.shape, array.dtype

@@ -27,6 +27,10 @@ INDENT = 4
 """Spaces before the findings of a node."""
 
 
+CONDITIONS = 4
+"""Conditions that are named below a heading."""
+
+
 def lines(
     file: FileReport, shown: Callable[[Iterable[ReportedFinding]], Iterable[str]], listed: NodeListing = NodeListing.ALL
 ) -> Iterator[str]:
@@ -39,12 +43,21 @@ def lines(
         return
     graph, of_nodes = by_node(file)
     yield heading(file)
+    if listed is NodeListing.WRONG and (conditions := _conditions(file.nodes)):
+        yield f"  taken, provided that {conditions}"
     yield from shown(graph)
     for node in file.nodes:
         found = [f"{' ' * INDENT}{text}".rstrip() for text in shown(of_nodes[node.place])]
         if found or node.verdict is not Verdict.TAKEN or listed is NodeListing.ALL:
             yield f"  {line(node, file.level)}"
             yield from found
+
+
+def _conditions(nodes: Iterable[CheckedNode]) -> str:
+    """What the verdicts on the nodes that are taken depend on: "N >= 1 and M >= 2"; empty where on nothing."""
+    found = list(dict.fromkeys(part for node in nodes if node.verdict is Verdict.TAKEN for part in node.provided))
+    more = [f"{counted(len(found) - CONDITIONS, 'other condition')} (--verbose lists them)"] if len(found) > CONDITIONS else []
+    return " and ".join([*found[:CONDITIONS], *more])
 
 
 def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[ReportedFinding]]]:

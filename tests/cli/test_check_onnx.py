@@ -66,8 +66,9 @@ def test_text_of_a_taken_node(tmp_path: Path, command: Command) -> None:
 
 def test_nodes_that_are_fine_are_counted(tmp_path: Path, command: Command) -> None:
     paths = [_save(tmp_path, text, name) for name, text in (("a.onnx", TAKEN), ("b.onnx", REFUSED))]
-    heading, other, node, *_ = command("check", "--level", "2_1", *paths).out.splitlines()
+    heading, condition, other, node, *_ = command("check", "--level", "2_1", *paths).out.splitlines()
     assert heading == f"{paths[0]}: ONNX model, opset 17; 1 Gather: 1 taken at 2_1; 0 other nodes"
+    assert condition == "  taken, provided that N >= 1"
     assert other.startswith(f"{paths[1]}: ONNX model")
     assert node.startswith("  cut: Slice-13(")
     quiet = command("check", "--quiet", "--level", "2_1", *paths)

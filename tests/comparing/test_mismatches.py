@@ -8,12 +8,14 @@ from fractions import Fraction
 from math import inf, isinf, isnan, prod
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 import dmlgather as dg
+from dmlgather.backends.cuda.driver import DeviceError
 from dmlgather.blocks import BLOCK
 from dmlgather.comparing.mismatch import Mismatch
 from tests.comparing.wrong import spoil
@@ -208,3 +210,14 @@ def test_a_saved_case_has_the_output_from_elsewhere(tmp_path: Path) -> None:
     report = json.loads((tmp_path / "case.report.json").read_text())
     assert [device["name"] for device in report["devices"]] == ["cpu"]
     assert (report["exit_code"], report["dispatches"][0]["against"], case.name) == (1, ["against"], "case.json")
+
+
+def test_devices_that_cannot_be_are_refused_by_name() -> None:
+    desc = dg.SliceOperatorDesc.of(np.zeros(3, np.float32))
+    with pytest.raises(TypeError, match=r"devices is the text 'cpu', expected a list of names, such as \('cpu', 'reference'\)"):
+        dg.compare(desc, np.zeros(3, np.float32), devices="cpu")
+    with (
+        mock.patch("dmlgather.comparing.comparison.compile_operator", side_effect=DeviceError("CuPy cannot be imported")),
+        pytest.raises(DeviceError, match=r"^device 'cuda' cannot be used: CuPy .*; devices=\('cpu', 'reference'\) runs anywhere"),
+    ):
+        dg.compare(desc, np.zeros(3, np.float32))

@@ -215,7 +215,7 @@ IDS = np.array([[2, 0]])
         (lambda: G(X * 1j, IDS), TypeError, r"data: complex64 is no data type of DirectML: uint64 holds its bits \(array.view"),
         (lambda: G(X.astype(">f4"), IDS), TypeError, r"data: >f4 has the other byte order: convert .* .astype\('float32'\)"),
         (lambda: G(((3,), float), IDS), TypeError, "data: float states no size: write numpy.float32 or numpy.float64"),
-        (lambda: G((3, "float32"), IDS), TypeError, "data.sizes is of type int, expected a list of integers"),
+        (lambda: G((3, "float32"), IDS), TypeError, "its sizes are of type int, expected a list of integers"),
         (lambda: G(((3, 2.0), "float32"), IDS), TypeError, r"data.sizes\[1\] is 2.0 of type float, expected an integer"),
         (lambda: G(((3, 2**32), "float32"), IDS), ValueError, r"data.sizes\[1\] is 4294967296, expected 0 … 4294967295: split"),
         (lambda: G(X, IDS, axis=3), ValueError, r"axis is 3, expected -3 … 2: data is \{3,4,5\}"),
@@ -331,6 +331,13 @@ def test_every_type_by_numpy_s_name() -> None:
 def test_other_types_are_refused_with_what_holds_their_bits(written: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         dg.DataType.parse(written)
+
+
+def test_a_tuple_of_two_sizes_is_no_pair() -> None:
+    with pytest.raises(TypeError, match=r"data is \(4, 6\): a tuple of two is read as a pair .* write \(\(4, 6\), 'float32'\)"):
+        dg.SliceOperatorDesc.of((4, 6))
+    with pytest.raises(ValueError, match=r"data.sizes\[1\] is -1, expected 0 … 4294967295: split a tensor that is larger"):
+        dg.SliceOperatorDesc.of(((4, -1), "float32"))
 
 
 @pytest.mark.parametrize("operator", dg.directml.OPERATORS.values(), ids=lambda operator: operator.name)

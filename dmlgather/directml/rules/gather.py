@@ -31,8 +31,8 @@ def _output_sizes(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
     parts = (data[: desc.axis], indices[len(indices) - desc.index_dimensions :], data[desc.axis + 1 :])
     before, last, behind = map(braces, parts)
     reason = (
-        f"joined from {before} of InputTensor before Axis {desc.axis}, {last} of IndicesTensor and {behind} of InputTensor behind "
-        "Axis, with leading 1s as needed"
+        f"joined from {before} of InputTensor before Axis {desc.axis}, {last} of IndicesTensor and {behind} of InputTensor "
+        "behind Axis, with leading 1s as needed"
     )
     got = case.desc.output_tensor.sizes
     yield from compare_sizes("OutputTensor.Sizes", expected, got, reason, f"set OutputTensor.Sizes to {braces(expected)}")
