@@ -126,7 +126,7 @@ WRONG = {
     ),
     "unknown flags": (f"67 72 desc 1 1 4 2 2 3 4 null 48 0 {I2} {T23} 0 1", "desc.InputTensor.Flags", "4 is no TensorFlags"),
     "unknown order": (f"113 72 desc {T} {T} 2 9", "desc.Order", "9 is no DepthSpaceOrder"),
-    "invalid operator": ("0 72 null", "type", "unknown type 'DML_OPERATOR_INVALID'"),
+    "invalid operator": ("0 72 null", "type", "DML_OPERATOR_INVALID (0) is no operator"),
 }
 
 
