@@ -80,6 +80,13 @@ def test_a_broken_line_is_one_problem_and_the_rest_is_checked(case: str) -> None
     assert [error.line for error in found.findings] == [3]
 
 
+@pytest.mark.parametrize("kind", [{}, [], None, True, 1.5, 0])
+def test_a_type_that_names_no_operator(kind: Any) -> None:
+    """Found by ci/fuzz: an object in the place of the type."""
+    found = check({"type": kind}, WRONG)
+    assert ([problem.line for problem in found.problems], len(found.errors)) == ([1], 1)
+
+
 def test_bytes_that_are_no_text_break_their_line_alone() -> None:
     found = check_lines("dump.jsonl", [*lines(GATHER), b'{"name": "\xff"}\n', *lines(WRONG)], LEVEL)
     (problem,) = found.problems

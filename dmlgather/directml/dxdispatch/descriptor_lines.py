@@ -212,5 +212,6 @@ class _LinesCheck:
 def _numbered(value: object) -> ForeignPart | None:
     """An operator that had no name when dmlgather_dump.h was written."""
     number = value.get("type") if isinstance(value, dict) else None
-    known = isinstance(number, bool) or number in {0, *NUMBERS.values()}
-    return ForeignPart(f"number {number} of DML_OPERATOR_TYPE", ("type",)) if isinstance(number, int) and not known else None
+    if not isinstance(number, int) or isinstance(number, bool) or number in {0, *NUMBERS.values()}:
+        return None
+    return ForeignPart(f"number {number} of DML_OPERATOR_TYPE", ("type",))
