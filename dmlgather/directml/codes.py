@@ -225,7 +225,7 @@ _ROWS = (
     Code("DML803", "sizeInBytes should be a multiple of 4", _WARNING, "[DXD] Buffers"),
     Code(
         "DML804",
-        "a part of a file must be known to dmlgather to be checked",
+        "an operator must be one that dmlgather has, to be checked",
         _NOTE,
         "[HDR] DML_OPERATOR_TYPE; [DXD] Dispatchables",
     ),
