@@ -1,0 +1,53 @@
+// The C interface of the CPU engine: it executes one canonical plan (dmlgather/plan/index_plan.py) on host memory.
+#pragma once
+
+#include <stdint.h>
+
+#ifdef _WIN32
+#define DMLGATHER_API __declspec(dllexport)
+#else
+#define DMLGATHER_API __attribute__((visibility("default")))
+#endif
+
+// A plan as 64-bit words: this head, then rank words each of shape, out_strides and in_strides, then for each lookup index_offset,
+// limit, wrap, in_stride and rank words of index_strides. Strides, offsets and extents count elements, as in the plan.
+typedef struct {
+    int64_t rank, lookups;
+    int64_t element_bytes;              // 1, 2, 4, 8 or 16
+    int64_t index_bytes, index_signed;  // 0 and 0 without lookups
+    int64_t policy;                     // enum policy
+    int64_t in_extent, index_extent, out_extent;
+    int64_t in_offset, out_offset;
+    int64_t fill[2];                    // the fill value's bytes under FILL, as they lie in memory; else 0
+    int64_t threads;                    // at most so many threads; 0: as many as the process may use
+    int64_t block_units;                // for tests: units of a block; 0: as measured
+    int64_t loops;                      // for tests: the instruction set, enum isa; 0: the best one of this machine
+} plan_head;
+
+enum policy { CLAMP, FILL, RAISE, PROMISE };
+enum isa { BEST, BASELINE, AVX2, AVX512, NEON };
+
+typedef struct program program;
+
+// A program for the plan of `words` words, or NULL where the plan is refused: a field that contradicts another, or an address that
+// leaves its extent. The program is immutable: any number of threads may run it at once.
+DMLGATHER_API program *dmlgather_prepare(const int64_t *plan, int64_t words);
+DMLGATHER_API void dmlgather_free(program *);
+
+// Executes the program. The pointers are those of the extents' first elements; indices is NULL without lookups. Returns -1, or under
+// RAISE the smallest offset (elements of the index tensor) of a bad index; the output is then incomplete.
+DMLGATHER_API int64_t dmlgather_run(const program *, const void *data, const void *indices, void *out);
+
+// The same with everything in one place, for a call that passes one pointer.
+typedef struct {
+    const program *program;
+    const void *data, *indices;
+    void *out;
+} bound_call;
+DMLGATHER_API int64_t dmlgather_run_bound(const bound_call *);
+
+// One line about the program: the inner loop, blocks, instruction set, threads. Valid as long as the program.
+DMLGATHER_API const char *dmlgather_describe(const program *);
+
+// The digest of the sources that this library was built from, as the build hook states it.
+DMLGATHER_API const char *dmlgather_sources(void);
