@@ -1,0 +1,42 @@
+// Inner loops of plans with lookups, in two phases: indices become offsets, and units are loaded from them. The second loop is then so
+// short that the processor keeps many cache misses in flight. Compiled once per instruction set.
+#pragma once
+
+#include "copy_loops.h"
+
+// Offsets are bytes of the source: int32_t, or int64_t where 32 bits do not reach ("wide"). A run is a sequence of indices with one step.
+
+typedef struct {
+    int64_t limit, wrap;
+    int64_t step;  // bytes of the source per unit of the value
+} bounds;
+
+// Writes the offsets of a run: pattern[i] (0 without a pattern), or what is there if `add`, plus the clamped index times bounds.step.
+// Returns whether an index is out of bounds. index_step counts indices.
+typedef int resolve_loop(void *offsets, const void *index, int64_t index_step, int64_t n, const bounds *, const void *pattern, int add);
+
+// Sets bad[i] where the index is out of bounds.
+typedef void mark_loop(uint8_t *bad, const void *index, int64_t index_step, int64_t n, const bounds *);
+
+// n0 rows of n1 units each. Steps are bytes; place0 counts offsets.
+typedef struct {
+    int64_t unit;
+    int64_t n0, n1;
+    int64_t out0, out1;
+    int64_t in0, place0;
+} load_box;
+
+// Copies the unit at base + row * in0 + offsets[row * place0 + column] to every position.
+typedef void load_loop(char *out, const char *base, const void *offsets, const load_box *);
+
+enum { INDEX_TYPES = 8 };  // int8 … int64, then uint8 … uint64
+
+typedef struct {
+    const char *name;
+    choose_copy_loop *choose_copy;
+    load_loop *(*choose_load)(const load_box *, int wide, int streams);
+    resolve_loop *resolve[2][INDEX_TYPES];  // narrow, wide
+    mark_loop *mark[INDEX_TYPES];
+} loops;
+
+extern const loops loops_baseline, loops_avx2, loops_avx512, loops_neon;

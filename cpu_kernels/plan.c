@@ -1,0 +1,347 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool.h"
+#include "program.h"
+
+typedef __int128 wide_int;
+
+enum { MOST_DIMS = 1 << 16 };
+
+// ---- Whether a plan is safe -----------------------------------------------------------------------------------------------------------
+
+// An interval of addresses that grows by the terms of a sum.
+typedef struct {
+    wide_int low, high;
+    int fits;  // in 64 bits, whatever the order of the terms
+} span;
+
+static void add_term(span *s, int64_t count, int64_t step) {
+    const wide_int end = (wide_int)(count - 1) * step;
+    if (end < 0) s->low += end;
+    else s->high += end;
+    if (s->low < INT64_MIN / 2 || s->high > INT64_MAX / 2) s->fits = 0, s->low = s->high = 0;
+}
+
+static int inside(const span *s, int64_t extent) { return s->fits && s->low >= 0 && s->high < extent; }
+
+typedef struct {
+    const plan_head *head;
+    const int64_t *shape, *out_strides, *in_strides, *lookups;
+} plan_view;
+
+static const int64_t *lookup_words(const plan_view *plan, int64_t number) { return plan->lookups + number * (4 + plan->head->rank); }
+
+static int moves(const plan_view *plan, int64_t axis) {
+    for (int64_t k = 0; k < plan->head->lookups; ++k)
+        if (lookup_words(plan, k)[4 + axis]) return 1;
+    return 0;
+}
+
+static int is_empty(const plan_view *plan) {
+    for (int64_t d = 0; d < plan->head->rank; ++d)
+        if (!plan->shape[d]) return 1;
+    return 0;
+}
+
+static int has_no_position(const plan_view *plan) {
+    for (int64_t k = 0; k < plan->head->lookups; ++k)
+        if (!lookup_words(plan, k)[1]) return 1;
+    return 0;
+}
+
+// Whether fields agree with each other and sizes can be multiplied.
+static int fields_agree(const plan_view *plan) {
+    const plan_head *head = plan->head;
+    const int64_t element = head->element_bytes, index = head->index_bytes;
+    if (element < 1 || element > 16 || element & (element - 1)) return 0;
+    if (head->lookups ? index < 1 || index > 8 || index & (index - 1) : index != 0) return 0;
+    if (head->policy < CLAMP || head->policy > PROMISE || head->threads < 0 || head->block_units < 0) return 0;
+    if (head->in_extent < 0 || head->out_extent < 0 || head->index_extent < 0) return 0;
+    if (head->in_extent > INT64_MAX / 2 / element || head->out_extent > INT64_MAX / 2 / element) return 0;
+    wide_int elements = element;
+    for (int64_t d = 0; d < head->rank; ++d) {
+        if (plan->shape[d] < 0) return 0;
+        if (plan->shape[d] && (elements *= plan->shape[d]) > INT64_MAX / 2) return 0;
+    }
+    for (int64_t k = 0; k < head->lookups; ++k) {
+        const int64_t limit = lookup_words(plan, k)[1], wrap = lookup_words(plan, k)[2];
+        if (limit < 0 || wrap < 0 || (wrap && !head->index_signed)) return 0;
+    }
+    return 1;
+}
+
+// Whether every address that the plan can form lies in its extent.
+static int is_safe(const plan_view *plan) {
+    const plan_head *head = plan->head;
+    const int empty = is_empty(plan), nowhere = has_no_position(plan);
+    if (!empty) {
+        span in = {head->in_offset, head->in_offset, 1}, out = {head->out_offset, head->out_offset, 1};
+        for (int64_t d = 0; d < head->rank; ++d) {
+            if (plan->shape[d] > 1 && !plan->out_strides[d]) return 0;
+            add_term(&in, plan->shape[d], plan->in_strides[d]);
+            add_term(&out, plan->shape[d], plan->out_strides[d]);
+        }
+        for (int64_t k = 0; k < head->lookups && !nowhere; ++k) add_term(&in, lookup_words(plan, k)[1], lookup_words(plan, k)[3]);
+        if (!inside(&out, head->out_extent) || (!nowhere && !inside(&in, head->in_extent))) return 0;
+        if (nowhere && head->policy != FILL && head->policy != RAISE) return 0;
+    }
+    if ((empty && head->policy != RAISE) || (nowhere && head->policy == FILL)) return 1;  // no index is looked at
+    for (int64_t k = 0; k < head->lookups; ++k) {
+        span index = {lookup_words(plan, k)[0], lookup_words(plan, k)[0], 1};
+        for (int64_t d = 0; d < head->rank; ++d) {
+            if (!moves(plan, d)) continue;
+            if (!plan->shape[d]) return 1;
+            add_term(&index, plan->shape[d], lookup_words(plan, k)[4 + d]);
+        }
+        if (!inside(&index, head->index_extent)) return 0;
+    }
+    return 1;
+}
+
+// ---- From elements to bytes -----------------------------------------------------------------------------------------------------------
+
+// A step in bytes; 0 where there is nothing to step to, since such a step may be of any size.
+static int64_t in_bytes(int64_t count, int64_t step, int64_t unit) { return count > 1 ? step * unit : 0; }
+
+static void describe_work(program *p, const plan_view *plan) {
+    const plan_head *head = plan->head;
+    const int empty = is_empty(plan), nowhere = has_no_position(plan);
+    p->kind = !head->lookups ? COPY : UNITS;
+    if (empty || (nowhere && head->policy == RAISE)) p->kind = head->policy == RAISE && head->lookups ? CHECK : NOTHING;
+    else if (nowhere) p->kind = CONSTANT;
+    p->lookup_count = p->kind == CONSTANT ? 0 : (int)head->lookups;
+    for (int k = 0; k < p->lookup_count; ++k) {
+        const int64_t *words = lookup_words(plan, k);
+        // A value that no address depends on may have a limit that no offset holds.
+        p->lookups[k].bounds = (bounds){words[1], words[2], p->kind == CHECK ? 0 : in_bytes(words[1], words[3], head->element_bytes)};
+        p->lookups[k].offset = words[0];
+    }
+    p->unit = head->element_bytes;
+    p->in_offset = head->in_offset * p->unit;
+    p->out_offset = head->out_offset * p->unit;
+    p->policy = head->policy;
+    p->index_bytes = head->index_bytes;
+    p->index_type = (head->index_signed ? 0 : 4) + (p->index_bytes == 2) + 2 * (p->index_bytes == 4) + 3 * (p->index_bytes == 8);
+    for (int i = 0; i < LINE; ++i) p->fill[i] = ((const char *)head->fill)[i % head->element_bytes];
+}
+
+static void push_dim(program *p, dim d, const plan_view *plan, int64_t axis) {
+    for (int k = 0; k < p->lookup_count; ++k) p->lookups[k].strides[p->rank] = axis < 0 ? 0 : lookup_words(plan, k)[4 + axis];
+    p->dims[p->rank++] = d;
+}
+
+static void describe_dims(program *p, const plan_view *plan) {
+    const int64_t rank = plan->head->rank;
+    p->looked = -1;
+    int looked = 0;
+    for (int64_t d = 0; d < rank; ++d) looked |= p->lookup_count && moves(plan, d);
+    if (p->lookup_count && !looked) p->looked = p->rank, push_dim(p, (dim){.size = 1, .moved = 1}, plan, -1);
+    for (int64_t d = 0; d < rank; ++d) {
+        dim one = {.size = plan->shape[d]};
+        one.out = in_bytes(one.size, plan->out_strides[d], p->unit);
+        one.in = in_bytes(one.size, plan->in_strides[d], p->unit);
+        one.moved = p->lookup_count && moves(plan, d);
+        if (p->kind == CONSTANT) one.in = one.out;  // nothing is read: the output alone decides what is contiguous
+        if (p->kind == CHECK && !one.moved) one.size = 1;
+        if (one.size == 0) p->kind = NOTHING;
+        if (one.moved) p->looked = p->rank;
+        push_dim(p, one, plan, d);
+    }
+    while (p->rank && p->rank - 1 > p->looked && p->kind != CHECK) {
+        const dim last = p->dims[p->rank - 1];
+        if (last.size > 1 && (last.out != p->unit || last.in != p->unit)) break;
+        p->unit *= last.size;
+        --p->rank;
+    }
+    if (p->unit >= LINE) push_dim(p, (dim){.size = p->unit, .out = 1, .in = 1}, plan, -1), p->unit = 1, p->run = 1;
+    if (!p->rank) push_dim(p, (dim){.size = 1}, plan, -1);
+    if (p->kind == UNITS && p->looked < p->rank - 1) p->kind = p->run && p->looked == p->rank - 2 ? RUNS : INNER;
+}
+
+// ---- Blocks ---------------------------------------------------------------------------------------------------------------------------
+
+enum {
+    BLOCK_BYTES = 128 << 10,
+    SHARE_BYTES = 256 << 10,   // what pays for waking a thread
+    SEARCHED_BYTES = 512 << 10,  // of the source: what stays in the second cache
+    STREAM_BYTES = 8 << 20,    // of an output that the last cache would not keep until it is used
+    STREAM_RUN = 1 << 10,
+    LONGEST_RUN = 256 << 10,
+    PAGE = 4096,
+    TILE_BYTES = 256,
+};
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t magnitude(int64_t a) { return a < 0 ? -a : a; }
+
+// Source bytes that the lookups alone can reach.
+static int64_t searched(const program *p) {
+    int64_t bytes = 0;
+    for (int k = 0; k < p->lookup_count; ++k) bytes += (p->lookups[k].bounds.limit - 1) * magnitude(p->lookups[k].bounds.step);
+    return bytes;
+}
+
+// The positions along the looked-up dimension that one block takes so that the source lines of a column of blocks stay in the cache; 0
+// where that gains nothing. Neighbours along it share lines, and each row searches all of them.
+static int64_t column_width(const program *p) {
+    if (p->kind != UNITS || p->looked < 1) return 0;
+    const dim *last = &p->dims[p->looked], *before = last - 1;
+    if (!before->moved || before->in || !last->in || magnitude(last->in) >= LINE || searched(p) <= SEARCHED_BYTES) return 0;
+    int64_t lines = 1;
+    for (int k = 0; k < p->lookup_count; ++k)
+        if (p->lookups[k].bounds.step) lines *= least(p->lookups[k].bounds.limit, INT32_MAX / lines);
+    return most(SEARCHED_BYTES / lines, LINE) / magnitude(last->in);
+}
+
+static void cut(program *p, int64_t block_units) {
+    const int64_t target = block_units ? block_units : most(1, BLOCK_BYTES / p->unit);
+    const int64_t offsets = least(block_units ? block_units : MOST_OFFSETS, p->wide ? MOST_OFFSETS / 2 : MOST_OFFSETS);
+    const int64_t width = column_width(p);
+    int64_t units = 1, places = 1;
+    for (int d = p->rank - 1; d >= 0; --d) {
+        dim *const one = &p->dims[d];
+        int64_t room = most(1, target / units);
+        if (one->moved) room = least(room, most(1, offsets / places));
+        if (p->run && d == p->rank - 1 && !block_units) room = one->size <= LONGEST_RUN ? one->size : BLOCK_BYTES / PAGE * PAGE;
+        if (p->run && d == p->rank - 1 && block_units) room = most(16, room / 16 * 16);  // whole elements
+        if (p->kind == COPY && d == p->column && p->row >= 0 && p->row != d - 1 && !block_units) room = least(room, TILE_BYTES / p->unit);
+        if (d == p->looked && width) room = least(room, width);
+        one->block = most(1, least(one->size, room));
+        one->blocks = (one->size + one->block - 1) / one->block;
+        one->place = one->moved ? places : 0;
+        units *= one->block;
+        if (one->moved) places *= one->block;
+    }
+    p->blocks = 1;
+    for (int d = 0; d < p->rank; ++d) p->order[d] = d, p->blocks *= p->dims[d].blocks;
+    if (width)
+        for (int d = p->looked; d > 0 && !p->dims[d - 1].in; --d) p->order[d] = d - 1, p->order[d - 1] = p->looked;
+}
+
+// ---- Offsets --------------------------------------------------------------------------------------------------------------------------
+
+static int needs_wide(const program *p) {
+    wide_int reach = 0;
+    for (int k = 0; k < p->lookup_count; ++k) {
+        const bounds *b = &p->lookups[k].bounds;
+        if (b->limit > INT32_MAX || b->wrap > INT32_MAX || magnitude(b->step) > INT32_MAX) return 1;
+        reach += (wide_int)(b->limit - 1) * magnitude(b->step);
+    }
+    for (int d = 0; d <= p->looked; ++d)
+        if (p->dims[d].moved) reach += (wide_int)(p->dims[d].size - 1) * magnitude(p->dims[d].in);
+    return reach > INT32_MAX;
+}
+
+// Whether lookups and output walk through dimension `d` and the run inside it as through one.
+static int continues(const program *p, int d) {
+    const dim *one = &p->dims[d], *inner = &p->dims[d + 1];
+    int whole = one->moved && inner->block == inner->size && one->out == inner->size * inner->out && p->kind != INNER;
+    for (int k = 0; k < p->lookup_count; ++k) whole &= p->lookups[k].strides[d] == inner->size * p->lookups[k].strides[d + 1];
+    return whole;
+}
+
+// The dimensions that are resolved in one run, and what they add to its offsets. Returns whether there was memory.
+static int make_runs(program *p) {
+    int64_t run = p->dims[p->looked].block;
+    int adds = p->dims[p->looked].in != 0;
+    for (p->first = p->looked; p->first > 0 && continues(p, p->first - 1); adds |= p->dims[p->first].in != 0) run *= p->dims[--p->first].block;
+    if (!adds || p->kind == CHECK) return 1;
+    p->pattern = malloc((size_t)run * 8);
+    if (!p->pattern) return 0;
+    for (int64_t i = 0; i < run; ++i) {
+        int64_t rest = i, sum = 0;
+        for (int d = p->looked; d >= p->first; rest /= p->dims[d--].block) sum += rest % p->dims[d].block * p->dims[d].in;
+        if (p->wide) ((int64_t *)p->pattern)[i] = sum;
+        else ((int32_t *)p->pattern)[i] = (int32_t)sum;
+    }
+    return 1;
+}
+
+// ---- Programs -------------------------------------------------------------------------------------------------------------------------
+
+static const loops *choose_loops(int64_t wanted) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
+    const int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi");
+    if (wanted == AVX512 || (wanted == BEST && avx512)) return avx512 ? &loops_avx512 : NULL;
+    if (wanted == AVX2 || (wanted == BEST && avx2)) return avx2 ? &loops_avx2 : NULL;
+    return wanted == BEST || wanted == BASELINE ? &loops_baseline : NULL;
+#elif defined(__aarch64__)
+    return wanted == BEST || wanted == NEON ? &loops_neon : NULL;
+#else
+    return wanted == BEST || wanted == BASELINE ? &loops_baseline : NULL;
+#endif
+}
+
+// The dimensions of a copy loop's box: the innermost one, and of the others that where the source is closest to contiguous.
+static void choose_box(program *p, int first) {
+    p->column = p->rank - 1 - p->run;
+    if (p->column < first) p->column = -1;
+    p->row = p->column - 1;
+    for (int d = p->row - 1; d >= first && !p->run; --d)
+        if (magnitude(p->dims[d].in) < magnitude(p->dims[p->row].in) && magnitude(p->dims[d].in) < magnitude(p->dims[p->column].in)) p->row = d;
+    if (p->row < first) p->row = -1;
+}
+
+static int lower_plan(program *p, const plan_view *plan) {
+    describe_work(p, plan);
+    describe_dims(p, plan);
+    p->loops = choose_loops(plan->head->loops);
+    if (!p->loops) return 0;
+    if (p->kind == NOTHING) return 1;
+    p->wide = p->lookup_count && needs_wide(p);
+    p->column = p->row = -1;
+    if (p->kind == COPY || p->kind == INNER) choose_box(p, p->kind == COPY ? 0 : p->looked + 1);
+    cut(p, plan->head->block_units);
+    int64_t bytes = p->unit;
+    for (int d = 0; d < p->rank; ++d) bytes *= p->dims[d].size;
+    p->streams = p->run && p->dims[p->rank - 1].block >= STREAM_RUN && bytes >= STREAM_BYTES;
+    const int64_t weight = bytes / p->unit * (p->run ? 1 : p->unit + 16);
+    const int64_t threads = plan->head->threads ? plan->head->threads : least(pool_cpus(), 1 + weight / SHARE_BYTES);
+    p->threads = (int)least(least(threads, p->blocks), INT32_MAX);
+    return !p->lookup_count || make_runs(p);
+}
+
+static void write_text(program *p) {
+    static const char *const names[] = {"nothing to do", "index checks", "constant fill", "copy", "looked-up units", "looked-up runs", "looked-up parts"};
+    const int64_t item = p->run ? p->dims[p->rank - 1].size : p->unit;
+    snprintf(p->text, sizeof p->text, "%s%s of %lld bytes; %s, blocks: %lld, threads: %d", p->streams ? "streamed " : "", names[p->kind],
+             (long long)item, p->loops->name, (long long)p->blocks, p->threads);
+}
+
+program *dmlgather_prepare(const int64_t *words, int64_t count) {
+    const plan_head *head = (const plan_head *)words;
+    const int64_t head_words = sizeof *head / sizeof *words;
+    if (count < head_words || head->rank < 0 || head->rank > MOST_DIMS || head->lookups < 0 || head->lookups > MOST_DIMS) return NULL;
+    if (count != head_words + 3 * head->rank + head->lookups * (4 + head->rank)) return NULL;
+    const int64_t *shape = words + head_words;
+    const plan_view plan = {head, shape, shape + head->rank, shape + 2 * head->rank, shape + 3 * head->rank};
+    if (!fields_agree(&plan) || !is_safe(&plan)) return NULL;
+    const size_t rank = (size_t)head->rank + 2, lookups = (size_t)head->lookups;  // one dimension before and one behind
+    program *p = calloc(1, sizeof *p);
+    if (!p) return NULL;
+    p->dims = calloc(rank, sizeof *p->dims);
+    p->order = calloc(rank, sizeof *p->order);
+    p->lookups = calloc(lookups + 1, sizeof *p->lookups);
+    p->strides = calloc(rank * lookups + 1, sizeof *p->strides);
+    if (!p->dims || !p->order || !p->lookups || !p->strides) return dmlgather_free(p), NULL;
+    for (size_t k = 0; k < lookups; ++k) p->lookups[k].strides = p->strides + k * rank;
+    if (!lower_plan(p, &plan)) return dmlgather_free(p), NULL;
+    write_text(p);
+    return p;
+}
+
+void dmlgather_free(program *p) {
+    if (!p) return;
+    free(p->dims), free(p->order), free(p->lookups), free(p->strides), free(p->pattern);
+    free(p);
+}
+
+const char *dmlgather_describe(const program *p) { return p->text; }
+
+const char *dmlgather_sources(void) { return DMLGATHER_SOURCES; }

@@ -1,0 +1,226 @@
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "pool.h"
+#include "program.h"
+
+// One block of one call.
+typedef struct {
+    const program *p;
+    const char *data, *indices;
+    char *out;
+    int64_t *lo, *n;  // where the block begins along each dimension, and how far it reaches
+    char *offsets;
+    uint8_t *bad;     // of each offset, once an index is out of bounds under FILL
+    int64_t smallest; // offset of a bad index under RAISE
+} block_work;
+
+// ---- Indices --------------------------------------------------------------------------------------------------------------------------
+
+// Notes the bad indices of a run: in `bad` under FILL, in `smallest` under RAISE.
+static void note_bad(block_work *w, const lookup *k, int64_t start, int64_t step, int64_t n, int64_t place) {
+    const program *const p = w->p;
+    uint8_t *const bad = w->bad + place;
+    if (p->policy == RAISE) memset(bad, 0, (size_t)n);
+    p->loops->mark[p->index_type](bad, w->indices + start * p->index_bytes, step, n, &k->bounds);
+    for (int64_t i = 0; i < n && p->policy == RAISE; ++i)
+        if (bad[i] && start + i * step < w->smallest) w->smallest = start + i * step;
+}
+
+// Resolves the indices of the block, or notes the bad ones. Returns whether there are bad ones.
+static int walk_indices(block_work *w, int noting) {
+    const program *const p = w->p;
+    int64_t at[p->first + 1], n = w->n[p->first], place = 0;
+    for (int d = p->first + 1; d <= p->looked; ++d) n *= p->dims[d].size;
+    memset(at, 0, sizeof at);
+    for (int bad = 0;;) {
+        for (int number = 0; number < p->lookup_count; ++number) {
+            const lookup *const k = &p->lookups[number];
+            int64_t start = k->offset;
+            for (int d = 0; d <= p->looked; ++d) start += (w->lo[d] + (d < p->first ? at[d] : 0)) * k->strides[d];
+            if (noting)
+                note_bad(w, k, start, k->strides[p->looked], n, place);
+            else
+                bad |= p->loops->resolve[p->wide][p->index_type](w->offsets + place * (p->wide ? 8 : 4), w->indices + start * p->index_bytes,
+                                                                 k->strides[p->looked], n, &k->bounds, p->pattern, number > 0);
+        }
+        int d = p->first - 1;
+        for (; d >= 0; --d) {
+            if (!p->dims[d].moved) continue;
+            place += p->dims[d].place;
+            if (++at[d] < w->n[d]) break;
+            place -= at[d] * p->dims[d].place;
+            at[d] = 0;
+        }
+        if (d < 0) return bad;
+    }
+}
+
+// ---- Elements -------------------------------------------------------------------------------------------------------------------------
+
+static int64_t size_of(const block_work *w, int d) { return d < 0 ? 1 : w->n[d]; }
+static int64_t out_of(const block_work *w, int d) { return d < 0 ? 0 : w->p->dims[d].out; }
+static int64_t in_of(const block_work *w, int d) { return d < 0 ? 0 : w->p->dims[d].in; }
+
+static void copy_dims(const block_work *w, int d, char *out, const char *in, const copy_box *box, copy_loop *loop) {
+    const program *const p = w->p;
+    while (d < p->rank && (d == p->row || d == p->column || (p->run && d == p->rank - 1))) ++d;
+    if (d >= p->rank) {
+        loop(out, in, box);
+        return;
+    }
+    for (int64_t i = 0; i < w->n[d]; ++i) copy_dims(w, d + 1, out + i * p->dims[d].out, in + i * p->dims[d].in, box, loop);
+}
+
+// The box of the copy loop within the block.
+static copy_box box_of(const block_work *w) {
+    const int row = w->p->row, column = w->p->column;
+    return (copy_box){
+        .unit = w->p->run ? w->n[w->p->rank - 1] : w->p->unit,
+        .n0 = size_of(w, row), .out0 = out_of(w, row), .in0 = in_of(w, row),
+        .n1 = size_of(w, column), .out1 = out_of(w, column), .in1 = in_of(w, column),
+    };
+}
+
+static const char *address(const block_work *w, const char *in, int64_t place) {
+    return in + (w->p->wide ? ((const int64_t *)w->offsets)[place] : ((const int32_t *)w->offsets)[place]);
+}
+
+// INNER: the dimensions down to the looked-up one, then a copy for each index.
+static void copy_parts(const block_work *w, int d, char *out, const char *in, int64_t place, const copy_box *box, copy_loop *loop) {
+    const dim *const one = &w->p->dims[d];
+    for (int64_t i = 0; i < w->n[d]; ++i, place += one->place, out += one->out) {
+        if (d == w->p->looked) copy_dims(w, d + 1, out, address(w, in, place), box, loop);
+        else copy_parts(w, d + 1, out, in + i * one->in, place, box, loop);
+    }
+}
+
+static void load_dims(const block_work *w, int d, char *out, const char *in, int64_t place, const load_box *box, load_loop *loop) {
+    if (d >= w->p->first - 1) {
+        loop(out, in, w->offsets + place * (w->p->wide ? 8 : 4), box);
+        return;
+    }
+    const dim *const one = &w->p->dims[d];
+    for (int64_t i = 0; i < w->n[d]; ++i) load_dims(w, d + 1, out + i * one->out, in + i * one->in, place + i * one->place, box, loop);
+}
+
+static void fill_item(const program *p, char *out, int64_t n) {
+    for (; n >= LINE; n -= LINE, out += LINE) memcpy(out, p->fill, LINE);
+    memcpy(out, p->fill, (size_t)n);
+}
+
+// Writes the fill value where an index is bad; everywhere in a constant plan.
+static void fill_dims(const block_work *w, int d, char *out, int64_t place) {
+    const program *const p = w->p;
+    if (p->kind != CONSTANT && d == p->looked + 1 && !w->bad[place]) return;
+    if (d == p->rank - p->run) {
+        fill_item(p, out, p->run ? w->n[d] : p->unit);
+        return;
+    }
+    for (int64_t i = 0; i < w->n[d]; ++i) fill_dims(w, d + 1, out + i * p->dims[d].out, place + i * p->dims[d].place);
+}
+
+// ---- Blocks ---------------------------------------------------------------------------------------------------------------------------
+
+static void copy_block(block_work *w, char *out, const char *in) {
+    const program *const p = w->p;
+    const copy_box box = box_of(w);
+    copy_loop *const loop = p->loops->choose_copy(&box, p->streams).run;
+    if (p->kind == COPY) copy_dims(w, 0, out, in, &box, loop);
+    else copy_parts(w, 0, out, in, 0, &box, loop);
+}
+
+static void load_block(block_work *w, char *out, const char *in) {
+    const program *const p = w->p;
+    const int row = p->first - 1;
+    load_box box = {
+        .unit = p->kind == RUNS ? w->n[p->rank - 1] : p->unit,
+        .n0 = size_of(w, row), .out0 = out_of(w, row), .in0 = in_of(w, row), .place0 = row < 0 ? 0 : p->dims[row].place,
+        .n1 = w->n[p->first], .out1 = p->dims[p->looked].out,
+    };
+    for (int d = p->first + 1; d <= p->looked; ++d) box.n1 *= p->dims[d].size;
+    load_dims(w, 0, out, in, 0, &box, p->loops->choose_load(&box, p->wide, p->streams));
+}
+
+static void run_block(block_work *w) {
+    const program *const p = w->p;
+    char *out = w->out + p->out_offset;
+    const char *in = w->data + p->in_offset;
+    for (int d = 0; d < p->rank; ++d) out += w->lo[d] * p->dims[d].out, in += w->lo[d] * p->dims[d].in;
+    if (p->kind == CONSTANT) {
+        fill_dims(w, 0, out, 0);
+        return;
+    }
+    int bad = 0;
+    if (p->lookup_count) {
+        bad = walk_indices(w, 0) && (p->policy == FILL || p->policy == RAISE);
+        if (bad) {
+            if (p->policy == FILL) memset(w->bad, 0, MOST_OFFSETS);
+            walk_indices(w, 1);
+        }
+        if (p->kind == CHECK) return;
+    }
+    if (p->kind == COPY || p->kind == INNER) copy_block(w, out, in);
+    else load_block(w, out, in);
+    if (bad && p->policy == FILL) fill_dims(w, 0, out, 0);
+}
+
+int64_t execute_blocks(const program *p, const char *data, const char *indices, char *out, int64_t first, int64_t last) {
+    int64_t lo[p->rank], n[p->rank];
+    _Alignas(LINE) char offsets[MOST_OFFSETS * 4];
+    uint8_t bad[MOST_OFFSETS];
+    block_work w = {p, data, indices, out, lo, n, offsets, bad, INT64_MAX};
+    for (int64_t number = first; number < last; ++number) {
+        int64_t rest = number;
+        for (int i = p->rank - 1; i >= 0; --i) {
+            const int d = p->order[i];
+            const dim *const one = &p->dims[d];
+            lo[d] = rest % one->blocks * one->block;
+            n[d] = one->size - lo[d] < one->block ? one->size - lo[d] : one->block;
+            rest /= one->blocks;
+        }
+        run_block(&w);
+    }
+    return w.smallest;
+}
+
+// ---- Calls ----------------------------------------------------------------------------------------------------------------------------
+
+enum { PARTS = 16 };  // per thread: enough that no thread works much longer than the others
+
+typedef struct {
+    const bound_call *call;
+    int64_t parts;
+    _Atomic int64_t smallest;
+} shared_job;
+
+static void run_part(void *shared, int64_t part) {
+    shared_job *const job = shared;
+    const program *const p = job->call->program;
+    const int64_t each = p->blocks / job->parts, more = p->blocks % job->parts;
+    const int64_t first = part * each + (part < more ? part : more), last = first + each + (part < more);
+    const int64_t found = execute_blocks(p, job->call->data, job->call->indices, job->call->out, first, last);
+    int64_t known = atomic_load_explicit(&job->smallest, memory_order_relaxed);
+    while (found < known && !atomic_compare_exchange_weak_explicit(&job->smallest, &known, found, memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
+int64_t dmlgather_run_bound(const bound_call *call) {
+    const program *const p = call->program;
+    if (p->kind == NOTHING) return -1;
+    int64_t smallest;
+    if (p->threads < 2) {
+        smallest = execute_blocks(p, call->data, call->indices, call->out, 0, p->blocks);
+    } else {
+        shared_job job = {call, p->blocks < (int64_t)p->threads * PARTS ? p->blocks : (int64_t)p->threads * PARTS, INT64_MAX};
+        pool_run(run_part, &job, job.parts, p->threads);
+        smallest = atomic_load_explicit(&job.smallest, memory_order_relaxed);
+    }
+    return smallest == INT64_MAX ? -1 : smallest;
+}
+
+int64_t dmlgather_run(const program *program, const void *data, const void *indices, void *out) {
+    const bound_call call = {program, data, indices, out};
+    return dmlgather_run_bound(&call);
+}
