@@ -1,4 +1,4 @@
-"""Devices by name: "cpu", "cuda" (device 0), "cuda:N", and "reference", the slow judge in host memory."""
+"""Devices by name: "cpu", "cuda" (device 0), "cuda:N", and "reference", the judge in host memory."""
 
 from __future__ import annotations
 

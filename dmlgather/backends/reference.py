@@ -1,28 +1,32 @@
-"""The reference backend: the plan's pseudocode, line for line, in Python integers. The judge of every other backend.
+"""The reference backend: the plan's pseudocode, line for line, over blocks of coordinates. The judge of every other backend.
 
-Slow on purpose; it takes plans in any form and does not canonicalise.
+It takes plans in any form, does not canonicalise, and computes in exact integers.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.plan import IndexPlan, OutOfBounds, dot
+from dmlgather.plan import IndexPlan, OutOfBounds, dot, packed_strides, unravel
 
-WATCHED = 2**14
-"""Elements from one call of a watcher to the next: less than a tenth of a second."""
+BLOCK = 2**14
+"""Elements that are computed together: their addresses stay in the processor's cache, and Ctrl-C is prompt."""
+
+REPORTED = 0.05
+"""Seconds from one call of a watcher to the next, and a block longer at most."""
 
 Watcher = Callable[[int, int], None]
-"""Takes the number of elements that are done, from 0 on, and the number of all."""
+"""Takes the number of elements that are done, from 0 on, and the number of all. Under RAISE the indices are counted before."""
 
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
@@ -48,25 +52,20 @@ def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | Non
         bad = min(_bad_offsets(plan, indices), default=None)
         if bad is not None:
             return bad
-    fill = np.frombuffer(plan.fill, out.dtype)[0] if plan.fill else None
-    for o in _coordinates(plan.shape, _watcher.get()):
-        source = plan.in_offset + dot(o, plan.in_strides)
-        ok = True
-        for lookup in plan.lookups:
-            if plan.constant:
-                ok = False
-                break
-            assert indices is not None
-            value = int(indices[lookup.index_offset + dot(o, lookup.index_strides)])
-            if value < 0:
-                value += lookup.wrap
-            ok = ok and 0 <= value < lookup.limit
-            source += min(max(value, 0), lookup.limit - 1) * lookup.in_stride
-        target = plan.out_offset + dot(o, plan.out_strides)
-        if ok or plan.out_of_bounds is not OutOfBounds.FILL:
-            out[target] = data[source]
-        else:
+    fill = np.frombuffer(plan.fill, out.dtype) if plan.fill else None
+    for o in _blocks(plan, plan.shape):
+        target = _places(o.address(plan.out_offset, plan.out_strides))
+        if plan.constant:  # no index is looked at
             out[target] = fill
+            continue
+        source, ok = o.address(plan.in_offset, plan.in_strides), np.array([True])
+        for lookup in plan.lookups:
+            v = _values(indices, o.address(lookup.index_offset, lookup.index_strides))
+            v[v < 0] += lookup.wrap
+            ok = ok & (v >= 0) & (v < lookup.limit)
+            source = source + np.minimum(np.maximum(v, 0), lookup.limit - 1).astype(source.dtype) * lookup.in_stride
+        value = _elements(data, source)
+        out[target] = value if fill is None else np.where(ok, value, fill)
     return None
 
 
@@ -86,35 +85,94 @@ class ReferenceProgram:
 
     def describe(self) -> str:
         """How the plan is executed, in words."""
-        return "the plan's pseudocode, one element at a time"
+        return "the plan's pseudocode, line for line"
 
 
 prepare = ReferenceProgram
 
 
 def _bad_offsets(plan: IndexPlan, indices: NDArray[Any] | None) -> Iterator[int]:
-    for o in _coordinates(plan.index_shape):
+    """The smallest offset of a bad index, of each lookup in each block that has one."""
+    for o in _blocks(plan, plan.index_shape):
         for lookup in plan.lookups:
-            assert indices is not None
-            offset = lookup.index_offset + dot(o, lookup.index_strides)
-            value = int(indices[offset])
-            if value < 0:
-                value += lookup.wrap
-            if not 0 <= value < lookup.limit:
-                yield offset
+            offset = o.address(lookup.index_offset, lookup.index_strides)
+            v = _values(indices, offset)
+            v[v < 0] += lookup.wrap
+            bad = offset[(v < 0) | (v >= lookup.limit)]
+            if bad.size:
+                yield int(bad.min())
 
 
-def _coordinates(shape: Sequence[int], watcher: Watcher | None = None) -> Iterator[tuple[int, ...]]:
-    """Every coordinate in row-major order. Nothing is listed beforehand, as itertools.product would list each dimension."""
-    count, at = prod(shape), [0] * len(shape)
-    for number in range(count):
-        if watcher is not None and number % WATCHED == 0:
-            watcher(number, count)
-        yield tuple(at)
-        for axis in reversed(range(len(shape))):
-            at[axis] += 1
-            if at[axis] < shape[axis]:
-                break
-            at[axis] = 0
+def _values(indices: NDArray[Any] | None, offset: NDArray[Any]) -> NDArray[Any]:
+    """A copy of the indices at these offsets, in integers that hold them, limits and wraps. (Unsigned indices have no wrap.)"""
+    assert indices is not None
+    exact = np.uint64 if indices.dtype.kind == "u" and offset.dtype != object else offset.dtype
+    return indices[_places(offset)].astype(exact)
+
+
+def _elements(data: NDArray[Any] | range, source: NDArray[Any]) -> NDArray[Any]:
+    """data[source]; a range may be longer than any array."""
+    if isinstance(data, range):
+        return np.asarray(np.frompyfunc(data.__getitem__, 1, 1)(source))
+    return data[_places(source)]
+
+
+def _places(address: NDArray[Any]) -> NDArray[np.intp]:
+    """Addresses in an array, in the integers that NumPy takes for them."""
+    return address.astype(np.intp, copy=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Coordinates:
+    """Those of a block: for each dimension a number, or an array of `integer` that broadcasts to the shape of the block."""
+
+    of: Sequence[int | NDArray[Any]]
+    integer: type
+
+    def address(self, offset: int, strides: Sequence[int]) -> NDArray[Any]:
+        """The address offset + o·strides, of size 1 along dimensions that do not move it."""
+        address: NDArray[Any] = np.array([offset], self.integer)
+        for coordinate, stride in zip(reversed(self.of), reversed(strides), strict=True):  # NumPy's loops are longer inside out
+            if stride:
+                address = address + coordinate * stride
+        return address
+
+
+def _blocks(plan: IndexPlan, shape: Sequence[int]) -> Iterator[_Coordinates]:
+    """Every coordinate of `shape` in row-major order, up to BLOCK at a time. The watcher is told how many are done.
+
+    A block has the innermost dimensions that fit, a part of the next one, and a single step of those outside.
+    """
+    steps, room = list[int](), BLOCK
+    for size in reversed(shape):
+        steps.insert(0, max(min(size, room), 1))
+        room //= steps[0]
+    counts = [-(-size // step) for size, step in zip(shape, steps, strict=True)]
+    integer, pitches, watcher, told = _integer(plan), packed_strides(shape), _watcher.get(), -inf
+    for number in range(prod(counts)):
+        first = [at * step for at, step in zip(unravel(number, counts), steps, strict=True)]
+        if watcher is not None and time.monotonic() - told >= REPORTED:
+            watcher(dot(first, pitches), prod(shape))
+            told = time.monotonic()
+        o, inner = list[int | NDArray[Any]](), list[int]()
+        for start, step, size in zip(reversed(first), reversed(steps), reversed(shape), strict=True):
+            if step == 1:
+                o.insert(0, start)  # and no dimension of arrays: NumPy's have at most 64
+            else:
+                o.insert(0, np.arange(start, min(start + step, size), dtype=integer).reshape(-1, *inner))
+                inner.append(1)
+        yield _Coordinates(o, integer)
     if watcher is not None:
-        watcher(count, count)
+        watcher(prod(shape), prod(shape))
+
+
+def _integer(plan: IndexPlan) -> type:
+    """What addresses are computed in: int64 if it holds every number of the plan, else Python's integers.
+
+    It then holds every sum and product too. The plan has proven that offset + o·strides + Σ v·in_stride stays inside its extent
+    for all coordinates and clamped values, so also where some of them are 0; and no term of such a sum is longer than the extent.
+    """
+    numbers = [plan.in_extent, plan.index_extent, plan.out_extent, *plan.in_strides, *plan.out_strides]
+    for lookup in plan.lookups:
+        numbers += [lookup.limit, lookup.wrap, lookup.in_stride, *lookup.index_strides]
+    return np.int64 if all(-(2**63) < number < 2**63 for number in numbers) else object

@@ -132,7 +132,7 @@ def _title(name: str) -> str:
 def device_title(device: Device) -> str:
     """The device's name for people."""
     if not device.on_gpu:
-        suffix = ", one element at a time, as the plan's definition says" if device.kind == "reference" else ""
+        suffix = ", line for line as the plan's definition says" if device.kind == "reference" else ""
         return f"{processor()}, {counted(cpus(), 'CPU')}{suffix}"
     from dmlgather.backends import cuda
 

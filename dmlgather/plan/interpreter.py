@@ -1,6 +1,6 @@
 """Follow a plan for single output elements: which indices it looks up, and which input element it reads.
 
-For pictures and messages. The reference backend interprets plans on its own, because it judges the other backends.
+For pictures and messages. The reference backend follows plans on its own, because it judges the other backends.
 """
 
 from __future__ import annotations

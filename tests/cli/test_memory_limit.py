@@ -174,10 +174,11 @@ def test_the_reference_says_how_long_it_takes(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, arguments: list[str], remedy: str
 ) -> None:
     monkeypatch.setattr(progress, "SLOW", 0)
+    monkeypatch.setattr(reference, "REPORTED", 0)
     ended = command(*arguments, _model(tmp_path, 2**16))
     assert ended.code == 0
     (line,) = [line for line in ended.err.splitlines() if line.startswith("reference: about ")]
-    assert line.endswith(f" for {2**16} elements, at the rate of the first {2**14}; {remedy} where that is too long")
+    assert line.endswith(f" for {2**16} elements, at the rate of the first {reference.BLOCK}; {remedy} where that is too long")
 
 
 def test_fewer_devices_help_only_where_one_is_left_to_leave_out(tmp_path: Path) -> None:
@@ -191,6 +192,7 @@ def test_fewer_devices_help_only_where_one_is_left_to_leave_out(tmp_path: Path) 
 
 def test_little_work_says_nothing(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "SLOW", 0)
+    monkeypatch.setattr(reference, "REPORTED", 0)
     assert command("compare", "--devices", "cpu,reference", write(tmp_path, MODEL)).err == ""
     assert "about" not in command("run", "--device", "reference", write(tmp_path, MODEL)).err
 
@@ -198,6 +200,7 @@ def test_little_work_says_nothing(tmp_path: Path, command: Command, monkeypatch:
 def test_the_bar_of_the_reference_is_for_terminals(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(reference, "REPORTED", 0)
     ended = command("compare", "--devices", "cpu,reference", _model(tmp_path, 2**16))
     assert (ended.code, "reference" in ended.err) == (0, True)
     assert ended.out == f"commands[0] 'slice': equal on cpu, reference: {2**16} elements, bit for bit\n"
@@ -211,14 +214,17 @@ def test_durations(seconds: float, says: str) -> None:
     assert progress.duration(seconds) == says
 
 
-def test_the_reference_reports_every_run() -> None:
-    seen: list[tuple[int, int]] = []
-    count = 2 * reference.WATCHED + 5
+def test_the_reference_reports_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = reference.BLOCK
+    count = 2 * block + 5
     plan = IndexPlan(shape=(count,), element_bytes=1, out_extent=count, out_offset=0, out_strides=(1,),
                      in_extent=count, in_offset=0, in_strides=(1,))  # fmt: skip
     data, out = np.arange(count).astype(np.uint8), np.zeros(count, np.uint8)
-    with reference.watched(lambda done, all_: seen.append((done, all_))):
+    for pause, between in ((0, [(block, count), (2 * block, count)]), (1e9, [])):
+        seen: list[tuple[int, int]] = []
+        monkeypatch.setattr(reference, "REPORTED", pause)
+        with reference.watched(lambda *told, seen=seen: seen.append(told)):
+            reference.run(plan, data, None, out)
         reference.run(plan, data, None, out)
-    reference.run(plan, data, None, out)
-    assert seen == [(0, count), (reference.WATCHED, count), (2 * reference.WATCHED, count), (count, count)]
-    assert (out == data).all()
+        assert seen == [(0, count), *between, (count, count)]
+        assert (out == data).all()

@@ -194,7 +194,7 @@ def test_warnings_do_not_keep_a_model_from_running(tmp_path: Path, command: Comm
     assert "DML801" in ended.err
 
 
-@pytest.mark.parametrize(("device", "shown"), [("cpu", "CPU"), ("reference", "one element at a time"), ("auto", "CPU")])
+@pytest.mark.parametrize(("device", "shown"), [("cpu", "CPU"), ("reference", "line for line"), ("auto", "CPU")])
 def test_devices(tmp_path: Path, command: Command, device: str, shown: str) -> None:
     ended = command("run", "--device", device, write(tmp_path, MODEL))
     assert (ended.code, ended.out) == (0, PRINTED)

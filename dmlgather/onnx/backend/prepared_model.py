@@ -27,7 +27,7 @@ class Backend(onnx.backend.base.Backend):
     """Runs models made of Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth, and of Identity, Constant,
     Shape, Squeeze, Unsqueeze, Reshape, Transpose and Cast; also inside model-local functions.
 
-    device: "CPU", "CUDA" (the first GPU), "CUDA:N", or "REFERENCE" (the slow reference in host memory). Every device gives the
+    device: "CPU", "CUDA" (the first GPU), "CUDA:N", or "REFERENCE" (the reference in host memory). Every device gives the
     same bits, except where Cast meets a value that does not fit, which ONNX leaves undefined.
     """
 
