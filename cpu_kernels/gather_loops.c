@@ -96,18 +96,12 @@ enum { LINE = 64, AHEAD = 1024 };
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-INLINE void store_past_cache(char *to, bytes64 value) {
-#if defined(__AVX512F__)
-    _mm512_stream_si512((__m512i *)to, (__m512i)value);
-#else
-    __m128i quarters[4];
-    memcpy(quarters, &value, LINE);
-    for (int i = 0; i < 4; ++i) _mm_stream_si128((__m128i *)to + i, quarters[i]);
-#endif
+INLINE void store_past_cache(char *to, const void *line) {  // a whole line
+    for (int i = 0; i < 4; ++i) _mm_stream_si128((__m128i *)to + i, _mm_loadu_si128((const __m128i *)line + i));
 }
 INLINE void order_stores(void) { _mm_sfence(); }
 #else
-INLINE void store_past_cache(char *to, bytes64 value) { *(bytes64 *)to = value; }
+INLINE void store_past_cache(char *to, const void *line) { memcpy(to, line, LINE); }
 INLINE void order_stores(void) {}
 #endif
 
@@ -119,7 +113,7 @@ INLINE void copy_run(char *restrict to, const char *restrict in, int64_t n) {
 INLINE void stream_run(char *restrict to, const char *restrict in, int64_t n) {
     *(bytes64 *)to = *(const bytes64 *)in;
     int64_t at = -(intptr_t)to & (LINE - 1);  // only whole lines pass the cache: a part of one would cost a read
-    for (; at + LINE <= n; at += LINE) store_past_cache(to + at, *(const bytes64 *)(in + at));
+    for (; at + LINE <= n; at += LINE) store_past_cache(to + at, in + at);
     *(bytes64 *)(to + n - LINE) = *(const bytes64 *)(in + n - LINE);
 }
 
@@ -156,10 +150,9 @@ INLINE int64_t offset_at(const void *offsets, int64_t at, int wide) {
     return wide ? ((const int64_t *)offsets)[at] : ((const int32_t *)offsets)[at];
 }
 
-// `wide`, `packed` and `how` are constants where this is expanded.
-INLINE void load_units(char *out, const char *base, const void *offsets, const load_box *box, int wide, int packed, unit_copy how) {
-    const int64_t unit = how <= SIXTEEN ? 1 << how : box->unit, step = packed ? unit : box->out1, n1 = box->n1;
-    const int64_t ahead = 1 + AHEAD / unit, lines = unit < AHEAD ? unit : AHEAD;
+// `wide` and `how` are constants wherever these are expanded.
+INLINE void load_units(char *out, const char *base, const void *offsets, const load_box *box, int wide, unit_copy how) {
+    const int64_t unit = box->unit, n1 = box->n1, ahead = 1 + AHEAD / unit, lines = unit < AHEAD ? unit : AHEAD;
     for (int64_t row = 0; row < box->n0; ++row) {
         char *restrict const to = out + row * box->out0;
         const char *restrict const from = base + row * box->in0;
@@ -169,34 +162,75 @@ INLINE void load_units(char *out, const char *base, const void *offsets, const l
                 const char *later = from + offset_at(offsets, place + i + ahead, wide);
                 for (int64_t at = 0; at < lines; at += LINE) __builtin_prefetch(later + at);
             }
-            copy_unit(to + i * step, from + offset_at(offsets, place + i, wide), unit, how);
+            copy_unit(to + i * box->out1, from + offset_at(offsets, place + i, wide), unit, how);
         }
     }
     if (how == STREAM) order_stores();
 }
 
-#define LOAD(name, packed, how)                                                                            \
-    static void name##_narrow(char *out, const char *base, const void *offsets, const load_box *box) {     \
-        load_units(out, base, offsets, box, 0, packed, how);                                               \
-    }                                                                                                      \
-    static void name##_wide(char *out, const char *base, const void *offsets, const load_box *box) {       \
-        load_units(out, base, offsets, box, 1, packed, how);                                               \
+// 16 bytes of units that will lie side by side.
+INLINE bytes16 gathered(const char *from, const void *offsets, int64_t i, int wide, unit_copy how) {
+#define AT(type, k) *(const type *)(from + offset_at(offsets, i + k, wide))
+#define FOUR_AT(type, k) AT(type, k), AT(type, k + 1), AT(type, k + 2), AT(type, k + 3)
+    typedef uint16_t MEMORY(16) words2;
+    typedef uint32_t MEMORY(16) words4;
+    typedef uint64_t MEMORY(16) words8;
+    switch (how) {
+        case ONE: return (bytes16){FOUR_AT(bytes1, 0), FOUR_AT(bytes1, 4), FOUR_AT(bytes1, 8), FOUR_AT(bytes1, 12)};
+        case TWO: return (bytes16)(words2){FOUR_AT(bytes2, 0), FOUR_AT(bytes2, 4)};
+        case FOUR: return (bytes16)(words4){FOUR_AT(bytes4, 0)};
+        case EIGHT: return (bytes16)(words8){AT(bytes8, 0), AT(bytes8, 1)};
+        default: return AT(bytes16, 0);
     }
+}
 
-LOAD(packed1, 1, ONE)
-LOAD(packed2, 1, TWO)
-LOAD(packed4, 1, FOUR)
-LOAD(packed8, 1, EIGHT)
-LOAD(packed16, 1, SIXTEEN)
-LOAD(apart1, 0, ONE)
-LOAD(pair1, 0, PAIR_OF_1)
-LOAD(pair2, 0, PAIR_OF_2)
-LOAD(pair4, 0, PAIR_OF_4)
-LOAD(pair8, 0, PAIR_OF_8)
-LOAD(pair16, 0, PAIR_OF_16)
-LOAD(pair32, 0, PAIR_OF_32)
-LOAD(run, 0, RUN)
-LOAD(stream, 0, STREAM)
+// Few wide stores instead of many narrow ones: stores wait for their lines, and there is room for few that wait.
+INLINE void load_packed(char *out, const char *base, const void *offsets, const load_box *box, int wide, int streams, unit_copy how) {
+    const int64_t unit = 1 << how, lanes = 16 >> how;
+    for (int64_t row = 0; row < box->n0; ++row) {
+        char *restrict const to = out + row * box->out0;
+        const char *restrict const from = base + row * box->in0;
+        const int64_t place = row * box->place0, n1 = box->n1;
+        int64_t i = 0;
+        if (streams && !((intptr_t)to & (unit - 1)))
+            for (; i < n1 && ((intptr_t)to + i * unit) & (LINE - 1); ++i) copy_unit(to + i * unit, from + offset_at(offsets, place + i, wide), unit, how);
+        const int past = streams && !(((intptr_t)to + i * unit) & (LINE - 1));
+        for (; i + 4 * lanes <= n1; i += 4 * lanes) {
+            bytes16 line[4];
+            for (int k = 0; k < 4; ++k) line[k] = gathered(from, offsets, place + i + k * lanes, wide, how);
+            if (past) store_past_cache(to + i * unit, line);
+            else memcpy(to + i * unit, line, LINE);
+        }
+        for (; i < n1; ++i) copy_unit(to + i * unit, from + offset_at(offsets, place + i, wide), unit, how);
+    }
+    if (streams) order_stores();
+}
+
+#define VARIANT(name, call)                                                                             \
+    static void name(char *out, const char *base, const void *offsets, const load_box *box) { call; }
+#define UNITS(name, how)                                                             \
+    VARIANT(name##_narrow, load_units(out, base, offsets, box, 0, how))              \
+    VARIANT(name##_wide, load_units(out, base, offsets, box, 1, how))
+#define PACKED(name, how)                                                            \
+    VARIANT(name##_narrow, load_packed(out, base, offsets, box, 0, 0, how))          \
+    VARIANT(name##_wide, load_packed(out, base, offsets, box, 1, 0, how))            \
+    VARIANT(name##_stream_narrow, load_packed(out, base, offsets, box, 0, 1, how))   \
+    VARIANT(name##_stream_wide, load_packed(out, base, offsets, box, 1, 1, how))
+
+PACKED(packed1, ONE)
+PACKED(packed2, TWO)
+PACKED(packed4, FOUR)
+PACKED(packed8, EIGHT)
+PACKED(packed16, SIXTEEN)
+UNITS(apart1, ONE)
+UNITS(pair1, PAIR_OF_1)
+UNITS(pair2, PAIR_OF_2)
+UNITS(pair4, PAIR_OF_4)
+UNITS(pair8, PAIR_OF_8)
+UNITS(pair16, PAIR_OF_16)
+UNITS(pair32, PAIR_OF_32)
+UNITS(run, RUN)
+UNITS(stream, STREAM)
 
 // In order of preference.
 static const struct {
@@ -204,6 +238,11 @@ static const struct {
     int packed, streams;  // whether the units must lie side by side, and bypass the cache
     load_loop *narrow, *wide;
 } LOADS[] = {
+    {1, 1, 1, 1, packed1_stream_narrow, packed1_stream_wide},
+    {2, 2, 1, 1, packed2_stream_narrow, packed2_stream_wide},
+    {4, 4, 1, 1, packed4_stream_narrow, packed4_stream_wide},
+    {8, 8, 1, 1, packed8_stream_narrow, packed8_stream_wide},
+    {16, 16, 1, 1, packed16_stream_narrow, packed16_stream_wide},
     {1, 1, 1, 0, packed1_narrow, packed1_wide},
     {2, 2, 1, 0, packed2_narrow, packed2_wide},
     {4, 4, 1, 0, packed4_narrow, packed4_wide},

@@ -168,6 +168,7 @@ enum {
     SEARCHED_BYTES = 512 << 10,  // of the source: what stays in the second cache
     STREAM_BYTES = 8 << 20,    // of an output that the last cache would not keep until it is used
     STREAM_RUN = 1 << 10,
+    STREAM_UNITS = 256,
     LONGEST_RUN = 256 << 10,
     PAGE = 4096,
     TILE_BYTES = 256,
@@ -300,7 +301,8 @@ static int lower_plan(program *p, const plan_view *plan) {
     cut(p, plan->head->block_units);
     int64_t bytes = p->unit;
     for (int d = 0; d < p->rank; ++d) bytes *= p->dims[d].size;
-    p->streams = p->run && p->dims[p->rank - 1].block >= STREAM_RUN && bytes >= STREAM_BYTES;
+    const dim *const inner = &p->dims[p->rank - 1];  // lines are written whole if this is long enough
+    p->streams = bytes >= STREAM_BYTES && inner->block * p->unit >= (p->run ? STREAM_RUN : STREAM_UNITS);
     const int64_t weight = bytes / p->unit * (p->run ? 1 : p->unit + 16);
     const int64_t threads = plan->head->threads ? plan->head->threads : least(pool_cpus(), 1 + weight / SHARE_BYTES);
     p->threads = (int)least(least(threads, p->blocks), INT32_MAX);
