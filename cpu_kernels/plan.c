@@ -263,12 +263,24 @@ static int make_runs(program *p) {
 
 // ---- Programs -------------------------------------------------------------------------------------------------------------------------
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+// The widest instruction set that the processor has and whose registers the system keeps. __builtin_cpu_supports says no to all under zig.
+static enum isa widest_loops(void) {
+    const unsigned avx2 = bit_AVX2 | bit_BMI | bit_BMI2, avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
+    unsigned a, b, c, d, kept, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return BASELINE;
+    __asm__("xgetbv" : "=a"(kept), "=d"(high) : "c"(0));
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (kept & 0x6) != 0x6 || (b & avx2) != avx2) return BASELINE;
+    return (kept & 0xE0) == 0xE0 && (b & avx512) == avx512 && c & bit_AVX512VBMI ? AVX512 : AVX2;
+}
+#endif
+
 static const loops *choose_loops(int64_t wanted) {
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
-    const int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi");
+    const enum isa widest = widest_loops();
+    const int avx2 = widest != BASELINE, avx512 = widest == AVX512;
     if (wanted == AVX512 || (wanted == BEST && avx512)) return avx512 ? &loops_avx512 : NULL;
     if (wanted == AVX2 || (wanted == BEST && avx2)) return avx2 ? &loops_avx2 : NULL;
     return wanted == BEST || wanted == BASELINE ? &loops_baseline : NULL;
