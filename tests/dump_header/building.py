@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from dmlgather.cli.header import FOLDER
 from dmlgather.directml import BufferTensorDesc, OperatorDesc
+from tests import built
 
 HERE = Path(__file__).parent
 LAYOUT = HERE / "layout"
@@ -58,17 +57,12 @@ def compiled(command: Sequence[str], *arguments: object) -> None:
 def program() -> Path:
     """The test program, built by g++ under the sanitizers."""
     files = (HERE / "program.cpp", LAYOUT / "DirectML.h", FOLDER / "dmlgather_dump.h", Path(__file__))
-    parts = [str(files[0]).encode(), *(file.read_bytes() for file in files)]  # the program prints its path
-    key = hashlib.sha256(b"\0".join(parts)).hexdigest()[:20]
-    cache_folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dmlgather" / "dump-header"
-    target = cache_folder / key
-    if not target.exists():
-        cache_folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache_folder) as folder:
-            built = Path(folder, "program")
-            compiled(gcc(), "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1", "-pthread", files[0], "-o", built)
-            built.replace(target)
-    return target
+    flags = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1", "-pthread")
+
+    def build(folder: Path) -> None:
+        compiled(gcc(), *flags, files[0], "-o", folder / "program")
+
+    return built.once("dump-header", str(files[0]), files, "program", build)  # the program prints its path
 
 
 def written(words: str, *arguments: object, **environment: str) -> bytes:

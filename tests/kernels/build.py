@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
 import shutil
-import subprocess
-import tempfile
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import built
 from tests.kernels.units import KERNELS, UNITS
 
 HERE = Path(__file__).parent / "host_build"
@@ -34,24 +30,9 @@ class Build:
 
     def path(self) -> Path:
         """The binary, built by the first process that asks for this content."""
-        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dmlgather" / "host-kernels"
-        cache.mkdir(parents=True, exist_ok=True)
-        key = self._key()
-        target = cache / key / self.name
-        with (cache / f"{key}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not target.exists():
-                with tempfile.TemporaryDirectory(dir=cache) as folder:
-                    self._compile(Path(folder))
-                    target.parent.mkdir(exist_ok=True)
-                    Path(folder, self.name).replace(target)
-        return target
-
-    def _key(self) -> str:
         files = sorted((*self.kernels.glob("*.cu*"), *HERE.iterdir()))
-        recipe = repr((_compiler(), COMMON, self.program, self.flags, self.link, self.units))
-        content = b"\0".join([recipe.encode(), *(path.read_bytes() for path in files)])
-        return hashlib.sha256(content).hexdigest()[:20]
+        recipe = (_compiler(), COMMON, self.program, self.flags, self.link, self.units)
+        return built.once("host-kernels", recipe, files, self.name, self._compile)
 
     def _compile(self, folder: Path) -> None:
         sources = [*(self.kernels / unit for unit in self.units), *(HERE / name for name in self.program)]
@@ -59,12 +40,12 @@ class Build:
 
         def compile_one(source: Path) -> str:
             target = str(folder / f"{source.stem}.o")
-            _run([*command, "-x", "c++", "-c", str(source), "-o", target])
+            built.run([*command, "-x", "c++", "-c", str(source), "-o", target])
             return target
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = list(pool.map(compile_one, sources))
-        _run([_compiler(), *self.flags, "-pthread", *objects, *self.link, "-o", str(folder / self.name)])
+        built.run([_compiler(), *self.flags, "-pthread", *objects, *self.link, "-o", str(folder / self.name)])
 
 
 def library() -> Path:
@@ -82,9 +63,3 @@ def _compiler() -> str:
     if shutil.which(name) is None:
         raise RuntimeError(f"the kernel tests need a C++20 compiler: {name} is not on PATH; install g++ 11 or newer, or set CXX")
     return name
-
-
-def _run(command: Sequence[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")

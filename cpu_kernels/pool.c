@@ -1,0 +1,170 @@
+// Calls share no lock, so a fork can break none. All atomic operations are sequentially consistent: a part needs few, and is long.
+#define _GNU_SOURCE  // CPU_COUNT_S, pthread_setname_np
+#include "pool.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#ifdef _WIN32
+#include <windows.h>
+#define THREAD _Noreturn DWORD WINAPI
+#define pthread_mutex_t SRWLOCK
+#define pthread_mutex_lock AcquireSRWLockExclusive
+#define pthread_mutex_unlock ReleaseSRWLockExclusive
+#define PTHREAD_MUTEX_INITIALIZER SRWLOCK_INIT
+#define pthread_cond_t CONDITION_VARIABLE
+#define pthread_cond_wait(condition, mutex) SleepConditionVariableSRW(condition, mutex, INFINITE, 0)
+#define pthread_cond_signal WakeConditionVariable
+#define PTHREAD_COND_INITIALIZER CONDITION_VARIABLE_INIT
+#else
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+#define THREAD _Noreturn void *
+#endif
+
+enum { MOST_HELPERS = 1023, SPIN_NS = 20000, STACK_BYTES = 1 << 20, LINE_BYTES = 128 };  // processors fetch pairs of 64-byte lines
+
+typedef struct {  // on the stack of pool_run
+    pool_work *work;
+    void *job;
+    int64_t parts;
+    _Alignas(LINE_BYTES) atomic_llong next;  // the first part that nobody has taken; apart from what all only read
+} call;
+
+// Where a helper is. Its caller turns IDLE into INVITED, and INVITED back into IDLE once no part is left. The helper turns INVITED
+// into INSIDE and that into IDLE. Who waits for the other spins a little, then sleeps, having turned IDLE into ASLEEP (a helper) or
+// INSIDE into AWAITED (a caller); who changes such a state wakes him.
+enum { IDLE, INVITED, INSIDE, ASLEEP, AWAITED };
+
+typedef struct {
+    _Alignas(LINE_BYTES) _Atomic(call *) call;  // to which the helper belongs; NULL: free
+    atomic_int state;
+    int started;  // the property of the call, as is the rest
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+} helper;
+
+static helper helpers[MOST_HELPERS];
+static atomic_int most_helpers = -1;  // as of the last pool_cpus: pool_run reads no environment, which others may be changing
+
+static uint64_t nanoseconds(void) {
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void wait_while(helper *each, int state, int sleeping) {
+    for (uint64_t start = nanoseconds(); nanoseconds() - start < SPIN_NS;) {  // unsigned: a clock that is set back ends the spin
+        if (atomic_load(&each->state) != state) return;
+#ifdef __x86_64__
+        __builtin_ia32_pause();
+#endif
+    }
+    pthread_mutex_lock(&each->lock);
+    if (atomic_compare_exchange_strong(&each->state, &state, sleeping))
+        while (atomic_load(&each->state) == sleeping) pthread_cond_wait(&each->changed, &each->lock);
+    pthread_mutex_unlock(&each->lock);
+}
+
+static void change(helper *each, int state, int sleeping) {
+    if (atomic_exchange(&each->state, state) != sleeping) return;
+    pthread_mutex_lock(&each->lock);  // who wrote that he sleeps holds it until he does: the signal cannot come too early
+    pthread_mutex_unlock(&each->lock);
+    pthread_cond_signal(&each->changed);
+}
+
+static void take_parts(call *from) {
+    for (int64_t part; (part = atomic_fetch_add(&from->next, 1)) < from->parts;) from->work(from->job, part);
+}
+
+static THREAD live(void *self) {
+    helper *me = self;
+    char name[16];
+    snprintf(name, sizeof name, "dmlgather-%d", (int)(me - helpers));
+#if defined __APPLE__
+    pthread_setname_np(name);
+#elif defined __linux__
+    pthread_setname_np(pthread_self(), name);
+#endif
+    for (;;) {
+        int invited = INVITED;
+        wait_while(me, IDLE, ASLEEP);
+        if (!atomic_compare_exchange_strong(&me->state, &invited, INSIDE)) continue;
+        take_parts(atomic_load(&me->call));
+        change(me, IDLE, AWAITED);
+    }
+}
+
+static int start(helper *each) {  // whether the system gave the helper a thread
+    each->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    each->changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    atomic_store(&each->state, INVITED);
+#ifdef _WIN32
+    HANDLE thread = CreateThread(NULL, STACK_BYTES, live, each, STACK_SIZE_PARAM_IS_A_RESERVATION, NULL);
+    return each->started = thread && CloseHandle(thread);
+#else
+    pthread_t thread;
+    pthread_attr_t attributes;
+    sigset_t blocked, before;
+    sigfillset(&blocked);  // Python handles signals in its own threads; but a crash of a helper must be reported
+    sigdelset(&blocked, SIGSEGV), sigdelset(&blocked, SIGBUS), sigdelset(&blocked, SIGFPE), sigdelset(&blocked, SIGILL);
+    if (pthread_attr_init(&attributes)) return 0;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);  // the helper inherits it
+    each->started = !pthread_create(&thread, &attributes, live, each);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return each->started;
+#endif
+}
+
+void pool_run(pool_work *work, void *job, int64_t parts, int threads) {
+    if (atomic_load(&most_helpers) < 0) pool_cpus();
+    call mine = {work, job, parts, 0};
+    int64_t wanted = (parts < threads ? parts : threads) - 1, invited = 0;
+    for (helper *each = helpers; each < helpers + atomic_load(&most_helpers) && invited < wanted; each++) {
+        call *none = NULL;
+        if (atomic_load(&each->call) || !atomic_compare_exchange_strong(&each->call, &none, &mine)) continue;
+        invited++;
+        if (each->started) change(each, INVITED, ASLEEP);
+        else if (!start(each)) wanted = 0;  // nobody will take this offer; the next call tries again
+    }
+    take_parts(&mine);
+    for (helper *each = helpers; invited > 0; each++) {
+        int offered = INVITED;
+        if (atomic_load(&each->call) != &mine) continue;
+        invited--;
+        if (!atomic_compare_exchange_strong(&each->state, &offered, IDLE)) wait_while(each, INSIDE, AWAITED);
+        atomic_store(&each->call, NULL);  // last: from now on it may belong to another call
+    }
+}
+
+int pool_cpus(void) {
+#ifdef _WIN32
+    DWORD_PTR mine = 0, all;
+    GetProcessAffinityMask(GetCurrentProcess(), &mine, &all);  // 0 for a process in several groups of 64 CPUs
+    int cpus = mine ? __builtin_popcountll(mine) : (int)GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
+#elif defined __linux__
+    cpu_set_t sets[16];  // 16384 CPUs, twice what Linux can have
+    int cpus = sched_getaffinity(0, sizeof sets, sets) ? 1 : CPU_COUNT_S(sizeof sets, sets);
+#else
+    int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+#endif
+    const char *text = getenv("DMLGATHER_NUM_THREADS");
+    long limit = text && !text[strspn(text, "0123456789")] ? strtol(text, NULL, 10) : 0;
+    cpus = limit > 0 && limit < cpus ? (int)limit : cpus > 1 ? cpus : 1;
+    atomic_store(&most_helpers, cpus <= MOST_HELPERS ? cpus - 1 : MOST_HELPERS);
+    return cpus;
+}
+
+#ifndef _WIN32
+static void forget(void) {  // the child of a fork has no helpers
+    for (helper *each = helpers; each < helpers + MOST_HELPERS; each++)
+        if (each->call || each->started) memset(each, 0, sizeof *each);
+}
+__attribute__((constructor)) static void expect_forks(void) { pthread_atfork(NULL, NULL, forget); }
+#endif
