@@ -3,102 +3,8 @@
 #include <string.h>
 
 #include "pool.h"
+#include "plan_words.h"
 #include "program.h"
-
-typedef __int128 wide_int;
-
-enum { MOST_DIMS = 1 << 16 };
-
-// ---- Whether a plan is safe -----------------------------------------------------------------------------------------------------------
-
-// An interval of addresses that grows by the terms of a sum.
-typedef struct {
-    wide_int low, high;
-    int fits;  // in 64 bits, whatever the order of the terms
-} span;
-
-static void add_term(span *s, int64_t count, int64_t step) {
-    const wide_int end = (wide_int)(count - 1) * step;
-    if (end < 0) s->low += end;
-    else s->high += end;
-    if (s->low < INT64_MIN / 2 || s->high > INT64_MAX / 2) s->fits = 0, s->low = s->high = 0;
-}
-
-static int inside(const span *s, int64_t extent) { return s->fits && s->low >= 0 && s->high < extent; }
-
-typedef struct {
-    const plan_head *head;
-    const int64_t *shape, *out_strides, *in_strides, *lookups;
-} plan_view;
-
-static const int64_t *lookup_words(const plan_view *plan, int64_t number) { return plan->lookups + number * (4 + plan->head->rank); }
-
-static int moves(const plan_view *plan, int64_t axis) {
-    for (int64_t k = 0; k < plan->head->lookups; ++k)
-        if (lookup_words(plan, k)[4 + axis]) return 1;
-    return 0;
-}
-
-static int is_empty(const plan_view *plan) {
-    for (int64_t d = 0; d < plan->head->rank; ++d)
-        if (!plan->shape[d]) return 1;
-    return 0;
-}
-
-static int has_no_position(const plan_view *plan) {
-    for (int64_t k = 0; k < plan->head->lookups; ++k)
-        if (!lookup_words(plan, k)[1]) return 1;
-    return 0;
-}
-
-// Whether fields agree with each other and sizes can be multiplied.
-static int fields_agree(const plan_view *plan) {
-    const plan_head *head = plan->head;
-    const int64_t element = head->element_bytes, index = head->index_bytes;
-    if (element < 1 || element > 16 || element & (element - 1)) return 0;
-    if (head->lookups ? index < 1 || index > 8 || index & (index - 1) : index != 0) return 0;
-    if (head->policy < CLAMP || head->policy > PROMISE || head->threads < 0 || head->block_units < 0) return 0;
-    if (head->in_extent < 0 || head->out_extent < 0 || head->index_extent < 0) return 0;
-    if (head->in_extent > INT64_MAX / 2 / element || head->out_extent > INT64_MAX / 2 / element) return 0;
-    wide_int elements = element;
-    for (int64_t d = 0; d < head->rank; ++d) {
-        if (plan->shape[d] < 0) return 0;
-        if (plan->shape[d] && (elements *= plan->shape[d]) > INT64_MAX / 2) return 0;
-    }
-    for (int64_t k = 0; k < head->lookups; ++k) {
-        const int64_t limit = lookup_words(plan, k)[1], wrap = lookup_words(plan, k)[2];
-        if (limit < 0 || wrap < 0 || (wrap && !head->index_signed)) return 0;
-    }
-    return 1;
-}
-
-// Whether every address that the plan can form lies in its extent.
-static int is_safe(const plan_view *plan) {
-    const plan_head *head = plan->head;
-    const int empty = is_empty(plan), nowhere = has_no_position(plan);
-    if (!empty) {
-        span in = {head->in_offset, head->in_offset, 1}, out = {head->out_offset, head->out_offset, 1};
-        for (int64_t d = 0; d < head->rank; ++d) {
-            if (plan->shape[d] > 1 && !plan->out_strides[d]) return 0;
-            add_term(&in, plan->shape[d], plan->in_strides[d]);
-            add_term(&out, plan->shape[d], plan->out_strides[d]);
-        }
-        for (int64_t k = 0; k < head->lookups && !nowhere; ++k) add_term(&in, lookup_words(plan, k)[1], lookup_words(plan, k)[3]);
-        if (!inside(&out, head->out_extent) || (!nowhere && !inside(&in, head->in_extent))) return 0;
-        if (nowhere && head->policy != FILL && head->policy != RAISE) return 0;
-    }
-    if ((empty && head->policy != RAISE) || (nowhere && head->policy == FILL)) return 1;  // no index is looked at
-    for (int64_t k = 0; k < head->lookups; ++k) {
-        span index = {lookup_words(plan, k)[0], lookup_words(plan, k)[0], 1};
-        for (int64_t d = 0; d < head->rank; ++d) {
-            if (!moves(plan, d)) continue;
-            if (!plan->shape[d]) return 1;
-            add_term(&index, plan->shape[d], lookup_words(plan, k)[4 + d]);
-        }
-        if (!inside(&index, head->index_extent)) return 0;
-    }
-    return 1;
-}
 
 // ---- From elements to bytes -----------------------------------------------------------------------------------------------------------
 
@@ -107,7 +13,7 @@ static int64_t in_bytes(int64_t count, int64_t step, int64_t unit) { return coun
 
 static void describe_work(program *p, const plan_view *plan) {
     const plan_head *head = plan->head;
-    const int empty = is_empty(plan), nowhere = has_no_position(plan);
+    const int empty = is_empty(plan), nowhere = looks_into_nothing(plan);
     p->kind = !head->lookups ? COPY : UNITS;
     if (empty || (nowhere && head->policy == RAISE)) p->kind = head->policy == RAISE && head->lookups ? CHECK : NOTHING;
     else if (nowhere) p->kind = CONSTANT;
@@ -225,14 +131,14 @@ static void cut(program *p, int64_t block_units) {
 // ---- Offsets --------------------------------------------------------------------------------------------------------------------------
 
 static int needs_wide(const program *p) {
-    wide_int reach = 0;
+    __int128 reach = 0;
     for (int k = 0; k < p->lookup_count; ++k) {
         const bounds *b = &p->lookups[k].bounds;
         if (b->limit > INT32_MAX || b->wrap > INT32_MAX || magnitude(b->step) > INT32_MAX) return 1;
-        reach += (wide_int)(b->limit - 1) * magnitude(b->step);
+        reach += (__int128)(b->limit - 1) * magnitude(b->step);
     }
     for (int d = 0; d <= p->looked; ++d)
-        if (p->dims[d].moved) reach += (wide_int)(p->dims[d].size - 1) * magnitude(p->dims[d].in);
+        if (p->dims[d].moved) reach += (__int128)(p->dims[d].size - 1) * magnitude(p->dims[d].in);
     return reach > INT32_MAX;
 }
 
@@ -329,14 +235,9 @@ static void write_text(program *p) {
 }
 
 program *dmlgather_prepare(const int64_t *words, int64_t count) {
-    const plan_head *head = (const plan_head *)words;
-    const int64_t head_words = sizeof *head / sizeof *words;
-    if (count < head_words || head->rank < 0 || head->rank > MOST_DIMS || head->lookups < 0 || head->lookups > MOST_DIMS) return NULL;
-    if (count != head_words + 3 * head->rank + head->lookups * (4 + head->rank)) return NULL;
-    const int64_t *shape = words + head_words;
-    const plan_view plan = {head, shape, shape + head->rank, shape + 2 * head->rank, shape + 3 * head->rank};
-    if (!fields_agree(&plan) || !is_safe(&plan)) return NULL;
-    const size_t rank = (size_t)head->rank + 2, lookups = (size_t)head->lookups;  // one dimension before and one behind
+    plan_view plan;
+    if (!read_plan(words, count, &plan)) return NULL;
+    const size_t rank = (size_t)plan.head->rank + 2, lookups = (size_t)plan.head->lookups;  // one dimension before and one behind
     program *p = calloc(1, sizeof *p);
     if (!p) return NULL;
     p->dims = calloc(rank, sizeof *p->dims);

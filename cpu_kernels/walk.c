@@ -113,12 +113,13 @@ static void fill_item(const program *p, char *out, int64_t n) {
 // Writes the fill value where an index is bad; everywhere in a constant plan.
 static void fill_dims(const block_work *w, int d, char *out, int64_t place) {
     const program *const p = w->p;
-    if (p->kind != CONSTANT && d == p->looked + 1 && !w->bad[place]) return;
     if (d == p->rank - p->run) {
         fill_item(p, out, p->run ? w->n[d] : p->unit);
         return;
     }
-    for (int64_t i = 0; i < w->n[d]; ++i) fill_dims(w, d + 1, out + i * p->dims[d].out, place + i * p->dims[d].place);
+    const dim *const one = &p->dims[d];
+    for (int64_t i = 0; i < w->n[d]; ++i)
+        if (p->kind == CONSTANT || d != p->looked || w->bad[place + i * one->place]) fill_dims(w, d + 1, out + i * one->out, place + i * one->place);
 }
 
 // ---- Blocks ---------------------------------------------------------------------------------------------------------------------------
