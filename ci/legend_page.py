@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from dmlgather.backends.cpu.recipes import RECIPES
 from dmlgather.backends.cuda.families import FAMILIES
 from dmlgather.backends.cuda.name_legend import LETTERS, WORDS
-from dmlgather.legend import TERMS
+from dmlgather.legend import CPU_WAYS, TERMS
 
 _BLOCK = re.compile(r"(<!-- legend: (\w+) -->\n).*?(<!-- end of legend -->)", re.DOTALL)
 
@@ -30,5 +29,5 @@ _TABLES = {
         [*WORDS.items(), *((f"{letter}N", f"N {counts}s {rest}") for letter, (counts, rest) in LETTERS.items())],
     ),
     "families": _table(("family", "chosen because"), ((family.name, family.why) for family in FAMILIES)),
-    "recipes": _table(("recipe", "chosen because"), ((recipe.name, recipe.why) for recipe in RECIPES)),
+    "cpu": _table(("name", "chosen because"), CPU_WAYS),
 }

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from textwrap import wrap
 
+from dmlgather.backends.cpu.fallback import RECIPES
 from dmlgather.backends.cuda.name_legend import name_legend
 
 WIDTH = 120
@@ -56,10 +57,10 @@ TERMS = (
     Term("fill 0x…", r"^ +fill 0x", "the bytes of the fill value"),
     Term(
         "cpu name: why", r"^cpu ",
-        "the recipe by which NumPy runs the plan here, and the reason; docs/cpu-recipes.md has them all",
+        "the way in which the CPU runs the plan here, and the reason; docs/cpu-recipes.md has them all",
     ),
-    Term("block of up to [n, …] units", r"blocks? of up to", "the part of the shape that one thread works on at a time"),
     Term("units of n bytes", r"units of \d+ byte", "what NumPy moves as one: an element, or several that lie side by side"),
+    Term("by NumPy, as …", r"by NumPy, as ", "why NumPy runs the plan, and not the compiled engine"),
     Term(
         "cuda name, n blocks of m threads", r"^cuda ",
         "the kernel that a GPU would run, and with how many threads; this needs no GPU. In brackets is why its family was "
@@ -74,6 +75,9 @@ TERMS = (
     Term("bytes", r"^bytes ", "useful bytes of one run: each index and element is counted each time it is read"),
 )  # fmt: skip
 """All words, in the order in which they are printed."""
+
+CPU_WAYS = tuple((recipe.name, recipe.why) for recipe in RECIPES)
+"""The names that follow "cpu", each with the reason for which it is chosen."""
 
 
 def legend(explanation: str) -> tuple[tuple[str, str], ...]:

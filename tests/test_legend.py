@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import dmlgather as dg
+from dmlgather.backends.cpu import CpuProgram
 from dmlgather.backends.cuda.name_legend import name_legend
 from dmlgather.legend import TERMS, legend
 from tests.directml.examples import EXAMPLES
@@ -17,11 +18,11 @@ POLICIES = ("clamp", "raise", "promise", dg.Fill(1))
 
 
 def texts() -> list[str]:
-    """Explanations of the documented examples, of each policy, and of a gather that copies nothing."""
+    """Explanations of the documented examples, of each policy, of a gather that copies nothing, and without the engine."""
     ops = [dg.compile(example.desc) for example in EXAMPLES]
     ops += [dg.compile(rows((4, 3), 2), out_of_bounds=policy) for policy in POLICIES]
     empty = dg.onnx.gather.plan(((0, 3), "float32"), ((2,), "int64"), axis=0, out_of_bounds=dg.Fill(0))
-    return [*(str(op.explain()) for op in ops), f"plan      {empty}"]
+    return [*(str(op.explain()) for op in ops), f"plan      {empty}", f"cpu       {CpuProgram(ops[0].plan, None).describe()}"]
 
 
 def test_every_kernel_name_is_explained_part_by_part() -> None:

@@ -23,7 +23,7 @@ NVRTC = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
 
 
 def env(as_json: AsJson = False) -> int:
-    """Show versions, GPU, driver and NVRTC, and what is missing to run on a GPU. Put it into every bug report."""
+    """Show versions, CPU engine, GPU, driver and NVRTC, and what is missing to run on a GPU. Put it into every bug report."""
     found = environment()
     if as_json:
         put(json.dumps(found, indent=2) + "\n")
@@ -40,6 +40,7 @@ def env(as_json: AsJson = False) -> int:
 def environment() -> dict[str, Any]:
     """Everything as plain data. gpu.usable: whether the CUDA backend can run here; missing: why it cannot."""
     from dmlgather import __version__
+    from dmlgather.backends.cpu import engine
     from dmlgather.backends.devices import processor
     from dmlgather.cli import nvidia_driver
 
@@ -52,6 +53,7 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processor": {"name": processor(), "cpus": cpus()},
+        "engine": engine.status(),
         "packages": {name: _version(name) for name in (*PACKAGES, *OPTIONAL)},
         "cupy": cupy,
         "nvrtc": nvrtc,
@@ -81,6 +83,7 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, str | None]]:
 
     rows: list[tuple[str, str | None]] = [(name, found[name]) for name in ("dmlgather", "python", "platform")]
     rows.append(("processor", f"{found['processor']['name']}, {counted(found['processor']['cpus'], 'CPU')}"))
+    rows.append(("engine", found["engine"]))
     for name, version in found["packages"].items():
         rows.append((name, version or f"not installed: pip install 'dmlgather[{OPTIONAL[name]}]'"))
     rows += [("cupy", found["cupy"]), ("nvrtc", found["nvrtc"])]

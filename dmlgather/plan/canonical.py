@@ -45,6 +45,7 @@ def simplify(plan: IndexPlan) -> IndexPlan:
         zeros = (0,) * plan.rank
         nothing = Lookup(zeros, index_offset=0, limit=0, wrap=0, in_stride=0)
         plan = replace(plan, in_strides=zeros, in_offset=0, lookups=(nothing,), index_type=IndexType.INT64)
+    plan = _without_idle_steps(plan)
     if not plan.lookups or plan.out_of_bounds in (OutOfBounds.CLAMP, OutOfBounds.PROMISE):
         plan = _without(plan, lambda lookup: lookup.limit == 1 or lookup.in_stride == 0)
     dims = [_Dim.of(plan, axis) for axis in range(plan.rank) if plan.shape[axis] > 1]
@@ -143,7 +144,7 @@ def _widen(plan: IndexPlan, widest: int) -> IndexPlan:
     """Treat the innermost dimension's neighbours as one element as far as every size, stride and offset divides."""
     if not plan.shape or plan.empty or plan.out_strides[-1] != 1:
         return plan
-    if plan.in_strides[-1] != 1 and not plan.constant:
+    if plan.in_strides[-1] != 1 and plan.in_reach is not None:
         return plan
     if any(lookup.index_strides[-1] for lookup in plan.lookups):
         return plan
@@ -215,6 +216,14 @@ def _without(plan: IndexPlan, idle: Callable[[Lookup], bool]) -> IndexPlan:
     if lookups:
         return replace(plan, lookups=lookups)
     return replace(plan, lookups=(), index_type=None, index_extent=0, out_of_bounds=OutOfBounds.CLAMP, fill=b"")
+
+
+def _without_idle_steps(plan: IndexPlan) -> IndexPlan:
+    """The plan with 0 for the steps and offsets of the input that no valid index can make, which may be of any size."""
+    reads = plan.in_reach is not None
+    lookups = tuple(one if reads and one.limit > 1 else replace(one, in_stride=0) for one in plan.lookups)
+    plan = replace(plan, lookups=lookups)
+    return plan if reads else replace(plan, in_strides=(0,) * plan.rank, in_offset=0)
 
 
 def _lookups(plan: IndexPlan, dims: Sequence[_Dim], index_offsets: Sequence[int]) -> tuple[Lookup, ...]:

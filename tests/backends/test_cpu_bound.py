@@ -12,25 +12,12 @@ import pytest
 from hypothesis import given, settings
 from numpy.typing import NDArray
 
-from dmlgather import host
 from dmlgather.backends import reference
-from dmlgather.backends.cpu import CpuProgram
-from dmlgather.backends.cpu.block_gather import BlockGather
-from dmlgather.backends.cpu.geometry import Geometry
-from dmlgather.backends.cpu.recipes import Task, apply
-from dmlgather.backends.cpu.tuning import MEASURED, Tuning
 from dmlgather.plan import IndexPlan, IndexType, OutOfBounds
 from tests.backends.shapes import Kind, Shaped, gather, gather_elements, gather_nd, view
-from tests.backends.test_cpu import LOOKING, SMALL, TUNINGS, readable_plan, seeds
+from tests.backends.test_cpu import LOOKING, readable_plan, seeds
+from tests.backends.ways import BLOCKS, Way
 from tests.plans import random_buffers
-
-BLOCKS = replace(MEASURED, block_units=64)
-"""What is measured, with blocks small enough that small plans have many."""
-
-
-def task_of(plan: IndexPlan, tuning: Tuning) -> Task:
-    """How one thread would go about a plan of plain bytes."""
-    return apply(Geometry.of(CpuProgram(plan, tuning).canonical, plan.in_extent), tuning, 1, opaque=True)[1]
 
 
 def expected(plan: IndexPlan, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> tuple[int | None, bytes]:
@@ -41,13 +28,13 @@ def expected(plan: IndexPlan, data: NDArray[Any], indices: NDArray[Any] | None, 
 
 @settings(max_examples=150, deadline=None)
 @given(seeds)
-def test_a_bound_call_sees_what_its_arrays_hold_by_then(rng: random.Random) -> None:
+def test_a_bound_call_sees_what_its_arrays_hold_by_then(way: Way, rng: random.Random) -> None:
     plan = readable_plan(rng)
     first, second = random_buffers(plan, rng), random_buffers(plan, rng)
-    for tuning in TUNINGS:
+    for block in BLOCKS:
         data, out = first.data.copy(), first.out.copy()
         indices = None if first.indices is None else first.indices.copy()
-        call = CpuProgram(plan, tuning).bind(data, indices, out)
+        call = way.prepare(plan, block).bind(data, indices, out)
         for buffers in (first, second, first):
             data[...], out[...] = buffers.data, buffers.out
             if indices is not None:
@@ -65,28 +52,25 @@ SMALL_CALLS: dict[str, Shaped] = {
     "elements, axis 0": gather_elements((8, 9), 0),
     "tuples": gather_nd((5, 6, 3), 17, 2),
 }
-"""Problems of one block, whose views are built when they are bound."""
+"""Problems of one block."""
 
 
 @pytest.mark.parametrize("policy", OutOfBounds)
 @pytest.mark.parametrize("index_type", IndexType)
 @pytest.mark.parametrize("name", SMALL_CALLS)
-def test_small_calls_with_every_index_that_may_turn_bad(name: str, index_type: IndexType, policy: OutOfBounds) -> None:
+def test_small_calls_with_every_index_that_may_turn_bad(name: str, index_type: IndexType, policy: OutOfBounds, way: Way) -> None:
     noise = np.random.default_rng()
     plan = SMALL_CALLS[name].plan
     lookups = [replace(one, wrap=one.limit if index_type.signed else 0) for one in plan.lookups]
     fill = b"\x81\x02\xfe\x5a" if policy is OutOfBounds.FILL else b""
     plan = replace(plan, lookups=tuple(lookups), index_type=index_type, out_of_bounds=policy, fill=fill)
-    task = task_of(plan, MEASURED)
-    assert isinstance(task, BlockGather)
-    assert task.whole_take is not None
     info = np.iinfo(index_type.value.lower())
     limit = plan.lookups[0].limit
     indices = noise.integers(0, min(one.limit for one in plan.lookups), plan.index_extent).astype(info.dtype)
     clean = indices.copy()
     data = np.frombuffer(noise.bytes(4 * plan.in_extent), "u4")
     out = np.zeros(plan.out_extent, "u4")
-    call = CpuProgram(plan).bind(data, indices, out)
+    call = way.prepare(plan).bind(data, indices, out)
     wild = (None, -1, -limit, None, -limit - 1, limit - 1, limit, info.min, info.max, None)
     for value in [one for one in wild if one is None or info.min <= one <= info.max]:
         indices[...] = clean
@@ -98,19 +82,19 @@ def test_small_calls_with_every_index_that_may_turn_bad(name: str, index_type: I
         assert bad is not None or out.tobytes() == written
 
 
-NATIVE = (
+MANY_BLOCKS = (
     gather((500,), (70, 40)),
     gather((50, 2), (700,), 0, Kind(4, IndexType.INT32)),
     gather((300,), (1000,), 0, Kind(1, IndexType.UINT8)),
     gather((3, 50), (900,), 1),
     gather_elements((2, 700), 1, Kind(2)),
 )
-"""Many blocks whose raw indices are offsets as they stand, in most cases."""
+"""Problems of many blocks, even of 64 units."""
 
 
 @pytest.mark.parametrize("policy", OutOfBounds)
-@pytest.mark.parametrize("shaped", NATIVE)
-def test_bad_indices_between_good_blocks(shaped: Shaped, policy: OutOfBounds) -> None:
+@pytest.mark.parametrize("shaped", MANY_BLOCKS)
+def test_bad_indices_between_good_blocks(shaped: Shaped, policy: OutOfBounds, way: Way) -> None:
     noise = np.random.default_rng()
     size = shaped.plan.element_bytes
     fill = bytes(range(0x80, 0x80 + size)) if policy is OutOfBounds.FILL else b""
@@ -119,12 +103,11 @@ def test_bad_indices_between_good_blocks(shaped: Shaped, policy: OutOfBounds) ->
     info = np.iinfo(plan.index_type.value.lower())
     limit = plan.lookups[0].limit
     data = np.frombuffer(noise.bytes(size * plan.in_extent), f"V{size}")
-    for tuning in (BLOCKS, SMALL):
+    for block in (64, 24):
         out = np.frombuffer(noise.bytes(size * plan.out_extent), f"V{size}").copy()
         low = -limit if plan.index_type.signed else 0
         indices = noise.integers(max(low, info.min), min(limit, info.max), plan.index_extent).astype(info.dtype)
-        program = CpuProgram(plan, tuning)
-        call = program.bind(data, indices, out)
+        call = way.prepare(plan, block).bind(data, indices, out)
         for many in (0, 1, 5, 0):
             changed = indices.copy()
             indices[noise.integers(0, indices.size, many)] = info.max
@@ -134,18 +117,11 @@ def test_bad_indices_between_good_blocks(shaped: Shaped, policy: OutOfBounds) ->
             indices[...] = changed
 
 
-def test_native_blocks_are_many() -> None:
-    tasks = [task_of(shaped.plan, BLOCKS) for shaped in NATIVE]
-    native = [isinstance(task, BlockGather) and task.native and task.blocks.count > 2 for task in tasks]
-    assert native == [True, True, True, False, True]
-
-
 @pytest.mark.parametrize(
     "shaped",
-    [*SMALL_CALLS.values(), *NATIVE, *(make(Kind()) for make in LOOKING.values()), view((40, 30), lambda x: x.T)],
+    [*SMALL_CALLS.values(), *MANY_BLOCKS, *(make(Kind()) for make in LOOKING.values()), view((40, 30), lambda x: x.T)],
 )
-def test_one_bound_call_in_many_threads(shaped: Shaped, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "cpus", lambda: 3)
+def test_one_bound_call_in_many_threads(shaped: Shaped, way: Way) -> None:
     noise = np.random.default_rng()
     plan = shaped.plan
     data = np.frombuffer(noise.bytes(plan.element_bytes * plan.in_extent), f"u{plan.element_bytes}")
@@ -154,33 +130,11 @@ def test_one_bound_call_in_many_threads(shaped: Shaped, monkeypatch: pytest.Monk
         info = np.iinfo(plan.index_type.value.lower())
         indices = noise.integers(-3 if plan.index_type.signed else 0, 3, plan.index_extent).astype(info.dtype)
         indices[-1] = info.max  # so that some blocks go the long way, through scratch memory
-    for tuning in (MEASURED, BLOCKS, SMALL):
+    for block in (0, 64, 24):
         out = np.zeros(plan.out_extent, data.dtype)
         _, written = expected(plan, data, indices, out)
-        call = CpuProgram(plan, tuning).bind(data, indices, out)
+        call = way.prepare(plan, block, threads=3).bind(data, indices, out)
         with ThreadPoolExecutor(6) as pool:
             # All write the same bytes: whoever used another's scratch memory would write others.
             found = list(pool.map(lambda _: (call(), out.tobytes() == written), range(60)))  # noqa: B023 - mapped at once
         assert found == [(None, True)] * 60
-
-
-@pytest.mark.parametrize(
-    ("row", "behind", "expected"),
-    [
-        pytest.param(4096, 16, True, id="rows of a page, 16 bytes behind"),
-        pytest.param(4096, 0, False, id="the same place in a page"),
-        pytest.param(4096, 17, False, id="17 bytes behind"),
-        pytest.param(6144, 2049, True, id="rows of one and a half pages: every second one is a byte behind"),
-        pytest.param(4100, 16, False, id="rows that lie anywhere: few of them are"),
-        pytest.param(1024, 16, False, id="short rows"),
-    ],
-)
-def test_rows_are_cut_where_the_output_lies_shortly_behind_the_source(row: int, behind: int, expected: bool) -> None:
-    """Worked out by hand from docs/cpu-recipes.md."""
-    plan = gather((8, row), (5,), kind=Kind(1)).plan
-    room = [np.zeros(2 * 4096 + 8 * row, np.uint8) for _ in range(2)]
-    data, out = (array[-array.ctypes.data % 4096 :] for array in room)
-    program = CpuProgram(plan)
-    picked = program.bind(data[: plan.in_extent], np.zeros(5, np.int64), out[behind % 4096 :][: plan.out_extent])
-    assert ("_steady" in vars(program)) is expected
-    assert picked() is None

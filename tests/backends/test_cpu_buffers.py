@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from numpy.typing import NDArray
 
 from dmlgather.backends import reference
-from dmlgather.backends.cpu import CpuProgram, prepare
+from dmlgather.backends.cpu import prepare
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from tests.backends.shapes import Kind, Shaped, gather, gather_elements, gather_nd, view
-from tests.backends.test_cpu import LOOKING, SMALL, TINY, TUNINGS, readable_plan, seeds
+from tests.backends.test_cpu import LOOKING, readable_plan, seeds
+from tests.backends.ways import BLOCKS, Way
 from tests.plans import random_buffers
 
 
@@ -31,16 +32,16 @@ def moved(array: NDArray[Any], by: int) -> NDArray[Any]:
 
 @settings(max_examples=150, deadline=None)
 @given(seeds)
-def test_every_address_will_do(rng: Any) -> None:
+def test_every_address_will_do(way: Way, rng: Any) -> None:
     plan = readable_plan(rng)
     buffers = random_buffers(plan, rng)
     data, out = moved(buffers.data, rng.choice((1, 2, 3, 4, 8))), moved(buffers.out, rng.choice((1, 2, 5, 8)))
     indices = None if buffers.indices is None else moved(buffers.indices, rng.choice((1, 2, 4)))
     expected = buffers.out.copy()
     bad = reference.run(plan, buffers.data, buffers.indices, expected)
-    for tuning in TUNINGS:
+    for block in BLOCKS:
         written = moved(out, 1)
-        assert CpuProgram(plan, tuning).run(data, indices, written) == bad
+        assert way.prepare(plan, block).run(data, indices, written) == bad
         assert bad is not None or written.tobytes() == expected.tobytes()
 
 
@@ -56,9 +57,9 @@ SELECTING: list[Shaped] = [
 ]
 
 
-@pytest.mark.parametrize("tuning", TUNINGS)
+@pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize("shaped", SELECTING)
-def test_python_objects_are_shared_and_counted(shaped: Shaped, tuning: Any) -> None:
+def test_python_objects_are_shared_and_counted(shaped: Shaped, block: int, way: Way) -> None:
     noise = np.random.default_rng()
     things = [object() for _ in range(7)]
     data = np.empty(shaped.plan.in_extent, object)
@@ -66,7 +67,7 @@ def test_python_objects_are_shared_and_counted(shaped: Shaped, tuning: Any) -> N
     limit = min((lookup.limit for lookup in shaped.plan.lookups), default=1)
     indices = noise.integers(-limit, limit, shaped.index_shape)
     out = np.full(shaped.plan.out_extent, things[0], object)
-    program = CpuProgram(shaped.plan, tuning)
+    program = way.prepare(shaped.plan, block)
     program.run(data, indices.reshape(-1), out)
     expected = shaped.numpy(data.reshape(shaped.input_shape), indices).reshape(-1)
     assert all(mine is theirs for mine, theirs in zip(out, expected, strict=True))
@@ -106,33 +107,33 @@ def test_references_refuse_raw_bytes_and_other_types() -> None:
 @pytest.mark.parametrize(
     "dtype", ["?", "i1", "f2", ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, "f4", "U1", "f8", "M8[ns]", "c8", "c16", "U4", "V16"]
 )
-def test_every_data_type_moves_as_bits(dtype: Any) -> None:
+def test_every_data_type_moves_as_bits(dtype: Any, way: Way) -> None:
     dtype = np.dtype(dtype)
     bits = np.random.default_rng().bytes(40 * 6 * dtype.itemsize)
     data = np.frombuffer(bits, f"V{dtype.itemsize}").view(dtype) if dtype.kind != "U" else np.resize("abc", 240).astype(dtype)
     for shaped in (gather((40, 6), (11,), 0, Kind(dtype.itemsize)), gather((40, 6), (4,), 1, Kind(dtype.itemsize))):
         indices = np.random.default_rng().integers(0, 6, shaped.index_shape)
         out = np.zeros(shaped.plan.out_extent, dtype)
-        prepare(shaped.plan).run(data, indices, out)
+        way.prepare(shaped.plan).run(data, indices, out)
         raw = data.view(f"V{dtype.itemsize}").reshape(shaped.input_shape)
         assert out.tobytes() == shaped.numpy(raw, indices).tobytes()
 
 
-def test_inputs_may_be_read_only_and_the_output_may_not() -> None:
+def test_inputs_may_be_read_only_and_the_output_may_not(way: Way) -> None:
     for shaped in (*(make(Kind()) for make in LOOKING.values()), view((6, 5), lambda x: x.T)):
         data = np.arange(shaped.plan.in_extent, dtype=np.float32)
         indices = np.zeros(shaped.index_shape, np.int64)
         out = np.zeros(shaped.plan.out_extent, np.float32)
         data.flags.writeable = indices.flags.writeable = False
-        for tuning in (SMALL, TINY):
-            CpuProgram(shaped.plan, tuning).run(data, indices.reshape(-1), out)
+        for block in BLOCKS:
+            way.prepare(shaped.plan, block).run(data, indices.reshape(-1), out)
             assert out.tobytes() == shaped.numpy(data.reshape(shaped.input_shape), indices).tobytes()
         out.flags.writeable = False
         with pytest.raises(ValueError, match="the output buffer is read-only"):
-            prepare(shaped.plan).run(data, indices.reshape(-1), out)
+            way.prepare(shaped.plan).run(data, indices.reshape(-1), out)
 
 
-def test_the_last_row_of_the_input_may_be_cut_short() -> None:
+def test_the_last_row_of_the_input_may_be_cut_short(way: Way) -> None:
     # A tensor described with padded rows ends with its last element, not with its last padding.
     lookup = Lookup((0, 1), index_offset=0, limit=5, wrap=5, in_stride=1)
     plan = IndexPlan(
@@ -142,11 +143,9 @@ def test_the_last_row_of_the_input_may_be_cut_short() -> None:
     data = np.random.default_rng().random(49 * 8 + 5).astype(np.float32)
     indices = np.random.default_rng().integers(-5, 5, 40)
     padded = np.concatenate([data, np.zeros(3, np.float32)]).reshape(50, 8)[:, :5]
-    for tuning in TUNINGS:
+    for block in BLOCKS:
         out = np.zeros(2000, np.float32)
-        program = CpuProgram(plan, tuning)
-        program.run(data, indices, out)
-        assert program.describe().startswith("columns")
+        way.prepare(plan, block).run(data, indices, out)
         assert out.tobytes() == padded[:, indices].tobytes()
 
 
@@ -156,7 +155,7 @@ def huge(tmp_path: Path) -> NDArray[np.uint8]:
     return np.memmap(tmp_path / "huge", np.uint8, "w+", shape=(2**32 + 4096,)).view(np.ndarray)
 
 
-def test_offsets_beyond_32_bits(huge: NDArray[np.uint8]) -> None:
+def test_offsets_beyond_32_bits(huge: NDArray[np.uint8], way: Way) -> None:
     # 2^31 rows of 2 bytes and 2,048 more; an index cut to 32 bits would read row 1 instead.
     rows = huge.view(np.uint16)
     rows[1], rows[2**31 + 1], rows[-1] = 0x1111, 0x2222, 0x3333
@@ -165,24 +164,24 @@ def test_offsets_beyond_32_bits(huge: NDArray[np.uint8]) -> None:
         (5,), (1,), (0,), 2, in_extent=rows.size, out_extent=5, lookups=(lookup,), index_type=IndexType.INT64, index_extent=5
     )
     out = np.zeros(5, np.uint16)
-    prepare(plan).run(rows, np.array([2**31 + 1, 1, -1, 2**32 + 1, -(2**63)]), out)
+    way.prepare(plan).run(rows, np.array([2**31 + 1, 1, -1, 2**32 + 1, -(2**63)]), out)
     assert out.tolist() == [0x2222, 0x1111, 0x3333, 0x3333, 0]
 
     far = IndexPlan((3,), (1,), (2**31,), 1, in_extent=huge.size, out_extent=3, in_offset=2)
     huge[2], huge[2**31 + 2], huge[2**32 + 2] = 7, 8, 9
     small = np.zeros(3, np.uint8)
-    prepare(far).run(huge, None, small)
+    way.prepare(far).run(huge, None, small)
     assert small.tolist() == [7, 8, 9]
 
     scatter = IndexPlan((3,), (2**31,), (1,), 1, in_extent=3, out_extent=huge.size, out_offset=5)
-    prepare(scatter).run(np.array([4, 5, 6], np.uint8), None, huge)
+    way.prepare(scatter).run(np.array([4, 5, 6], np.uint8), None, huge)
     assert huge[[5, 2**31 + 5, 2**32 + 5]].tolist() == [4, 5, 6]
 
 
-def test_unsuitable_buffers_are_refused() -> None:
+def test_unsuitable_buffers_are_refused(way: Way) -> None:
     plan = gather_nd((5, 6), 7, 2).plan
     data, indices, out = np.zeros(30, "f4"), np.zeros(14, "i8"), np.zeros(7, "f4")
-    program = prepare(plan)
+    program = way.prepare(plan)
     program.run(data, indices, out)
     refused: list[tuple[Any, Any, Any, str]] = [
         (data[:29], indices, out, r"the input buffer has 29 elements, expected at least 30"),

@@ -1,12 +1,10 @@
-"""Large calls on several threads give what NumPy gives; programs are shared by threads and survive a fork."""
+"""Large calls, on several threads where the engine has them, give what NumPy gives; Python's threads share programs."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -15,11 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dmlgather import host
-from dmlgather.backends.cpu import CpuProgram, threads
-from dmlgather.backends.cpu.tuning import MEASURED
 from dmlgather.plan import IndexType, OutOfBounds
 from tests.backends.shapes import Kind, Shaped, gather, gather_elements, gather_nd, view
+from tests.backends.ways import Way
 
 LARGE = (
     gather((3000, 300), (9000,)),
@@ -38,14 +34,8 @@ LARGE = (
 )
 
 
-SHARING = replace(MEASURED, share_bytes=2**18)
-"""Threads for less than pays, so that the tests need not be as large as what does."""
-
-
-@pytest.fixture(autouse=True)
-def many_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four shares, however few CPUs there are."""
-    monkeypatch.setattr(host, "cpus", lambda: 4)
+THREADS = 4
+"""More than most machines have CPUs; NumPy uses one."""
 
 
 def arrays(shaped: Shaped) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -62,31 +52,29 @@ def arrays(shaped: Shaped) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
 
 
 @pytest.mark.parametrize("shaped", LARGE)
-def test_large_calls_equal_numpy(shaped: Shaped) -> None:
+def test_large_calls_equal_numpy(shaped: Shaped, way: Way) -> None:
     data, indices, out = arrays(shaped)
-    program = CpuProgram(shaped.plan, SHARING)
-    assert program.shares > 1
-    assert program.describe().endswith("threads")
+    program = way.prepare(shaped.plan, threads=THREADS)
     assert program.run(data.reshape(-1), indices.reshape(-1), out) is None
     assert out.tobytes() == shaped.numpy(data, indices).tobytes()
 
 
 @pytest.mark.parametrize("shaped", [one for one in LARGE if one.plan.lookups and one.plan.index_type is not IndexType.UINT16])
-def test_bad_indices_in_every_share(shaped: Shaped) -> None:
+def test_bad_indices_in_every_part(shaped: Shaped, way: Way) -> None:
     data, indices, out = arrays(shaped)
     limit = min(lookup.limit for lookup in shaped.plan.lookups)
     bad = np.random.default_rng().choice(indices.size, min(9, indices.size), replace=False)
     indices.reshape(-1)[bad] = np.iinfo(indices.dtype).max
-    raising = CpuProgram(replace(shaped.plan, out_of_bounds=OutOfBounds.RAISE), SHARING)
+    raising = way.prepare(replace(shaped.plan, out_of_bounds=OutOfBounds.RAISE), threads=THREADS)
     assert raising.run(data.reshape(-1), indices.reshape(-1), out) == bad.min()
 
-    assert CpuProgram(shaped.plan, SHARING).run(data.reshape(-1), indices.reshape(-1), out) is None
+    assert way.prepare(shaped.plan, threads=THREADS).run(data.reshape(-1), indices.reshape(-1), out) is None
     if len(shaped.plan.lookups) == 1:
         clamped = np.where(indices == np.iinfo(indices.dtype).max, limit - 1, indices)
         assert out.tobytes() == shaped.numpy(data, clamped).tobytes()
 
     fill = b"\x5a" * shaped.plan.element_bytes
-    filling = CpuProgram(replace(shaped.plan, out_of_bounds=OutOfBounds.FILL, fill=fill), SHARING)
+    filling = way.prepare(replace(shaped.plan, out_of_bounds=OutOfBounds.FILL, fill=fill), threads=THREADS)
     assert filling.run(data.reshape(-1), indices.reshape(-1), out) is None
     harmless = np.where(indices == np.iinfo(indices.dtype).max, 0, indices)
     expected = shaped.numpy(data, harmless)
@@ -103,9 +91,9 @@ def _bad(shaped: Shaped, indices: NDArray[Any]) -> NDArray[np.bool_]:
     return found
 
 
-def test_threads_may_share_a_program() -> None:
+def test_threads_may_share_a_program(way: Way) -> None:
     shaped = gather((500, 40), (3000,))
-    program = CpuProgram(shaped.plan)
+    program = way.prepare(shaped.plan)
     problems = [arrays(shaped) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         for _ in range(5):
@@ -115,63 +103,16 @@ def test_threads_may_share_a_program() -> None:
                 out[...] = 0
 
 
-def test_an_error_in_another_thread_reaches_the_caller() -> None:
-    caller, failed = threading.get_ident(), threading.Event()
-
-    def work(*_: int) -> None:
-        if threading.get_ident() == caller:
-            failed.wait()
-        else:
-            failed.set()
-            raise ArithmeticError("in another thread")
-
-    with pytest.raises(ArithmeticError, match="in another thread"):
-        threads.run_blocks(lambda: work, count=8, shares=2)
-
-
-def test_nobody_writes_after_an_error_has_reached_the_caller() -> None:
-    caller, started, done = threading.get_ident(), threading.Event(), threading.Event()
-
-    def work(*_: int) -> None:
-        if threading.get_ident() == caller:
-            started.wait()
-            raise ArithmeticError("in the caller's thread")
-        started.set()
-        time.sleep(0.05)
-        done.set()
-
-    with pytest.raises(ArithmeticError, match="in the caller's thread"):
-        threads.run_blocks(lambda: work, count=2, shares=2)
-    assert done.is_set()
-
-
-@pytest.mark.parametrize("shares", [1, 2, 5])
-@pytest.mark.parametrize("count", [1, 2, 19, 100])
-def test_every_block_is_done_once(count: int, shares: int) -> None:
-    done: list[int] = []
-
-    def work(first: int, last: int) -> int | None:
-        done.extend(range(first, last))
-        return min((100 - block for block in range(first, last) if block % 2), default=None)
-
-    smallest = threads.run_blocks(lambda: work, count, shares)
-    assert sorted(done) == list(range(count))
-    assert smallest == min((100 - block for block in range(count) if block % 2), default=None)
-
-
 FORKING = """
-import os, sys, threading
+import os, sys
 import numpy as np
-from dmlgather import host
-from dmlgather.backends.cpu import prepare
 from tests.backends.shapes import gather
-host.cpus = lambda: 2
+from tests.backends.ways import Way
 shaped = gather((3000, 300), (19000,))
 data, indices = np.arange(900_000, dtype=np.float32), np.arange(19000) % 3000
 out = np.zeros(19000 * 300, np.float32)
-program = prepare(shaped.plan)
+program = Way(sys.argv[1]).prepare(shaped.plan, threads=2)
 program.run(data, indices, out)
-assert any(thread.name.startswith("dmlgather") for thread in threading.enumerate())
 child = os.fork()
 if child == 0:
     out[:] = 0
@@ -182,6 +123,6 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_the_pool_survives_a_fork() -> None:
-    done = subprocess.run([sys.executable, "-c", FORKING], timeout=60, check=False, capture_output=True)
+def test_programs_survive_a_fork(way: Way) -> None:
+    done = subprocess.run([sys.executable, "-c", FORKING, way.name], timeout=60, check=False, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import dmlgather as dg
 from dmlgather.backends import reference
+from dmlgather.backends.cpu import engine
 from dmlgather.cli import env
 from dmlgather.cli.app import GROUPS, SUBCOMMANDS
 from dmlgather.cli.schema import Schema, schema_of
@@ -240,6 +241,8 @@ def test_env(command: Command) -> None:
     text = command("env").out
     assert f"dmlgather  {dg.__version__}\n" in text
     assert text.count("\nmissing: ") == len(found["missing"])
+    assert found["engine"] == engine.status()
+    assert f"engine     {engine.status()}\n" in text
 
 
 def test_env_names_the_extra_of_a_missing_package(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

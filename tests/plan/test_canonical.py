@@ -159,6 +159,19 @@ def test_a_lookup_that_cannot_matter_is_dropped_unless_the_policy_notices() -> N
     assert len(canonicalise(replace(plan, out_of_bounds=OutOfBounds.FILL, fill=b"abcd")).lookups) == 1
 
 
+def test_steps_that_are_never_made_do_not_matter() -> None:
+    indexed = rows(3, 4, 4)
+    raising = replace(indexed, out_of_bounds=OutOfBounds.RAISE)
+    (lookup,) = raising.lookups
+    one = replace(raising, lookups=(replace(lookup, limit=1, wrap=1, in_stride=2**100),))
+    assert [item.in_stride for item in canonicalise(one).lookups] == [0]
+    none = replace(
+        raising, in_strides=(2**80, -1), in_offset=2**90, lookups=(replace(lookup, limit=0, wrap=0, in_stride=-(2**70)),)
+    )
+    form = canonicalise(none)
+    assert (form.in_offset, {*form.in_strides}, form.lookups[0].in_stride, form.in_extent) == (0, {0}, 0, 0)
+
+
 def test_an_empty_output_under_raise_still_checks_its_indices() -> None:
     plan = replace(rows(7, 0, 4), out_of_bounds=OutOfBounds.RAISE)
     form = canonicalise(plan)

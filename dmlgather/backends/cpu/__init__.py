@@ -1,7 +1,13 @@
-"""The CPU backend: executes a plan with NumPy primitives that do the work in C, over a kept pool of threads."""
+"""The CPU backend: executes a plan by the compiled engine, or by NumPy where there is none."""
 
+from dmlgather.backends.cpu import engine
 from dmlgather.backends.cpu.program import CpuProgram
+from dmlgather.plan import IndexPlan
 
-prepare = CpuProgram
+
+def prepare(plan: IndexPlan) -> CpuProgram:
+    """The program for a plan in any form."""
+    return CpuProgram(plan, engine.load())
+
 
 __all__ = ["CpuProgram", "prepare"]

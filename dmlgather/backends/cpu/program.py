@@ -1,40 +1,41 @@
-"""A plan prepared for the CPU: recipes chosen and blocks cut once, run many times by any number of threads."""
+"""A plan prepared for the CPU: buffers are checked, then the compiled engine or NumPy runs it."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather import host
-from dmlgather.backends.cpu import recipes, threads, units
-from dmlgather.backends.cpu.buffers import Buffers
-from dmlgather.backends.cpu.geometry import Geometry
-from dmlgather.backends.cpu.recipes import Recipe, Task
-from dmlgather.backends.cpu.tuning import MEASURED, Tuning
+from dmlgather.backends.cpu import engine
+from dmlgather.backends.cpu.engine import Engine, EngineProgram
+from dmlgather.backends.cpu.fallback import NumpyProgram
+from dmlgather.backends.cpu.lookups import LARGEST
 from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
-from dmlgather.wording import counted
 
 
 class CpuProgram:
     """An immutable program for a plan in any form. Threads may share it, because every run has its own scratch memory.
 
-    Preparing it raises ValueError when CLAMP or PROMISE looks into an axis without elements.
+    Preparing it raises ValueError when CLAMP or PROMISE looks into an axis without elements, and for limits beyond 64 bits.
     """
 
-    def __init__(self, plan: IndexPlan, tuning: Tuning = MEASURED) -> None:
+    def __init__(
+        self, plan: IndexPlan, compiled: Engine | None, *, threads: int = 0, block_units: int = 0, loops: str = ""
+    ) -> None:
+        """compiled: the engine, None to run all by NumPy. For tests: the most threads and the instruction set of the engine, the
+        units of a block; 0 and "" as measured.
+        """
         plan.check_limits()
-        self.plan, self.tuning = plan, tuning
-        # Void items need no alignment, so elements are joined by Geometry, freely, and not by the canonical form.
-        self.canonical = canonicalise(plan, plan.element_bytes)
+        self.plan = plan
+        self.canonical = canonicalise(plan, plan.element_bytes)  # elements as given: buffers may lie at any address
+        for lookup in self.canonical.lookups:
+            if max(lookup.limit, lookup.wrap) > LARGEST:
+                raise ValueError(f"a lookup has limit {lookup.limit} and wrap {lookup.wrap}, expected at most {LARGEST}")
         self.index_dtype = None if plan.index_type is None else np.dtype(plan.index_type.value.lower())
-        self._geometry = Geometry.of(self.canonical, plan.in_extent)
-        weight = self._geometry.joined(self._geometry.run).weight
-        self.shares = min(host.cpus(), 1 + weight // tuning.share_bytes)
-        self._long = bool(plan.lookups) and self._geometry.run >= tuning.long_unit
+        self._compiled, self._threads, self._block_units, self._loops = compiled, threads, block_units, loops
 
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
         """Execute the plan and return, under RAISE, the smallest offset (elements of the index buffer) of a bad index: `bind` and
@@ -51,49 +52,42 @@ class CpuProgram:
         returned. Raises ValueError when a buffer is not that, TypeError where elements hold references and the output is of
         another data type or the plan would write raw fill bytes, and for StringDType.
         """
+        self._check(data, indices, out)
+        if data.dtype.hasobject or out.dtype.hasobject:
+            self._check_references(data, out)
+            return self._numpy.bind(data, indices, out)
+        return (self._numpy if self._engine is None else self._engine).bind(data, indices, out)
+
+    def describe(self) -> str:
+        """What runs the plan, how, and why; for elements that hold no references."""
+        if self._engine is not None:
+            return self._engine.describe()
+        return f"{self._numpy.describe()}; by NumPy, as {engine.status()}"
+
+    @cached_property
+    def _engine(self) -> EngineProgram | None:
+        """The engine takes every plan: where there is one, NumPy moves nothing but references."""
+        if self._compiled is None:
+            return None
+        return self._compiled.prepare(self.canonical, self._threads, self._block_units, self._loops)
+
+    @cached_property
+    def _numpy(self) -> NumpyProgram:
+        return NumpyProgram(self.canonical, self._block_units)
+
+    def _check(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> None:
         plan = self.plan
         _check_buffer("input", data, plan.in_extent, plan.element_bytes)
         _check_buffer("output", out, plan.out_extent, plan.element_bytes)
         if not out.flags.writeable:
             raise ValueError("the output buffer is read-only")
-        if self.index_dtype is not None:
-            if indices is None:
-                raise ValueError("the plan looks up indices, got no index buffer")
-            _check_buffer("index", indices, plan.index_extent, self.index_dtype.itemsize)
-            if indices.dtype != self.index_dtype:
-                raise ValueError(f"the index buffer has data type {indices.dtype}, expected {self.index_dtype}")
-        if data.dtype.hasobject or out.dtype.hasobject:
-            self._check_references(data, out)
-            _, task = self._references
-        elif self._long and units.stalls(self._geometry, self.tuning, data.ctypes.data, out.ctypes.data):
-            _, task = self._steady
-        else:
-            _, task = self._opaque
-        buffers = Buffers.of(task.geometry, data, indices, out)
-        if task.blocks.count == 1:
-            return task.bind(buffers)
-        return functools.partial(threads.run_blocks, functools.partial(task.begin, buffers), task.blocks.count, self.shares)
-
-    def describe(self) -> str:
-        """The recipe, why it was chosen, and the blocks."""
-        recipe, task = self._opaque
-        used = min(self.shares, max(task.blocks.count, 1))
-        return (
-            f"{recipe.name}: {recipe.why}; {counted(task.blocks.count, 'block')} of up to {list(task.blocks.sizes)} units of "
-            f"{counted(task.geometry.unit, 'byte')} on {counted(used, 'thread')}"
-        )
-
-    @functools.cached_property
-    def _opaque(self) -> tuple[Recipe, Task]:
-        return recipes.apply(self._geometry, self.tuning, self.shares, opaque=True)
-
-    @functools.cached_property
-    def _steady(self) -> tuple[Recipe, Task]:
-        return recipes.apply(self._geometry, self.tuning, self.shares, opaque=True, steady=True)
-
-    @functools.cached_property
-    def _references(self) -> tuple[Recipe, Task]:
-        return recipes.apply(self._geometry, self.tuning, self.shares, opaque=False)
+        if self.index_dtype is None:
+            return
+        if indices is None:
+            raise ValueError("the plan looks up indices, got no index buffer")
+        _check_buffer("index", indices, plan.index_extent, self.index_dtype.itemsize)
+        if indices.dtype != self.index_dtype:
+            raise ValueError(f"the index buffer has data type {indices.dtype}, expected {self.index_dtype}")
 
     def _check_references(self, data: NDArray[Any], out: NDArray[Any]) -> None:
         if data.dtype.kind == "T":

@@ -1,0 +1,178 @@
+"""Plans by NumPy alone: the same bits as the compiled engine, on one thread, by four recipes.
+
+The table is read from the top; the first recipe whose condition holds is used. Each is correct wherever its condition holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.backends.cpu.geometry import Geometry
+from dmlgather.backends.cpu.lookups import Addresses, Box, Resolved, boxes, fit
+from dmlgather.plan import IndexPlan, OutOfBounds
+from dmlgather.wording import counted
+
+BLOCK = 2**16
+"""Units of a block whose addresses are computed, in up to 4 MB. Also the bytes of the longest run that is one item, above which a
+slice is worth a copy of its own."""
+TEMPORARY = 2**20
+"""Bytes of a block that is taken before it is copied to where it belongs."""
+
+BoundCall = Callable[[], int | None]
+"""Executes a plan on its buffers and returns, under RAISE, the smallest offset of a bad index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """The arrays of one call: data and out are bytes, or elements that hold references."""
+
+    data: NDArray[Any]
+    indices: NDArray[Any] | None
+    out: NDArray[Any]
+
+    def dtype(self, plain: np.dtype[Any]) -> np.dtype[Any]:
+        """The data type of a unit: `plain` for bytes; references keep their own."""
+        return self.data.dtype if self.data.dtype.hasobject else plain
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """name and why: for `describe`. when: the condition, on a geometry and the size of its blocks. bind: both on buffers, as one
+    function.
+    """
+
+    name: str
+    why: str
+    when: Callable[[Geometry, int], bool]
+    bind: Callable[[Geometry, int, Buffers], BoundCall]
+
+
+class NumpyProgram:
+    """An immutable program for a canonical plan. Threads may share it, because every run has its own scratch memory."""
+
+    def __init__(self, canonical: IndexPlan, block: int = 0) -> None:
+        """block: instead of `BLOCK`, for tests."""
+        self._plan, self._block = canonical, block or BLOCK
+
+    def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> BoundCall:
+        """The plan on these buffers, which `CpuProgram.bind` has checked: a function to call any number of times."""
+        if data.dtype.hasobject:
+            geometry, buffers = self._references, Buffers(data, indices, out)
+        else:
+            geometry, buffers = self._bytes, Buffers(data.view(np.uint8), indices, out.view(np.uint8))
+        return self._recipe(geometry).bind(geometry, self._block, buffers)
+
+    def describe(self) -> str:
+        """The recipe, why it was chosen, and what it moves."""
+        recipe, geometry = self._recipe(self._bytes), self._bytes
+        moved = f"{list(geometry.shape)} units of {counted(geometry.unit, 'byte')}" if not self._plan.empty else "nothing"
+        return f"{recipe.name}: {recipe.why}; moves {moved}"
+
+    def _recipe(self, geometry: Geometry) -> Recipe:
+        return next(recipe for recipe in RECIPES if recipe.when(geometry, self._block))
+
+    @cached_property
+    def _bytes(self) -> Geometry:
+        return Geometry.of(self._plan, self._block)
+
+    @cached_property
+    def _references(self) -> Geometry:
+        return Geometry.of(self._plan, 0)
+
+
+def _is_constant(geometry: Geometry, _: int) -> bool:
+    return geometry.policy is OutOfBounds.FILL and not geometry.reads
+
+
+def _looks_nothing_up(geometry: Geometry, _: int) -> bool:
+    return not geometry.lookups
+
+
+def _moves_slices(geometry: Geometry, block: int) -> bool:
+    return geometry.reads and geometry.slice_bytes > max(block, geometry.unit)
+
+
+def _always(_: Geometry, __: int) -> bool:
+    return True
+
+
+def _fill(geometry: Geometry, _: int, buffers: Buffers) -> BoundCall:
+    return partial(np.copyto, geometry.target(buffers.out, geometry.word), geometry.fill_item(geometry.word))
+
+
+def _copy(geometry: Geometry, _: int, buffers: Buffers) -> BoundCall:
+    word = buffers.dtype(geometry.word)
+    source: NDArray[Any] = np.ndarray(geometry.shape, word, buffers.data, geometry.in_offset, geometry.in_strides)
+    return partial(np.copyto, geometry.target(buffers.out, word), source)
+
+
+def _slices(geometry: Geometry, block: int, buffers: Buffers) -> BoundCall:
+    word, dims = buffers.dtype(geometry.word), geometry.still
+    addresses = Addresses(geometry, dims, buffers.indices, origin=0, pitch=1)
+    target = geometry.target(buffers.out, word)
+    shape, strides = geometry.shape[dims:], geometry.in_strides[dims:]
+    fill = geometry.fill_item(word) if geometry.fill else None
+
+    def move(box: Box, found: Resolved) -> None:
+        filled = np.broadcast_to(False if found.bad is None else found.bad, found.values.shape)
+        part = target[box]
+        for place, address in zip(np.ndindex(filled.shape), found.values.ravel().tolist(), strict=True):
+            source: NDArray[Any] = np.ndarray(shape, word, buffers.data, address, strides)
+            np.copyto(part[place], fill if fill is not None and filled[place] else source)
+
+    return partial(_by_blocks, addresses, fit(addresses.shape, block), move)
+
+
+def _take(geometry: Geometry, block: int, buffers: Buffers) -> BoundCall:
+    if not geometry.reads:
+        addresses = Addresses(geometry, geometry.rank, buffers.indices, origin=0, pitch=1)
+        return partial(_by_blocks, addresses, fit(geometry.shape, block), _check)
+    item = buffers.dtype(geometry.item)
+    target = geometry.target(buffers.out, item)
+    origin, window = geometry.window(buffers.data, item)
+    fill = geometry.fill_item(item) if geometry.fill else None
+    # take() would copy a strided window whole, and an output that it has to write back.
+    plain = window.flags.c_contiguous and not item.hasobject
+
+    def move(box: Box, found: Resolved) -> None:
+        part = target[box]
+        if plain and part.flags.c_contiguous:
+            window.take(found.values, 0, part, "wrap")
+        else:
+            part[...] = window[found.values]
+        if fill is not None and found.bad is not None:
+            np.copyto(part, fill, where=found.bad)
+
+    addresses = Addresses(geometry, geometry.rank, buffers.indices, origin, geometry.pitch)
+    units = block if plain and target.flags.c_contiguous else min(block, TEMPORARY // geometry.unit)
+    return partial(_by_blocks, addresses, fit(geometry.shape, units), move)
+
+
+def _check(_: Box, __: Resolved) -> None:
+    """Move nothing: the output is empty, or every index is bad."""
+
+
+def _by_blocks(addresses: Addresses, sizes: tuple[int, ...], move: Callable[[Box, Resolved], None]) -> int | None:
+    """Move block by block. Under RAISE, a bad index ends the moving; the blocks after it are checked all the same."""
+    smallest: int | None = None
+    for box in boxes(addresses.shape, sizes):
+        found = addresses.of(box)
+        if found.offset is not None:
+            smallest = found.offset if smallest is None else min(found.offset, smallest)
+        if smallest is None:
+            move(box, found)
+    return smallest
+
+
+RECIPES = (
+    Recipe("fill", "an indexed axis is empty, so every element is the fill value", _is_constant, _fill),
+    Recipe("copy", "no lookups, so one strided copy moves all", _looks_nothing_up, _copy),
+    Recipe("slices", "each lookup moves a large slice, which is copied as one strided block", _moves_slices, _slices),
+    Recipe("take", "units are taken at the addresses that the indices lead to", _always, _take),
+)

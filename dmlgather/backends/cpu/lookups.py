@@ -1,0 +1,144 @@
+"""From indices to source addresses, block by block.
+
+One unsigned maximum proves that all indices of a block are in range (a negative value looks huge); they are then used as they
+are. Only a block that fails this test is wrapped, and only one that then still fails is clamped and masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.backends.cpu.geometry import Geometry
+from dmlgather.plan import Lookup, OutOfBounds, unravel
+
+LARGEST = 2**63 - 1
+"""The largest limit and wrap, and above every offset."""
+Box = tuple[slice, ...]
+"""One block: a slice with explicit ends per dimension."""
+
+
+def fit(shape: Sequence[int], units: int) -> tuple[int, ...]:
+    """Sizes of a block of at most `units` units, but at least one: whole dimensions from the innermost outward. A dimension that
+    does not fit is cut evenly.
+    """
+    sizes = [1] * len(shape)
+    room = max(units, 1)
+    for axis in reversed(range(len(shape))):
+        parts = -(-shape[axis] // room)
+        sizes[axis] = -(-shape[axis] // parts)
+        room //= sizes[axis]
+    return tuple(sizes)
+
+
+def boxes(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[Box]:
+    """Blocks of `sizes`, smaller at the ends, row by row."""
+    counts = [-(-size // step) for size, step in zip(shape, sizes, strict=True)]
+    for number in range(prod(counts)):
+        starts = (at * step for at, step in zip(unravel(number, counts), sizes, strict=True))
+        yield tuple(slice(at, min(at + step, size)) for at, step, size in zip(starts, sizes, shape, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """values: positions 0 … limit-1, or the addresses that they lead to. bad: where an index was out of bounds, None if nowhere.
+    Both broadcast to the block. offset: under RAISE the smallest offset (elements of the index buffer) of a bad index.
+    """
+
+    values: NDArray[np.integer]
+    bad: NDArray[np.bool_] | None = None
+    offset: int | None = None
+
+
+class LookedUp:
+    """One lookup of a plan over the leading dimensions `shape`, on an index buffer."""
+
+    def __init__(self, lookup: Lookup, shape: tuple[int, ...], policy: OutOfBounds, indices: NDArray[Any]) -> None:
+        self.lookup, self.policy = lookup, policy
+        self.steps = lookup.index_strides[: len(shape)]
+        sizes = tuple(size if step else 1 for size, step in zip(shape, self.steps, strict=True))
+        each = indices.dtype.itemsize
+        at, strides = each * lookup.index_offset, tuple(each * step for step in self.steps)
+        # NumPy proves that the view lies inside the buffer.
+        self.view: NDArray[np.integer] = np.ndarray(sizes, indices.dtype, indices, at, strides)
+        self.unsigned = np.dtype(f"u{each}")
+        negatives = 2 ** (8 * each - 1)  # the lowest negative value, read as unsigned
+        self.proof = min(lookup.limit, negatives) if indices.dtype.kind == "i" else lookup.limit
+
+    def resolve(self, box: Box) -> Resolved:
+        """The positions that a block looks up, of size 1 along dimensions where the lookup does not move."""
+        part = tuple(span if step else slice(0, 1) for span, step in zip(box, self.steps, strict=True))
+        raw = self.view[(*part, ...)]  # with "...", because without dimensions NumPy would return a scalar
+        if raw.view(self.unsigned).max() < self.proof:
+            return Resolved(raw.view(np.int64) if raw.dtype == np.uint64 else raw)
+        values = self._wrapped(raw)
+        limit = self.lookup.limit
+        if values.view(np.uint64).max() < limit:
+            return Resolved(values)
+        bad = None
+        if self.policy in (OutOfBounds.FILL, OutOfBounds.RAISE):
+            bad = values.view(np.uint64) >= np.uint64(limit)
+        values = np.clip(values, 0, max(limit - 1, 0))
+        return Resolved(values, bad, None if bad is None else self._smallest(bad, part))
+
+    def _wrapped(self, raw: NDArray[np.integer]) -> NDArray[np.int64]:
+        if raw.dtype == np.uint64:
+            # A value above the limit would turn negative as an int64; it is brought down to the limit, which is as bad.
+            clipped: NDArray[np.uint64] = np.minimum(raw, np.uint64(self.lookup.limit))
+            return clipped.view(np.int64)
+        values = raw.astype(np.int64)
+        if self.lookup.wrap:
+            signs = values >> 63
+            signs &= self.lookup.wrap
+            values += signs
+        return values
+
+    def _smallest(self, bad: NDArray[np.bool_], part: Box) -> int | None:
+        """Under RAISE, the smallest offset among the bad indices of a part of the indices."""
+        if self.policy is not OutOfBounds.RAISE:
+            return None
+        offsets = np.array(self.lookup.index_offset)
+        for axis, (span, step) in enumerate(zip(part, self.steps, strict=True)):
+            offsets = offsets + _along(axis, len(part), np.arange(span.start, span.stop) * step)
+        return int(offsets.min(where=bad, initial=LARGEST))
+
+
+class Addresses:
+    """Source addresses over the leading `dims` dimensions of a geometry: from its lookups and from its steps along these. They
+    count `pitch` bytes from byte `origin` on.
+    """
+
+    def __init__(self, geometry: Geometry, dims: int, indices: NDArray[Any] | None, origin: int, pitch: int) -> None:
+        assert indices is not None
+        self.shape = geometry.shape[:dims]
+        self.lookups = [LookedUp(one, self.shape, geometry.policy, indices) for one in geometry.lookups]
+        self.start = (geometry.in_offset - origin) // pitch
+        self.steps = [step // pitch for step in geometry.in_strides[:dims]]
+        self.lookup_steps = [one.in_stride // pitch for one in geometry.lookups]
+
+    def of(self, box: Box) -> Resolved:
+        """The addresses of a block, as values of its shape; without memory of their own where they repeat."""
+        total: NDArray[np.integer] = np.array(self.start, np.int64)
+        for axis, (span, step) in enumerate(zip(box, self.steps, strict=True)):
+            if step:
+                total = total + _along(axis, len(box), np.arange(span.start, span.stop) * step)
+        bad: NDArray[np.bool_] | None = None
+        offset: int | None = None
+        for lookup, step in zip(self.lookups, self.lookup_steps, strict=True):
+            found = lookup.resolve(box)
+            if found.bad is not None:
+                bad = found.bad if bad is None else bad | found.bad
+            if found.offset is not None:
+                offset = found.offset if offset is None else min(found.offset, offset)
+            total = total + np.multiply(found.values, step, dtype=np.int64)
+        return Resolved(np.broadcast_to(total, [span.stop - span.start for span in box]), bad, offset)
+
+
+def _along(axis: int, rank: int, walk: NDArray[np.integer]) -> NDArray[np.integer]:
+    """One value per position of a dimension, of size 1 along the others."""
+    return walk.reshape((-1, *[1] * (rank - 1 - axis)))
