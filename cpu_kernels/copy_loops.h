@@ -26,7 +26,7 @@ typedef copy_choice choose_copy_loop(const copy_box *box, int streams);
 // Units n0 x n1 of the blocks that a box of this unit and these steps is best cut into: square where the source's short step is in0,
 // so that cache lines of both sides are used whole; else whole rows of about 128 KiB, at least 2 KiB long if
 // they are to stream. A unit longer than that is best cut by the caller.
-static inline void copy_block(const copy_box *box, int64_t block[2]) {
+static inline void best_block(const copy_box *box, int64_t block[2]) {
     const int64_t in0 = box->in0 < 0 ? -box->in0 : box->in0, in1 = box->in1 < 0 ? -box->in1 : box->in1;
     const int64_t units = (INT64_C(1) << 17) / box->unit, square = box->unit > 4 ? 256 : 512;
     const int transposed = in0 < 64 && in1 >= 64 && box->n0 > 3 && box->n1 > 3;

@@ -76,8 +76,7 @@ enum {
     STREAM_RUN = 1 << 10,
     STREAM_UNITS = 256,
     LONGEST_RUN = 256 << 10,
-    PAGE = 4096,
-    TILE_BYTES = 256,
+    LARGEST_ELEMENT = 16,
 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -103,19 +102,35 @@ static int64_t column_width(const program *p) {
     return most(SEARCHED_BYTES / lines, LINE) / magnitude(last->in);
 }
 
+static copy_box whole_box(const program *p) {
+    copy_box box = {.unit = p->run ? p->dims[p->rank - 1].block : p->unit, .n0 = 1, .n1 = 1};
+    if (p->column >= 0) box.n1 = p->dims[p->column].size, box.out1 = p->dims[p->column].out, box.in1 = p->dims[p->column].in;
+    if (p->row >= 0) box.n0 = p->dims[p->row].size, box.out0 = p->dims[p->row].out, box.in0 = p->dims[p->row].in;
+    return box;
+}
+
+// Bytes of a run that one block takes, in whole elements.
+static int64_t run_block(int64_t size, int64_t block_units) {
+    if (block_units) return least(size, block_units / LARGEST_ELEMENT * LARGEST_ELEMENT + LARGEST_ELEMENT);
+    return size <= LONGEST_RUN ? size : BLOCK_BYTES;
+}
+
 static void cut(program *p, int64_t block_units) {
-    const int64_t target = block_units ? block_units : most(1, BLOCK_BYTES / p->unit);
+    const int64_t target = block_units ? block_units : most(1, BLOCK_BYTES / p->unit), width = column_width(p);
     const int64_t offsets = least(block_units ? block_units : MOST_OFFSETS, p->wide ? MOST_OFFSETS / 2 : MOST_OFFSETS);
-    const int64_t width = column_width(p);
-    int64_t units = 1, places = 1;
+    int64_t units = 1, places = 1, best[2] = {1, 1};
     for (int d = p->rank - 1; d >= 0; --d) {
         dim *const one = &p->dims[d];
         int64_t room = most(1, target / units);
-        if (one->moved) room = least(room, most(1, offsets / places));
-        if (p->run && d == p->rank - 1 && !block_units) room = one->size <= LONGEST_RUN ? one->size : BLOCK_BYTES / PAGE * PAGE;
-        if (p->run && d == p->rank - 1 && block_units) room = most(16, room / 16 * 16);  // whole elements
-        if (p->kind == COPY && d == p->column && p->row >= 0 && p->row != d - 1 && !block_units) room = least(room, TILE_BYTES / p->unit);
+        if (p->run && d == p->rank - 1) room = run_block(one->size, block_units);
+        if (d == p->column && !block_units) {
+            const copy_box box = whole_box(p);
+            best_block(&box, best);
+            room = best[1];
+        }
+        if (d == p->row && !block_units) room = best[0];
         if (d == p->looked && width) room = least(room, width);
+        if (one->moved) room = least(room, most(1, offsets / places));
         one->block = most(1, least(one->size, room));
         one->blocks = (one->size + one->block - 1) / one->block;
         one->place = one->moved ? places : 0;
@@ -228,9 +243,12 @@ static int lower_plan(program *p, const plan_view *plan) {
 }
 
 static void write_text(program *p) {
-    static const char *const names[] = {"nothing to do", "index checks", "constant fill", "copy", "looked-up units", "looked-up runs", "looked-up parts"};
+    static const char *const names[] = {"nothing", "index checks", "constant fill", "", "looked-up units", "looked-up runs", ""};
+    const copy_box box = whole_box(p);
+    const int copies = p->kind == COPY || p->kind == INNER;
     const int64_t item = p->run ? p->dims[p->rank - 1].size : p->unit;
-    snprintf(p->text, sizeof p->text, "%s%s of %lld bytes; %s, blocks: %lld, threads: %d", p->streams ? "streamed " : "", names[p->kind],
+    snprintf(p->text, sizeof p->text, "%s%s%s of %lld bytes; %s, blocks: %lld, threads: %d", p->kind == INNER ? "looked-up parts: " : "",
+             !copies && p->streams ? "streamed " : "", copies ? p->loops->choose_copy(&box, p->streams).name : names[p->kind],
              (long long)item, p->loops->name, (long long)p->blocks, p->threads);
 }
 

@@ -124,7 +124,7 @@ static void fill_dims(const block_work *w, int d, char *out, int64_t place) {
 
 // ---- Blocks ---------------------------------------------------------------------------------------------------------------------------
 
-static void copy_block(block_work *w, char *out, const char *in) {
+static void move_parts(block_work *w, char *out, const char *in) {
     const program *const p = w->p;
     const copy_box box = box_of(w);
     copy_loop *const loop = p->loops->choose_copy(&box, p->streams).run;
@@ -132,7 +132,7 @@ static void copy_block(block_work *w, char *out, const char *in) {
     else copy_parts(w, 0, out, in, 0, &box, loop);
 }
 
-static void load_block(block_work *w, char *out, const char *in) {
+static void move_units(block_work *w, char *out, const char *in) {
     const program *const p = w->p;
     const int row = p->first - 1;
     load_box box = {
@@ -162,8 +162,8 @@ static void run_block(block_work *w) {
         }
         if (p->kind == CHECK) return;
     }
-    if (p->kind == COPY || p->kind == INNER) copy_block(w, out, in);
-    else load_block(w, out, in);
+    if (p->kind == COPY || p->kind == INNER) move_parts(w, out, in);
+    else move_units(w, out, in);
     if (bad && p->policy == FILL) fill_dims(w, 0, out, 0);
 }
 

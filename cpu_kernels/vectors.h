@@ -1,0 +1,92 @@
+// Moves of bytes by vectors of the instruction set that the compiler's flags name. ISA is the suffix of what depends on it.
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+#define INLINE static inline __attribute__((always_inline))
+#define JOINED(name, isa) name##_##isa
+#define NAMED(name, isa) JOINED(name, isa)
+
+// WIDE: bytes of the widest register; WINDOW: of the widest one whose bytes can be put into any order, 0: none; of a cache line.
+#if defined(__AVX512VBMI__)
+enum { WIDE = 64, WINDOW = 64 };
+#elif defined(__AVX2__)
+enum { WIDE = 32, WINDOW = 16 };
+#elif defined(__SSSE3__) || defined(__aarch64__)
+enum { WIDE = 16, WINDOW = 16 };
+#else
+enum { WIDE = 16, WINDOW = 0 };
+#endif
+enum { LINE = 64 };
+
+typedef uint8_t wide __attribute__((vector_size(WIDE)));
+typedef uint8_t bytes16 __attribute__((vector_size(16)));
+typedef uint8_t window __attribute__((vector_size(WINDOW ? WINDOW : 16)));
+// Keeps a compiler from joining loads or stores of neighbouring iterations.
+#define APART() __asm__ volatile("" ::: "memory")
+
+INLINE int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
+INLINE int is_power(int64_t x) { return (x & (x - 1)) == 0; }
+INLINE int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
+INLINE wide load(const char *in) {
+    wide v;
+    memcpy(&v, in, sizeof v);
+    return v;
+}
+INLINE void store(char *out, wide v) { memcpy(out, &v, sizeof v); }
+
+// Stores a vector of `bytes` past the cache, to a multiple of its size. A line must be written whole, and not by other stores just before
+// or after: that costs ten times what it saves.
+INLINE void stream(char *out, const void *v, int64_t bytes) {
+#if defined(__AVX512F__)
+    if (bytes == 64) _mm512_stream_si512((void *)out, _mm512_loadu_si512(v));
+#endif
+#if defined(__AVX2__)
+    if (bytes == 32) _mm256_stream_si256((void *)out, _mm256_loadu_si256(v));
+#endif
+#if defined(__x86_64__)
+    if (bytes == 16) _mm_stream_si128((void *)out, _mm_loadu_si128(v));
+#else
+    memcpy(out, v, bytes);
+#endif
+}
+
+// After streamed stores, before another thread is told that they are done.
+#if defined(__x86_64__)
+#define END_STREAM(streams) ((streams) ? _mm_sfence() : (void)0)
+#else
+#define END_STREAM(streams) ((void)0)
+#endif
+
+// Up to a line, without parts that overlap.
+INLINE void copy_part(char *out, const char *in, int64_t bytes) {
+    for (; bytes >= 16; bytes -= 16, out += 16, in += 16) memcpy(out, in, 16);
+    if (bytes & 8) memcpy(out, in, 8), out += 8, in += 8;
+    if (bytes & 4) memcpy(out, in, 4), out += 4, in += 4;
+    if (bytes & 2) memcpy(out, in, 2), out += 2, in += 2;
+    if (bytes & 1) *out = *in;
+}
+
+// Runs of at least WIDE bytes. Not memcpy: where output follows source by 1 to 16 bytes modulo 4 KiB, C libraries use an instruction
+// that is 10 to 20 times slower then.
+INLINE void copy_run(char *out, const char *in, int64_t bytes, int streams) {
+    int64_t i = 0;
+    if (streams) {
+        i = -(uintptr_t)out & (LINE - 1);
+        copy_part(out, in, i);
+        for (const int64_t end = i + (bytes - i) / LINE * LINE; i < end; i += WIDE) stream(out + i, in + i, WIDE);
+        copy_part(out + i, in + i, bytes - i);
+        return;
+    }
+    for (wide a, b, c, d; i + 4 * WIDE <= bytes; i += 4 * WIDE) {
+        a = load(in + i), b = load(in + i + WIDE), c = load(in + i + 2 * WIDE), d = load(in + i + 3 * WIDE);
+        store(out + i, a), store(out + i + WIDE, b), store(out + i + 2 * WIDE, c), store(out + i + 3 * WIDE, d);
+    }
+    for (; i + WIDE < bytes; i += WIDE) store(out + i, load(in + i));
+    store(out + bytes - WIDE, load(in + bytes - WIDE));
+}
