@@ -11,6 +11,10 @@
 // A step in bytes; 0 where there is nothing to step to, since such a step may be of any size.
 static int64_t in_bytes(int64_t count, int64_t step, int64_t unit) { return count > 1 ? step * unit : 0; }
 
+// Whether addresses of the source or of the output are formed. Where they are not, offsets and steps may be of any size.
+static int reads(const program *p) { return p->kind == COPY || p->kind == UNITS; }
+static int writes(const program *p) { return reads(p) || p->kind == CONSTANT; }
+
 static void describe_work(program *p, const plan_view *plan) {
     const plan_head *head = plan->head;
     const int empty = is_empty(plan), nowhere = looks_into_nothing(plan);
@@ -20,13 +24,12 @@ static void describe_work(program *p, const plan_view *plan) {
     p->lookup_count = p->kind == CONSTANT ? 0 : (int)head->lookups;
     for (int k = 0; k < p->lookup_count; ++k) {
         const int64_t *words = lookup_words(plan, k);
-        // A value that no address depends on may have a limit that no offset holds.
-        p->lookups[k].bounds = (bounds){words[1], words[2], p->kind == CHECK ? 0 : in_bytes(words[1], words[3], head->element_bytes)};
+        p->lookups[k].bounds = (bounds){words[1], words[2], reads(p) ? in_bytes(words[1], words[3], head->element_bytes) : 0};
         p->lookups[k].offset = words[0];
     }
     p->unit = head->element_bytes;
-    p->in_offset = head->in_offset * p->unit;
-    p->out_offset = head->out_offset * p->unit;
+    p->in_offset = reads(p) ? head->in_offset * p->unit : 0;
+    p->out_offset = writes(p) ? head->out_offset * p->unit : 0;
     p->policy = head->policy;
     p->index_bytes = head->index_bytes;
     p->index_type = (head->index_signed ? 0 : 4) + (p->index_bytes == 2) + 2 * (p->index_bytes == 4) + 3 * (p->index_bytes == 8);
@@ -46,8 +49,8 @@ static void describe_dims(program *p, const plan_view *plan) {
     if (p->lookup_count && !looked) p->looked = p->rank, push_dim(p, (dim){.size = 1, .moved = 1}, plan, -1);
     for (int64_t d = 0; d < rank; ++d) {
         dim one = {.size = plan->shape[d]};
-        one.out = in_bytes(one.size, plan->out_strides[d], p->unit);
-        one.in = in_bytes(one.size, plan->in_strides[d], p->unit);
+        one.out = writes(p) ? in_bytes(one.size, plan->out_strides[d], p->unit) : 0;
+        one.in = reads(p) ? in_bytes(one.size, plan->in_strides[d], p->unit) : 0;
         one.moved = p->lookup_count && moves(plan, d);
         if (p->kind == CONSTANT) one.in = one.out;  // nothing is read: the output alone decides what is contiguous
         if (p->kind == CHECK && !one.moved) one.size = 1;
@@ -236,8 +239,8 @@ static int lower_plan(program *p, const plan_view *plan) {
     for (int d = 0; d < p->rank; ++d) bytes *= p->dims[d].size;
     const dim *const inner = &p->dims[p->rank - 1];  // lines are written whole if this is long enough
     p->streams = bytes >= STREAM_BYTES && inner->block * p->unit >= (p->run ? STREAM_RUN : STREAM_UNITS);
-    const int64_t weight = bytes / p->unit * (p->run ? 1 : p->unit + 16);
-    const int64_t threads = plan->head->threads ? plan->head->threads : least(pool_cpus(), 1 + weight / SHARE_BYTES);
+    const __int128 weight = (__int128)(bytes / p->unit) * (p->run ? 1 : p->unit + 16);
+    const int64_t threads = plan->head->threads ? plan->head->threads : least(pool_cpus(), 1 + (int64_t)(weight / SHARE_BYTES));
     p->threads = (int)least(least(threads, p->blocks), INT32_MAX);
     return !p->lookup_count || make_runs(p);
 }
