@@ -54,6 +54,7 @@ static void describe_dims(program *p, const plan_view *plan) {
         one.moved = p->lookup_count && moves(plan, d);
         if (p->kind == CONSTANT) one.in = one.out;  // nothing is read: the output alone decides what is contiguous
         if (p->kind == CHECK && !one.moved) one.size = 1;
+        if (one.size == 1) continue;  // at most 62 others are left, whatever the rank: walks keep a little of each on the stack
         if (one.size == 0) p->kind = NOTHING;
         if (one.moved) p->looked = p->rank;
         push_dim(p, one, plan, d);

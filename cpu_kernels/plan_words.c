@@ -5,7 +5,7 @@ typedef __int128 wide_int;
 enum { MOST_DIMS = 1 << 16 };
 
 int moves(const plan_view *plan, int64_t axis) {
-    for (int64_t k = 0; k < plan->head->lookups; ++k)
+    for (int64_t k = 0; k < plan->head->lookups && plan->shape[axis] != 1; ++k)
         if (lookup_words(plan, k)[4 + axis]) return 1;
     return 0;
 }
