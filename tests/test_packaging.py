@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import dmlgather
+from hatch_build import LIBRARIES, digest
 
 ROOT = Path(__file__).parents[1]
 HEAVY = (
@@ -58,6 +59,19 @@ def test_a_wheel_carries_its_kernels(wheel: Path, tmp_path: Path) -> None:
     assert metadata["Version"] == dmlgather.__version__
     assert {"cuda12", "cuda13", "plot", "examples", "test", "dev"} <= set(metadata.get_all("Provides-Extra", []))
     assert not (tmp_path / "tests").exists()
+
+
+def test_a_wheel_carries_the_engine_of_its_platform(wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(LIBRARIES))
+        library = archive.extract(name, tmp_path)
+        tags = email.message_from_bytes(archive.read(next(name for name in archive.namelist() if name.endswith("/WHEEL"))))
+    assert name.startswith("dmlgather/backends/cpu/")
+    show = "import ctypes; f = ctypes.CDLL({!r}).dmlgather_sources; f.restype = ctypes.c_char_p; print(f().decode())"
+    assert python(show.format(library)).stdout.strip() == digest(ROOT / "cpu_kernels")
+    assert tags["Tag"].startswith("py3-none-")
+    assert tags["Tag"] != "py3-none-any"
+    assert tags["Root-Is-Purelib"] == "false"
 
 
 def test_a_wheel_carries_the_pages_that_explain_codes(wheel: Path, tmp_path: Path) -> None:

@@ -1,0 +1,132 @@
+"""How the CPU engine is built: which compiler the build hook takes, and what the files of a release hold."""
+
+from __future__ import annotations
+
+import ctypes
+import email
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from hatch_build import FOLDER, LIBRARIES, WITHOUT, ZIG, digest, zig_compiler
+
+ROOT = Path(__file__).parents[1]
+SOURCES = {path.name for path in (ROOT / "cpu_kernels").iterdir()}
+REQUIREMENTS = "from hatchling import build; print(build.get_requires_for_build_wheel())"
+
+
+def hatchling(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Python in a checkout, with the test's variables instead of this process's compiler."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("CC", "CFLAGS", "LDFLAGS", "DMLGATHER_PURE")}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=ROOT, env=kept | environment, text=True, capture_output=True, check=False, timeout=600)
+
+
+def test_the_checkouts_engine_was_built_from_its_sources() -> None:
+    library = next((path for name in LIBRARIES if (path := ROOT / FOLDER / name).exists()), None)
+    assert library, "the checkout has no engine: run ci/setup"
+    engine = ctypes.CDLL(str(library))
+    engine.dmlgather_sources.restype = ctypes.c_char_p
+    assert engine.dmlgather_sources().decode() == digest(ROOT / "cpu_kernels"), f"{library} is stale: run ci/setup"
+
+
+def test_any_change_of_a_source_changes_the_digest(tmp_path: Path) -> None:
+    digests = set()
+    for name, text in (("a.c", "1"), ("a.c", "2"), ("b.h", ""), ("b.h", "1")):
+        (tmp_path / name).write_text(text)
+        digests.add(digest(tmp_path))
+    (tmp_path / "b.h").rename(tmp_path / "c.h")
+    assert len(digests | {digest(tmp_path)}) == 5
+
+
+def compiler(folder: Path, text: str) -> str:
+    """PATH of a folder that has one C compiler, a script."""
+    script = folder / "cc"
+    script.write_text(f"#!{sys.executable}\n{text}\n")
+    script.chmod(0o755)
+    return str(folder)
+
+
+def test_without_a_compiler_the_build_requires_ziglang(tmp_path: Path) -> None:
+    assert hatchling("-c", REQUIREMENTS, PATH=str(tmp_path)).stdout == f"['{ZIG}']\n"
+
+
+def test_a_compiler_that_cannot_link_counts_as_none(tmp_path: Path) -> None:
+    path = compiler(tmp_path, "import sys; sys.exit('-shared' in sys.argv)")
+    assert hatchling("-c", REQUIREMENTS, PATH=path).stdout == f"['{ZIG}']\n"
+
+
+def test_a_compiler_that_works_is_taken(tmp_path: Path) -> None:
+    command = zig_compiler().command
+    path = compiler(tmp_path, f"import os, sys; os.execv({command[0]!r}, [*{command!r}, *sys.argv[1:]])")
+    assert hatchling("-c", REQUIREMENTS, PATH=path).stdout == "[]\n"
+
+
+def test_without_the_engine_nothing_is_required(tmp_path: Path) -> None:
+    assert hatchling("-c", REQUIREMENTS, PATH=str(tmp_path), DMLGATHER_PURE="1").stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({"CC": "no-such-compiler -m64"}, "the compiler of CC cannot build the CPU engine:\nno-such-compiler -m64 -std=gnu11 "),
+        ({"CFLAGS": "--no-such-flag", "CC": "cc"}, "--no-such-flag"),
+        ({"DMLGATHER_PURE": "yes"}, "DMLGATHER_PURE is 'yes', expected 1 (no engine) or 0"),
+        ({"DMLGATHER_TARGET": "win32"}, "DMLGATHER_TARGET is 'win32', expected one of manylinux_2_17_x86_64, "),
+    ],
+)
+def test_what_cannot_be_built_is_said_without_a_traceback(variables: dict[str, str], told: str) -> None:
+    done = hatchling("-c", REQUIREMENTS, **variables)
+    printed = done.stdout + done.stderr
+    assert done.returncode == 1
+    assert f"dmlgather: {told}" in printed or ("CC" in variables and told in printed and WITHOUT in printed)
+    assert "Traceback" not in printed
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sdist")
+    done = hatchling("-m", "hatchling", "build", "-t", "sdist", "-d", str(folder))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return next(folder.glob("*.tar.gz"))
+
+
+def test_a_source_distribution_has_all_that_the_build_needs(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {f"cpu_kernels/{name}" for name in SOURCES} | {"hatch_build.py", "pyproject.toml"} <= names
+    assert not {f"{FOLDER}/{name}" for name in LIBRARIES} & names
+
+
+def test_a_pure_wheel_has_no_engine_and_fits_any_platform(sdist: Path, tmp_path: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    checkout = next(tmp_path.iterdir())
+    left_over = checkout / FOLDER / LIBRARIES[0]
+    left_over.touch()  # as a checkout that was installed for editing has it
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--wheel-dir", str(tmp_path)]
+    done = hatchling("-m", "pip", "wheel", *options, str(checkout), DMLGATHER_PURE="1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        tags = email.message_from_bytes(archive.read(next(name for name in names if name.endswith("/WHEEL"))))
+    assert not [name for name in names if name.endswith(LIBRARIES)]
+    assert tags["Root-Is-Purelib"] == "true"
+
+
+def test_a_pure_installation_for_editing_removes_the_engine(sdist: Path, tmp_path: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    checkout = next(tmp_path.iterdir())
+    left_over = checkout / FOLDER / LIBRARIES[0]
+    left_over.touch()
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel:editable", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=checkout, env=os.environ | {"DMLGATHER_PURE": "1"}, capture_output=True, check=True, timeout=120)
+    assert not left_over.exists()
