@@ -13,6 +13,18 @@ def cpus() -> int:
     return os.cpu_count() or 1
 
 
+def threads() -> int:
+    """The most threads that work may use: the CPUs, or fewer if DMLGATHER_NUM_THREADS says so. ValueError when it is no positive
+    integer.
+    """
+    value = os.environ.get("DMLGATHER_NUM_THREADS", "")
+    if not value:
+        return cpus()
+    if not value.isascii() or not value.isdigit() or int(value) == 0:
+        raise ValueError(f"DMLGATHER_NUM_THREADS is {value!r}, expected a positive number of threads")
+    return min(int(value), cpus())
+
+
 def available_memory() -> int | None:
     """Bytes of memory that can still be had without swapping, as far as the system tells; None where it does not."""
     found = [value for value in (_free_memory(), _control_group_room()) if value is not None]

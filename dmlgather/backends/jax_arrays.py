@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather.backends.addresses import address_of
+
 ALIGNMENT = 64
 """Bytes. JAX uses host memory at a multiple of this without a copy."""
 
@@ -41,7 +43,7 @@ def empty(sizes: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
     """A new packed array that JAX can use without a copy."""
     count = prod(sizes) * dtype.itemsize
     room = np.empty(count + ALIGNMENT, np.uint8)
-    start = -room.ctypes.data % ALIGNMENT
+    start = -address_of(room) % ALIGNMENT
     return room[start : start + count].view(dtype).reshape(tuple(sizes))
 
 

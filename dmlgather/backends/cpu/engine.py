@@ -1,40 +1,147 @@
-"""The compiled engine: where it comes from, and whether it is there."""
+"""The compiled engine, called by ctypes, without the interpreter lock. `cpu_kernels/engine.h` documents its functions."""
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
+from array import array
 from collections.abc import Callable
-from typing import Any, Protocol
+from contextlib import suppress
+from functools import lru_cache, partial
+from pathlib import Path
+from struct import unpack
+from typing import Any
 
 from numpy.typing import NDArray
 
-from dmlgather.plan import IndexPlan
+from dmlgather import host
+from dmlgather.backends.addresses import address_of
+from dmlgather.plan import IndexPlan, OutOfBounds
+from dmlgather.wording import counted
+
+NAME = {"win32": "dmlgather.dll", "darwin": "libdmlgather.dylib"}.get(sys.platform, "libdmlgather.so")
+LIBRARY = Path(__file__).with_name(NAME)
+POLICIES = (OutOfBounds.CLAMP, OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.PROMISE)
+LOOPS = ("", "baseline", "avx2", "avx512", "neon")
+"""Instruction sets; "" is the best one of this machine. Both tables are in the order of the C enums."""
 
 
-class EngineProgram(Protocol):
-    """A canonical plan that the engine has prepared. It may run in any number of threads at once."""
+class Engine:
+    """A loaded library."""
 
-    def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
-        """The plan on these buffers, which are checked, as one function; it returns what `run` returns."""
+    def __init__(self, path: Path) -> None:
+        """OSError for what is no library of this platform, AttributeError for one that lacks a function."""
+        library, pointer, number = ctypes.CDLL(str(path)), ctypes.c_void_p, ctypes.c_int64
+
+        def function(name: str, result: Any, *arguments: Any) -> Any:
+            found: Any = library[f"dmlgather_{name}"]  # a new object each time, with its own types
+            found.restype, found.argtypes = result, arguments or None
+            return found
+
+        self._prepare, self._free = function("prepare", pointer, pointer, number), function("free", None, pointer)
+        self.text, self.run = function("describe", ctypes.c_char_p, pointer), function("run", number, *(pointer,) * 4)
+        self.run_bound, self.run_bound_silently = function("run_bound", number), function("run_bound", None)
+
+    def prepare(self, plan: IndexPlan, threads: int = 0, block_units: int = 0, loops: str = "") -> EngineProgram:
+        """The program for a canonical plan. threads, block_units, loops: for tests; 0 and "" as measured.
+
+        ValueError when the engine refuses the plan, when the machine lacks the loops, and as `host.threads`.
+        """
+        host.threads()  # The engine reads the same variable, and ignores what is no number.
+        words = array("q", _words(plan, threads, block_units, LOOPS.index(loops)))
+        program = self._prepare(words.buffer_info()[0], len(words))
+        if program is None:
+            raise ValueError(f"the compiled engine refuses this plan with loops {loops!r}: {plan}")
+        handle = _Handle(program)
+        handle.free = self._free
+        return EngineProgram(self, plan, handle)
+
+
+class EngineProgram:
+    """An immutable program of the engine, made by `Engine.prepare`. Threads may share it.
+
+    launch: takes the addresses of the extents' first elements in data, indices (0 without lookups) and output, and returns -1, or
+    under RAISE the smallest offset (elements of the index tensor) of a bad index. The caller keeps the memory alive.
+    """
+
+    def __init__(self, engine: Engine, plan: IndexPlan, handle: _Handle) -> None:
+        self._engine, self._handle, self._raises = engine, handle, plan.out_of_bounds is OutOfBounds.RAISE
+        self.launch: Callable[[int, int, int], int] = partial(engine.run, handle)
 
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
-        """Execute the plan on buffers that are checked. Returns the smallest offset of a bad index under RAISE."""
+        """Execute on arrays whose first elements are those of the extents; None, or a bad index as `launch` states it."""
+        return self.bind(data, indices, out)()
+
+    def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
+        """`run` on these arrays, which it keeps alive: a call of one function with an argument made here."""
+        call = _BoundCall(self._handle.value, address_of(data), 0 if indices is None else address_of(indices), address_of(out))
+        call.keeps = (self._handle, data, indices, out)
+        argument = ctypes.byref(call)  # keeps `call`
+        if not self._raises:
+            return partial(self._engine.run_bound_silently, argument)
+        execute: Callable[[], int] = partial(self._engine.run_bound, argument)
+        return lambda: None if (bad := execute()) < 0 else bad
 
     def describe(self) -> str:
         """The inner loop, blocks, instruction set and threads."""
+        return str(self._engine.text(self._handle), "ascii")
 
 
-class Engine(Protocol):
-    """The compiled engine of this process."""
+class _Handle(ctypes.c_void_p):
+    """Owns a C program, which is freed with it."""
 
-    def prepare(self, canonical: IndexPlan, threads: int = 0, block_units: int = 0, loops: str = "") -> EngineProgram:
-        """A program for a canonical plan. threads, block_units and loops (the instruction set) are for tests."""
+    free: Callable[[_Handle], None]
+
+    def __del__(self) -> None:
+        self.free(self)
+
+
+class _BoundCall(ctypes.Structure):
+    """The header's `bound_call`, and the owners of what it points at."""
+
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("program", "data", "indices", "out"))
+    keeps: tuple[Any, ...]
+
+
+def _words(plan: IndexPlan, *options: int) -> list[int]:
+    kind = plan.index_type
+    words = [plan.rank, len(plan.lookups), plan.element_bytes, *((kind.bytes, int(kind.signed)) if kind else (0, 0))]
+    words += [POLICIES.index(plan.out_of_bounds), plan.in_extent, plan.index_extent, plan.out_extent]
+    words += [plan.in_offset, plan.out_offset, *unpack("2q", plan.fill.ljust(16, b"\0")), *options]
+    words += [*plan.shape, *plan.out_strides, *plan.in_strides]
+    for lookup in plan.lookups:
+        words += [lookup.index_offset, lookup.limit, lookup.wrap, lookup.in_stride, *lookup.index_strides]
+    return words
 
 
 def load() -> Engine | None:
-    """The engine, None where there is none."""
-    return None
+    """The engine; None where there is none, and `status` says why. ValueError for an unknown value of DMLGATHER_PURE."""
+    return _found(os.environ.get("DMLGATHER_PURE", ""), LIBRARY)[0]
 
 
 def status() -> str:
-    """The engine that is in use, or why there is none, in one line."""
-    return "this installation has no compiled engine"
+    """One line: the engine with its instruction set and threads, or why there is none. ValueError as `load`."""
+    engine, why = _found(os.environ.get("DMLGATHER_PURE", ""), LIBRARY)
+    return why if engine is None else f"compiled engine, {_best_loops(engine)}, {counted(host.threads(), 'thread')}"
+
+
+def _best_loops(engine: Engine) -> str:
+    for loops in ("avx512", "avx2", "neon"):
+        with suppress(ValueError):
+            engine.prepare(IndexPlan((1,), (1,), (1,), element_bytes=1, in_extent=1, out_extent=1), threads=1, loops=loops)
+            return loops
+    return "baseline"
+
+
+@lru_cache
+def _found(pure: str, path: Path) -> tuple[Engine | None, str]:
+    """The engine in a file, or why it is not used."""
+    if pure not in ("", "0", "1"):
+        raise ValueError(f"DMLGATHER_PURE is {pure!r}, expected 1 (NumPy executes every plan) or 0")
+    if pure == "1" or not path.exists():
+        return None, "DMLGATHER_PURE is 1" if pure == "1" else f"this installation has no compiled engine ({path.name})"
+    try:
+        return Engine(path), ""
+    except (OSError, AttributeError) as error:
+        return None, f"the compiled engine cannot be loaded: {error}"

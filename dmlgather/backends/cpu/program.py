@@ -37,6 +37,11 @@ class CpuProgram:
         self.index_dtype = None if plan.index_type is None else np.dtype(plan.index_type.value.lower())
         self._compiled, self._threads, self._block_units, self._loops = compiled, threads, block_units, loops
 
+    @property
+    def launch(self) -> Callable[[int, int, int], int] | None:
+        """`EngineProgram.launch`, for elements without references in memory that holds the extents; None where NumPy runs the plan."""
+        return None if self._engine is None else self._engine.launch
+
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
         """Execute the plan and return, under RAISE, the smallest offset (elements of the index buffer) of a bad index: `bind` and
         one call of what it returns.
