@@ -88,9 +88,11 @@ class CompiledOperator:
         >>> out
         array([[13, 10, 13, -1]])
         """
-        if out is None and stream is None and (place := self._place(*signatures(inputs))) is not None:
+        found = signatures((*inputs, out))
+        if out is None and stream is None and (place := self._place(*found[:-1])) is not None:
             out = self._allocated(place)
-        route = self._route(*signatures((*inputs, out)))
+            found[-1:] = signatures((out,))
+        route = self._route(*found)
         if route is None:
             return self._run_elsewhere(inputs, out, stream)
         self._run(route, inputs, out, stream)

@@ -22,25 +22,28 @@ Signature: TypeAlias = tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...], in
 depends on the pointer, WRITEABLE or READ_ONLY. A plain tuple of few items, because a call makes one per array and looks it up.
 """
 
+_NDARRAY = np.ndarray
+
 _OVERLAP_WORK = 100_000
 """Steps that NumPy's overlap solver may take; without an answer by then, arrays count as overlapping."""
 
 
 def signatures(arrays: Sequence[Any]) -> list[Signature | None]:
     """One per array; None unless its class is exactly numpy.ndarray or cupy.ndarray."""
+    return [
+        (array.dtype, array.shape, array.strides, WRITEABLE if array.flags.writeable else READ_ONLY)
+        if type(array) is _NDARRAY
+        else _elsewhere(array)
+        for array in arrays
+    ]
+
+
+def _elsewhere(array: Any) -> Signature | None:
     cupy = sys.modules.get("cupy")
-    gpu_kind = None if cupy is None else cupy.ndarray
-    found: list[Signature | None] = []
-    for array in arrays:
-        kind = type(array)
-        if kind is np.ndarray:
-            found.append((array.dtype, array.shape, array.strides, WRITEABLE if array.flags.writeable else READ_ONLY))
-        elif kind is gpu_kind:
-            memory = array.data
-            found.append((array.dtype, array.shape, array.strides, memory.device_id << 4 | memory.ptr & 15))
-        else:
-            found.append(None)
-    return found
+    if cupy is None or type(array) is not cupy.ndarray:
+        return None
+    memory = array.data
+    return array.dtype, array.shape, array.strides, memory.device_id << 4 | memory.ptr & 15
 
 
 def signature_on(device: Device, array: Any) -> Signature:

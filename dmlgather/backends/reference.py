@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from math import inf, prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,8 @@ class ReferenceProgram:
     """A plan for `run`, with the methods that programs of the other backends have."""
 
     plan: IndexPlan
+
+    launch: ClassVar[None] = None  # it takes arrays, and no addresses
 
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
         """Execute the plan on buffers, as the function `run` does."""

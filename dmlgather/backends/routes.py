@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
+from dmlgather.backends.addresses import address_of
 from dmlgather.backends.devices import CPU, Device, stream_pointer
 from dmlgather.backends.footprints import Footprint, share_memory
 from dmlgather.backends.outcomes import DeviceOutcome, HostOutcome, Outcome
@@ -24,6 +23,11 @@ class Route(ABC):
         """device: where the program runs; the arrays lie in its memory."""
         self.device, self.plan = device, plan
         self._program, self._inputs, self._out = program, tuple(inputs), out
+        self._looks_up = len(inputs) > 1
+        # Plain numbers, because every call compares addresses with them.
+        self._data_start, self._data_bytes = inputs[0].start, inputs[0].end - inputs[0].start
+        self._index_start, self._index_bytes = inputs[-1].start, inputs[-1].end - inputs[-1].start
+        self._out_start, self._out_end = out.start, out.end
 
     @abstractmethod
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None) -> Outcome | None:
@@ -40,6 +44,18 @@ class Route(ABC):
         On a GPU it only launches, so that a CUDA graph can capture it. Its outcomes report only on its own launches.
         """
 
+    def _lowest(self, pointers: Sequence[int], out: int) -> tuple[int, int, int]:
+        """The addresses of the lowest elements: data, indices (0 without lookups), output. ValueError when they overlap."""
+        low, high = out + self._out_start, out + self._out_end
+        data, indices = pointers[0] + self._data_start, 0
+        near = data < high and low < data + self._data_bytes
+        if self._looks_up:
+            indices = pointers[1] + self._index_start
+            near = near or (indices < high and low < indices + self._index_bytes)
+        if near:
+            self._refuse_overlap(pointers, out)
+        return data, indices, low
+
     def _refuse_overlap(self, pointers: Sequence[int], out: int) -> None:
         for number, (found, pointer) in enumerate(zip(self._inputs, pointers, strict=True)):
             if share_memory(found, pointer, self._out, out):
@@ -51,14 +67,24 @@ class Route(ABC):
 class HostRoute(Route):
     """In host memory, by the cpu backend or the reference."""
 
+    def __init__(self, device: Device, program: Any, plan: IndexPlan, inputs: Sequence[Footprint], out: Footprint) -> None:
+        super().__init__(device, program, plan, inputs, out)
+        # Executes on addresses. None where nothing does: for the reference, for NumPy, and for elements that hold references.
+        references = any(found.dtype.hasobject for found in (*inputs, out))
+        self._launch = None if references else program.launch
+
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None) -> Outcome | None:
         if stream is not None:
             stream_pointer(stream, CPU)
-        data, indices, target = self._flats(inputs, out)
-        bad = self._program.run(data, indices, target)
-        return None if bad is None else HostOutcome(self.plan, self._inputs[1], indices, bad)
+        data, indices, target = self._lowest([*map(address_of, inputs)], address_of(out))
+        if self._launch is None:
+            bad = self._program.run(*self._flats(inputs, out))
+        elif (bad := self._launch(data, indices, target)) < 0:
+            return None
+        return None if bad is None else HostOutcome(self.plan, self._inputs[1], self._inputs[1].flat(inputs[1]), bad)
 
     def bind(self, inputs: Sequence[Any], out: Any) -> BoundRun:
+        self._lowest([*map(address_of, inputs)], address_of(out))
         data, indices, target = self._flats(inputs, out)
         execute = self._program.bind(data, indices, target)
 
@@ -71,10 +97,7 @@ class HostRoute(Route):
         return run
 
     def _flats(self, inputs: Sequence[Any], out: Any) -> tuple[Any, Any, Any]:
-        for array in inputs:
-            if np.may_share_memory(array, out):  # compares bounds
-                self._refuse_overlap([item.ctypes.data for item in inputs], out.ctypes.data)
-        indices = self._inputs[1].flat(inputs[1]) if len(inputs) > 1 else None
+        indices = self._inputs[1].flat(inputs[1]) if self._looks_up else None
         return self._inputs[0].flat(inputs[0]), indices, self._out.flat(out)
 
 
@@ -84,11 +107,6 @@ class DeviceRoute(Route):
     def __init__(self, device: Device, program: Any, plan: IndexPlan, inputs: Sequence[Footprint], out: Footprint) -> None:
         super().__init__(device, program, plan, inputs, out)
         self._raises = plan.out_of_bounds is OutOfBounds.RAISE and len(inputs) > 1
-        self._looks_up = len(inputs) > 1
-        # Plain numbers, because every call compares addresses with them.
-        self._data_start, self._data_bytes = inputs[0].start, inputs[0].end - inputs[0].start
-        self._index_start, self._index_bytes = inputs[-1].start, inputs[-1].end - inputs[-1].start
-        self._out_start, self._out_end = out.start, out.end
 
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None) -> Outcome | None:
         data = inputs[0].data.ptr
@@ -122,18 +140,6 @@ class DeviceRoute(Route):
 
     def _pointer_of(self, stream: Any) -> int:
         return stream if type(stream) is int else stream_pointer(stream, self.device)
-
-    def _lowest(self, pointers: Sequence[int], out: int) -> tuple[int, int, int]:
-        """The addresses of the lowest elements: data, indices (0 without lookups), output. ValueError when they overlap."""
-        low, high = out + self._out_start, out + self._out_end
-        data, indices = pointers[0] + self._data_start, 0
-        near = data < high and low < data + self._data_bytes
-        if self._looks_up:
-            indices = pointers[1] + self._index_start
-            near = near or (indices < high and low < indices + self._index_bytes)
-        if near:
-            self._refuse_overlap(pointers, out)
-        return data, indices, low
 
     def _outcome(self, program: Any, indices: int, stream: int, keep: Any) -> DeviceOutcome:
         return DeviceOutcome(self.plan, self._inputs[1], indices, program, stream=stream, keep=keep)

@@ -39,7 +39,7 @@ class CpuProgram:
 
     @property
     def launch(self) -> Callable[[int, int, int], int] | None:
-        """`EngineProgram.launch`, for elements without references in memory that holds the extents; None where NumPy runs the plan."""
+        """`EngineProgram.launch`, for plain elements in memory that holds the extents; None where NumPy runs the plan."""
         return None if self._engine is None else self._engine.launch
 
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
