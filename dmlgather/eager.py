@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, update_wrapper
 from typing import Any, Generic, ParamSpec
@@ -16,6 +16,7 @@ from dmlgather.backends.devices import Device
 from dmlgather.backends.executor import ROUTES_KEPT, Executor
 from dmlgather.backends.footprints import Signature, logical, signature_on
 from dmlgather.backends.routes import Route
+from dmlgather.dialects.call_keys import read_call
 from dmlgather.dialects.element_types import STRING_KINDS, numpy_type
 from dmlgather.dialects.problem import Problem, TensorType, whole
 from dmlgather.plan import IndexPlan, OutOfBounds
@@ -46,14 +47,24 @@ class EagerFunction(Generic[P]):
 
     def __init__(self, request: Callable[P, Request]) -> None:
         self._request = request
+        self._slots: dict[int | str, int] = {}  # the number of each array argument, which the first request tells
         update_wrapper(self, request)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Run on arrays; the result is the same kind of array as the first."""
+        slots = self._slots
+        inputs: list[Any] = [None] * (len(slots) // 2)
+        key = read_call(args, kwargs, slots, inputs) if slots else None
+        kept = _kept(self, key) if key is not None else _Kept()
+        if kept.ready is not None:
+            return kept.ready.result(inputs)
         request = self._request(*args, **kwargs)
         taken = _take(request.arrays, request.device)
         problem = request.problem_of(*(item.type for item in taken))
-        return _run(problem, taken, request.out_of_bounds)
+        if not slots:
+            places = [*inspect.signature(self._request).parameters]
+            self._slots = {place: slot for slot, name in enumerate(request.arrays) for place in (name, places.index(name))}
+        return _run(problem, taken, request.out_of_bounds, kept)
 
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> IndexPlan:
         """The plan of the same call over packed arrays. An array may be replaced by anything with `shape` and `dtype`, or by a
@@ -80,6 +91,12 @@ class EagerFunction(Generic[P]):
 
     def __repr__(self) -> str:
         return f"<function {self.__module__}.{self.__qualname__}>"  # type: ignore[attr-defined] # set by update_wrapper
+
+
+def forget() -> None:
+    """Drop what was prepared for earlier calls: for tests."""
+    _kept.cache_clear()
+    _executor.cache_clear()
 
 
 def execute(
@@ -187,7 +204,41 @@ def _taken(name: str, given: Any, target: Device | None) -> _Taken:
     return _Taken(name, given, arrays.move(array, home, runs.memory), home, runs.memory, runs)
 
 
-def _run(problem: Problem, taken: Sequence[_Taken], out_of_bounds: str | Fill | None) -> Any:
+class _Ready:
+    """A problem on arrays for which a route was found."""
+
+    def __init__(self, problem: Problem, route: Route) -> None:
+        self._problem, self._route, self._shape = problem, route, problem.output.shape
+
+    def result(self, inputs: Sequence[Any]) -> Any:
+        """A new array, from NumPy's arrays."""
+        out = np.empty(self._shape, inputs[0].dtype)
+        self.write(inputs, out)
+        return out
+
+    def write(self, inputs: Sequence[Any], out: Any) -> None:
+        """Run into `out`. IndexError for a bad index under RAISE."""
+        outcome = self._route.run(inputs, out)
+        if outcome is not None:
+            problem = self._problem
+            outcome.raise_for_bad_index(problem.arguments[-1], problem.lookup_axes, problem.lookup_windows)
+
+
+class _Kept:
+    """What is kept for calls of one key. ready: None until a call has run on NumPy's arrays as they were given."""
+
+    __slots__ = ("ready",)
+
+    def __init__(self) -> None:
+        self.ready: _Ready | None = None
+
+
+@lru_cache(maxsize=EXECUTORS_KEPT)
+def _kept(_function: EagerFunction[Any], _key: Hashable) -> _Kept:
+    return _Kept()
+
+
+def _run(problem: Problem, taken: Sequence[_Taken], out_of_bounds: str | Fill | None, kept: _Kept | None = None) -> Any:
     first = taken[0]
     # A program on a GPU reports bad indices by stream, and threads may share one.
     thread = threading.get_ident() if first.runs.on_gpu else 0
@@ -195,10 +246,10 @@ def _run(problem: Problem, taken: Sequence[_Taken], out_of_bounds: str | Fill | 
     output = problem.output
     result = arrays.allocate(first.memory, output.shape, output.dtype, like=first.given)
     inputs = [item.array for item in taken]
-    route = route_of(first.runs, *(signature_on(first.memory, array) for array in (*inputs, result)))
-    outcome = route.run(inputs, result)
-    if outcome is not None:
-        outcome.raise_for_bad_index(problem.arguments[-1], problem.lookup_axes, problem.lookup_windows)
+    ready = _Ready(problem, route_of(first.runs, *(signature_on(first.memory, array) for array in (*inputs, result))))
+    if kept is not None and not first.runs.on_gpu and all(item.array is item.given for item in taken):
+        kept.ready = ready
+    ready.write(inputs, result)
     returned = arrays.move(result, first.memory, first.home)
     if output.dtype.hasobject:
         return returned.astype(first.given.dtype)

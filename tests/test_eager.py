@@ -8,6 +8,7 @@ import pickle
 import pydoc
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ import pytest
 from onnx import helper
 
 import dmlgather as dg
+from dmlgather import eager
 from dmlgather.eager import EagerFunction
+from dmlgather.onnx.problems.gather import Gather
 
 PUBLIC = [getattr(module, name) for module in (dg.onnx, dg.openvino, dg.lax) for name in module.__all__]
 EVERY = [found for found in PUBLIC if isinstance(found, EagerFunction)]
@@ -120,3 +123,133 @@ def test_a_result_that_no_array_can_be_is_refused(device: Any) -> None:
     ):
         dg.onnx.depth_to_space(nothing, 2**40, device=device)
     assert dg.onnx.depth_to_space(nothing, 2**20, device=device).shape == (1, 0, 2**21, 2**21)
+
+
+TWICE = range(2)
+POLICIES: tuple[dict[str, Any], ...] = ({"axis": -2, "out_of_bounds": "clamp"}, {"out_of_bounds": dg.Fill(0.0)})
+FORMS: tuple[dict[str, Any], ...] = ({}, {"axis": 0}, {"device": "cpu"}, *POLICIES)
+
+
+def made(monkeypatch: pytest.MonkeyPatch, kind: type) -> list[Any]:
+    """Grows by one with each problem of a class that is made from now on."""
+    found: list[Any] = []
+    original: Any = kind.__dict__["__post_init__"]
+
+    def make(problem: Any) -> None:
+        found.append(problem)
+        original(problem)
+
+    monkeypatch.setattr(kind, "__post_init__", make)
+    return found
+
+
+def test_a_repeated_call_makes_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    eager.forget()
+    problems = made(monkeypatch, Gather)
+    numbers = iter(range(100))
+
+    def call(**arguments: Any) -> int:
+        data, indices = DATA + next(numbers), np.roll(INDICES, next(numbers))
+        before = len(problems)
+        result = dg.onnx.gather(data, indices, **arguments)
+        assert result.tobytes() == data.take(indices, arguments.get("axis", 0)).tobytes()
+        return len(problems) - before
+
+    dg.onnx.gather(DATA, INDICES)  # whatever was known before, the function knows its array arguments from now on
+    for arguments in (
+        {},
+        {"axis": 0},
+        {"axis": -2, "out_of_bounds": "clamp"},
+        {"out_of_bounds": dg.Fill(0.0)},
+        {"device": "cpu"},
+    ):
+        call(**arguments)
+        assert [call(**arguments) for _ in TWICE] == [0, 0], arguments
+    eager.forget()
+    assert call() == 1
+
+
+def test_the_order_of_names_does_not_exchange_arrays() -> None:
+    data, indices = np.array([1, 0, 3]), np.array([2, 0, 1])
+    for _ in range(3):
+        assert dg.onnx.gather(data=data, indices=indices).tolist() == [3, 1, 0]
+        assert dg.onnx.gather(indices=indices, data=data).tolist() == [3, 1, 0]
+        assert dg.onnx.gather(data, indices=indices).tolist() == [3, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "words"),
+    [
+        ({"axis": 1}, {"axis": True}, "axis is True of type bool, expected an integer"),
+        ({"axis": 0}, {"axis": 0.0}, r"axis is 0\.0 of type float, expected an integer"),
+        ({"axis": 0}, {"axis": False}, "axis is False of type bool, expected an integer"),
+        ({"opset": 13}, {"opset": 13.0}, r"opset is 13\.0 of type float, expected an integer"),
+    ],
+)
+def test_a_call_of_another_kind_is_refused_each_time(good: dict[str, Any], bad: dict[str, Any], words: str) -> None:
+    for _ in range(3):
+        dg.onnx.gather(DATA, INDICES[:1] - 2, **good)
+        with pytest.raises(TypeError, match=words):
+            dg.onnx.gather(DATA, INDICES[:1] - 2, **bad)
+
+
+def test_fill_values_of_equal_numbers_keep_their_bits() -> None:
+    for _ in range(3):
+        for value in (0.0, -0.0, 0, False):
+            filled = dg.onnx.gather(DATA, np.array([9]), out_of_bounds=dg.Fill(value))
+            assert filled.tobytes() == np.full((1, 3), value, np.float32).tobytes()
+
+
+def test_bounds_are_read_at_each_call() -> None:
+    starts, ends = [0], np.array([2])
+    for start, end in ((0, 2), (1, 2), (1, 3), (0, 2)):
+        starts[0], ends[0] = start, end
+        assert dg.onnx.slice(DATA, starts, [end]).tobytes() == DATA[start:end].tobytes()
+        assert dg.onnx.slice(DATA, np.array(starts), ends).tobytes() == DATA[start:end].tobytes()
+
+
+@pytest.mark.parametrize("kind", [np.ma.array, memoryview, np.ndarray.tolist])
+def test_what_is_no_plain_array_is_refused_after_one_was_not(kind: Any) -> None:
+    for _ in range(3):
+        dg.onnx.gather(DATA, INDICES)
+        with pytest.raises(TypeError, match=r"^data: expected "):
+            dg.onnx.gather(kind(DATA), INDICES)
+
+
+def test_an_array_that_changed_in_place_is_another_one() -> None:
+    data: Any = np.arange(12)
+    for shape in ((12,), (3, 4), (4, 3)):
+        data.shape = shape
+        assert dg.onnx.gather(data, INDICES[1:]).tobytes() == data[[0]].tobytes()
+    data.dtype = np.dtype("u8")
+    assert dg.onnx.gather(data, INDICES[1:]).dtype == np.uint64
+
+
+def test_a_bad_index_is_told_at_each_call() -> None:
+    for bad in (4, -5, 7):
+        with pytest.raises(
+            IndexError, match=rf"indices\[1\] = {bad} is out of range for axis 0 of size 4: valid indices are -4 … 3"
+        ):
+            dg.onnx.gather(DATA, np.array([0, bad]))
+    assert dg.onnx.gather(DATA, np.array([0, 1])).tobytes() == DATA[:2].tobytes()
+
+
+def test_strings_stay_strings() -> None:
+    words = np.array(["a", "bcd", "e"])
+    for _ in range(3):
+        assert dg.onnx.gather(words, np.array([1, 1, 0])).tolist() == ["bcd", "bcd", "a"]
+        assert dg.onnx.gather(words, np.array([1])).dtype == words.dtype
+
+
+def test_threads_may_call_at_once() -> None:
+    def calls(seed: int) -> bool:
+        rng = np.random.default_rng(seed)
+        for _ in range(100):
+            data, indices = rng.random((rng.integers(1, 9), 3)), rng.integers(0, 1, rng.integers(1, 4))
+            if not np.array_equal(dg.onnx.gather(data, indices), data[indices]):
+                return False
+        return True
+
+    eager.forget()
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(calls, range(8)))

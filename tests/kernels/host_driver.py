@@ -132,4 +132,4 @@ def forget() -> None:
     """Let the next preparation look for CuPy and compile again."""
     driver.require.cache_clear()
     driver._compiled.cache_clear()
-    eager._executor.cache_clear()
+    eager.forget()

@@ -75,7 +75,7 @@ def test_the_plan_of_packed_arrays_is_what_executes(monkeypatch: pytest.MonkeyPa
     @given(seeds)
     def check(seed: int) -> None:
         call = packed(any_good_call(seed))
-        eager._executor.cache_clear()
+        eager.forget()
         prepared.clear()
         run(call)
         assert prepared == [plan(call)]

@@ -6,9 +6,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from dmlgather.dialects.call_keys import plain
 from dmlgather.dialects.problem import whole
 
 
+@plain
 @dataclass(frozen=True)
 class GatherDimensionNumbers:
     """The same as jax.lax.GatherDimensionNumbers. Dimensions are counted from 0; any sequence of integers is kept as a tuple.

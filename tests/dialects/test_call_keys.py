@@ -1,0 +1,113 @@
+"""Keys of calls: equal for calls that mean the same, different for others, and none where no key can tell."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlgather as dg
+from dmlgather.dialects.call_keys import LONGEST, read_call
+
+DATA = np.zeros((4, 3), np.float32)
+Numbers = namedtuple("Numbers", "first second")
+
+
+class Mode(Enum):
+    CLIP = 1
+
+
+class Level(IntEnum):
+    LOW = 1
+
+
+@dataclass(frozen=True)
+class Pair:
+    first: Any
+
+
+@dataclass
+class Open:
+    first: Any
+
+
+class Integer(int):
+    """An integer that may mean anything."""
+
+
+class Free(tuple[int, ...]):
+    """A tuple with attributes."""
+
+
+def key(*args: Any, **kwargs: Any) -> Any:
+    """The key of a call whose first argument is an array argument called `data`."""
+    return read_call(args, kwargs, {0: 0, "data": 0}, [None])
+
+
+ALIKE: tuple[Any, ...] = (
+    *(1, True, 1.0, "1", np.int64(1), np.float64(1), np.int32(1), np.array(1), np.array([1]), Mode.CLIP, Level.LOW, Pair(1)),
+    *(0, False, 0.0, -0.0, np.array(0.0), np.array(-0.0), None, "", (), []),
+    *((1,), [1], (True,), ("1",), Numbers(1, 2), Numbers(True, 2), (1, 2), [1, 2], (1, True), (1, 1)),
+    *(dg.Fill(1), dg.Fill(True), dg.Fill(1.0), dg.Fill(0.0), dg.Fill(-0.0), Pair(True), Pair((1,)), Pair((True,))),
+    *(dg.lax.GatherDimensionNumbers((1,), (0,), (0,)), dg.lax.GatherDimensionNumbers((1,), (0,), (1,))),
+)
+
+
+def test_arguments_of_another_kind_have_another_key() -> None:
+    keys = [key(DATA, value) for value in ALIKE]
+    assert None not in keys
+    for (left, one), (right, other) in combinations(zip(ALIKE, keys, strict=True), 2):
+        assert one != other, (left, right)
+
+
+def test_equal_calls_have_equal_keys() -> None:
+    def call() -> Any:
+        numbers = dg.lax.GatherDimensionNumbers((1,), (0,), (0,))
+        return key(DATA.copy(), [1, 2], (3,), 1.5, np.array([1, 2]), numbers, mode=Mode.CLIP, fill=dg.Fill(float("nan")))
+
+    assert call() == call()
+    assert hash(call()) == hash(call())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [DATA.astype("f8"), DATA.astype(">f4"), DATA[:3], DATA.T, np.asfortranarray(DATA), DATA[::-1], DATA.reshape(4, 3, 1)],
+)
+def test_an_array_s_type_shape_and_strides_are_in_the_key(other: Any) -> None:
+    assert key(other) != key(DATA)
+    assert key(data=other) != key(data=DATA)
+
+
+def test_arrays_by_name_are_found() -> None:
+    inputs: list[Any] = [None, None]
+    slots: dict[int | str, int] = {0: 0, "data": 0, 1: 1, "indices": 1}
+    indices = np.zeros(2, np.int64)
+    assert read_call((), {"indices": indices, "data": DATA}, slots, inputs) is not None
+    assert inputs[0] is DATA
+    assert inputs[1] is indices
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(Integer(1), [Integer(1)], Free((1,)), [[1]], {1: 2}, {1}, object(), Open(1), Pair(Open(1)), Pair([[1]]), Fraction(1)),
+        *(np.zeros(LONGEST + 1), [0] * (LONGEST + 1), np.array([None]), np.zeros(1).view(np.recarray)),
+        *((1, np.int64(1)), Numbers(1, object()), dg.Fill(Fraction(1)), [1.5], 1j),
+    ],
+    ids=repr,
+)
+def test_what_may_mean_anything_has_no_key(value: Any) -> None:
+    assert key(DATA, value) is None
+    assert key(DATA, name=value) is None
+
+
+@pytest.mark.parametrize("array", [np.ma.array([1]), np.zeros(1).view(np.recarray), [1], np.float32(1), None])
+def test_only_plain_arrays_have_a_key(array: Any) -> None:
+    assert key(array) is None
+    assert key(data=array) is None
