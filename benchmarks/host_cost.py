@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 import dmlgather as dg
+from dmlgather.backends.cpu.engine import load
 
 try:
     import cupy
@@ -79,11 +80,39 @@ def on_the_cpu() -> Iterator[Ways]:
     """Work included."""
     x, i, y = host_arrays()
     yield ours("NumPy arrays", x, i, y)
-    yield {"NumPy arrays: onnx.gather(x, i)": partial(dg.onnx.gather, x, i[0])}
-    yield {"NumPy arrays: numpy.take(out=)": partial(np.take, x, i[0], axis=0, out=y, mode="clip")}
+    yield bare_engine(x, i[0], y)
+    yield eager(x, i[0])
+    yield {
+        "NumPy arrays: numpy.take(out=)": partial(np.take, x, i[0], axis=0, out=y, mode="clip"),
+        "NumPy arrays: x.take(i, 0, out, 'clip')": partial(x.take, i[0], 0, y, "clip"),
+    }
     if torch is not None:
         tx, ti, ty = (torch.from_numpy(array) for array in (x, i[0], y))
         yield {"CPU tensors: torch.index_select(out=)": partial(torch.index_select, tx, 0, ti, out=ty)}
+
+
+def bare_engine(x: Any, i: Any, y: Any) -> Ways:
+    """A bound call without anything around it: the function that the engine itself returns. Nothing where there is no engine."""
+    engine = load()
+    if engine is None:
+        return {}
+    plan = dg.canonicalise(dg.onnx.gather.plan(x, i, out_of_bounds="clamp"))
+    return {"NumPy arrays, clamp: the engine's bound call": engine.prepare(plan).bind(x, i, y)}
+
+
+def eager(x: Any, i: Any) -> Ways:
+    """Functions that return new arrays: the same rows, and slices and elements of that many bytes."""
+    rows = dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
+    tuples, elements = i.reshape(-1, 1), np.repeat(i[:, None], WIDTH, axis=1)
+    return {
+        "NumPy arrays: onnx.gather(x, i)": partial(dg.onnx.gather, x, i),
+        "NumPy arrays: onnx.gather(x, i, axis=0)": partial(dg.onnx.gather, x, i, axis=0),
+        "NumPy arrays: onnx.gather_nd(x, i)": partial(dg.onnx.gather_nd, x, tuples),
+        "NumPy arrays: onnx.gather_elements(x, i)": partial(dg.onnx.gather_elements, x, elements),
+        "NumPy arrays: onnx.slice(x, [0], [8])": partial(dg.onnx.slice, x, [0], [COUNT]),
+        "NumPy arrays: openvino.gather(x, i, 0)": partial(dg.openvino.gather, x, i, 0),
+        "NumPy arrays: lax.gather(x, i, …)": partial(dg.lax.gather, x, tuples, rows, (1, WIDTH)),
+    }
 
 
 def without_a_gpu() -> Iterator[Ways]:
