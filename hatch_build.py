@@ -138,7 +138,7 @@ def zig_compiler() -> Compiler:
     """The clang of the package ziglang, for DMLGATHER_TARGET, else for this machine. CannotBuildError if it is not installed."""
     package = importlib.util.find_spec("ziglang")
     if package is None or package.origin is None:
-        raise CannotBuildError(f"no C compiler works here: install one (cc, clang or gcc) or the package {ZIG}, {WITHOUT}")
+        raise CannotBuildError(f"no C compiler works here; install one (cc, clang or gcc) or the package {ZIG}")
     # Without debug information; with a target, zig compiles for its oldest processors.
     command = [str(Path(package.origin).with_name("zig")), "cc", "-s"]
     wanted = target() or next((tag for tag in platform_tags() if tag in ZIG_TARGETS), None)
@@ -192,7 +192,7 @@ class EngineBuildHook(BuildHookInterface[BuilderConfig]):
             elif compiler:
                 self._into_wheel(compiler, build_data)
         except CannotBuildError as error:
-            self.app.abort(f"dmlgather: {error}")
+            self.app.abort(f"dmlgather: the CPU engine cannot be built: {error}\nMend that, {WITHOUT}")
         if compiler:
             build_data.update(pure_python=False, tag=f"py3-none-{compiler.platform}")
             self.app.display_info(f"dmlgather: the CPU engine was built with {shlex.join(compiler.command)}")

@@ -88,6 +88,16 @@ def test_what_cannot_be_built_is_said_without_a_traceback(variables: dict[str, s
     assert "Traceback" not in printed
 
 
+def test_a_source_that_does_not_compile_is_shown_with_the_way_to_do_without(tmp_path: Path) -> None:
+    path = compiler(tmp_path, "import sys; sys.exit('plan.c: wrong' if sys.argv[-4].endswith('plan.c') else 0)")
+    # The probe's compiler and linker succeed; nothing checks what they made.
+    done = hatchling("-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path), CC=f"{path}/cc")
+    assert done.returncode == 1
+    assert "dmlgather: the CPU engine cannot be built: " in done.stdout + done.stderr
+    assert f"plan.c: wrong\nMend that, {WITHOUT}" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sdist")
