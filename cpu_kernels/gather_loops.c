@@ -76,7 +76,7 @@ MARK(mark_u64, uint64_t, LESSER)
 
 // ---- Units are loaded from offsets ----------------------------------------------------------------------------------------------------
 
-enum { AHEAD = 1024 };  // bytes that are fetched before they are copied
+enum { AHEAD = 1024, DENSE = 16 };  // bytes that are fetched before they are copied; how many are fetched for one that is used
 
 INLINE const char *unit_at(const char *from, const void *offsets, int64_t at, int wide) {
     return from + (wide ? ((const int64_t *)offsets)[at] : ((const int32_t *)offsets)[at]);
@@ -135,16 +135,21 @@ INLINE void gather_16(void *to, const char *from, const void *offsets, int64_t i
 
 // Few wide stores instead of many narrow ones: stores wait for their lines, and there is room for few that wait.
 INLINE void load_packed(char *out, const char *base, const void *offsets, const load_box *box, int wide, int64_t unit, int streams) {
-    const int64_t lanes = 16 / unit, n1 = box->n1;
+    const int64_t lanes = 16 / unit, n1 = box->n1, in0 = box->in0;
+    // Bytes of the next row that are fetched for each line of output: all of it, where most of its lines are needed.
+    const int64_t fetched = box->n0 > 1 && in0 >= AHEAD && in0 <= DENSE * n1 * unit ? in0 * LINE / (n1 * unit) : 0;
     for (int64_t row = 0; row < box->n0; ++row) {
         char *restrict const to = out + row * box->out0;
-        const char *restrict const from = base + row * box->in0;
+        const char *restrict const from = base + row * in0;
         const int64_t place = row * box->place0, head = (-(uintptr_t)to & (LINE - 1)) / unit;  // to the next line, if a unit begins there
         int64_t i = 0;
         if (streams)
             for (; i < least(head, n1); ++i) copy_unit(to + i * unit, unit_at(from, offsets, place + i, wide), unit, unit, 0, 0);
+        const char *later = from + in0;
         const int past = streams && !((uintptr_t)(to + i * unit) & (LINE - 1));
         for (char line[LINE]; i + 4 * lanes <= n1; i += 4 * lanes) {
+            for (int64_t b = 0; b < fetched; b += LINE) __builtin_prefetch(later + b);
+            later += fetched;
             for (int k = 0; k < 4; ++k) gather_16(line + 16 * k, from, offsets, place + i + k * lanes, wide, unit);
             if (past) for (int at = 0; at < LINE; at += WIDE) stream(to + i * unit + at, line + at, WIDE);
             else memcpy(to + i * unit, line, LINE);

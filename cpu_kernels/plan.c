@@ -75,7 +75,8 @@ static void describe_dims(program *p, const plan_view *plan) {
 enum {
     BLOCK_BYTES = 128 << 10,
     SHARE_BYTES = 256 << 10,   // what pays for waking a thread
-    SEARCHED_BYTES = 512 << 10,  // of the source: what stays in the second cache
+    STRIP_BYTES = 512 << 10,   // what stays in the second cache
+    STRIPS_BYTES = 6 << 20,    // of all threads
     STREAM_BYTES = 8 << 20,    // of an output that the last cache would not keep until it is used
     STREAM_RUN = 1 << 10,
     STREAM_UNITS = 256,
@@ -87,23 +88,17 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t magnitude(int64_t a) { return a < 0 ? -a : a; }
 
-// Source bytes that the lookups alone can reach.
-static int64_t searched(const program *p) {
-    int64_t bytes = 0;
-    for (int k = 0; k < p->lookup_count; ++k) bytes += (p->lookups[k].bounds.limit - 1) * magnitude(p->lookups[k].bounds.step);
-    return bytes;
-}
-
-// The positions along the looked-up dimension that one block takes so that the source lines of a column of blocks stay in the cache; 0
-// where that gains nothing. Neighbours along it share lines, and each row searches all of them.
-static int64_t column_width(const program *p) {
-    if (p->kind != UNITS || p->looked < 1) return 0;
-    const dim *last = &p->dims[p->looked], *before = last - 1;
-    if (!before->moved || before->in || !last->in || magnitude(last->in) >= LINE || searched(p) <= SEARCHED_BYTES) return 0;
-    int64_t lines = 1;
-    for (int k = 0; k < p->lookup_count; ++k)
-        if (p->lookups[k].bounds.step) lines *= least(p->lookups[k].bounds.limit, INT32_MAX / lines);
-    return most(SEARCHED_BYTES / lines, LINE) / magnitude(last->in);
+// Whether each block searches many rows of the source for neighbouring columns, and the blocks after it search the same: then the columns
+// are first copied side by side. Rows of a table are often a power of two apart, and caches keep few lines at such a distance.
+static int64_t strip_bytes(const program *p) {
+    if (p->kind != UNITS || p->lookup_count != 1 || p->looked < 1) return 0;
+    const dim *const last = &p->dims[p->looked];
+    const bounds *const b = &p->lookups[0].bounds;
+    int64_t rows = 1;
+    for (int d = p->looked - 1; d >= 0 && !p->dims[d].in; --d) rows *= p->dims[d].size;
+    const int64_t bytes = least(STRIP_BYTES, STRIPS_BYTES / pool_cpus()) / b->limit / LINE * LINE;
+    if (last->in != p->unit || last->size * p->unit < LINE || magnitude(b->step) < LINE || rows < b->limit / 4) return 0;
+    return least(bytes, (last->size * p->unit + LINE - 1) / LINE * LINE);  // 0 where there are too many rows
 }
 
 static copy_box whole_box(const program *p) {
@@ -120,7 +115,7 @@ static int64_t run_block(int64_t size, int64_t block_units) {
 }
 
 static void cut(program *p, int64_t block_units) {
-    const int64_t target = block_units ? block_units : most(1, BLOCK_BYTES / p->unit), width = column_width(p);
+    const int64_t target = block_units ? block_units : most(1, BLOCK_BYTES / p->unit);
     const int64_t offsets = least(block_units ? block_units : MOST_OFFSETS, p->wide ? MOST_OFFSETS / 2 : MOST_OFFSETS);
     int64_t units = 1, places = 1, best[2] = {1, 1};
     for (int d = p->rank - 1; d >= 0; --d) {
@@ -133,7 +128,8 @@ static void cut(program *p, int64_t block_units) {
             room = best[1];
         }
         if (d == p->row && !block_units) room = best[0];
-        if (d == p->looked && width) room = least(room, width);
+        if (d == p->looked && p->strip) room = least(room, p->strip / p->unit);
+        if (d < p->looked && p->strip && one->in) room = 1;
         if (one->moved) room = least(room, most(1, offsets / places));
         one->block = most(1, least(one->size, room));
         one->blocks = (one->size + one->block - 1) / one->block;
@@ -143,7 +139,7 @@ static void cut(program *p, int64_t block_units) {
     }
     p->blocks = 1;
     for (int d = 0; d < p->rank; ++d) p->order[d] = d, p->blocks *= p->dims[d].blocks;
-    if (width)
+    if (p->strip)
         for (int d = p->looked; d > 0 && !p->dims[d - 1].in; --d) p->order[d] = d - 1, p->order[d - 1] = p->looked;
 }
 
@@ -232,6 +228,7 @@ static int lower_plan(program *p, const plan_view *plan) {
     p->loops = choose_loops(plan->head->loops);
     if (!p->loops) return 0;
     if (p->kind == NOTHING) return 1;
+    p->strip = strip_bytes(p);
     p->wide = p->lookup_count && needs_wide(p);
     p->column = p->row = -1;
     if (p->kind == COPY || p->kind == INNER) choose_box(p, p->kind == COPY ? 0 : p->looked + 1);

@@ -47,6 +47,7 @@ struct program {
     int64_t policy, index_bytes;
     int index_type;    // of loops.resolve and loops.mark
     int wide, streams;
+    int64_t strip;     // bytes of each row of a packed copy of the columns that a column of blocks searches; 0: none
     void *pattern;     // what the dimensions of a run add to its offsets; NULL for nothing
     char fill[LINE];   // the fill value, repeated
     const loops *loops;

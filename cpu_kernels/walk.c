@@ -1,5 +1,6 @@
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "pool.h"
@@ -14,6 +15,8 @@ typedef struct {
     char *offsets;
     uint8_t *bad;     // of each offset, once an index is out of bounds under FILL
     int64_t smallest; // offset of a bad index under RAISE
+    char *strip;      // the columns that blocks search; NULL: none, or no memory for them
+    const char *stripped;  // where in the source they lie
 } block_work;
 
 // ---- Indices --------------------------------------------------------------------------------------------------------------------------
@@ -39,11 +42,13 @@ static int walk_indices(block_work *w, int noting) {
             const lookup *const k = &p->lookups[number];
             int64_t start = k->offset;
             for (int d = 0; d <= p->looked; ++d) start += (w->lo[d] + (d < p->first ? at[d] : 0)) * k->strides[d];
+            bounds b = k->bounds;
+            if (w->strip) b.step = p->strip;
             if (noting)
                 note_bad(w, k, start, k->strides[p->looked], n, place);
             else
                 bad |= p->loops->resolve[p->wide][p->index_type](w->offsets + place * (p->wide ? 8 : 4), w->indices + start * p->index_bytes,
-                                                                 k->strides[p->looked], n, &k->bounds, p->pattern, number > 0);
+                                                                 k->strides[p->looked], n, &b, p->pattern, number > 0);
         }
         int d = p->first - 1;
         for (; d >= 0; --d) {
@@ -144,6 +149,15 @@ static void move_units(block_work *w, char *out, const char *in) {
     load_dims(w, 0, out, in, 0, &box, p->loops->choose_load(&box, p->wide, p->streams));
 }
 
+// The strip of the block's columns, copied unless the block before searched the same.
+static const char *strip_of(block_work *w, const char *in) {
+    const program *const p = w->p;
+    if (w->stripped != in)
+        for (int64_t row = 0; row < p->lookups[0].bounds.limit; ++row)
+            memcpy(w->strip + row * p->strip, in + row * p->lookups[0].bounds.step, (size_t)(w->n[p->looked] * p->unit));
+    return w->stripped = in, w->strip;
+}
+
 static void run_block(block_work *w) {
     const program *const p = w->p;
     char *out = w->out + p->out_offset;
@@ -163,7 +177,7 @@ static void run_block(block_work *w) {
         if (p->kind == CHECK) return;
     }
     if (p->kind == COPY || p->kind == INNER) move_parts(w, out, in);
-    else move_units(w, out, in);
+    else move_units(w, out, w->strip ? strip_of(w, in) : in);
     if (bad && p->policy == FILL) fill_dims(w, 0, out, 0);
 }
 
@@ -171,7 +185,8 @@ int64_t execute_blocks(const program *p, const char *data, const char *indices, 
     int64_t lo[p->rank], n[p->rank];
     _Alignas(LINE) char offsets[MOST_OFFSETS * 4];
     uint8_t bad[MOST_OFFSETS];
-    block_work w = {p, data, indices, out, lo, n, offsets, bad, INT64_MAX};
+    block_work w = {p, data, indices, out, lo, n, offsets, bad, INT64_MAX, NULL, NULL};
+    if (p->strip) w.strip = malloc((size_t)(p->strip * p->lookups[0].bounds.limit));
     for (int64_t number = first; number < last; ++number) {
         int64_t rest = number;
         for (int i = p->rank - 1; i >= 0; --i) {
@@ -183,6 +198,7 @@ int64_t execute_blocks(const program *p, const char *data, const char *indices, 
         }
         run_block(&w);
     }
+    free(w.strip);
     return w.smallest;
 }
 
