@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from dmlgather.backends.cuda.families import FAMILIES
 from dmlgather.backends.cuda.name_legend import LETTERS, WORDS
-from dmlgather.legend import CPU_WAYS, TERMS
+from dmlgather.legend import CPU_LOOPS, CPU_RECIPES, TERMS
 
 _BLOCK = re.compile(r"(<!-- legend: (\w+) -->\n).*?(<!-- end of legend -->)", re.DOTALL)
 
@@ -29,5 +29,6 @@ _TABLES = {
         [*WORDS.items(), *((f"{letter}N", f"N {counts}s {rest}") for letter, (counts, rest) in LETTERS.items())],
     ),
     "families": _table(("family", "chosen because"), ((family.name, family.why) for family in FAMILIES)),
-    "cpu": _table(("name", "chosen because"), CPU_WAYS),
+    "loops": _table(("name", "for"), CPU_LOOPS),
+    "recipes": _table(("name", "chosen because"), CPU_RECIPES),
 }

@@ -46,7 +46,7 @@ typedef struct {
 } bound_call;
 DMLGATHER_API int64_t dmlgather_run_bound(const bound_call *);
 
-// One line about the program: the inner loop, blocks, instruction set, threads. Valid as long as the program.
+// One line about the program: the inner loop, units, blocks, threads. Valid as long as the program.
 DMLGATHER_API const char *dmlgather_describe(const program *);
 
 // The digest of the sources that this library was built from, as the build hook states it.

@@ -4,6 +4,10 @@
 
 // ---- Indices become offsets ---------------------------------------------------------------------------------------------------------
 
+// Indices at any address.
+#define ANY(type, bits) typedef type##bits##_t any_##type##bits __attribute__((aligned(1), may_alias));
+ANY(int, 8) ANY(int, 16) ANY(int, 32) ANY(int, 64) ANY(uint, 8) ANY(uint, 16) ANY(uint, 32) ANY(uint, 64)
+
 typedef enum { SET, FROM_PATTERN, ADD } start_kind;
 
 // A value as `math`, in which it is bounded. An unsigned value that does not fit becomes the maximum, which is out of bounds as well.
@@ -38,22 +42,22 @@ typedef enum { SET, FROM_PATTERN, ADD } start_kind;
     }
 
 // Narrow offsets are used only where limit and wrap fit into 32 bits too.
-RESOLVE(narrow_i8, int8_t, int32_t, int32_t, SAME, 0)
-RESOLVE(narrow_i16, int16_t, int32_t, int32_t, SAME, 0)
-RESOLVE(narrow_i32, int32_t, int32_t, int32_t, SAME, 0)
-RESOLVE(narrow_i64, int64_t, int64_t, int32_t, SAME, 0)
-RESOLVE(narrow_u8, uint8_t, int32_t, int32_t, SAME, 0)
-RESOLVE(narrow_u16, uint16_t, int32_t, int32_t, SAME, 0)
-RESOLVE(narrow_u32, uint32_t, int32_t, int32_t, LESSER, INT32_MAX)
-RESOLVE(narrow_u64, uint64_t, int64_t, int32_t, LESSER, INT64_MAX)
-RESOLVE(wide_i8, int8_t, int64_t, int64_t, SAME, 0)
-RESOLVE(wide_i16, int16_t, int64_t, int64_t, SAME, 0)
-RESOLVE(wide_i32, int32_t, int64_t, int64_t, SAME, 0)
-RESOLVE(wide_i64, int64_t, int64_t, int64_t, SAME, 0)
-RESOLVE(wide_u8, uint8_t, int64_t, int64_t, SAME, 0)
-RESOLVE(wide_u16, uint16_t, int64_t, int64_t, SAME, 0)
-RESOLVE(wide_u32, uint32_t, int64_t, int64_t, SAME, 0)
-RESOLVE(wide_u64, uint64_t, int64_t, int64_t, LESSER, INT64_MAX)
+RESOLVE(narrow_i8, any_int8, int32_t, int32_t, SAME, 0)
+RESOLVE(narrow_i16, any_int16, int32_t, int32_t, SAME, 0)
+RESOLVE(narrow_i32, any_int32, int32_t, int32_t, SAME, 0)
+RESOLVE(narrow_i64, any_int64, int64_t, int32_t, SAME, 0)
+RESOLVE(narrow_u8, any_uint8, int32_t, int32_t, SAME, 0)
+RESOLVE(narrow_u16, any_uint16, int32_t, int32_t, SAME, 0)
+RESOLVE(narrow_u32, any_uint32, int32_t, int32_t, LESSER, INT32_MAX)
+RESOLVE(narrow_u64, any_uint64, int64_t, int32_t, LESSER, INT64_MAX)
+RESOLVE(wide_i8, any_int8, int64_t, int64_t, SAME, 0)
+RESOLVE(wide_i16, any_int16, int64_t, int64_t, SAME, 0)
+RESOLVE(wide_i32, any_int32, int64_t, int64_t, SAME, 0)
+RESOLVE(wide_i64, any_int64, int64_t, int64_t, SAME, 0)
+RESOLVE(wide_u8, any_uint8, int64_t, int64_t, SAME, 0)
+RESOLVE(wide_u16, any_uint16, int64_t, int64_t, SAME, 0)
+RESOLVE(wide_u32, any_uint32, int64_t, int64_t, SAME, 0)
+RESOLVE(wide_u64, any_uint64, int64_t, int64_t, LESSER, INT64_MAX)
 
 #define MARK(name, type, fit)                                                                                  \
     static void name(uint8_t *bad, const void *from, int64_t step, int64_t n, const bounds *b) {               \
@@ -65,14 +69,14 @@ RESOLVE(wide_u64, uint64_t, int64_t, int64_t, LESSER, INT64_MAX)
         }                                                                                                      \
     }
 
-MARK(mark_i8, int8_t, SAME)
-MARK(mark_i16, int16_t, SAME)
-MARK(mark_i32, int32_t, SAME)
-MARK(mark_i64, int64_t, SAME)
-MARK(mark_u8, uint8_t, SAME)
-MARK(mark_u16, uint16_t, SAME)
-MARK(mark_u32, uint32_t, SAME)
-MARK(mark_u64, uint64_t, LESSER)
+MARK(mark_i8, any_int8, SAME)
+MARK(mark_i16, any_int16, SAME)
+MARK(mark_i32, any_int32, SAME)
+MARK(mark_i64, any_int64, SAME)
+MARK(mark_u8, any_uint8, SAME)
+MARK(mark_u16, any_uint16, SAME)
+MARK(mark_u32, any_uint32, SAME)
+MARK(mark_u64, any_uint64, LESSER)
 
 // ---- Units are loaded from offsets ----------------------------------------------------------------------------------------------------
 

@@ -247,10 +247,11 @@ static void write_text(program *p) {
     static const char *const names[] = {"nothing", "index checks", "constant fill", "", "looked-up units", "looked-up runs", ""};
     const copy_box box = whole_box(p);
     const int copies = p->kind == COPY || p->kind == INNER;
-    const int64_t item = p->run ? p->dims[p->rank - 1].size : p->unit;
-    snprintf(p->text, sizeof p->text, "%s%s%s of %lld bytes; %s, blocks: %lld, threads: %d", p->kind == INNER ? "looked-up parts: " : "",
-             !copies && p->streams ? "streamed " : "", copies ? p->loops->choose_copy(&box, p->streams).name : names[p->kind],
-             (long long)item, p->loops->name, (long long)p->blocks, p->threads);
+    const long long unit = p->run ? p->dims[p->rank - 1].size : p->unit, blocks = p->blocks;
+    snprintf(p->text, sizeof p->text, "%s%s%s: units of %lld byte%s, %lld block%s on %d thread%s, by the compiled engine",
+             p->kind == INNER ? "looked-up parts, " : "", !copies && p->streams ? "streamed " : "",
+             copies ? p->loops->choose_copy(&box, p->streams).name : names[p->kind], unit, unit == 1 ? "" : "s", blocks,
+             blocks == 1 ? "" : "s", p->threads, p->threads == 1 ? "" : "s");
 }
 
 program *dmlgather_prepare(const int64_t *words, int64_t count) {

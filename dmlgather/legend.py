@@ -56,10 +56,13 @@ TERMS = (
     Term("in stride n", r"in stride ", "an index moves the place that is read by index x n elements"),
     Term("fill 0x…", r"^ +fill 0x", "the bytes of the fill value"),
     Term(
-        "cpu name: why", r"^cpu ",
-        "the way in which the CPU runs the plan here, and the reason; docs/cpu-recipes.md has them all",
+        "cpu name: …", r"^cpu ",
+        "the inner loop of the compiled engine, or NumPy's recipe and the reason for it; docs/cpu-recipes.md has a note about each",
     ),
-    Term("units of n bytes", r"units of \d+ byte", "what NumPy moves as one: an element, or several that lie side by side"),
+    Term("units of n bytes", r"units of \d+ byte", "what the CPU moves as one: an element, or several that lie side by side"),
+    Term("n blocks on m threads", r"blocks? on \d+ thread", "the parts into which the work is cut, and the most threads that take them"),
+    Term("streamed", r"streamed ", "the output is so large that it is written past the cache"),
+    Term("by the compiled engine", r"by the compiled engine", "`dmlgather env` names its instruction set"),
     Term("by NumPy, as …", r"by NumPy, as ", "why NumPy runs the plan, and not the compiled engine"),
     Term(
         "cuda name, n blocks of m threads", r"^cuda ",
@@ -76,8 +79,27 @@ TERMS = (
 )  # fmt: skip
 """All words, in the order in which they are printed."""
 
-CPU_WAYS = tuple((recipe.name, recipe.why) for recipe in RECIPES)
-"""The names that follow "cpu", each with the reason for which it is chosen."""
+CPU_LOOPS = (
+    ("looked-up units", "each index moves a unit of up to 63 bytes"),
+    ("looked-up runs", "each index moves a contiguous run of 64 bytes or more"),
+    ("looked-up parts, …", "each index moves a part of the input that is not contiguous, by one of the copies below"),
+    ("index checks", "nothing is written, but RAISE checks all indices"),
+    ("constant fill", "an indexed axis is empty, so every element is the fill value"),
+    ("nothing", "nothing is written and nothing is checked"),
+    ("run", "contiguous runs of 65 bytes or more"),
+    ("short run", "contiguous runs of up to 64 bytes whose size is no power of two"),
+    ("strided", "single units, with the same step from each to the next"),
+    ("reversed", "neighbours in the opposite order: vectors are loaded and turned"),
+    ("every n-th", "units that are few bytes apart: vectors are loaded, and units picked from them"),
+    ("repeated", "the same unit again and again"),
+    ("short rows", "rows of few units, each from several places: vectors are put together from all of them"),
+    ("transposed", "input and output run along different dimensions: tiles are turned in registers"),
+    ("tiled", "the same for units that fill no register evenly: tiles stay in the cache"),
+)
+"""The names that follow "cpu" where the compiled engine runs the plan, each with what it is for."""
+
+CPU_RECIPES = tuple((recipe.name, recipe.why) for recipe in RECIPES)
+"""The names that follow "cpu" where NumPy runs the plan, each with the reason for which it is chosen."""
 
 
 def legend(explanation: str) -> tuple[tuple[str, str], ...]:

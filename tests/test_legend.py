@@ -8,7 +8,7 @@ from pathlib import Path
 import dmlgather as dg
 from dmlgather.backends.cpu import CpuProgram
 from dmlgather.backends.cuda.name_legend import name_legend
-from dmlgather.legend import TERMS, legend
+from dmlgather.legend import CPU_LOOPS, TERMS, legend
 from tests.directml.examples import EXAMPLES
 from tests.picture.test_pictures import rows
 
@@ -22,7 +22,8 @@ def texts() -> list[str]:
     ops = [dg.compile(example.desc) for example in EXAMPLES]
     ops += [dg.compile(rows((4, 3), 2), out_of_bounds=policy) for policy in POLICIES]
     empty = dg.onnx.gather.plan(((0, 3), "float32"), ((2,), "int64"), axis=0, out_of_bounds=dg.Fill(0))
-    return [*(str(op.explain()) for op in ops), f"plan      {empty}", f"cpu       {CpuProgram(ops[0].plan, None).describe()}"]
+    large = dg.compile(rows((2**14, 2**10), 2**12))
+    return [*(str(op.explain()) for op in (*ops, large)), f"plan      {empty}", f"cpu       {CpuProgram(ops[0].plan, None).describe()}"]
 
 
 def test_every_kernel_name_is_explained_part_by_part() -> None:
@@ -34,6 +35,16 @@ def test_every_kernel_name_is_explained_part_by_part() -> None:
         assert "_".join(part for part, _ in parts) == name
         assert all(meaning for _, meaning in parts)
     assert name_legend("gather_d9") == ()
+
+
+def test_every_inner_loop_of_the_engine_is_explained() -> None:
+    """The names are those in the engine's sources."""
+    folder = SOURCES.with_name("cpu_kernels")
+    copies = (folder / "copy_loops.c").read_text().partition("choose_copy, ISA)(")[2]
+    (kinds,) = re.findall(r"names\[\] = \{(.*?)\}", (folder / "plan.c").read_text())
+    names = {name.removeprefix("streamed ") for name in re.findall(r'"([a-z][a-z -]+)"', copies + kinds)}
+    assert len(names) > 10
+    assert names | {"looked-up parts, …"} == {name for name, _ in CPU_LOOPS}
 
 
 def test_the_parts_of_a_name() -> None:

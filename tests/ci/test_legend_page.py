@@ -20,5 +20,5 @@ def test_a_block_is_replaced_and_the_rest_stays() -> None:
 
 def test_the_page_has_the_words_of_the_package() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert text.count("<!-- legend: ") == text.count("<!-- end of legend -->") == 4
+    assert text.count("<!-- legend: ") == text.count("<!-- end of legend -->") == 5
     assert rendered(text) == text, "run ci/pages"

@@ -84,7 +84,7 @@ class EngineProgram:
         return lambda: None if (bad := execute()) < 0 else bad
 
     def describe(self) -> str:
-        """The inner loop, blocks, instruction set and threads."""
+        """The inner loop, units, blocks and threads."""
         return str(self._engine.text(self._handle), "ascii")
 
 
