@@ -39,7 +39,7 @@ ZIG_TARGETS = {
 }
 """The wheels of a release: platform tag and zig's target."""
 
-FLAGS = ["-std=gnu11", "-O3", "-fvisibility=hidden", "-fPIC", "-pthread", "-Wall", "-Wextra"]
+FLAGS = ["-std=gnu11", "-O3", "-DNDEBUG", "-fvisibility=hidden", "-fPIC", "-pthread", "-Wall", "-Wextra"]
 AVX2 = ["-mavx2", "-mbmi", "-mbmi2", "-mlzcnt", "-mfma"]
 AVX512 = ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vbmi", "-mavx2", "-mbmi", "-mbmi2"]
 LOOPS: dict[str, dict[str, list[str]]] = {

@@ -30,6 +30,9 @@ static void describe_work(program *p, const plan_view *plan) {
     p->unit = head->element_bytes;
     p->in_offset = reads(p) ? head->in_offset * p->unit : 0;
     p->out_offset = writes(p) ? head->out_offset * p->unit : 0;
+    p->in_extent = head->in_extent * p->unit;
+    p->index_extent = head->index_extent;
+    p->out_extent = head->out_extent * p->unit;
     p->policy = head->policy;
     p->index_bytes = head->index_bytes;
     p->index_type = (head->index_signed ? 0 : 4) + (p->index_bytes == 2) + 2 * (p->index_bytes == 4) + 3 * (p->index_bytes == 8);

@@ -44,6 +44,7 @@ struct program {
     int looked, first; // the innermost dimension that lookups move along; the first of those resolved in one run
     int column, row;   // the dimensions of a copy loop's box; -1: none
     int64_t in_offset, out_offset;
+    int64_t in_extent, index_extent, out_extent;  // bytes, indices, bytes; for assertions
     int64_t policy, index_bytes;
     int index_type;    // of loops.resolve and loops.mark
     int wide, streams;

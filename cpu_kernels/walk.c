@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -18,6 +19,14 @@ typedef struct {
     char *strip;      // the columns that blocks search; NULL: none, or no memory for them
     const char *stripped;  // where in the source they lie
 } block_work;
+
+#ifndef NDEBUG
+// Whether n0 x n1 units from `start` on lie inside the extent.
+static int inside(int64_t start, int64_t n0, int64_t step0, int64_t n1, int64_t step1, int64_t unit, int64_t extent) {
+    const int64_t a = (n0 - 1) * step0, b = (n1 - 1) * step1;
+    return start + (a < 0 ? a : 0) + (b < 0 ? b : 0) >= 0 && start + (a > 0 ? a : 0) + (b > 0 ? b : 0) + unit <= extent;
+}
+#endif
 
 // ---- Indices --------------------------------------------------------------------------------------------------------------------------
 
@@ -44,6 +53,7 @@ static int walk_indices(block_work *w, int noting) {
             for (int d = 0; d <= p->looked; ++d) start += (w->lo[d] + (d < p->first ? at[d] : 0)) * k->strides[d];
             bounds b = k->bounds;
             if (w->strip) b.step = p->strip;
+            assert(inside(start, 1, 0, n, k->strides[p->looked], 1, p->index_extent));
             if (noting)
                 note_bad(w, k, start, k->strides[p->looked], n, place);
             else
@@ -72,6 +82,8 @@ static void copy_dims(const block_work *w, int d, char *out, const char *in, con
     const program *const p = w->p;
     while (d < p->rank && (d == p->row || d == p->column || (p->run && d == p->rank - 1))) ++d;
     if (d >= p->rank) {
+        assert(inside(out - w->out, box->n0, box->out0, box->n1, box->out1, box->unit, p->out_extent));
+        assert(inside(in - w->data, box->n0, box->in0, box->n1, box->in1, box->unit, p->in_extent));
         loop(out, in, box);
         return;
     }
@@ -103,6 +115,12 @@ static void copy_parts(const block_work *w, int d, char *out, const char *in, in
 
 static void load_dims(const block_work *w, int d, char *out, const char *in, int64_t place, const load_box *box, load_loop *loop) {
     if (d >= w->p->first - 1) {
+        assert(inside(out - w->out, box->n0, box->out0, box->n1, box->out1, box->unit, w->p->out_extent));
+        const char *const source = w->strip ? w->strip : w->data;
+        const int64_t extent = w->strip ? w->p->strip * w->p->lookups[0].bounds.limit : w->p->in_extent;
+        (void)source, (void)extent;
+        for (int64_t i = 0; i < box->n0 * box->n1; ++i)
+            assert(inside(address(w, in + i / box->n1 * box->in0, place + i / box->n1 * box->place0 + i % box->n1) - source, 1, 0, 1, 0, box->unit, extent));
         loop(out, in, w->offsets + place * (w->p->wide ? 8 : 4), box);
         return;
     }
@@ -119,6 +137,7 @@ static void fill_item(const program *p, char *out, int64_t n) {
 static void fill_dims(const block_work *w, int d, char *out, int64_t place) {
     const program *const p = w->p;
     if (d == p->rank - p->run) {
+        assert(inside(out - w->out, 1, 0, 1, 0, p->run ? w->n[d] : p->unit, p->out_extent));
         fill_item(p, out, p->run ? w->n[d] : p->unit);
         return;
     }

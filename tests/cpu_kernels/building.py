@@ -19,7 +19,7 @@ LIBRARY = ("-shared", "-fPIC")
 
 def program(driver: str, flags: tuple[str, ...], kernels: Path = KERNELS) -> Path:
     """The program or library of a driver that includes sources from `kernels`, built once per content."""
-    command = [_compiler(), "-std=gnu11", "-O1", "-g1", "-Wall", "-Wextra", "-Werror", *flags, "-pthread"]
+    command = [compiler(), "-std=gnu11", "-O1", "-g1", "-Wall", "-Wextra", "-Werror", *flags, "-pthread"]
 
     def build(folder: Path) -> None:
         built.run([*command, f"-I{kernels}", str(HERE / driver), "-o", str(folder / "program")])
@@ -32,7 +32,8 @@ def zig(target: str) -> list[str]:
     return [sys.executable, "-m", "ziglang", "cc", "-target", target, *WARNINGS]
 
 
-def _compiler() -> str:
+def compiler() -> str:
+    """The C compiler of CC, else one that is on PATH. RuntimeError if there is none."""
     names = [os.environ["CC"]] if "CC" in os.environ else ["gcc", "clang", "cc"]
     for name in names:
         if shutil.which(name):

@@ -1,0 +1,191 @@
+"""Cases for `engine_driver`: a plan as the engine's words, its buffers, and what the reference says of them."""
+
+from __future__ import annotations
+
+import platform
+import struct
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.backends import reference
+from dmlgather.plan import IndexPlan, OutOfBounds
+from tests.plans import Buffers
+
+POLICIES = (OutOfBounds.CLAMP, OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.PROMISE)
+SETS = {"best": 0, "baseline": 1, "avx2": 2, "avx512": 3, "neon": 4}
+"""The engine's numbers for policies (positions) and instruction sets, as `engine.h` states them."""
+
+HEAD_WORDS = 16
+_EITHER = 2
+AT_END = 64
+"""As the address of a buffer: where its memory ends."""
+
+
+def machine_sets(processor: str = platform.machine()) -> tuple[str, ...]:
+    """The instruction sets of this machine that the engine has loops for, as the system lists them."""
+    if processor == "aarch64":
+        return ("neon",)
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    flags = set(next(line for line in lines if line.startswith("flags")).split())
+    wide = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vbmi"}
+    avx2 = {"avx2", "bmi1", "bmi2"} <= flags
+    return ("baseline", *(("avx2",) if avx2 else ()), *(("avx512",) if avx2 and wide <= flags else ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The words of the head that choose how, not what: threads, units of a block, instruction set."""
+
+    threads: int = 1
+    block_units: int = 0
+    loops: str = "best"
+
+
+def plan_words(plan: IndexPlan, settings: Settings = Settings()) -> list[int]:
+    """The plan as `engine.h` states it."""
+    kind, fill = plan.index_type, int.from_bytes(plan.fill.ljust(16, b"\0"), "little")
+    head = [plan.rank, len(plan.lookups), plan.element_bytes, kind.bytes if kind else 0, int(bool(kind and kind.signed))]
+    head += [POLICIES.index(plan.out_of_bounds), plan.in_extent, plan.index_extent, plan.out_extent]
+    head += [plan.in_offset, plan.out_offset, *struct.unpack("<qq", fill.to_bytes(16, "little"))]
+    head += [settings.threads, settings.block_units, SETS[settings.loops]]
+    words = [*head, *plan.shape, *plan.out_strides, *plan.in_strides]
+    for lookup in plan.lookups:
+        words += [lookup.index_offset, lookup.limit, lookup.wrap, lookup.in_stride, *lookup.index_strides]
+    return words
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Bytes of a buffer at an offset."""
+
+    offset: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A buffer: its size and address modulo 64 (or AT_END), zero but for its parts."""
+
+    size: int
+    at: int
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, array: NDArray[np.generic] | None, at: int = 0) -> Memory:
+        """With the bytes of an array."""
+        content = b"" if array is None else array.tobytes()
+        return cls(len(content), at, (Part(0, content),) if content else ())
+
+    def packed(self) -> Iterable[bytes]:
+        yield struct.pack("<3q", self.size, self.at, len(self.parts))
+        for part in self.parts:
+            yield struct.pack("<2q", part.offset, len(part.content))
+            yield part.content
+            yield bytes(-len(part.content) % 8)
+
+
+NOWHERE = Memory(0, 0, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Words, how many of them `dmlgather_prepare` is told of, whether it accepts them; and what running them gives.
+
+    accepted: None if it may or may not. callers: threads that run the program at once; 0: it is not run. ambiguous: whether
+    the output depends on an order and is not compared. returned: by each run. data, indices, out, expected: the
+    buffers, and what `out` becomes, with the same parts (under RAISE with a bad index: what it may become).
+    """
+
+    words: Sequence[int]
+    accepted: bool | None = True
+    callers: int = 0
+    ambiguous: bool = False
+    returned: int = -1
+    data: Memory = NOWHERE
+    indices: Memory = NOWHERE
+    out: Memory = NOWHERE
+    expected: Memory = NOWHERE
+    stated: int | None = None
+    title: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        plan: IndexPlan,
+        buffers: Buffers,
+        settings: Settings = Settings(),
+        *,
+        at: tuple[int, int, int] = (0, 0, 0),
+        callers: int = 1,
+    ) -> Case:
+        """A run of a plan over buffers. at: addresses of input, indices and output."""
+        expected = buffers.out.copy()
+        bad = reference.run(plan, buffers.data, buffers.indices, expected)
+        if bad is not None and all(lookup.limit for lookup in plan.lookups):
+            reference.run(replace(plan, out_of_bounds=OutOfBounds.CLAMP), buffers.data, buffers.indices, expected)
+        return cls(
+            words=plan_words(plan, settings),
+            callers=callers,
+            returned=-1 if bad is None else bad,
+            data=Memory.of(buffers.data, at[0]),
+            indices=Memory.of(buffers.indices, at[1]),
+            out=Memory.of(buffers.out, at[2]),
+            expected=Memory.of(expected, at[2]),
+            title=f"{settings}, {at=}, {callers=}\n{plan}",
+        )
+
+    def packed(self) -> Iterable[bytes]:
+        """The case as `engine_driver` reads it."""
+        stated = len(self.words) if self.stated is None else self.stated
+        accepted = _EITHER if self.accepted is None else self.accepted
+        yield struct.pack("<6q", len(self.words), stated, accepted, self.callers, self.ambiguous, self.returned)
+        yield struct.pack(f"<{len(self.words)}q", *self.words)
+        for memory in (self.data, self.indices, self.out, self.expected):
+            yield from memory.packed()
+
+
+class EngineError(AssertionError):
+    """A case went wrong. number: of the case; report: what the driver or a sanitizer says."""
+
+    def __init__(self, number: int, report: str, title: str) -> None:
+        super().__init__(f"case {number}: {report}\n{title}")
+        self.number, self.report = number, report
+
+
+def stored(cases: Iterable[Case], file: Path) -> list[str]:
+    """Write the cases to a file for `run_file`. Their titles."""
+    titles = []
+    with file.open("wb") as target:
+        for case in cases:
+            target.writelines(case.packed())
+            titles.append(case.title)
+    return titles
+
+
+def run_file(driver: Path, file: Path, titles: Sequence[str], launcher: Sequence[str] = ()) -> list[str]:
+    """Run stored cases and return what the engine says of each program. EngineError at the first that goes wrong.
+
+    launcher: a command that runs the driver.
+    """
+    done = subprocess.run([*launcher, driver, file], capture_output=True, text=True, errors="replace", timeout=600, check=False)
+    lines = done.stdout.splitlines()
+    if done.returncode:
+        number = int(lines[-1].split()[0]) if lines else 0
+        raise EngineError(number, f"exit code {done.returncode}\n{done.stderr}", titles[number])
+    assert len(lines) == len(titles)
+    return [line.partition(" ")[2] for line in lines]
+
+
+def run(driver: Path, cases: Iterable[Case], folder: Path, launcher: Sequence[str] = ()) -> list[str]:
+    """The same with cases that are stored for this run alone."""
+    file = folder / "cases"
+    titles = stored(cases, file)
+    try:
+        return run_file(driver, file, titles, launcher)
+    finally:
+        file.unlink()

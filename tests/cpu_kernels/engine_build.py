@@ -1,0 +1,70 @@
+"""Builds the engine and its driver: each object once per content, for all test processes."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hatch_build import FLAGS, LOOPS
+from tests import built
+from tests.cpu_kernels import building
+
+ENGINE = building.KERNELS
+DRIVER = Path(__file__).with_name("engine_driver.c")
+
+COMMON = ("-std=gnu11", "-g1", "-pthread", '-DDMLGATHER_SOURCES=""')
+ADDRESS = ("-O1", *building.ADDRESS)
+THREAD = ("-O1", *building.THREAD)
+FAST = (*FLAGS, "-Werror")
+"""As the engine is built for use."""
+QUICK = ("-O1", "-DNDEBUG")
+"""Compiles soonest, and asserts nothing: for engines that are broken on purpose."""
+
+Unit = tuple[Path, tuple[str, ...]]
+"""A source file and the flags that it alone has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """One binary. flags: of the compiler and the linker; engine: the folder of the sources; compiler: its command."""
+
+    flags: tuple[str, ...]
+    engine: Path = ENGINE
+    compiler: tuple[str, ...] = field(default_factory=lambda: (building.compiler(),))
+    processor: str = platform.machine()
+
+    def path(self) -> Path:
+        """The program, built by the first process that asks for this content."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            objects = list(pool.map(self._compiled, self.units()))
+
+        def link(folder: Path) -> None:
+            built.run([*self.compiler, *self.flags, "-pthread", *map(str, objects), "-o", str(folder / "driver")])
+
+        return built.once("engine", (self.compiler, self.flags), objects, "driver", link)
+
+    def units(self) -> Iterator[Unit]:
+        """What is compiled."""
+        yield DRIVER, ()
+        for source in sorted(self.engine.glob("*.c")):
+            if source.stem.endswith("_loops"):
+                for name, flags in LOOPS[self.processor].items():
+                    yield source, (f"-DISA={name}", *flags)
+            else:
+                yield source, ()
+
+    def command(self, unit: Unit, folder: Path) -> list[str]:
+        """What compiles a unit into a folder."""
+        source, own = unit
+        flags = (*COMMON, *self.flags, *own)
+        return [*self.compiler, *flags, f"-I{self.engine}", "-c", str(source), "-o", str(folder / f"{source.stem}.o")]
+
+    def _compiled(self, unit: Unit) -> Path:
+        source, own = unit
+        recipe = (self.compiler, COMMON, self.flags, own, source.name)
+        files = [source, *sorted(self.engine.glob("*.h"))]
+        return built.once("engine", recipe, files, f"{source.stem}.o", lambda folder: built.run(self.command(unit, folder)))

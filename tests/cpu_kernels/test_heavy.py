@@ -1,0 +1,91 @@
+"""What takes minutes: other processors, and random cases for as long as ENGINE_SECONDS says (ci/engine)."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from tests.cpu_kernels import engine_build
+from tests.cpu_kernels.cases import HEAD_WORDS, SETS, Case, run
+from tests.cpu_kernels.engines import small_engine
+from tests.cpu_kernels.entry import entry_cases
+from tests.cpu_kernels.far import far_cases
+from tests.cpu_kernels.making import (
+    hostile_cases,
+    load_cases,
+    measured_cases,
+    random_case,
+    random_cases,
+    random_settings,
+    view_cases,
+)
+
+pytestmark = pytest.mark.heavy
+
+SECONDS = float(os.environ.get("ENGINE_SECONDS", "30"))
+"""For which each of the long tests runs."""
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    seed = int(os.environ.get("ENGINE_SEED") or random.SystemRandom().getrandbits(64))
+    print(f"ENGINE_SEED={seed}")  # pytest shows it with a failure
+    return random.Random(seed)
+
+
+def rounds(rng: random.Random) -> Iterator[random.Random]:
+    """A generator of its own for each round until the time is over."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        yield random.Random(rng.getrandbits(64))
+
+
+def everything(rng: random.Random) -> Iterator[Case]:
+    shares = (far_cases(rng), view_cases(rng), load_cases(rng), hostile_cases(rng, 0.1), random_cases(rng, 3000))
+    return chain(*shares, measured_cases(rng), entry_cases(rng, 3000))
+
+
+@pytest.mark.parametrize("flags", [engine_build.ADDRESS, engine_build.FAST], ids=["sanitized", "for use"])
+@pytest.mark.parametrize("size", ["measured", "small"])
+def test_random_cases(flags: tuple[str, ...], size: str, rng: random.Random, tmp_path: Path) -> None:
+    """The engine, and the one with small block sizes."""
+    driver = engine_build.Driver(flags, engine_build.ENGINE if size == "measured" else small_engine(tmp_path)).path()
+    for one in rounds(rng):
+        run(driver, everything(one), tmp_path)
+
+
+def test_every_hostile_index(rng: random.Random, tmp_path: Path) -> None:
+    """Each policy, index type, kind of looked-up work and extreme."""
+    run(engine_build.Driver(engine_build.ADDRESS).path(), hostile_cases(rng), tmp_path)
+
+
+def test_no_race(rng: random.Random, tmp_path: Path) -> None:
+    driver = engine_build.Driver(engine_build.THREAD).path()
+    for one in rounds(rng):
+        settings = (replace(random_settings(one), threads=one.choice((2, 3, 4))) for _ in range(1000))
+        run(driver, (random_case(one, each, callers=one.choice((1, 2, 4, 8))) for each in settings), tmp_path)
+
+
+def test_arm64(rng: random.Random, tmp_path: Path) -> None:
+    """The same on an emulated processor, compiled by zig's clang."""
+    emulator = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
+    assert emulator, "qemu-aarch64 is not on PATH; install it: apt-get install qemu-user"
+    compiler = (sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl")
+    driver = engine_build.Driver(("-O2", "-static"), compiler=compiler, processor="aarch64").path()
+    cases = chain(far_cases(rng), view_cases(rng), load_cases(rng), hostile_cases(rng, 0.1), random_cases(rng, 2000))
+    run(driver, (_with_loops(case, "neon") for case in cases), tmp_path, (emulator,))
+
+
+def _with_loops(case: Case, name: str) -> Case:
+    words = [*case.words]
+    words[HEAD_WORDS - 1] = SETS[name]
+    return replace(case, words=words)
