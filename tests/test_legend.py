@@ -23,7 +23,11 @@ def texts() -> list[str]:
     ops += [dg.compile(rows((4, 3), 2), out_of_bounds=policy) for policy in POLICIES]
     empty = dg.onnx.gather.plan(((0, 3), "float32"), ((2,), "int64"), axis=0, out_of_bounds=dg.Fill(0))
     large = dg.compile(rows((2**14, 2**10), 2**12))
-    return [*(str(op.explain()) for op in (*ops, large)), f"plan      {empty}", f"cpu       {CpuProgram(ops[0].plan, None).describe()}"]
+    return [
+        *(str(op.explain()) for op in (*ops, large)),
+        f"plan      {empty}",
+        f"cpu       {CpuProgram(ops[0].plan, None).describe()}",
+    ]
 
 
 def test_every_kernel_name_is_explained_part_by_part() -> None:
