@@ -57,10 +57,10 @@ TERMS = (
     Term("fill 0x…", r"^ +fill 0x", "the bytes of the fill value"),
     Term(
         "cpu name: …", r"^cpu ",
-        "the inner loop of the compiled engine, or NumPy's recipe and the reason for it; docs/cpu-recipes.md has a note about each",
+        "the inner loop of the compiled engine, or NumPy's recipe and the reason for it; docs/cpu-recipes.md describes them",
     ),
     Term("units of n bytes", r"units of \d+ byte", "what the CPU moves as one: an element, or several that lie side by side"),
-    Term("n blocks on m threads", r"blocks? on \d+ thread", "the parts into which the work is cut, and the most threads that take them"),
+    Term("n blocks on m threads", r"blocks? on \d+ thread", "the parts of the work, and the most threads that take them"),
     Term("streamed", r"streamed ", "the output is so large that it is written past the cache"),
     Term("by the compiled engine", r"by the compiled engine", "`dmlgather env` names its instruction set"),
     Term("by NumPy, as …", r"by NumPy, as ", "why NumPy runs the plan, and not the compiled engine"),
