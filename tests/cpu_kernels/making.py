@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from dmlgather.plan import ELEMENT_BYTES, IndexPlan, IndexType, OutOfBounds
+from dmlgather.plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds
 from tests.backends.shapes import Kind, Shaped, gather, gather_elements, gather_nd, view
 from tests.cpu_kernels.cases import AT_END, Case, Settings, machine_sets
 from tests.plans import EXTREMES, random_buffers, random_plan, random_runs
@@ -164,6 +164,26 @@ def load_cases(rng: random.Random) -> Iterator[Case]:
     for loops in machine_sets():
         for plan in each_load(rng):
             yield random_case(rng, replace(random_settings(rng), loops=loops), plan)
+    for index_type in (IndexType.INT8, IndexType.INT16, IndexType.INT32):
+        yield random_case(rng, random_settings(rng), long_wrap(index_type))
+    yield random_case(rng, Settings(1, 0, machine_sets()[0]), many_places())
+
+
+def long_wrap(index_type: IndexType) -> IndexPlan:
+    """Negative values stay far above the limit, unless the wrap loses its high bits."""
+    lookup = Lookup((1,), index_offset=0, limit=5, wrap=2**31 + 5, in_stride=1)
+    return IndexPlan(
+        (60,), (1,), (0,), element_bytes=4, in_extent=5, out_extent=60, lookups=(lookup,), index_type=index_type, index_extent=60
+    )
+
+
+def many_places() -> IndexPlan:
+    """24,000 indices that two dimensions look up in another order: more than a block has room for, in few bytes."""
+    lookup = Lookup((1, 60), index_offset=0, limit=9, wrap=9, in_stride=1)
+    return IndexPlan(
+        (60, 400), (400, 1), (0, 0), element_bytes=1, in_extent=9, out_extent=24_000, lookups=(lookup,),
+        index_type=IndexType.INT32, index_extent=24_000,
+    )  # fmt: skip
 
 
 def measured(rng: random.Random) -> Iterator[IndexPlan]:

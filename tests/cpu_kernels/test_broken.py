@@ -30,21 +30,21 @@ PLAIN = {
 HEAVY = {
     # Indices
     "64-bit indices cut to 32 bits": Mutation(
-        "gather_loops.c", "RESOLVE(narrow_i64, int64_t, int64_t,", "RESOLVE(narrow_i64, int64_t, int32_t,"
+        "gather_loops.c", "RESOLVE(narrow_i64, any_int64, int64_t,", "RESOLVE(narrow_i64, any_int64, int32_t,"
     ),
     "unsigned 32-bit indices taken for negative": Mutation(
         "gather_loops.c",
-        "RESOLVE(narrow_u32, uint32_t, int32_t, int32_t, LESSER",
-        "RESOLVE(narrow_u32, uint32_t, int32_t, int32_t, SAME",
+        "RESOLVE(narrow_u32, any_uint32, int32_t, int32_t, LESSER",
+        "RESOLVE(narrow_u32, any_uint32, int32_t, int32_t, SAME",
     ),
     "unsigned 64-bit indices taken for negative": Mutation(
         "gather_loops.c",
-        "RESOLVE(wide_u64, uint64_t, int64_t, int64_t, LESSER",
-        "RESOLVE(wide_u64, uint64_t, int64_t, int64_t, SAME",
+        "RESOLVE(wide_u64, any_uint64, int64_t, int64_t, LESSER",
+        "RESOLVE(wide_u64, any_uint64, int64_t, int64_t, SAME",
     ),
-    "bytes without a sign": Mutation("gather_loops.c", "RESOLVE(narrow_i8, int8_t,", "RESOLVE(narrow_i8, uint8_t,"),
+    "bytes without a sign": Mutation("gather_loops.c", "RESOLVE(narrow_i8, any_int8,", "RESOLVE(narrow_i8, any_uint8,"),
     "wide offsets of 16-bit indices without a sign": Mutation(
-        "gather_loops.c", "RESOLVE(wide_i16, int16_t,", "RESOLVE(wide_i16, uint16_t,"
+        "gather_loops.c", "RESOLVE(wide_i16, any_int16,", "RESOLVE(wide_i16, any_uint16,"
     ),
     "wrap forgotten": Mutation("gather_loops.c", "v += v < 0 ? wrap : 0;", "v += 0 ? wrap : 0;"),
     "wrap forgotten where bad indices are marked": Mutation("gather_loops.c", "v += v < 0 ? b->wrap : 0;", ""),
