@@ -69,12 +69,10 @@ class EngineProgram:
         self._engine, self._handle, self._raises = engine, handle, plan.out_of_bounds is OutOfBounds.RAISE
         self.launch: Callable[[int, int, int], int] = partial(engine.run, handle)
 
-    def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
-        """Execute on arrays whose first elements are those of the extents; None, or a bad index as `launch` states it."""
-        return self.bind(data, indices, out)()
-
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
-        """`run` on these arrays, which it keeps alive: a call of one function with an argument made here."""
+        """A function that runs on these arrays, whose first elements are those of the extents. It returns None, or a bad index as
+        `launch` states it, keeps the arrays alive, and calls one function with one argument that is made here.
+        """
         call = _BoundCall(self._handle.value, address_of(data), 0 if indices is None else address_of(indices), address_of(out))
         call.keeps = (self._handle, data, indices, out)
         argument = ctypes.byref(call)  # keeps `call`
