@@ -40,7 +40,7 @@ ZIG_TARGETS = {
 """The wheels of a release: platform tag and zig's target."""
 
 FLAGS = ["-std=gnu11", "-O3", "-DNDEBUG", "-fvisibility=hidden", "-fPIC", "-pthread", "-Wall", "-Wextra"]
-AVX2 = ["-mavx2", "-mbmi", "-mbmi2", "-mlzcnt", "-mfma"]
+AVX2 = ["-mavx2", "-mbmi", "-mbmi2"]
 AVX512 = ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vbmi", "-mavx2", "-mbmi", "-mbmi2"]
 LOOPS: dict[str, dict[str, list[str]]] = {
     "x86_64": {"baseline": [], "avx2": AVX2, "avx512": AVX512},
@@ -84,7 +84,8 @@ class Compiler(NamedTuple):
         except OSError as error:
             raise CannotBuildError(f"{shlex.join(command)}\n{error}") from error
         if done.returncode:
-            raise CannotBuildError(f"{shlex.join(command)}\n{done.stderr.strip() or done.stdout.strip()}")
+            said = done.stderr.strip() or done.stdout.strip() or f"it ended with exit status {done.returncode}"
+            raise CannotBuildError(f"{shlex.join(command)}\n{said}")
 
     def link(self, objects: Sequence[str], library: Path, folder: Path) -> None:
         """Links a shared library that names nothing it cannot find."""
@@ -217,7 +218,11 @@ class EngineBuildHook(BuildHookInterface[BuilderConfig]):
 
 
 def _words(variable: str) -> list[str]:
-    return shlex.split(os.environ.get(variable, ""))
+    value = os.environ.get(variable, "")
+    try:
+        return shlex.split(value)
+    except ValueError as error:
+        raise CannotBuildError(f"{variable} is {value!r}, which is no command line: {error}") from error
 
 
 def _problem(compiler: Compiler) -> str | None:

@@ -9,6 +9,10 @@
 #define DMLGATHER_API __attribute__((visibility("default")))
 #endif
 
+// Changes with every change of the words or of the functions below.
+enum { INTERFACE = 1 };
+DMLGATHER_API int64_t dmlgather_interface(void);
+
 // A plan as 64-bit words: this head, then rank words each of shape, out_strides and in_strides, then for each lookup index_offset,
 // limit, wrap, in_stride and rank words of index_strides. Strides, offsets and extents count elements, as in the plan.
 typedef struct {
@@ -29,8 +33,8 @@ enum isa { BEST, BASELINE, AVX2, AVX512, NEON };
 
 typedef struct program program;
 
-// A program for the plan of `words` words, or NULL where the plan is refused: a field that contradicts another, or an address that
-// leaves its extent. The program is immutable: any number of threads may run it at once.
+// A program for the plan of `words` words, or NULL where the plan is refused (a field that contradicts another, or an address that leaves
+// its extent) or memory is short. The program is immutable: any number of threads may run it at once.
 DMLGATHER_API program *dmlgather_prepare(const int64_t *plan, int64_t words);
 DMLGATHER_API void dmlgather_free(program *);
 

@@ -149,10 +149,10 @@ INLINE void load_packed(char *out, const char *base, const void *offsets, const 
         int64_t i = 0;
         if (streams)
             for (; i < least(head, n1); ++i) copy_unit(to + i * unit, unit_at(from, offsets, place + i, wide), unit, unit, 0, 0);
-        const char *later = from + in0;
+        uintptr_t later = (uintptr_t)from + in0;  // beyond the source after the last row: it is only fetched
         const int past = streams && !((uintptr_t)(to + i * unit) & (LINE - 1));
         for (char line[LINE]; i + 4 * lanes <= n1; i += 4 * lanes) {
-            for (int64_t b = 0; b < fetched; b += LINE) __builtin_prefetch(later + b);
+            for (int64_t b = 0; b < fetched; b += LINE) __builtin_prefetch((const void *)(later + b));
             later += fetched;
             for (int k = 0; k < 4; ++k) gather_16(line + 16 * k, from, offsets, place + i + k * lanes, wide, unit);
             if (past) for (int at = 0; at < LINE; at += WIDE) stream(to + i * unit + at, line + at, WIDE);

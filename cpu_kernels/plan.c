@@ -149,14 +149,14 @@ static void cut(program *p, int64_t block_units) {
 // ---- Offsets --------------------------------------------------------------------------------------------------------------------------
 
 static int needs_wide(const program *p) {
-    __int128 reach = 0;
+    wide_int reach = 0;
     for (int k = 0; k < p->lookup_count; ++k) {
         const bounds *b = &p->lookups[k].bounds;
         if (b->limit > INT32_MAX || b->wrap > INT32_MAX || magnitude(b->step) > INT32_MAX) return 1;
-        reach += (__int128)(b->limit - 1) * magnitude(b->step);
+        reach += (wide_int)(b->limit - 1) * magnitude(b->step);
     }
     for (int d = 0; d <= p->looked; ++d)
-        if (p->dims[d].moved) reach += (__int128)(p->dims[d].size - 1) * magnitude(p->dims[d].in);
+        if (p->dims[d].moved) reach += (wide_int)(p->dims[d].size - 1) * magnitude(p->dims[d].in);
     return reach > INT32_MAX;
 }
 
@@ -240,7 +240,7 @@ static int lower_plan(program *p, const plan_view *plan) {
     for (int d = 0; d < p->rank; ++d) bytes *= p->dims[d].size;
     const dim *const inner = &p->dims[p->rank - 1];  // lines are written whole if this is long enough
     p->streams = bytes >= STREAM_BYTES && inner->block * p->unit >= (p->run ? STREAM_RUN : STREAM_UNITS);
-    const __int128 weight = (__int128)(bytes / p->unit) * (p->run ? 1 : p->unit + 16);
+    const wide_int weight = (wide_int)(bytes / p->unit) * (p->run ? 1 : p->unit + 16);
     const int64_t threads = plan->head->threads ? plan->head->threads : least(pool_cpus(), 1 + (int64_t)(weight / SHARE_BYTES));
     p->threads = (int)least(least(threads, p->blocks), INT32_MAX);
     return !p->lookup_count || make_runs(p);
@@ -281,5 +281,7 @@ void dmlgather_free(program *p) {
 }
 
 const char *dmlgather_describe(const program *p) { return p->text; }
+
+int64_t dmlgather_interface(void) { return INTERFACE; }
 
 const char *dmlgather_sources(void) { return DMLGATHER_SOURCES; }

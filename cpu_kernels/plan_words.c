@@ -1,7 +1,5 @@
 #include "plan_words.h"
 
-typedef __int128 wide_int;
-
 enum { MOST_DIMS = 1 << 16 };
 
 int moves(const plan_view *plan, int64_t axis) {
@@ -46,6 +44,7 @@ static int fields_agree(const plan_view *plan) {
     if (head->policy < CLAMP || head->policy > PROMISE || head->threads < 0 || head->block_units < 0) return 0;
     if (head->in_extent < 0 || head->out_extent < 0 || head->index_extent < 0) return 0;
     if (head->in_extent > INT64_MAX / 2 / element || head->out_extent > INT64_MAX / 2 / element) return 0;
+    if (index && head->index_extent > INT64_MAX / 2 / index) return 0;
     wide_int elements = element;
     for (int64_t d = 0; d < head->rank; ++d) {
         if (plan->shape[d] < 0) return 0;

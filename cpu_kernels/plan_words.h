@@ -3,6 +3,8 @@
 
 #include "engine.h"
 
+__extension__ typedef __int128 wide_int;
+
 typedef struct {
     const plan_head *head;
     const int64_t *shape, *out_strides, *in_strides, *lookups;

@@ -43,6 +43,10 @@ typedef struct {
     _Alignas(LINE_BYTES) _Atomic(call *) call;  // to which the helper belongs; NULL: free
     atomic_int state;
     int started;  // the property of the call, as is the rest
+#ifndef _WIN32
+    pthread_t thread;
+    int elsewhere;  // 1 + the CPU on which it may not run; 0: none
+#endif
     pthread_mutex_t lock;
     pthread_cond_t changed;
 } helper;
@@ -106,7 +110,6 @@ static int start(helper *each) {  // whether the system gave the helper a thread
     HANDLE thread = CreateThread(NULL, STACK_BYTES, live, each, STACK_SIZE_PARAM_IS_A_RESERVATION, NULL);
     return each->started = thread && CloseHandle(thread);
 #else
-    pthread_t thread;
     pthread_attr_t attributes;
     sigset_t blocked, before;
     sigfillset(&blocked);  // Python handles signals in its own threads; but a crash of a helper must be reported
@@ -115,10 +118,24 @@ static int start(helper *each) {  // whether the system gave the helper a thread
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);  // the helper inherits it
-    each->started = !pthread_create(&thread, &attributes, live, each);
+    each->started = !pthread_create(&each->thread, &attributes, live, each);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return each->started;
+#endif
+}
+
+// Linux may wake a helper on the caller's CPU, where it waits for the next tick, some 4 ms: it may run on every other CPU only.
+static void send_away(helper *each) {
+#ifdef __linux__
+    const int here = sched_getcpu();
+    cpu_set_t sets[16];
+    if (here + 1 == each->elsewhere || here < 0 || sched_getaffinity(0, sizeof sets, sets)) return;
+    CPU_CLR_S(here, sizeof sets, sets);
+    if (CPU_COUNT_S(sizeof sets, sets)) pthread_setaffinity_np(each->thread, sizeof sets, sets);
+    each->elsewhere = here + 1;
+#else
+    (void)each;
 #endif
 }
 
@@ -130,7 +147,7 @@ void pool_run(pool_work *work, void *job, int64_t parts, int threads) {
         call *none = NULL;
         if (atomic_load(&each->call) || !atomic_compare_exchange_strong(&each->call, &none, &mine)) continue;
         invited++;
-        if (each->started) change(each, INVITED, ASLEEP);
+        if (each->started) send_away(each), change(each, INVITED, ASLEEP);
         else if (!start(each)) wanted = 0;  // nobody will take this offer; the next call tries again
     }
     take_parts(&mine);

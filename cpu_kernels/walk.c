@@ -17,7 +17,8 @@ typedef struct {
     uint8_t *bad;     // of each offset, once an index is out of bounds under FILL
     int64_t smallest; // offset of a bad index under RAISE
     char *strip;      // the columns that blocks search; NULL: none, or no memory for them
-    const char *stripped;  // where in the source they lie
+    const char *stripped;  // where in the source they lie, and
+    int64_t columns;       // how many there are
 } block_work;
 
 #ifndef NDEBUG
@@ -171,10 +172,12 @@ static void move_units(block_work *w, char *out, const char *in) {
 // The strip of the block's columns, copied unless the block before searched the same.
 static const char *strip_of(block_work *w, const char *in) {
     const program *const p = w->p;
-    if (w->stripped != in)
+    const int64_t columns = w->n[p->looked];
+    if (w->stripped != in || w->columns < columns)  // a shorter block before may have begun here too, where the source's rows overlap
         for (int64_t row = 0; row < p->lookups[0].bounds.limit; ++row)
-            memcpy(w->strip + row * p->strip, in + row * p->lookups[0].bounds.step, (size_t)(w->n[p->looked] * p->unit));
-    return w->stripped = in, w->strip;
+            memcpy(w->strip + row * p->strip, in + row * p->lookups[0].bounds.step, (size_t)(columns * p->unit));
+    w->stripped = in, w->columns = columns;
+    return w->strip;
 }
 
 static void run_block(block_work *w) {
@@ -204,7 +207,7 @@ int64_t execute_blocks(const program *p, const char *data, const char *indices, 
     int64_t lo[p->rank], n[p->rank];
     _Alignas(LINE) char offsets[MOST_OFFSETS * 4];
     uint8_t bad[MOST_OFFSETS];
-    block_work w = {p, data, indices, out, lo, n, offsets, bad, INT64_MAX, NULL, NULL};
+    block_work w = {p, data, indices, out, lo, n, offsets, bad, INT64_MAX, NULL, NULL, 0};
     if (p->strip) w.strip = malloc((size_t)(p->strip * p->lookups[0].bounds.limit));
     for (int64_t number = first; number < last; ++number) {
         int64_t rest = number;

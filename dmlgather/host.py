@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 
@@ -13,16 +14,29 @@ def cpus() -> int:
     return os.cpu_count() or 1
 
 
+class SettingError(ValueError):
+    """An environment variable of dmlgather has a value that means nothing. The message names it, and what it may be."""
+
+
 def threads() -> int:
-    """The most threads that work may use: the CPUs, or fewer if DMLGATHER_NUM_THREADS says so. ValueError when it is no positive
-    integer.
+    """The most threads that work may use: the CPUs, or fewer if DMLGATHER_NUM_THREADS says so. SettingError where that is no
+    positive integer.
     """
     value = os.environ.get("DMLGATHER_NUM_THREADS", "")
     if not value:
         return cpus()
-    if not value.isascii() or not value.isdigit() or int(value) == 0:
-        raise ValueError(f"DMLGATHER_NUM_THREADS is {value!r}, expected a positive number of threads")
-    return min(int(value), cpus())
+    number = value.lstrip("0")[:18]  # more digits change nothing: no machine has as many CPUs
+    if not re.fullmatch("[0-9]+", value) or not number:
+        raise SettingError(f"DMLGATHER_NUM_THREADS is {value[:40]!r}, expected a positive number of threads, such as {cpus()}")
+    return min(int(number), cpus())
+
+
+def is_pure() -> bool:
+    """Whether DMLGATHER_PURE says that NumPy is to run every plan. SettingError for an unknown value."""
+    value = os.environ.get("DMLGATHER_PURE", "")
+    if value not in ("", "0", "1"):
+        raise SettingError(f"DMLGATHER_PURE is {value[:40]!r}, expected 1 (NumPy runs every plan) or 0")
+    return value == "1"
 
 
 def available_memory() -> int | None:

@@ -76,6 +76,8 @@ def test_without_the_engine_nothing_is_required(tmp_path: Path) -> None:
     [
         ({"CC": "no-such-compiler -m64"}, "the compiler of CC cannot build the CPU engine:\nno-such-compiler -m64 -std=gnu11 "),
         ({"CFLAGS": "--no-such-flag", "CC": "cc"}, "--no-such-flag"),
+        ({"CC": "gcc '"}, 'CC is "gcc \'", which is no command line: No closing quotation'),
+        ({"CC": "/bin/false"}, "it ended with exit status 1"),
         ({"DMLGATHER_PURE": "yes"}, "DMLGATHER_PURE is 'yes', expected 1 (no engine) or 0"),
         ({"DMLGATHER_TARGET": "win32"}, "DMLGATHER_TARGET is 'win32', expected one of manylinux_2_17_x86_64, "),
     ],

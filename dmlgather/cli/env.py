@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from dmlgather.cli.common import AsJson, missing_gpu
-from dmlgather.host import cpus
+from dmlgather.host import SettingError, cpus
 from dmlgather.output import put
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ def env(as_json: AsJson = False) -> int:
 def environment() -> dict[str, Any]:
     """Everything as plain data. gpu.usable: whether the CUDA backend can run here; missing: why it cannot."""
     from dmlgather import __version__
-    from dmlgather.backends.cpu import engine
     from dmlgather.backends.devices import processor
     from dmlgather.cli import nvidia_driver
 
@@ -53,7 +52,7 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processor": {"name": processor(), "cpus": cpus()},
-        "engine": engine.status(),
+        "engine": _engine(),
         "packages": {name: _version(name) for name in (*PACKAGES, *OPTIONAL)},
         "cupy": cupy,
         "nvrtc": nvrtc,
@@ -61,6 +60,15 @@ def environment() -> dict[str, Any]:
         "gpu": {"usable": not missing, "devices": [asdict(gpu) for gpu in driver.gpus]},
         "missing": missing,
     }
+
+
+def _engine() -> str:
+    from dmlgather.backends.cpu import engine
+
+    try:
+        return engine.status()
+    except SettingError as error:
+        return str(error)
 
 
 def _missing(driver: Driver, cupy: str | None) -> list[dict[str, str]]:

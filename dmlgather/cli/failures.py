@@ -81,9 +81,10 @@ def describe(error: BaseException) -> str:
     from dmlgather.backends.memory import TooLargeError
     from dmlgather.bench.errors import BenchError
     from dmlgather.files import FileError
+    from dmlgather.host import SettingError
 
     match error:
-        case FileError() | DeviceError() | BenchError() | TooLargeError():
+        case FileError() | DeviceError() | BenchError() | TooLargeError() | SettingError():
             return str(error)
         case OSError():
             name = f"{error.filename}: " if error.filename else ""

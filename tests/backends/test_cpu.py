@@ -280,3 +280,27 @@ def test_limits_beyond_64_bits_are_refused() -> None:
     )  # fmt: skip
     with pytest.raises(ValueError, match=r"limit 9223372036854775808 .* expected at most 9223372036854775807"):
         prepare(plan)
+
+
+@pytest.mark.parametrize(("window", "hop"), [(192, 128), (160, 128), (200, 128), (320, 256)])
+def test_rows_that_overlap_in_the_source(way: Way, window: int, hop: int) -> None:
+    """The columns of a frame that one block searches begin where a shorter block of the frame before began. Judge: NumPy."""
+    noise = np.random.default_rng()
+    base = noise.integers(0, 2**31, (1024, 1024), np.int32)
+    indices = noise.integers(0, 1024, ((1024 - window) // hop + 1, 400, window))
+    frames = np.lib.stride_tricks.sliding_window_view(base, window, axis=1)[:, ::hop].transpose(1, 0, 2)
+    plan = IndexPlan(
+        shape=indices.shape,
+        out_strides=packed_strides(indices.shape),
+        in_strides=(hop, 0, 1),
+        element_bytes=4,
+        in_extent=base.size,
+        out_extent=indices.size,
+        lookups=(Lookup(packed_strides(indices.shape), index_offset=0, limit=1024, wrap=0, in_stride=1024),),
+        index_type=IndexType.INT64,
+        index_extent=indices.size,
+    )
+    for threads in (1, 2):
+        out = np.zeros(indices.size, np.int32)
+        assert way.prepare(plan, threads=threads).run(base.reshape(-1), indices.reshape(-1), out) is None
+        np.testing.assert_array_equal(out.reshape(indices.shape), np.take_along_axis(frames, indices, 1))

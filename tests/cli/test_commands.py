@@ -233,6 +233,17 @@ def test_the_schema_refuses_what_reading_refuses(tmp_path: Path, change: Any) ->
         jsonschema.validate(wrong, schema_of(Schema.DESCRIPTOR))
 
 
+@pytest.mark.parametrize(("name", "value"), [("DMLGATHER_NUM_THREADS", "two"), ("DMLGATHER_PURE", "yes")])
+def test_a_setting_that_means_nothing_is_shown(command: Command, monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    ended = command("run", EXAMPLES / "slice.json")
+    assert (ended.code, ended.out) == (2, "")
+    assert f"\ndmlgather: {name} is '{value}', expected " in f"\n{ended.err}"
+    asked = command("env")
+    assert asked.code == 0
+    assert f"engine     {name} is '{value}', expected " in asked.out
+
+
 def test_env(command: Command) -> None:
     found = json.loads(command("env", "--json").out)
     assert (found["dmlgather"], found["packages"]["numpy"]) == (dg.__version__, np.__version__)

@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef STATED
+#define STATED INTERFACE
+#endif
+
 enum { ROOM = 1 << 16 };
 
 struct program {
@@ -53,6 +57,7 @@ int64_t dmlgather_run(const program *made, const void *data, const void *indices
 
 int64_t dmlgather_run_bound(const bound_call *call) { return dmlgather_run(call->program, call->data, call->indices, call->out); }
 
+int64_t dmlgather_interface(void) { return STATED; }
 const char *dmlgather_describe(const program *made) { return made->text; }
 
 DMLGATHER_API const bound_call *last_call(void) { return &last; }

@@ -88,7 +88,9 @@ def too_large(plan: IndexPlan) -> bool:
     """Whether the engine may refuse the plan for its size: no machine has such buffers."""
     output = prod(size for size in plan.shape if size)
     extents = (plan.in_extent, plan.out_extent, output)
-    return max(*extents, plan.index_extent) * plan.element_bytes >= MOST_BYTES or plan.rank > 2**16 or len(plan.lookups) > 2**16
+    indices = plan.index_extent * (plan.index_type.bytes if plan.index_type else 1)
+    largest = max(max(extents) * plan.element_bytes, indices)
+    return largest >= MOST_BYTES or plan.rank > 2**16 or len(plan.lookups) > 2**16
 
 
 def is_small(plan: IndexPlan) -> bool:

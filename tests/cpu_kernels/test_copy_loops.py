@@ -20,7 +20,7 @@ WARNINGS = ("-std=gnu11", "-g1", "-Wall", "-Wextra", "-Werror")
 SANITIZED = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 AVX2 = ("-mavx2", "-mbmi", "-mbmi2")
 AVX512 = (*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vbmi")
-FLAGS = {"baseline": (), "avx2": (*AVX2, "-mlzcnt", "-mfma"), "avx512": AVX512}
+FLAGS = {"baseline": (), "avx2": AVX2, "avx512": AVX512}
 ISAS = {"neon": ()} if platform.machine() in ("aarch64", "arm64") else FLAGS
 UNITS = {"run", "streamed run", "short run", "strided", "transposed", "tiled"}
 WINDOWS = {"reversed", "every n-th", "repeated", "short rows"}

@@ -75,7 +75,7 @@ def test_a_plan_arrives_as_the_header_names_it(stand_in: Engine, seed: int) -> N
 
 
 def test_what_the_engine_refuses_is_an_error(stand_in: Engine) -> None:
-    with pytest.raises(ValueError, match=r"refuses this plan with loops 'neon': shape \[6\]"):
+    with pytest.raises(ValueError, match=r"refuses this plan, or has no memory for it \(loops 'neon'\): shape \[6\]"):
         stand_in.prepare(COPY, loops="neon")
 
 
@@ -141,6 +141,14 @@ def test_why_there_is_no_engine_is_told(monkeypatch: pytest.MonkeyPatch, path: s
     assert engine.status().startswith(words)
 
 
+def test_an_engine_with_another_interface_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "LIBRARY", building.program("engine_stand_in.c", (*building.LIBRARY, "-DSTATED=7")))
+    monkeypatch.delenv("DMLGATHER_PURE", raising=False)
+    assert engine.load() is None
+    expected = "the compiled engine cannot be loaded: it has interface 7, expected 1: install dmlgather again, or run ci/setup"
+    assert engine.status().startswith(expected)
+
+
 def test_the_environment_can_forbid_the_engine(monkeypatch: pytest.MonkeyPatch, library: Path) -> None:
     monkeypatch.setattr(engine, "LIBRARY", library)
     monkeypatch.setenv("DMLGATHER_PURE", "1")
@@ -154,7 +162,7 @@ def test_the_environment_can_forbid_the_engine(monkeypatch: pytest.MonkeyPatch, 
             asked()
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "two", "1.5", " ", "²"])
+@pytest.mark.parametrize("value", ["0", "-1", "two", "1.5", " ", "²", "0" * 30])
 def test_a_number_of_threads_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, stand_in: Engine, value: str) -> None:
     monkeypatch.setenv("DMLGATHER_NUM_THREADS", value)
     with pytest.raises(ValueError, match=rf"DMLGATHER_NUM_THREADS is '{value}', expected a positive number of threads"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 from array import array
 from collections.abc import Callable
@@ -22,6 +21,8 @@ from dmlgather.wording import counted
 
 NAME = {"win32": "dmlgather.dll", "darwin": "libdmlgather.dylib"}.get(sys.platform, "libdmlgather.so")
 LIBRARY = Path(__file__).with_name(NAME)
+INTERFACE = 1
+"""Of the header: the number changes with every change of the words or the functions."""
 POLICIES = (OutOfBounds.CLAMP, OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.PROMISE)
 LOOPS = ("", "baseline", "avx2", "avx512", "neon")
 """Instruction sets; "" is the best one of this machine. Both tables are in the order of the C enums."""
@@ -31,28 +32,34 @@ class Engine:
     """A loaded library."""
 
     def __init__(self, path: Path) -> None:
-        """OSError for what is no library of this platform, AttributeError for one that lacks a function."""
+        """OSError where it is no library of this platform or has another interface, AttributeError where it lacks a function."""
         library, pointer, number = ctypes.CDLL(str(path)), ctypes.c_void_p, ctypes.c_int64
 
-        def function(name: str, result: Any, *arguments: Any) -> Any:
-            found: Any = library[f"dmlgather_{name}"]  # a new object each time, with its own types
+        def function(name: str, result: Any, *arguments: Any, of: ctypes.CDLL = library) -> Any:
+            found: Any = of[f"dmlgather_{name}"]  # a new object each time, with its own types
             found.restype, found.argtypes = result, arguments or None
             return found
 
-        self._prepare, self._free = function("prepare", pointer, pointer, number), function("free", None, pointer)
+        if (interface := function("interface", number)()) != INTERFACE:
+            remedy = "install dmlgather again, or run ci/setup in a checkout"
+            raise OSError(f"it has interface {interface}, expected {INTERFACE}: {remedy}")
+        # It reads the environment, which other threads change only while they hold the interpreter lock: so it holds that too.
+        self._prepare = function("prepare", pointer, pointer, number, of=ctypes.PyDLL(str(path)))
+        self._free = function("free", None, pointer)
         self.text, self.run = function("describe", ctypes.c_char_p, pointer), function("run", number, *(pointer,) * 4)
         self.run_bound, self.run_bound_silently = function("run_bound", number), function("run_bound", None)
 
     def prepare(self, plan: IndexPlan, threads: int = 0, block_units: int = 0, loops: str = "") -> EngineProgram:
         """The program for a canonical plan. threads, block_units, loops: for tests; 0 and "" as measured.
 
-        ValueError when the engine refuses the plan, when the machine lacks the loops, and as `host.threads`.
+        ValueError when the engine refuses the plan, has no memory for it, or the machine lacks the loops; SettingError as
+        `host.threads`.
         """
         host.threads()  # The engine reads the same variable, and ignores what is no number.
         words = array("q", _words(plan, threads, block_units, LOOPS.index(loops)))
         program = self._prepare(words.buffer_info()[0], len(words))
         if program is None:
-            raise ValueError(f"the compiled engine refuses this plan with loops {loops!r}: {plan}")
+            raise ValueError(f"the compiled engine refuses this plan, or has no memory for it (loops {loops!r}): {plan}")
         handle = _Handle(program)
         handle.free = self._free
         return EngineProgram(self, plan, handle)
@@ -114,13 +121,13 @@ def _words(plan: IndexPlan, *options: int) -> list[int]:
 
 
 def load() -> Engine | None:
-    """The engine; None where there is none, and `status` says why. ValueError for an unknown value of DMLGATHER_PURE."""
-    return _found(os.environ.get("DMLGATHER_PURE", ""), LIBRARY)[0]
+    """The engine; None where there is none, and `status` says why. SettingError as `host.is_pure`."""
+    return _found(host.is_pure(), LIBRARY)[0]
 
 
 def status() -> str:
-    """One line: the engine with its instruction set and threads, or why there is none. ValueError as `load`."""
-    engine, why = _found(os.environ.get("DMLGATHER_PURE", ""), LIBRARY)
+    """One line: the engine, its instruction set and threads, or why there is none. SettingError as `load` and `host.threads`."""
+    engine, why = _found(host.is_pure(), LIBRARY)
     return why if engine is None else f"compiled engine, {_best_loops(engine)}, {counted(host.threads(), 'thread')}"
 
 
@@ -133,12 +140,10 @@ def _best_loops(engine: Engine) -> str:
 
 
 @lru_cache
-def _found(pure: str, path: Path) -> tuple[Engine | None, str]:
+def _found(pure: bool, path: Path) -> tuple[Engine | None, str]:
     """The engine in a file, or why it is not used."""
-    if pure not in ("", "0", "1"):
-        raise ValueError(f"DMLGATHER_PURE is {pure!r}, expected 1 (NumPy executes every plan) or 0")
-    if pure == "1" or not path.exists():
-        return None, "DMLGATHER_PURE is 1" if pure == "1" else f"this installation has no compiled engine ({path.name})"
+    if pure or not path.exists():
+        return None, "DMLGATHER_PURE is 1" if pure else f"this installation has no compiled engine ({path.name})"
     try:
         return Engine(path), ""
     except (OSError, AttributeError) as error:
