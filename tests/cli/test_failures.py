@@ -128,9 +128,9 @@ def test_an_interrupt(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_while_the_reference_works(tmp_path: Path) -> None:
-    """One dimension of 2^22 elements, which is not listed before the first of them is copied."""
-    tensor = {"DataType": "UINT8", "Sizes": [2**22]}
-    window = {"InputWindowOffsets": [0], "InputWindowSizes": [2**22], "InputWindowStrides": [-1]}
+    """One dimension of 2^28 elements, which is not listed before the first of them is copied."""
+    tensor = {"DataType": "UINT8", "Sizes": [2**28]}
+    window = {"InputWindowOffsets": [0], "InputWindowSizes": [2**28], "InputWindowStrides": [-1]}
     desc = {"InputTensor": tensor, "OutputTensor": tensor, **window}
     with _start(
         "compare", "--devices", "cpu,reference", write(tmp_path, {"type": "DML_OPERATOR_SLICE1", "desc": desc})
