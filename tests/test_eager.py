@@ -8,6 +8,7 @@ import pickle
 import pydoc
 import re
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -221,7 +222,9 @@ def test_an_array_that_changed_in_place_is_another_one() -> None:
     for shape in ((12,), (3, 4), (4, 3)):
         data.resize(shape, refcheck=False)
         assert dg.onnx.gather(data, INDICES[1:]).tobytes() == data[[0]].tobytes()
-    data.dtype = np.dtype("u8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # since NumPy 2.5; it still works
+        data.dtype = np.dtype("u8")
     assert dg.onnx.gather(data, INDICES[1:]).dtype == np.uint64
 
 
