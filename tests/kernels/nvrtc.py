@@ -1,8 +1,10 @@
-"""NVRTC without a driver and without CuPy: source in, machine code and ptxas' report out."""
+"""NVRTC without a driver and without CuPy: source in, machine code, ptxas' report or PTX out."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,17 +50,30 @@ def version() -> str:
 
 def compile_source(source: str, architecture: str) -> Compiled:
     """Compile for a real architecture such as "sm_90". Raises CompilationError."""
-    options = [option.encode() for option in (*OPTIONS, f"-arch={architecture}", "--ptxas-options=-v")]
+    with _program(source, architecture, "--ptxas-options=-v") as (program, log):
+        cubin = _text(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+    return Compiled(cubin, {match["name"]: _usage(match) for match in _ENTRY.finditer(log)})
+
+
+def ptx(source: str, architecture: str) -> str:
+    """The PTX for a virtual architecture such as "compute_90", with the lines of the source. Raises CompilationError."""
+    with _program(source, architecture, "-lineinfo") as (program, _):
+        return _text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0").decode()
+
+
+@contextmanager
+def _program(source: str, architecture: str, option: str) -> Iterator[tuple[Any, str]]:
+    """A compiled program and NVRTC's log."""
+    options = [text.encode() for text in (*OPTIONS, f"-arch={architecture}", option)]
     program = _checked(nvrtc.nvrtcCreateProgram(source.encode(), b"kernels.cu", 0, [], []))
     try:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
         log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).decode()
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise CompilationError(f"{architecture}:\n{log}")
-        cubin = _text(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+        yield program, log
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-    return Compiled(cubin, {match["name"]: _usage(match) for match in _ENTRY.finditer(log)})
 
 
 def _usage(match: re.Match[str]) -> Usage:

@@ -200,9 +200,13 @@ def test_rows_in_shared_memory_have_no_race(rng: random.Random, tmp_path: Path) 
 @pytest.mark.parametrize("end", ["        if (row < a.threads) {\n            if constexpr (Each) resolve", "    }\n}"])
 def test_a_missing_barrier_is_caught(end: str, rng: random.Random, tmp_path: Path) -> None:
     program = build.batch(build.THREAD, broken(tmp_path, f"        __syncthreads();\n{end}", end), UNIT)
-    with pytest.raises(SanitizerError, match="data race"):
+
+    def run() -> None:
         for _ in range(20):  # the sanitizer sees a race only if threads really meet, which a busy machine may prevent
             sanitized.run(program, cases_of(rng, 4), tmp_path)
+
+    with pytest.raises(SanitizerError, match="data race"):
+        run()
 
 
 MUTATIONS = {
