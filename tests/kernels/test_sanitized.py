@@ -19,13 +19,6 @@ from tests.plans import random_buffers, random_plan, unwritable_fill
 PLANS = 2000
 
 
-@pytest.fixture
-def rng() -> random.Random:
-    seed = random.SystemRandom().getrandbits(64)
-    print(f"random.Random({seed})")  # pytest shows it with a failure
-    return random.Random(seed)
-
-
 def random_case(rng: random.Random) -> Case:
     plan, alignment = random_plan(rng, elements=400), rng.choice((16, 16, 8, 4, 2, 1))
     if unwritable_fill(plan, alignment):

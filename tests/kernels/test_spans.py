@@ -23,13 +23,6 @@ UNIT = "span.cu"
 SHORTEST = spans.SHORTEST_SLICED[1]
 
 
-@pytest.fixture
-def rng() -> random.Random:
-    seed = random.SystemRandom().getrandbits(64)
-    print(f"random.Random({seed})")  # pytest shows it with a failure
-    return random.Random(seed)
-
-
 def every_address(rng: random.Random) -> list[Case]:
     """Runs of bytes for input and output at every pair of addresses modulo 16."""
     cases: list[Case] = []

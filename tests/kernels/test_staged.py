@@ -29,13 +29,6 @@ from tests.plans import EXTREMES, random_buffers
 UNIT = ("staged.cu",)
 
 
-@pytest.fixture
-def rng() -> random.Random:
-    seed = random.SystemRandom().getrandbits(64)
-    print(f"random.Random({seed})")  # pytest shows it with a failure
-    return random.Random(seed)
-
-
 def columns_of(rows: int, width: int, picked: int, element_bytes: int = 4, each: bool = False) -> IndexPlan:
     """out[r, c] = data[r, index[c]]; each: index[r, c]."""
     return IndexPlan(

@@ -137,6 +137,8 @@ class _Reader:
                     targets.append((instruction, instruction.text.split()[-1]))
                 instructions.append(instruction)
         for instruction, label in targets:
+            if label not in labels:
+                raise AssemblyError(f"{self.name}: there is no label {label}")
             instruction.target = labels[label]
         return Routine(self.name, instructions, self.registers, list(self.numbers), self.parameter_bytes, self.static_shared)
 
@@ -219,7 +221,9 @@ class _Reader:
         )
 
     def _access(self, base: str, others: list[str], kind: str, operands: list[str]) -> Instruction:
-        space = next(word for word in others if word in ("param", "global", "shared"))
+        space = next((word for word in others if word in ("param", "global", "shared")), None)
+        if space is None:
+            raise ValueError("only parameters, global and shared memory")
         vector = next((int(word[1:]) for word in others if word in ("v2", "v4")), 1)
         unknown = {word for word in others if word not in _IGNORED and not word.startswith("L1::")} - {f"v{vector}"}
         if base == "atom":
@@ -258,7 +262,7 @@ class _Reader:
             return self.numbers[text]
         if text in SPECIAL:
             return self._add(text, (0, 2**32 - 1, SPECIAL[text]))
-        if re.fullmatch(r"%n?(tid|ctaid)\.[yz]", text) or re.fullmatch(r"%n(tid|ctaid)\.[yz]", text):
+        if re.fullmatch(r"%n?(tid|ctaid)\.[yz]", text):
             return self._add(text, (int(text[1] == "n"), 2**32 - 1, CONSTANT))
         value = self.symbols[text] if text in self.symbols else int(text.removesuffix("U"), 0)
         return self._add(text, (value % 2**64, 2**64 - 1, CONSTANT))

@@ -149,7 +149,7 @@ class Module:
     """PTX, ready to launch. source: the CUDA source, whose lines violations show."""
 
     def __init__(self, text: str, source: str = "") -> None:
-        self._text, self._lines = text, source.splitlines()
+        self.text, self._lines = text, source.splitlines()
         self._routines = assembly.routines(text)
         self._loaded: dict[str, _Loaded] = {}
 
@@ -221,7 +221,7 @@ class Module:
 
     def _load(self, name: str) -> _Loaded:
         if name not in self._loaded:
-            self._loaded[name] = _Loaded(assembly.routine(self._routines[name], self._text))
+            self._loaded[name] = _Loaded(assembly.routine(self._routines[name], self.text))
         return self._loaded[name]
 
     def _said(self, loaded: _Loaded, outcome: structures.Outcome, buffers: Sequence[Buffer]) -> str:

@@ -1,0 +1,228 @@
+"""Each instruction against Python's integers, by the PTX ISA's descriptions; and that unknown ones are refused."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.kernels.ptx.assembly import AssemblyError
+from tests.kernels.ptx.machine import Buffer, Module
+
+THREADS = 96
+SOURCES, RESULTS = 1 << 33, 1 << 34
+CHOICES = {8: "h", 16: "h", 32: "r", 64: "d", 1: "p"}
+"""The register of each width, by the letter in the texts below."""
+
+HEAD = """
+.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry tried(
+\t.param .align 8 .b8 tried_param_0[16]
+)
+{
+\t.reg .pred %p<9>;
+\t.reg .b16 %h<9>;
+\t.reg .b32 %r<9>;
+\t.reg .b64 %d<9>;
+\t.reg .b64 %at<9>;
+"""
+
+
+def signed(value: int, width: int) -> int:
+    value %= 2**width
+    return value - 2**width if value >> (width - 1) else value
+
+
+def shifted_right(kind: str) -> Callable[[int, int], int]:
+    width = int(kind[1:])
+    return lambda a, b: a >> min(b % 2**32, width - 1 if kind[0] == "s" else width)
+
+
+def shifted_left(width: int) -> Callable[[int, int], int]:
+    return lambda a, b: a << b if b < width else 0
+
+
+def permuted(a: int, b: int, c: int) -> int:
+    content = [*a.to_bytes(4, "little"), *b.to_bytes(4, "little")]
+    result = []
+    for nibble in range(4):
+        choice = c >> (4 * nibble) & 15
+        byte = content[choice & 7]
+        result.append((255 if byte & 128 else 0) if choice & 8 else byte)
+    return int.from_bytes(result, "little")
+
+
+def inserted(width: int) -> Callable[[int, int, int, int], int]:
+    def insert(a: int, b: int, position: int, length: int) -> int:
+        bits = [b >> at & 1 for at in range(width)]
+        for at in range(length % 256):
+            if position % 256 + at < width:
+                bits[position % 256 + at] = a >> at & 1
+        return sum(bit << at for at, bit in enumerate(bits))
+
+    return insert
+
+
+def divided(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+Case = tuple[str, str, str, Callable[..., int]]
+"""An instruction, the type of its result, the types of its sources, and what the result is."""
+
+
+def cases() -> list[Case]:
+    found: list[Case] = []
+    for width in (16, 32, 64):
+        for sign in "us":
+            kind = f"{sign}{width}"
+            two, three = f"{kind} {kind}", f"{kind} {kind} {kind}"
+            found += [
+                (f"add.{kind}", kind, two, lambda a, b: a + b),
+                (f"sub.{kind}", kind, two, lambda a, b: a - b),
+                (f"mul.lo.{kind}", kind, two, lambda a, b: a * b),
+                (f"mul.hi.{kind}", kind, two, lambda a, b, width=width: a * b >> width),
+                (f"mad.lo.{kind}", kind, three, lambda a, b, c: a * b + c),
+                (f"min.{kind}", kind, two, min),
+                (f"max.{kind}", kind, two, max),
+                (f"shr.{kind}", kind, f"{kind} u32", shifted_right(kind)),
+                (f"div.{kind}", kind, two, divided),
+                (f"rem.{kind}", kind, two, lambda a, b: a - b * divided(a, b)),
+            ]
+            if width < 64:
+                wide = f"{sign}{2 * width}"
+                found += [
+                    (f"mul.wide.{kind}", wide, two, lambda a, b: a * b),
+                    (f"mad.wide.{kind}", wide, f"{two} {wide}", lambda a, b, c: a * b + c),
+                ]
+            for source in (8, 16, 32, 64):
+                for other in "us":
+                    found.append((f"cvt.{kind}.{other}{source}", kind, f"{other}{source}", lambda a: a))
+        bits = f"b{width}"
+        found += [
+            (f"neg.s{width}", bits, f"s{width}", lambda a: -a),
+            (f"not.{bits}", bits, bits, lambda a: ~a),
+            (f"and.{bits}", bits, f"{bits} {bits}", lambda a, b: a & b),
+            (f"or.{bits}", bits, f"{bits} {bits}", lambda a, b: a | b),
+            (f"xor.{bits}", bits, f"{bits} {bits}", lambda a, b: a ^ b),
+            (f"shl.{bits}", bits, f"{bits} u32", shifted_left(width)),
+            (f"mov.{bits}", bits, bits, lambda a: a),
+            (f"selp.{bits}", bits, f"{bits} {bits} pred", lambda a, b, c: a if c else b),
+        ]
+    comparisons: dict[str, Callable[[int, int], bool]] = {
+        "eq": lambda a, b: a == b,
+        "ne": lambda a, b: a != b,
+        "lt": lambda a, b: a < b,
+        "le": lambda a, b: a <= b,
+        "gt": lambda a, b: a > b,
+        "ge": lambda a, b: a >= b,
+    }
+    for name, holds in comparisons.items():
+        for kind in ("u16", "s16", "u32", "s32", "u64", "s64"):
+            found.append((f"setp.{name}.{kind}", "pred", f"{kind} {kind}", holds))
+    for name, same in (("lo", "lt"), ("ls", "le"), ("hi", "gt"), ("hs", "ge")):
+        found.append((f"setp.{name}.u32", "pred", "u32 u32", comparisons[same]))
+    found += [
+        ("and.pred", "pred", "pred pred", lambda a, b: a & b),
+        ("or.pred", "pred", "pred pred", lambda a, b: a | b),
+        ("xor.pred", "pred", "pred pred", lambda a, b: a ^ b),
+        ("not.pred", "pred", "pred", lambda a: 1 - a),
+        ("shf.l.wrap.b32", "b32", "b32 b32 u32", lambda a, b, c: (b << 32 | a) << (c % 32) >> 32),
+        ("shf.r.wrap.b32", "b32", "b32 b32 u32", lambda a, b, c: (b << 32 | a) >> (c % 32)),
+        ("prmt.b32", "b32", "b32 b32 b32", permuted),
+        ("bfi.b32", "b32", "b32 b32 u32 u32", inserted(32)),
+        ("bfi.b64", "b64", "b64 b64 u32 u32", inserted(64)),
+    ]
+    return found
+
+
+CASES = cases()
+
+
+def width_of(kind: str) -> int:
+    return 1 if kind == "pred" else int(kind[1:])
+
+
+def register(kind: str, number: int) -> str:
+    return f"%{CHOICES[width_of(kind)]}{number}"
+
+
+def program(instruction: str, result: str, sources: list[str]) -> str:
+    """Thread t reads its sources at 32 t, eight bytes each, and writes the result at 8 t."""
+    lines = [HEAD, "\tld.param.u64 %at2, [tried_param_0];", "\tld.param.u64 %at1, [tried_param_0+8];", "\tmov.u32 %r8, %tid.x;"]
+    lines += ["\tmad.wide.u32 %at0, %r8, 32, %at2;", "\tmad.wide.u32 %at1, %r8, 8, %at1;"]
+    for number, kind in enumerate(sources):
+        at, to = f"[%at0+{8 * number}]", register(kind, number)
+        if kind == "pred":
+            lines += [f"\tld.global.b32 %r7, {at};", f"\tsetp.ne.u32 {to}, %r7, 0;"]
+        else:
+            lines.append(f"\tld.global.b{width_of(kind)} {to}, {at};")
+    operands = ", ".join(register(kind, number) for number, kind in enumerate(sources))
+    lines.append(f"\t{instruction} {register(result, 5)}, {operands};")
+    if result == "pred":
+        lines += ["\tselp.b32 %r6, 1, 0, %p5;", "\tst.global.b32 [%at1], %r6;"]
+    else:
+        lines.append(f"\tst.global.b{width_of(result)} [%at1], {register(result, 5)};")
+    return "\n".join([*lines, "\tret;", "\n}\n"])
+
+
+def values(rng: random.Random, kind: str, shift: bool) -> int:
+    """A random value: an extreme one, a small one or any."""
+    width = width_of(kind)
+    if kind == "pred":
+        return rng.randint(0, 1)
+    extremes = (0, 1, 2, width - 1, width, 2 ** (width - 1) - 1, 2 ** (width - 1), 2**width - 1)
+    small = rng.randint(0, 80)
+    return rng.choice((rng.choice(extremes), small, small if shift else rng.getrandbits(width)))
+
+
+@pytest.mark.parametrize(("instruction", "result", "sources", "meaning"), CASES, ids=[case[0] for case in CASES])
+def test_an_instruction(instruction: str, result: str, sources: str, meaning: Any, rng: random.Random) -> None:
+    kinds = sources.split()
+    taken = np.zeros((THREADS, 4), np.uint64)
+    expected = []
+    for thread in range(THREADS):
+        given = [values(rng, kind, number > 0) for number, kind in enumerate(kinds)]
+        if instruction.startswith(("div", "rem")) and given[1] == 0:
+            given[1] = 1
+        taken[thread, : len(given)] = given
+        meant = [signed(value, width_of(kind)) if kind[0] == "s" else value for value, kind in zip(given, kinds, strict=True)]
+        expected.append(int(meaning(*meant)) % 2 ** max(width_of(result), 8))
+    module = Module(program(instruction, result, kinds))
+    found = np.full((THREADS, 8), 0xCD, np.uint8)
+    buffers = [
+        Buffer(SOURCES, taken.reshape(-1).view(np.uint8), readable=True),
+        Buffer(RESULTS, found.reshape(-1), writable=True),
+    ]
+    arguments = np.array([SOURCES, RESULTS], np.uint64).tobytes()
+    module.launch("tried", 1, arguments, buffers, block=THREADS)
+    size = max(width_of(result), 32 if result == "pred" else 8) // 8
+    assert [int.from_bytes(row[:size].tobytes(), "little") for row in found] == expected
+    assert (found[:, size:] == 0xCD).all()
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        "bfe.u32 %r0, %r8, 1, 2",
+        "add.f32 %r0, %r8, %r8",
+        "add.sat.s32 %r0, %r8, %r8",
+        "shfl.sync.bfly.b32 %r0, %r8, 1, 31, -1",
+        "setp.lt.and.u32 %p0, %r8, %r8, %p1",
+        "ld.local.u32 %r0, [%at2]",
+        "ld.volatile.global.u32 %r0, [%at2]",
+        "atom.global.add.u64 %at2, [%at2], 1",
+        "bar.sync 1",
+        "mov.u32 %r0, %clock",
+        "bra.uni elsewhere",
+    ],
+)
+def test_an_unknown_instruction_is_refused(instruction: str) -> None:
+    module = Module(f"{HEAD}\tld.param.u64 %at2, [tried_param_0];\n\t{instruction};\n\tret;\n\n}}\n")
+    with pytest.raises(AssemblyError, match="tried: "):
+        module.routine("tried")
