@@ -1,8 +1,10 @@
 """Every kernel for every architecture: `ci/kernels`. Needs neither a GPU nor a driver nor CuPy.
 
-ci/kernels            compile all, compare with registers.json, read the machine code of sm_90
-ci/kernels --record   write registers.json anew
-ci/kernels --write    write cuda_kernels/*.cu from the table of variants
+ci/kernels                      compile all, compare with registers.json, read the machine code of sm_90; then as --traffic
+ci/kernels --record             write registers.json anew
+ci/kernels --traffic            count what the launches of workloads touch in memory, compare with traffic.json
+ci/kernels --traffic --record   write traffic.json anew
+ci/kernels --write              write cuda_kernels/*.cu from the table of variants
 """
 
 from __future__ import annotations
@@ -12,14 +14,16 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dmlgather.backends.cuda.sources import unit_source
 from dmlgather.backends.cuda.variants import VARIANTS
-from tests.kernels import nvrtc, sass
+from tests.kernels import nvrtc, sass, traffic_record
+from tests.kernels.traffic_cases import groups
 from tests.kernels.units import UNITS, write_units
 
 RECORD = Path(__file__).with_name("registers.json")
@@ -62,31 +66,56 @@ def usage_problems(architecture: str, usage: dict[str, nvrtc.Usage]) -> Iterator
             )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser("ci/kernels", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--record", action="store_true", help="write registers.json anew")
-    parser.add_argument("--write", action="store_true", help="write cuda_kernels/*.cu from the table of variants")
-    chosen = parser.parse_args()
-    if chosen.write:
-        write_units()
-        return 0
+def check_machine_code(pool: Executor, write: bool) -> list[str]:
+    """What is wrong with the compiled kernels. write: the register counts, unless something is wrong."""
     start = time.perf_counter()
     jobs = [(unit, architecture) for architecture in nvrtc.ARCHITECTURES for unit in UNITS]
     registers: dict[str, dict[str, int]] = {architecture: {} for architecture in nvrtc.ARCHITECTURES}
     problems: list[str] = []
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for (_, architecture), usage, found in pool.map(compile_unit, jobs):
-            registers[architecture] |= {name: used.registers for name, used in usage.items()}
-            problems += [*found, *([] if chosen.record else usage_problems(architecture, usage))]
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    if chosen.record and not problems:
+    for (_, architecture), usage, found in pool.map(compile_unit, jobs):
+        registers[architecture] |= {name: used.registers for name, used in usage.items()}
+        problems += [*found, *([] if write else usage_problems(architecture, usage))]
+    if write and not problems:
         RECORD.write_text(json.dumps({"nvrtc": nvrtc.version(), "registers": registers}, indent=1, sort_keys=True) + "\n")
     most = {architecture: max(counts.values()) for architecture, counts in registers.items()}
     print(
         f"{len(VARIANTS)} kernels x {len(nvrtc.ARCHITECTURES)} architectures with NVRTC {nvrtc.version()} in "
         f"{time.perf_counter() - start:.0f} s; most registers: {most}; {len(problems)} problems"
     )
+    return problems
+
+
+def check_traffic(pool: Executor, write: bool) -> list[str]:
+    """What touches more memory than recorded. write: the table."""
+    start = time.perf_counter()
+    rows: dict[str, traffic_record.Row] = {}
+    for found in pool.map(partial(traffic_record.rows_of, plain=write), groups()):
+        rows |= found
+    problems = [] if write else list(traffic_record.problems(rows, traffic_record.record()))
+    if write:
+        traffic_record.RECORD.write_text(traffic_record.text(rows))
+    print(f"traffic of {len(rows)} cases in {time.perf_counter() - start:.0f} s; {len(problems)} problems")
+    return problems
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Returns its exit code: 1 for problems."""
+    parser = argparse.ArgumentParser("ci/kernels", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--traffic", action="store_true", help="look at traffic alone")
+    parser.add_argument("--record", action="store_true", help="write registers.json, or with --traffic traffic.json, anew")
+    parser.add_argument("--write", action="store_true", help="write cuda_kernels/*.cu from the table of variants")
+    chosen = parser.parse_args(arguments)
+    if chosen.write:
+        write_units()
+        return 0
+    problems: list[str] = []
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        if not chosen.traffic:
+            problems += check_machine_code(pool, chosen.record)
+        if chosen.traffic or not chosen.record:
+            problems += check_traffic(pool, chosen.record)
+    for problem in problems:
+        print(problem, file=sys.stderr)
     return 1 if problems else 0
 
 

@@ -1,0 +1,68 @@
+"""Launches of the plain kernels that ours are compared with (`plain_kernels.cu`): canonical plans with 64-bit indices."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from dmlgather.plan import IndexPlan, IndexType, canonicalise
+
+SOURCE = Path(__file__).with_name("plain_kernels.cu").read_text()
+BLOCK, WARP = 256, 32
+DIMENSIONS, LOOKUPS = 4, 2
+
+_HEAD = struct.Struct("<3QI4x")
+_DIMENSION = struct.Struct("<I4x4q")
+_LOOKUP = struct.Struct("<3q")
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLaunch:
+    """One launch. source: CUDA C++ with this kernel alone."""
+
+    plan: IndexPlan
+    kind: str
+    threads: int
+
+    @property
+    def name(self) -> str:
+        """The kernel, such as `naive_d2_k1_e4`."""
+        return f"{self.kind}_d{self.plan.rank}_k{len(self.plan.lookups)}_e{self.plan.element_bytes}"
+
+    @property
+    def source(self) -> str:
+        return f"{SOURCE}\nPLAIN({self.name}, {self.kind}, {self.plan.rank}, {len(self.plan.lookups)}, {self.plan.element_bytes})\n"
+
+    @property
+    def grid(self) -> int:
+        """Blocks."""
+        return -(-self.threads * (WARP if self.kind == "row" else 1) // BLOCK)
+
+    def arguments(self, data: int, indices: int, out: int) -> bytes:
+        """The parameter, with these addresses."""
+        plan, size = self.plan, self.plan.element_bytes
+        parts = [_HEAD.pack(data + plan.in_offset * size, indices, out + plan.out_offset * size, self.threads)]
+        for axis in reversed(range(plan.rank)):
+            steps = [8 * lookup.index_strides[axis] for lookup in plan.lookups]
+            steps += [0] * (LOOKUPS - len(steps))
+            parts.append(_DIMENSION.pack(plan.shape[axis], plan.in_strides[axis] * size, plan.out_strides[axis] * size, *steps))
+        parts += [bytes(_DIMENSION.size)] * (DIMENSIONS - plan.rank)
+        parts += [_LOOKUP.pack(8 * lookup.index_offset, size * lookup.in_stride, lookup.wrap) for lookup in plan.lookups]
+        parts += [bytes(_LOOKUP.size)] * (LOOKUPS - len(plan.lookups))
+        return b"".join(parts)
+
+
+def plain_launches(plan: IndexPlan, element_bytes: int) -> dict[str, PlainLaunch]:
+    """A launch of the naive kernel and, where rows are contiguous, of the row kernel. element_bytes: of the data type; plain
+    kernels do not know wider elements.
+    """
+    plan = canonicalise(plan, element_bytes)
+    assert plan.index_type in (None, IndexType.INT64)
+    assert plan.rank <= DIMENSIONS
+    assert len(plan.lookups) <= LOOKUPS
+    found = {"naive": PlainLaunch(plan, "naive", plan.elements)}
+    if plan.rank > 1 and plan.in_strides[-1] == 1 and not any(lookup.index_strides[-1] for lookup in plan.lookups):
+        found["row"] = PlainLaunch(plan, "row", prod(plan.shape[:-1]))
+    return found

@@ -1,0 +1,102 @@
+"""The committed table of traffic (`traffic.json`): made, compared and written by `ci/kernels --traffic`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dmlgather.backends.cuda.families import MULTIPROCESSORS, launches_for
+from dmlgather.backends.cuda.variants import BLOCK
+from tests.kernels import nvrtc
+from tests.kernels.must_move import MustMove, must_move
+from tests.kernels.occupancy import resident_blocks
+from tests.kernels.plain_kernels import plain_launches
+from tests.kernels.traffic import KernelRun, figures_of, rounded, shared_bytes
+from tests.kernels.traffic_cases import SEED, CaseGroup, TrafficCase
+
+RECORD = Path(__file__).with_name("traffic.json")
+BEFORE = Path(__file__).with_name("traffic_before.json")
+"""The first record: of the kernels before any was chosen by these figures. Never written again."""
+REGISTERS = Path(__file__).with_name("registers.json")
+ARCHITECTURE = "sm_90"
+
+WORSE = dict.fromkeys(("fetched", "stored", "index_lines", "load_lines", "store_lines", "instructions", "passes"), 1) | {
+    "used": -1,
+    "resident": -1,
+}
+"""Figures that are compared: worse when they grow (1) or shrink (-1)."""
+_REMEDY = "run `ci/kernels --traffic --record`"
+
+OURS = "ours"
+Row = dict[str, dict[str, Any]]
+"""The figures of our kernel, and of the plain kernels that can do the same ("naive", "row")."""
+
+
+def rows_of(group: CaseGroup, plain: bool = True) -> dict[str, Row]:
+    """The rows of a group's cases. plain: also of the plain kernels."""
+    indices, rows = group.indices(), {}
+    for case in group.cases():
+        must = must_move(case.plan, indices)
+        row = {OURS: _ours(case, indices, must)}
+        for kind, launch in plain_launches(case.plan, case.element_bytes).items() if plain else ():
+            row[kind] = {"kernel": launch.name, **asdict(figures_of([KernelRun.of_plain(launch)], case.plan, indices, must))}
+        rows[case.name] = row
+    return rows
+
+
+def _ours(case: TrafficCase, indices: NDArray[Any] | None, must: MustMove) -> dict[str, Any]:
+    """The figures of the launches that the case gets, and their kernels. resident: threads that a multiprocessor of sm_90 holds
+    at a time (the fewest, of several launches). blocks: of the launches, for each multiprocessor.
+    """
+    launches = launches_for(case.plan, multiprocessors=MULTIPROCESSORS)
+    runs = [KernelRun.of(launch) for launch in launches]
+    registers = json.loads(REGISTERS.read_text())["registers"][ARCHITECTURE]
+    if unknown := {run.name for run in runs} - set(registers):
+        raise LookupError(f"{case.name}: no registers of {', '.join(sorted(unknown))} are recorded; run `ci/kernels --record`")
+    blocks = [resident_blocks(registers[run.name], shared_bytes(run), BLOCK) for run in runs]
+    return {
+        "kernel": " + ".join(dict.fromkeys(run.name for run in runs)),
+        **asdict(figures_of(runs, case.plan, indices, must)),
+        "resident": BLOCK * min(blocks),
+        "blocks": rounded(sum(run.grid for run in runs) / MULTIPROCESSORS),
+    }
+
+
+def record(file: Path = RECORD) -> dict[str, Any]:
+    """The committed table, {"nvrtc": version, "multiprocessors": count, "seed": number, "rows": {case: row}}."""
+    content: dict[str, Any] = json.loads(file.read_text())
+    return content
+
+
+def text(rows: dict[str, Row]) -> str:
+    """The table as JSON, a line for each kernel of a case."""
+    head = {"nvrtc": nvrtc.version(), "multiprocessors": MULTIPROCESSORS, "seed": SEED}
+    lines = [*(f" {json.dumps(name)}: {json.dumps(value)}," for name, value in head.items()), ' "rows": {']
+    cases = []
+    for name, row in rows.items():
+        kernels = ",\n".join(f"   {json.dumps(kind)}: {json.dumps(figures)}" for kind, figures in row.items())
+        cases.append(f"  {json.dumps(name)}: {{\n{kernels}\n  }}")
+    return "\n".join(["{", *lines, ",\n".join(cases), " }", "}"]) + "\n"
+
+
+def problems(rows: dict[str, Row], recorded: dict[str, Any]) -> Iterator[str]:
+    """What is worse than in the record, and rows that only one of both has. Instructions depend on NVRTC's version."""
+    known = recorded["rows"]
+    for name in known:
+        if name not in rows:
+            yield f"{name}: recorded, but no such case exists; {_REMEDY}"
+    same = recorded["nvrtc"] == nvrtc.version()
+    for name, row in rows.items():
+        if name not in known:
+            yield f"{name}: not recorded; {_REMEDY}"
+            continue
+        now, then = row[OURS], known[name][OURS]
+        for figure, sign in WORSE.items():
+            if sign * (now[figure] - then[figure]) > 0 and (same or figure != "instructions"):
+                kernels = now["kernel"] if now["kernel"] == then["kernel"] else f"{now['kernel']}, then {then['kernel']}"
+                yield f"{name} ({kernels}): {figure} is {now[figure]}, recorded is {then[figure]}; where that is worth it, {_REMEDY}"
