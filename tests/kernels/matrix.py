@@ -3,6 +3,7 @@
 ci/kernels                      compile all, compare with registers.json, read the machine code of sm_90; then as --traffic
 ci/kernels --record             write registers.json anew
 ci/kernels --traffic            count what the launches of workloads touch in memory, compare with traffic.json
+ci/kernels --traffic TEXT       the same for cases whose name contains TEXT; print their figures
 ci/kernels --traffic --record   write traffic.json anew
 ci/kernels --write              write cuda_kernels/*.cu from the table of variants
 """
@@ -85,15 +86,22 @@ def check_machine_code(pool: Executor, write: bool) -> list[str]:
     return problems
 
 
-def check_traffic(pool: Executor, write: bool) -> list[str]:
-    """What touches more memory than recorded. write: the table."""
+def check_traffic(pool: Executor, write: bool, only: str = "") -> list[str]:
+    """What touches more memory than recorded. write: the table. only: text in the names of cases, whose figures are printed."""
     start = time.perf_counter()
     rows: dict[str, traffic_record.Row] = {}
-    for found in pool.map(partial(traffic_record.rows_of, plain=write), groups()):
+    for found in pool.map(partial(traffic_record.rows_of, plain=write, only=only), groups()):
         rows |= found
-    problems = [] if write else list(traffic_record.problems(rows, traffic_record.record()))
     if write:
         traffic_record.RECORD.write_text(traffic_record.text(rows))
+    record = traffic_record.record()
+    known = {name: row for name, row in record["rows"].items() if only in name}
+    if only:
+        for name in rows:
+            print(
+                name, *(f"  {kind}: {row[name]}" for kind, row in (("recorded", known), ("now", rows)) if name in row), sep="\n"
+            )
+    problems = list(traffic_record.problems(rows, record | {"rows": known}))
     print(f"traffic of {len(rows)} cases in {time.perf_counter() - start:.0f} s; {len(problems)} problems")
     return problems
 
@@ -101,19 +109,21 @@ def check_traffic(pool: Executor, write: bool) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Returns its exit code: 1 for problems."""
     parser = argparse.ArgumentParser("ci/kernels", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--traffic", action="store_true", help="look at traffic alone")
+    parser.add_argument("--traffic", nargs="?", const="", metavar="TEXT", help="look at traffic alone; TEXT: of these cases")
     parser.add_argument("--record", action="store_true", help="write registers.json, or with --traffic traffic.json, anew")
     parser.add_argument("--write", action="store_true", help="write cuda_kernels/*.cu from the table of variants")
     chosen = parser.parse_args(arguments)
     if chosen.write:
         write_units()
         return 0
+    if chosen.traffic and chosen.record:
+        parser.error("--record writes all cases; leave out TEXT")
     problems: list[str] = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        if not chosen.traffic:
+        if chosen.traffic is None:
             problems += check_machine_code(pool, chosen.record)
-        if chosen.traffic or not chosen.record:
-            problems += check_traffic(pool, chosen.record)
+        if chosen.traffic is not None or not chosen.record:
+            problems += check_traffic(pool, chosen.record, chosen.traffic or "")
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

@@ -20,7 +20,7 @@ struct Arguments {
     const char* in;
     const char* indices;
     char* out;
-    u32 threads;  // row: rows
+    u32 count;  // elements; row kernel: rows
     Dimension dimension[4];  // fastest first
     Lookup lookup[2];
 };
@@ -60,7 +60,7 @@ template <int First, int Dimensions, int Lookups> __device__ __forceinline__ At 
 template <int Dimensions, int Lookups, int Bytes> __device__ __forceinline__ void naive(const Arguments& a) {
     typedef typename ElementOf<Bytes>::type Element;
     const u32 thread = blockIdx.x * blockDim.x + threadIdx.x;
-    if (thread >= a.threads) return;
+    if (thread >= a.count) return;
     const At to = locate<0, Dimensions, Lookups>(a, thread);
     *reinterpret_cast<Element*>(to.out) = *reinterpret_cast<const Element*>(to.in);
 }
@@ -68,7 +68,7 @@ template <int Dimensions, int Lookups, int Bytes> __device__ __forceinline__ voi
 template <int Dimensions, int Lookups, int Bytes> __device__ __forceinline__ void row(const Arguments& a) {
     typedef typename ElementOf<Bytes>::type Element;
     const u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    if (number >= a.threads) return;
+    if (number >= a.count) return;
     const At to = locate<1, Dimensions, Lookups>(a, number);
     for (u32 i = threadIdx.x % 32; i < a.dimension[0].size; i += 32) {
         reinterpret_cast<Element*>(to.out)[i] = reinterpret_cast<const Element*>(to.in)[i];

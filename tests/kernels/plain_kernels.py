@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
+from dmlgather.backends.cuda.variants import BLOCK
 from dmlgather.plan import IndexPlan, IndexType, canonicalise
+from tests.kernels.occupancy import WARP
 
 SOURCE = Path(__file__).with_name("plain_kernels.cu").read_text()
-BLOCK, WARP = 256, 32
 DIMENSIONS, LOOKUPS = 4, 2
+"""The most that the kernels take."""
 
 _HEAD = struct.Struct("<3QI4x")
 _DIMENSION = struct.Struct("<I4x4q")
@@ -20,11 +22,11 @@ _LOOKUP = struct.Struct("<3q")
 
 @dataclass(frozen=True, slots=True)
 class PlainLaunch:
-    """One launch. source: CUDA C++ with this kernel alone."""
+    """One launch. kind: "naive" or "row". count: elements (naive) or rows."""
 
     plan: IndexPlan
     kind: str
-    threads: int
+    count: int
 
     @property
     def name(self) -> str:
@@ -33,17 +35,19 @@ class PlainLaunch:
 
     @property
     def source(self) -> str:
-        return f"{SOURCE}\nPLAIN({self.name}, {self.kind}, {self.plan.rank}, {len(self.plan.lookups)}, {self.plan.element_bytes})\n"
+        """CUDA C++ with this kernel alone."""
+        parts = (self.name, self.kind, self.plan.rank, len(self.plan.lookups), self.plan.element_bytes)
+        return f"{SOURCE}\nPLAIN({', '.join(map(str, parts))})\n"
 
     @property
     def grid(self) -> int:
         """Blocks."""
-        return -(-self.threads * (WARP if self.kind == "row" else 1) // BLOCK)
+        return -(-self.count * (WARP if self.kind == "row" else 1) // BLOCK)
 
     def arguments(self, data: int, indices: int, out: int) -> bytes:
         """The parameter, with these addresses."""
         plan, size = self.plan, self.plan.element_bytes
-        parts = [_HEAD.pack(data + plan.in_offset * size, indices, out + plan.out_offset * size, self.threads)]
+        parts = [_HEAD.pack(data + plan.in_offset * size, indices, out + plan.out_offset * size, self.count)]
         for axis in reversed(range(plan.rank)):
             steps = [8 * lookup.index_strides[axis] for lookup in plan.lookups]
             steps += [0] * (LOOKUPS - len(steps))

@@ -62,11 +62,13 @@ class KernelRun:
 class Figures:
     """What a kernel touches.
 
-    fetched: sectors that blocks load (each once a block) for each sector that must be loaded. stored: sectors that store requests
-    touch for each sector that must be stored. used: the share of the bytes in these sectors that is stored. index_lines,
-    load_lines, store_lines: lines of 128 bytes that a request of a warp touches, for indices, input and output. instructions: of
-    PTX, executed by warps, times 32, for 16 bytes of output. passes: of requests through the banks of shared memory, for each pass
-    that they would need without conflicts; 0 without shared memory.
+    fetched: sectors that blocks load (each once a block), for each sector that must be loaded.
+    stored: sectors that store requests touch, for each sector that must be stored.
+    used: the share of the bytes in these sectors that is stored.
+    index_lines, load_lines, store_lines: lines of 128 bytes that a warp's request touches, for indices, input and output.
+    instructions: of PTX, executed by warps, times 32, for 16 bytes of output.
+    passes: of requests through the banks of shared memory, for each pass that they would need without conflicts; 0 if there are
+    no requests.
     """
 
     fetched: float
@@ -112,7 +114,7 @@ def rounded(value: float) -> float:
 
 
 def _counts(runs: Sequence[KernelRun], plan: IndexPlan, indices: NDArray[Any] | None) -> Iterator[Counts]:
-    """The counts of every block of the sample. Loads are of the input, the output, the table and the indices, if there are any."""
+    """The counts of each block of the sample. The buffers are the input, the output, the table and the indices."""
     data = Buffer(INPUT, None, size=plan.in_extent * plan.element_bytes, readable=True)
     out = Buffer(OUTPUT, None, size=plan.out_extent * plan.element_bytes, writable=True, discarded=True)
     looked_up = np.zeros(0, np.uint8) if indices is None else indices.reshape(-1).view(np.uint8)
