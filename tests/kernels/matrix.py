@@ -90,17 +90,22 @@ def check_traffic(pool: Executor, write: bool, only: str = "") -> list[str]:
     """What touches more memory than recorded. write: the table. only: text in the names of cases, whose figures are printed."""
     start = time.perf_counter()
     rows: dict[str, traffic_record.Row] = {}
-    for found in pool.map(partial(traffic_record.rows_of, plain=write, only=only), groups()):
-        rows |= found
+    try:
+        for found in pool.map(partial(traffic_record.rows_of, plain=write, only=only), groups()):
+            rows |= found
+    except traffic_record.UnrecordedError as error:
+        return [str(error)]
+    if not rows:
+        return [f"no case has a name with {only!r} in it"]
     if write:
         traffic_record.RECORD.write_text(traffic_record.text(rows))
     record = traffic_record.record()
     known = {name: row for name, row in record["rows"].items() if only in name}
-    if only:
-        for name in rows:
-            print(
-                name, *(f"  {kind}: {row[name]}" for kind, row in (("recorded", known), ("now", rows)) if name in row), sep="\n"
-            )
+    for name in rows if only else ():
+        for when, table in (("recorded", known), ("now", rows)):
+            if name in table:
+                figures = " ".join(f"{figure} {value}" for figure, value in table[name][traffic_record.OURS].items())
+                print(f"{name}, {when}: {figures}")
     problems = list(traffic_record.problems(rows, record | {"rows": known}))
     print(f"traffic of {len(rows)} cases in {time.perf_counter() - start:.0f} s; {len(problems)} problems")
     return problems

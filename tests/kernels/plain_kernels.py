@@ -67,6 +67,7 @@ def plain_launches(plan: IndexPlan, element_bytes: int) -> dict[str, PlainLaunch
     assert plan.rank <= DIMENSIONS
     assert len(plan.lookups) <= LOOKUPS
     found = {"naive": PlainLaunch(plan, "naive", plan.elements)}
-    if plan.rank > 1 and plan.in_strides[-1] == 1 and not any(lookup.index_strides[-1] for lookup in plan.lookups):
+    contiguous = plan.rank > 1 and plan.in_strides[-1] == plan.out_strides[-1] == 1
+    if contiguous and not any(lookup.index_strides[-1] for lookup in plan.lookups):
         found["row"] = PlainLaunch(plan, "row", prod(plan.shape[:-1]))
     return found

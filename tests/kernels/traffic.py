@@ -26,7 +26,7 @@ from tests.kernels.ptx.compile import ptx_of
 from tests.kernels.ptx.machine import Buffer, Counts, Module, Traffic
 
 SAMPLE = 64
-"""Blocks of a launch that are interpreted: at least so many of a larger launch, and less than twice as many."""
+"""Of a launch with at least twice as many blocks, about so many are interpreted; of a smaller one, all."""
 
 INPUT, INDICES, OUTPUT, TABLE = (number << 44 for number in (1, 2, 3, 4))
 """Where the buffers lie."""
@@ -47,7 +47,8 @@ class KernelRun:
     def of(cls, launch: Launch) -> KernelRun:
         """A launch of one of our kernels."""
         arguments = bytearray(launch.arguments)
-        POINTERS.pack_into(arguments, 0, INPUT, INDICES, OUTPUT, 0)
+        data = INPUT if launch.input_in_table is None else TABLE + launch.input_in_table
+        POINTERS.pack_into(arguments, 0, data, INDICES, OUTPUT, 0)
         CONSTANTS.pack_into(arguments, CONSTANTS_OFFSET, TABLE)
         name, source = launch.variant.name, kernel_source(launch.variant)
         return cls(source, name, launch.grid, bytes(arguments), launch.shared_bytes, launch.table)
@@ -100,9 +101,9 @@ def figures_of(runs: Sequence[KernelRun], plan: IndexPlan, indices: NDArray[Any]
     )
 
 
-def sample(grid: int, most: int = SAMPLE) -> range:
+def sample(grid: int, wanted: int = SAMPLE) -> range:
     """Blocks that stand for all: every one of a small grid, else one in a prime number of them, so that no pattern is hit."""
-    step = grid // most
+    step = grid // wanted
     while any(step % factor == 0 for factor in range(2, int(step**0.5) + 1)):
         step += 1
     return range(step // 2, grid, step) if step > 1 else range(grid)
@@ -121,9 +122,17 @@ def _counts(runs: Sequence[KernelRun], plan: IndexPlan, indices: NDArray[Any] | 
     for run in runs:
         table = Buffer(TABLE, np.frombuffer(run.table, np.uint8), readable=True)
         buffers = (data, out, table, Buffer(INDICES, looked_up, readable=True))
-        for block in sample(run.grid, SAMPLE // len(runs)):
-            shape = {"block": BLOCK, "shared_bytes": run.shared_bytes, "blocks": range(block, block + 1)}
-            counts = _module(run.source).launch(run.name, run.grid, run.arguments, buffers, counts=True, **shape)
+        for block in sample(run.grid, max(1, SAMPLE // len(runs))):
+            counts = _module(run.source).launch(
+                run.name,
+                run.grid,
+                run.arguments,
+                buffers,
+                block=BLOCK,
+                shared_bytes=run.shared_bytes,
+                blocks=range(block, block + 1),
+                counts=True,
+            )
             assert counts is not None
             yield counts
 

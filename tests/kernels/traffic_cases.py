@@ -59,14 +59,13 @@ class TrafficCase:
     """A problem in one element type. name: unique. plan: for its arrays. element_bytes: of its type."""
 
     name: str
-    kind: Kind
     plan: IndexPlan
     element_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class CaseGroup:
-    """One problem in several element types, with the same indices. indices: int64, flat; None for slices."""
+    """One problem in several element types, with the same indices."""
 
     name: str
     kind: Kind
@@ -76,10 +75,10 @@ class CaseGroup:
         """A case for each type."""
         for dtype in self.dtypes:
             plan = lower(self.kind.descriptor(dtype))
-            yield TrafficCase(f"{self.name}, {dtype}", self.kind, plan, np.dtype(dtype).itemsize)
+            yield TrafficCase(f"{self.name}, {dtype}", plan, np.dtype(dtype).itemsize)
 
     def indices(self) -> NDArray[Any] | None:
-        """The same at every call."""
+        """Its indices, int64 [number of indices], the same at every call; None for slices."""
         drawn = self.kind.indices(np.random.default_rng([SEED, zlib.crc32(self.name.encode())]))
         return None if drawn is None else drawn.reshape(-1)
 

@@ -39,6 +39,10 @@ Row = dict[str, dict[str, Any]]
 """The figures of our kernel, and of the plain kernels that can do the same ("naive", "row")."""
 
 
+class UnrecordedError(Exception):
+    """A kernel is not in the record of register counts."""
+
+
 def rows_of(group: CaseGroup, plain: bool = True, only: str = "") -> dict[str, Row]:
     """The rows of a group's cases. plain: also of the plain kernels. only: text in the names of the cases."""
     cases = [case for case in group.cases() if only in case.name]
@@ -61,7 +65,9 @@ def _ours(case: TrafficCase, indices: NDArray[Any] | None, must: MustMove) -> di
     runs = [KernelRun.of(launch) for launch in launches]
     registers = json.loads(REGISTERS.read_text())["registers"][ARCHITECTURE]
     if unknown := {run.name for run in runs} - set(registers):
-        raise LookupError(f"{case.name}: no registers of {', '.join(sorted(unknown))} are recorded; run `ci/kernels --record`")
+        raise UnrecordedError(
+            f"{case.name}: no registers of {', '.join(sorted(unknown))} are recorded; run `ci/kernels --record`"
+        )
     blocks = [resident_blocks(registers[run.name], shared_bytes(run), BLOCK) for run in runs]
     return {
         "kernel": " + ".join(dict.fromkeys(run.name for run in runs)),
@@ -88,20 +94,25 @@ def text(rows: dict[str, Row]) -> str:
     return "\n".join(["{", *lines, ",\n".join(cases), " }", "}"]) + "\n"
 
 
+def comparable(recorded: dict[str, Any]) -> dict[str, int]:
+    """The figures of `WORSE` that this NVRTC can be compared by: another version makes other instructions."""
+    same = recorded["nvrtc"] == nvrtc.version()
+    return {figure: sign for figure, sign in WORSE.items() if same or figure != "instructions"}
+
+
 def problems(rows: dict[str, Row], recorded: dict[str, Any]) -> Iterator[str]:
-    """What is worse than in the record, and rows that only one of both has. Instructions depend on NVRTC's version."""
+    """What is worse than in the record, and rows that only one of both has."""
     known = recorded["rows"]
     for name in known:
         if name not in rows:
             yield f"{name}: recorded, but no such case exists; {_REMEDY}"
-    same = recorded["nvrtc"] == nvrtc.version()
     for name, row in rows.items():
         if name not in known:
             yield f"{name}: not recorded; {_REMEDY}"
             continue
         now, then = row[OURS], known[name][OURS]
         kernels = ", recorded ".join(dict.fromkeys((now["kernel"], then["kernel"])))
-        for figure, sign in WORSE.items():
-            if sign * (now[figure] - then[figure]) > SLACK * then[figure] and (same or figure != "instructions"):
+        for figure, sign in comparable(recorded).items():
+            if sign * (now[figure] - then[figure]) > SLACK * then[figure]:
                 change = f"{figure} is {now[figure]}, recorded is {then[figure]}"
                 yield f"{name} ({kernels}): {change}; where that is worth it, {_REMEDY}"

@@ -1,0 +1,79 @@
+"""The tables of traffic on the page about kernels, generated from the committed records.
+
+<!-- traffic: ci/pages writes it -->
+(generated)
+<!-- end of traffic -->
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+RECORDS = "tests/kernels/traffic_before.json", "tests/kernels/traffic.json"
+OPENING, CLOSING = "<!-- traffic: ci/pages writes it -->\n", "<!-- end of traffic -->"
+
+Rows = dict[str, dict[str, dict[str, Any]]]
+
+
+def rendered(text: str, root: Path) -> str:
+    """`text` with new tables between the markers. root: the folder with `RECORDS`."""
+    head, opening, rest = text.partition(OPENING)
+    before, now = (json.loads((root / name).read_text(encoding="utf-8"))["rows"] for name in RECORDS)
+    return f"{head}{opening}\n{tables(before, now)}\n{CLOSING}{rest.partition(CLOSING)[2]}"
+
+
+def tables(before: Rows, now: Rows) -> str:
+    """Both tables as Markdown: memory, and instructions with occupancy."""
+    memory = _table(
+        ("workload", "fetched", "naive", "row", "used", "naive", "row", "index lines", "load lines", "store lines"),
+        (
+            (
+                name,
+                *_compared(before, now, name, "fetched", _short),
+                *_compared(before, now, name, "used", _percent),
+                *(_changed(before, now, name, figure, _short) for figure in ("index_lines", "load_lines", "store_lines")),
+            )
+            for name in now
+        ),
+    )
+    work = _table(
+        ("workload", "kernel", "instructions", "naive", "row", "passes", "resident threads", "blocks"),
+        (
+            (
+                name,
+                _changed(before, now, name, "kernel", lambda kernel: f"`{kernel}`"),
+                *_compared(before, now, name, "instructions", _short),
+                *(_changed(before, now, name, figure, _short) for figure in ("passes", "resident", "blocks")),
+            )
+            for name in now
+        ),
+    )
+    return f"{memory}\n\n{work}\n"
+
+
+def _compared(before: Rows, now: Rows, name: str, figure: str, shown: Callable[[Any], str]) -> tuple[str, ...]:
+    """Ours, the naive kernel's and the row kernel's."""
+    plain = (shown(now[name][kind][figure]) if kind in now[name] else "-" for kind in ("naive", "row"))
+    return _changed(before, now, name, figure, shown), *plain
+
+
+def _changed(before: Rows, now: Rows, name: str, figure: str, shown: Callable[[Any], str]) -> str:
+    """Ours, with what it was before."""
+    values = [shown(rows[name]["ours"][figure]) for rows in (before, now) if name in rows]
+    return " → ".join(dict.fromkeys(values))
+
+
+def _short(value: float) -> str:
+    return "-" if value == 0 else f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.0f} %"
+
+
+def _table(heading: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    ruled = ("---" if word in ("workload", "kernel") else "---:" for word in heading)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heading, tuple(ruled), *rows))

@@ -1,0 +1,281 @@
+"""The figures of traffic, judged by counts that were worked out by hand; and the command that compares them."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from concurrent.futures import ThreadPoolExecutor
+from math import isqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlgather.backends import reference
+from dmlgather.backends.cuda import sources
+from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from tests.kernels import matrix, nvrtc, traffic, traffic_record
+from tests.kernels.must_move import must_move
+from tests.kernels.occupancy import resident_blocks
+from tests.kernels.plain_kernels import plain_launches
+from tests.kernels.ptx.compile import ptx_of
+from tests.kernels.ptx.machine import Buffer, Counts, Module
+from tests.kernels.traffic import INDICES, INPUT, OUTPUT, Figures, KernelRun, figures_of, sample
+from tests.kernels.traffic_cases import groups
+from tests.plans import random_buffers, random_plan
+
+GROUPS = {group.name: group for group in groups()}
+SMALL = (
+    "launch-floor",
+    "250 rows of 1537 B",
+    "4000 rows of 65 B",
+    "1000 rows of 404 B",
+    "20000 rows of 10 B",
+    "inner axis, 500 rows of 1 KB",
+)
+"""Cases of the table that take little time."""
+
+
+def counted(body: str, threads: int = 32) -> Counts:
+    """What one block counts. The input is 1 MiB of words, the output 64 KiB; t is the thread."""
+    head = "struct Arguments { const unsigned* in; unsigned* out; };"
+    source = f'{head} extern "C" __global__ void tried(const Arguments a) {{ const unsigned t = threadIdx.x; {body} }}'
+    buffers = (Buffer(INPUT, None, size=2**20, readable=True), Buffer(OUTPUT, None, size=2**16, writable=True))
+    arguments = np.array([INPUT, OUTPUT], np.uint64).tobytes()
+    counts = Module(ptx_of(source), source).launch("tried", 1, arguments, buffers, block=threads, counts=True)
+    assert counts is not None
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("place", "sectors", "lines", "useful"),
+    [
+        pytest.param("t", 4, 1, 128, id="in order"),
+        pytest.param("31 - t", 4, 1, 128, id="backwards"),
+        pytest.param("2 * t", 8, 2, 128, id="every other"),
+        pytest.param("t + 4", 5, 2, 128, id="16 bytes into a line"),
+        pytest.param("t + 8", 4, 2, 128, id="a sector into a line"),
+        pytest.param("32 * t", 32, 32, 128, id="a line each"),
+        pytest.param("0 * t", 1, 1, 4, id="one for all"),
+        pytest.param("t / 8 * 64 + t % 8", 4, 4, 128, id="a sector of every other line"),
+    ],
+)
+def test_a_request_of_single_elements(place: str, sectors: int, lines: int, useful: int) -> None:
+    loads = counted(f"a.out[t] = a.in[{place}];").loads[0]
+    assert (loads.requests, loads.sectors, loads.lines, loads.bytes) == (1, sectors, lines, useful)
+    if useful == 128:
+        stores = counted(f"a.out[{place}] = a.in[t];").stores[1]
+        assert (stores.requests, stores.sectors, stores.lines, stores.bytes) == (1, sectors, lines, useful)
+
+
+@pytest.mark.parametrize(
+    ("body", "requests", "sectors", "lines", "fetched"),
+    [
+        pytest.param("((uint4*)a.out)[t] = ((const uint4*)a.in)[t];", 1, 16, 4, 16, id="vectors"),
+        pytest.param("if (t < 8) a.out[t] = a.in[t];", 1, 1, 1, 1, id="eight of the lanes"),
+        pytest.param("a.out[t] = a.in[t] + a.in[t + 8];", 2, 8, 3, 5, id="overlapping"),
+        pytest.param("if (t % 2) a.out[t] = a.in[t]; else a.out[t] = a.in[t + 32] + 1;", 2, 8, 2, 8, id="a branch"),
+    ],
+)
+def test_requests_of_a_warp(body: str, requests: int, sectors: int, lines: int, fetched: int) -> None:
+    loads = counted(body).loads[0]
+    assert (loads.requests, loads.sectors, loads.lines, loads.fetched) == (requests, sectors, lines, fetched)
+
+
+def test_a_block_fetches_a_sector_once_for_all_its_warps() -> None:
+    loads = counted("a.out[t] = a.in[t % 32];", threads=128).loads[0]
+    assert (loads.requests, loads.sectors, loads.fetched) == (4, 16, 4)
+
+
+@pytest.mark.parametrize(("step", "passes"), [(0, 1), (1, 1), (2, 2), (3, 1), (16, 16), (32, 32), (33, 1)])
+def test_bank_conflicts(step: int, passes: int) -> None:
+    shared = "__shared__ unsigned some[1088]; for (unsigned i = t; i < 1088; i += 32) some[i] = i; __syncthreads();"
+    alike, apart = (counted(f"{shared} a.out[t] = some[t * {by}];") for by in (1, step))
+    assert alike.shared_passes == alike.shared_least == 1088 // 32 + 1
+    assert apart.shared_passes - alike.shared_passes == passes - 1
+
+
+def test_instructions_are_those_of_whole_warps() -> None:
+    whole, part = counted("a.out[t] = a.in[t];"), counted("if (t < 8) a.out[t] = a.in[t];")
+    assert whole.thread_instructions == 32 * whole.instructions
+    assert part.thread_instructions < 32 * part.instructions
+
+
+def figures(plan: IndexPlan, indices: Any = None, kind: str = "naive") -> Figures:
+    """The figures of a plain kernel."""
+    run = KernelRun.of_plain(plain_launches(plan, plan.element_bytes)[kind])
+    return figures_of([run], plan, indices, must_move(plan, indices))
+
+
+def test_figures_of_a_copy() -> None:
+    found = figures(IndexPlan((1024,), (1,), (1,), 4, in_extent=1024, out_extent=1024))
+    assert (found.fetched, found.stored, found.used, found.load_lines, found.store_lines) == (1, 1, 1, 1, 1)
+    assert (found.index_lines, found.passes) == (0, 0)
+
+
+def test_figures_of_every_other_element() -> None:
+    found = figures(IndexPlan((1024,), (1,), (2,), 4, in_extent=2047, out_extent=1024))
+    assert (found.fetched, found.load_lines, found.store_lines) == (1, 2, 1)
+
+
+def test_figures_of_a_transpose() -> None:
+    """64 x 64: the 256 threads of a block read 4 columns of 64 rows, half of the 64 sectors; the next block reads the other."""
+    found = figures(IndexPlan((64, 64), (64, 1), (1, 64), 4, in_extent=4096, out_extent=4096))
+    assert (found.fetched, found.stored, found.load_lines, found.store_lines) == (2, 1, 32, 1)
+
+
+def rows_of_24_bytes() -> IndexPlan:
+    """32 of 200 rows, as 4-byte elements."""
+    lookup = Lookup((1, 0), index_offset=0, limit=200, wrap=0, in_stride=6)
+    return IndexPlan((32, 6), (6, 1), (0, 1), 4, 1200, 192, lookups=(lookup,), index_type=IndexType.INT64, index_extent=32)
+
+
+def test_figures_of_rows() -> None:
+    """A warp a row, 8 rows a block. Four rows lie in three sectors, and touch 1, 2, 2 and 1 of them. Two of 16 rows cross a line.
+    Every fourth row of the table begins with a sector.
+    """
+    found = figures(rows_of_24_bytes(), 4 * np.arange(32), "row")
+    assert (found.fetched, found.stored, found.used) == (1, 2, 0.5)
+    assert (found.index_lines, found.load_lines, found.store_lines) == (1, 1, traffic.rounded(18 / 16))
+
+
+def test_a_row_that_a_block_reads_eight_times_is_fetched_once() -> None:
+    """Eight sectors of indices and 32 of payload must be loaded; four blocks fetch two of indices and one of payload each."""
+    assert figures(rows_of_24_bytes(), np.zeros(32, np.int64), "row").fetched == 12 / 40
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_plain_kernels_move_the_right_bytes(seed: int) -> None:
+    rng = random.Random(seed)
+    size = rng.choice((1, 2, 4, 8))
+    fixed: dict[str, Any] = {"index_type": IndexType.INT64, "out_of_bounds": OutOfBounds.CLAMP, "elements": 1500}
+    plan = random_plan(rng, rank=rng.randint(1, 4), lookups=rng.randint(0, 2), element_bytes=size, **fixed)
+    if plan.empty or any(lookup.limit == 0 for lookup in plan.lookups):
+        return
+    arrays = random_buffers(plan, rng)
+    least = min((lookup.limit for lookup in plan.lookups), default=1)
+    indices = np.random.default_rng(seed).integers(0, least, max(plan.index_extent, 1))
+    expected = arrays.out.copy()
+    reference.run(plan, arrays.data, indices if plan.lookups else None, expected)
+    for launch in plain_launches(plan, size).values():
+        out = arrays.out.copy()
+        buffers = (
+            Buffer(INPUT, arrays.data.view(np.uint8), readable=True),
+            Buffer(INDICES, indices.view(np.uint8), readable=True),
+            Buffer(OUTPUT, out.view(np.uint8), writable=True),
+        )
+        module = Module(ptx_of(launch.source), launch.source)
+        module.launch(launch.name, launch.grid, launch.arguments(INPUT, INDICES, OUTPUT), buffers)
+        assert out.tobytes() == expected.tobytes(), launch.name
+
+
+@pytest.mark.parametrize(
+    ("registers", "shared_bytes", "threads"),
+    [
+        (32, 0, 2048),
+        (33, 0, 1536),
+        (40, 0, 1536),
+        (64, 0, 1024),
+        (65, 0, 768),
+        (255, 0, 256),
+        (32, 48 * 1024, 1024),
+        (32, 4224, 2048),
+        (32, 100 * 1024, 512),
+        (32, 227 * 1024, 256),
+    ],
+)
+def test_resident_threads(registers: int, shared_bytes: int, threads: int) -> None:
+    """By hand, from NVIDIA's tables: 64 registers of 1024 threads are all 65,536; four blocks of 49 KB fit into 228."""
+    assert 256 * resident_blocks(registers, shared_bytes, 256) == threads
+
+
+@pytest.mark.parametrize("grid", [1, 63, 127, 128, 1000, 65_536, 10**6])
+def test_a_sample_is_the_whole_or_is_spread(grid: int) -> None:
+    blocks = sample(grid, 64)
+    assert len(blocks) == grid if grid < 128 else 40 <= len(blocks) < 128
+    assert blocks[-1] >= grid - blocks.step
+    assert blocks.step == 1 or all(blocks.step % factor for factor in range(2, isqrt(blocks.step) + 1))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_record_holds(name: str) -> None:
+    rows = traffic_record.rows_of(GROUPS[name])
+    recorded = traffic_record.record()
+    known = {row: recorded["rows"][row] for row in rows}
+    assert list(traffic_record.problems(rows, recorded | {"rows": known})) == []
+    for row in rows:
+        assert rows[row].keys() == known[row].keys()
+        for kind in rows[row].keys() - {traffic_record.OURS}:  # plain kernels change only with their source
+            figures = traffic_record.comparable(recorded).keys() & rows[row][kind].keys()
+            now, then = ({figure: table[row][kind][figure] for figure in figures} for table in (rows, known))
+            assert now == pytest.approx(then, rel=traffic_record.SLACK), "run ci/kernels --traffic --record"
+
+
+def test_the_record_has_every_case() -> None:
+    names = [case.name for group in groups() for case in group.cases()]
+    assert list(traffic_record.record()["rows"]) == names
+    assert traffic_record.record(traffic_record.BEFORE)["rows"].keys() <= set(names)
+
+
+def test_the_record_is_written_as_it_is_read() -> None:
+    recorded = traffic_record.record()
+    if recorded["nvrtc"] == nvrtc.version():
+        assert traffic_record.text(recorded["rows"]) == traffic_record.RECORD.read_text()
+
+
+def scattered(variant: Any) -> str:
+    """The kernel's source with the lanes of a warp spread over the block."""
+    source = sources.kernel_source(variant)
+    worse = source.replace("blockIdx.x * BLOCK + threadIdx.x;", "blockIdx.x * BLOCK + threadIdx.x % 32 * 8 + threadIdx.x / 32;")
+    assert worse != source
+    return worse
+
+
+def checked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str) -> tuple[list[str], str]:
+    """What `ci/kernels --traffic NAME` finds and prints, in this process."""
+    monkeypatch.setattr(matrix, "groups", lambda: iter([GROUPS[name]]))
+    with ThreadPoolExecutor(1) as pool:
+        found = matrix.check_traffic(pool, write=False, only=name)
+    return found, capsys.readouterr().out
+
+
+def test_a_worse_layout_is_a_problem(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "1000 rows of 1536 B"
+    found, printed = checked(monkeypatch, capsys, name)
+    assert found == []
+    assert f"{name}, float32, recorded: kernel gather_" in printed
+    monkeypatch.setattr(traffic, "kernel_source", scattered)
+    found, _ = checked(monkeypatch, capsys, name)
+    assert any(f"{name}, float32 (gather" in problem and "store_lines is 32.0, recorded is 4.0" in problem for problem in found)
+
+
+def test_a_text_that_no_name_contains_is_a_problem(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(matrix, "groups", lambda: iter([GROUPS["launch-floor"]]))
+    with ThreadPoolExecutor(1) as pool:
+        assert matrix.check_traffic(pool, write=False, only="nonsense") == ["no case has a name with 'nonsense' in it"]
+
+
+def test_differences_of_the_tables() -> None:
+    row = {"ours": {**dict.fromkeys(traffic_record.WORSE, 1.0), "kernel": "some"}}
+    record = {"nvrtc": "0.0", "rows": {"gone": row, "same": row, "better": row, "worse": row}}
+    better = {"ours": row["ours"] | {"fetched": 0.5, "used": 2.0}}
+    worse = {"ours": row["ours"] | {"kernel": "other", "resident": 0.5, "load_lines": 1.01, "instructions": 9.0}}
+    found = list(traffic_record.problems({"same": row, "better": better, "worse": worse, "new": row}, record))
+    assert [problem.partition("; ")[0] for problem in found] == [
+        "gone: recorded, but no such case exists",
+        "worse (other, recorded some): resident is 0.5, recorded is 1.0",
+        "new: not recorded",
+    ]
+
+
+def test_a_kernel_without_recorded_registers_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "registers.json").write_text(json.dumps({"registers": {"sm_90": {}}}))
+    monkeypatch.setattr(traffic_record, "REGISTERS", tmp_path / "registers.json")
+    found, _ = checked(monkeypatch, capsys, "launch-floor")
+    assert re.fullmatch(
+        r"launch-floor, float32: no registers of gather_\w+ are recorded; run `ci/kernels --record`", " ".join(found)
+    )
