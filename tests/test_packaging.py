@@ -12,12 +12,15 @@ import pytest
 
 import dmlgather
 from hatch_build import LIBRARIES, digest
+from tests import built
 
 ROOT = Path(__file__).parents[1]
 HEAVY = (
     *("cupy", "onnx", "jax", "openvino", "dask", "matplotlib", "typer", "rich"),
     *("svg", "junitparser", "pathspec", "pydantic_sarif"),
 )
+PACKED = ("dmlgather", "cpu_kernels", "cuda_kernels", "docs")
+"""Folders that a wheel is made of."""
 FIND_KERNELS = "from dmlgather.backends.cuda.sources import kernel_folder; print(kernel_folder().resolve())"
 
 
@@ -35,13 +38,17 @@ def test_import_is_light() -> None:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+def wheel() -> Path:
+    """A wheel of this checkout, built once for all test processes."""
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder), str(ROOT)], check=True, timeout=240
-    )
-    return next(folder.glob("*.whl"))
+
+    def build(folder: Path) -> None:
+        built.run([sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder), str(ROOT)])
+        next(folder.glob("*.whl")).rename(folder / "dmlgather.whl")
+
+    found = [*ROOT.glob("*"), *(path for part in PACKED for path in (ROOT / part).rglob("*"))]
+    content = sorted(path for path in found if path.is_file() and path.suffix != ".pyc")
+    return built.once("wheels", (sys.version, options), content, "dmlgather.whl", build)
 
 
 def test_a_wheel_carries_its_kernels(wheel: Path, tmp_path: Path) -> None:

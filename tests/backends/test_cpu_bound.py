@@ -26,7 +26,7 @@ def expected(plan: IndexPlan, data: NDArray[Any], indices: NDArray[Any] | None, 
     return reference.run(plan, data, indices, written), written.tobytes()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(seeds)
 def test_a_bound_call_sees_what_its_arrays_hold_by_then(way: Way, rng: random.Random) -> None:
     plan = readable_plan(rng)

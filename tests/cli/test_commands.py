@@ -158,7 +158,7 @@ def test_a_descriptor_gets_random_inputs_that_a_seed_repeats(tmp_path: Path, com
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(legal_descriptors())
 def test_random_descriptors_compare_and_replay(tmp_path: Path, command: Command, described: Described) -> None:
     file = write(tmp_path, described.desc.document())

@@ -166,7 +166,7 @@ def test_documented_examples_are_legible(example: Example) -> None:
     check_legible(explanation.picture(indices[0] if indices else None, data))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(st.integers(0, 2**32 - 1))
 def test_a_descriptors_picture_is_legible(seed: int) -> None:
     problem = strategies.problem(seed)
@@ -175,7 +175,7 @@ def test_a_descriptors_picture_is_legible(seed: int) -> None:
     check_legible(explanation.picture(data=problem.inputs[0]))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(st.integers(0, 2**32 - 1))
 def test_a_plans_picture_is_legible(seed: int) -> None:
     """Of any rank, strides and policy, with indices out of range."""

@@ -74,7 +74,7 @@ def check_ends(join: Join, read: dict[Cell, Box], written: dict[Cell, Box]) -> N
         assert met == set(cells) or outermost in met
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1))
 def test_a_descriptors_picture_is_what_its_documentation_says(seed: int) -> None:
     problem = strategies.problem(seed)
@@ -93,7 +93,7 @@ def test_a_descriptors_picture_is_what_its_documentation_says(seed: int) -> None
         assert 0 <= box.y <= box.y + box.height <= height
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1))
 def test_invented_indices_are_what_the_picture_shows(seed: int) -> None:
     """What the index cells say, put through the documented reference, is what the output cells say."""

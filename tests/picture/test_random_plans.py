@@ -28,7 +28,7 @@ def runnable(rng: random.Random) -> IndexPlan:
             return plan
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1))
 def test_a_plans_picture_is_what_the_reference_reads(seed: int) -> None:
     rng = random.Random(seed)
@@ -55,7 +55,7 @@ def test_a_plans_picture_is_what_the_reference_reads(seed: int) -> None:
         assert [source[0] for source in join.sources] == [expected[at] for at in join.targets]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1))
 def test_a_plan_without_known_indices_has_a_picture(seed: int) -> None:
     """Output addresses never meet, so that each cell has a place of its own and nothing is drawn twice."""
