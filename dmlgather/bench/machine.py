@@ -18,15 +18,15 @@ LARGEST = 64 * 2**20
 """The most bytes that a cache is taken to have, and the default: some virtual machines report the whole cache of their host."""
 
 
-def machine(cupy: Any = None) -> Machine:
-    """This machine; with `cupy`, its first GPU as well."""
+def machine(cupy: Any = None, device: int = 0) -> Machine:
+    """This machine; with `cupy`, the GPU of that number as well."""
     return Machine(
         platform=platform.platform(),
         processor=processor(),
         cpus=cpus(),
         memory_bytes=_memory(),
         caches=caches(),
-        gpu=None if cupy is None else gpu(cupy),
+        gpu=None if cupy is None else gpu(cupy, device),
     )
 
 

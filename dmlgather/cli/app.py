@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from dmlgather import __version__
-from dmlgather.cli import bench, check, compare, conformance, env, explain, header, levels, rule, run_model, schema
+from dmlgather.cli import bench, check, compare, conformance, env, explain, header, levels, rule, run_model, schema, selftest
 from dmlgather.cli.failures import INTERRUPTED, UsageError, guarded, interrupted, say
 from dmlgather.wording import printable
 
@@ -35,6 +35,7 @@ SUBCOMMANDS: dict[str, Callable[..., int]] = {
     "header": header.header,
     "env": env.env,
     "bench": bench.bench,
+    "selftest": selftest.selftest,
 }
 
 GROUPS: dict[str, tuple[str, dict[str, Callable[..., int]]]] = {

@@ -22,6 +22,7 @@ class Schema(StrEnum):
     REPORT = "report"
     COMPARISON = "comparison"
     CONFORMANCE = "conformance"
+    SELFTEST = "selftest"
     CONFIGURATION = "configuration"
     BASELINE = "baseline"
 
@@ -31,7 +32,8 @@ def schema(
         Schema,
         typer.Argument(
             help="What the schema describes: a file that is read, what check --output-format json prints (report), what "
-            "compare --json prints (comparison), or what conformance read --json prints (conformance)."
+            "compare --json prints (comparison), what conformance read --json prints (conformance), or what selftest "
+            "--json writes (selftest)."
         ),
     ] = (Schema.MODEL),
 ) -> int:
@@ -57,11 +59,13 @@ def _documents() -> dict[Schema, type[BaseModel]]:
     from dmlgather.report.baseline import Baseline
     from dmlgather.report.check_report import CheckReport
     from dmlgather.report.configuration import Configuration
+    from dmlgather.selftest.selftest_report import SelfTestReport
 
     return {
         Schema.REPORT: CheckReport,
         Schema.COMPARISON: CompareReport,
         Schema.CONFORMANCE: ConformanceReport,
+        Schema.SELFTEST: SelfTestReport,
         Schema.CONFIGURATION: Configuration,
         Schema.BASELINE: Baseline,
     }

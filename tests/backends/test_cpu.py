@@ -17,9 +17,9 @@ from dmlgather.backends import reference
 from dmlgather.backends.cpu import CpuProgram, engine, prepare
 from dmlgather.backends.cpu.fallback import RECIPES
 from dmlgather.plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides
+from dmlgather.selftest.random_plans import EXTREMES, random_buffers, random_plan, random_runs
 from tests.backends.shapes import FLOATS, Kind, Shaped, gather, gather_elements, gather_nd, view
 from tests.backends.ways import BLOCKS, ENGINE_EXPECTED, Way
-from tests.plans import EXTREMES, random_buffers, random_plan, random_runs
 
 seeds = st.integers(0, 2**64 - 1).map(random.Random)
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import reference
 from dmlgather.plan import IndexPlan, IndexType, OutOfBounds
+from dmlgather.selftest.random_plans import random_buffers
 from tests.backends.shapes import Kind, Shaped, gather, gather_elements, gather_nd, view
 from tests.backends.test_cpu import LOOKING, readable_plan, seeds
 from tests.backends.ways import BLOCKS, Way
-from tests.plans import random_buffers
 
 
 def expected(plan: IndexPlan, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> tuple[int | None, bytes]:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from dmlgather.backends import reference
 from dmlgather.backends.cpu import prepare
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.selftest.random_plans import random_buffers
 from tests.backends.shapes import Kind, Shaped, gather, gather_elements, gather_nd, view
 from tests.backends.test_cpu import LOOKING, readable_plan, seeds
 from tests.backends.ways import BLOCKS, Way
-from tests.plans import random_buffers
 
 
 def moved(array: NDArray[Any], by: int) -> NDArray[Any]:

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from dmlgather.backends import reference
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, dot, packed_strides, reach
 from dmlgather.plan.interpreter import origin_of
+from dmlgather.selftest.random_plans import EXTREMES, PlanBuffers, random_buffers, random_plan, random_runs
 from tests.backends import literal
 from tests.backends.shapes import FILL, Kind, Shaped, gather, gather_elements, gather_nd, view
-from tests.plans import EXTREMES, Buffers, random_buffers, random_plan, random_runs
 
 seeds = st.integers(0, 2**64 - 1).map(random.Random)
 block_sizes = st.sampled_from((1, 2, 3, 7, 16, 50, reference.BLOCK))
@@ -31,7 +31,7 @@ block_sizes = st.sampled_from((1, 2, 3, 7, 16, 50, reference.BLOCK))
 Run = Callable[[IndexPlan, Any, Any, Any], int | None]
 
 
-def outcome(run: Run, plan: IndexPlan, buffers: Buffers) -> tuple[Any, bytes]:
+def outcome(run: Run, plan: IndexPlan, buffers: PlanBuffers) -> tuple[Any, bytes]:
     """The offset of the first bad index, or what is refused; and the output's bytes where it is complete."""
     out = buffers.out.copy()
     try:
@@ -148,7 +148,7 @@ def test_every_data_type_moves_as_bits(dtype: Any, policy: OutOfBounds) -> None:
     some_bad = np.arange(-50, 20, dtype=np.int32)
     for indices in (some_bad, some_bad % 40):
         opaque = replace(buffers, indices=indices)
-        typed = Buffers(buffers.data.view(dtype), indices, buffers.out.view(dtype))
+        typed = PlanBuffers(buffers.data.view(dtype), indices, buffers.out.view(dtype))
         assert outcome(reference.run, plan, typed) == outcome(literal.run, plan, opaque)
 
 

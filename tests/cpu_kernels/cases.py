@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import reference
 from dmlgather.plan import IndexPlan, OutOfBounds
-from tests.plans import Buffers
+from dmlgather.selftest.random_plans import PlanBuffers
 
 POLICIES = (OutOfBounds.CLAMP, OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.PROMISE)
 SETS = {"best": 0, "baseline": 1, "avx2": 2, "avx512": 3, "neon": 4}
@@ -117,7 +117,7 @@ class Case:
     def of(
         cls,
         plan: IndexPlan,
-        buffers: Buffers,
+        buffers: PlanBuffers,
         settings: Settings = Settings(),
         *,
         at: tuple[int, int, int] = (0, 0, 0),

@@ -11,9 +11,9 @@ from math import prod
 import numpy as np
 
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.selftest.random_plans import random_buffers, random_plan
 from tests.cpu_kernels.cases import HEAD_WORDS, POLICIES, SETS, Case, Settings, machine_sets, plan_words
 from tests.cpu_kernels.making import random_settings
-from tests.plans import random_buffers, random_plan
 
 MOST_BYTES = 2**62
 """Of a buffer or of an output: the engine may refuse from here on."""

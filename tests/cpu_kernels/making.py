@@ -10,9 +10,9 @@ from itertools import product
 import numpy as np
 
 from dmlgather.plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.selftest.random_plans import EXTREMES, random_buffers, random_plan, random_runs
 from tests.backends.shapes import Kind, Shaped, gather, gather_elements, gather_nd, view
 from tests.cpu_kernels.cases import AT_END, Case, Settings, machine_sets
-from tests.plans import EXTREMES, random_buffers, random_plan, random_runs
 
 BLOCK_UNITS = (0, 1, 7, 40, 300)
 """Units of a block; 0: as measured."""

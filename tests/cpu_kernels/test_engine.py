@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dmlgather.plan import IndexPlan, OutOfBounds
+from dmlgather.selftest.random_plans import random_buffers, random_plan
 from tests.backends.shapes import Kind, gather
 from tests.cpu_kernels import engine_build
 from tests.cpu_kernels.cases import AT_END, Case, EngineError, Memory, Part, Settings, plan_words, run
@@ -26,7 +27,6 @@ from tests.cpu_kernels.making import (
     random_settings,
     view_cases,
 )
-from tests.plans import random_buffers, random_plan
 
 LOOPS = ("run", "strided", "short run", "tiled", "transposed", "reversed", "every n-th", "repeated", "short rows")
 WORK = ("looked-up units", "looked-up runs", "looked-up parts", "index checks", "constant fill", "nothing", *LOOPS)

@@ -21,8 +21,8 @@ from dmlgather import host
 from dmlgather.backends.cpu import engine
 from dmlgather.backends.cpu.engine import Engine
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.selftest.random_plans import random_plan
 from tests.cpu_kernels import building
-from tests.plans import random_plan
 
 LOOKUP = Lookup((1, 0), index_offset=0, limit=10, wrap=10, in_stride=3)
 ROWS = IndexPlan((2, 3), (3, 1), (0, 1), 4, 30, 6, lookups=(LOOKUP,), index_type=IndexType.INT64, index_extent=2)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import reference
 from dmlgather.directml import BufferTensorDesc, OperatorDesc, lower
-from tests.plans import EXTREMES
+from dmlgather.selftest.random_plans import EXTREMES
 
 
 def element_dtype(tensor: BufferTensorDesc) -> np.dtype[Any]:

@@ -19,8 +19,8 @@ from dmlgather.backends.cuda.arguments import POINTERS
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
 from dmlgather.plan import IndexPlan, OutOfBounds
+from dmlgather.selftest.random_plans import PlanBuffers
 from tests.kernels.units import KERNELS, has_barrier
-from tests.plans import Buffers
 
 _HEADER = struct.Struct("<7Q")
 _LAUNCH = struct.Struct("<5Q64s")
@@ -32,19 +32,19 @@ class Case:
     """A plan, its buffers and how it is launched. in_at, out_at: addresses of input and output modulo 16."""
 
     plan: IndexPlan
-    buffers: Buffers
+    buffers: PlanBuffers
     launches: tuple[Launch, ...]
     in_at: int = 0
     out_at: int = 0
 
     @classmethod
-    def of(cls, plan: IndexPlan, buffers: Buffers, alignment: int = 16, *, specialise: bool = True) -> Case:
+    def of(cls, plan: IndexPlan, buffers: PlanBuffers, alignment: int = 16, *, specialise: bool = True) -> Case:
         """With pointers that are multiples of `alignment` and of no more (up to 16)."""
         at = alignment % 16
         return cls(plan, buffers, launches_for(plan, alignment, 0, specialise=specialise), at, at)
 
     @classmethod
-    def at(cls, plan: IndexPlan, buffers: Buffers, in_at: int, out_at: int) -> Case:
+    def at(cls, plan: IndexPlan, buffers: PlanBuffers, in_at: int, out_at: int) -> Case:
         """With those pointers, planned for the alignment that they have."""
         return cls(plan, buffers, launches_for(plan, gcd(16, in_at, out_at), 0), in_at, out_at)
 

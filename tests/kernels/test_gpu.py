@@ -21,9 +21,9 @@ from dmlgather.backends.cuda import DeviceError, driver, prepare, require
 from dmlgather.backends.cuda.program import CudaProgram
 from dmlgather.backends.cuda.variants import VARIANTS, Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.selftest.kernel_plans import plan_for
+from dmlgather.selftest.random_plans import PlanBuffers, random_buffers, random_plan, random_runs, unwritable_fill
 from tests.kernels import matrix, nvrtc
-from tests.kernels.targets import plan_for
-from tests.plans import Buffers, random_buffers, random_plan, random_runs, unwritable_fill
 
 pytestmark = pytest.mark.gpu
 
@@ -67,7 +67,7 @@ class Guarded:
         return bytes(after[self._start : self._end])
 
 
-def agree(cupy: Any, plan: IndexPlan, buffers: Buffers, alignment: int = 16) -> CudaProgram:
+def agree(cupy: Any, plan: IndexPlan, buffers: PlanBuffers, alignment: int = 16) -> CudaProgram:
     """The GPU and the reference leave the same bits, and name the same bad index."""
     expected = buffers.out.copy()
     bad = reference.run(plan, buffers.data, buffers.indices, expected)

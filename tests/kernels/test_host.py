@@ -17,9 +17,9 @@ from dmlgather.backends.cuda import launch
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.variants import VARIANTS, Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.selftest.kernel_plans import plan_for
+from dmlgather.selftest.random_plans import EXTREMES, random_buffers, random_plan, random_runs, unwritable_fill
 from tests.kernels import host
-from tests.kernels.targets import plan_for
-from tests.plans import EXTREMES, random_buffers, random_plan, random_runs, unwritable_fill
 
 seeds = st.integers(0, 2**64 - 1).map(random.Random)
 

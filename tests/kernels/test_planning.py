@@ -17,7 +17,7 @@ from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import MAX_THREADS, Launch
 from dmlgather.backends.cuda.variants import VARIANTS, KernelKind
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides
-from tests.plans import random_plan
+from dmlgather.selftest.random_plans import random_plan
 
 
 def fields(launch: Launch) -> dict[str, int]:

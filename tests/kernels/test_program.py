@@ -19,8 +19,8 @@ from dmlgather.backends import reference
 from dmlgather.backends.cuda import DeviceError, driver, prepare, read_element, require
 from dmlgather.backends.cuda.program import WORDS, CudaProgram
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.selftest.random_plans import random_buffers, random_plan, unwritable_fill
 from tests.kernels.host_driver import CompileException, HostDriver, installed
-from tests.plans import random_buffers, random_plan, unwritable_fill
 
 
 @pytest.fixture

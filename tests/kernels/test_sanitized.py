@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
+from dmlgather.selftest.kernel_plans import plan_for
+from dmlgather.selftest.random_plans import random_buffers, random_plan, unwritable_fill
 from tests.kernels import build, sanitized
 from tests.kernels.sanitized import Case, SanitizerError, mismatches, mutated, noticed
-from tests.kernels.targets import plan_for
 from tests.kernels.units import KERNELS
-from tests.plans import random_buffers, random_plan, unwritable_fill
 
 PLANS = 2000
 

@@ -13,11 +13,11 @@ from dmlgather.backends.cuda.describe import describe
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
 from dmlgather.plan import IndexPlan, OutOfBounds
+from dmlgather.selftest.kernel_plans import plan_for
+from dmlgather.selftest.random_plans import random_buffers, random_runs
 from tests.kernels import build, sanitized
 from tests.kernels.sanitized import Case, mismatches, mutated, noticed
-from tests.kernels.targets import plan_for
 from tests.kernels.test_planning import axis_gather, fields, row_gather, slice_of
-from tests.plans import random_buffers, random_runs
 
 UNIT = "span.cu"
 SHORTEST = spans.SHORTEST_SLICED[1]

@@ -20,11 +20,11 @@ from dmlgather.backends.cuda.launch import Launch
 from dmlgather.backends.cuda.staged import SHARED_BYTES
 from dmlgather.backends.cuda.variants import VARIANTS, KernelKind
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.selftest.kernel_plans import plan_for
+from dmlgather.selftest.random_plans import EXTREMES, random_buffers
 from tests.kernels import build, host, sanitized
 from tests.kernels.sanitized import Case, SanitizerError, mismatches, mutated, noticed
-from tests.kernels.targets import plan_for
 from tests.kernels.units import KERNELS
-from tests.plans import EXTREMES, random_buffers
 
 UNIT = ("staged.cu",)
 

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 import dmlgather as dg
 from dmlgather.picture import draw, of_descriptor, of_plan
+from dmlgather.selftest.random_plans import random_indices
 from tests import strategies
 from tests.directml.examples import EXAMPLES, Example
 from tests.picture.parsed import SVG, Box, Label, Picture
 from tests.picture.test_pictures import rows
 from tests.picture.test_random_plans import runnable
-from tests.plans import random_indices
 
 TELEPHONE = 390
 """Pixels across a telephone's screen."""

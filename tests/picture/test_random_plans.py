@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dmlgather.backends import reference
 from dmlgather.picture import draw, of_plan
 from dmlgather.plan import IndexPlan, OutOfBounds, overlaps
+from dmlgather.selftest.random_plans import random_indices, random_plan
 from tests.picture.parsed import Picture
-from tests.plans import random_indices, random_plan
 
 FILL = -1
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from dmlgather.backends import reference
 from dmlgather.plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, narrow, packed_strides
-from tests.plans import Buffers, random_buffers, random_plan
+from dmlgather.selftest.random_plans import PlanBuffers, random_buffers, random_plan
 
 seeds = st.integers(0, 2**64 - 1).map(random.Random)
 
 
-def execute(plan: IndexPlan, buffers: Buffers) -> tuple[int | None, bytes]:
+def execute(plan: IndexPlan, buffers: PlanBuffers) -> tuple[int | None, bytes]:
     """Run any form of a plan over the same bytes."""
     data = buffers.data.view("u1")[: plan.in_extent * plan.element_bytes].view(f"V{plan.element_bytes}")
     out = buffers.out.view("u1").copy()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dmlgather.backends import reference
 from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, compose, packed_strides
-from tests.plans import random_buffers, random_plan
+from dmlgather.selftest.random_plans import random_buffers, random_plan
 
 seeds = st.integers(0, 2**64 - 1).map(random.Random)
 

@@ -128,15 +128,19 @@ def load() -> Engine | None:
 def status() -> str:
     """One line: the engine, its instruction set and threads, or why there is none. SettingError as `load` and `host.threads`."""
     engine, why = _found(host.is_pure(), LIBRARY)
-    return why if engine is None else f"compiled engine, {_best_loops(engine)}, {counted(host.threads(), 'thread')}"
+    return why if engine is None else f"compiled engine, {instruction_sets(engine)[0]}, {counted(host.threads(), 'thread')}"
 
 
-def _best_loops(engine: Engine) -> str:
-    for loops in ("avx512", "avx2", "neon"):
+def instruction_sets(engine: Engine) -> tuple[str, ...]:
+    """Those of `LOOPS` that this machine has and the engine has loops for, the best one first. SettingError as `prepare`."""
+    host.threads()
+    least = IndexPlan((1,), (1,), (1,), element_bytes=1, in_extent=1, out_extent=1)
+    found = []
+    for loops in ("avx512", "avx2", "neon", "baseline"):
         with suppress(ValueError):
-            engine.prepare(IndexPlan((1,), (1,), (1,), element_bytes=1, in_extent=1, out_extent=1), threads=1, loops=loops)
-            return loops
-    return "baseline"
+            engine.prepare(least, threads=1, loops=loops)
+            found.append(loops)
+    return tuple(found)
 
 
 @lru_cache

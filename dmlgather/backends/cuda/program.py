@@ -26,15 +26,18 @@ PER_THREAD_STREAM = 2
 class CudaProgram:
     """A plan on GPU number `device`, for pointers that are multiples of `alignment` bytes. Threads may share it.
 
+    multiprocessors: for tests, plan as if the GPU had so many; with 0, threads walk and rows are staged in the smallest plans.
+
     Preparing it raises DeviceError without a usable GPU, and ValueError for a plan that the kernels do not take.
     """
 
-    def __init__(self, plan: IndexPlan, device: int, alignment: int = 16) -> None:
+    def __init__(self, plan: IndexPlan, device: int, alignment: int = 16, *, multiprocessors: int | None = None) -> None:
         cupy = require(device)
         self.device = device
         self._cuda, self._runtime, self._driver = cupy.cuda, cupy.cuda.runtime, cupy.cuda.driver
         self._on_device, self.current_device = cupy.cuda.Device, self._runtime.getDevice
-        multiprocessors = self._runtime.deviceGetAttribute(self._runtime.cudaDevAttrMultiProcessorCount, device)
+        if multiprocessors is None:
+            multiprocessors = self._runtime.deviceGetAttribute(self._runtime.cudaDevAttrMultiProcessorCount, device)
         self.launches = launches_for(plan, alignment, multiprocessors)
         self._kernels = [kernel(launch.variant, device) for launch in self.launches]
         with self._on_device(device):

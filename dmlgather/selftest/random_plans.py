@@ -1,4 +1,4 @@
-"""Random plans and the buffers they run over, for every backend's tests.
+"""Random plans and the buffers they run over, for the self-test and the tests of every backend.
 
 Plans come in two flavours, mixed freely: shaped like operators (packed inputs, index tensors over some of the dimensions,
 rows that widen) and free (any strides at all). Output addresses never collide, so that every order of execution gives the
@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ EXTREMES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Buffers:
+class PlanBuffers:
     """The three one-dimensional buffers of a plan; `out` is poisoned with random bytes."""
 
     data: NDArray[Any]
@@ -104,7 +103,7 @@ def random_runs(rng: random.Random, *, longest: int = 400, **fixed: Any) -> Inde
     )
 
 
-def random_buffers(plan: IndexPlan, rng: random.Random) -> Buffers:
+def random_buffers(plan: IndexPlan, rng: random.Random) -> PlanBuffers:
     """Exact-size buffers for `plan`: random elements (NaN payloads included), indices good and bad, a poisoned output."""
     noise = np.random.default_rng(rng.getrandbits(64))
     dtype = np.dtype(f"V{plan.element_bytes}")
@@ -112,7 +111,7 @@ def random_buffers(plan: IndexPlan, rng: random.Random) -> Buffers:
     def elements(count: int) -> NDArray[Any]:
         return np.frombuffer(noise.bytes(count * plan.element_bytes), dtype).copy()
 
-    return Buffers(elements(plan.in_extent), random_indices(plan, rng), elements(plan.out_extent))
+    return PlanBuffers(elements(plan.in_extent), random_indices(plan, rng), elements(plan.out_extent))
 
 
 def random_indices(plan: IndexPlan, rng: random.Random) -> NDArray[Any] | None:
@@ -205,8 +204,3 @@ def _span(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
 def unwritable_fill(plan: IndexPlan, alignment: int) -> bool:
     """Whether pointers of that alignment cannot write the plan's fill value, because its pieces differ."""
     return plan.fill[:alignment] * (plan.element_bytes // alignment) != plan.fill if plan.element_bytes > alignment else False
-
-
-def size_of(plan: IndexPlan) -> int:
-    """The number of steps a literal interpreter takes."""
-    return prod(plan.shape) * max(len(plan.lookups), 1)

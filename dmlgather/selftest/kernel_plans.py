@@ -11,7 +11,7 @@ from typing import Any
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.variants import KernelKind, Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides
-from tests.plans import random_plan, random_runs
+from dmlgather.selftest.random_plans import random_plan, random_runs
 
 TRIES = 2000
 

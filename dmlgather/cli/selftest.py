@@ -1,0 +1,106 @@
+"""`dmlgather selftest`: whether this machine gives the reference's bits."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dmlgather.cli.failures import say
+from dmlgather.cli.progress import progress_bar
+from dmlgather.output import put
+
+if TYPE_CHECKING:
+    from dmlgather.backends.devices import Device
+    from dmlgather.selftest.selftest_report import SelfTestReport
+
+TRIALS = 1000
+"""Plans where neither a number nor a time is given: several for every kernel, in a minute or two."""
+
+STANDARD_OUTPUT = Path("-")
+
+
+def selftest(
+    *,
+    device: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="cuda, cuda:N (the N-th GPU) or cpu.  [default: cuda where there is a GPU, else cpu]"),
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help=f"Run N random plans.  [default: {TRIALS}, unless --seconds]")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(metavar="S", help="Begin no plan after S seconds.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Run the same plans as a run that printed N.")] = None,
+    trial: Annotated[int | None, typer.Option(min=0, metavar="K", help="Run plan K of that seed alone.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write the report as JSON; - is standard output.")
+    ] = None,
+) -> int:
+    """Run random plans on this machine and compare every byte with the reference: what to do first on a new GPU.
+
+    Plans are drawn for every CUDA kernel, and freely: all sizes of elements, types of indices, policies, strides and
+    alignments. On the CPU, each runs by the compiled engine, with every instruction set of the machine, and by NumPy. Buffers
+    lie between guard bands, and outputs are filled with random bytes first.
+
+    The last line says what was tested, on which device, driver and versions: paste it into a report. A mismatch is shown with the
+    command that repeats it.
+
+    Exit codes: 0 equal, 1 a mismatch, 2 the device cannot be used or the command line is wrong, 130 after Ctrl-C.
+    """
+    from dmlgather.selftest.runner import run_selftest
+
+    _check(trials, seconds, seed, trial)
+    chosen = _device(device)
+    count = TRIALS if trials is None and seconds is None else trials
+    first = secrets.randbits(32) if seed is None else seed
+    with progress_bar() as progress:
+        report = run_selftest(chosen, first, trials=count, seconds=seconds, only=trial, progress=progress)
+    _show(report, json_file)
+    return report.exit_code
+
+
+def _check(trials: int | None, seconds: float | None, seed: int | None, trial: int | None) -> None:
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise typer.BadParameter(f"expected a positive number of seconds, got {seconds}", param_hint="'--seconds'")
+    if trial is not None:
+        if seed is None:
+            raise typer.BadParameter("is a plan of a seed: also give --seed, as it was printed", param_hint="'--trial'")
+        if trials is not None or seconds is not None:
+            raise typer.BadParameter("is one plan alone: leave out --trials and --seconds", param_hint="'--trial'")
+
+
+def _device(name: str | None) -> Device:
+    from dmlgather.backends.devices import CPU, Device
+    from dmlgather.cli.common import missing_gpu
+
+    if name is None:
+        missing = missing_gpu()
+        if missing is None:
+            return Device("cuda")
+        say(f"cpu is tested, as no GPU can be: {missing}")
+        return CPU
+    try:
+        device = Device.parse(name)
+    except ValueError:
+        device = None
+    if device is None or device.kind == "reference":
+        raise typer.BadParameter(f"expected cuda, cuda:N or cpu, got {name!r}", param_hint="'--device'")
+    return device
+
+
+def _show(report: SelfTestReport, json_file: Path | None) -> None:
+    from dmlgather.files import writing
+
+    text = f"{report.model_dump_json(indent=2)}\n"
+    if json_file == STANDARD_OUTPUT:
+        put(text)
+    elif json_file is not None:
+        with writing(json_file) as file:
+            file.write(text.encode())
+    for line in report.lines():
+        if json_file == STANDARD_OUTPUT:
+            say(line)
+        else:
+            put(f"{line}\n")

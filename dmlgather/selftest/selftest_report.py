@@ -1,0 +1,137 @@
+"""The result of a self-test as data: what `dmlgather selftest --json` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pydantic import computed_field
+
+from dmlgather.bench.bench_report import Machine
+from dmlgather.record import Record
+from dmlgather.wording import counted
+
+
+class FailedTrial(Record):
+    """A trial whose outcome is wrong."""
+
+    trial: int
+    """Its number; with the seed, it repeats the trial."""
+
+    fault: str
+    """What is wrong, in a sentence."""
+
+    parts: tuple[str, ...]
+    """The kernels, or the loop, that ran; none where preparing them failed."""
+
+    how: str
+    """How the device ran the plan, as `explain` says it; empty where preparing failed."""
+
+    plan: str
+    """The plan."""
+
+    alignment: int
+    """The greatest power of two, up to 16, that divides the addresses of input and output."""
+
+    command: str
+    """The command that repeats the trial."""
+
+
+class SelfTestReport(Record):
+    """A self-test of one device."""
+
+    device: str
+    """"cpu", "cuda:0", …"""
+
+    kind: str
+    """What a part of the device is: "kernel", or on the CPU "loop" (of the engine, or a recipe of NumPy's)."""
+
+    engine: str
+    """The compiled engine of the CPU, or why there is none."""
+
+    seed: int
+    """Of all trials."""
+
+    trials: int
+    """Trials that ran, each with a plan of its own."""
+
+    failed: int
+    """Trials with a wrong outcome."""
+
+    first_failed: FailedTrial | None
+    """The first of them."""
+
+    wrong_parts: Mapping[str, int]
+    """In how many failed trials each part ran."""
+
+    parts: Mapping[str, int]
+    """In how many trials each part ran."""
+
+    missed: tuple[str, ...]
+    """Parts that no trial reached."""
+
+    ended_early: str | None
+    """The error after which the device can run nothing more; null where there was none."""
+
+    seconds: float
+    """How long it took."""
+
+    machine: Machine
+    """The machine, and its GPU where one was tested."""
+
+    versions: Mapping[str, str]
+    """Versions of Python, of dmlgather and of what else ran; "nvrtc" is the library that compiled the kernels."""
+
+    @computed_field  # type: ignore[prop-decorator] # as pydantic writes it
+    @property
+    def equal(self) -> bool:
+        """Whether every trial left what the reference leaves, bit for bit."""
+        return not self.failed
+
+    @property
+    def exit_code(self) -> int:
+        """0 equal, 1 not."""
+        return 0 if self.equal else 1
+
+    def lines(self) -> Iterator[str]:
+        """The first failed trial, if any, then the line for a report."""
+        if self.first_failed is not None:
+            yield from _shown(self.first_failed, self.kind)
+        if self.ended_early is not None:
+            yield f"{self.device} can run nothing more: {self.ended_early}"
+        yield self.line
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def line(self) -> str:
+        """One line that says it all."""
+        return f"dmlgather selftest: {self._result}; {self._device}; {', '.join(self._software())}; {self.machine.platform}"
+
+    @property
+    def _result(self) -> str:
+        reached, total = len(self.parts), len(self.parts) + len(self.missed)
+        ran = f"{f'{reached} of ' if self.missed else ''}{counted(total, self.kind)}"
+        wrong = ", ".join(sorted(self.wrong_parts))
+        verdict = (
+            "equal, bit for bit" if self.equal else f"MISMATCH in {counted(self.failed, 'plan')} ({wrong or 'not prepared'})"
+        )
+        return f"{verdict}: {counted(self.trials, 'plan')}, {ran}, --seed {self.seed}"
+
+    @property
+    def _device(self) -> str:
+        gpu = self.machine.gpu
+        if gpu is None:
+            return f"{self.device}: {self.machine.processor}, {counted(self.machine.cpus, 'CPU')}, {self.engine}"
+        return f"{self.device}: {gpu.name}, compute capability {gpu.compute_capability}, driver {gpu.driver}, CUDA {gpu.runtime}"
+
+    def _software(self) -> Iterator[str]:
+        names = {"nvrtc": "NVRTC", "cupy": "CuPy", "dmlgather": "dmlgather", "numpy": "NumPy", "python": "Python"}
+        return (f"{title} {self.versions[name]}" for name, title in names.items() if name in self.versions)
+
+
+def _shown(failed: FailedTrial, kind: str) -> Iterator[str]:
+    yield f"trial {failed.trial} is wrong: {failed.fault}"
+    how = failed.how or "preparing it failed"
+    for title, text in (("plan", failed.plan), (kind, how), ("alignment", str(failed.alignment)), ("repeat", failed.command)):
+        first, *rest = text.splitlines()
+        yield f"  {title:14} {first}"
+        yield from (f"  {'':14} {line}" for line in rest)

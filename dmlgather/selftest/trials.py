@@ -1,0 +1,95 @@
+"""Trials: a random plan over random buffers, and what the reference makes of them. They follow from a seed and a number alone."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dmlgather.backends import reference
+from dmlgather.backends.cuda.variants import VARIANTS, Variant
+from dmlgather.plan import IndexPlan
+from dmlgather.selftest.guarded import GuardedBytes
+from dmlgather.selftest.kernel_plans import plan_for
+from dmlgather.selftest.random_plans import PlanBuffers, random_buffers, random_plan, random_runs, unwritable_fill
+
+ROUND = 2 * len(VARIANTS)
+"""Trials that have a plan for every kernel: each second one is drawn for a kernel, the others are free."""
+LARGE_EVERY = 100
+"""One of so many trials moves some megabytes, so that threads share it and stores go past the caches."""
+LEAST_MOVED = (2**20, 2**23)
+"""Bytes that such a trial moves at least; one of both."""
+LARGEST_BUFFER = 2**26
+"""Bytes of its input and of its output at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A plan, its buffers at addresses that are multiples of `alignment` bytes, and the outcome by the reference.
+
+    kernel: what the plan was drawn for, so that CUDA runs it with that kernel where it is planned for no multiprocessors; None
+    where it was drawn freely. alignment: of input and output, 1 to 16; indices lie at multiples of their size. first_bad: as
+    `reference.run` returns it. expected: the bytes of the output buffer, poison included; None where RAISE leaves them open.
+    """
+
+    number: int
+    kernel: Variant | None
+    plan: IndexPlan
+    alignment: int
+    rooms: tuple[GuardedBytes, GuardedBytes, GuardedBytes]
+    first_bad: int | None
+    expected: bytes | None
+
+
+def drawn(seed: int, number: int) -> Trial:
+    """The trial of this number."""
+    rng = random_of(seed, number)
+    kernel = VARIANTS[number // 2 % len(VARIANTS)] if number % 2 == 0 else None
+    plan, alignment = _free_plan(rng, number) if kernel is None else plan_for(kernel, rng)
+    buffers = random_buffers(plan, rng)
+    out = buffers.out.copy()
+    first_bad = reference.run(plan, buffers.data, buffers.indices, out)
+    expected = out.tobytes() if first_bad is None else None
+    return Trial(number, kernel, plan, alignment, _rooms(buffers, alignment, rng), first_bad, expected)
+
+
+def random_of(*parts: object) -> random.Random:
+    """A generator that follows from the parts, the same in every process and Python."""
+    return random.Random("/".join(map(str, parts)))
+
+
+def _free_plan(rng: random.Random, number: int) -> tuple[IndexPlan, int]:
+    if number % LARGE_EVERY == LARGE_EVERY - 1:
+        plan = _large_plan(rng)
+    else:
+        plan = random_runs(rng) if rng.random() < 0.3 else random_plan(rng)
+    alignment = rng.choice((16, 16, 8, 4, 2, 1))
+    return plan, plan.element_bytes if unwritable_fill(plan, alignment) else alignment
+
+
+def _large_plan(rng: random.Random) -> IndexPlan:
+    least = rng.choice(LEAST_MOVED)
+    while True:
+        plan = random_runs(rng, longest=400_000) if rng.random() < 0.3 else random_plan(rng, elements=2_000_000)
+        size = plan.element_bytes
+        if size * prod(plan.shape) >= least and size * max(plan.in_extent, plan.out_extent) <= LARGEST_BUFFER:
+            return plan
+
+
+def _rooms(buffers: PlanBuffers, alignment: int, rng: random.Random) -> tuple[GuardedBytes, GuardedBytes, GuardedBytes]:
+    """Input, indices and output; input or output, or both, at an address that no greater power of two divides."""
+    exact, other = alignment * rng.randrange(1, 16, 2) % 16, alignment * rng.randrange(16) % 16
+    in_at, out_at = rng.sample((exact, other), 2)
+    index_at = 0 if buffers.indices is None else buffers.indices.itemsize * rng.randrange(2)
+    return (
+        GuardedBytes(_bytes(buffers.data), in_at, rng),
+        GuardedBytes(_bytes(buffers.indices), index_at, rng),
+        GuardedBytes(_bytes(buffers.out), out_at, rng),
+    )
+
+
+def _bytes(array: NDArray[Any] | None) -> bytes:
+    return b"" if array is None else array.tobytes()

@@ -1,0 +1,136 @@
+"""The self-test of the CPU: what is reached, and that a wrong engine and a wrong recipe are noticed."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from numpy.typing import NDArray
+
+from dmlgather.backends.cpu import engine
+from dmlgather.backends.cpu.fallback import NumpyProgram
+from dmlgather.backends.devices import CPU
+from dmlgather.selftest.runner import run_selftest
+from dmlgather.selftest.selftest_report import SelfTestReport
+from dmlgather.selftest.trials import LARGE_EVERY, LARGEST_BUFFER, LEAST_MOVED, drawn
+from tests.backends.ways import ENGINE_EXPECTED
+
+engine_only = pytest.mark.skipif(not ENGINE_EXPECTED, reason="DMLGATHER_PURE is 1")
+
+
+def run(**more: Any) -> SelfTestReport:
+    seed = random.SystemRandom().getrandbits(32)
+    print(f"seed {seed}")
+    return run_selftest(CPU, seed, **more)
+
+
+def test_every_plan_agrees() -> None:
+    report = run(trials=120)
+    assert report.equal, "\n".join(report.lines())
+
+
+def test_every_recipe_and_instruction_set_is_reached() -> None:
+    report = run_selftest(CPU, 1, trials=250)  # of a known seed: some loops are reached by one plan in a hundred
+    assert report.equal, "\n".join(report.lines())
+    assert report.missed == ()
+    loaded = engine.load()
+    sets = () if loaded is None else engine.instruction_sets(loaded)
+    reached = {part.partition(":")[0] for part in report.parts}
+    assert reached == {*sets, "NumPy"}
+    for name in sets:
+        assert {f"{name}: {work}" for work in ("run", "strided", "transposed", "looked-up units", "looked-up runs")} <= {
+            *report.parts
+        }
+
+
+Bound = Callable[[], int | None]
+
+
+def spoilt(bind: Callable[..., Bound]) -> Callable[..., Bound]:
+    """`bind`, but what it returns changes a byte of the output when it is done."""
+
+    def wrong(self: Any, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Bound:
+        execute = bind(self, data, indices, out)
+
+        def spoils() -> int | None:
+            bad = execute()
+            if out.size:
+                out.view("u1")[-1] ^= 0x55
+            return bad
+
+        return spoils
+
+    return wrong
+
+
+def test_a_wrong_recipe_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NumpyProgram, "bind", spoilt(NumpyProgram.bind))
+    report = run(trials=10)
+    assert report.failed > 0
+    assert {part.partition(":")[0] for part in report.wrong_parts} == {"NumPy"}
+    assert report.first_failed is not None
+    assert "of the output buffer differ from the reference's" in report.first_failed.fault
+
+
+@engine_only
+def test_a_wrong_engine_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.EngineProgram, "bind", spoilt(engine.EngineProgram.bind))
+    report = run(trials=10)
+    assert report.failed > 0
+    assert "NumPy" not in {part.partition(":")[0] for part in report.wrong_parts}
+
+
+@engine_only
+def test_an_engine_that_refuses_a_plan_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = engine.Engine.prepare
+
+    def refuses(self: engine.Engine, plan: Any, *rest: Any, **more: Any) -> Any:
+        if plan.lookups:
+            raise ValueError("the compiled engine refuses this plan")
+        return honest(self, plan, *rest, **more)
+
+    monkeypatch.setattr(engine.Engine, "prepare", refuses)
+    report = run(trials=60)
+    assert (report.trials, report.failed > 0, report.ended_early) == (60, True, None)
+    assert report.first_failed is not None
+    assert report.first_failed.fault == "ValueError: the compiled engine refuses this plan"
+
+
+def test_without_the_engine_numpy_alone_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DMLGATHER_PURE", "1")
+    report = run(trials=20)
+    assert report.equal
+    assert {part.partition(":")[0] for part in report.parts} == {"NumPy"}
+    assert ", DMLGATHER_PURE is 1; " in report.line
+
+
+def test_a_trial_follows_from_its_seed_and_number() -> None:
+    seed = random.SystemRandom().getrandbits(32)
+    for number in (0, 1, 6, 7):
+        again, other = drawn(seed, number), drawn(seed + 1, number)
+        trial = drawn(seed, number)
+        assert (trial.plan, trial.alignment, trial.expected) == (again.plan, again.alignment, again.expected)
+        assert [room.room for room in trial.rooms] == [room.room for room in again.rooms]
+        assert trial.rooms[0].room != other.rooms[0].room
+
+
+def test_one_of_many_trials_is_large() -> None:
+    trial = drawn(random.SystemRandom().getrandbits(32), LARGE_EVERY - 1)
+    assert min(LEAST_MOVED) <= len(trial.rooms[2].content) <= LARGEST_BUFFER
+
+
+def test_a_time_ends_it() -> None:
+    told: list[tuple[int, int, str]] = []
+    report = run(seconds=0.3, progress=lambda *all: told.append(all))
+    assert report.trials == len(told) > 0
+    assert told[0] == (0, 0, "cpu, plan 0")
+    assert run(trials=3, seconds=1e-9).trials == 0
+
+
+def test_the_package_needs_nothing_of_the_tests() -> None:
+    script = "import sys, dmlgather.selftest.runner; print({'pytest', 'hypothesis', 'tests', 'cupy'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "set()\n"

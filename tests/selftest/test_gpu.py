@@ -1,0 +1,170 @@
+"""The self-test of a GPU, over a driver that is not one: what is reached, and that every kind of fault is noticed. ci/gpu shows
+a GPU.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+
+from dmlgather.backends.cuda import CudaProgram, driver
+from dmlgather.backends.cuda.variants import VARIANTS
+from dmlgather.backends.devices import Device
+from dmlgather.selftest.runner import run_selftest
+from dmlgather.selftest.selftest_report import SelfTestReport
+from dmlgather.selftest.trials import ROUND, drawn
+from tests.kernels.host_driver import HostDriver, installed
+from tests.selftest.stand_in import Fault, SelfTestDriver, flip
+
+GPU = Device("cuda", 1)
+
+Installing = Callable[..., SelfTestDriver]
+
+
+@pytest.fixture
+def gpu() -> Iterator[Installing]:
+    """Installs a driver for the rest of a test."""
+    held: list[AbstractContextManager[SelfTestDriver]] = []
+
+    def install(fault: Fault | None = None, **more: Any) -> SelfTestDriver:
+        held.append(installed(SelfTestDriver(fault, **more)))
+        return held[-1].__enter__()
+
+    yield install
+    for context in held:
+        context.__exit__(None, None, None)
+
+
+def run(seed: int | None = None, **more: Any) -> SelfTestReport:
+    seed = random.SystemRandom().getrandbits(32) if seed is None else seed
+    print(f"seed {seed}")
+    return run_selftest(GPU, seed, **more)
+
+
+def test_a_round_reaches_every_kernel_and_agrees(gpu: Installing) -> None:
+    stand_in = gpu()
+    report = run(trials=ROUND)
+    assert report.equal, "\n".join(report.lines())
+    assert (report.trials, report.missed, report.ended_early) == (ROUND, (), None)
+    assert set(report.parts) == {variant.name for variant in VARIANTS}
+    assert set(stand_in.launched_on) == {1}
+    assert report.line.startswith(f"dmlgather selftest: equal, bit for bit: {ROUND} plans, {len(VARIANTS)} kernels, --seed ")
+    assert (
+        "; cuda:1: Stand-in, compute capability 9.0, driver 13.1, CUDA 12.9; NVRTC 13.0, CuPy 14.1.0, dmlgather " in report.line
+    )
+
+
+def test_a_kernel_that_is_not_reached_is_named(gpu: Installing) -> None:
+    gpu()
+    report = run(trials=2)
+    assert VARIANTS[0].name in report.parts
+    assert set(report.parts).isdisjoint(report.missed)
+    assert f"2 plans, {len(report.parts)} of {len(VARIANTS)} kernels" in report.line
+
+
+FAULTS: dict[str, tuple[Fault, str]] = {
+    "a byte of the output": (lambda data, indices, out: flip(out), "of the output buffer differ from the reference's"),
+    "a byte before the output": (
+        lambda data, indices, out: flip(out - 1),
+        "outside of a buffer: output, byte 1 before its begin",
+    ),
+    "a byte of the input": (lambda data, indices, out: flip(data), "the run wrote to its input"),
+    "far before the input": (
+        lambda data, indices, out: flip(data - 200),
+        "outside of a buffer: input, byte 200 before its begin",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_harm_is_noticed(gpu: Installing, name: str) -> None:
+    fault, text = FAULTS[name]
+    gpu(fault)
+    report = run(only=0, seed=5)  # a copy, whose input and output are not empty
+    assert (report.failed, report.exit_code, report.ended_early) == (1, 1, None)
+    failed = report.first_failed
+    assert failed is not None
+    assert text in failed.fault
+    assert failed.parts == (VARIANTS[0].name,)
+    assert failed.how.startswith(f"{VARIANTS[0].name}, ")
+    assert (failed.plan, failed.alignment) == (str(drawn(5, 0).plan), drawn(5, 0).alignment)
+    assert failed.command == "dmlgather selftest --device cuda:1 --seed 5 --trial 0"
+    assert report.wrong_parts == {VARIANTS[0].name: 1}
+    assert f"MISMATCH in 1 plan ({VARIANTS[0].name}): 1 plan, " in report.line
+
+
+def test_a_byte_behind_the_output_is_noticed(gpu: Installing) -> None:
+    size = len(drawn(5, 0).rooms[2].content)
+    gpu(lambda data, indices, out: flip(out + size))
+    failed = run(only=0, seed=5).first_failed
+    assert failed is not None
+    assert "output, byte 1 behind its end" in failed.fault
+
+
+def test_a_kernel_that_does_nothing_is_noticed(gpu: Installing) -> None:
+    gpu(skipped=True)
+    report = run(trials=40)
+    assert report.failed > 15  # a plan may be empty, or look at nothing but its good indices
+    assert report.trials == 40
+
+
+def test_a_wrong_report_of_bad_indices_is_noticed(gpu: Installing, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu()
+    honest = CudaProgram.first_bad
+
+    def later(program: CudaProgram, stream: int) -> int | None:
+        bad = honest(program, stream)
+        return None if bad is None else bad + 1
+
+    monkeypatch.setattr(CudaProgram, "first_bad", later)
+    report = run(trials=ROUND)
+    assert report.first_failed is not None
+    assert "the first bad index is reported at element" in report.first_failed.fault
+
+
+def test_an_error_of_the_device_is_the_result_and_the_end(gpu: Installing) -> None:
+    def fails(data: int, indices: int, out: int) -> None:
+        raise RuntimeError("cudaErrorIllegalAddress: an illegal memory access")
+
+    gpu(fails)
+    report = run(trials=9, seed=5)
+    text = "RuntimeError: cudaErrorIllegalAddress: an illegal memory access"
+    assert (report.trials, report.failed, report.ended_early) == (1, 1, text)
+    assert f"cuda:1 can run nothing more: {text}" in list(report.lines())
+
+
+def test_a_kernel_that_cannot_be_compiled_fails_its_plans_alone(gpu: Installing, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu()
+    honest = driver._compiled
+
+    def refuses(variant: Any, device: int) -> Any:
+        if variant == VARIANTS[1]:
+            raise driver.DeviceError(f"NVRTC rejects the kernel {variant.name}")
+        return honest(variant, device)
+
+    monkeypatch.setattr(driver, "_compiled", refuses)
+    report = run(trials=4, seed=5)
+    assert (report.trials, report.ended_early) == (4, None)
+    assert report.first_failed is not None
+    assert report.first_failed.fault == f"DeviceError: NVRTC rejects the kernel {VARIANTS[1].name}"
+    assert "preparing it failed" in "\n".join(report.lines())
+    monkeypatch.undo()
+
+
+def test_the_driver_of_other_tests_does_for_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs need no arrays and no current stream of CuPy."""
+    monkeypatch.setattr("dmlgather.selftest.runner._Course.report", lambda course, *_: course)
+    with installed(HostDriver()):
+        course: Any = run(trials=20)
+    assert (course._trials, course._failed) == (20, 0)
+
+
+@pytest.mark.gpu
+def test_a_gpu_passes() -> None:
+    report = run_selftest(Device("cuda"), random.SystemRandom().getrandbits(32), trials=2 * ROUND)
+    assert report.equal, "\n".join(report.lines())
+    assert report.missed == ()
