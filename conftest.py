@@ -1,7 +1,8 @@
 """README and docs run as tests: Python blocks with their doctest output, console blocks with their printed output.
 
 A block with a title is a file. A page that has such blocks runs from top to bottom in an empty folder of its own, where they
-are written; other pages run in the checkout.
+are written; other pages run in the checkout. CuPy and torch are stand-ins over host memory on docs/gpu.md (tests/gpu_page.py),
+unless DMLGATHER_REAL_GPU is set.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from hypothesis import settings
 from sybil import Document, Example, Region, Sybil
@@ -83,12 +86,28 @@ def run_console(example: Example) -> str | None:
     return None
 
 
-pytest_collect_file = Sybil(
-    parsers=[
-        PythonCodeBlockParser(doctest_optionflags=doctest.ELLIPSIS),
-        CodeBlockParser("console", run_console),
-        parse_files,
-    ],
-    fixtures=["tmp_path_factory"],
-    patterns=["README.md", "docs/*.md"],
+def enter_gpu_page(namespace: dict[str, Any]) -> None:
+    """Put the stand-ins in place."""
+    namespace["stand_ins"] = stack = ExitStack()
+    if not os.environ.get("DMLGATHER_REAL_GPU"):
+        from tests.gpu_page import stand_in  # noqa: PLC0415 - it imports much, and most runs have no use for it
+
+        stand_in(stack)
+
+
+def leave_gpu_page(namespace: dict[str, Any]) -> None:
+    """Take the stand-ins away."""
+    namespace["stand_ins"].close()
+
+
+PARSERS = (
+    PythonCodeBlockParser(doctest_optionflags=doctest.ELLIPSIS),
+    CodeBlockParser("console", run_console),
+    parse_files,
+)
+GPU_PAGE = "docs/gpu.md"
+
+pytest_collect_file = (
+    Sybil(PARSERS, fixtures=["tmp_path_factory"], patterns=["README.md", "docs/*.md"], excludes=[GPU_PAGE])
+    + Sybil(PARSERS, patterns=[GPU_PAGE], setup=enter_gpu_page, teardown=leave_gpu_page)
 ).pytest()

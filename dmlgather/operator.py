@@ -192,7 +192,7 @@ class CompiledOperator:
         """A context in which a stream that was given is the current one."""
         if stream is None:
             return nullcontext()
-        return arrays.on_stream(stream, self._binding.device or arrays.adopt(inputs[0])[1])
+        return arrays.on_stream(stream, self._binding.device or arrays.home_of(inputs[0]))
 
     def _brought(self, array: Any) -> tuple[Any, Device]:
         """The array in memory of the device that runs, and that memory's device."""
@@ -202,7 +202,7 @@ class CompiledOperator:
 
     def _returned(self, inputs: Sequence[Any], out: Any, result: Any, place: Device) -> Any:
         if out is None:
-            home = arrays.adopt(inputs[0])[1]
+            home = arrays.home_of(inputs[0])
             return arrays.hand_back(arrays.move(result, place, home), inputs[0])
         adopted, home = arrays.adopt(out)
         if home != place:  # `device=` said to compute elsewhere; `out` still gets the result

@@ -1,4 +1,6 @@
-"""Arrays in and out: NumPy's and CuPy's directly, everything else through DLPack; copies from device to device."""
+"""Arrays in and out: NumPy's and CuPy's directly, everything else through DLPack, or `__cuda_array_interface__` where it has
+nothing else; copies from device to device.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from dmlgather.backends import jax_arrays
 from dmlgather.backends.devices import CPU, Device, stream_pointer
 
 _DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
-_DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
+_DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged, which may state another number
 
 
 def adopt(array: Any) -> tuple[Any, Device]:
@@ -35,8 +37,10 @@ def adopt(array: Any) -> tuple[Any, Device]:
     if jax_arrays.is_jax(array):
         jax_arrays.check_usable(array)
     if not hasattr(array, "__dlpack__"):
+        if hasattr(array, "__cuda_array_interface__"):  # arrays of Numba, for one
+            return _by_cuda_array_interface(array)
         raise TypeError(
-            f"expected an array (NumPy, CuPy or any with __dlpack__), got {type(array).__name__}: "
+            f"expected an array (NumPy, CuPy, or any with __dlpack__ or __cuda_array_interface__), got {type(array).__name__}: "
             "wrap Python values with numpy.asarray(values, dtype=…)"
         )
     kind, number = array.__dlpack_device__()
@@ -56,9 +60,28 @@ def adopt(array: Any) -> tuple[Any, Device]:
         except (BufferError, RuntimeError, TypeError) as error:
             if not hasattr(array, "__cuda_array_interface__"):
                 raise TypeError(f"CuPy has no type for {array.dtype} ({error}): pass a view of an integer type") from None
-            found = cupy.asarray(array)
-        return found, Device("cuda", found.device.id)  # managed memory may state another number
+            return _by_cuda_array_interface(array)
+        return found, Device("cuda", found.device.id)
     raise TypeError(f"{type(array).__name__} lies on DLPack device type {kind}; only host and CUDA memory can be used")
+
+
+def home_of(array: Any) -> Device:
+    """The device of `adopt`, where possible without DLPack's exchange, which makes a stream wait. TypeError as `adopt`."""
+    if not jax_arrays.is_jax(array) and hasattr(array, "__dlpack_device__"):
+        kind, number = array.__dlpack_device__()
+        if kind == _DLPACK_CUDA[0]:
+            return Device("cuda", number)
+    return adopt(array)[1]
+
+
+def _by_cuda_array_interface(array: Any) -> tuple[Any, Device]:
+    from dmlgather.backends.cuda import require
+
+    cupy = require(0)
+    runtime, pointer = cupy.cuda.runtime, array.__cuda_array_interface__["data"][0]
+    device = Device("cuda", runtime.pointerGetAttributes(pointer).device if pointer else runtime.getDevice())
+    with device.current():  # CuPy would copy it to another GPU
+        return cupy.asarray(array), device
 
 
 def _is_cupy(array: Any) -> bool:

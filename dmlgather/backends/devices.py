@@ -65,7 +65,8 @@ def processor() -> str:
 
 
 def stream_pointer(stream: Any, device: Device) -> int:
-    """The cudaStream_t of a CuPy stream, of any object with `__cuda_stream__`, of an integer, or of the current stream (None).
+    """The cudaStream_t of a stream of CuPy or torch, of any object with `__cuda_stream__`, of an integer, or of CuPy's current
+    stream (None).
 
     TypeError for anything else, and for a stream given to the CPU.
     """
@@ -83,6 +84,9 @@ def stream_pointer(stream: Any, device: Device) -> int:
         return stream
     if hasattr(stream, "__cuda_stream__"):
         return int(stream.__cuda_stream__()[1])
-    if hasattr(stream, "ptr"):
-        return int(stream.ptr)
-    raise TypeError(f"stream is {type(stream).__name__}, expected a CuPy stream, an object with __cuda_stream__, or an int")
+    for address in ("ptr", "cuda_stream"):  # CuPy's name for it, and torch's
+        if hasattr(stream, address):
+            return int(getattr(stream, address))
+    raise TypeError(
+        f"stream is {type(stream).__name__}, expected a stream of CuPy or torch, an object with __cuda_stream__, or an int"
+    )

@@ -87,8 +87,11 @@ def test_streams_belong_to_gpus() -> None:
         def __cuda_stream__(self) -> tuple[int, int]:
             return (0, 99)
 
+    class OfTorch:
+        cuda_stream = 88
+
     gpu = Device("cuda")
-    assert [stream_pointer(item, gpu) for item in (5, Stream(), Protocol())] == [5, 77, 99]
+    assert [stream_pointer(item, gpu) for item in (5, Stream(), Protocol(), OfTorch())] == [5, 77, 99, 88]
     assert stream_pointer(None, CPU) == 0
     with pytest.raises(TypeError, match="the CPU, which has no streams"):
         stream_pointer(5, CPU)

@@ -62,7 +62,7 @@ def test_inputs_by_position_and_by_name_with_defaults(inputs: Any, picked: list[
         ([TABLE], ValueError, "3 inputs ('table', 'ids', 'weights'; 'table', 'ids' have no default), and 1 were given"),
         ({"table": TABLE, "idx": IDS}, ValueError, "the inputs are 'table', 'ids', 'weights'; missing: 'ids'; unknown: 'idx'"),
         (TABLE, TypeError, "inputs is of type ndarray, expected a list of arrays, or a dict of arrays by name"),
-        ([TABLE, [0, 1]], TypeError, "input 'ids': expected an array (NumPy, CuPy or any with __dlpack__), got list"),
+        ([TABLE, [0, 1]], TypeError, "input 'ids': expected an array (NumPy, CuPy, or any with __dlpack__"),
         (
             [TABLE, WEIGHTS],
             TypeError,
