@@ -10,7 +10,7 @@ import typer
 
 from dmlgather.cli.failures import say
 from dmlgather.cli.progress import progress_bar
-from dmlgather.output import put
+from dmlgather.output import flush, put
 
 if TYPE_CHECKING:
     from dmlgather.backends.devices import Device
@@ -93,14 +93,15 @@ def _device(name: str | None) -> Device:
 def _show(report: SelfTestReport, json_file: Path | None) -> None:
     from dmlgather.files import writing
 
-    text = f"{report.model_dump_json(indent=2)}\n"
-    if json_file == STANDARD_OUTPUT:
-        put(text)
-    elif json_file is not None:
-        with writing(json_file) as file:
-            file.write(text.encode())
+    text, alone = f"{report.model_dump_json(indent=2)}\n", json_file == STANDARD_OUTPUT
     for line in report.lines():
-        if json_file == STANDARD_OUTPUT:
+        if alone:
             say(line)
         else:
             put(f"{line}\n")
+    if alone:
+        put(text)
+    elif json_file is not None:
+        flush()  # the lines are there, whatever becomes of the file
+        with writing(json_file) as file:
+            file.write(text.encode())

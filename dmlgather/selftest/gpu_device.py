@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from dmlgather.backends.cuda import CudaProgram, DeviceError, require
@@ -31,7 +32,8 @@ class JudgedGpu(JudgedDevice):
         rng = random_of(seed, trial.number, "gpu")
         # Planned for no multiprocessors, small plans use the kernels and forms of large ones.
         multiprocessors = None if trial.kernel is None and rng.random() < 0.5 else 0
-        program = CudaProgram(trial.plan, self._number, trial.alignment, multiprocessors=multiprocessors)
+        with self._allocating():
+            program = CudaProgram(trial.plan, self._number, trial.alignment, multiprocessors=multiprocessors)
         kernels = tuple(dict.fromkeys(launch.variant.name for launch in program.launches))
         yield JudgedWay(kernels, program.describe(), partial(self._run, program, trial, rng.random() < 0.5))
 
@@ -39,7 +41,8 @@ class JudgedGpu(JudgedDevice):
         return isinstance(error, RuntimeError) and not isinstance(error, DeviceError)  # a kernel that failed spoils the context
 
     def _run(self, program: CudaProgram, trial: Trial, bind: bool) -> Aftermath:
-        memory = [DeviceMemory(room.room, self._number) for room in trial.rooms]
+        with self._allocating():
+            memory = [DeviceMemory(room.room, self._number) for room in trial.rooms]
         data, indices, out = (held.pointer + room.start for held, room in zip(memory, trial.rooms, strict=True))
         if bind:
             program.bind(data, indices, out)(STREAM)
@@ -50,3 +53,13 @@ class JudgedGpu(JudgedDevice):
             read_bytes(held.pointer, len(room.room), self._number, STREAM) for held, room in zip(memory, trial.rooms, strict=True)
         ]
         return Aftermath(bad, (left[0], left[1], left[2]))
+
+    @contextmanager
+    def _allocating(self) -> Iterator[None]:
+        """MemoryError where others leave no memory on the device, which is no fault of the kernels."""
+        try:
+            yield
+        except RuntimeError as error:
+            if "cudaErrorMemoryAllocation" in str(error):
+                raise MemoryError(f"{self.name} has too little free for a plan of the self-test: end what else uses it") from None
+            raise

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
+from numpy.typing import NDArray
+
 GUARD = 256
 """Bytes of a band at least."""
 BASE = 16
@@ -29,16 +32,13 @@ class GuardedBytes:
 
     def damage(self, after: bytes) -> str | None:
         """Where a run that left the room as `after` has written outside of the buffer, in words; None where nowhere."""
-        if (ahead := _last_difference(self.room[: self.start], after[: self.start])) is not None:
-            return f"byte {self.start - ahead} before its begin"
-        if (behind := _first_difference(self.room[self.end :], after[self.end :])) is not None:
-            return f"byte {behind + 1} behind its end"
-        return None
+        ahead = _differences(self.room[: self.start], after[: self.start])
+        behind = _differences(self.room[self.end :], after[self.end :])
+        if ahead.size:
+            return f"byte {self.start - ahead[-1]} before its begin"
+        return f"byte {behind[0] + 1} behind its end" if behind.size else None
 
 
-def _first_difference(before: bytes, after: bytes) -> int | None:
-    return next((place for place, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]), None)
-
-
-def _last_difference(before: bytes, after: bytes) -> int | None:
-    return next((place for place in reversed(range(len(before))) if before[place] != after[place]), None)
+def _differences(before: bytes, after: bytes) -> NDArray[np.intp]:
+    """The places of the bytes that differ."""
+    return np.flatnonzero(np.frombuffer(before, np.uint8) != np.frombuffer(after, np.uint8))

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from dmlgather.plan import coordinates
 from dmlgather.selftest.guarded import GuardedBytes
 from dmlgather.selftest.trials import Trial
@@ -68,14 +70,14 @@ def _wrong_output(trial: Trial, room: GuardedBytes, after: bytes, expected: byte
     found = after[room.start : room.end]
     if found == expected:
         return None
-    size, plan = trial.plan.element_bytes, trial.plan
-    elements = range(len(expected) // size)
-    wrong = [number for number in elements if found[number * size :][:size] != expected[number * size :][:size]]
-    first = wrong[0]
+    plan = trial.plan
+    rows = [np.frombuffer(part, np.uint8).reshape(-1, plan.element_bytes) for part in (found, expected)]
+    wrong = np.flatnonzero((rows[0] != rows[1]).any(axis=1))
+    first = int(wrong[0])
     position = coordinates(first - plan.out_offset, plan.shape, plan.out_strides)
     place = "which belongs to no element of the plan" if position is None else f"at {[*position]} of {[*plan.shape]}"
-    values = [f"0x{part[first * size :][:size].hex()}" for part in (found, expected)]
+    values = [f"0x{part[first].tobytes().hex()}" for part in rows]
     return (
-        f"{len(wrong)} of {counted(len(elements), 'element')} of the output buffer differ from the reference's; the first is "
+        f"{wrong.size} of {counted(len(rows[0]), 'element')} of the output buffer differ from the reference's; the first is "
         f"number {first}, {place}: bytes {values[0]}, expected {values[1]}"
     )

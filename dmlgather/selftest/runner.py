@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from dmlgather.backends.cpu import engine
+from dmlgather.backends.cuda import require
 from dmlgather.backends.devices import Device
+from dmlgather.bench.bench_report import Machine
 from dmlgather.bench.machine import machine, versions
 from dmlgather.selftest.cpu_device import JudgedCpu
 from dmlgather.selftest.gpu_device import JudgedGpu
@@ -38,6 +40,7 @@ def run_selftest(
     DeviceError where the GPU cannot be used, SettingError as `engine.load`.
     """
     judged = JudgedGpu(device) if device.on_gpu else JudgedCpu()
+    facts = _facts(device)  # now: a kernel may leave the GPU so that it tells nothing more
     course = _Course(judged, seed)
     start = time.monotonic()
     numbers: Iterable[int] = (only,) if only is not None else itertools.count() if trials is None else range(trials)
@@ -49,7 +52,7 @@ def run_selftest(
             by_time = trials is None and seconds is not None
             progress(*((int(past), int(seconds or 0)) if by_time else (done, trials or 1)), f"{judged.name}, plan {number}")
         course.run(drawn(seed, number))
-    return course.report(device, time.monotonic() - start)
+    return course.report(facts, time.monotonic() - start)
 
 
 class _Course:
@@ -103,13 +106,12 @@ class _Course:
             command=command,
         )
 
-    def report(self, device: Device, seconds: float) -> SelfTestReport:
+    def report(self, facts: _Facts, seconds: float) -> SelfTestReport:
         """All of it."""
-        cupy = _cupy() if device.on_gpu else None
         return SelfTestReport(
             device=self._judged.name,
             kind=self._judged.kind,
-            engine=engine.status(),
+            engine=facts.engine,
             seed=self._seed,
             trials=self._trials,
             failed=self._failed,
@@ -119,18 +121,24 @@ class _Course:
             missed=tuple(part for part in self._judged.parts if part not in self._parts),
             ended_early=self.ended_early,
             seconds=round(seconds, 3),
-            machine=machine(cupy, device.index),
-            versions={**versions(()), "numpy": np.__version__, **_cuda_versions(cupy)},
+            machine=facts.machine,
+            versions=facts.versions,
         )
 
 
-def _cupy() -> Any:
-    import cupy
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What a report says of the machine."""
 
-    return cupy
+    engine: str
+    machine: Machine
+    versions: Mapping[str, str]
 
 
-def _cuda_versions(cupy: Any) -> dict[str, str]:
-    if cupy is None:
-        return {}
-    return {"cupy": cupy.__version__, "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion()))}
+def _facts(device: Device) -> _Facts:
+    found = {**versions(()), "numpy": np.__version__}
+    if not device.on_gpu:
+        return _Facts(engine.status(), machine(), found)
+    cupy = require(device.index)
+    found |= {"cupy": cupy.__version__, "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion()))}
+    return _Facts(engine.status(), machine(cupy, device.index), found)

@@ -10,6 +10,9 @@ from dmlgather.bench.bench_report import Machine
 from dmlgather.record import Record
 from dmlgather.wording import counted
 
+NAMED = 3
+"""Wrong parts that the line names."""
+
 
 class FailedTrial(Record):
     """A trial whose outcome is wrong."""
@@ -110,10 +113,9 @@ class SelfTestReport(Record):
     def _result(self) -> str:
         reached, total = len(self.parts), len(self.parts) + len(self.missed)
         ran = f"{f'{reached} of ' if self.missed else ''}{counted(total, self.kind)}"
-        wrong = ", ".join(sorted(self.wrong_parts))
-        verdict = (
-            "equal, bit for bit" if self.equal else f"MISMATCH in {counted(self.failed, 'plan')} ({wrong or 'not prepared'})"
-        )
+        first, more = sorted(self.wrong_parts)[:NAMED], len(self.wrong_parts) - NAMED
+        wrong = (", ".join(first) or "not prepared") + (f" and {more} more" if more > 0 else "")
+        verdict = "equal, bit for bit" if self.equal else f"MISMATCH in {counted(self.failed, 'plan')} ({wrong})"
         return f"{verdict}: {counted(self.trials, 'plan')}, {ran}, --seed {self.seed}"
 
     @property

@@ -49,6 +49,12 @@ def test_json_on_standard_output_is_alone_there(command: Command) -> None:
     assert ended.err == f"{json.loads(ended.out)['line']}\n"
 
 
+def test_the_line_is_there_although_the_file_cannot_be_written(command: Command, tmp_path: Path) -> None:
+    ended = command("selftest", "--device", "cpu", "--trials", 2, "--json", tmp_path)
+    assert (ended.code, ended.err) == (2, f"dmlgather: {tmp_path} is a folder, not a regular file\n")
+    assert ended.out.startswith("dmlgather selftest: equal")
+
+
 def test_a_mismatch_is_1_and_is_repeated_by_the_command_that_it_names(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from dmlgather.backends.devices import Device
 from dmlgather.selftest.runner import run_selftest
 from dmlgather.selftest.selftest_report import SelfTestReport
 from dmlgather.selftest.trials import ROUND, drawn
-from tests.kernels.host_driver import HostDriver, installed
+from tests.kernels.host_driver import installed
 from tests.selftest.stand_in import Fault, SelfTestDriver, flip
 
 GPU = Device("cuda", 1)
@@ -109,6 +109,7 @@ def test_a_kernel_that_does_nothing_is_noticed(gpu: Installing) -> None:
     gpu(skipped=True)
     report = run(trials=40)
     assert report.failed > 15  # a plan may be empty, or look at nothing but its good indices
+    assert f" and {len(report.wrong_parts) - 3} more): 40 plans, " in report.line
     assert report.trials == 40
 
 
@@ -127,14 +128,30 @@ def test_a_wrong_report_of_bad_indices_is_noticed(gpu: Installing, monkeypatch: 
 
 
 def test_an_error_of_the_device_is_the_result_and_the_end(gpu: Installing) -> None:
-    def fails(data: int, indices: int, out: int) -> None:
+    def fails(*_: int) -> None:
         raise RuntimeError("cudaErrorIllegalAddress: an illegal memory access")
 
-    gpu(fails)
+    def fails_for_good(*_: int) -> None:
+        stand_in.getDeviceProperties = fails  # type: ignore[method-assign, assignment] # as everything does after such an error
+        fails()
+
+    stand_in = gpu(fails_for_good)
     report = run(trials=9, seed=5)
     text = "RuntimeError: cudaErrorIllegalAddress: an illegal memory access"
     assert (report.trials, report.failed, report.ended_early) == (1, 1, text)
     assert f"cuda:1 can run nothing more: {text}" in list(report.lines())
+
+
+def test_a_gpu_without_memory_is_no_mismatch(gpu: Installing) -> None:
+    stand_in = gpu()
+    assert run(trials=2).equal
+
+    def full(size: int) -> Any:
+        raise RuntimeError("cudaErrorMemoryAllocation: out of memory")
+
+    stand_in.cuda.Memory = full
+    with pytest.raises(MemoryError, match="cuda:1 has too little free for a plan of the self-test: end what else"):
+        run(trials=2, seed=5)
 
 
 def test_a_kernel_that_cannot_be_compiled_fails_its_plans_alone(gpu: Installing, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,14 +170,6 @@ def test_a_kernel_that_cannot_be_compiled_fails_its_plans_alone(gpu: Installing,
     assert report.first_failed.fault == f"DeviceError: NVRTC rejects the kernel {VARIANTS[1].name}"
     assert "preparing it failed" in "\n".join(report.lines())
     monkeypatch.undo()
-
-
-def test_the_driver_of_other_tests_does_for_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs need no arrays and no current stream of CuPy."""
-    monkeypatch.setattr("dmlgather.selftest.runner._Course.report", lambda course, *_: course)
-    with installed(HostDriver()):
-        course: Any = run(trials=20)
-    assert (course._trials, course._failed) == (20, 0)
 
 
 @pytest.mark.gpu
