@@ -32,10 +32,14 @@ class JudgedGpu(JudgedDevice):
         rng = random_of(seed, trial.number, "gpu")
         # Planned for no multiprocessors, small plans use the kernels and forms of large ones.
         multiprocessors = None if trial.kernel is None and rng.random() < 0.5 else 0
+        yield self.way(trial, multiprocessors, bind=rng.random() < 0.5)
+
+    def way(self, trial: Trial, multiprocessors: int | None, *, bind: bool = False) -> JudgedWay:
+        """One way. multiprocessors: as of `CudaProgram`. bind: whether the program is bound, and not launched on addresses."""
         with self._allocating():
             program = CudaProgram(trial.plan, self._number, trial.alignment, multiprocessors=multiprocessors)
         kernels = tuple(dict.fromkeys(launch.variant.name for launch in program.launches))
-        yield JudgedWay(kernels, program.describe(), partial(self._run, program, trial, rng.random() < 0.5))
+        return JudgedWay(kernels, program.describe(), partial(self._run, program, trial, bind))
 
     def is_fatal(self, error: Exception) -> bool:
         return isinstance(error, RuntimeError) and not isinstance(error, DeviceError)  # a kernel that failed spoils the context

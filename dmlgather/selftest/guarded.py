@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 GUARD = 256
-"""Bytes of a band at least."""
+"""Bytes of a band, at least."""
 BASE = 16
 """A room begins at a multiple of so many bytes, wherever it is copied to."""
 
@@ -20,10 +20,11 @@ class GuardedBytes:
     `BASE`, and so is its address.
     """
 
-    def __init__(self, content: bytes, at: int, rng: random.Random) -> None:
-        self.start = GUARD + at
+    def __init__(self, content: bytes, at: int, rng: random.Random, guard: int = GUARD) -> None:
+        """guard: a multiple of `BASE`; 0 where a tool watches what is accessed."""
+        self.start = guard + at
         self.end = self.start + len(content)
-        self.room = rng.randbytes(self.start) + content + rng.randbytes(GUARD)
+        self.room = rng.randbytes(self.start) + content + rng.randbytes(guard)
 
     @property
     def content(self) -> bytes:

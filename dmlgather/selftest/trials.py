@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dmlgather.backends import reference
 from dmlgather.backends.cuda.variants import VARIANTS, Variant
 from dmlgather.plan import IndexPlan
-from dmlgather.selftest.guarded import GuardedBytes
+from dmlgather.selftest.guarded import GUARD, GuardedBytes
 from dmlgather.selftest.kernel_plans import plan_for
 from dmlgather.selftest.random_plans import PlanBuffers, random_buffers, random_plan, random_runs, unwritable_fill
 
@@ -30,9 +30,10 @@ LARGEST_BUFFER = 2**26
 class Trial:
     """A plan, its buffers at addresses that are multiples of `alignment` bytes, and the outcome by the reference.
 
-    kernel: what the plan was drawn for, so that CUDA runs it with that kernel where it is planned for no multiprocessors; None
-    where it was drawn freely. alignment: of input and output, 1 to 16; indices lie at multiples of their size. first_bad: as
-    `reference.run` returns it. expected: the bytes of the output buffer, poison included; None where RAISE leaves them open.
+    number: among those of a seed. kernel: what the plan was drawn for, so that CUDA runs it with that kernel where it is planned
+    for no multiprocessors; None where it was drawn freely. alignment: of input and output, 1 to 16; indices lie at multiples of
+    their size. first_bad: as `reference.run` returns it. expected: the bytes of the output buffer, poison included; None where
+    RAISE leaves them open.
     """
 
     number: int
@@ -43,17 +44,31 @@ class Trial:
     first_bad: int | None
     expected: bytes | None
 
+    @classmethod
+    def of(
+        cls,
+        plan: IndexPlan,
+        alignment: int,
+        rng: random.Random,
+        *,
+        number: int = 0,
+        kernel: Variant | None = None,
+        guard: int = GUARD,
+    ) -> Trial:
+        """A plan over random buffers. guard: as of `GuardedBytes`."""
+        buffers = random_buffers(plan, rng)
+        out = buffers.out.copy()
+        first_bad = reference.run(plan, buffers.data, buffers.indices, out)
+        rooms = _rooms(buffers, alignment, rng, guard)
+        return cls(number, kernel, plan, alignment, rooms, first_bad, out.tobytes() if first_bad is None else None)
+
 
 def drawn(seed: int, number: int) -> Trial:
     """The trial of this number."""
     rng = random_of(seed, number)
     kernel = VARIANTS[number // 2 % len(VARIANTS)] if number % 2 == 0 else None
     plan, alignment = _free_plan(rng, number) if kernel is None else plan_for(kernel, rng)
-    buffers = random_buffers(plan, rng)
-    out = buffers.out.copy()
-    first_bad = reference.run(plan, buffers.data, buffers.indices, out)
-    expected = out.tobytes() if first_bad is None else None
-    return Trial(number, kernel, plan, alignment, _rooms(buffers, alignment, rng), first_bad, expected)
+    return Trial.of(plan, alignment, rng, number=number, kernel=kernel)
 
 
 def random_of(*parts: object) -> random.Random:
@@ -79,15 +94,17 @@ def _large_plan(rng: random.Random) -> IndexPlan:
             return plan
 
 
-def _rooms(buffers: PlanBuffers, alignment: int, rng: random.Random) -> tuple[GuardedBytes, GuardedBytes, GuardedBytes]:
+def _rooms(
+    buffers: PlanBuffers, alignment: int, rng: random.Random, guard: int
+) -> tuple[GuardedBytes, GuardedBytes, GuardedBytes]:
     """Input, indices and output; input or output, or both, at an address that no greater power of two divides."""
     exact, other = alignment * rng.randrange(1, 16, 2) % 16, alignment * rng.randrange(16) % 16
     in_at, out_at = rng.sample((exact, other), 2)
     index_at = 0 if buffers.indices is None else buffers.indices.itemsize * rng.randrange(2)
     return (
-        GuardedBytes(_bytes(buffers.data), in_at, rng),
-        GuardedBytes(_bytes(buffers.indices), index_at, rng),
-        GuardedBytes(_bytes(buffers.out), out_at, rng),
+        GuardedBytes(_bytes(buffers.data), in_at, rng, guard),
+        GuardedBytes(_bytes(buffers.indices), index_at, rng, guard),
+        GuardedBytes(_bytes(buffers.out), out_at, rng, guard),
     )
 
 

@@ -14,22 +14,24 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from dmlgather.backends import reference
 from dmlgather.backends.cuda import DeviceError, driver, prepare, require
-from dmlgather.backends.cuda.program import CudaProgram
 from dmlgather.backends.cuda.variants import VARIANTS, Variant
+from dmlgather.backends.devices import Device
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.selftest import guarded
+from dmlgather.selftest.gpu_device import JudgedGpu
+from dmlgather.selftest.judging import JudgedWay, fault
 from dmlgather.selftest.kernel_plans import plan_for
-from dmlgather.selftest.random_plans import PlanBuffers, random_buffers, random_plan, random_runs, unwritable_fill
+from dmlgather.selftest.random_plans import random_plan, random_runs, unwritable_fill
+from dmlgather.selftest.trials import Trial
 from tests.kernels import matrix, nvrtc
 
 pytestmark = pytest.mark.gpu
 
 EXACT = "DMLGATHER_EXACT_BUFFERS" in os.environ
-"""Under compute-sanitizer: allocations of their own and of exact size, so that the tool sees one byte too far."""
-GUARD = 0 if EXACT else 256
+"""Under compute-sanitizer: allocations of exact size, so that the tool sees one byte too far."""
+GUARD = 0 if EXACT else guarded.GUARD
 """Bytes of pattern on either side of a buffer."""
 PLANS = 300 if EXACT else 2000
 
@@ -39,80 +41,44 @@ seeds = st.integers(0, 2**64 - 1).map(random.Random)
 @pytest.fixture(scope="module")
 def cupy() -> Any:
     try:
-        found = require(0)
+        return require(0)
     except DeviceError as error:
         pytest.skip(str(error))
-    if EXACT:
-        found.cuda.set_allocator(None)
-    return found
 
 
-class Guarded:
-    """A host array's bytes on the device between guard bands, at a multiple of `alignment` bytes and of no more (up to 16)."""
-
-    def __init__(self, cupy: Any, array: NDArray[Any] | None, alignment: int) -> None:
-        content = b"" if array is None else array.tobytes()
-        self._start, self._end = GUARD + (alignment if alignment < 16 else 0), len(content)
-        self._end += self._start
-        self.before = np.frombuffer(random.randbytes(self._end + GUARD), np.uint8).copy()
-        self.before[self._start : self._end] = np.frombuffer(content, np.uint8)
-        self._device = cupy.asarray(self.before)
-        self.pointer = int(self._device.data.ptr) + self._start
-
-    def content(self) -> bytes:
-        """The bytes between the bands; AssertionError when a band was written."""
-        after = self._device.get()
-        for band in (slice(0, self._start), slice(self._end, None)):
-            assert np.array_equal(after[band], self.before[band]), "written outside the buffer"
-        return bytes(after[self._start : self._end])
+@pytest.fixture(scope="module")
+def judged(cupy: Any) -> JudgedGpu:
+    return JudgedGpu(Device("cuda"))
 
 
-def agree(cupy: Any, plan: IndexPlan, buffers: PlanBuffers, alignment: int = 16) -> CudaProgram:
-    """The GPU and the reference leave the same bits, and name the same bad index."""
-    expected = buffers.out.copy()
-    bad = reference.run(plan, buffers.data, buffers.indices, expected)
-    data, out = Guarded(cupy, buffers.data, alignment), Guarded(cupy, buffers.out, alignment)
-    width = 1 if buffers.indices is None else buffers.indices.itemsize
-    indices = Guarded(cupy, buffers.indices, width)
-    program = prepare(plan, 0, alignment)
-    stream = cupy.cuda.get_current_stream().ptr
-    program.launch(data.pointer, indices.pointer, out.pointer, stream)
-    assert program.first_bad(stream) == bad
-    found = out.content()
-    assert data.content() == buffers.data.tobytes()
-    if bad is None:
-        assert found == expected.tobytes()
-    return program
-
-
-def walking(patch: pytest.MonkeyPatch) -> None:
-    """Let threads walk, and rows be staged, in small plans too."""
-    patch.setattr("dmlgather.backends.cuda.staged.FEWEST", 0)
-    patch.setattr("dmlgather.backends.cuda.launch_form.THREADS_PER_MULTIPROCESSOR", 0)
+def agree(judged: JudgedGpu, trial: Trial, *, walk: bool) -> JudgedWay:
+    """The GPU and the reference leave the same bits, and name the same bad index. walk: let threads walk, and rows be staged, in
+    small plans too.
+    """
+    way = judged.way(trial, 0 if walk else None)
+    found = fault(trial, way.run())
+    assert found is None, f"{found}\n{way.how}\n{trial.plan}"
+    return way
 
 
 @settings(max_examples=PLANS, deadline=None)
 @given(seeds, st.sampled_from((16, 8, 4, 2, 1)), st.booleans(), st.sampled_from((random_plan, random_runs)))
-def test_random_plans(cupy: Any, rng: random.Random, alignment: int, walk: bool, draw: Callable[..., IndexPlan]) -> None:
+def test_random_plans(judged: JudgedGpu, rng: random.Random, alignment: int, walk: bool, draw: Callable[..., IndexPlan]) -> None:
     plan = draw(rng)
     if unwritable_fill(plan, alignment):
         alignment = plan.element_bytes
-    with pytest.MonkeyPatch.context() as patch:
-        if walk:
-            walking(patch)
-        agree(cupy, plan, random_buffers(plan, rng), alignment)
+    agree(judged, Trial.of(plan, alignment, rng, guard=GUARD), walk=walk)
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
-def test_every_variant(cupy: Any, monkeypatch: pytest.MonkeyPatch, variant: Variant) -> None:
+def test_every_variant(judged: JudgedGpu, variant: Variant) -> None:
     seed = random.SystemRandom().getrandbits(64)
     print(f"random.Random({seed})")
     rng = random.Random(seed)
-    walking(monkeypatch)
     for _ in range(3):
         plan, alignment = plan_for(variant, rng)
-        program = agree(cupy, plan, random_buffers(plan, rng), alignment)
-        assert variant in {launch.variant for launch in program.launches}
+        way = agree(judged, Trial.of(plan, alignment, rng, guard=GUARD), walk=True)
+        assert variant.name in way.parts
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)

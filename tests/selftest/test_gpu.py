@@ -14,9 +14,12 @@ import pytest
 from dmlgather.backends.cuda import CudaProgram, driver
 from dmlgather.backends.cuda.variants import VARIANTS
 from dmlgather.backends.devices import Device
+from dmlgather.selftest.gpu_device import JudgedGpu
+from dmlgather.selftest.judging import fault
+from dmlgather.selftest.random_plans import random_plan
 from dmlgather.selftest.runner import run_selftest
 from dmlgather.selftest.selftest_report import SelfTestReport
-from dmlgather.selftest.trials import ROUND, drawn
+from dmlgather.selftest.trials import ROUND, Trial, drawn
 from tests.kernels.host_driver import installed
 from tests.selftest.stand_in import Fault, SelfTestDriver, flip
 
@@ -170,6 +173,19 @@ def test_a_kernel_that_cannot_be_compiled_fails_its_plans_alone(gpu: Installing,
     assert report.first_failed.fault == f"DeviceError: NVRTC rejects the kernel {VARIANTS[1].name}"
     assert "preparing it failed" in "\n".join(report.lines())
     monkeypatch.undo()
+
+
+def test_buffers_without_bands_have_their_exact_size(gpu: Installing) -> None:
+    """As ci/gpu runs them under compute-sanitizer."""
+    stand_in = gpu()
+    judged, rng = JudgedGpu(GPU), random.Random()
+    for _ in range(100):
+        plan = random_plan(rng)
+        trial = Trial.of(plan, plan.element_bytes, rng, guard=0)
+        assert {room.end for room in trial.rooms} == {len(room.room) for room in trial.rooms}
+        for multiprocessors in (0, None):
+            assert fault(trial, judged.way(trial, multiprocessors).run()) is None
+    assert set(stand_in.launched_on) == {1}
 
 
 @pytest.mark.gpu
