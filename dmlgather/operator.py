@@ -75,7 +75,8 @@ class CompiledOperator:
         """Run on arrays and return the output, the same kind of array as the first input, shape OutputTensor.Sizes.
 
         inputs: one array per input tensor. out: written instead of a new array and returned; nothing is allocated then.
-        stream: on a GPU, the stream to run on (CuPy stream, `__cuda_stream__` object or address), else CuPy's current one.
+        stream: on a GPU, the stream to run on (of CuPy or torch, an object with `__cuda_stream__`, or an address), else CuPy's
+        current one.
 
         Raises TypeError for a wrong type, kind or mixture of devices, ValueError for a wrong shape or an overlapping `out`;
         IndexError for a bad index under "raise" on the CPU (on a GPU, ask with `raise_if_bad`).

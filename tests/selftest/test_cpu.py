@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
+from math import gcd
 from typing import Any
 
 import pytest
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 from dmlgather.backends.cpu import engine
 from dmlgather.backends.cpu.fallback import NumpyProgram
 from dmlgather.backends.devices import CPU
+from dmlgather.plan import ELEMENT_BYTES, IndexType, OutOfBounds
 from dmlgather.selftest.runner import run_selftest
 from dmlgather.selftest.selftest_report import SelfTestReport
-from dmlgather.selftest.trials import LARGE_EVERY, LARGEST_BUFFER, LEAST_MOVED, drawn
+from dmlgather.selftest.trials import LARGE_EVERY, LARGEST_BUFFER, LEAST_MOVED, ROUND, drawn
 from tests.backends.ways import ENGINE_EXPECTED
 
 engine_only = pytest.mark.skipif(not ENGINE_EXPECTED, reason="DMLGATHER_PURE is 1")
@@ -116,6 +118,30 @@ def test_a_trial_follows_from_its_seed_and_number() -> None:
         assert (trial.plan, trial.alignment, trial.expected) == (again.plan, again.alignment, again.expected)
         assert [room.room for room in trial.rooms] == [room.room for room in again.rooms]
         assert trial.rooms[0].room != other.rooms[0].room
+
+
+def test_trials_have_all_that_plans_and_addresses_may_have() -> None:
+    seed = random.SystemRandom().getrandbits(32)
+    print(f"seed {seed}")
+    trials = [drawn(seed, number) for number in range(ROUND) if number % LARGE_EVERY != LARGE_EVERY - 1]
+    plans = [trial.plan for trial in trials]
+    looked_up = [plan for plan in plans if plan.lookups]
+    assert {plan.element_bytes for plan in plans} == set(ELEMENT_BYTES)
+    assert {plan.index_type for plan in looked_up} == set(IndexType)
+    assert {plan.out_of_bounds for plan in looked_up} == set(OutOfBounds)
+    assert {len(plan.lookups) for plan in plans} >= {0, 1, 2, 3}
+    assert {trial.alignment for trial in trials} == {1, 2, 4, 8, 16}
+    assert len({trial.rooms[0].start % 16 for trial in trials}) > 6
+    for strides in ("in_strides", "out_strides"):
+        assert any(step < 0 for plan in plans for step in getattr(plan, strides))
+    assert any(step < 0 for plan in looked_up for lookup in plan.lookups for step in lookup.index_strides)
+    assert any(not step and size > 1 for plan in plans for step, size in zip(plan.in_strides, plan.shape, strict=True))
+    bad = [trial.first_bad is not None for trial in trials if trial.plan.out_of_bounds is OutOfBounds.RAISE]
+    assert {True, False} == set(bad)
+    for trial in trials:
+        size = trial.plan.element_bytes
+        assert len(trial.rooms[2].content) == size * trial.plan.out_extent
+        assert trial.alignment == gcd(16, trial.rooms[0].start, trial.rooms[2].start)
 
 
 def test_one_of_many_trials_is_large() -> None:
