@@ -10,8 +10,8 @@ import pytest
 
 from dmlgather.bench.traffic import traffic
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, dot
+from dmlgather.selftest.random_plans import random_plan
 from tests.kernels.must_move import SECTOR, MustMove, must_move
-from tests.plans import random_plan
 
 
 def by_sets(plan: IndexPlan, indices: np.ndarray | None) -> MustMove:

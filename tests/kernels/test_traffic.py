@@ -16,6 +16,7 @@ import pytest
 from dmlgather.backends import reference
 from dmlgather.backends.cuda import sources
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.selftest.random_plans import random_buffers, random_plan
 from tests.kernels import matrix, nvrtc, traffic, traffic_record
 from tests.kernels.must_move import must_move
 from tests.kernels.occupancy import resident_blocks
@@ -24,7 +25,6 @@ from tests.kernels.ptx.compile import ptx_of
 from tests.kernels.ptx.machine import Buffer, Counts, Module
 from tests.kernels.traffic import INDICES, INPUT, OUTPUT, Figures, KernelRun, figures_of, sample
 from tests.kernels.traffic_cases import groups
-from tests.plans import random_buffers, random_plan
 
 GROUPS = {group.name: group for group in groups()}
 SMALL = (
