@@ -36,7 +36,7 @@ class GuardedBytes:
         ahead = _differences(self.room[: self.start], after[: self.start])
         behind = _differences(self.room[self.end :], after[self.end :])
         if ahead.size:
-            return f"byte {self.start - ahead[-1]} before its begin"
+            return f"byte {self.start - ahead[-1]} before its start"
         return f"byte {behind[0] + 1} behind its end" if behind.size else None
 
 

@@ -73,12 +73,12 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "a byte of the output": (lambda data, indices, out: flip(out), "of the output buffer differ from the reference's"),
     "a byte before the output": (
         lambda data, indices, out: flip(out - 1),
-        "outside of a buffer: output, byte 1 before its begin",
+        "outside of a buffer: output, byte 1 before its start",
     ),
     "a byte of the input": (lambda data, indices, out: flip(data), "the run wrote to its input"),
     "far before the input": (
         lambda data, indices, out: flip(data - 200),
-        "outside of a buffer: input, byte 200 before its begin",
+        "outside of a buffer: input, byte 200 before its start",
     ),
 }
 
