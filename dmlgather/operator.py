@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, lru_cache
 from typing import Any
@@ -113,7 +113,7 @@ class CompiledOperator:
         >>> out
         array([[23, 20, 21, 22]])
         """
-        adopted = [arrays.adopt(array) for array in (*inputs, out)]
+        adopted = [*map(arrays.adopt, inputs), arrays.adopt_output(out)]
         device = self._binding.device
         if device is not None and any(found != device.memory for _, found in adopted):
             raise TypeError(f"bind takes arrays that lie on {device.memory}; move them there first")
@@ -128,7 +128,7 @@ class CompiledOperator:
         Raises TypeError for buffers on another device than the operator was compiled for, ValueError for one that is too short
         or overlaps; IndexError as a call does.
         """
-        adopted = [arrays.adopt(array) for array in (*inputs, out)]
+        adopted = [*map(arrays.adopt, inputs), arrays.adopt_output(out)]
         route = self._buffer_route(*(signature_on(device, array) for array, device in adopted))
         *sources, target = [array for array, _ in adopted]
         self._run(route, sources, target, stream)
@@ -179,7 +179,7 @@ class CompiledOperator:
             if out is None:
                 result = self._allocated(place)
             else:
-                result, place = self._brought(out)
+                result, place = self._brought(out, arrays.adopt_output)
             route = self._route(*known, signature_on(place, result))
             assert route is not None
             self._run(route, [array for array, _ in brought], result, stream)
@@ -195,9 +195,9 @@ class CompiledOperator:
             return nullcontext()
         return arrays.on_stream(stream, self._binding.device or arrays.home_of(inputs[0]))
 
-    def _brought(self, array: Any) -> tuple[Any, Device]:
+    def _brought(self, array: Any, adopt: Callable[[Any], tuple[Any, Device]] = arrays.adopt) -> tuple[Any, Device]:
         """The array in memory of the device that runs, and that memory's device."""
-        adopted, device = arrays.adopt(array)
+        adopted, device = adopt(array)
         home = device if self._binding.device is None else self._binding.device.memory
         return arrays.move(adopted, device, home), home
 

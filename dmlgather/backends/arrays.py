@@ -58,11 +58,23 @@ def adopt(array: Any) -> tuple[Any, Device]:
         try:
             found = cupy.from_dlpack(array)
         except (BufferError, RuntimeError, TypeError) as error:
+            if isinstance(error, cupy.cuda.runtime.CUDARuntimeError):  # of the device, not about the array
+                raise
             if not hasattr(array, "__cuda_array_interface__"):
-                raise TypeError(f"CuPy has no type for {array.dtype} ({error}): pass a view of an integer type") from None
+                raise _no_type(array.dtype, error) from None
             return _by_cuda_array_interface(array)
         return found, Device("cuda", found.device.id)
     raise TypeError(f"{type(array).__name__} lies on DLPack device type {kind}; only host and CUDA memory can be used")
+
+
+def adopt_output(out: Any) -> tuple[Any, Device]:
+    """As `adopt`. ValueError for an array on a GPU that its library says must not be written: CuPy's view does not keep that."""
+    adopted, device = adopt(out)
+    if device.on_gpu and adopted is not out:
+        interface = getattr(out, "__cuda_array_interface__", None)
+        if jax_arrays.is_jax(out) or (interface is not None and interface["data"][1]):
+            raise ValueError("out is read-only; pass a writeable array")
+    return adopted, device
 
 
 def home_of(array: Any) -> Device:
@@ -82,6 +94,10 @@ def _by_cuda_array_interface(array: Any) -> tuple[Any, Device]:
     device = Device("cuda", runtime.pointerGetAttributes(pointer).device if pointer else runtime.getDevice())
     with device.current():  # CuPy would copy it to another GPU
         return cupy.asarray(array), device
+
+
+def _no_type(dtype: Any, error: Exception) -> TypeError:
+    return TypeError(f"CuPy has no type for {dtype} ({error}): pass a view of an integer type")
 
 
 def _is_cupy(array: Any) -> bool:
@@ -109,7 +125,7 @@ def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any], like: A
 
 def move(array: Any, source: Device, target: Device) -> Any:
     """`array` on `target`: itself, or a copy when it lies on another device. Ordered with the devices' current streams; a copy
-    from the host has read all of `array` on return.
+    from the host has read all of `array` on return. TypeError for a type that CuPy lacks.
     """
     if source == target:
         return array
@@ -123,7 +139,10 @@ def move(array: Any, source: Device, target: Device) -> Any:
             array = cupy.asarray(array, order="C")
             cupy.cuda.get_current_stream(source.index).synchronize()
     with target.current():
-        return cupy.asarray(array, blocking=True)
+        try:
+            return cupy.asarray(array, blocking=True)
+        except ValueError as error:
+            raise _no_type(array.dtype, error) from None
 
 
 def fill_from(target: Any, device: Device, array: Any) -> None:

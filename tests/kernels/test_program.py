@@ -212,6 +212,19 @@ def test_a_cupy_that_cannot_load_gives_its_reason(monkeypatch: pytest.MonkeyPatc
         require(0)
 
 
+def test_a_cupy_that_cannot_keep_kernels_says_where_it_could(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unwritable(importlib.abc.MetaPathFinder):
+        def find_spec(self, name: str, path: object, target: object = None) -> None:
+            if name == "cupy":
+                raise PermissionError(13, "Permission denied", "/home/user/.cupy")
+
+    monkeypatch.setattr(sys, "meta_path", [Unwritable(), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    driver.require.cache_clear()
+    with pytest.raises(DeviceError, match=r"compiled kernels \(.*denied: '/home/user/.cupy'\); set CUPY_CACHE_DIR to a folder"):
+        require(0)
+
+
 def test_a_missing_driver_is_named(fake: HostDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_driver() -> int:
         raise RuntimeError("cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version")
@@ -231,6 +244,11 @@ def test_a_device_that_does_not_exist_is_named(fake: HostDriver) -> None:
     [
         (CompileException("kernels.cu(3): error\nmore"), r"NVRTC rejects the kernel gather_\w+ for cuda:0: .*\(3\): error$"),
         (RuntimeError("CuPy failed to load libnvrtc.so.13"), r"libnvrtc.so.13\); NVRTC comes with the wheels: pip install"),
+        (OSError("libnvrtc-builtins.so: file too short"), r"too short\); NVRTC comes with the wheels: pip install"),
+        (
+            OSError(30, "Read-only file system", "/root/.cupy"),
+            r"'/root/.cupy'\); set CUPY_CACHE_DIR to a folder that can be written",
+        ),
     ],
 )
 def test_a_failing_compiler_is_a_device_error(

@@ -14,6 +14,7 @@ from dmlgather.backends.cuda.sources import OPTIONS, kernel_source
 from dmlgather.backends.cuda.variants import Variant
 
 _WHEELS = "pip install 'dmlgather[cuda13]' (for driver 580 or newer), or 'dmlgather[cuda12]' (525 or newer)"
+_CACHE = "set CUPY_CACHE_DIR to a folder that can be written"
 _DRIVER = "`sudo apt install nvidia-driver-580` on Ubuntu, https://www.nvidia.com/drivers elsewhere; `nvidia-smi` shows it"
 
 _compiling = threading.Lock()
@@ -31,6 +32,8 @@ def require(device: int) -> Any:
     except ImportError as error:
         reason = _first_line(error.__cause__ or error)  # CuPy wraps the reason in a page of advice
         raise DeviceError(f"CuPy cannot be imported ({reason}); install it: {_WHEELS}") from None
+    except OSError as error:  # from 14.1 on, importing CuPy makes the folder for compiled kernels
+        raise DeviceError(f"CuPy cannot make its folder for compiled kernels ({_first_line(error)}); {_CACHE}") from None
     runtime = cupy.cuda.runtime
     try:
         count = runtime.getDeviceCount()
@@ -53,10 +56,13 @@ def _compiled(variant: Variant, device: int) -> Any:
             _ = kernel.num_regs
         except cupy.cuda.compiler.CompileException as error:
             raise DeviceError(f"NVRTC rejects the kernel {variant.name} for cuda:{device}: {_first_line(error)}") from error
-        except (RuntimeError, ImportError) as error:
+        except (RuntimeError, ImportError, OSError) as error:
+            written = (
+                isinstance(error, OSError) and error.filename is not None
+            )  # a file; a library that does not load has no name
+            remedy = _CACHE if written else f"NVRTC comes with the wheels: {_WHEELS}"
             raise DeviceError(
-                f"the kernel {variant.name} cannot be compiled or loaded on cuda:{device} ({_first_line(error)}); NVRTC comes "
-                f"with the wheels: {_WHEELS}"
+                f"the kernel {variant.name} cannot be compiled or loaded on cuda:{device} ({_first_line(error)}); {remedy}"
             ) from error
     return kernel
 
