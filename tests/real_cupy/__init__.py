@@ -1,0 +1,1 @@
+"""dmlgather beside the real package CuPy on a machine without a driver (ci/cupy): names, arguments, compiling, arrays."""

@@ -1,0 +1,135 @@
+"""What a user sees who has installed CuPy on a machine without a GPU or driver: in processes of their own, warnings as errors.
+
+Where there is a GPU, it is hidden.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import EXAMPLES
+from tests.real_cupy.signatures import package
+
+pytestmark = pytest.mark.cupy
+
+
+ROOT = Path(__file__).parents[2]
+
+NO_GPU = r"no usable NVIDIA GPU or driver (cudaError"
+REMEDY = "install or update the driver"
+
+
+def ended(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Python, with these arguments and environment variables."""
+    inherited = {name: value for name, value in os.environ.items() if name != "CUPY_CACHE_DIR"}
+    return subprocess.run(
+        [sys.executable, "-W", "error", *arguments],
+        env={**inherited, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The command."""
+    return ended("-m", "dmlgather.cli", *arguments, **variables)
+
+
+SLICE = str(EXAMPLES / "slice.json")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("run", "--device", "cuda", SLICE), ("compare", "--devices", "cuda,cpu", SLICE), ("bench", "--suite", "gpu")],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_command_for_a_gpu_says_what_is_missing_in_one_line(arguments: tuple[str, ...]) -> None:
+    found = command(*arguments)
+    (line,) = found.stderr.splitlines()
+    assert (found.returncode, found.stdout) == (2, "")
+    assert line.startswith(f"dmlgather: {NO_GPU}")
+    assert REMEDY in line
+
+
+def test_commands_that_choose_a_device_use_the_cpu() -> None:
+    found = command("run", SLICE)
+    assert (found.returncode, found.stdout) == (0, "Resource 'output': 7, 9, 12, 14, 17, 19\n")
+    found = command("compare", SLICE)
+    assert found.returncode == 0
+    assert "equal on cpu, reference" in found.stdout
+    assert found.stderr.startswith(f"cuda is left out: {NO_GPU}")
+
+
+def test_env_names_cupy_nvrtc_and_what_is_missing() -> None:
+    found = command("env", "--json")
+    assert (found.returncode, found.stderr) == (0, "")
+    told = json.loads(found.stdout)
+    assert told["cupy"].startswith("cupy-cuda1")
+    assert told["nvrtc"].startswith("nvidia-cuda-nvrtc")
+    assert told["gpu"] == {"usable": False, "devices": []}
+    (missing,) = told["missing"]
+    assert "driver" in missing["what"]
+    shown = command("env")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert f"missing: {missing['what']}\n    {missing['remedy']}" in shown.stdout
+
+
+CALLS = """
+import numpy as np, dmlgather as dg
+table, ids = np.zeros((3, 4), np.float32), np.array([1])
+desc = dg.GatherOperatorDesc.of(table, ids, axis=0)
+calls = [
+    lambda: dg.onnx.gather(table, ids, device="cuda"),
+    lambda: dg.openvino.gather(table, ids, 0, device="cuda:1"),
+    lambda: dg.compile(desc, device="cuda")(table, ids),
+    lambda: dg.compare(desc, table, ids, devices=("cuda", "cpu")),
+]
+for call in calls:
+    try:
+        call()
+    except dg.DeviceError as error:
+        print(error)
+        assert error.__cause__ is None and error.__suppress_context__
+print(dg.onnx.Backend.supports_device("CUDA"), dg.onnx.Backend.supports_device("CPU"))
+print(dg.onnx.gather(table, ids).shape)
+"""
+
+
+def test_a_call_for_a_gpu_is_a_device_error() -> None:
+    found = ended("-c", CALLS)
+    assert (found.returncode, found.stderr) == (0, "")
+    *errors, supported, shape = found.stdout.splitlines()
+    assert len(errors) == 4
+    assert all(NO_GPU in error and REMEDY in error for error in errors)
+    assert (supported, shape) == ("False True", "(1, 4)")
+
+
+def test_a_home_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    """CuPy makes a folder there when it is imported (from 14.1 on)."""
+    home = tmp_path / "home"
+    home.write_text("")
+    found = command("run", "--device", "cuda", SLICE, HOME=str(home))
+    (line,) = found.stderr.splitlines()
+    assert found.returncode == 2
+    if hasattr(package().cuda.compiler, "_kernel_cache_backend"):
+        assert line.startswith("dmlgather: CuPy cannot make its folder for compiled kernels (")
+        assert line.endswith("; set CUPY_CACHE_DIR to a folder that can be written")
+    else:
+        assert NO_GPU in line
+    assert command("run", SLICE, HOME=str(home)).returncode == 0
+    assert command("compare", SLICE, HOME=str(home)).returncode == 0
+    found = command("run", "--device", "cuda", SLICE, HOME=str(home), CUPY_CACHE_DIR=str(tmp_path / "kernels"))
+    assert NO_GPU in found.stderr
+
+
+def test_importing_dmlgather_imports_no_cupy() -> None:
+    found = ended("-c", "import sys, dmlgather as dg; dg.onnx.gather, dg.compile; assert 'cupy' not in sys.modules")
+    assert (found.returncode, found.stderr) == (0, "")
