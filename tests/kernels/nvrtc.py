@@ -81,9 +81,9 @@ def _usage(match: re.Match[str]) -> Usage:
 
 
 def _text(size_of: Any, content_of: Any, program: Any) -> bytes:
-    content = b" " * int(_checked(size_of(program)))
+    content = bytearray(int(_checked(size_of(program))))  # NVRTC writes to it; bytes of one character are shared by everybody
     _checked((*content_of(program, content), None))
-    return content
+    return bytes(content)
 
 
 def _checked(answer: Any) -> Any:

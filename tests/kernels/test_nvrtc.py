@@ -137,3 +137,8 @@ def test_a_staged_kernel_without_its_stages_is_a_complaint(opcode: str, mutated:
 def test_an_error_shows_the_log() -> None:
     with pytest.raises(nvrtc.CompilationError, match=r"sm_90:[\s\S]*error: [\s\S]*nonsense"):
         nvrtc.compile_source("nonsense", "sm_90")
+
+
+def test_an_empty_log_is_written_to_memory_of_its_own() -> None:
+    nvrtc.ptx('extern "C" __global__ void nothing() {}', "compute_90")
+    assert [bytes([code])[0] for code in range(256)] == [*range(256)]
