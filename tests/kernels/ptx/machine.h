@@ -52,7 +52,7 @@ struct Register {
 struct Kernel {
     const Instruction* code;
     const Register* registers;
-    u64* executed;  // for each instruction, the number of warps that have executed it
+    u64* executed;  // for each instruction, how many warps executed it for some thread; a branch that no thread takes counts too
     s32 instructions;
     s32 register_count;
     u32 parameter_bytes;

@@ -163,7 +163,7 @@ class Module:
         return self._load(name).routine
 
     def executed(self, name: str) -> NDArray[np.uint64]:
-        """For each instruction, how many warps have executed it so far."""
+        """For each instruction, how many warps have executed it so far, for some thread at least; a branch need not be taken."""
         return self._load(name).executed
 
     def launch(

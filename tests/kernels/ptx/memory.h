@@ -24,15 +24,9 @@ inline u8 pattern(u64 address) { return static_cast<u8>(address * 0x9E3779B97F4A
 // The stored bytes of a sparse buffer, by pieces of 64.
 class SparseBytes {
 public:
-    struct Piece {
-        u8 bytes[64];
-        u64 stored;
-    };
-
     u8 load(u64 address) const {
-        const auto found = pieces.find(address / 64);
-        const bool stored = found != pieces.end() && found->second.stored >> address % 64 & 1;
-        return stored ? found->second.bytes[address % 64] : pattern(address);
+        const Piece* const piece = find(address);
+        return piece && piece->known >> address % 64 & 1 ? piece->bytes[address % 64] : pattern(address);
     }
 
     // Returns whether the byte was stored before.
@@ -40,14 +34,15 @@ public:
         Piece& piece = pieces[address / 64];
         const u64 bit = u64{1} << address % 64;
         const bool before = piece.stored & bit;
+        piece.known |= bit;
         piece.stored |= bit;
         piece.bytes[address % 64] = value;
         return before;
     }
 
     bool stored(u64 address) const {
-        const auto found = pieces.find(address / 64);
-        return found != pieces.end() && found->second.stored >> address % 64 & 1;
+        const Piece* const piece = find(address);
+        return piece && piece->stored >> address % 64 & 1;
     }
 
     void forget_stores() {
@@ -61,6 +56,17 @@ public:
     }
 
 private:
+    struct Piece {
+        u8 bytes[64];
+        u64 known;   // the bytes that do not hold the pattern
+        u64 stored;  // by the last launch
+    };
+
+    const Piece* find(u64 address) const {
+        const auto found = pieces.find(address / 64);
+        return found == pieces.end() ? nullptr : &found->second;
+    }
+
     std::unordered_map<u64, Piece> pieces;
 };
 

@@ -129,3 +129,32 @@ RIGHT: dict[str, tuple[str, Callable[[int], int]]] = {
 @pytest.mark.parametrize(("body", "meaning"), RIGHT.values(), ids=RIGHT)
 def test_what_is_right_is_not_reported(body: str, meaning: Callable[[int], int]) -> None:
     assert launched(kernel(body)).tolist() == [meaning(t) for t in range(64)]
+
+
+def test_a_sparse_buffer_holds_what_was_put_there_and_a_pattern_elsewhere() -> None:
+    module = kernel("a.out[t] = a.in[1ull * t * a.n];")
+    step = 2**31 - 1
+    data = Buffer(INPUT, None, size=64 * 4 * step, readable=True)
+    data.write(5 * 4 * step, b"\x01\x02\x03\x04")
+    target = Buffer(OUTPUT + 2**45, None, size=64 * 4, writable=True)
+    arguments = np.array([INPUT, target.address, WORD, step], np.uint64).tobytes()
+    places = [INPUT + 4 * step * t + byte for t in range(64) for byte in range(4)]
+    expected = machine.pattern(np.array(places, np.uint64))
+    expected[20:24] = 1, 2, 3, 4
+    for _ in range(2):
+        module.launch("tried", 1, arguments, [data, target], block=64)
+        found, stored = target.read(np.arange(256))
+        assert stored.all()
+        assert target.bytes_stored() == 256
+        assert found.tolist() == expected.tolist()
+
+
+def test_instructions_are_counted_where_they_are_executed() -> None:
+    module = kernel("if (a.n > 100) a.out[t] = 7; else a.out[t] = a.in[t];")
+    steps = module.routine("tried").instructions
+    loads = [number for number, step in enumerate(steps) if step.text.startswith("ld.global")]
+    assert len(loads) == 1
+    launched(module, n=101)
+    assert module.executed("tried")[loads[0]] == 0
+    launched(module, n=4)
+    assert module.executed("tried")[loads[0]] == 2, "two warps"

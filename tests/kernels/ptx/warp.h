@@ -42,8 +42,8 @@ public:
             if (!choose()) return Stop::Finished;
             const Instruction& in = kernel.code[now.at];
             if (++executed > launch.most_instructions) fail(Fault::TooLong);
-            ++kernel.executed[now.at];
             const u32 mask = guarded(in);
+            kernel.executed[now.at] += mask != 0 || in.op == Op::Branch;
             if (launch.totals) {
                 ++launch.totals->instructions;
                 launch.totals->thread_instructions += std::popcount(mask);
