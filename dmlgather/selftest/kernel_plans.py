@@ -50,7 +50,8 @@ def _candidate(variant: Variant, rng: random.Random, elements: int) -> tuple[Ind
 
 def _looked_up(variant: Variant, rng: random.Random) -> dict[str, Any]:
     """How a random plan looks up what `variant` looks up."""
-    policies = (OutOfBounds.FILL, OutOfBounds.RAISE) if variant.checked else (OutOfBounds.CLAMP, OutOfBounds.PROMISE)
+    checked, clamped = (OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.RAISE), (OutOfBounds.CLAMP, OutOfBounds.PROMISE)
+    policies = checked if variant.checked else clamped
     kind = rng.choice([kind for kind in IndexType if kind.bytes == variant.index_bytes])
     return {"lookups": variant.lookups, "index_type": kind, "out_of_bounds": rng.choice(policies)}
 
@@ -111,9 +112,13 @@ def _staged(variant: Variant, rng: random.Random) -> IndexPlan:
     rows = [rng.randint(1, 4) for _ in range(rng.randint(0 if variant.invariant else 1, 3 if columns < 1000 else 1))]
     if not variant.invariant:
         rows[rng.randrange(len(rows))] = rng.randint(2, 5)
+    apart = rng.random() < 0.3
+    if apart and columns < 1000:
+        rows = [rng.randint(2, 3) for _ in range(3)]
 
     def strides(row: int, room: tuple[int, ...]) -> tuple[int, ...]:
-        return packed_strides((*(count + rng.choice((0, 0, 1)) for count in rows), row + rng.choice(room)))[:-1]
+        """Of the rows' dimensions, which stay dimensions of their own if `apart`."""
+        return packed_strides((*(count + (1 if apart else rng.choice((0, 0, 1))) for count in rows), row + rng.choice(room)))[:-1]
 
     gap, ahead = rng.choice(((0,), (0, 1, lanes))), rng.choice((0, 0, 1, lanes))
     out_strides = (*strides(columns, gap), 1)
