@@ -84,13 +84,9 @@ __device__ __forceinline__ u32 divide(u32 n, u32 multiplier, u32 shift) {
 
 // Returns base + coordinate * step. The compiler does not always find this one instruction by itself.
 __device__ __forceinline__ s64 advance(s64 base, u32 coordinate, s32 step) {
-#ifdef __CUDACC_RTC__
     s64 sum;
     asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(sum) : "r"(coordinate), "r"(step), "l"(base));
     return sum;
-#else
-    return base + static_cast<s64>(static_cast<s32>(coordinate)) * step;
-#endif
 }
 
 template <typename T> __device__ __forceinline__ T* advance(T* base, u32 coordinate, s32 step) {

@@ -8,11 +8,9 @@
 #include "elements.cuh"
 #include "lookup.cuh"
 
-#ifdef __CUDACC_RTC__
 #define DYNAMIC_SHARED(name) \
     extern __shared__ uint4 name##_vectors[]; \
     char* const name = reinterpret_cast<char*>(name##_vectors)
-#endif
 
 constexpr int LOADS = 4;  // vectors of a row that a thread has in flight
 
@@ -32,9 +30,7 @@ template <int Bytes> __device__ __forceinline__ u32 column_of(const Columns& col
 // Returns the number, and hides from the compiler that it is the same for every row. Otherwise, the compiler would keep every
 // value derived from it in registers from row to row.
 __device__ __forceinline__ u32 afresh(u32 number) {
-#ifdef __CUDACC_RTC__
     asm volatile("" : "+r"(number));
-#endif
     return number;
 }
 

@@ -1,4 +1,4 @@
-"""Descriptors executed three ways — reference, cpu, kernels built for the host — give the same bits.
+"""Descriptors executed three ways — reference, cpu, the CUDA kernels' PTX in the interpreter — give the same bits.
 
 The judges are the documented examples and each operator's documented pseudocode, which knows no plan.
 """
@@ -18,7 +18,7 @@ from dmlgather.directml import OPERATORS, OperatorDesc, lower, parse_descriptor,
 from dmlgather.plan import IndexPlan, OutOfBounds
 from tests.directml.buffers import documented, elements, logical
 from tests.directml.examples import EXAMPLES, Example
-from tests.kernels import host
+from tests.kernels.ptx import runs
 from tests.strategies import Problem, problems
 
 Run = Callable[[IndexPlan, NDArray[Any], NDArray[Any] | None, NDArray[Any]], int | None]
@@ -26,8 +26,8 @@ Run = Callable[[IndexPlan, NDArray[Any], NDArray[Any] | None, NDArray[Any]], int
 EXECUTIONS: dict[str, Run] = {
     "reference": reference.run,
     "cpu": lambda plan, data, indices, out: cpu.prepare(plan).run(data, indices, out),
-    "host-built kernels": host.run,
-    "host-built general kernels": lambda plan, data, indices, out: host.run(plan, data, indices, out, specialise=False),
+    "kernels": runs.run,
+    "general kernels": lambda plan, data, indices, out: runs.run(plan, data, indices, out, specialise=False),
 }
 
 
@@ -58,7 +58,7 @@ def test_random_legal_descriptors_give_the_same_bits_three_ways(problem: Problem
     poison = np.random.default_rng(problem.seed).integers(0, 256, desc.tensor("output_tensor").total_bytes, dtype=np.uint8)
     expected = execute(reference.run, desc, problem.inputs, poison)
     assert logical(desc.tensor("output_tensor"), expected).tobytes() == documented(desc, problem.inputs).tobytes()
-    for name in ("cpu", "host-built kernels"):
+    for name in ("cpu", "kernels"):
         assert execute(EXECUTIONS[name], desc, problem.inputs, poison).tobytes() == expected.tobytes(), name
 
 

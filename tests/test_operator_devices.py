@@ -1,5 +1,5 @@
 """Compiled operators on CUDA arrays, over a driver that is not one (tests/kernels/host_driver.py): device memory is host
-memory and kernels are the host-built ones. Shows how arrays, devices and streams are handled; ci/gpu shows a GPU.
+memory and kernels are interpreted. Shows how arrays, devices and streams are handled; ci/gpu shows a GPU.
 """
 
 from __future__ import annotations

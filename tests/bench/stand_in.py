@@ -1,4 +1,4 @@
-"""A GPU that is not one, as far as the suite looks: arrays, streams, events and copies over host memory and host-built kernels.
+"""A GPU that is not one, as far as the suite looks: arrays, streams, events and copies over host memory; kernels are interpreted.
 
 Shows that the suite's path through CuPy is complete and in order; times mean nothing. ci/gpu shows a GPU.
 """

@@ -1,1 +1,1 @@
-"""The CUDA kernels without a GPU: compiled by NVRTC for every architecture, and by g++ to run on the host."""
+"""The CUDA kernels without a GPU: compiled by NVRTC for every architecture, and run as PTX in an interpreter."""

@@ -1,4 +1,4 @@
-"""A driver that is not one: device memory is host memory, and a launch runs the host-built kernel.
+"""A driver that is not one: device memory is host memory, and a launch runs the kernel's PTX in the interpreter (`ptx/`).
 
 Shows what surrounds the kernels (blocks, words, tables, threads, devices, streams), not that a GPU works; ci/gpu does that.
 """
@@ -18,13 +18,11 @@ import pytest
 
 from dmlgather import eager
 from dmlgather.backends.cuda import driver
-from dmlgather.backends.cuda.variants import VARIANTS
-from tests.kernels import host
-from tests.kernels.units import has_barrier
+from dmlgather.backends.cuda.sources import OPTIONS
+from tests.kernels.ptx.machine import Module
+from tests.kernels.ptx.runs import AS_WRITTEN, module_of
 
 D = TypeVar("D", bound="HostDriver")
-
-_BARRIER = {variant.name: has_barrier(variant) for variant in VARIANTS}
 
 
 class HostDriver:
@@ -37,7 +35,7 @@ class HostDriver:
         self.devices, self.allocations, self.compiled = devices, 0, 0
         self.launched_on: list[int] = []
         self._current = threading.local()
-        self._kernels: dict[int, str] = {}
+        self._kernels: list[tuple[Module, str]] = []
         self.lock = threading.Lock()
         compiler = SimpleNamespace(CompileException=CompileException)
         self.cuda = SimpleNamespace(runtime=self, driver=self, Device=self._device, Memory=self._memory, compiler=compiler)
@@ -75,23 +73,22 @@ class HostDriver:
     def launchKernel(self, function: int, *numbers: int) -> None:  # noqa: N802
         grid, *ones, shared, _stream, parameters, extra = numbers
         assert (ones, extra) == ([1, 1, 256, 1, 1], 0)
-        block = ctypes.c_void_p.from_address(parameters).value
-        with self.lock:  # the barrier launcher's shared memory is static
+        module, name = self._kernels[function]
+        block = ctypes.string_at(ctypes.c_void_p.from_address(parameters).value or 0, module.routine(name).parameter_bytes)
+        with self.lock:  # an atomic operation of the interpreter is one only within a launch
             self.launched_on.append(self.getDevice())
-            barrier = _BARRIER[self._kernels[function]]
-            host.start_kernel(barrier, ctypes.c_void_p(function), grid, ctypes.c_void_p(block), shared)
+            module.launch(name, grid, block, None, shared_bytes=shared)
 
     # cupy
     def RawModule(self, *, code: str, options: tuple[str, ...]) -> Any:  # noqa: N802
-        assert options == ("-std=c++17",)
+        assert options == OPTIONS
+        module = module_of(code, AS_WRITTEN.architecture)
 
         def get_function(name: str) -> Any:
-            assert name in code
+            assert module.kernels == (name,)
             self.compiled += 1
-            pointer = ctypes.cast(host.library()[name], ctypes.c_void_p).value
-            assert pointer is not None
-            self._kernels[pointer] = name
-            return SimpleNamespace(num_regs=32, kernel=SimpleNamespace(ptr=pointer))
+            self._kernels.append((module, name))
+            return SimpleNamespace(num_regs=32, kernel=SimpleNamespace(ptr=len(self._kernels) - 1))
 
         return SimpleNamespace(get_function=get_function)
 

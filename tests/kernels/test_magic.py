@@ -1,31 +1,47 @@
-"""Division by multiplication, where it is tightest: near 2^31. The judge is Python's own division."""
+"""The kernels' division by multiplication, in the interpreter, where it is tightest: near 2^31. The judge is NumPy's division."""
 
 from __future__ import annotations
 
+import random
+
+import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from dmlgather.backends.cuda.magic import LIMIT, magic
-from tests.kernels import host
+from dmlgather.backends.cuda.sources import unit_source
+from tests.kernels.ptx.machine import Buffer
+from tests.kernels.ptx.runs import AS_WRITTEN, module_of
 
-edges = st.one_of(
-    st.integers(1, LIMIT - 1),
-    st.integers(1, 1000),
-    st.integers(0, 31).flatmap(lambda bit: st.integers(max(2**bit - 3, 1), min(2**bit + 3, LIMIT - 1))),
-)
+SOURCE = """
+struct Operands { const u32* operand; u32* quotient; };
+extern "C" __global__ void quotients(const Operands a) {
+    const u32* const operand = a.operand + 3 * (blockIdx.x * BLOCK + threadIdx.x);
+    a.quotient[blockIdx.x * BLOCK + threadIdx.x] = divide(operand[0], operand[1], operand[2]);
+}
+"""
+EDGES = sorted({min(max(2**bit + step, 1), LIMIT - 1) for bit in range(32) for step in range(-3, 4)})
+"""Divisors round powers of two."""
 
 
-@given(edges, st.integers(0, LIMIT - 1))
-@example(1, LIMIT - 1)
-@example(LIMIT - 1, LIMIT - 1)
-@example(LIMIT - 1, LIMIT - 2)
-@example(2**30 + 1, LIMIT - 1)
-def test_the_kernels_divide_like_python(divisor: int, dividend: int) -> None:
-    multiplier, shift = magic(divisor)
-    assert multiplier < 2**32
-    for n in (dividend, dividend // divisor * divisor, max(dividend // divisor * divisor - 1, 0), LIMIT - 1):
-        assert host.library().host_divide(n, multiplier, shift) == n // divisor
+def dividends(divisor: int, rng: random.Random) -> list[int]:
+    some = rng.randrange(LIMIT)
+    multiples = (LIMIT - 1) // divisor * divisor, some // divisor * divisor
+    return [0, LIMIT - 1, LIMIT - 2, some, *multiples, *(max(multiple - 1, 0) for multiple in multiples)]
+
+
+def test_the_kernels_divide_like_numpy(rng: random.Random) -> None:
+    drawn = [rng.randrange(1, LIMIT) for _ in range(1000)] + [int(LIMIT ** rng.random()) for _ in range(1000)]
+    operands = [(n, *magic(divisor), divisor) for divisor in (*EDGES, *drawn) for n in dividends(divisor, rng)]
+    blocks = len(operands) // 256
+    table = np.array(operands[: 256 * blocks], np.uint32)
+    source, quotients = np.ascontiguousarray(table[:, :3]), np.empty(len(table), np.uint32)
+    buffers = [Buffer(2**32 - 48, source.reshape(-1).view(np.uint8), readable=True)]
+    buffers.append(Buffer(2**33 - 48, quotients.view(np.uint8), writable=True))
+    pointers = np.array([buffer.address for buffer in buffers], np.uint64).tobytes()
+    module = module_of(unit_source("arguments.cuh") + SOURCE, AS_WRITTEN.architecture)
+    module.launch("quotients", blocks, pointers, buffers)
+    assert blocks > 60
+    assert np.array_equal(quotients, table[:, 0] // table[:, 3])
 
 
 @pytest.mark.parametrize("divisor", [0, -1, LIMIT])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,9 @@ from dmlgather.backends.cuda.variants import VARIANTS, KernelKind
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest.kernel_plans import plan_for
 from dmlgather.selftest.random_plans import EXTREMES, random_buffers
-from tests.kernels import build, host, sanitized
-from tests.kernels.sanitized import Case, SanitizerError, mismatches, mutated, noticed
-from tests.kernels.units import KERNELS
-
-UNIT = ("staged.cu",)
+from tests.kernels.ptx import runs
+from tests.kernels.ptx.machine import Violation
+from tests.kernels.ptx.runs import Case, broken, mismatches, noticed
 
 
 def columns_of(rows: int, width: int, picked: int, element_bytes: int = 4, each: bool = False) -> IndexPlan:
@@ -119,7 +116,7 @@ def test_blocks_with_rows_of_their_own(rows: int, picked: int, each: bool, rng: 
     buffers = random_buffers(plan, rng)
     expected, result = buffers.out.copy(), buffers.out.copy()
     reference.run(plan, buffers.data, buffers.indices, expected)
-    host.run(plan, buffers.data, buffers.indices, result, multiprocessors=1)
+    runs.run(plan, buffers.data, buffers.indices, result, multiprocessors=1)
     assert result.tobytes() == expected.tobytes()
 
 
@@ -130,7 +127,7 @@ def test_more_rows_than_a_launch_has_are_split(rng: random.Random, monkeypatch: 
     buffers = random_buffers(plan, rng)
     expected, found = buffers.out.copy(), buffers.out.copy()
     reference.run(plan, buffers.data, buffers.indices, expected)
-    host.run(plan, buffers.data, buffers.indices, found)
+    runs.run(plan, buffers.data, buffers.indices, found)
     assert found.tobytes() == expected.tobytes()
 
 
@@ -158,7 +155,7 @@ def test_index_extremes(kind: IndexType, policy: OutOfBounds, each: bool) -> Non
     expected, found = np.zeros(plan.out_extent, np.uint16), np.zeros(plan.out_extent, np.uint16)
     first = reference.run(plan, data, indices, expected)
     assert (first is not None) == (policy is OutOfBounds.RAISE)
-    assert host.run(plan, data, indices, found) == first
+    assert runs.run(plan, data, indices, found) == first
     if first is None:
         assert found.tobytes() == expected.tobytes()
 
@@ -176,30 +173,15 @@ def cases_of(rng: random.Random, each_variant: int) -> list[Case]:
     return [Case.of(plan, random_buffers(plan, rng), alignment) for plan, alignment in plans]
 
 
-def broken(folder: Path, before: str, after: str) -> Path:
-    """The kernels with `before` in `staged.cuh` replaced, and only SOME of the entry points."""
-    kernels = mutated(folder, "staged.cuh", before, after)
-    lines = ['#include "staged.cuh"', *(variant.line for variant in SOME)]
-    (kernels / UNIT[0]).write_text("\n".join(lines) + "\n")
-    return kernels
+def test_rows_in_shared_memory_have_no_race(rng: random.Random) -> None:
+    assert mismatches(cases_of(rng, 4)) == []
 
 
-def test_rows_in_shared_memory_have_no_race(rng: random.Random, tmp_path: Path) -> None:
-    cases = cases_of(rng, 4)
-    assert mismatches(cases, sanitized.run(build.batch(build.THREAD, KERNELS, UNIT), cases, tmp_path)) == []
-
-
-@pytest.mark.heavy
 @pytest.mark.parametrize("end", ["        if (row < a.threads) {\n            if constexpr (Each) resolve", "    }\n}"])
-def test_a_missing_barrier_is_caught(end: str, rng: random.Random, tmp_path: Path) -> None:
-    program = build.batch(build.THREAD, broken(tmp_path, f"        __syncthreads();\n{end}", end), UNIT)
-
-    def run() -> None:
-        for _ in range(20):  # the sanitizer sees a race only if threads really meet, which a busy machine may prevent
-            sanitized.run(program, cases_of(rng, 4), tmp_path)
-
-    with pytest.raises(SanitizerError, match="data race"):
-        run()
+def test_a_missing_barrier_is_noticed(end: str, rng: random.Random) -> None:
+    kernels = broken(SOME, f"        __syncthreads();\n{end}", end)
+    with pytest.raises(Violation, match=r"without a barrier|no thread of the block has written"):
+        mismatches(cases_of(rng, 20), kernels)
 
 
 MUTATIONS = {
@@ -215,9 +197,7 @@ MUTATIONS = {
 """Text of `staged.cuh`, and the text that breaks it."""
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_broken_kernel_is_caught(name: str, rng: random.Random, tmp_path: Path) -> None:
-    """By AddressSanitizer or by a wrong result; the unbroken one passes among all variants in test_sanitized.py."""
-    program = build.batch(build.ADDRESS, broken(tmp_path, *MUTATIONS[name]), UNIT)
-    assert noticed(cases_of(rng, 25), program, tmp_path)
+def test_a_broken_kernel_is_noticed(name: str, rng: random.Random) -> None:
+    """By what the interpreter checks or by a wrong result; the unbroken one passes among all variants in test_runs.py."""
+    assert noticed(cases_of(rng, 25), broken(SOME, *MUTATIONS[name]))

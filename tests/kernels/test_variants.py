@@ -7,13 +7,15 @@ import shutil
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dmlgather import files
 from dmlgather.backends.cuda.arguments import CONSTANTS_OFFSET, LAYOUT, POINTERS
 from dmlgather.backends.cuda.sources import kernel_folder, kernel_source, unit_source
 from dmlgather.backends.cuda.variants import BLOCK, GENERAL_UNROLL, SPAN_UNROLL, VARIANTS, VECTOR
-from tests.kernels import host
+from tests.kernels.ptx.machine import Buffer
+from tests.kernels.ptx.runs import AS_WRITTEN, module_of
 from tests.kernels.units import KERNELS, UNITS, unit_text
 
 
@@ -39,9 +41,28 @@ def test_constants_are_the_same_on_both_sides() -> None:
     assert f"VECTOR = {VECTOR};" in headers
 
 
+def compilers_offsets() -> list[int]:
+    """Offsets of the fields of `Arguments`, then its size, as a kernel stores them that NVRTC compiled."""
+    fields = ", ".join(f"__builtin_offsetof(Arguments, {name})" for name, _ in LAYOUT)
+    count = len(LAYOUT) + 1
+    source = f"""{unit_source("arguments.cuh")}
+struct To {{ u64* offsets; }};
+extern "C" __global__ void layout(const To to) {{
+    constexpr u64 offsets[] = {{{fields}, sizeof(Arguments)}};
+#pragma unroll
+    for (int i = 0; i < {count}; ++i) to.offsets[i] = offsets[i];
+}}
+"""
+    found = np.zeros(count, np.uint64)
+    to = Buffer(2**32 - 64, found.view(np.uint8), writable=True)
+    module_of(source, AS_WRITTEN.architecture).launch("layout", 1, struct.pack("<Q", to.address), [to], block=1)
+    return [int(offset) for offset in found]
+
+
 def test_the_packer_has_the_compilers_offsets() -> None:
     offsets = [struct.calcsize("<" + "".join(code for _, code in LAYOUT[:count])) for count in range(len(LAYOUT) + 1)]
-    assert offsets == host.layout()
+    assert offsets == compilers_offsets()
+    assert {AS_WRITTEN.module(variant).routine(variant.name).parameter_bytes for variant in VARIANTS[::20]} == {offsets[-1]}
     names = [name for name, _ in LAYOUT]
     assert names[:4] == ["in", "indices", "out", "first_bad"]
     assert POINTERS.size == offsets[names.index("table")] == CONSTANTS_OFFSET

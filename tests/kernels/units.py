@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
+from dmlgather.backends.cuda.variants import VARIANTS
 
 KERNELS = Path(__file__).parents[2] / "cuda_kernels"
 
@@ -21,11 +21,6 @@ _HEADERS = {
     "staged.cu": ("Rows that are gathered from shared memory.", ("staged.cuh",)),
     "general.cu": ("Everything that is not specialised.", ("general.cuh",)),
 }
-
-
-def has_barrier(variant: Variant) -> bool:
-    """Whether the threads of a block wait for one another."""
-    return variant.kind in (KernelKind.TRANSPOSE, KernelKind.STAGED)
 
 
 def unit_text(unit: str) -> str:

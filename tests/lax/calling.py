@@ -17,7 +17,7 @@ def run(call: Call, **more: Any) -> Any:
 
 
 def kernels(call: Call) -> Array:
-    """What the host-built kernels do with arrays that lie on a device as they lie here; needs an ArrayDriver installed."""
+    """What the interpreted kernels do with arrays that lie on a device as they lie here; needs an ArrayDriver installed."""
     result = _run(call, DeviceArray(call.operand), DeviceArray(call.start_indices))
     assert isinstance(result, DeviceArray)
     return result.held
@@ -36,6 +36,6 @@ def content(found: Any) -> object:
 
 def check_good(call: Call, right: Array) -> None:
     """Every device gives that result, bit for bit."""
-    results = {"cpu": run(call), "reference": run(call, device="reference"), "host-built kernels": kernels(call)}
+    results = {"cpu": run(call), "reference": run(call, device="reference"), "kernels": kernels(call)}
     for device, found in results.items():
         assert content(found) == content(right), f"{call} on {device}: got {found!r}, right is {right!r}"

@@ -1,4 +1,4 @@
-"""Models on CUDA, over a driver that is not one: device memory is host memory and kernels are the host-built ones. Shows what is
+"""Models on CUDA, over a driver that is not one: device memory is host memory and kernels are interpreted. Shows what is
 moved where and when; ci/gpu shows a GPU.
 """
 

@@ -72,7 +72,7 @@ def names(*devices: str) -> list[str]:
 
 @OLD_SHAPES
 def test_the_published_tests_run_and_pass() -> None:
-    """CUDA is a driver that is not one (tests/kernels/host_driver.py): the kernels are built for the host."""
+    """CUDA is a driver that is not one (tests/kernels/host_driver.py): the kernels are interpreted."""
     with installed(ModelDriver()) as driver:
         found = outcome(Backend)
         assert driver.compiled

@@ -38,7 +38,7 @@ def ours(call: Call, **more: Any) -> Array | type[Exception]:
 
 
 def kernels(call: Call) -> Array:
-    """What the host-built kernels do with arrays that lie on a device as they lie here."""
+    """What the interpreted kernels do with arrays that lie on a device as they lie here."""
     data, indices = DeviceArray(call.data), DeviceArray(call.indices)
     result = dg.openvino.gather(data, indices, call.axis, call.batch_dims, version=call.version)
     assert isinstance(result, DeviceArray)
@@ -53,7 +53,7 @@ def gpu() -> Iterator[None]:
 
 def check_good(call: Call, right: Array) -> None:
     """Every device gives that result, bit for bit."""
-    results = {"cpu": ours(call), "reference": ours(call, device="reference"), "host-built kernels": kernels(call)}
+    results = {"cpu": ours(call), "reference": ours(call, device="reference"), "kernels": kernels(call)}
     for device, found in results.items():
         assert content(found) == content(right), f"{call} on {device}: got {found!r}, right is {right!r}"
 

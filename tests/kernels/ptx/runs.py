@@ -1,0 +1,213 @@
+"""Executes plans as a device would: their launches over NVRTC's PTX, in buffers of exact size at addresses of a device."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.backends import reference
+from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, POINTERS
+from dmlgather.backends.cuda.families import launches_for
+from dmlgather.backends.cuda.launch import Launch
+from dmlgather.backends.cuda.sources import unit_source
+from dmlgather.backends.cuda.variants import VARIANTS, Variant
+from dmlgather.plan import IndexPlan, OutOfBounds
+from dmlgather.selftest.random_plans import PlanBuffers
+from tests.kernels.ptx.compile import ptx_of
+from tests.kernels.ptx.machine import Buffer, Module, Violation
+
+NOTHING_BAD = 2**64 - 1
+FARTHEST = 2**45
+"""Bytes of the largest buffer that can be placed."""
+
+
+@functools.cache
+def module_of(source: str, architecture: str) -> Module:
+    """The kernels of a source, read once by each process."""
+    return Module(ptx_of(source, architecture), source)
+
+
+def whole_unit(variant: Variant) -> str:
+    """The source of the unit that has the variant."""
+    return unit_source(variant.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The kernels that launches run. source_of: a source with the variant's entry point."""
+
+    architecture: str = "compute_90"
+    source_of: Callable[[Variant], str] = whole_unit
+
+    def module(self, variant: Variant) -> Module:
+        """The module that has the variant's entry point."""
+        return module_of(self.source_of(variant), self.architecture)
+
+
+AS_WRITTEN = Kernels()
+"""The project's kernels."""
+
+
+def broken(variants: Sequence[Variant], before: str, after: str) -> Kernels:
+    """The kernels of `variants`, all of one unit, with `before` in their source replaced by `after`."""
+    (unit,) = {variant.unit for variant in variants}
+    left_out = {variant.line for variant in VARIANTS if variant not in variants}
+    text = "\n".join(line for line in unit_source(unit).splitlines() if line not in left_out)
+    assert text.count(before) == 1, f"{text.count(before)} times in {unit}: {before}"
+    changed = text.replace(before, after)
+    return Kernels(source_of=lambda _: changed)
+
+
+INPUT, INDICES, OUTPUT, WORD, TABLE = range(5)
+"""The buffers of a launch, by number."""
+
+
+def address(rng: random.Random, buffer: int, size: int, at: int = 0) -> int:
+    """A place for a buffer of `size` bytes (up to FARTHEST), apart from those of the other numbers.
+
+    It is `at` modulo 16, and the buffer lies across a multiple of 2^32, or begins or ends there.
+    """
+    boundary = 4 * FARTHEST * (1 + 64 * buffer + rng.randrange(64)) + 2 * FARTHEST + 2**32 * rng.randrange(2**10)
+    return boundary - 16 * rng.randint(0, -(-size // 16)) + at
+
+
+class Word:
+    """Where launches report the smallest offset of a bad index, under RAISE."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._value = np.full(1, NOTHING_BAD, np.uint64)
+        self.buffer = Buffer(address(rng, WORD, 8), self._value.view(np.uint8), atomic=True)
+
+    @property
+    def first_bad(self) -> int | None:
+        """The smallest offset that was reported; None without one."""
+        value = int(self._value[0])
+        return None if value == NOTHING_BAD else value
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The buffers of a plan at their addresses. indices: None without lookups; word: None except under RAISE."""
+
+    data: Buffer
+    indices: Buffer | None
+    out: Buffer
+    word: Word | None
+
+    def run(self, launch: Launch, rng: random.Random, kernels: Kernels = AS_WRITTEN) -> None:
+        """Run a launch, with its table at an address that `rng` draws. Raises Violation."""
+        table = Buffer(address(rng, TABLE, len(launch.table)), np.frombuffer(launch.table, np.uint8), readable=True)
+        word = self.word.buffer if self.word else None
+        source = self.data.address if launch.input_in_table is None else table.address + launch.input_in_table
+        block = bytearray(launch.arguments)
+        pointers = (self.indices.address if self.indices else 0, self.out.address, word.address if word else 0)
+        POINTERS.pack_into(block, 0, source, *pointers)
+        CONSTANTS.pack_into(block, CONSTANTS_OFFSET, table.address)
+        kernels.module(launch.variant).launch(
+            launch.variant.name,
+            launch.grid,
+            bytes(block),
+            [buffer for buffer in (self.data, self.indices, self.out, word, table) if buffer is not None and buffer.size],
+            block=launch.block,
+            shared_bytes=launch.shared_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A plan, its buffers and how it is launched. in_at, out_at: addresses of input and output modulo 16."""
+
+    plan: IndexPlan
+    buffers: PlanBuffers
+    launches: tuple[Launch, ...]
+    in_at: int = 0
+    out_at: int = 0
+
+    @classmethod
+    def of(
+        cls, plan: IndexPlan, buffers: PlanBuffers, alignment: int = 16, *, multiprocessors: int = 0, specialise: bool = True
+    ) -> Case:
+        """With pointers that are multiples of `alignment` and of no more (up to 16).
+
+        multiprocessors: 0 lets threads walk in the smallest plans. specialise: False runs the general kernels.
+        """
+        at = alignment % 16
+        return cls(plan, buffers, launches_for(plan, alignment, multiprocessors, specialise=specialise), at, at)
+
+    @classmethod
+    def at(cls, plan: IndexPlan, buffers: PlanBuffers, in_at: int, out_at: int) -> Case:
+        """With those pointers, planned for the alignment that they have."""
+        return cls(plan, buffers, launches_for(plan, gcd(16, in_at, out_at), 0), in_at, out_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a case left behind: the output's bytes, and the smallest offset of a bad index under RAISE."""
+
+    out: bytes
+    first_bad: int | None
+
+
+def execute(case: Case, kernels: Kernels = AS_WRITTEN) -> Result:
+    """Run a case over copies of its buffers, whose addresses follow from their content. Raises Violation."""
+    given = case.buffers
+    data, target = _bytes(given.data), _bytes(given.out)
+    rng = random.Random(target.tobytes()[:64] + data.tobytes()[:64])
+    source = Buffer(address(rng, INPUT, data.size, case.in_at), data, readable=True)
+    out = Buffer(address(rng, OUTPUT, target.size, case.out_at), target, writable=True)
+    indices = None
+    if given.indices is not None:
+        content, width = _bytes(given.indices), given.indices.itemsize
+        at = width * rng.randrange(16 // width)
+        indices = Buffer(address(rng, INDICES, content.size, at), content, readable=True)
+    word = Word(rng) if case.plan.out_of_bounds is OutOfBounds.RAISE else None
+    placed = Placed(source, indices, out, word)
+    for launch in case.launches:
+        placed.run(launch, rng, kernels)
+    return Result(target.tobytes(), word.first_bad if word else None)
+
+
+def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return np.frombuffer(array.tobytes(), np.uint8).copy()
+
+
+def run(
+    plan: IndexPlan,
+    data: NDArray[Any],
+    indices: NDArray[Any] | None,
+    out: NDArray[Any],
+    *,
+    architecture: str = AS_WRITTEN.architecture,
+    **how: Any,
+) -> int | None:
+    """Execute `plan` over three buffers, with the contract of `backends.reference.run`. how: as `Case.of`. Raises Violation."""
+    result = execute(Case.of(plan, PlanBuffers(data, indices, out), **how), Kernels(architecture))
+    out.view(np.uint8)[:] = np.frombuffer(result.out, np.uint8)
+    return result.first_bad
+
+
+def differs(case: Case, kernels: Kernels = AS_WRITTEN) -> bool:
+    """Whether the result is not the reference's. Raises Violation."""
+    found, right = execute(case, kernels), case.buffers.out.copy()
+    bad = reference.run(case.plan, case.buffers.data, case.buffers.indices, right)
+    return found.first_bad != bad or (bad is None and found.out != right.tobytes())
+
+
+def mismatches(cases: Iterable[Case], kernels: Kernels = AS_WRITTEN) -> list[int]:
+    """Numbers of the cases whose result is not the reference's. Raises Violation."""
+    return [number for number, case in enumerate(cases) if differs(case, kernels)]
+
+
+def noticed(cases: Iterable[Case], kernels: Kernels) -> bool:
+    """Whether a kernel does what it must not, or a result is wrong."""
+    try:
+        return any(differs(case, kernels) for case in cases)
+    except Violation:
+        return True
