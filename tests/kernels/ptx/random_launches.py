@@ -1,0 +1,120 @@
+"""Random launches of every kernel in the interpreter, compared with the reference: `ci/interpret`.
+
+Each round has a plan for every variant, plans of any shape, and far apart ones. Prints the share of instructions that ran.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.backends.cuda.families import launches_for
+from dmlgather.backends.cuda.variants import VARIANTS
+from dmlgather.plan import IndexPlan
+from dmlgather.selftest.random_plans import random_buffers, random_plan, random_runs
+from tests.kernels import nvrtc
+from tests.kernels.ptx import far
+from tests.kernels.ptx.compile import ARCHITECTURES
+from tests.kernels.ptx.coverage import UNREACHABLE, executed
+from tests.kernels.ptx.draws import alignment_for, case_for
+from tests.kernels.ptx.runs import Case, Kernels, differs
+
+EACH = 2
+"""Cases for each variant in a round."""
+OTHERS = 40
+"""Plans of any shape, runs, and far apart plans in a round, of each so many."""
+AT_ONCE = 4
+"""Rounds of an architecture that are handed to the worker processes together."""
+
+
+@dataclass(slots=True)
+class Round:
+    """What came of a round. failure: what went wrong, if anything. ran: for each kernel, which of its instructions have."""
+
+    launches: int = 0
+    failure: str = ""
+    ran: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
+
+
+def run_round(architecture: str, seed: int, each: int) -> Round:
+    """A round on an architecture, ended by the first failure. each: cases for each variant."""
+    rng, kernels, done = random.Random(seed), Kernels(architecture), Round()
+    plan: IndexPlan | None = None
+    try:
+        for case in cases(rng, each):
+            plan = case.plan
+            done.launches += len(case.launches)
+            if differs(case, kernels):
+                raise AssertionError("the result is not the reference's")
+        for _ in range(OTHERS):
+            plan = far.far_plan(rng)
+            alignment = alignment_for(plan, rng)
+            launches = launches_for(plan, alignment, 0)
+            done.launches += len(launches)
+            far.agree(plan, launches, rng, alignment, kernels)
+    except AssertionError as error:
+        done.failure = f"{architecture}, round {seed}:\n{error}\n{plan}"
+    done.ran = {variant.name: executed(variant, kernels) for variant in VARIANTS}
+    return done
+
+
+def cases(rng: random.Random, each: int) -> Iterator[Case]:
+    """As many cases for each variant, and others of any shape."""
+    for variant in VARIANTS:
+        for _ in range(each):
+            yield case_for(variant, rng)
+    for draw in (random_plan, random_runs):
+        for _ in range(OTHERS):
+            plan = draw(rng)
+            alignment, multiprocessors = alignment_for(plan, rng), rng.choice((0, 1, 132))
+            buffers, specialise = random_buffers(plan, rng), rng.random() < 0.8
+            yield Case.of(plan, buffers, alignment, multiprocessors=multiprocessors, specialise=specialise)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser("ci/interpret", description=__doc__)
+    parser.add_argument("launches", nargs="?", type=int, default=20_000, help="of all architectures together (20000)")
+    parser.add_argument("seed", nargs="?", type=int, default=random.SystemRandom().getrandbits(48))
+    parser.add_argument("--architectures", nargs="+", default=ARCHITECTURES, help=f"({' '.join(ARCHITECTURES)})")
+    chosen = parser.parse_args()
+    print(f"NVRTC {nvrtc.version()}, seed {chosen.seed}", flush=True)
+    start, total, seeds = time.perf_counter(), 0, random.Random(chosen.seed)
+    ran: dict[str, dict[str, NDArray[np.bool_]]] = {name: {} for name in chosen.architectures}
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        while total < chosen.launches:
+            jobs = [(name, seeds.getrandbits(48), EACH) for name in chosen.architectures for _ in range(AT_ONCE)]
+            for (name, *_), done in zip(jobs, pool.map(run_round, *zip(*jobs, strict=True)), strict=True):
+                if done.failure:
+                    print(done.failure, file=sys.stderr)
+                    return 1
+                total += done.launches
+                for kernel, which in done.ran.items():
+                    ran[name][kernel] = ran[name].get(kernel, False) | which
+    for name, kernels in ran.items():
+        print(f"{name}: {share(kernels)}")
+    print(f"{total} launches of {len(VARIANTS)} kernels in {time.perf_counter() - start:.0f} s: no violation, every result right")
+    return 0
+
+
+def share(ran: dict[str, NDArray[np.bool_]]) -> str:
+    """How many instructions have run, and what is known about the others."""
+    every = sum(len(which) for which in ran.values())
+    left = {variant.kind: 0 for variant in VARIANTS}
+    for variant in VARIANTS:
+        left[variant.kind] += int((~ran[variant.name]).sum())
+    reasons = {kind: why for kind, (_, why) in UNREACHABLE.items()}
+    notes = [f"\n  not {count} of {kind.value}: {reasons.get(kind, 'by chance')}" for kind, count in left.items() if count]
+    return f"{1 - sum(left.values()) / every:.2%} of {every} PTX instructions were executed" + "".join(notes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
