@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,9 +20,9 @@ from dmlgather.backends.cuda.launch import Launch
 from dmlgather.backends.cuda.staged import SHARED_BYTES
 from dmlgather.backends.cuda.variants import VARIANTS, KernelKind
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
-from dmlgather.selftest.kernel_plans import plan_for
 from dmlgather.selftest.random_plans import EXTREMES, random_buffers
 from tests.kernels.ptx import runs
+from tests.kernels.ptx.draws import case_for
 from tests.kernels.ptx.machine import Violation
 from tests.kernels.ptx.runs import Case, broken, mismatches, noticed
 
@@ -168,9 +169,8 @@ SOME = [
 """Two of the sixteen kernels to break: what is broken is the same in all."""
 
 
-def cases_of(rng: random.Random, each_variant: int) -> list[Case]:
-    plans = [plan_for(variant, rng) for variant in SOME for _ in range(each_variant)]
-    return [Case.of(plan, random_buffers(plan, rng), alignment) for plan, alignment in plans]
+def cases_of(rng: random.Random, each_variant: int) -> Iterator[Case]:
+    return (case_for(variant, rng) for _ in range(each_variant) for variant in SOME)
 
 
 def test_rows_in_shared_memory_have_no_race(rng: random.Random) -> None:
@@ -181,7 +181,7 @@ def test_rows_in_shared_memory_have_no_race(rng: random.Random) -> None:
 def test_a_missing_barrier_is_noticed(end: str, rng: random.Random) -> None:
     kernels = broken(SOME, f"        __syncthreads();\n{end}", end)
     with pytest.raises(Violation, match=r"without a barrier|no thread of the block has written"):
-        mismatches(cases_of(rng, 20), kernels)
+        mismatches(cases_of(rng, 300), kernels)
 
 
 MUTATIONS = {
@@ -200,4 +200,4 @@ MUTATIONS = {
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_broken_kernel_is_noticed(name: str, rng: random.Random) -> None:
     """By what the interpreter checks or by a wrong result; the unbroken one passes among all variants in test_runs.py."""
-    assert noticed(cases_of(rng, 25), broken(SOME, *MUTATIONS[name]))
+    assert noticed(cases_of(rng, 300), broken(SOME, *MUTATIONS[name]))
