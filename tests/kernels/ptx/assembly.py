@@ -35,6 +35,8 @@ _SHARED = re.compile(r"\.shared \.align (\d+) \.b8 (\w+)\[(\d*)\]")
 _LOCATION = re.compile(r"\.loc\s+\d+ (\d+) \d+")
 _LABEL = re.compile(r"(\$\w+):")
 _STEP = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
+_HIGH_HALF = re.compile(r"\{ \.reg \.b32 (\w+); mov\.b64 \{\1, (%\w+)\}, (%\w+); \}")
+"""How NVRTC 13.0 takes the high half of a register: the low one goes to a register of its own block."""
 _ADDRESS = re.compile(r"\[([%$\w]+)(?:\+(-?\d+))?\]")
 
 
@@ -145,7 +147,7 @@ class _Reader:
     def _steps(self) -> Iterator[str]:
         """Instructions, labels and directives, without comments."""
         for text in self.body.splitlines():
-            rest = text.partition("//")[0].strip()
+            rest = _HIGH_HALF.sub(r"mov.b64 {_, \2}, \3;", text.partition("//")[0].strip())
             while found := _LABEL.match(rest):
                 yield found[0]
                 rest = rest[found.end() :].strip()

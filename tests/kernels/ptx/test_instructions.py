@@ -207,6 +207,23 @@ def test_an_instruction(instruction: str, result: str, sources: str, meaning: An
 
 
 @pytest.mark.parametrize(
+    ("instruction", "meant"),
+    [
+        ("mov.b64 {%r5, _}, %d0;", 0x9ABCDEF0),
+        ("mov.b64 {_, %r5}, %d0;", 0x12345678),
+        ("{ .reg .b32 tmp; mov.b64 {tmp, %r5}, %d0; }", 0x12345678),
+    ],
+)
+def test_half_of_a_register(instruction: str, meant: int) -> None:
+    """The last form is that of NVRTC 13.0."""
+    lines = ["\tld.param.u64 %at1, [tried_param_0+8];", "\tmov.u64 %d0, 1311768467463790320;", instruction]
+    module = Module("\n".join([HEAD, *lines, "\tst.global.b32 [%at1], %r5;", "\tret;", "\n}\n"]))
+    found = np.zeros(4, np.uint8)
+    module.launch("tried", 1, bytes(8) + RESULTS.to_bytes(8, "little"), [Buffer(RESULTS, found, writable=True)], block=1)
+    assert int.from_bytes(found.tobytes(), "little") == meant
+
+
+@pytest.mark.parametrize(
     "instruction",
     [
         "bfe.u32 %r0, %r8, 1, 2",
