@@ -45,6 +45,14 @@ struct Staging {
     u32 vectors;     // whether threads store vectors; otherwise they store elements
 };
 
+// Span kernels: contiguous runs that follow one another in the output.
+struct PackedRuns {
+    u64 multiplier;  // the run that contains byte n < 2^63 of the output = (n * multiplier >> 64) >> shift
+    s64 all_bytes;   // of all runs
+    u32 shift;
+    u32 steps;       // number of vectors that a thread moves
+};
+
 struct Arguments {
     const char* in;       // written at every launch
     const char* indices;  // written at every launch
@@ -56,7 +64,6 @@ struct Arguments {
     s64 in_walk;          // bytes from one walked element to the next
     s64 out_walk;
     s64 in_bytes;         // span and staged kernels: bytes of the input that may be read
-    s64 run_bytes;        // span kernels: bytes of a contiguous run
     u32 threads;
     u32 full;             // a thread whose chunk coordinate is below this walks UNROLL elements; any other moves one
     u32 chunk_slowest;    // whether the chunk coordinate is the slowest thread dimension; otherwise it is the fastest
@@ -64,19 +71,20 @@ struct Arguments {
     u32 lookups;          // general kernels
     u32 index_shift;      // general kernels: an index has 1 << index_shift bytes
     u32 index_signed;     // general kernels
-    u32 extent[2];        // tile kernels: sizes of the innermost output dimension and of the innermost input dimension;
-                          // span kernels: a group has 1 << extent[0] runs
+    u32 extent[2];        // tile kernels: sizes of the innermost output dimension and of the innermost input dimension
     u32 checked;          // general kernels: whether an element with a bad index becomes the fill value
     u32 fill[4];          // the fill value, repeated to 16 bytes
     Dimension dimension[MAX_DIMENSIONS];  // fastest first
     Lookup lookup[MAX_LOOKUPS];
     Staging staging;
+    PackedRuns runs;
 };
 
 static_assert(sizeof(Dimension) == 28, "arguments.py packs Dimension in 28 bytes");
 static_assert(sizeof(Lookup) == 48, "arguments.py packs Lookup in 48 bytes");
 static_assert(sizeof(Staging) == 24, "arguments.py packs Staging in 24 bytes");
-static_assert(sizeof(Arguments) == 376, "arguments.py packs Arguments in 376 bytes");
+static_assert(sizeof(PackedRuns) == 24, "arguments.py packs PackedRuns in 24 bytes");
+static_assert(sizeof(Arguments) == 392, "arguments.py packs Arguments in 392 bytes");
 
 __device__ __forceinline__ u32 divide(u32 n, u32 multiplier, u32 shift) {
     return static_cast<u32>((static_cast<u64>(n) * multiplier) >> shift);

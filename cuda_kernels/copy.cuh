@@ -1,16 +1,17 @@
 // The copy in launch form: a number of thread dimensions, and one dimension along which every thread walks UNROLL elements.
 //
-// The walked dimension of size n is cut into chunks of `full` = n / UNROLL: the thread at chunk coordinate c < full moves
-// elements c, c + full, c + 2 full, ..., so that neighbouring threads access neighbouring memory. Each of the n % UNROLL
-// elements left over has a thread of its own, at chunk coordinates from `full` on. No lane of the long path is predicated: with
-// guards, the compiler interleaves index loads and payload loads, and a payload load waits for an index that it does not need.
+// The walked dimension of size n is cut into chunks of `full` <= n / UNROLL: the thread at chunk coordinate c < full moves
+// elements c, c + full, c + 2 full, ..., so that neighbouring threads access neighbouring memory. Each of the elements left over
+// has a thread of its own, at chunk coordinates from `full` on. No lane of the long path is predicated: with guards, the compiler
+// interleaves index loads and payload loads, and a payload load waits for an index that it does not need.
 #pragma once
 #include "elements.cuh"
 #include "lookup.cuh"
 
 // Elements that a thread walks. Invariant: no lookup moves along the walked dimension, so a thread resolves its indices once.
-// Narrow elements need more loads in flight; many indices or wide elements need the registers.
-template <int Bytes, bool Invariant> constexpr int UNROLL = Invariant && Bytes <= 4 ? 8 : 4;
+// Narrow elements need more loads in flight; wide elements, and indices that are kept until the end, need the registers.
+template <int Lookups, int Bytes, bool Checked, bool Invariant>
+constexpr int UNROLL = (Invariant ? Bytes <= 4 : Bytes <= 2 && Lookups == 1 && !Checked) ? 8 : 4;
 
 template <int Lookups> struct Addresses {
     const char* in;
@@ -104,7 +105,7 @@ __device__ __forceinline__ void move(const Arguments& a, const Addresses<Lookups
 
 template <int Dimensions, int Lookups, int Bytes, int IndexBytes, bool Checked, bool Invariant, int Lane = 0>
 __device__ __forceinline__ void copy(const Arguments& a) {
-    constexpr int Unroll = UNROLL<Bytes, Invariant>;
+    constexpr int Unroll = UNROLL<Lookups, Bytes, Checked, Invariant>;
     const u32 thread = blockIdx.x * BLOCK + threadIdx.x;
     if (thread >= a.threads) return;
     Addresses<Lookups> from;

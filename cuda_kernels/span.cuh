@@ -1,18 +1,17 @@
-// Runs of bytes at any alignment. A run is contiguous in input and output, and no lookup moves along it, but its length, steps
-// or pointers are not multiples of 16. Output vectors are aligned. Each is combined, by a shift, from the two aligned input
-// vectors that contain its bytes. The shift is the same for the whole run: the run's start in the input minus its start in the
-// output.
+// Runs of bytes at any alignment. A run is contiguous in the input, and no lookup moves along it. In the output, the runs follow
+// one another without gaps, so the output is one stretch of memory. It is cut into aligned vectors of 16 bytes, whatever the
+// runs' length: neighbouring threads store neighbouring vectors, and every request of a warp fills whole lines.
 //
-// Runs form groups of 1 << extent[0]. The threads of a group are ordered so that the threads of a warp do the same work: first
-// the threads that walk, run by run, then the threads for the other vectors, vector by vector. Vector 0 of a run is the one
-// that contains its first output byte. The thread at chunk c < full walks vectors c + 1, c + 1 + full, ..., which are whole
-// vectors wherever the run starts.
-// dimension[0]: the threads of a group; dimension[1]: the threads that walk one run; the other dimensions count runs.
-// in_walk and out_walk are 16 * full.
+// A warp moves a chunk of the output, `steps` x 512 bytes; each of its threads moves every 32nd vector of the chunk. A vector is
+// combined, by a shift, from the two aligned input vectors that contain its bytes. If a run ends inside it, it is combined with
+// a second such pair, from the start of the next run. A chunk inside one run takes a short path: one lookup, one shift.
+// dimension[0]: size is the bytes of a run, at least 32 and less than 2^30; dimension[1] and dimension[2]: the runs.
 #pragma once
 #include "copy.cuh"
 
-constexpr int SPAN_UNROLL = 4;
+constexpr int SPAN_UNROLL = 4;  // steps of a chunk that can take the short path
+constexpr int LINE = 128;       // chunks start at a multiple of this
+constexpr int WARP_BYTES = 32 * VECTOR;
 
 // Returns 16 of the 32 bytes (x, y), starting at byte `shift` < 16.
 __device__ __forceinline__ uint4 joined(uint4 x, uint4 y, u32 shift) {
@@ -25,75 +24,98 @@ __device__ __forceinline__ uint4 joined(uint4 x, uint4 y, u32 shift) {
                       __funnelshift_r(b3, b4, bits));
 }
 
-// The aligned vectors that contain the first and the last of `count` > 0 bytes at `from`. They are equal or neighbours.
-struct Cover {
-    const char* first;
-    const char* last;
+// Returns the low `count` bytes of `low`, 0 < count <= 16, and the other bytes of `high`.
+__device__ __forceinline__ uint4 merged(uint4 low, uint4 high, u32 count) {
+    const u64 fours = 0x4444444444444444 >> (64 - 4 * count);  // a digit for each byte; 4 turns a byte of `high` into one of `low`
+    const u32 first = static_cast<u32>(fours), second = static_cast<u32>(fours >> 32);
+    return make_uint4(__byte_perm(low.x, high.x, 0x7654 - (first & 0xffff)), __byte_perm(low.y, high.y, 0x7654 - (first >> 16)),
+                      __byte_perm(low.z, high.z, 0x7654 - (second & 0xffff)), __byte_perm(low.w, high.w, 0x7654 - (second >> 16)));
+}
+
+// Whether the aligned vector at `first` and the next one lie inside the input, which may start and end inside a vector.
+__device__ __forceinline__ bool readable(const Arguments& a, const char* first) {
+    return static_cast<u64>(first - a.in) <= static_cast<u64>(a.in_bytes) - 2 * VECTOR;
+}
+
+// Bytes low ... high - 1 of a vector, of which byte 0 is, or would be, at `from`. The other bytes are undefined.
+struct Part {
+    const char* from;
+    u32 low, high;
 };
 
-__device__ __forceinline__ Cover cover(const char* from, u32 count) {
-    const char* end = from + count - 1;
-    return {from - misalignment(from), end - misalignment(end)};
+// The aligned input vectors that contain a part.
+struct Pair {
+    uint4 x, y;
+};
+
+__device__ __forceinline__ Pair load_pair(const Part& part) {
+    const u32 shift = misalignment(part.from);
+    const char* const first = part.from - shift;
+    Pair pair = {};
+    if (shift + part.low < VECTOR) pair.x = load<VECTOR>(first);
+    if (shift + part.high > VECTOR) pair.y = load<VECTOR>(first + VECTOR);
+    return pair;
 }
 
-// Whether both vectors lie inside the input. At the ends of the input, a vector may extend beyond it.
-__device__ __forceinline__ bool readable(const Arguments& a, const char* first, const char* last) {
-    return first >= a.in && last + VECTOR <= a.in + a.in_bytes;
-}
-
-// If `wanted`, stores the lowest Bytes bytes of `value` and removes them from it.
-template <int Bytes> __device__ __forceinline__ void piece(char*& to, uint4& value, u32& count, bool wanted) {
-    if (!wanted) return;
-    if constexpr (Bytes == 8) {
-        store<8>(to, static_cast<u64>(value.y) << 32 | value.x);
-    } else {
-        store<Bytes>(to, static_cast<Element<Bytes>>(value.x));
-    }
-    value = joined(value, value, Bytes);
-    to += Bytes;
-    count -= Bytes;
-}
-
-// Stores the lowest `count` < 16 bytes of `value` at `to`, inside one aligned vector. The pieces first grow with the alignment
-// of the address, then shrink with the bytes that are left.
-__device__ __forceinline__ void store_bytes(char* to, uint4 value, u32 count) {
-    piece<1>(to, value, count, misalignment(to) & 1);
-    piece<2>(to, value, count, (misalignment(to) & 2) && count >= 2);
-    piece<4>(to, value, count, (misalignment(to) & 4) && count >= 4);
-    piece<8>(to, value, count, count & 8);
-    piece<4>(to, value, count, count & 4);
-    piece<2>(to, value, count, count & 2);
-    piece<1>(to, value, count, count & 1);
-}
-
-// Loads byte by byte, if the input does not contain the whole vectors.
-__device__ __forceinline__ uint4 load_bytes(const char* from, u32 count) {
-    uint4 value = make_uint4(0, 0, 0, 0);
+// The same, byte by byte, as `joined` takes it with shift 0.
+__device__ __forceinline__ Pair load_bytes(const Part& part) {
+    Pair pair = {};
 #pragma unroll 1
-    for (u32 byte = count; byte > 0; --byte) {
-        value = make_uint4(value.x << 8, __funnelshift_r(value.x, value.y, 24), __funnelshift_r(value.y, value.z, 24),
-                           __funnelshift_r(value.z, value.w, 24));
-        value.x |= load<1>(from + byte - 1);
+    for (u32 byte = part.high; byte > 0; --byte) {
+        pair.x = make_uint4(pair.x.x << 8, __funnelshift_r(pair.x.x, pair.x.y, 24), __funnelshift_r(pair.x.y, pair.x.z, 24),
+                            __funnelshift_r(pair.x.z, pair.x.w, 24));
+        if (byte > part.low) pair.x.x |= load<1>(part.from + byte - 1);
     }
-    return value;
+    return pair;
 }
 
-// Moves the part of one vector that belongs to the run: `count` > 0 bytes, the first of them to `to`.
-__device__ __forceinline__ void move_part(const Arguments& a, const char* from, char* to, u32 count, bool good) {
-    const Cover at = cover(from, count);
-    uint4 value;
-    if (!good) {
-        value = fill_value<VECTOR>(a.fill);  // it repeats, so it is right wherever an element starts
-    } else if (readable(a, at.first, at.last)) {
-        value = joined(load<VECTOR>(at.first), load<VECTOR>(at.last), misalignment(from));
-    } else {
-        value = load_bytes(from, count);
+__device__ __forceinline__ uint4 load_part(const Arguments& a, const Part& part) {
+    const u32 shift = misalignment(part.from);
+    if (!readable(a, part.from - shift)) return load_bytes(part).x;
+    const Pair pair = load_pair(part);
+    return joined(pair.x, pair.y, shift);
+}
+
+// Returns the high 64 bits of the product, or up to 2 less.
+__device__ __forceinline__ u64 multiply_high(u64 x, u64 y) {
+    const u64 x0 = static_cast<u32>(x), x1 = x >> 32, y0 = static_cast<u32>(y), y1 = y >> 32;
+    return x1 * y1 + (x1 * y0 >> 32) + (x0 * y1 >> 32);
+}
+
+// What a warp moves.
+struct Chunk {
+    s64 start;  // offset in the output; negative if the output starts after it
+    u32 run;    // the run that contains the chunk's start, or the one before it; or run 0
+    s32 at;     // offset of the chunk's start from the start of that run
+};
+
+__device__ __forceinline__ Chunk locate_chunk(const Arguments& a, u32 number, u32 lead) {
+    Chunk chunk;
+    chunk.start = static_cast<s64>(number) * (a.runs.steps * WARP_BYTES) - lead;
+    const u64 run = multiply_high(chunk.start, a.runs.multiplier) >> a.runs.shift;
+    chunk.run = chunk.start < 0 ? 0 : static_cast<u32>(run);
+    chunk.at = static_cast<s32>(chunk.start) - static_cast<s32>(chunk.run * a.dimension[0].size);
+    return chunk;
+}
+
+// Addresses of a run's first input byte and of its indices.
+template <int Dimensions, int Lookups>
+__device__ __forceinline__ Addresses<Lookups> locate_run(const Arguments& a, u32 run) {
+    Addresses<Lookups> to = {a.in + a.in_offset, nullptr, {}};
+#pragma unroll
+    for (int k = 0; k < Lookups; ++k) to.index[k] = a.indices + a.lookup[k].offset;
+    u32 rest = run;
+#pragma unroll
+    for (int d = 1; d < Dimensions; ++d) {
+        const Dimension& dim = a.dimension[d];
+        const u32 quotient = d + 1 < Dimensions ? divide(rest, dim.multiplier, dim.shift) : 0;
+        const u32 coordinate = rest - quotient * dim.size;
+        rest = quotient;
+        to.in = advance(to.in, coordinate, dim.in_step);
+#pragma unroll
+        for (int k = 0; k < Lookups; ++k) to.index[k] = advance(to.index[k], coordinate, dim.index_step[k]);
     }
-    if (count == VECTOR) {
-        store<VECTOR>(to, value);
-    } else {
-        store_bytes(to, value, count);
-    }
+    return to;
 }
 
 // Replaces each vector of `x` by the 16 bytes of (x, y) that start at byte 4 * Words + shift % 4.
@@ -109,15 +131,14 @@ __device__ __forceinline__ void join_all(uint4 (&x)[SPAN_UNROLL], const uint4 (&
     }
 }
 
-// Moves SPAN_UNROLL whole vectors: all loads, then all stores. The bytes of vector u are in the vector at `from` + u * in_walk
-// and the next one. The threads of a warp mostly move the same run, and then take the same branch; selecting words instead
-// would cost 11 instructions per vector.
-__device__ __forceinline__ void move_whole(const Arguments& a, const char* from, char* to, u32 shift, bool good) {
+// Moves SPAN_UNROLL vectors of one run: all loads, then all stores. The threads of the warp move the same run, and then take the
+// same branch; selecting words instead would cost 11 instructions per vector.
+__device__ __forceinline__ void move_inside(const Arguments& a, const char* from, char* to, u32 shift, bool good) {
     uint4 first[SPAN_UNROLL], second[SPAN_UNROLL];
 #pragma unroll
-    for (int u = 0; u < SPAN_UNROLL; ++u, from += a.in_walk) {
-        first[u] = load<VECTOR>(from);
-        second[u] = load<VECTOR>(from + VECTOR);
+    for (int u = 0; u < SPAN_UNROLL; ++u) {
+        first[u] = load<VECTOR>(from + u * WARP_BYTES);
+        second[u] = load<VECTOR>(from + u * WARP_BYTES + VECTOR);
     }
     switch (shift >> 2) {
         case 0: join_all<0>(first, second, shift); break;
@@ -126,72 +147,97 @@ __device__ __forceinline__ void move_whole(const Arguments& a, const char* from,
         default: join_all<3>(first, second, shift);
     }
 #pragma unroll
-    for (int u = 0; u < SPAN_UNROLL; ++u, to += a.out_walk) {
-        store<VECTOR>(to, good ? first[u] : fill_value<VECTOR>(a.fill));
-    }
+    for (int u = 0; u < SPAN_UNROLL; ++u) store<VECTOR>(to + u * WARP_BYTES, good ? first[u] : fill_value<VECTOR>(a.fill));
 }
 
-// Finds a thread's run and its first vector in the run. Returns false if the last group has no such run.
-template <int Dimensions, int Lookups>
-__device__ __forceinline__ bool locate_run(const Arguments& a, u32 thread, Addresses<Lookups>& to, u32& vector, bool& walks) {
-    const Dimension& group = a.dimension[0];
-    const Dimension& walk = a.dimension[1];
-    const u32 number = divide(thread, group.multiplier, group.shift), at = thread - number * group.size;
-    const u32 walking = a.full << a.extent[0], other = at - walking;
-    walks = at < walking;
-    const u32 walked = divide(at, walk.multiplier, walk.shift), part = other >> a.extent[0];
-    vector = walks ? at - walked * walk.size + 1 : part ? part + SPAN_UNROLL * a.full : 0;
-    u32 rest = (number << a.extent[0]) + (walks ? walked : other - (part << a.extent[0]));
-    to.in = a.in + a.in_offset;
-    to.out = a.out + a.out_offset;
-#pragma unroll
-    for (int k = 0; k < Lookups; ++k) to.index[k] = a.indices + a.lookup[k].offset;
-#pragma unroll
-    for (int d = 2; d <= Dimensions; ++d) {
-        const Dimension& dim = a.dimension[d];
-        const u32 quotient = d < Dimensions ? divide(rest, dim.multiplier, dim.shift) : 0;
-        const u32 coordinate = rest - quotient * dim.size;
-        if (d == Dimensions && rest >= dim.size) return false;
-        rest = quotient;
-        to.in = advance(to.in, coordinate, dim.in_step);
-        to.out = advance(to.out, coordinate, dim.out_step);
-#pragma unroll
-        for (int k = 0; k < Lookups; ++k) to.index[k] = advance(to.index[k], coordinate, dim.index_step[k]);
+// A byte of a chunk in its run.
+struct Place {
+    u32 run;
+    u32 at;
+};
+
+__device__ __forceinline__ Place locate(const Arguments& a, const Chunk& chunk, s32 byte) {
+    const Dimension& run = a.dimension[0];
+    const u32 at = static_cast<u32>(chunk.at + byte), passed = divide(at, run.multiplier, run.shift);
+    return {chunk.run + passed, at - passed * run.size};
+}
+
+// The first input byte of a run, and whether its indices are valid.
+struct Start {
+    const char* in;
+    bool good;
+};
+
+template <int Dimensions, int Lookups, int IndexBytes, bool Report>
+__device__ __forceinline__ Start find_run(const Arguments& a, u32 run) {
+    const Addresses<Lookups> from = locate_run<Dimensions, Lookups>(a, run);
+    s64 source[1];
+    bool good[1];
+    look_up<1, Lookups, IndexBytes>(a, from, source, good);
+    if constexpr (Report) {
+        if (!good[0] && a.first_bad) report_bad<1, Lookups, IndexBytes>(a, from);
     }
-    return true;
+    return {from.in + source[0], good[0]};
+}
+
+// Moves the vector that starts at a place, wherever runs end.
+template <int Dimensions, int Lookups, int IndexBytes, bool Checked>
+__device__ __forceinline__ void move_vector(const Arguments& a, const Place& place, char* to) {
+    const u32 rest = a.dimension[0].size - place.at;
+    const bool two = rest < VECTOR;
+    const Start run = find_run<Dimensions, Lookups, IndexBytes, Checked>(a, place.run);
+    const Part part = {run.in + place.at, 0, min(rest, static_cast<u32>(VECTOR))};
+    const bool whole = readable(a, part.from - misalignment(part.from));
+    const Pair pair = whole ? load_pair(part) : load_bytes(part);
+    uint4 tail;
+    if (two) {
+        const Start next = find_run<Dimensions, Lookups, IndexBytes, false>(a, place.run + 1);
+        tail = load_part(a, {next.in - rest, rest, VECTOR});
+        if (Checked && !next.good) tail = fill_value<VECTOR>(a.fill);
+    }
+    uint4 value = joined(pair.x, pair.y, whole ? misalignment(part.from) : 0);
+    if (Checked && !run.good) value = fill_value<VECTOR>(a.fill);  // it repeats, so it is right wherever an element starts
+    if (two) value = merged(value, tail, rest);
+    store<VECTOR>(to, value);
+}
+
+// Moves one byte, for the ends of an output that does not start or end with a vector.
+template <int Dimensions, int Lookups, int IndexBytes, bool Checked>
+__device__ __forceinline__ void move_byte(const Arguments& a, const Place& place, char* to) {
+    const Start run = find_run<Dimensions, Lookups, IndexBytes, Checked>(a, place.run);
+    const u32 fill = a.fill[0] >> 8 * (misalignment(to) & 3);  // elements have at most four bytes
+    store<1>(to, Checked && !run.good ? static_cast<u8>(fill) : load<1>(run.in + place.at));
 }
 
 // Dimensions: one of the run, and one or two of the runs.
 template <int Dimensions, int Lookups, int IndexBytes, bool Checked> __device__ __forceinline__ void span(const Arguments& a) {
-    const u32 thread = blockIdx.x * BLOCK + threadIdx.x;
-    if (thread >= a.threads) return;
-    Addresses<Lookups> from;
-    u32 vector;
-    bool walks;
-    if (!locate_run<Dimensions, Lookups>(a, thread, from, vector, walks)) return;
-    s64 source[1];
-    bool good[1];
-    look_up<1, Lookups, IndexBytes>(a, from, source, good);
-    if constexpr (Checked) {
-        if (!good[0] && a.first_bad) report_bad<1, Lookups, IndexBytes>(a, from);
-    } else {
-        good[0] = true;
+    const s32 lane = threadIdx.x % 32, bytes = static_cast<s32>(a.runs.steps) * WARP_BYTES;
+    char* const out = a.out + a.out_offset;
+    const u32 lead = static_cast<u32>(reinterpret_cast<u64>(out)) % LINE;
+    const Chunk chunk = locate_chunk(a, blockIdx.x * (BLOCK / 32) + threadIdx.x / 32, lead);
+    const s64 left = a.runs.all_bytes - chunk.start;
+    if (left <= 0) return;
+    char* const to = out + chunk.start;
+    const s32 size = static_cast<s32>(a.dimension[0].size);
+    if (bytes == SPAN_UNROLL * WARP_BYTES && chunk.at >= 0 && chunk.at + SPAN_UNROLL * WARP_BYTES <= size) {
+        const Start run = find_run<Dimensions, Lookups, IndexBytes, Checked>(a, chunk.run);
+        const char* const in = run.in + chunk.at + lane * VECTOR;
+        const u32 shift = misalignment(in);
+        if (readable(a, in - shift) && readable(a, in - shift + (SPAN_UNROLL - 1) * WARP_BYTES)) {
+            move_inside(a, in - shift, to + lane * VECTOR, shift, !Checked || run.good);
+            return;
+        }
     }
-    const u32 lead = misalignment(from.out);
-    const s64 start = static_cast<s64>(vector) * VECTOR - lead;  // offset of the vector from the run's start
-    const char* in = from.in + source[0] + start;
-    char* out = from.out + start;
-    const u32 shift = misalignment(in);
-    if (walks && readable(a, in - shift, in - shift + VECTOR + (SPAN_UNROLL - 1) * a.in_walk)) {
-        move_whole(a, in - shift, out, shift, good[0]);
-        return;
-    }
-    const u32 skipped = vector ? 0 : lead;
-    s64 rest = a.run_bytes - start;
+    const s32 begin = chunk.start < 0 ? static_cast<s32>(lead) : 0, end = left < bytes ? static_cast<s32>(left) : bytes;
+    const s32 first = (begin + VECTOR - 1) & -VECTOR, last = end & -VECTOR;  // the vectors in between are whole
 #pragma unroll 1
-    for (int u = walks ? SPAN_UNROLL : 1; u > 0 && rest > 0; --u, in += a.in_walk, out += a.out_walk, rest -= a.out_walk) {
-        const u32 end = rest < VECTOR ? static_cast<u32>(rest) : VECTOR;
-        move_part(a, in + skipped, out + skipped, end - skipped, good[0]);
+    for (s32 at = lane * VECTOR + (lane * VECTOR < first ? WARP_BYTES : 0); at < last; at += WARP_BYTES) {
+        move_vector<Dimensions, Lookups, IndexBytes, Checked>(a, locate(a, chunk, at), to + at);
+    }
+    if (begin == first && last == end) return;
+    const s32 byte = lane < VECTOR ? begin + lane : last + lane - VECTOR;
+    if (byte < (lane < VECTOR ? first : end)) {
+        move_byte<Dimensions, Lookups, IndexBytes, Checked>(a, locate(a, chunk, byte), to + byte);
     }
 }
 

@@ -1,9 +1,11 @@
-// A gather along the innermost output dimension: out[r, c] = in[r, index[c]]. Direct reads would fetch a sector of 32 bytes for
-// every element. Here, a whole row is loaded into shared memory by vectors and gathered from there.
+// A gather along the innermost output dimension with the same indices for every row: out[r, c] = in[r, index[c]]. Direct reads
+// would fetch a sector of 32 bytes for every element. Here, a whole row is loaded into shared memory by vectors and gathered
+// from there.
 //
 // A block consists of teams of 2^n threads. A team handles one row at a time, and of it the block's columns; each thread
-// handles COLUMNS of those. dimension[0]: size is the number of blocks that share a row, index_step the step between columns.
-// dimension[1 ... 3]: the rows, `threads` in all. The whole block waits at a barrier before and after gathering.
+// handles COLUMNS of those, and resolves their indices before the first row. dimension[0]: size is the number of blocks that
+// share a row, index_step the step between columns. dimension[1 ... 3]: the rows, `threads` in all. The whole block waits at a
+// barrier before and after gathering.
 #pragma once
 #include "elements.cuh"
 #include "lookup.cuh"
@@ -14,8 +16,7 @@
 
 constexpr int LOADS = 4;  // vectors of a row that a thread has in flight
 
-// Columns of a thread. Each: the indices change from row to row, so a thread loads and resolves them for each row.
-template <int Bytes, bool Each> constexpr int COLUMNS = Each || Bytes == 8 ? 8 : 16;
+template <int Bytes> constexpr int COLUMNS = Bytes == 8 ? 8 : 16;  // of a thread
 
 // A thread's columns: column c is at first + c / lanes * far + c % lanes * near.
 struct Columns {
@@ -37,12 +38,11 @@ __device__ __forceinline__ u32 afresh(u32 number) {
 struct Row {
     const char* in;
     char* out;
-    const char* index;
 };
 
-// Addresses of a row's first input byte, first output column and first index.
-template <bool Each> __device__ __forceinline__ Row locate_row(const Arguments& a, u32 row) {
-    Row to = {a.in + a.in_offset, a.out + a.out_offset, a.indices + a.lookup[0].offset};
+// Addresses of a row's first input byte and first output column.
+__device__ __forceinline__ Row locate_row(const Arguments& a, u32 row) {
+    Row to = {a.in + a.in_offset, a.out + a.out_offset};
     u32 rest = row;
 #pragma unroll
     for (int d = 1; d < MAX_DIMENSIONS; ++d) {
@@ -52,30 +52,64 @@ template <bool Each> __device__ __forceinline__ Row locate_row(const Arguments& 
         const u32 at = last ? rest : rest - quotient * dim.size;
         to.in = advance(to.in, at, dim.in_step);
         to.out = advance(to.out, at, dim.out_step);
-        if constexpr (Each) to.index = advance(to.index, at, dim.index_step[0]);
         if (last) break;
         rest = quotient;
     }
     return to;
 }
 
+// Loads neighbouring indices at once.
+__device__ __forceinline__ void load_some(const char* at, s32 (&index)[2]) {
+    const int2 two = __ldg(reinterpret_cast<const int2*>(at));
+    index[0] = two.x, index[1] = two.y;
+}
+
+__device__ __forceinline__ void load_some(const char* at, s32 (&index)[4]) {
+    const int4 four = __ldg(reinterpret_cast<const int4*>(at));
+    index[0] = four.x, index[1] = four.y, index[2] = four.z, index[3] = four.w;
+}
+
+__device__ __forceinline__ void load_some(const char* at, s64 (&index)[2]) {
+    const longlong2 two = __ldg(reinterpret_cast<const longlong2*>(at));
+    index[0] = two.x, index[1] = two.y;
+}
+
+// Loads the indices of a thread's columns: by vectors if the columns are adjacent, and their indices are, too, and aligned.
 template <int Count, int Bytes, int IndexBytes>
 __device__ __forceinline__ void load_indices(
     const Arguments& a, const Columns& columns, const char* from, Index<IndexBytes> (&index)[Count]) {
+    constexpr int lanes = VECTOR / Bytes;
+    constexpr int Some = lanes * IndexBytes < VECTOR ? lanes : VECTOR / IndexBytes;
+    const s32 step = a.dimension[0].index_step[0];
+    if (columns.near == 1 && step == IndexBytes && reinterpret_cast<u64>(from) % (Some * IndexBytes) == 0) {
 #pragma unroll
-    for (int c = 0; c < Count; ++c) {
-        const u32 column = min(column_of<Bytes>(columns, c), a.staging.columns - 1);
-        index[c] = load_index<IndexBytes>(advance(from, column, a.dimension[0].index_step[0]));
+        for (int c = 0; c < Count; c += lanes) {
+            const char* const at = advance(from, min(column_of<Bytes>(columns, c), a.staging.columns - lanes), IndexBytes);
+#pragma unroll
+            for (int k = 0; k < lanes; k += Some) {
+                Index<IndexBytes> some[Some];
+                load_some(at + k * IndexBytes, some);
+#pragma unroll
+                for (int i = 0; i < Some; ++i) index[c + k + i] = some[i];
+            }
+        }
+    } else {
+#pragma unroll
+        for (int c = 0; c < Count; ++c) {
+            const u32 column = min(column_of<Bytes>(columns, c), a.staging.columns - 1);
+            index[c] = load_index<IndexBytes>(advance(from, column, step));
+        }
     }
 }
 
 // Finds the positions of the columns' elements in a team's slot. Under FILL and RAISE, a bad index becomes the position of the
 // fill value, so gathering treats all indices alike. A row may start anywhere in its first vector, so the fill value is
-// repeated throughout a vector of its own.
+// repeated throughout a vector of its own. Returns whether all indices are good.
 template <int Count, int Bytes, int IndexBytes>
-__device__ __forceinline__ void resolve_indices(
-    const Arguments& a, const Columns& columns, const char* from, const Index<IndexBytes> (&index)[Count], u32 (&at)[Count]) {
+__device__ __forceinline__ bool resolve_indices(const Arguments& a, const Columns& columns, u32 (&at)[Count]) {
     const u32 fill = a.staging.slot_bytes - VECTOR;
+    Index<IndexBytes> index[Count];
+    load_indices<Count, Bytes, IndexBytes>(a, columns, a.indices + a.lookup[0].offset, index);
     bool all_good = true;
 #pragma unroll
     for (int c = 0; c < Count; ++c) {
@@ -83,25 +117,31 @@ __device__ __forceinline__ void resolve_indices(
         at[c] = position.good || !a.checked ? position.value * Bytes : fill;
         all_good = all_good && position.good;
     }
-    if (all_good || !a.first_bad) return;
+    return all_good;
+}
+
+// Called only if an index is bad: loads the thread's indices again and reports the bad ones.
+template <int Count, int Bytes, int IndexBytes>
+__device__ __forceinline__ void report_columns(const Arguments& a, const Columns& columns) {
 #pragma unroll 1
     for (int c = 0; c < Count; ++c) {
         const u32 column = min(column_of<Bytes>(columns, c), a.staging.columns - 1);
-        const char* const where = advance(from, column, a.dimension[0].index_step[0]);
+        const char* const where = advance(a.indices + a.lookup[0].offset, column, a.dimension[0].index_step[0]);
         if (!resolve<IndexBytes>(load_index<IndexBytes>(where), a.lookup[0]).good) report(a, where, IndexBytes / 4 + 1);
     }
 }
 
-// Loads the vectors i, i + team, ... of a row into its slot. If Guarded, loads only those below `whole`.
-template <bool Guarded> __device__ __forceinline__ void stage_some(const char* start, char* slot, u32 i, u32 team, u32 whole) {
-    Element<VECTOR> vector[LOADS];
+// Loads Count vectors of a row, i, i + team, ..., into its slot. If Guarded, only those below `whole`.
+template <int Count, bool Guarded>
+__device__ __forceinline__ void stage_some(const char* start, char* slot, u32 i, u32 team, u32 whole) {
+    Element<VECTOR> vector[Count];
 #pragma unroll
-    for (int k = 0; k < LOADS; ++k) {
+    for (int k = 0; k < Count; ++k) {
         const u32 at = i + k * team;
         vector[k] = load<VECTOR>(advance(start, Guarded ? min(at, whole - 1) : at, VECTOR));
     }
 #pragma unroll
-    for (int k = 0; k < LOADS; ++k) {
+    for (int k = 0; k < Count; ++k) {
         const u32 at = i + k * team;
         if (!Guarded || at < whole) *reinterpret_cast<Element<VECTOR>*>(slot + at * VECTOR) = vector[k];
     }
@@ -116,8 +156,8 @@ template <int Bytes> __device__ __forceinline__ void stage_row(const Arguments& 
     const u32 vectors = (bytes + VECTOR - 1) / VECTOR;
     const u32 whole = a.in + a.in_bytes - start >= static_cast<s64>(vectors) * VECTOR ? vectors : bytes / VECTOR;
     u32 i = lane;
-    for (; i + (LOADS - 1) * team < whole; i += LOADS * team) stage_some<false>(start, slot, i, team, whole);
-    if (i < whole) stage_some<true>(start, slot, i, team, whole);
+    for (; i + (LOADS - 1) * team < whole; i += LOADS * team) stage_some<LOADS, false>(start, slot, i, team, whole);
+    if (i < whole) stage_some<LOADS - 1, true>(start, slot, i, team, whole);  // the last of LOADS would lie behind the row
     for (u32 at = whole * VECTOR + lane * Bytes; at < bytes; at += team * Bytes) {
         *reinterpret_cast<Element<Bytes>*>(slot + at) = load<Bytes>(start + at);
     }
@@ -148,12 +188,12 @@ template <int Bytes> __device__ __forceinline__ Element<VECTOR> joined(const Ele
 }
 
 // Gathers a thread's columns from its team's slot.
-template <int Count, int Bytes, bool Each>
+template <int Count, int Bytes>
 __device__ __forceinline__ void gather_row(
     const Arguments& a, Columns columns, const char* slot, char* out, const u32 (&at)[Count]) {
     constexpr int lanes = VECTOR / Bytes;
     columns.first = afresh(columns.first);
-    if (!Each && a.staging.vectors) {
+    if (a.staging.vectors) {
 #pragma unroll
         for (int c = 0; c < Count; c += lanes) {
             const u32 column = column_of<Bytes>(columns, c);
@@ -179,45 +219,38 @@ __device__ __forceinline__ void gather_row(
     }
 }
 
-template <int Bytes, int IndexBytes, bool Each> __device__ __forceinline__ void stage(const Arguments& a) {
-    constexpr int Count = COLUMNS<Bytes, Each>;
+template <int Bytes, int IndexBytes> __device__ __forceinline__ void stage(const Arguments& a) {
+    constexpr int Count = COLUMNS<Bytes>;
     DYNAMIC_SHARED(memory);
     const Staging& staging = a.staging;
     const u32 team = 1u << staging.team_shift, teams = BLOCK >> staging.team_shift;
     const u32 lane = threadIdx.x & (team - 1), number = threadIdx.x >> staging.team_shift;
-    char* const slot = memory + number * staging.slot_bytes;
 
     // Blocks that share rows are neighbours, so all but the first find the rows in the L2 cache.
     const u32 group = divide(blockIdx.x, a.dimension[0].multiplier, a.dimension[0].shift);
     const u32 start = (blockIdx.x - group * a.dimension[0].size) * team * Count;
     constexpr u32 lanes = VECTOR / Bytes;
-    const bool adjacent = !Each && staging.vectors;
-    const Columns columns = {start + (adjacent ? lane * lanes : lane), adjacent ? 1 : team, team * lanes};
-    if (lane == 0) *reinterpret_cast<Element<VECTOR>*>(slot + staging.slot_bytes - VECTOR) = fill_value<VECTOR>(a.fill);
+    const Columns columns = {start + (staging.vectors ? lane * lanes : lane), staging.vectors ? 1 : team, team * lanes};
 
-    Index<IndexBytes> index[Count];
     u32 at[Count];
-    u32 row = group * staging.steps * teams + number;
-    if constexpr (!Each) {
-        const char* const from = a.indices + a.lookup[0].offset;
-        load_indices<Count, Bytes, IndexBytes>(a, columns, from, index);
-        resolve_indices<Count, Bytes, IndexBytes>(a, columns, from, index, at);
+    if (!resolve_indices<Count, Bytes, IndexBytes>(a, columns, at) && a.first_bad) {
+        report_columns<Count, Bytes, IndexBytes>(a, columns);
     }
+
+    char* const slot = memory + number * staging.slot_bytes;
+    if (lane == 0) *reinterpret_cast<Element<VECTOR>*>(slot + staging.slot_bytes - VECTOR) = fill_value<VECTOR>(a.fill);
+    u32 row = group * staging.steps * teams + number;
     for (u32 step = 0; step < staging.steps; ++step, row += teams) {
         Row to = {};
         if (row < a.threads) {
-            to = locate_row<Each>(a, row);
-            if constexpr (Each) load_indices<Count, Bytes, IndexBytes>(a, columns, to.index, index);
+            to = locate_row(a, row);
             stage_row<Bytes>(a, to.in, lane, slot);
         }
         __syncthreads();
-        if (row < a.threads) {
-            if constexpr (Each) resolve_indices<Count, Bytes, IndexBytes>(a, columns, to.index, index, at);
-            gather_row<Count, Bytes, Each>(a, columns, slot + misalignment(to.in), to.out, at);
-        }
+        if (row < a.threads) gather_row<Count, Bytes>(a, columns, slot + misalignment(to.in), to.out, at);
         __syncthreads();
     }
 }
 
-#define STAGED(name, bytes, index_bytes, each) \
-    extern "C" __global__ void __launch_bounds__(BLOCK, 4) name(const Arguments a) { stage<bytes, index_bytes, each>(a); }
+#define STAGED(name, bytes, index_bytes) \
+    extern "C" __global__ void __launch_bounds__(BLOCK, 4) name(const Arguments a) { stage<bytes, index_bytes>(a); }

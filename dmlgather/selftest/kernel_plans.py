@@ -35,8 +35,9 @@ def _candidate(variant: Variant, rng: random.Random, elements: int) -> tuple[Ind
             return random_plan(rng, rank=rng.randint(1, 4), element_bytes=size, elements=elements, **fixed), size
         case KernelKind.SPAN:
             fixed = _looked_up(variant, rng) if variant.lookups else {"lookups": 0}
-            size = rng.choice((1, 2, 4))
-            return random_runs(rng, rank=rng.randint(0, 3), element_bytes=size, **fixed), rng.choice((size, 16))
+            size, longest = rng.choice((1, 2)), rng.choice((400, 400, 6000))
+            plan = random_runs(rng, longest=longest, packed=True, rank=rng.randint(0, 3), element_bytes=size, **fixed)
+            return plan, rng.choice((size, 16))
         case KernelKind.GENERAL:
             return random_plan(rng, rank=rng.randint(4, 6), element_bytes=size, elements=elements), size
         case KernelKind.CHECK:
@@ -98,23 +99,20 @@ def _transposed(size: int, rng: random.Random) -> IndexPlan:
 
 
 def _staged(variant: Variant, rng: random.Random) -> IndexPlan:
-    """A gather along the innermost dimension: rows that start anywhere or at vectors, up to three dimensions of them, columns
-    that one block of threads has or that several share, indices that repeat for each row or do not.
+    """A gather along the innermost dimension: rows that start anywhere or at vectors, three or more for each team, in up to three
+    dimensions; rows of a few vectors for each thread and of many; columns that one block of threads has or that several share.
     """
     size = variant.element_bytes
     lanes = 16 // size
     policy = rng.choice(list(OutOfBounds))
     kind = rng.choice([kind for kind in IndexType if kind.bytes == variant.index_bytes])
-    limit = 256 // size + rng.choice((0, 1, lanes, rng.randint(0, 300)))
-    columns = rng.choice((limit // 8 + 1, limit, limit + 1, lanes * rng.randint(5, 40), rng.randint(32, 300)))
+    limit = 1024 // size + rng.choice((0, 1, lanes, rng.randint(0, 300), rng.randint(0, 9000) // size))
+    columns = rng.choice((limit // 4 + 1, limit, limit + 1, lanes * rng.randint(5, 40), rng.randint(32, 300)))
     if rng.random() < 0.1:
         columns = 256 * variant.unroll + rng.choice((1, lanes))
-    rows = [rng.randint(1, 4) for _ in range(rng.randint(0 if variant.invariant else 1, 3 if columns < 1000 else 1))]
-    if not variant.invariant:
-        rows[rng.randrange(len(rows))] = rng.randint(2, 5)
     apart = rng.random() < 0.3
-    if apart and columns < 1000:
-        rows = [rng.randint(2, 3) for _ in range(3)]
+    one, two, three = (rng.randint(3, 130),), (rng.randint(2, 11), rng.randint(2, 12)), (3, rng.randint(2, 6), rng.randint(2, 7))
+    rows = three if apart else rng.choice((one, two, three))
 
     def strides(row: int, room: tuple[int, ...]) -> tuple[int, ...]:
         """Of the rows' dimensions, which stay dimensions of their own if `apart`."""
@@ -124,9 +122,8 @@ def _staged(variant: Variant, rng: random.Random) -> IndexPlan:
     out_strides = (*strides(columns, gap), 1)
     in_strides = (*strides(limit, gap), 0)
     step = rng.choice((1, 1, 1, 2, -1))
-    index_strides = (*(strides(abs(step) * columns, (0, 3)) if not variant.invariant else (0,) * len(rows)), step)
     shape = (*rows, columns)
-    first = (columns - 1) if step < 0 else 0
+    first = (columns - 1) * -step if step < 0 else rng.choice((0, 0, 1))
     return IndexPlan(
         shape=shape,
         out_strides=out_strides,
@@ -136,9 +133,9 @@ def _staged(variant: Variant, rng: random.Random) -> IndexPlan:
         out_extent=ahead + _reach(shape, out_strides) + 1,
         in_offset=ahead,
         out_offset=ahead,
-        lookups=(Lookup(index_strides, first, limit, rng.choice((0, limit, limit + 1)) if kind.signed else 0, 1),),
+        lookups=(Lookup((*(0,) * len(rows), step), first, limit, rng.choice((0, limit, limit + 1)) if kind.signed else 0, 1),),
         index_type=kind,
-        index_extent=first + _reach(shape, (*index_strides[:-1], max(step, 0))) + 1,
+        index_extent=first + (columns - 1) * max(step, 0) + 1,
         out_of_bounds=policy,
         fill=rng.randbytes(size) if policy is OutOfBounds.FILL else b"",
     )

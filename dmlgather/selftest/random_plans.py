@@ -80,14 +80,14 @@ def random_plan(
     )
 
 
-def random_runs(rng: random.Random, *, longest: int = 400, **fixed: Any) -> IndexPlan:
+def random_runs(rng: random.Random, *, longest: int = 400, packed: bool = False, **fixed: Any) -> IndexPlan:
     """A legal plan of a few elements, keywords as `random_plan`, each of which has become a run of 20 to `longest` elements
-    with or without room before and behind it.
+    with or without room before and behind it. packed: in the output, each run begins where the one before it ends.
     """
     runs = random_plan(rng, elements=8, **fixed)
     size = rng.randint(20, longest)
     room = size + rng.choice((0, 0, 1, 3, 8))
-    return replace(
+    plan = replace(
         runs,
         shape=(*runs.shape, size),
         out_strides=(*(room * step for step in runs.out_strides), 1),
@@ -101,6 +101,11 @@ def random_runs(rng: random.Random, *, longest: int = 400, **fixed: Any) -> Inde
             for lookup in runs.lookups
         ),
     )
+    if not packed:
+        return plan
+    ahead, behind = rng.randint(0, 20), rng.choice((0, 0, 3))
+    extent = ahead + plan.elements + behind
+    return replace(plan, out_strides=packed_strides(plan.shape), out_offset=ahead, out_extent=extent)
 
 
 def random_buffers(plan: IndexPlan, rng: random.Random) -> PlanBuffers:

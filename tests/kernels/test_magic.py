@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from dmlgather.backends.cuda.magic import LIMIT, magic
+from dmlgather.backends.cuda.magic import LIMIT, magic, wide_magic
 from dmlgather.backends.cuda.sources import unit_source
 from tests.kernels.ptx.machine import Buffer
 from tests.kernels.ptx.runs import AS_WRITTEN, module_of
@@ -48,3 +48,21 @@ def test_the_kernels_divide_like_numpy(rng: random.Random) -> None:
 def test_a_divisor_out_of_range_is_refused(divisor: int) -> None:
     with pytest.raises(ValueError, match="expected 1 … 2147483647"):
         magic(divisor)
+
+
+def test_wide_quotients_are_pythons(rng: random.Random) -> None:
+    top = 2**63
+    edges = {min(max(2**bit + step, 2), top - 1) for bit in range(1, 64) for step in range(-3, 4)}
+    for divisor in (*edges, *(min(2 + int(top ** rng.random()), top - 1) for _ in range(1000))):
+        multiplier, shift = wide_magic(divisor)
+        assert multiplier < 2**64
+        assert 0 <= shift < 64
+        some = rng.randrange(top)
+        for n in (some, some // divisor * divisor, max(some // divisor * divisor - 1, 0), top - 1):
+            assert (n * multiplier >> 64) >> shift == n // divisor
+
+
+@pytest.mark.parametrize("divisor", [1, 0, -1, 2**63])
+def test_a_wide_divisor_out_of_range_is_refused(divisor: int) -> None:
+    with pytest.raises(ValueError, match="expected 2 … 9223372036854775807"):
+        wide_magic(divisor)

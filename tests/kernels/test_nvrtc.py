@@ -20,7 +20,8 @@ SAMPLE = (
     Variant(KernelKind.SPAN, 2, 16, lookups=1, index_bytes=8),
     Variant(KernelKind.SPAN, 3, 16, lookups=2, index_bytes=4, checked=True),
     Variant(KernelKind.STAGED, 0, 4, 1, 8),
-    Variant(KernelKind.STAGED, 0, 1, 1, 4, invariant=False),
+    Variant(KernelKind.STAGED, 0, 1, 1, 4),
+    Variant(KernelKind.GATHER, 2, 2, lookups=1, index_bytes=8, checked=False, invariant=False),
     Variant(KernelKind.TRANSPOSE, 4, 4),
     Variant(KernelKind.GENERAL, element_bytes=8),
 )

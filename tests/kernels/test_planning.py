@@ -66,10 +66,14 @@ def slice_of(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0, 
         pytest.param(row_gather(151936, 10000, 2560), "gather_d2_k1_e16_i8_clamp_once", 320 // 4, id="embedding"),
         pytest.param(row_gather(151936, 10000, 2564), "gather_d2_k1_e8_i8_clamp_once", 641 // 4, id="rows of 8-byte multiples"),
         pytest.param(row_gather(30522, 32, 384), "gather_d2_k1_e16_i8_clamp_once", 0, id="few tokens: one element a thread"),
+        pytest.param(row_gather(10**6, 10**6, 200), "gather_d2_k1_e16_i8_clamp_each", 250000, id="segments would tear sectors"),
+        pytest.param(row_gather(10**6, 10**6, 128), "gather_d2_k1_e16_i8_clamp_once", 4, id="segments of whole sectors"),
+        pytest.param(row_gather(10**6, 10**6, 5, 2), "gather_d2_k1_e2_i8_clamp_each", 125000, id="short rows of halves"),
+        pytest.param(row_gather(30000, 10000, 2057, 4), "gather_d2_k1_e4_i8_clamp_once", 256, id="odd rows: whole sectors"),
         pytest.param(row_gather(10**6, 10**6, 16), "gather_d2_k1_e16_i8_clamp_each", 250000, id="short rows: walk the rows"),
         pytest.param(row_gather(10**6, 10**6, 8), "gather_d2_k1_e16_i8_clamp_each", 250000, id="rows of one vector"),
-        pytest.param(row_gather(10**7, 5 * 10**6, 1, 4), "gather_d2_k1_e4_i8_clamp_each", 1250000, id="elements"),
-        pytest.param(axis_gather(4096, 4096, 4096, 1), "staged_e4_i4_once", 0, id="inner axis"),
+        pytest.param(row_gather(10**7, 5 * 10**6, 1, 4), "gather_d2_k1_e4_i8_clamp_each", 1249984, id="elements: whole lines"),
+        pytest.param(axis_gather(4096, 4096, 4096, 1), "staged_e4_i4", 0, id="inner axis"),
         pytest.param(axis_gather(4096, 4096, 500, 1), "gather_d2_k1_e4_i4_clamp_once", 512, id="inner axis, few indices"),
         pytest.param(axis_gather(128, 1024, 1024, 1024), "gather_d3_k1_e16_i4_clamp_once", 64, id="middle axis"),
         pytest.param(gather_elements(2048, 4096, 2048), "gather_d2_k1_e4_i8_clamp_each", 1024, id="gather elements"),
@@ -135,7 +139,8 @@ def test_an_alignment_narrows() -> None:
     plan = row_gather(100, 1000, 2560)
     kernels = {alignment: launches_for(plan, alignment)[0].variant.name for alignment in (16, 8, 4, 2, 1)}
     assert (kernels[16], kernels[8]) == ("gather_d2_k1_e16_i8_clamp_once", "gather_d2_k1_e8_i8_clamp_once")
-    assert {kernels[4], kernels[2], kernels[1]} == {"span_d2_k1_i8_clamp"}
+    assert kernels[4] == "gather_d2_k1_e4_i8_clamp_once"
+    assert {kernels[2], kernels[1]} == {"span_d2_k1_i8_clamp"}
     strided = slice_of((1000, 1000), (3000, 2), element_bytes=16)
     assert [launches_for(strided, alignment)[0].variant.element_bytes for alignment in (16, 8, 4, 2)] == [16, 8, 4, 2]
     with pytest.raises(ValueError, match="cannot be written by aligned pieces of 1 bytes"):

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import random
+import struct
 from dataclasses import replace
+from math import gcd
 
+import numpy as np
 import pytest
 
-from dmlgather.backends.cuda import spans
+from dmlgather.backends.cuda.arguments import LAYOUT, POINTERS
 from dmlgather.backends.cuda.describe import describe
 from dmlgather.backends.cuda.families import launches_for
-from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
+from dmlgather.backends.cuda.launch import Launch
+from dmlgather.backends.cuda.sources import kernel_source
+from dmlgather.backends.cuda.variants import BLOCK, VARIANTS, VECTOR, KernelKind, Variant
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.selftest.kernel_plans import plan_for
 from dmlgather.selftest.random_plans import random_buffers, random_runs
+from tests.kernels.ptx.compile import ptx_of
+from tests.kernels.ptx.machine import Buffer, Module, pattern
 from tests.kernels.ptx.runs import Case, broken, mismatches, noticed
 from tests.kernels.test_planning import axis_gather, fields, row_gather, slice_of
 
 UNIT = "span.cu"
-SHORTEST = spans.SHORTEST_SLICED[1]
+SHORTEST = 34
+"""Bytes of the shortest slice that is moved by spans."""
 
 
 def every_address(rng: random.Random) -> list[Case]:
-    """Runs of bytes for input and output at every pair of addresses modulo 16."""
+    """Runs of bytes, short and long, for input and output at every pair of addresses modulo 16."""
     cases: list[Case] = []
     while len(cases) < 256:
-        plan = random_runs(rng, element_bytes=1, longest=200)
+        plan = random_runs(rng, element_bytes=1, longest=rng.choice((200, 6000)), packed=True)
         case = Case.at(plan, random_buffers(plan, rng), *divmod(len(cases), 16))
         cases += [case] if {launch.variant.kind for launch in case.launches} == {KernelKind.SPAN} else []
     return cases
@@ -40,20 +48,27 @@ def every_variant(rng: random.Random) -> list[Case]:
     return cases
 
 
-def group_with_a_gap(rng: random.Random) -> Case:
-    """93 runs, which leave three places of three groups of 32 empty."""
-    plan = slice_of((31, 3, 101), (400, 103, 1), 1, 1)
-    assert spans.group_of(93) == 32
-    return Case.at(plan, random_buffers(plan, rng), 5, 0)
+def runs_of_every_length(rng: random.Random) -> list[Case]:
+    """Ends of runs at every byte of a vector, in chunks of one vector per thread, of two and of four."""
+    cases = []
+    for length in (*range(SHORTEST, SHORTEST + 33), 1537, 2047, 2063, 10246):
+        plan = slice_of((rng.randint(2, 2 + 20000 // length), length), (length + rng.randint(1, 20), 1), rng.randint(0, 3), 1)
+        case = Case.at(plan, random_buffers(plan, rng), rng.randrange(16), rng.randrange(1, 16, 2))
+        multiprocessors = rng.choice((0, 1, 2, 4, 100))
+        cases.append(replace(case, launches=launches_for(plan, gcd(16, case.in_at, case.out_at), multiprocessors)))
+    return cases
 
 
-def nothing_but_fill(rng: random.Random) -> Case:
-    """Rows of which every index is bad."""
-    plan = replace(row_gather(5, 7, 101), out_of_bounds=OutOfBounds.FILL, fill=b"\x12\x34")
-    buffers = random_buffers(plan, rng)
-    assert buffers.indices is not None
-    buffers.indices[:] = 2**40
-    return Case.at(plan, buffers, 2, 4)
+def nothing_but_fill(rng: random.Random) -> list[Case]:
+    """Short and long rows of which every index is bad."""
+    cases = []
+    for size in (101, 3001):
+        plan = replace(row_gather(5, 7, size), out_of_bounds=OutOfBounds.FILL, fill=b"\x12\x34")
+        buffers = random_buffers(plan, rng)
+        assert buffers.indices is not None
+        buffers.indices[:] = 2**40
+        cases.append(Case.at(plan, buffers, 2, 4))
+    return cases
 
 
 def buffers_of_one_run(rng: random.Random) -> list[Case]:
@@ -67,26 +82,59 @@ def test_input_and_output_at_every_pair_of_addresses(rng: random.Random) -> None
     assert mismatches(cases) == []
 
 
-def test_buffers_of_one_run_groups_with_gaps_and_fill_values(rng: random.Random) -> None:
-    cases = [*buffers_of_one_run(rng), group_with_a_gap(rng)]
+def test_buffers_of_one_run_and_runs_of_every_length_and_fill_values(rng: random.Random) -> None:
+    cases = [*buffers_of_one_run(rng), *runs_of_every_length(rng)]
     assert {launch.variant for case in cases for launch in case.launches} == {Variant(KernelKind.SPAN, 3, 16)}
-    cases.append(nothing_but_fill(rng))
+    cases += nothing_but_fill(rng)
     assert mismatches(cases) == []
 
 
+def test_runs_far_behind_the_start_of_the_output(rng: random.Random) -> None:
+    """Runs are found by quotients of more than 32 bits. Chunks that start where a run starts are the hardest."""
+    count, size, pitch = 2**26, 101, 103
+    (launch,) = launches_for(slice_of((count, size), (pitch, 1), 1, 1))
+    data, out = 2**40 + 5, 2**41 + 11
+    inputs = Buffer(data, None, size=1 + (count - 1) * pitch + size, readable=True)
+    outputs = Buffer(out, None, size=count * size, writable=True)
+    arguments = bytearray(launch.arguments)
+    POINTERS.pack_into(arguments, 0, data, 0, out, 0)
+    source = kernel_source(launch.variant)
+    module = Module(ptx_of(source), source)
+    chunk = 32 * VECTOR * runs(launch)[1]
+    first = -11 * pow(size, -1, chunk) % chunk  # the first run that starts with a chunk; the output starts at byte 11 of a line
+    for run in (*(first + chunk * rng.randrange(count // chunk) for _ in range(20)), count - 3):
+        offsets = np.arange(run * size, (run + 3) * size)
+        block = int(offsets[0] + 11) // (chunk * BLOCK // 32)
+        chosen = range(block, min(block + 2, launch.grid))
+        module.launch(launch.variant.name, launch.grid, bytes(arguments), [inputs, outputs], blocks=chosen)
+        content, stored = outputs.read(offsets)
+        assert stored.all()
+        addresses = data + 1 + offsets // size * pitch + offsets % size
+        assert content.tobytes() == pattern(addresses.astype(np.uint64)).tobytes()
+
+
+READABLE = "static_cast<u64>(first - a.in) <= static_cast<u64>(a.in_bytes) - 2 * VECTOR"
 MUTATIONS = {
-    "reads a vector behind the input": ("last + VECTOR <= a.in + a.in_bytes", "last <= a.in + a.in_bytes"),
-    "reads a vector before the input": ("first >= a.in && ", "first + VECTOR > a.in && "),
-    "writes from the start of the first vector on": ("const u32 skipped = vector ? 0 : lead;", "const u32 skipped = 0;"),
-    "writes the last vector whole": ("rest < VECTOR ? static_cast<u32>(rest) : VECTOR", "VECTOR"),
-    "a last vector too many": ("u > 0 && rest > 0", "u > 0"),
-    "walks a vector too far": ("at - walked * walk.size + 1 : part", "at - walked * walk.size + 2 : part"),
-    "runs of another group": ("(number << a.extent[0]) + (walks", "(number << a.extent[0]) + number + (walks"),
-    "a run behind the last": ("d == Dimensions && rest >= dim.size", "d == Dimensions && rest > dim.size"),
+    "reads a vector behind the input": ("static_cast<u64>(a.in_bytes) - 2 * VECTOR", "static_cast<u64>(a.in_bytes) - VECTOR"),
+    "reads a vector before the input": (READABLE, "first - a.in <= a.in_bytes - 2 * VECTOR"),
+    "a part without its last byte": ("shift + part.high > VECTOR)", "shift + part.high > VECTOR + 1)"),
+    "bytes without the first": ("if (byte > part.low) pair", "if (byte > part.low + 1) pair"),
+    "writes the first vector whole": ("first = (begin + VECTOR - 1) & -VECTOR", "first = begin & -VECTOR"),
+    "writes the last vector whole": ("last = end & -VECTOR", "last = (end + VECTOR - 1) & -VECTOR"),
+    "a byte too many": ("byte < (lane < VECTOR ? first : end)", "byte <= (lane < VECTOR ? first : end)"),
+    "no bytes at the ends": ("if (begin == first && last == end) return;", "return;"),
+    "a vector before the output": (" + (lane * VECTOR < first ? WARP_BYTES : 0)", ""),
+    "a run that starts a byte later": ("{next.in - rest, rest", "{next.in - rest + 1, rest"),
+    "a run that ends a byte later": ("0x4444444444444444 >> (64", "0x4444444444444444 >> (60"),
+    "the same run again": ("(a, place.run + 1)", "(a, place.run)"),
+    "a chunk that leaves its run": ("chunk.at + SPAN_UNROLL * WARP_BYTES <= size", "chunk.at <= size"),
+    "a chunk before the output": ("chunk.at >= 0 && ", ""),
     "shifts by whole words only": ("const u32 bits = 8 * (shift & 3);\n    return", "const u32 bits = 0;\n    return"),
     "the wrong words": ("case 2: join_all<2>", "case 2: join_all<1>"),
-    "no fill value in parts of vectors": ("if (!good) {", "if (!good && false) {"),
-    "no fill value in whole vectors": ("good ? first[u] : fill_value<VECTOR>(a.fill)", "good || true ? first[u] : uint4()"),
+    "no fill value in the first run": ("if (Checked && !run.good) value", "if (false) value"),
+    "no fill value in the second run": ("if (Checked && !next.good) tail", "if (false) tail"),
+    "no fill value in bytes": ("Checked && !run.good ? static_cast<u8>(fill)", "false ? static_cast<u8>(fill)"),
+    "no fill value inside a run": ("good ? first[u] : fill_value<VECTOR>(a.fill)", "good || true ? first[u] : uint4()"),
 }
 """Text of span.cuh, and the text that breaks it."""
 
@@ -98,49 +146,81 @@ SOME = [Variant(KernelKind.SPAN, 3, 16), Variant(KernelKind.SPAN, 2, 16, 1, 8, c
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_broken_kernel_is_noticed(name: str, rng: random.Random) -> None:
     """By what the interpreter checks or by a wrong result; without the mutation, the same cases pass (see above)."""
-    makers = (lambda rng: [group_with_a_gap(rng), nothing_but_fill(rng)], buffers_of_one_run, every_variant, every_address)
+    makers = (nothing_but_fill, runs_of_every_length, buffers_of_one_run, every_variant, every_address)
     cases = (case for make in makers for case in make(rng))
     chosen = (case for case in cases if {launch.variant for launch in case.launches} <= set(SOME))
     assert noticed(chosen, broken(SOME, *MUTATIONS[name]))
 
 
+def runs(launch: Launch) -> tuple[int, int]:
+    """Bytes of all runs, and vectors that a thread moves."""
+    assert LAYOUT[-1] == ("runs", "24s")
+    _, all_bytes, _, steps = struct.unpack("<Qq2I", launch.arguments[-24:])
+    return all_bytes, steps
+
+
 @pytest.mark.parametrize(
-    ("plan", "alignment", "name", "full"),
+    ("plan", "alignment", "name", "steps"),
     [
-        pytest.param(row_gather(30000, 10000, 2049), 16, "span_d2_k1_i8_clamp", 63, id="rows of an odd width"),
-        pytest.param(row_gather(30000, 10000, 2050), 16, "span_d2_k1_i8_clamp", 63, id="rows of 4-byte multiples"),
-        pytest.param(row_gather(30000, 10000, 2052), 16, "gather_d2_k1_e8_i8_clamp_once", 128, id="rows of 8-byte multiples"),
-        pytest.param(row_gather(30000, 10000, 2048), 2, "span_d2_k1_i8_clamp", 63, id="arrays that start anywhere"),
-        pytest.param(row_gather(30000, 10**6, 47, 1), 16, "gather_d2_k1_e1_i8_clamp_each", 250000, id="too short"),
-        pytest.param(row_gather(30000, 10**5, 101, 4), 16, "span_d2_k1_i8_clamp", 6, id="short rows"),
-        pytest.param(slice_of((10**6, 101), (103, 1), 1, 4), 16, "copy_d2_e4", 125000, id="short rows of a slice"),
-        pytest.param(slice_of((10000, 257), (259, 1), 1, 4), 16, "span_d3", 15, id="rows of a slice"),
-        pytest.param(row_gather(30000, 100, 101, 4), 16, "span_d2_k1_i8_clamp", 0, id="few rows: one vector a thread"),
-        pytest.param(axis_gather(128, 1024, 1024, 1001), 16, "span_d3_k1_i4_clamp", 62, id="middle axis"),
-        pytest.param(slice_of((192, 224, 225), (65536, 256, 1), 3, 1), 16, "span_d3", 3, id="crop"),
-        pytest.param(slice_of((5, 192, 20, 225), (2**24, 65536, 256, 1), 3, 1), 16, "copy_d4_e1", 24, id="crop of volumes"),
-        pytest.param(slice_of((2**33,), (1,), 1, 4), 16, "span_d3", 2**29 - 1, id="one long run"),
+        pytest.param(row_gather(30000, 10000, 2049), 16, "span_d2_k1_i8_clamp", 4, id="rows of an odd width"),
+        pytest.param(row_gather(30000, 10000, 2048), 2, "span_d2_k1_i8_clamp", 4, id="arrays that start anywhere"),
+        pytest.param(row_gather(30000, 10**5, 101), 16, "span_d2_k1_i8_clamp", 4, id="short rows"),
+        pytest.param(row_gather(30000, 1000, 701), 16, "span_d2_k1_i8_clamp", 2, id="few rows: two vectors a thread"),
+        pytest.param(row_gather(30000, 100, 101), 16, "span_d2_k1_i8_clamp", 1, id="very few rows: one vector a thread"),
+        pytest.param(slice_of((10000, 2001), (2003, 1), 1, 2), 16, "span_d3", 4, id="rows of a slice"),
+        pytest.param(axis_gather(128, 1024, 1024, 1001, 1), 16, "span_d3_k1_i4_clamp", 4, id="middle axis"),
+        pytest.param(slice_of((192, 224, 225), (65536, 256, 1), 3, 1), 16, "span_d3", 4, id="crop"),
+        pytest.param(slice_of((2**30 - 1,), (1,), 1, 1), 16, "span_d3", 4, id="one long run"),
+        pytest.param(slice_of((2**29, 101), (103, 1), 1, 1), 16, "span_d3", 4, id="very many runs"),
     ],
 )
-def test_the_kernel_and_the_walk_of_runs(plan: IndexPlan, alignment: int, name: str, full: int) -> None:
+def test_the_kernel_and_the_steps_of_runs(plan: IndexPlan, alignment: int, name: str, steps: int) -> None:
     (launch,) = launches_for(plan, alignment)
     assert launch.variant.name == name
-    assert fields(launch)["full"] == full
+    assert runs(launch)[1] == steps
+    assert (plan.elements * plan.element_bytes + 127) / 256 / 16 / steps <= launch.grid, "every vector has a thread"
 
 
-@pytest.mark.parametrize("runs", [1, 2, 3, 5, 31, 33, 100, 1000, 12345])
-def test_a_group_leaves_few_places_empty(runs: int) -> None:
-    group = spans.group_of(runs)
-    assert group in (1, 2, 4, 8, 16, 32)
-    assert runs <= -(-runs // group) * group <= runs * 9 / 8
+@pytest.mark.parametrize(
+    ("plan", "alignment", "name"),
+    [
+        pytest.param(row_gather(30000, 10000, 2050), 16, "gather_d2_k1_e4_i8_clamp_once", id="rows of 4-byte multiples"),
+        pytest.param(row_gather(30000, 10000, 2052), 16, "gather_d2_k1_e8_i8_clamp_once", id="rows of 8-byte multiples"),
+        pytest.param(row_gather(30000, 10**6, 31, 1), 16, "gather_d2_k1_e1_i8_clamp_each", id="too short"),
+        pytest.param(slice_of((10**6, 101), (103, 1), 1, 2), 16, "copy_d2_e2", id="short rows of a slice"),
+        pytest.param(slice_of((5, 192, 20, 225), (2**24, 65536, 256, 1), 3, 1), 16, "copy_d4_e1", id="crop of volumes"),
+        pytest.param(
+            replace(row_gather(30000, 10000, 2049), out_strides=(2051, 1), out_extent=2051 * 10000), 16,
+            "gather_d2_k1_e2_i8_clamp_once", id="gaps in the output",
+        ),
+    ],
+)  # fmt: skip
+def test_where_spans_do_not_pay_or_cannot_be_said(plan: IndexPlan, alignment: int, name: str) -> None:
+    assert [launch.variant.name for launch in launches_for(plan, alignment)] == [name]
 
 
-def test_more_threads_than_a_launch_has_are_split() -> None:
-    """So many runs that half of them is one launch: each writes its own part."""
-    plan = slice_of((2**29, 101), (103, 1), 1, 1)
-    launches = launches_for(plan)
+def test_a_run_that_is_too_long_is_cut() -> None:
+    launches = launches_for(slice_of((2**33,), (1,), 1, 1))
     assert {launch.variant.name for launch in launches} == {"span_d3"}
-    assert len({fields(launch)["out_offset"] for launch in launches}) == len(launches) > 1
+    assert {runs(launch)[0] for launch in launches} == {2**29}
+    assert len({fields(launch)["out_offset"] for launch in launches}) == len(launches) == 16
+
+
+@pytest.mark.parametrize(
+    ("element_bytes", "looked_up", "shortest"),
+    [(1, True, 32), (2, True, 76), (2, True, 842), (1, False, SHORTEST), (2, False, 806)],
+)
+def test_the_lengths_from_which_spans_pay_are_sharp(element_bytes: int, looked_up: bool, shortest: int) -> None:
+    """As a search through the cost model finds them. From 512 bytes on, elements resolve an index once, and cost less again."""
+
+    def kind(run_bytes: int) -> KernelKind:
+        size = run_bytes // element_bytes
+        plan = row_gather(10**5, 10**5, size, element_bytes)
+        sliced = slice_of((10**5, size), (size + 1, 1), 1, element_bytes)
+        return launches_for(plan if looked_up else sliced, element_bytes)[0].variant.kind
+
+    assert kind(shortest) is KernelKind.SPAN
+    assert kind(shortest - element_bytes) is (KernelKind.GATHER if looked_up else KernelKind.COPY)
 
 
 def test_a_description_says_what_a_thread_does() -> None:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dmlgather.backends.cuda.magic import magic
+from dmlgather.backends.cuda.magic import magic, wide_magic
 
 LAYOUT: tuple[tuple[str, str], ...] = (
     ("in", "Q"),
@@ -19,7 +19,6 @@ LAYOUT: tuple[tuple[str, str], ...] = (
     ("in_walk", "q"),
     ("out_walk", "q"),
     ("in_bytes", "q"),
-    ("run_bytes", "q"),
     ("threads", "I"),
     ("full", "I"),
     ("chunk_slowest", "I"),
@@ -33,6 +32,7 @@ LAYOUT: tuple[tuple[str, str], ...] = (
     ("dimension", "112s"),
     ("lookup", "96s"),
     ("staging", "24s"),
+    ("runs", "24s"),
 )
 """Fields of `Arguments` in order, with their struct formats; a test compares the offsets with the compiler's."""
 
@@ -50,6 +50,7 @@ _DIMENSION = struct.Struct("<3I2i2i")
 _LOOKUP = struct.Struct("<6q")
 _GENERAL_DIMENSION = struct.Struct("<4I2q")
 _STAGING = struct.Struct("<6I")
+_RUNS = struct.Struct("<Qq2I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,20 @@ class Staging:
 
 
 @dataclass(frozen=True, slots=True)
+class PackedRuns:
+    """Contiguous runs that follow one another in the output: `PackedRuns` of a span kernel, which says what each number is."""
+
+    run_bytes: int
+    count: int
+    steps: int
+
+    def pack(self) -> bytes:
+        """The bytes of a `PackedRuns`."""
+        multiplier, shift = wide_magic(self.run_bytes)
+        return _RUNS.pack(multiplier, self.run_bytes * self.count, shift, self.steps)
+
+
+@dataclass(frozen=True, slots=True)
 class Arguments:
     """One launch's arguments except pointers. Steps and offsets in bytes; dimensions fastest first."""
 
@@ -125,7 +140,6 @@ class Arguments:
     in_walk: int = 0
     out_walk: int = 0
     in_bytes: int = 0
-    run_bytes: int = 0
     full: int = 0
     chunk_slowest: bool = False
     index_shift: int = 0
@@ -134,6 +148,7 @@ class Arguments:
     extent: tuple[int, int] = (0, 0)
     fill: bytes = field(default=b"")
     staging: Staging | None = None
+    runs: PackedRuns | None = None
 
     def pack(self, general: bool) -> bytes:
         """The block, with null pointers. A general kernel finds dimensions and lookups in `table` instead."""
@@ -141,11 +156,12 @@ class Arguments:
         lookups = b"" if general else b"".join(lookup.pack() for lookup in self.lookups)
         fill = self.fill * (16 // len(self.fill)) if self.fill else bytes(16)
         staging = self.staging.pack() if self.staging else b""
+        runs = self.runs.pack() if self.runs else b""
         return _BLOCK.pack(
             *(0, 0, 0, 0, 0),
-            *(self.in_offset, self.out_offset, self.in_walk, self.out_walk, self.in_bytes, self.run_bytes),
+            *(self.in_offset, self.out_offset, self.in_walk, self.out_walk, self.in_bytes),
             *(self.threads, self.full, self.chunk_slowest, len(self.dimensions), len(self.lookups)),
-            *(self.index_shift, self.index_signed, *self.extent, self.checked, fill, dimensions, lookups, staging),
+            *(self.index_shift, self.index_signed, *self.extent, self.checked, fill, dimensions, lookups, staging, runs),
         )
 
     def table(self) -> bytes:

@@ -45,8 +45,7 @@ def _what(variant: Variant) -> str:
             resolved = ", indices resolved once per thread" if variant.lookups else ""
             return f"runs of bytes by 16-byte vectors, each from two aligned ones, {walk}{resolved}"
         case KernelKind.STAGED:
-            resolved = "once per block" if variant.invariant else "for each row"
-            return f"rows in shared memory, {elements}, {walk} and row, indices resolved {resolved}"
+            return f"rows in shared memory, {elements}, {walk} and row, indices resolved once per block"
         case KernelKind.GENERAL:
             return f"{elements}, {walk}, dimensions and lookups from a table"
     return "only looks at the indices"

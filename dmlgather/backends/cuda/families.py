@@ -12,7 +12,7 @@ from functools import partial
 from dmlgather.backends.cuda.arguments import MAX_DIMENSIONS, Arguments, Dimension
 from dmlgather.backends.cuda.launch import Launch, LaunchTarget, arguments_of, general_launch, launch, launchable, work_arguments
 from dmlgather.backends.cuda.launch_form import LaunchForm, launch_form
-from dmlgather.backends.cuda.spans import span_launch
+from dmlgather.backends.cuda.spans import span_launch, too_long
 from dmlgather.backends.cuda.staged import staged_launch
 from dmlgather.backends.cuda.variants import GENERAL_UNROLL, VARIANTS, VECTOR, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work, check_rank
@@ -41,6 +41,8 @@ class Family:
 
 def launch_of(work: Work, target: LaunchTarget, *, specialise: bool = True) -> Launch | None:
     """The launch of the first family that accepts `work`; None where it has to be split."""
+    if specialise and too_long(work):
+        return None
     for family in FAMILIES if specialise else FAMILIES[-1:]:
         if found := family.launch(work, target):
             return replace(found, why=family.why)

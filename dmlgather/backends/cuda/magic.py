@@ -16,3 +16,14 @@ def magic(divisor: int) -> tuple[int, int]:
         raise ValueError(f"the divisor is {divisor}, expected 1 … {LIMIT - 1}")
     shift = 31 + (divisor - 1).bit_length()
     return -(-(1 << shift) // divisor), shift
+
+
+def wide_magic(divisor: int) -> tuple[int, int]:
+    """The 64-bit multiplier and the shift with which n // divisor == (n * multiplier >> 64) >> shift for every 0 <= n < 2**63.
+
+    As `magic`, with 63 bits instead of 31. Divisor 1 would need a shift to the left.
+    """
+    if not 1 < divisor < 2**63:
+        raise ValueError(f"the divisor is {divisor}, expected 2 … {2**63 - 1}")
+    bits = (divisor - 1).bit_length()
+    return -(-(1 << (63 + bits)) // divisor), bits - 1

@@ -1,69 +1,93 @@
-"""Runs of bytes at any alignment: aligned 16-byte vectors, each assembled by shifts from two vectors of the input."""
+"""Runs of bytes at any alignment: aligned 16-byte vectors of a packed output, assembled by shifts from vectors of the input."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
-from dmlgather.backends.cuda import launch_form
-from dmlgather.backends.cuda.arguments import Arguments, Dimension
-from dmlgather.backends.cuda.launch import Launch, LaunchTarget, launch, launchable, work_arguments
-from dmlgather.backends.cuda.variants import SPAN_UNROLL, VARIANTS, VECTOR, KernelKind, Variant
+from dmlgather.backends.cuda.arguments import Arguments, Dimension, PackedRuns
+from dmlgather.backends.cuda.cost import element_cost, span_cost
+from dmlgather.backends.cuda.launch import Launch, LaunchTarget, launchable, work_arguments
+from dmlgather.backends.cuda.launch_form import LINE, launch_form
+from dmlgather.backends.cuda.variants import BLOCK, SPAN_UNROLL, VARIANTS, VECTOR, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 
-SHORTEST = {1: 48, 2: 80, 4: 144}
-"""Element size -> bytes of the shortest run that pays, if indices are looked up; by instruction counts (docs/kernels.md).
-Elements of 8 bytes and more are as cheap one by one.
+WIDEST = 2
+"""Bytes of an element. Wider ones cost less than spans in all runs that are shorter than 8.5 KB (`cost.py`); a simulation of rows
+of 404 bytes also found no gain.
 """
-SHORTEST_SLICED = {1: 80, 2: 208, 4: 1024}
-"""The same for slices, where moving elements one by one is cheaper."""
-LARGEST_GROUP = 32
-"""Runs per group: enough that the threads which move one vector each fill whole warps."""
+SHORTEST = 32
+"""Bytes of a run: a vector then lies in two runs at most."""
+LONGEST = 2**30 - 1
+"""Bytes of a run: kernels count the bytes of a run, and a few more, in 31 bits."""
+BLOCKS = 1
+"""Blocks per multiprocessor at least for threads to move several vectors: as few as leave no multiprocessor idle. Assumed; a
+simulation of 250 rows of 1537 bytes found threads with four vectors twice as fast as with one, but with worse addresses.
+"""
 
 
 def span_launch(work: Work, target: LaunchTarget) -> Launch | None:
-    """One launch for runs that are contiguous in input and output, without lookups along them; None if `work` has none."""
+    """One launch for runs that are contiguous in the input and packed in the output, without lookups along them; None if `work`
+    has none, or if they are too short.
+    """
     run, *runs = work.dims
     size, run_bytes = work.element_bytes, work.dims[0].size * work.element_bytes
-    contiguous = (run.out_step, run.in_step) == (size, size) and not any(run.index_steps)
-    shortest = (SHORTEST if work.lookups else SHORTEST_SLICED).get(size)
-    if not contiguous or shortest is None or run_bytes < shortest:
+    contiguous = run.in_step == size and not any(run.index_steps)
+    if not contiguous or not _packed(work) or size > WIDEST or not SHORTEST <= run_bytes <= LONGEST:
         return None
     dimensions = 2 if len(runs) <= 1 and len(work.lookups) == 1 else 3
     checked = work.checked and bool(work.lookups)
     variant = Variant(KernelKind.SPAN, dimensions, VECTOR, len(work.lookups), work.index_bytes, checked)
     fit = all(dim.fits() for dim in runs) and all(lookup.fits() for lookup in work.lookups)
-    if variant not in VARIANTS or len(runs) >= dimensions or not fit:
+    count = prod(dim.size for dim in runs)
+    steps, blocks = _steps(run_bytes * count, target.multiprocessors)
+    if variant not in VARIANTS or len(runs) >= dimensions or not (fit and launchable(count) and launchable(blocks * BLOCK)):
+        return None
+    if not _pays(work, run_bytes, target):
         return None
     padding = (Dimension(1),) * (dimensions - 1 - len(runs))
-    count = prod(dim.size for dim in runs)
-    group = group_of(count)
-    groups = -(-count // group)
-    # A run starts at most VECTOR - size bytes into a vector, and at least 0: so many vectors hold it, and so many are whole.
-    vectors = -(-(run_bytes + VECTOR - size) // VECTOR)
-    full = (run_bytes // VECTOR - 1) // SPAN_UNROLL
-    # Half of the threads that walk elements: these have twice the bytes in flight.
-    if 2 * count * (vectors - (SPAN_UNROLL - 1) * full) < target.multiprocessors * launch_form.THREADS_PER_MULTIPROCESSOR:
-        full = 0
-    threads = group * (vectors - (SPAN_UNROLL - 1) * full)
-    if not launchable(groups * threads):
-        return None
     arguments = Arguments(
-        dimensions=(Dimension(threads), Dimension(max(full, 1)), *runs, *padding),
-        threads=groups * threads,
-        in_walk=VECTOR * full,
-        out_walk=VECTOR * full,
+        dimensions=(Dimension(run_bytes), *runs, *padding),
+        threads=blocks * BLOCK,
         in_bytes=work.in_bytes,
-        run_bytes=run_bytes,
-        full=full,
-        extent=(group.bit_length() - 1, 0),
+        runs=PackedRuns(run_bytes, count, steps),
         **work_arguments(work),
     )
-    return launch(variant, arguments)
+    return Launch(variant, blocks, arguments.pack(general=False))
 
 
-def group_of(runs: int) -> int:
-    """The largest power of two that leaves at most an eighth of the groups' places empty."""
-    group = LARGEST_GROUP
-    while -(-runs // group) * group * 8 > runs * 9:
-        group //= 2
-    return group
+def too_long(work: Work) -> bool:
+    """Whether `work` is one run, of which parts can be launched as spans, but not the whole."""
+    run, size = work.dims[0], work.element_bytes
+    one = len(work.dims) == 1 and (run.in_step, run.out_step) == (size, size) and not any(run.index_steps)
+    return one and size <= WIDEST and run.size * size > LONGEST
+
+
+def _pays(work: Work, run_bytes: int, target: LaunchTarget) -> bool:
+    """Whether spans cost less than the family elements, in the form in which that would launch the work."""
+    variant = Variant(KernelKind.GATHER, 0, work.element_bytes, len(work.lookups), work.index_bytes, work.checked)
+    form = launch_form(
+        work.dims, work.element_bytes, lambda once: replace(variant, invariant=once).unroll, target.multiprocessors
+    )
+    looked_up = bool(work.lookups)
+    return span_cost(run_bytes, looked_up) < element_cost(work.element_bytes, looked_up, form.invariant)
+
+
+def _packed(work: Work) -> bool:
+    """Whether each run of the output begins where the one before it ends."""
+    end = work.element_bytes
+    for dim in work.dims:
+        if dim.out_step != end:
+            return False
+        end *= dim.size
+    return True
+
+
+def _steps(out_bytes: int, multiprocessors: int) -> tuple[int, int]:
+    """Vectors that a thread moves, and blocks. The output may begin anywhere in its first line."""
+    reach = out_bytes + LINE - 1
+    for steps in (SPAN_UNROLL, 2, 1):
+        blocks = -(-reach // (BLOCK * VECTOR * steps))
+        if blocks >= BLOCKS * multiprocessors:
+            break
+    return steps, blocks

@@ -1,4 +1,4 @@
-"""Gathers along the innermost output dimension, whose rows come into shared memory: when that pays, and for which teams.
+"""Gathers with the same indices for every row, whose rows come into shared memory: when that pays, and for which teams.
 
 A plain read of an element fetches a sector, and a row that is read in no order is fetched several times over. Staged, a row is
 fetched once, by vectors, for the columns of a block; a row with more columns than that is staged by several blocks.
@@ -16,20 +16,22 @@ from dmlgather.backends.cuda.work import Work
 
 SECTOR = 32
 """Bytes that a plain read fetches."""
-SHORTEST_ROW = 256
-"""Bytes of a row. Shorter rows lie in so few sectors that plain reads find them in the L1 cache."""
+SHORTEST_ROW = 1024
+"""Bytes of a row. At 256 bytes, staging and plain reads tied in a simulation, and at 4096 bytes, staging won by a third. Counted,
+a warp looks up 13 lines for 512 bytes of fp32 either way at 256 bytes, and plain reads look up 37 at 1024 bytes and 85 at 4096.
+"""
 SHARED_BYTES = 48 * 1024
 """Dynamic shared memory that a block gets without asking; four blocks of it fit on a multiprocessor of 227 KB."""
 TEAMS = (4, 8, 16, 32, 64, 128, BLOCK)
 """Threads that share a row."""
-MOST_STEPS = 16
-"""Rows per team at most; with more, resolved indices save hardly any more time."""
-FEWEST = 1
-"""Blocks per multiprocessor at least; with fewer, multiprocessors would be idle."""
-BUSY = 4
-"""Blocks per multiprocessor that keep it busy."""
-WAVES = 2 * BUSY
-"""Blocks per multiprocessor at least for teams to move several rows; with fewer, an uneven last wave costs more."""
+FEWEST_STEPS, MOST_STEPS = 3, 16
+"""Rows per team. A team that moved a single row lost to plain reads in a simulation, by a third; with three or four, it won. With
+more than 16, resolved indices save hardly any more instructions.
+"""
+RESIDENT = 4
+"""Blocks that a multiprocessor holds at a time: counted from registers (55 to 64 for each of 256 threads) and shared memory. A
+launch has about a multiple of these, so that the last ones do not run alone.
+"""
 
 
 def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
@@ -38,20 +40,21 @@ def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
         return None
     columns, *rows = work.dims
     size, lookup = work.element_bytes, work.lookups[0]
-    each = any(any(dim.index_steps) for dim in rows)
-    variant = Variant(KernelKind.STAGED, 0, size, 1, work.index_bytes, invariant=not each)
+    variant = Variant(KernelKind.STAGED, 0, size, 1, work.index_bytes)
     row_bytes, count = lookup.limit * size, prod(dim.size for dim in rows)
     if row_bytes < SHORTEST_ROW or row_bytes > SECTOR * min(columns.size, BLOCK * variant.unroll):
         return None
     slot = _slot_bytes(work, row_bytes)
-    team = _team(columns.size, variant, slot, count, BUSY * target.multiprocessors)
+    team = _team(columns.size, variant, slot, count, RESIDENT * target.multiprocessors)
     if team is None:
         return None
     groups, parts = -(-count // (BLOCK // team)), -(-columns.size // (team * variant.unroll))
-    steps = min(MOST_STEPS, max(1, groups * parts // max(1, WAVES * target.multiprocessors)))
-    blocks = -(-groups // steps) * parts
-    if not (launchable(count) and launchable(blocks)) or blocks < FEWEST * target.multiprocessors:
+    resident = max(1, RESIDENT * target.multiprocessors)
+    waves = -(-groups * parts // (resident * MOST_STEPS))
+    steps = -(-groups * parts // (resident * waves))
+    if not launchable(count) or steps < FEWEST_STEPS or groups < steps:
         return None
+    blocks = -(-groups // steps) * parts
     arguments = Arguments(
         dimensions=(replace(columns, size=parts), *rows),
         threads=count,
@@ -63,13 +66,14 @@ def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def _along_rows(work: Work, target: LaunchTarget) -> bool:
-    """Whether adjacent outputs read elements of one contiguous row, each at its own index from a single lookup."""
+    """Whether adjacent outputs read elements of one contiguous row, each at its own index, which is the same for every row."""
     if len(work.lookups) != 1 or work.index_bytes < 4 or work.element_bytes >= VECTOR or target.alignment < VECTOR:
         return False
     inner, lookup = work.dims[0], work.lookups[0]
     adjacent = (inner.out_step, inner.in_step, lookup.in_step) == (work.element_bytes, 0, work.element_bytes)
     said = len(work.dims) <= MAX_DIMENSIONS and lookup.fits() and all(dim.fits() for dim in work.dims)
-    return adjacent and any(inner.index_steps) and said
+    repeated = any(inner.index_steps) and not any(any(dim.index_steps) for dim in work.dims[1:])
+    return adjacent and repeated and said
 
 
 def _slot_bytes(work: Work, row_bytes: int) -> int:

@@ -34,7 +34,7 @@ class KernelKind(enum.Enum):
     SPAN = "span"
     """Contiguous runs of bytes at any alignment, with up to two lookups: vectors from two aligned ones each."""
     STAGED = "staged"
-    """One lookup along the innermost output dimension, whose rows come into shared memory whole."""
+    """One lookup along the innermost output dimension, the same for every row; rows come into shared memory whole."""
     GENERAL = "general"
     """Any rank and number of lookups up to 32, any index type, steps and limits beyond 31 bits."""
     CHECK = "check"
@@ -47,8 +47,7 @@ class Variant:
 
     dimensions: thread dimensions (general: 0, counted at run time). element_bytes: of one load and store; for REVERSE of
     one lane. index_bytes: 4 or 8 for GATHER, STAGED and SPAN. checked: FILL and RAISE, else CLAMP and PROMISE (STAGED: told
-    at run time). invariant: no lookup moves along the walked dimension (STAGED: along the rows), so that a thread resolves its
-    indices once.
+    at run time). invariant: no lookup moves along the walked dimension, so that a thread resolves its indices once.
     """
 
     kind: KernelKind
@@ -80,7 +79,7 @@ class Variant:
                 looked_up = (f"k{self.lookups}", index, policy) if self.lookups else ()
                 return self.kind.value, dimensions, *looked_up
             case KernelKind.STAGED:
-                return self.kind.value, element, index, lookup
+                return self.kind.value, element, index
             case KernelKind.GATHER:
                 return self.kind.value, dimensions, f"k{self.lookups}", element, index, policy, lookup
 
@@ -111,7 +110,7 @@ class Variant:
             case KernelKind.SPAN:
                 arguments = (self.dimensions, self.lookups, self.index_bytes or 4, str(self.checked).lower())
             case KernelKind.STAGED:
-                arguments = (self.element_bytes, self.index_bytes, str(not self.invariant).lower())
+                arguments = (self.element_bytes, self.index_bytes)
             case KernelKind.GATHER:
                 flags = (str(self.checked).lower(), str(self.invariant).lower())
                 arguments = (self.dimensions, self.lookups, self.element_bytes, self.index_bytes, *flags)
@@ -126,17 +125,14 @@ class Variant:
             case KernelKind.GENERAL:
                 return GENERAL_UNROLL
             case KernelKind.REVERSE:
-                return unroll(VECTOR, invariant=True)
+                return 4
             case KernelKind.SPAN:
                 return SPAN_UNROLL
             case KernelKind.STAGED:
-                return 16 if self.invariant and self.element_bytes < 8 else 8
-        return unroll(self.element_bytes, self.invariant)
-
-
-def unroll(element_bytes: int, invariant: bool) -> int:
-    """Elements that a thread walks. Narrow elements need more of them in flight; many indices need the registers."""
-    return 8 if invariant and element_bytes <= 4 else 4
+                return 16 if self.element_bytes < 8 else 8
+        if self.invariant:
+            return 8 if self.element_bytes <= 4 else 4
+        return 8 if self.element_bytes <= 2 and self.lookups == 1 and not self.checked else 4
 
 
 def _declared() -> Iterator[Variant]:
@@ -161,8 +157,7 @@ def _declared() -> Iterator[Variant]:
                 yield Variant(KernelKind.SPAN, dimensions, VECTOR, lookups, index_bytes, checked)
     for size in (1, 2, 4, 8):
         for index_bytes in (4, 8):
-            for invariant in (True, False):
-                yield Variant(KernelKind.STAGED, 0, size, 1, index_bytes, invariant=invariant)
+            yield Variant(KernelKind.STAGED, 0, size, 1, index_bytes)
     for size in sizes:
         yield Variant(KernelKind.GENERAL, element_bytes=size)
     yield Variant(KernelKind.CHECK)
