@@ -47,7 +47,7 @@ __device__ __forceinline__ Row locate_row(const Arguments& a, u32 row) {
 #pragma unroll
     for (int d = 1; d < MAX_DIMENSIONS; ++d) {
         const Dimension& dim = a.dimension[d];
-        const bool last = d + 1 >= static_cast<int>(a.rank);
+        const bool last = d + 1 == MAX_DIMENSIONS || d + 1 >= static_cast<int>(a.rank);
         const u32 quotient = last ? 0 : divide(rest, dim.multiplier, dim.shift);
         const u32 at = last ? rest : rest - quotient * dim.size;
         to.in = advance(to.in, at, dim.in_step);

@@ -10,10 +10,6 @@ from tests.kernels.ptx.runs import AS_WRITTEN, Kernels
 
 _NEITHER = "a rank of 0 and indices of more than 8 bytes, which no launch has; NVRTC makes code for them on compute_120"
 UNREACHABLE = {
-    KernelKind.STAGED: (
-        13,
-        "a fourth dimension of rows, which no plan has; the last of four guarded vectors, which the loop before has moved",
-    ),
     KernelKind.GENERAL: (0, _NEITHER),
     KernelKind.CHECK: (0, _NEITHER),
 }
