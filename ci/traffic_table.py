@@ -28,7 +28,18 @@ def rendered(text: str, root: Path) -> str:
 def tables(before: Rows, now: Rows) -> str:
     """Both tables as Markdown: memory, and instructions with occupancy."""
     memory = _table(
-        ("workload", "fetched", "naive", "row", "used", "naive", "row", "index lines", "load lines", "store lines"),
+        (
+            "workload",
+            "fetched",
+            "fetched, naive",
+            "fetched, row",
+            "used",
+            "used, naive",
+            "used, row",
+            "index lines",
+            "load lines",
+            "store lines",
+        ),
         (
             (
                 name,
@@ -40,7 +51,7 @@ def tables(before: Rows, now: Rows) -> str:
         ),
     )
     work = _table(
-        ("workload", "kernel", "instructions", "naive", "row", "passes", "resident threads", "blocks"),
+        ("workload", "kernel", "instructions", "naive", "row", "bank passes", "resident threads", "blocks"),
         (
             (
                 name,

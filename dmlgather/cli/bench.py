@@ -22,15 +22,15 @@ def bench(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="smoke: seconds; cpu: minutes; gpu: on the first GPU; full: both, and sweeps; distributed: dask workers.  "
-            "[default: smoke]",
+            help="smoke: seconds; cpu: minutes; gpu: on the first GPU; full: both, and sweeps; distributed: dask workers. "
+            "Default: smoke.",
         ),
     ] = None,
-    peers: Annotated[str | None, typer.Option(metavar="NAME,NAME…", help="Compare with these.  [default: all installed]")] = None,
+    peers: Annotated[str | None, typer.Option(metavar="NAME,NAME…", help="Compare with these. Default: all installed.")] = None,
     only: Annotated[str, typer.Option(metavar="NAME,NAME…", help="Run only these cases, workloads or groups.")] = "",
     rounds: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Rounds in which each is timed.  [default: 1 to 25, more if the times are close]"),
+        typer.Option(min=1, metavar="N", help="Rounds in which each is timed. Default: 1 to 25, more if the times are close."),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Use the same contents and indices as a run that printed N.")

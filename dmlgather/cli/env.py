@@ -94,7 +94,8 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, str | None]]:
     rows.append(("engine", found["engine"]))
     for name, version in found["packages"].items():
         rows.append((name, version or f"not installed: pip install 'dmlgather[{OPTIONAL[name]}]'"))
-    rows += [("cupy", found["cupy"]), ("nvrtc", found["nvrtc"])]
+    without = "no package installed: the extras cuda12 and cuda13 have it, or a CUDA toolkit" if found["cupy"] else None
+    rows += [("cupy", found["cupy"]), ("nvrtc", found["nvrtc"] or without)]
     cuda = found["driver"]["cuda"]
     rows.append(("driver", f"CUDA {cuda}" if cuda else "none"))
     for number, gpu in enumerate(found["gpu"]["devices"]):

@@ -26,12 +26,12 @@ def selftest(
     *,
     device: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="cuda, cuda:N (the N-th GPU) or cpu.  [default: cuda where there is a GPU, else cpu]"),
+        typer.Option(metavar="NAME", help="cuda, cuda:N (counted from 0) or cpu. Default: cuda where there is a GPU, else cpu."),
     ] = None,
     trials: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help=f"Run N random plans.  [default: {TRIALS}, unless --seconds]")
+        int | None, typer.Option(min=1, metavar="N", help=f"Run N random plans. Default: {TRIALS}, unless --seconds.")
     ] = None,
-    seconds: Annotated[float | None, typer.Option(metavar="S", help="Begin no plan after S seconds.")] = None,
+    seconds: Annotated[float | None, typer.Option(metavar="S", help="Begin no plan after S seconds, but run one.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Run the same plans as a run that printed N.")] = None,
     trial: Annotated[int | None, typer.Option(min=0, metavar="K", help="Run plan K of that seed alone.")] = None,
     json_file: Annotated[
@@ -44,19 +44,29 @@ def selftest(
     alignments. On the CPU, each runs by the compiled engine, with every instruction set of the machine, and by NumPy. Buffers
     lie between guard bands, and outputs are filled with random bytes first.
 
-    The last line says what was tested, on which device, driver and versions: paste it into a report. A mismatch is shown with the
-    command that repeats it.
+    The first line says the seed, so that a run which hangs can be repeated. The last line says what was tested, on which device,
+    driver and versions: paste it into a report. A mismatch is shown with the command that repeats it.
 
     Exit codes: 0 equal, 1 a mismatch, 2 the device cannot be used or the command line is wrong, 130 after Ctrl-C.
     """
     from dmlgather.selftest.runner import run_selftest
 
     _check(trials, seconds, seed, trial)
+    if json_file is not None and json_file != STANDARD_OUTPUT and json_file.is_dir():
+        raise typer.BadParameter(f"must be a file; {json_file} is a folder", param_hint="'--json'")
     chosen = _device(device)
     count = TRIALS if trials is None and seconds is None else trials
     first = secrets.randbits(32) if seed is None else seed
     with progress_bar() as progress:
-        report = run_selftest(chosen, first, trials=count, seconds=seconds, only=trial, progress=progress)
+        report = run_selftest(
+            chosen,
+            first,
+            trials=count,
+            seconds=seconds,
+            only=trial,
+            begun=lambda: say(f"testing {chosen}, --seed {first}"),
+            progress=progress,
+        )
     _show(report, json_file)
     return report.exit_code
 

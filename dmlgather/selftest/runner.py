@@ -21,6 +21,8 @@ from dmlgather.selftest.judging import JudgedDevice, fault
 from dmlgather.selftest.selftest_report import FailedTrial, SelfTestReport
 from dmlgather.selftest.trials import Trial, drawn
 
+LISTED = 100
+"""Failed trials whose numbers a report lists, at most."""
 Progress = Callable[[int, int, str], None]
 """Takes what is done, all of it (trials, or seconds), and what to call it."""
 
@@ -32,26 +34,34 @@ def run_selftest(
     trials: int | None = None,
     seconds: float | None = None,
     only: int | None = None,
+    begun: Callable[[], None] = lambda: None,
     progress: Progress | None = None,
 ) -> SelfTestReport:
-    """Test "cpu" or a GPU. only: the number of the single trial to run; else `trials` of them, and none that begins later than
-    after `seconds`. One of the three must be given.
+    """Test "cpu" or a GPU. only: the number of the single trial to run; else `trials` of them, and none but the first that
+    begins later than after `seconds`. One of the three must be given. An interrupt is a KeyboardInterrupt if nothing was wrong
+    before it; otherwise the report says what was. begun: is called once the device is known to work.
 
     DeviceError where the GPU cannot be used, SettingError as `engine.load`.
     """
     judged = JudgedGpu(device) if device.on_gpu else JudgedCpu()
     facts = _facts(device)  # now: a kernel may leave the GPU so that it tells nothing more
     course = _Course(judged, seed)
+    begun()
     start = time.monotonic()
     numbers: Iterable[int] = (only,) if only is not None else itertools.count() if trials is None else range(trials)
     for done, number in enumerate(numbers):
         past = time.monotonic() - start
-        if course.ended_early is not None or (seconds is not None and past >= seconds):
+        if course.ended_early is not None or (done and seconds is not None and past >= seconds):
             break
         if progress is not None:
             by_time = trials is None and seconds is not None
             progress(*((int(past), int(seconds or 0)) if by_time else (done, trials or 1)), f"{judged.name}, plan {number}")
-        course.run(drawn(seed, number))
+        try:
+            course.run(drawn(seed, number))
+        except KeyboardInterrupt:
+            if course.equal:
+                raise
+            course.ended_early = "interrupted"
     return course.report(facts, time.monotonic() - start)
 
 
@@ -60,10 +70,16 @@ class _Course:
 
     def __init__(self, judged: JudgedDevice, seed: int) -> None:
         self._judged, self._seed = judged, seed
-        self._trials = self._failed = 0
+        self._trials = 0
+        self._failed: list[int] = []
         self._parts, self._wrong = Counter[str](), Counter[str]()
         self._first: FailedTrial | None = None
         self.ended_early: str | None = None
+
+    @property
+    def equal(self) -> bool:
+        """Whether every trial so far was right."""
+        return not self._failed
 
     def run(self, trial: Trial) -> None:
         """Run a trial every way."""
@@ -88,11 +104,12 @@ class _Course:
             wrong.update(reached)
             faults.append(self._named(trial, text, reached, how))
             self.ended_early = text if self._judged.is_fatal(error) else None
-        self._parts.update(parts)
-        if faults:
-            self._failed += 1
-            self._wrong.update(wrong)
-            self._first = self._first or faults[0]
+        finally:  # also after an interrupt
+            self._parts.update(parts)
+            if faults:
+                self._failed.append(trial.number)
+                self._wrong.update(wrong)
+                self._first = self._first or faults[0]
 
     def _named(self, trial: Trial, text: str, parts: tuple[str, ...], how: str) -> FailedTrial:
         command = f"dmlgather selftest --device {self._judged.name} --seed {self._seed} --trial {trial.number}"
@@ -114,7 +131,8 @@ class _Course:
             engine=facts.engine,
             seed=self._seed,
             trials=self._trials,
-            failed=self._failed,
+            failed=len(self._failed),
+            failed_trials=tuple(self._failed[:LISTED]),
             first_failed=self._first,
             wrong_parts=dict(self._wrong),
             parts=dict(sorted(self._parts.items())),

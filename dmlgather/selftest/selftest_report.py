@@ -60,6 +60,9 @@ class SelfTestReport(Record):
     failed: int
     """Trials with a wrong outcome."""
 
+    failed_trials: tuple[int, ...]
+    """The numbers of the first of them."""
+
     first_failed: FailedTrial | None
     """The first of them."""
 
@@ -73,7 +76,7 @@ class SelfTestReport(Record):
     """Parts that no trial reached."""
 
     ended_early: str | None
-    """The error after which the device can run nothing more; null where there was none."""
+    """Why not all trials ran, such as the error after which a GPU can run nothing more; null where all did."""
 
     seconds: float
     """How long it took."""
@@ -100,7 +103,7 @@ class SelfTestReport(Record):
         if self.first_failed is not None:
             yield from _shown(self.first_failed, self.kind)
         if self.ended_early is not None:
-            yield f"{self.device} can run nothing more: {self.ended_early}"
+            yield f"{self.device} ran nothing more: {self.ended_early}"
         yield self.line
 
     @computed_field  # type: ignore[prop-decorator]
@@ -112,7 +115,9 @@ class SelfTestReport(Record):
     @property
     def _result(self) -> str:
         reached, total = len(self.parts), len(self.parts) + len(self.missed)
-        ran = f"{f'{reached} of ' if self.missed else ''}{counted(total, self.kind)}"
+        # All kernels are known. Loops of the engine are known once they run, so that there is no number of all.
+        known = self.missed and self.machine.gpu is not None
+        ran = f"{reached} of {counted(total, self.kind)}" if known else counted(reached, self.kind)
         first, more = sorted(self.wrong_parts)[:NAMED], len(self.wrong_parts) - NAMED
         wrong = (", ".join(first) or "not prepared") + (f" and {more} more" if more > 0 else "")
         verdict = "equal, bit for bit" if self.equal else f"MISMATCH in {counted(self.failed, 'plan')} ({wrong})"

@@ -256,6 +256,13 @@ def test_env(command: Command) -> None:
     assert f"engine     {engine.status()}\n" in text
 
 
+def test_env_says_where_nvrtc_comes_from(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(env, "_version", lambda name: "14.2.0" if name.startswith("cupy") else None)
+    monkeypatch.setattr(env, "OPTIONAL", {})
+    monkeypatch.setattr(env, "PACKAGES", ())
+    assert "nvrtc      no package installed: the extras cuda12 and cuda13 have it, or a CUDA toolkit\n" in command("env").out
+
+
 def test_env_names_the_extra_of_a_missing_package(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     known = env._version
     monkeypatch.setattr(env, "_version", lambda name: None if name == "lxml" else known(name))

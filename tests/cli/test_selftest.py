@@ -35,7 +35,7 @@ def gpu() -> Iterator[SelfTestDriver]:
 def test_equal_is_one_line_and_0(command: Command, tmp_path: Path) -> None:
     ended = command("selftest", "--device", "cpu", "--trials", 5, "--seed", 7, "--json", tmp_path / "a" / "b.json")
     report = json.loads((tmp_path / "a" / "b.json").read_text())
-    assert (ended.code, ended.err, ended.out) == (0, "", f"{report['line']}\n")
+    assert (ended.code, ended.err, ended.out) == (0, "testing cpu, --seed 7\n", f"{report['line']}\n")
     assert ended.out.startswith("dmlgather selftest: equal, bit for bit: 5 plans, ")
     assert "--seed 7; cpu: " in ended.out
     assert f"; dmlgather {dg.__version__}, NumPy {np.__version__}, Python {platform.python_version()}; " in ended.out
@@ -46,12 +46,15 @@ def test_equal_is_one_line_and_0(command: Command, tmp_path: Path) -> None:
 def test_json_on_standard_output_is_alone_there(command: Command) -> None:
     ended = command("selftest", "--device", "cpu", "--trials", 2, "--json", "-")
     assert ended.code == 0
-    assert ended.err == f"{json.loads(ended.out)['line']}\n"
+    report = json.loads(ended.out)
+    assert ended.err == f"testing cpu, --seed {report['seed']}\n{report['line']}\n"
 
 
 def test_the_line_is_there_although_the_file_cannot_be_written(command: Command, tmp_path: Path) -> None:
-    ended = command("selftest", "--device", "cpu", "--trials", 2, "--json", tmp_path)
-    assert (ended.code, ended.err) == (2, f"dmlgather: {tmp_path} is a folder, not a regular file\n")
+    (tmp_path / "file").touch()
+    ended = command("selftest", "--device", "cpu", "--trials", 2, "--json", tmp_path / "file" / "a.json")
+    assert ended.code == 2
+    assert str(tmp_path / "file") in ended.err.splitlines()[-1]
     assert ended.out.startswith("dmlgather selftest: equal")
 
 
@@ -76,7 +79,8 @@ def test_a_mismatch_is_1_and_is_repeated_by_the_command_that_it_names(
 
 def test_a_gpu_is_taken_where_there_is_one(command: Command, gpu: SelfTestDriver) -> None:
     ended = command("selftest", "--trials", 4)
-    assert (ended.code, ended.err) == (0, "")
+    assert ended.code == 0
+    assert ended.err.startswith("testing cuda:0, --seed ")
     assert "; cuda:0: Stand-in, compute capability 9.0, " in ended.out
     gpu.fault = lambda data, indices, out: flip(out)
     ended = command("selftest", "--device", "cuda:1", "--trials", 4)
@@ -113,6 +117,7 @@ def test_without_a_gpu_the_cpu_is_tested_and_the_reason_is_said(command: Command
         (["--seconds", 0], "expected a positive number of seconds, got 0.0"),
         (["--seconds", "nan"], "expected a positive number of seconds, got nan"),
         (["--trial", 3], "also give --seed"),
+        (["--json", "."], "must be a file; . is a folder"),
         (["--trial", 3, "--seed", 1, "--trials", 5], "leave out --trials and --seconds"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The kernels on a GPU (ci/gpu): the same random plans as on the host, with guard bands round every buffer."""
+"""The kernels on a GPU (ci/gpu): the same random plans as in the interpreter, with guard bands round every buffer."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from dmlgather.backends.cpu import engine
 from dmlgather.backends.cpu.fallback import NumpyProgram
 from dmlgather.backends.devices import CPU
 from dmlgather.plan import ELEMENT_BYTES, IndexType, OutOfBounds
+from dmlgather.selftest import runner
 from dmlgather.selftest.runner import run_selftest
 from dmlgather.selftest.selftest_report import SelfTestReport
 from dmlgather.selftest.trials import LARGE_EVERY, LARGEST_BUFFER, LEAST_MOVED, ROUND, drawn
@@ -154,7 +155,26 @@ def test_a_time_ends_it() -> None:
     report = run(seconds=0.3, progress=lambda *all: told.append(all))
     assert report.trials == len(told) > 0
     assert told[0] == (0, 0, "cpu, plan 0")
-    assert run(trials=3, seconds=1e-9).trials == 0
+    assert run(trials=3, seconds=1e-9).trials == 1
+
+
+@pytest.mark.parametrize("first", [None, "a byte differs"])
+def test_an_interrupt_keeps_what_was_wrong_before_it(first: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = iter([first])
+
+    def interrupted(*_: Any) -> str | None:
+        for outcome in outcomes:
+            return outcome
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "fault", interrupted)
+    if first is None:
+        with pytest.raises(KeyboardInterrupt):
+            run(trials=5)
+        return
+    report = run(trials=5)
+    assert (report.failed, report.failed_trials, report.exit_code) == (1, (0,), 1)
+    assert "cpu ran nothing more: interrupted" in list(report.lines())
 
 
 def test_the_package_needs_nothing_of_the_tests() -> None:

@@ -142,7 +142,7 @@ def test_an_error_of_the_device_is_the_result_and_the_end(gpu: Installing) -> No
     report = run(trials=9, seed=5)
     text = "RuntimeError: cudaErrorIllegalAddress: an illegal memory access"
     assert (report.trials, report.failed, report.ended_early) == (1, 1, text)
-    assert f"cuda:1 can run nothing more: {text}" in list(report.lines())
+    assert f"cuda:1 ran nothing more: {text}" in list(report.lines())
 
 
 def test_a_gpu_without_memory_is_no_mismatch(gpu: Installing) -> None:

@@ -1,4 +1,4 @@
-"""From a plan to kernel launches, by a table of kernel families. No CuPy: tests run the same launches on the host.
+"""From a plan to kernel launches, by a table of kernel families. No CuPy: tests run the same launches in an interpreter.
 
 Every family is correct for all work that it accepts; `general` accepts everything.
 """
@@ -159,7 +159,11 @@ FAMILIES = (
     Family("transposed", "input and output run along different dimensions, so tiles are turned in shared memory", _transposed),
     Family("reversed", "the input runs backwards, so vectors are read from mirrored addresses and turned", _reversed),
     Family("staged", "rows are read in no order, so each comes into shared memory whole and is gathered there", staged_launch),
-    Family("spans", "long runs at addresses that are no multiples of 16: a vector comes from two aligned ones", span_launch),
+    Family(
+        "spans",
+        "runs of narrow elements at addresses that are no multiples of 16: a vector comes from two aligned ones",
+        span_launch,
+    ),
     Family("elements", "elements of the widest size that every address is a multiple of", _elements),
     Family("general", "no other takes it: many dimensions or lookups, a narrow index type, or steps beyond 31 bits", _general),
 )
