@@ -82,6 +82,19 @@ def test_the_launch_of_known_workloads(
         ),
         pytest.param(replace(columns_of(4096, 4096, 4096), index_type=IndexType.INT16), id="narrow indices"),
         pytest.param(replace(columns_of(4096, 4096, 4096), in_strides=(4096, 1), in_extent=4096 * 4097), id="inputs move, too"),
+        pytest.param(
+            replace(columns_of(4096, 4096, 4096), in_strides=(2**29, 0), in_extent=4096 * 2**29), id="rows 2^31 bytes apart"
+        ),
+        pytest.param(
+            replace(
+                columns_of(4096, 4096, 4096),
+                shape=(8, 8, 8, 8, 4096),
+                out_strides=(2**21, 2**18, 2**15, 2**12, 1),
+                in_strides=(2**12,) * 4 + (0,),
+                lookups=(Lookup((0, 0, 0, 0, 1), 0, 4096, 0, 1),),
+            ),
+            id="rows in four dimensions",
+        ),
     ],
 )
 def test_where_staging_does_not_pay_or_cannot_be_said(plan: IndexPlan) -> None:
