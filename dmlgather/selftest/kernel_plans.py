@@ -76,7 +76,7 @@ def _reversed(size: int, rng: random.Random) -> IndexPlan:
 
 
 def _transposed(size: int, rng: random.Random) -> IndexPlan:
-    """The innermost dimension swapped with another one, between up to two batch dimensions."""
+    """The innermost dimension swapped with another one, between up to two batch dimensions, with or without room ahead."""
     shape = [rng.randint(16, 70), rng.randint(16, 70)]
     for _ in range(rng.randint(0, 2)):
         shape.insert(rng.randint(0, 1), rng.randint(2, 3))
@@ -95,7 +95,17 @@ def _transposed(size: int, rng: random.Random) -> IndexPlan:
     if backwards:
         in_strides[turned] = -in_strides[turned]
     out_extent = 1 + sum((count - 1) * step for count, step in zip(shape, out_strides, strict=True))
-    return IndexPlan(tuple(shape), out_strides, tuple(in_strides), size, extent, out_extent, in_offset)
+    ahead, before = rng.choice((0, 0, 1, 16)), rng.choice((0, 0, 1, 5))
+    return IndexPlan(
+        shape=tuple(shape),
+        out_strides=out_strides,
+        in_strides=tuple(in_strides),
+        element_bytes=size,
+        in_extent=before + extent,
+        out_extent=ahead + out_extent,
+        in_offset=before + in_offset,
+        out_offset=ahead,
+    )
 
 
 def _staged(variant: Variant, rng: random.Random) -> IndexPlan:

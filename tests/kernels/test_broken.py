@@ -40,6 +40,7 @@ MUTATIONS = {
     "a tile's last row": (TRANSPOSE, "if (first + y < a.extent[0])", "if (first + y <= a.extent[0])"),
     "a tile's last column": (TRANSPOSE, "if (second + y < a.extent[1]) {", "if (second + y + 1 < a.extent[1]) {"),
     "a tile without its last lane": (TRANSPOSE, "if (second + lane < a.extent[1]) {", "if (second + lane + 1 < a.extent[1]) {"),
+    "a tile at the output's start": (TRANSPOSE, "char* out = a.out + a.out_offset;", "char* out = a.out;"),
     "narrow indices without a sign": (GENERAL, "is_signed ? static_cast<s64>(extended)", "false ? static_cast<s64>(extended)"),
     "the first dimension alone": (GENERAL, "at += next_coordinate(rest, table.dimension[d]) * step[d]", "at += step[d]"),
     "a limit that is too large": (GENERAL, "static_cast<u64>(lookup.last + 1)", "static_cast<u64>(lookup.last + 2)"),

@@ -107,6 +107,32 @@ def test_a_step_of_2_to_the_31_bytes_goes_through_the_general_kernel(rng: random
     assert agree(plan, rng) == {KernelKind.GENERAL}
 
 
+@pytest.mark.parametrize("row", [12, 301])
+@pytest.mark.parametrize(("limit", "step"), [(2**31, 301), (5, 2**31), (5, -(2**31) - 1)])
+def test_lookups_beyond_31_bits_go_through_the_general_kernel(limit: int, step: int, row: int, rng: random.Random) -> None:
+    """Elements, and runs that spans would move."""
+    far = (limit - 1) * step
+    plan = IndexPlan(
+        shape=(64, row),
+        out_strides=(row, 1),
+        in_strides=(0, 1),
+        element_bytes=1,
+        in_extent=abs(far) + row,
+        out_extent=64 * row,
+        in_offset=max(0, -far),
+        lookups=(Lookup((1, 0), 0, limit, 0, step),),
+        index_type=IndexType.INT64,
+        index_extent=64,
+    )
+    assert agree(plan, rng, 1) == {KernelKind.GENERAL}
+
+
+@pytest.mark.parametrize(("step", "family"), [(2**31 - 1, KernelKind.SPAN), (2**31, KernelKind.GENERAL)])
+def test_runs_2_to_the_31_bytes_apart_go_through_the_general_kernel(step: int, family: KernelKind, rng: random.Random) -> None:
+    plan = IndexPlan((5, 301), (301, 1), (step, 1), 1, 4 * step + 301, 5 * 301)
+    assert agree(plan, rng, 1) == {family}
+
+
 def test_rows_far_apart_come_into_shared_memory(rng: random.Random) -> None:
     step, width, columns = 2**29 - 3, 260, 2100  # bytes that fit 31 bits: coordinates times steps go beyond 2^32 bytes
     rows = FAR // step

@@ -147,6 +147,23 @@ def test_an_alignment_narrows() -> None:
         launches_for(replace(plan, out_of_bounds=OutOfBounds.FILL, fill=b"\x01\x02"), 1)
 
 
+@pytest.mark.parametrize(
+    ("plan", "alignment", "reverses"),
+    [
+        pytest.param(slice_of((3, 32), (32, -1), 31, 1), 16, True, id="mirrored"),
+        pytest.param(slice_of((3, 32), (32, -1), 31, 1), 8, False, id="pointers that are no multiples of 16"),
+        pytest.param(slice_of((3, 32), (32, -1), 32, 1), 16, False, id="no multiples of 16 in the input"),
+        pytest.param(slice_of((3, 33), (48, -1), 47, 1), 16, False, id="no multiples of 16 in the output"),
+        pytest.param(slice_of((33,), (-1,), 47, 1), 16, False, id="no whole vectors"),
+        pytest.param(slice_of((3, 32), (32, 1), 15, 1), 16, False, id="forwards"),
+        pytest.param(slice_of((3, 32), (64, -2), 63, 1), 16, False, id="every second element"),
+    ],
+)
+def test_vectors_are_reversed_where_they_are_mirrored_and_aligned(plan: IndexPlan, alignment: int, reverses: bool) -> None:
+    kinds = {launch.variant.kind for launch in launches_for(plan, alignment)}
+    assert (KernelKind.REVERSE in kinds) == reverses
+
+
 def test_clamp_over_an_empty_axis_is_refused() -> None:
     plan = row_gather(7, 5, 4)
     plan = replace(plan, lookups=(replace(plan.lookups[0], limit=0),))

@@ -15,7 +15,7 @@ from dmlgather.backends.cuda.describe import describe
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
 from dmlgather.backends.cuda.sources import kernel_source
-from dmlgather.backends.cuda.variants import BLOCK, VARIANTS, VECTOR, KernelKind, Variant
+from dmlgather.backends.cuda.variants import BLOCK, SPAN_UNROLL, VARIANTS, VECTOR, KernelKind, Variant
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.selftest.kernel_plans import plan_for
 from dmlgather.selftest.random_plans import random_buffers, random_runs
@@ -77,13 +77,26 @@ def buffers_of_one_run(rng: random.Random) -> list[Case]:
     return [Case.at(plan, random_buffers(plan, rng), rng.randrange(16), rng.randrange(1, 16, 2)) for plan in plans]
 
 
+def ends_of_chunks(rng: random.Random) -> list[Case]:
+    """Buffers of one run, whose input starts inside a vector: a last chunk of one byte, a chunk that ends with the run, and one
+    that starts with it. This depends on where the output starts in a line, so an eighth of the cases are such.
+    """
+    chunk, cases = SPAN_UNROLL * 32 * VECTOR, []
+    for number in range(128):
+        ahead, out_at = VECTOR * rng.randrange(8), number % 16
+        for length, at in ((chunk + 1 - ahead - out_at, out_at), (2 * chunk - ahead, 0), (chunk + rng.randrange(chunk), 0)):
+            plan = IndexPlan((length,), (1,), (1,), 1, length, length)
+            cases.append(Case.at(plan, random_buffers(plan, rng), rng.randrange(1, 16, 2), at))
+    return cases
+
+
 def test_input_and_output_at_every_pair_of_addresses(rng: random.Random) -> None:
     cases = every_address(rng)
     assert mismatches(cases) == []
 
 
 def test_buffers_of_one_run_and_runs_of_every_length_and_fill_values(rng: random.Random) -> None:
-    cases = [*buffers_of_one_run(rng), *runs_of_every_length(rng)]
+    cases = [*buffers_of_one_run(rng), *runs_of_every_length(rng), *ends_of_chunks(rng)]
     assert {launch.variant for case in cases for launch in case.launches} == {Variant(KernelKind.SPAN, 3, 16)}
     cases += nothing_but_fill(rng)
     assert mismatches(cases) == []
@@ -129,6 +142,9 @@ MUTATIONS = {
     "the same run again": ("(a, place.run + 1)", "(a, place.run)"),
     "a chunk that leaves its run": ("chunk.at + SPAN_UNROLL * WARP_BYTES <= size", "chunk.at <= size"),
     "a chunk before the output": ("chunk.at >= 0 && ", ""),
+    "a chunk without its only byte": ("if (left <= 0) return;", "if (left <= 1) return;"),
+    "a chunk before the input": ("if (readable(a, in - shift) && ", "if ("),
+    "a chunk behind the input": (" && readable(a, in - shift + (SPAN_UNROLL - 1) * WARP_BYTES)", ""),
     "shifts by whole words only": ("const u32 bits = 8 * (shift & 3);\n    return", "const u32 bits = 0;\n    return"),
     "the wrong words": ("case 2: join_all<2>", "case 2: join_all<1>"),
     "no fill value in the first run": ("if (Checked && !run.good) value", "if (false) value"),
@@ -146,7 +162,7 @@ SOME = [Variant(KernelKind.SPAN, 3, 16), Variant(KernelKind.SPAN, 2, 16, 1, 8, c
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_broken_kernel_is_noticed(name: str, rng: random.Random) -> None:
     """By what the interpreter checks or by a wrong result; without the mutation, the same cases pass (see above)."""
-    makers = (nothing_but_fill, runs_of_every_length, buffers_of_one_run, every_variant, every_address)
+    makers = (nothing_but_fill, runs_of_every_length, buffers_of_one_run, ends_of_chunks, every_variant, every_address)
     cases = (case for make in makers for case in make(rng))
     chosen = (case for case in cases if {launch.variant for launch in case.launches} <= set(SOME))
     assert noticed(chosen, broken(SOME, *MUTATIONS[name]))

@@ -19,7 +19,7 @@ from dmlgather.backends.cuda.describe import describe
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
 from dmlgather.backends.cuda.staged import SHARED_BYTES
-from dmlgather.backends.cuda.variants import VARIANTS, KernelKind
+from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest.random_plans import EXTREMES, random_buffers
 from tests.kernels.ptx import runs
@@ -82,6 +82,19 @@ def test_the_launch_of_known_workloads(
         ),
         pytest.param(replace(columns_of(4096, 4096, 4096), index_type=IndexType.INT16), id="narrow indices"),
         pytest.param(replace(columns_of(4096, 4096, 4096), in_strides=(4096, 1), in_extent=4096 * 4097), id="inputs move, too"),
+        pytest.param(
+            replace(columns_of(4096, 4096, 4096), in_strides=(2**29, 0), in_extent=4096 * 2**29), id="rows 2^31 bytes apart"
+        ),
+        pytest.param(
+            replace(
+                columns_of(4096, 4096, 4096),
+                shape=(8, 8, 8, 8, 4096),
+                out_strides=(2**21, 2**18, 2**15, 2**12, 1),
+                in_strides=(2**12,) * 4 + (0,),
+                lookups=(Lookup((0, 0, 0, 0, 1), 0, 4096, 0, 1),),
+            ),
+            id="rows in four dimensions",
+        ),
     ],
 )
 def test_where_staging_does_not_pay_or_cannot_be_said(plan: IndexPlan) -> None:
@@ -172,6 +185,29 @@ SOME = [
 
 def cases_of(rng: random.Random, each_variant: int) -> Iterator[Case]:
     return (case_for(variant, rng) for _ in range(each_variant) for variant in SOME)
+
+
+BYTES = Variant(KernelKind.STAGED, 0, 1, 1, 8)
+
+
+def last_elements(rng: random.Random) -> list[Case]:
+    """Rows of bytes whose last elements are picked, at the end of an input that ends anywhere in a vector."""
+    cases = []
+    for width in range(1024, 1024 + 16):
+        plan = columns_of(97, width, 40, 1)
+        buffers = random_buffers(plan, rng)
+        assert buffers.indices is not None
+        buffers.indices[:] = width - 1 - np.arange(40)
+        cases.append(Case.of(plan, buffers))
+    assert {found.variant for case in cases for found in case.launches} == {BYTES}
+    return cases
+
+
+def test_the_last_elements_of_an_input(rng: random.Random) -> None:
+    """Teams have fewer threads than the input's last vector has elements."""
+    cases = last_elements(rng)
+    assert mismatches(cases) == []
+    assert noticed(cases, broken([BYTES], "at < bytes; at += team * Bytes", "at < bytes; at += BLOCK * Bytes"))
 
 
 def test_rows_in_shared_memory_have_no_race(rng: random.Random) -> None:

@@ -189,6 +189,8 @@ class _Reader:
                     raise ValueError("only to global addresses")
                 return self._plain("mov", "u64", operands)
             case "cvt":
+                if others:
+                    raise ValueError("only conversions that wrap")
                 instruction = self._plain("cvt", kinds[0], operands)
                 instruction.source_type = _type(kinds[1])
                 return instruction

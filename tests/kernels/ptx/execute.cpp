@@ -104,9 +104,9 @@ template <typename T> void Warp::compute(const Instruction& in, u32 mask) {
         case Op::Shr:
             return each<T>(in, mask, [](u64 a, u64 b, u64) { return shifted_right(static_cast<T>(a), static_cast<u32>(b)); });
         case Op::FunnelLeft:
-            return each<T>(in, mask, [](u64 a, u64 b, u64 c) { return static_cast<u32>((b << 32 | a) << (c & 31) >> 32); });
+            return each<T>(in, mask, [](u64 a, u64 b, u64 c) { return static_cast<u32>((b << 32 | static_cast<u32>(a)) << (c & 31) >> 32); });
         case Op::FunnelRight:
-            return each<T>(in, mask, [](u64 a, u64 b, u64 c) { return static_cast<u32>((b << 32 | a) >> (c & 31)); });
+            return each<T>(in, mask, [](u64 a, u64 b, u64 c) { return static_cast<u32>((b << 32 | static_cast<u32>(a)) >> (c & 31)); });
         case Op::Permute:
             return each<T>(in, mask, [](u64 a, u64 b, u64 c) {
                 return permuted(static_cast<u32>(a), static_cast<u32>(b), static_cast<u32>(c));
@@ -159,9 +159,10 @@ template <typename T> void Warp::compute(const Instruction& in, u32 mask) {
         case Op::Pack: {
             Lanes out = {};
             const u32 bits = 8 * sizeof(T) / static_cast<u32>(in.parts);
+            const u64 ones = (u64{1} << bits) - 1;  // a constant has 64 bits
             for (int part = 0; part < in.parts; ++part) {
                 const Lanes& from = read(in.source[part], mask);
-                for (int lane = 0; lane < LANES; ++lane) out[lane] |= from[lane] << bits * part;
+                for (int lane = 0; lane < LANES; ++lane) out[lane] |= (from[lane] & ones) << bits * part;
             }
             return write(in.result[0], mask, out);
         }

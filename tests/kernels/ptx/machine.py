@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import ctypes
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,8 @@ from tests.kernels.ptx import assembly, structures
 
 MOST_INSTRUCTIONS = 10**8
 """Of one warp; a kernel that executes more is taken for one that does not end."""
+MOST_THREADS, SHARED_BYTES = 1024, 48 * 1024
+"""Threads of a block; bytes of shared memory, static and dynamic, that a block gets without asking for more."""
 READABLE, WRITABLE, ATOMIC, DISCARDED = 1, 2, 4, 8
 
 _FAULTS = (
@@ -186,8 +189,13 @@ class Module:
         loaded, chosen = self._load(name), range(grid) if blocks is None else blocks
         if len(arguments) != loaded.routine.parameter_bytes:
             raise ValueError(f"{name} takes {loaded.routine.parameter_bytes} bytes of parameters, not {len(arguments)}")
+        shared = loaded.routine.static_shared + shared_bytes
+        if not (0 < grid < 2**31 and 0 < block <= MOST_THREADS and shared <= SHARED_BYTES):
+            raise ValueError(f"no device launches {name}: {grid} blocks, {block} threads, {shared} bytes of shared memory")
         order = sorted(range(len(buffers or ())), key=lambda number: (buffers or ())[number].address)
         given = [(buffers or ())[number] for number in order]
+        if any(below.end > above.address for below, above in itertools.pairwise(given)):
+            raise ValueError("buffers overlap")
         packed = (structures.Buffer * len(given))(*(buffer.begin() for buffer in given))
         traffic, totals = (structures.BufferCounts * len(given))(), structures.Totals()
         parameters = ctypes.create_string_buffer(arguments, len(arguments))

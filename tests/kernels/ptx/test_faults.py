@@ -89,6 +89,24 @@ def test_a_loop_without_an_end_is_reported(monkeypatch: pytest.MonkeyPatch) -> N
         launched(kernel("unsigned i = 1, k = 0; for (; i != 0; i += a.n) k ^= i; a.out[t] = k;"))
 
 
+@pytest.mark.parametrize(
+    "how",
+    [{"grid": 0}, {"grid": 2**31}, {"block": 0}, {"block": 1025}, {"shared": 48 * 1024 + 1}],
+    ids=lambda how: next(iter(how)),
+)
+def test_a_launch_that_no_device_takes_is_refused(how: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="no device launches tried: "):
+        launched(kernel("a.out[t] = t;"), **how)
+
+
+def test_buffers_that_overlap_are_refused() -> None:
+    module, data = kernel("a.out[t] = t;"), np.zeros(256, np.uint8)
+    buffers = [Buffer(OUTPUT, data, writable=True), Buffer(OUTPUT + 255, data, readable=True)]
+    arguments = np.array([INPUT, OUTPUT, WORD, 0], np.uint64).tobytes()
+    with pytest.raises(ValueError, match="buffers overlap"):
+        module.launch("tried", 1, arguments, buffers, block=64)
+
+
 def test_a_register_that_is_not_set_is_reported() -> None:
     text = kernel("a.out[t] = t;").text
     with pytest.raises(Violation, match=r"reads register %r\d+, which is not set"):

@@ -224,11 +224,29 @@ def test_half_of_a_register(instruction: str, meant: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("instruction", "meant"),
+    [
+        ("mov.b64 %d5, {-2, %r0};", 0x5_FFFFFFFE),
+        ("mov.b64 %d5, {%r0, -2};", 0xFFFFFFFE_00000005),
+        ("shf.l.wrap.b32 %r5, -2, %r0, 8; mov.b64 %d5, {%r5, 0};", 0x5FF),
+        ("shf.r.wrap.b32 %r5, -2, %r0, 8; mov.b64 %d5, {%r5, 0};", 0x5FFFFFF),
+    ],
+)
+def test_a_negative_constant_has_the_width_of_its_operand(instruction: str, meant: int) -> None:
+    lines = ["\tld.param.u64 %at1, [tried_param_0+8];", "\tmov.u32 %r0, 5;", f"\t{instruction}", "\tst.global.b64 [%at1], %d5;"]
+    module = Module("\n".join([HEAD, *lines, "\tret;", "\n}\n"]))
+    found = np.zeros(8, np.uint8)
+    module.launch("tried", 1, bytes(8) + RESULTS.to_bytes(8, "little"), [Buffer(RESULTS, found, writable=True)], block=1)
+    assert int.from_bytes(found.tobytes(), "little") == meant
+
+
+@pytest.mark.parametrize(
     "instruction",
     [
         "bfe.u32 %r0, %r8, 1, 2",
         "add.f32 %r0, %r8, %r8",
         "add.sat.s32 %r0, %r8, %r8",
+        "cvt.sat.u8.s32 %r0, %r8",
         "shfl.sync.bfly.b32 %r0, %r8, 1, 31, -1",
         "setp.lt.and.u32 %p0, %r8, %r8, %p1",
         "ld.local.u32 %r0, [%at2]",
