@@ -162,7 +162,9 @@ def test_a_broken_pool_is_noticed(name: str, tmp_path: Path) -> None:
     (tmp_path / "pool.c").write_text(text.replace(before, after))
     (tmp_path / "pool.h").write_bytes((KERNELS / "pool.h").read_bytes())
     flags = ADDRESS if way is FORKS else THREAD
-    assert driven(program(DRIVER, (*flags, "-Wno-error"), tmp_path), *way, SECONDS="5").returncode
+    broken = program(DRIVER, (*flags, "-Wno-error"), tmp_path)
+    # A busy machine may keep threads from meeting where they should not, so that one run shows nothing.
+    assert any(driven(broken, *way, SECONDS="5").returncode for _ in range(5))
 
 
 WINDOWS, LINUX, MACOS = (

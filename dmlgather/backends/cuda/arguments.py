@@ -92,10 +92,10 @@ class LookupBytes:
         return self.limit < 2**31 and self.wrap < 2**31 and -(2**31) <= self.in_step < 2**31
 
     def pack(self) -> bytes:
-        """The bytes of a `Lookup`. No index value in memory exceeds a limit, or needs a wrap, of more than 63 bits."""
-        last = min(self.limit, 2**63 - 1) - 1
+        """The bytes of a `Lookup`. limit and wrap are below 2^63 (`work.COUNTABLE`)."""
+        last = self.limit - 1
         below = 0 if self.signed else last
-        return _LOOKUP.pack(self.offset, self.walk, min(self.wrap, 2**63 - 1), last, below, self.in_step)
+        return _LOOKUP.pack(self.offset, self.walk, self.wrap, last, below, self.in_step)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ a warp looks up 13 lines for 512 bytes of fp32 either way at 256 bytes, and plai
 """
 SHARED_BYTES = 48 * 1024
 """Dynamic shared memory that a block gets without asking; four blocks of it fit on a multiprocessor of 227 KB."""
-TEAMS = (4, 8, 16, 32, 64, 128, BLOCK)
+TEAMS = (8, 16, 32, 64, 128, BLOCK)
 """Threads that share a row."""
 FEWEST_STEPS, MOST_STEPS = 3, 16
 """Rows per team. A team that moved a single row lost to plain reads in a simulation, by a third; with three or four, it won. With
