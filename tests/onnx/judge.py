@@ -30,8 +30,8 @@ _REFUSALS: tuple[type[Exception], ...] = (
 )
 _IR_VERSION = 7
 
-NEWEST_OPSET = 23
-"""The newest opset that every onnxruntime in use loads; later versions of operators are judged by the specification alone."""
+NEWEST_OPSET = 28 if tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 32) else 23
+"""The newest opset that onnxruntime loads; later versions of operators are judged by the specification alone."""
 
 
 @dataclass(frozen=True)
@@ -235,11 +235,14 @@ KNOWN_WRONG = (
         lambda call: _moves_blocks(call) and call.data.dtype not in (np.float32, np.float64),
         Call("DepthToSpace", 13, (np.arange(4, dtype=np.int16).reshape(1, 4, 1, 1),), {"blocksize": 2}),
     ),
-    KnownWrong(
-        "opset 28",
-        "onnxruntime does not load it yet",
-        lambda call: call.opset > NEWEST_OPSET,
-        Call("SpaceToDepth", 28, (_SQUARE[None, None],), {"blocksize": 2, "mode": "CRD"}),
+    *(
+        KnownWrong(
+            "opset 28",
+            "onnxruntime before 1.32 does not load it",
+            lambda call: call.opset > NEWEST_OPSET,
+            Call("SpaceToDepth", 28, (_SQUARE[None, None],), {"blocksize": 2, "mode": "CRD"}),
+        )
+        for _ in range(NEWEST_OPSET < 28)
     ),
 )
 """Everything else that onnxruntime says is the truth."""
