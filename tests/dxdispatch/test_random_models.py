@@ -56,7 +56,7 @@ def models(draw: st.DrawFn) -> Any:
     return model
 
 
-@settings(max_examples=350, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(models())
 def test_any_change_is_answered(tmp_path: Path, model: Any) -> None:
     found = check_file(write(tmp_path, model))

@@ -39,7 +39,7 @@ def gpu() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("x64", [True, False])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(seed=seeds)
 def test_every_device_does_what_jax_does(x64: bool, seed: int) -> None:
     calls = [judged_call(seed + number, x64) for number in range(TOGETHER)]

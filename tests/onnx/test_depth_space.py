@@ -45,7 +45,7 @@ def by_reference(call: Call) -> Array:
     return found
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(seeds.map(blocks))
 def test_blocks_are_the_same_everywhere(call: Call) -> None:
     wanted = expected(call)

@@ -125,7 +125,7 @@ def test_a_wrong_report_of_bad_indices_is_noticed(gpu: Installing, monkeypatch: 
         return None if bad is None else bad + 1
 
     monkeypatch.setattr(CudaProgram, "first_bad", later)
-    report = run(trials=ROUND)
+    report = run(trials=100)
     assert report.first_failed is not None
     assert "the first bad index is reported at element" in report.first_failed.fault
 
