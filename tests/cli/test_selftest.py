@@ -6,7 +6,6 @@ import json
 import platform
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -129,9 +128,9 @@ def test_a_wrong_command_line_is_2(command: Command, options: list[Any], said: s
 
 def test_an_interrupt_is_130() -> None:
     with _start("selftest", "--device", "cpu", "--seconds", 100) as running:
-        time.sleep(2)
-        running.send_signal(signal.SIGINT)
         assert running.stderr is not None
+        assert running.stderr.readline().startswith(b"testing cpu, --seed ")
+        running.send_signal(signal.SIGINT)
         said = running.stderr.read().decode().splitlines()
         assert running.wait(60) == 130
     assert said[-1] == "dmlgather: interrupted"

@@ -11,11 +11,10 @@ from math import prod
 
 from dmlgather.backends.cuda.arguments import MAX_DIMENSIONS, Arguments, Staging
 from dmlgather.backends.cuda.launch import Launch, LaunchTarget, launchable, work_arguments
+from dmlgather.backends.cuda.launch_form import SECTOR
 from dmlgather.backends.cuda.variants import BLOCK, VECTOR, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 
-SECTOR = 32
-"""Bytes that a plain read fetches."""
 SHORTEST_ROW = 1024
 """Bytes of a row. At 256 bytes, staging and plain reads tied in a simulation, and at 4096 bytes, staging won by a third. Counted,
 a warp looks up 13 lines for 512 bytes of fp32 either way at 256 bytes, and plain reads look up 37 at 1024 bytes and 85 at 4096.
