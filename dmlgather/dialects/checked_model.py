@@ -26,6 +26,10 @@ class Verdict(enum.StrEnum):
     """DirectML does not take it: the node's findings of severity error say why."""
     UNKNOWN = "unknown"
     """The model does not say enough: the node's findings of severity warning say what is missing."""
+    HOST = "host"
+    """DirectML's caller computes it on the CPU: its result reaches only shapes, bounds and conditions."""
+    UNREACHED = "unreached"
+    """No run of the model reaches it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,12 @@ class Verdicts(Record):
     unknown: int
     """Their models do not specify enough to tell."""
 
+    host: int
+    """DirectML's caller computes them on the CPU."""
+
+    unreached: int
+    """No run of their models reaches them."""
+
 
 class CheckReport(Record):
     """The result of a check."""

@@ -134,7 +134,7 @@ def test_json_has_everything(tmp_path: Path) -> None:
     report = json.loads(ended.out)
     jsonschema.validate(report, schema_of(Schema.REPORT))
     assert ended.code == report["exit_code"] == 2
-    assert report["verdicts"] == {"taken": 1, "refused": 1, "unknown": 1}
+    assert report["verdicts"] == {"taken": 1, "refused": 1, "unknown": 1, "host": 0, "unreached": 0}
     assert report["summary"] == {
         "files": 5,
         "skipped": 0,

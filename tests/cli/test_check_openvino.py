@@ -105,7 +105,7 @@ def test_json_has_everything(tmp_path: Path) -> None:
         ("e.json", "model", None),
     ]
     assert report["skipped"] == ["d.xml"]
-    assert report["verdicts"] == {"taken": 1, "refused": 0, "unknown": 1}
+    assert report["verdicts"] == {"taken": 1, "refused": 0, "unknown": 1, "host": 0, "unreached": 0}
     (node,) = report["files"][0]["nodes"]
     assert node == {
         "place": "Gather_3",

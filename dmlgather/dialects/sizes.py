@@ -1,0 +1,222 @@
+"""Sizes that are not known before a model runs, as expressions of its symbols: "seq", "seq + 1", "floor(seq/2)".
+
+A size is an integer, or the name of an expression. The expressions are sympy's; nothing outside of this module sees them.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sympy import Expr
+
+KnownSize = int | str
+"""A size, or an integer that is computed from sizes: a number, or the name of an expression."""
+
+MOST_OPERATIONS = 40
+"""Operations in an expression; what has more counts as not known, because comparing expressions takes time."""
+
+LARGEST = 2**63 - 1
+
+WORD = re.compile(r"[^\W\d][\w.\[\]]*")
+"""Names of symbols that stand in an expression as they are; others are quoted."""
+
+QUOTIENTS = ("divide", "floor_divide", "truncate_divide", "floor_modulo", "truncate_modulo")
+"""The operations whose second operand must not be 0."""
+
+OPERATIONS = (*QUOTIENTS, "add", "subtract", "multiply", "minimum", "maximum", "negate", "absolute", "floor", "ceil", "truncate")
+"""What `Sizes.compute` knows."""
+
+RELATIONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+    ">=": operator.ge,
+    ">": operator.gt,
+}
+"""What `Sizes.compare` knows."""
+
+
+class Sizes:
+    """The sizes of one model by their names. Symbols are integers of 0 or more."""
+
+    def __init__(self) -> None:
+        self._symbols: dict[str, str] = {}
+        self._named: dict[str, Expr] = {}
+        self._names: dict[Expr, str] = {}
+        self._computed: dict[tuple[Any, ...], KnownSize | None] = {}
+
+    def symbol(self, text: str) -> str:
+        """The name of the symbol that a model calls `text`: the same, unless an expression has that name already."""
+        if text not in self._symbols:
+            name = text
+            while name in self._named or name in self._symbols.values():
+                name = f"'{name}'"
+            self._symbols[text] = name
+        return self._symbols[text]
+
+    def compute(self, operation: str, *operands: KnownSize) -> KnownSize | None:
+        """The result of one of OPERATIONS; None where it is no expression that holds for all sizes, or one that is too long.
+
+        "floor_…" rounds towards minus infinity, "truncate_…" towards 0. "divide" is exact, as floating point is where it is used
+        for sizes: of its result, only halves, quarters and so on are computed with, and the others only rounded.
+        """
+        key = (operation, *operands)
+        if key not in self._computed:
+            result = self._compute(operation, *map(self._expression, operands))
+            self._computed[key] = None if result is None else self._name(result)
+        return self._computed[key]
+
+    def compare(self, left: KnownSize, relation: str, right: KnownSize) -> bool | None:
+        """Whether one of RELATIONS holds for all sizes, or for none of them; None where it depends, or is not known."""
+        if isinstance(left, int) and isinstance(right, int):
+            return RELATIONS[relation](left, right)
+        difference = self._expression(left) - self._expression(right)
+        signs = {
+            -1: difference.is_negative is not False,
+            0: difference.is_zero is not False,
+            1: difference.is_positive is not False,
+        }
+        answers = {RELATIONS[relation](sign, 0) for sign, possible in signs.items() if possible}
+        return answers.pop() if len(answers) == 1 else None
+
+    def symbols(self, size: KnownSize) -> frozenset[str]:
+        """The names of the symbols in a size, by which it is decided."""
+        if isinstance(size, str) and size in self._named:
+            return frozenset(str(symbol.name) for symbol in self._named[size].free_symbols)
+        return frozenset() if isinstance(size, int) else frozenset({size})
+
+    def at(self, size: KnownSize, values: Mapping[str, int]) -> int:
+        """The size for values of its symbols. ZeroDivisionError where it has none there."""
+        if isinstance(size, int):
+            return size
+        if size not in self._named:
+            return values[size]
+        expression = self._named[size]
+        result = expression.subs({symbol: values[str(symbol.name)] for symbol in expression.free_symbols})
+        if not result.is_Integer:
+            raise ZeroDivisionError(f"{size} has no value for {dict(values)}")
+        return int(result)
+
+    def linear(self, size: KnownSize) -> tuple[dict[str, int], int] | None:
+        """The factor of each symbol, and the constant; None where the size is no such sum."""
+        expression = self._expression(size)
+        factors: dict[str, int] = {}
+        constant = 0
+        for factor, term in ((term.as_coeff_Mul()) for term in _terms(expression)):
+            if not factor.is_Integer:
+                return None
+            if term.is_Symbol:
+                factors[str(term.name)] = int(factor)
+            elif term.is_Integer:
+                constant += int(factor * term)
+            else:
+                return None
+        return factors, constant
+
+    def _expression(self, size: KnownSize) -> Any:
+        if isinstance(size, int):
+            return _sympy().Integer(size)
+        return self._named[size] if size in self._named else _symbol(size)
+
+    def _name(self, result: Any) -> KnownSize | None:
+        if result.is_Integer:
+            return int(result) if abs(int(result)) <= LARGEST else None
+        if result.is_Symbol:
+            return str(result.name)
+        if result.count_ops() > MOST_OPERATIONS or not result.free_symbols or not _finite(result):
+            return None
+        if result not in self._names:
+            name = _printed(result)
+            while name in self._named or name in self._symbols.values():
+                name = f"({name})"
+            self._named[name], self._names[result] = result, name
+        return self._names[result]
+
+    def _compute(self, operation: str, *operands: Any) -> Any | None:
+        if operation not in ("floor", "ceil", "truncate") and not all(map(_exact, operands)):
+            return None
+        if operation in QUOTIENTS:
+            return _quotient(operation, *operands)
+        return _SIMPLE[operation](_sympy(), *operands)
+
+
+def _quotient(operation: str, left: Any, right: Any) -> Any | None:
+    """A quotient or what remains of it. A divisor that is a size is not 0: where it is, the model fails."""
+    if right.is_zero:
+        return None
+    if not (left.is_integer and right.is_integer):
+        return None
+    exact = left / right
+    if operation == "divide":
+        return exact
+    same_signs = (left.is_nonnegative and right.is_nonnegative) or (left.is_nonpositive and right.is_nonpositive)
+    if operation.startswith("floor") or same_signs:
+        return _sympy().floor(exact) if operation.endswith("divide") else _sympy().Mod(left, right)
+    whole = _truncate(_sympy(), exact)
+    return whole if whole is None or operation.endswith("divide") else _sympy().expand(left - right * whole)
+
+
+def _truncate(sympy: Any, value: Any) -> Any | None:
+    return sympy.floor(value) if value.is_nonnegative else sympy.ceiling(value) if value.is_nonpositive else None
+
+
+_SIMPLE: Mapping[str, Callable[..., Any]] = {
+    "add": lambda sympy, left, right: sympy.expand(left + right),
+    "subtract": lambda sympy, left, right: sympy.expand(left - right),
+    "multiply": lambda sympy, left, right: sympy.expand(left * right),
+    "minimum": lambda sympy, left, right: sympy.Min(left, right),
+    "maximum": lambda sympy, left, right: sympy.Max(left, right),
+    "negate": lambda _, value: -value,
+    "absolute": lambda sympy, value: sympy.Abs(value),
+    "floor": lambda sympy, value: sympy.floor(value),
+    "ceil": lambda sympy, value: sympy.ceiling(value),
+    "truncate": _truncate,
+}
+
+
+def _exact(value: Any) -> bool:
+    """Whether floating point computes with such numbers without rounding, as far as sizes go: halves, quarters and so on."""
+    if value.is_integer:
+        return True
+    return not value.atoms(_sympy().Pow) and all(number.q & (number.q - 1) == 0 for number in value.atoms(_sympy().Rational))
+
+
+def _finite(value: Any) -> bool:
+    """Whether an expression has no infinity, and no number beyond 64 bits."""
+    return all(
+        number.is_Rational and abs(number.p) <= LARGEST and number.q <= LARGEST for number in value.atoms(_sympy().Number)
+    ) and (not value.has(_sympy().zoo))
+
+
+def _terms(expression: Any) -> Iterable[Any]:
+    return expression.args if expression.is_Add else (expression,)
+
+
+@cache
+def _sympy() -> Any:
+    """sympy, which takes half a second to import. ImportError says what to install."""
+    try:
+        import sympy
+    except ImportError as error:
+        raise ImportError(f"sizes are computed by a package that is missing ({error}): pip install sympy") from None
+    return sympy
+
+
+def _symbol(name: str) -> Any:
+    return _sympy().Symbol(name, integer=True, nonnegative=True)
+
+
+def _printed(expression: Any) -> str:
+    from sympy.printing.str import StrPrinter
+
+    def call(name: str) -> Callable[[Any, Any], str]:
+        return lambda printer, function: f"{name}({printer.stringify(function.args, ', ')})"
+
+    methods = {f"_print_{name}": call(name.lower()) for name in ("Min", "Max", "Mod")}
+    methods["_print_Symbol"] = lambda _, symbol: symbol.name if WORD.fullmatch(symbol.name) else f"'{symbol.name}'"
+    return str(type("Printer", (StrPrinter,), methods)().doprint(expression))
