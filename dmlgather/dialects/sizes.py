@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,9 @@ MOST_OPERATIONS = 40
 """Operations in an expression; what has more counts as not known, because comparing expressions takes time."""
 
 LARGEST = 2**63 - 1
+
+SHORT = 64
+"""The largest denominator of a number with which floating point multiplies sizes without rounding."""
 
 WORD = re.compile(r"[^\W\d][\w.\[\]]*")
 """Names of symbols that stand in an expression as they are; others are quoted."""
@@ -59,7 +63,7 @@ class Sizes:
             self._symbols[text] = name
         return self._symbols[text]
 
-    def compute(self, operation: str, *operands: KnownSize) -> KnownSize | None:
+    def compute(self, operation: str, *operands: KnownSize | Fraction) -> KnownSize | None:
         """The result of one of OPERATIONS; None where it is no expression that holds for all sizes, or one that is too long.
 
         "floor_…" rounds towards minus infinity, "truncate_…" towards 0. "divide" is exact, as floating point is where it is used
@@ -71,9 +75,9 @@ class Sizes:
             self._computed[key] = None if result is None else self._name(result)
         return self._computed[key]
 
-    def compare(self, left: KnownSize, relation: str, right: KnownSize) -> bool | None:
+    def compare(self, left: KnownSize | Fraction, relation: str, right: KnownSize | Fraction) -> bool | None:
         """Whether one of RELATIONS holds for all sizes, or for none of them; None where it depends, or is not known."""
-        if isinstance(left, int) and isinstance(right, int):
+        if not isinstance(left, str) and not isinstance(right, str):
             return RELATIONS[relation](left, right)
         difference = self._expression(left) - self._expression(right)
         signs = {
@@ -118,9 +122,9 @@ class Sizes:
                 return None
         return factors, constant
 
-    def _expression(self, size: KnownSize) -> Any:
-        if isinstance(size, int):
-            return _sympy().Integer(size)
+    def _expression(self, size: KnownSize | Fraction) -> Any:
+        if not isinstance(size, str):
+            return _sympy().Rational(size.numerator, size.denominator)
         return self._named[size] if size in self._named else _symbol(size)
 
     def _name(self, result: Any) -> KnownSize | None:
@@ -183,7 +187,12 @@ def _exact(value: Any) -> bool:
     """Whether floating point computes with such numbers without rounding, as far as sizes go: halves, quarters and so on."""
     if value.is_integer:
         return True
-    return not value.atoms(_sympy().Pow) and all(number.q & (number.q - 1) == 0 for number in value.atoms(_sympy().Rational))
+    return not value.atoms(_sympy().Pow) and all(_is_short(number) for number in value.atoms(_sympy().Rational))
+
+
+def _is_short(number: Any) -> bool:
+    """Whether the product of a number and a size takes few bits: 1/2, 3/4, 100; not the nearest float to 0.7."""
+    return number.q & (number.q - 1) == 0 and number.q <= SHORT and abs(number.p) <= SHORT**2
 
 
 def _finite(value: Any) -> bool:

@@ -1,0 +1,71 @@
+"""Arrays of sizes, as a model computes with them: numbers, or the names of expressions where they are not known.
+
+An array of numbers is any array of NumPy's. One with names is an array of objects, each an int or a str; moving its elements is
+left to NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dmlgather.dialects.sizes import KnownSize, Sizes
+
+Array = np.ndarray[Any, Any]
+
+
+def size_array(sizes: Sequence[KnownSize]) -> Array:
+    """A one-dimensional array of sizes: int64, or objects where one is a name."""
+    if any(isinstance(size, str) for size in sizes):
+        return np.array([*sizes, None], object)[:-1]  # NumPy makes no texts of strings beside None
+    return np.array(sizes, np.int64)
+
+
+def has_names(array: Array) -> bool:
+    """Whether an array's elements are objects: numbers and names."""
+    return bool(array.dtype == object)
+
+
+def tidy(array: Array, dtype: np.dtype[Any]) -> Array:
+    """The array with that data type, if all elements are numbers; else with objects, as it is."""
+    return array if any(isinstance(each, str) for each in array.flat) else array.astype(dtype)
+
+
+def elementwise(sizes: Sizes, operation: str, *arrays: Array) -> Array | None:
+    """An operation of `Sizes.compute` on each element, with NumPy's broadcasting; of two operands, on any number of arrays from
+    the left. None where an element is not known. ValueError for shapes that do not fit.
+    """
+    while len(arrays) > 2:
+        first = elementwise(sizes, operation, *arrays[:2])
+        if first is None:
+            return None
+        arrays = (first, *arrays[2:])
+    results = [sizes.compute(operation, *map(plain, each)) for each in zip(*_flat(arrays), strict=True)]
+    return None if None in results else _shaped(results, arrays)
+
+
+def compared(sizes: Sizes, relation: str, left: Array, right: Array) -> Array | None:
+    """Whether a relation of `Sizes.compare` holds, for each pair of elements; None where it is not known for one."""
+    results = [sizes.compare(plain(one), relation, plain(two)) for one, two in zip(*_flat((left, right)), strict=True)]
+    answer = _shaped(results, (left, right))
+    return None if None in results else answer.astype(bool)
+
+
+def plain(element: Any) -> KnownSize | Fraction:
+    """An element as Python's value. ValueError for a float that is not finite."""
+    if isinstance(element, str):
+        return element
+    return int(element) if element == int(element) else Fraction(float(element))
+
+
+def _flat(arrays: Sequence[Array]) -> list[list[Any]]:
+    return [list(each.flat) for each in np.broadcast_arrays(*arrays)]
+
+
+def _shaped(elements: Sequence[Any], like: Sequence[Array]) -> Array:
+    array = np.empty(len(elements), object)
+    array[:] = elements
+    return array.reshape(np.broadcast_shapes(*(each.shape for each in like)))
