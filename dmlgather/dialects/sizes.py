@@ -192,7 +192,7 @@ def _exact(value: Any) -> bool:
 
 def _is_short(number: Any) -> bool:
     """Whether the product of a number and a size takes few bits: 1/2, 3/4, 100; not the nearest float to 0.7."""
-    return number.q & (number.q - 1) == 0 and number.q <= SHORT and abs(number.p) <= SHORT**2
+    return bool(number.q & (number.q - 1) == 0 and number.q <= SHORT and abs(number.p) <= SHORT**2)
 
 
 def _finite(value: Any) -> bool:
