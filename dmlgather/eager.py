@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial, update_wrapper
 from typing import Any, Generic, ParamSpec
 
@@ -45,8 +45,9 @@ class Request:
 class EagerFunction(Generic[P]):
     """A function on arrays. Its method `plan` gives the plan of a call and needs only the arrays' shapes and types."""
 
-    def __init__(self, request: Callable[P, Request]) -> None:
-        self._request = request
+    def __init__(self, request: Callable[P, Request], *, keyed: bool = True) -> None:
+        """keyed: whether the same arguments are arrays in every call, so that calls have keys."""
+        self._request, self._keyed = request, keyed
         self._slots: dict[int | str, int] = {}  # the number of each array argument, which the first request tells
         update_wrapper(self, request)
 
@@ -61,7 +62,7 @@ class EagerFunction(Generic[P]):
         request = self._request(*args, **kwargs)
         taken = _take(request.arrays, request.device)
         problem = request.problem_of(*(item.type for item in taken))
-        if not slots:
+        if not slots and self._keyed:
             places = [*inspect.signature(self._request).parameters]
             self._slots = {place: slot for slot, name in enumerate(request.arrays) for place in (name, places.index(name))}
         return _run(problem, taken, request.out_of_bounds, kept)
@@ -150,14 +151,18 @@ def host_values(name: str, values: Any) -> Any:
 
 
 def slice_bounds(starts: Any, ends: Any, axes: Any, steps: Any) -> dict[str, Any]:
-    """The bounds of a slice by name: tuples for sequences of integers, NumPy's arrays for arrays in host memory, None for axes or
-    steps that are None. TypeError for anything else.
+    """`host_bounds` of ONNX's names for them. axes and steps may be None."""
+    return host_bounds(("axes", "steps"), starts=starts, ends=ends, axes=axes, steps=steps)
+
+
+def host_bounds(optional: Collection[str], /, **bounds: Any) -> dict[str, Any]:
+    """The bounds of a slice by name: tuples for sequences of integers, NumPy's arrays for arrays in host memory, None for those
+    in `optional` that are None. TypeError for anything else.
     """
-    bounds = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
     for name, values in bounds.items():
         if isinstance(values, Sequence) and not isinstance(values, str | bytes):
             bounds[name] = tuple(values)
-        elif values is not None or name in ("starts", "ends"):
+        elif values is not None or name not in optional:
             bounds[name] = host_values(name, values)
             if not hasattr(bounds[name], "dtype"):
                 raise TypeError(f"{name} is {values!r}, expected a list of integers or an array of one dimension")
@@ -240,20 +245,34 @@ def _kept(_function: EagerFunction[Any], _key: Hashable) -> _Kept:
 
 def _run(problem: Problem, taken: Sequence[_Taken], out_of_bounds: str | Fill | None, kept: _Kept | None = None) -> Any:
     first = taken[0]
+    policy, fill = _policy(problem, out_of_bounds)
+    if policy is OutOfBounds.FILL and first.array.dtype.hasobject:
+        return _run_on_positions(problem, taken)
     # A program on a GPU reports bad indices by stream, and threads may share one.
     thread = threading.get_ident() if first.runs.on_gpu else 0
-    route_of = _executor(problem, *_policy(problem, out_of_bounds), thread)
-    output = problem.output
-    result = arrays.allocate(first.memory, output.shape, output.dtype, like=first.given)
+    route_of = _executor(problem, policy, fill, thread)
+    result = arrays.allocate(first.memory, problem.output.shape, first.array.dtype, like=first.given)
     inputs = [item.array for item in taken]
     ready = _Ready(problem, route_of(first.runs, *(signature_on(first.memory, array) for array in (*inputs, result))))
     if kept is not None and not first.runs.on_gpu and all(item.array is item.given for item in taken):
         kept.ready = ready
     ready.write(inputs, result)
     returned = arrays.move(result, first.memory, first.home)
-    if output.dtype.hasobject:
+    if result.dtype.hasobject:
         return returned.astype(first.given.dtype)
     return arrays.hand_back(returned, first.given)
+
+
+def _run_on_positions(problem: Problem, taken: Sequence[_Taken]) -> Any:
+    """Strings under the dialect's own FILL, whose fill is the empty string. A plan fills with bytes, which no reference is made
+    of, so it moves the positions of strings, counted from 1.
+    """
+    first = taken[0]
+    positions = np.arange(1, first.array.size + 1, dtype=np.intp).reshape(first.array.shape)
+    found = _run(problem, [replace(first, given=positions, array=positions), *taken[1:]], None)
+    result = np.empty(found.shape, object)
+    result[...] = np.array(["", *first.array.flat], object)[found]
+    return result.astype(first.given.dtype)
 
 
 def _policy(problem: Problem, choice: str | Fill | None) -> tuple[OutOfBounds, bytes]:

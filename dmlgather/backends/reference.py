@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from math import inf, prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,7 @@ def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | Non
         bad = min(_bad_offsets(plan, indices), default=None)
         if bad is not None:
             return bad
+    data, out = _words(data), _words(out)
     fill = np.frombuffer(plan.fill, out.dtype) if plan.fill else None
     for o in _blocks(plan, plan.shape):
         target = _places(o.address(plan.out_offset, plan.out_strides))
@@ -117,6 +118,19 @@ def _elements(data: NDArray[Any] | range, source: NDArray[Any]) -> NDArray[Any]:
     if isinstance(data, range):
         return np.asarray(np.frompyfunc(data.__getitem__, 1, 1)(source))
     return data[_places(source)]
+
+
+Elements = TypeVar("Elements", NDArray[Any], NDArray[Any] | range)
+
+
+def _words(elements: Elements) -> Elements:
+    """The same elements of a type that NumPy does not convert when it moves them to another type of that width: a bool would
+    become 0 or 1. References and ranges are as they are.
+    """
+    if isinstance(elements, range) or elements.dtype.hasobject:
+        return elements
+    size = elements.dtype.itemsize
+    return elements.view("c16" if size == 16 else f"u{size}" if size in {1, 2, 4, 8} else f"V{size}")
 
 
 def _places(address: NDArray[Any]) -> NDArray[np.intp]:

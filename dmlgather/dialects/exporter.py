@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dmlgather.dialects.descriptors import InexpressibleError, View, slices, storage_type
+from dmlgather.dialects.descriptors import Dim, InexpressibleError, View, gather_elements, gather_nd, slices, storage_type
 from dmlgather.dialects.export_codes import CODES
+from dmlgather.dialects.gathers import GatherElementsProblem, GatherNDProblem
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.windows import Window, WindowProblem
 from dmlgather.directml import DataType, FeatureLevel, Finding, OperatorDesc, Report, validate
@@ -123,10 +124,34 @@ def views(problem: Problem) -> list[View]:
 
 
 def slice_form(problem: WindowProblem, level: FeatureLevel) -> Descriptors:
-    """The form of every problem of windows."""
+    """The form of every problem of windows. The described output has the dimensions of data."""
     data, output = views(problem)
-    parts = [Window.whole(dim.size) for dim in data.dims[problem.data.rank :]]
-    return slices(data, output, [*problem.windows, *parts], level)
+    windows = [*problem.windows, *(Window.whole(dim.size) for dim in data.dims[problem.data.rank :])]
+    output = View.packed(output.name, output.data_type, [window.count for window in windows])
+    return slices(data, output, windows, level)
+
+
+def gather_elements_form(problem: GatherElementsProblem, level: FeatureLevel) -> Descriptors:
+    """The form of every problem of one element per index."""
+    data, indices, output = views(problem)
+    parts = tuple(Dim(dim.size, 0) for dim in data.dims[problem.data.rank :])
+    return gather_elements(data, replace(indices, dims=indices.dims + parts), output, problem.axis, level)
+
+
+def gather_nd_form(problem: GatherNDProblem, level: FeatureLevel) -> Descriptors:
+    """The form of every problem of index tuples. The described output has a dimension for each one of the batch."""
+    data, indices, output = views(problem)
+    behind = data.sizes[problem.batch_dims + problem.tuple_size :]
+    output = View.packed(output.name, output.data_type, (*indices.sizes[:-1], *behind))
+    return gather_nd(data, indices, output, problem.batch_dims, level)
+
+
+def needed_by_tuples(problem: Problem) -> dict[str, TensorType]:
+    """`tensors_by_name`, where a last size of 0 of the indices of a problem of tuples is an empty tuple, which needs none."""
+    tensors = tensors_by_name(problem)
+    if isinstance(problem, GatherNDProblem):
+        tensors["indices"] = replace(problem.indices, shape=problem.indices.shape[:-1])
+    return tensors
 
 
 def _with_own_type(report: Report, problem: Problem) -> Report:

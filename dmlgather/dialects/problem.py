@@ -116,6 +116,12 @@ def whole(name: str, value: Any) -> int:
         raise TypeError(f"{name} is {value!r} of type {type(value).__name__}, expected an integer") from None
 
 
+def check_data_rank(operator: object, data: TensorType) -> None:
+    """ValueError for a scalar."""
+    if not data.rank:
+        raise ValueError(f"data is a scalar, but {operator} takes data of rank >= 1: reshape it to (1,)")
+
+
 def check_axis(name: str, value: Any, rank: int, what: str) -> int:
     """The axis counted from the front. ValueError unless it is one of the `rank` axes of `what`, counted from either end."""
     axis = whole(name, value)

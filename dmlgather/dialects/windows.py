@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.problem import Problem, TensorType, whole
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build
 
 
@@ -24,6 +25,36 @@ class Window:
         return cls(0, size, 1)
 
 
+def window(size: int, start: int, end: int, step: int) -> Window:
+    """What a slice of ONNX or OpenVINO takes along an axis of that size.
+
+    Negative bounds have `size` added. Then start is clamped to 0 … size and end to 0 … size; for negative steps, start to
+    0 … size - 1 and end to -1 … size - 1.
+    """
+    start, end = (value + size if value < 0 else value for value in (start, end))
+    if step > 0:
+        start, end = (min(max(value, 0), size) for value in (start, end))
+        return Window(start, max(0, -((start - end) // step)), step)
+    start, end = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
+    return Window(start, max(0, -((end - start) // -step)), step)
+
+
+def integers(operator: object, name: str, values: Sequence[Any], most: int = 2**63 - 1) -> tuple[int, ...]:
+    """The bounds, axes or steps of a slice as Python integers: from a sequence, or from an array of one dimension.
+
+    most: the greatest one. TypeError for what is no integer; ValueError for another number of dimensions, and for integers
+    below -2^63 or above `most`.
+    """
+    shape = getattr(values, "shape", (0,))
+    if len(shape) != 1:
+        raise ValueError(f"{name} has shape {tuple(shape)}, but {operator} takes one dimension: reshape to (-1,)")
+    found = tuple(whole(f"{name}[{number}]", value) for number, value in enumerate(values))
+    for number, value in enumerate(found):
+        if not -(2**63) <= value <= most:
+            raise ValueError(f"{name}[{number}] is {value}, which is no 64-bit integer: expected {-(2**63)} … {most}")
+    return found
+
+
 class WindowProblem(Problem):
     """output[c] = data[start + step · c], per dimension."""
 
@@ -36,11 +67,21 @@ class WindowProblem(Problem):
         """The window of each dimension of data."""
 
     @property
+    def output_axes(self) -> tuple[int | None, ...]:
+        """The dimension of data that each dimension of output walks; None for a new dimension, of size 1.
+
+        Dimensions of data that are missing here have windows of one element. By default, they are all here, in order.
+        """
+        return tuple(range(self.data.rank))
+
+    @property
     def output(self) -> TensorType:
-        return TensorType(tuple(window.count for window in self.windows), self.data.dtype)
+        counts = [window.count for window in self.windows]
+        return TensorType(tuple(1 if axis is None else counts[axis] for axis in self.output_axes), self.data.dtype)
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         data, output = layouts
-        in_strides = [window.step * stride for window, stride in zip(self.windows, data.strides, strict=True)]
+        steps = [window.step * stride for window, stride in zip(self.windows, data.strides, strict=True)]
+        in_strides = [0 if axis is None else steps[axis] for axis in self.output_axes]
         in_offset = sum(window.start * stride for window, stride in zip(self.windows, data.strides, strict=True))
         return build(data, output, in_strides, self.data.dtype.itemsize, in_offset=in_offset)

@@ -1,14 +1,16 @@
-"""OpenVINO's Gather, in its versions 1, 7 and 8, as a function on arrays.
+"""OpenVINO's Gather, GatherElements, GatherND, Slice and StridedSlice, in all their versions, as functions on arrays.
 
-`gather` takes NumPy arrays, CuPy arrays, or anything with `__dlpack__`, and runs where they are. An index out of range gives 0.
+Each function takes NumPy arrays, CuPy arrays, or anything with `__dlpack__`, and runs where they are. Strings (NumPy's string
+types, or objects) run on the CPU. An index out of range gives 0 in Gather, and is an error in the others.
 
-out_of_bounds: None for OpenVINO's zeros; else "clamp", "raise", "promise" or a Fill. device: None for where the arrays are;
+out_of_bounds: None for OpenVINO's own rule; else "clamp", "raise", "promise" or a Fill. device: None for where the arrays are;
 "cpu", "cuda", "cuda:N" or "reference" to run there, wherever they are.
 
-`gather.plan(…)` takes (shape, dtype) pairs instead of arrays and returns the IndexPlan.
+`gather.plan(…)`, and likewise for the others, takes (shape, dtype) pairs instead of arrays and returns the IndexPlan.
+`gather.to_directml(…)` returns the DirectML descriptors of a call, and `gather.differences(…)` lists the indices that give other
+results there. `to_directml` and `differences` are those of Gather.
 
-`run_layer` runs a Gather layer of an IR file. `to_directml` translates a Gather to DirectML, and `differences` lists the indices
-that give other results there.
+`run_layer` runs a layer of an IR file.
 """
 
 from __future__ import annotations
@@ -18,12 +20,38 @@ from typing import TYPE_CHECKING
 from dmlgather.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from dmlgather.openvino.functions import differences, gather, to_directml
+    from dmlgather.openvino.functions import (
+        differences,
+        gather,
+        gather_elements,
+        gather_nd,
+        slice,  # noqa: A004 - the operation's name
+        strided_slice,
+        to_directml,
+    )
     from dmlgather.openvino.layer_runner import run_layer
 
-__all__ = ["differences", "gather", "run_layer", "to_directml"]
+__all__ = [
+    "differences",
+    "gather",
+    "gather_elements",
+    "gather_nd",
+    "run_layer",
+    "slice",
+    "strided_slice",
+    "to_directml",
+]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
-    {"differences": "functions", "gather": "functions", "run_layer": "layer_runner", "to_directml": "functions"},
+    {
+        "differences": "functions",
+        "gather": "functions",
+        "gather_elements": "functions",
+        "gather_nd": "functions",
+        "run_layer": "layer_runner",
+        "slice": "functions",
+        "strided_slice": "functions",
+        "to_directml": "functions",
+    },
 )

@@ -1,21 +1,22 @@
-"""OpenVINO's Gather as functions: run it, describe it for DirectML, tell where the two differ."""
+"""OpenVINO's operations as functions: run them, describe them for DirectML, tell where the two differ."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from dmlgather.dialects.exporter import Descriptors
 from dmlgather.dialects.problem import whole
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
-from dmlgather.eager import EagerFunction, Request, host_values, type_of
-from dmlgather.openvino.problems import export
-from dmlgather.openvino.problems.gather import OpenVINOGather, axis_of
+from dmlgather.eager import Request, host_bounds, host_values
+from dmlgather.openvino.described_function import described
+from dmlgather.openvino.problems.gather import OpenVINOGather, OpenVINOGatherElements, OpenVINOGatherND
+from dmlgather.openvino.problems.slices import OpenVINOSlice, OpenVINOStridedSlice
 from dmlgather.policy import Fill
 
 
-@EagerFunction
+@described(OpenVINOGather)
 def gather(
     data: Any,
     indices: Any,
@@ -28,20 +29,149 @@ def gather(
 ) -> Request:
     """Gather: output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…], 0 where the index is out of range.
 
-    data: shape [b…, lead…, axis, trail…], any type of whole bytes. indices: shape [b…, i…], any integer type. axis: an integer,
-    or an array of one integer in host memory. batch_dims: the number of b…, at most `axis`; a negative one counts from the rank
-    of indices; 0 in version 1. version: 1, 7 or 8; in 8 a negative index counts from the end, in 1 and 7 it is out of range.
-    Returns shape [b…, lead…, i…, trail…].
+    data: shape [b…, lead…, axis, trail…], any type of whole bytes, or strings, whose 0 is the empty string. indices: shape
+    [b…, i…], any integer type. axis: an integer, or an array of one integer in host memory. batch_dims: the number of b…, at
+    most `axis`; a negative one counts from the rank of indices; 0 in version 1. version: 1, 7 or 8; in 8 a negative index counts
+    from the end, in 1 and 7 it is out of range. Returns shape [b…, lead…, i…, trail…].
 
-    Raises TypeError for another type and for an axis on a GPU; ValueError for an axis or batch_dims out of range, unequal batch
-    dimensions, a scalar `data`, or another version.
+    Raises TypeError for another type, for an axis on a GPU and for strings there; ValueError for an axis or batch_dims out of
+    range, unequal batch dimensions, a scalar `data`, or another version.
 
     >>> dg.openvino.gather(np.array([10, 20, 30]), np.array([2, -1, 5]), axis=0).tolist()
     [30, 30, 0]
     """
-    place = axis_of(host_values("axis", axis))
-    problem = partial(OpenVINOGather, axis=place, batch_dims=batch_dims, version=version)
+    problem = partial(OpenVINOGather, axis=host_values("axis", axis), batch_dims=batch_dims, version=version)
     return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device)
+
+
+@described(OpenVINOGatherElements)
+def gather_elements(
+    data: Any,
+    indices: Any,
+    axis: int,
+    *,
+    out_of_bounds: str | Fill | None = None,
+    device: str | None = None,
+) -> Request:
+    """GatherElements-6: output[c…] = data[c…, where the coordinate along `axis` is indices[c…]].
+
+    data: shape [n…], any type of whole bytes, or strings. indices: int32 or int64, with data's sizes off the axis; negative ones
+    count from the end. axis: an integer, a negative one counts from the end. Returns the shape of indices.
+
+    Raises IndexError for an index out of range; TypeError for another type, and for strings on a GPU; ValueError for different
+    ranks, other sizes off the axis, an axis out of range or a scalar `data`.
+
+    >>> dg.openvino.gather_elements(np.array([[10, 20], [30, 40]]), np.array([[1, 0, -1], [0, 0, 1]]), axis=1).tolist()
+    [[20, 10, 20], [30, 30, 40]]
+    """
+    return Request(partial(OpenVINOGatherElements, axis=axis), {"data": data, "indices": indices}, out_of_bounds, device)
+
+
+@described(OpenVINOGatherND)
+def gather_nd(
+    data: Any,
+    indices: Any,
+    batch_dims: int = 0,
+    *,
+    version: int = 8,
+    out_of_bounds: str | Fill | None = None,
+    device: str | None = None,
+) -> Request:
+    """GatherND: output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…].
+
+    data: shape [b…, n…, trail…], any type of whole bytes, or strings. indices: shape [b…, i…, t], any integer type, tuples of t
+    positions in the dimensions n…; negative ones count from the end; t = 0 copies all of data[b…] for each tuple. batch_dims:
+    the number of b…. version: 5 or 8. Returns shape [b…, i…, trail…]; in version 5 with one dimension in the place of b….
+
+    Raises IndexError for an index out of range, also where the result is empty; TypeError for another type, and for strings on a
+    GPU; ValueError for scalars, unequal batch dimensions, too many of them, tuples longer than data has dimensions, or another
+    version.
+
+    >>> data, tuples = np.arange(8).reshape(2, 2, 2), np.array([[[1], [0]], [[0], [-1]]])
+    >>> dg.openvino.gather_nd(data, tuples, batch_dims=2).tolist()
+    [[1, 2], [4, 7]]
+    >>> dg.openvino.gather_nd(data, tuples, batch_dims=2, version=5).tolist()
+    [1, 2, 4, 7]
+    """
+    problem = partial(OpenVINOGatherND, batch_dims=batch_dims, version=version)
+    return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device)
+
+
+@described(OpenVINOSlice)
+def slice(  # noqa: A001 - the operation's name
+    data: Any,
+    start: Any,
+    stop: Any,
+    step: Any,
+    axes: Any = None,
+    *,
+    out_of_bounds: str | Fill | None = None,
+    device: str | None = None,
+) -> Request:
+    """Slice-8: output[c…] = data[start + step · c…], per dimension, with start and stop clamped.
+
+    data: shape [n…], any type of whole bytes, or strings. start, stop, step, axes: sequences of integers, or one-dimensional
+    arrays of any integer types in host memory. axes: default 0, 1, …; negative ones count from the end. step: negative to walk
+    backwards. `out_of_bounds` changes nothing: there are no indices.
+
+    Raises TypeError for another type, for bounds on a GPU and for strings there; ValueError for different lengths, axes out of
+    range or named twice, a step of 0, or a scalar `data`.
+
+    >>> dg.openvino.slice(np.arange(10), start=[8], stop=[2], step=[-3]).tolist()
+    [8, 5]
+    """
+    bounds = host_bounds(("axes",), start=start, stop=stop, step=step, axes=axes)
+    return Request(partial(OpenVINOSlice, **bounds), {"data": data}, out_of_bounds, device)
+
+
+@described(OpenVINOStridedSlice)
+def strided_slice(  # noqa: PLR0917 - OpenVINO's own signature
+    data: Any,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    begin_mask: Sequence[int] = (),
+    end_mask: Sequence[int] = (),
+    new_axis_mask: Sequence[int] | None = None,
+    shrink_axis_mask: Sequence[int] | None = None,
+    ellipsis_mask: Sequence[int] | None = None,
+    *,
+    out_of_bounds: str | Fill | None = None,
+    device: str | None = None,
+) -> Request:
+    """StridedSlice-1: data[begin[0] : end[0] : strides[0], begin[1] : end[1] : strides[1], …], with begin and end clamped.
+
+    data: of any shape, of any type of whole bytes, or strings. begin, end, strides: sequences of integers, or one-dimensional
+    arrays of any integer types in host memory, all of one length; strides: default 1, …; negative to walk backwards. Entry k is
+    for the next dimension of data, unless a mask has a 1 at k. Of several, the first of these counts:
+
+    - ellipsis_mask: the entry stands for all dimensions that no other entry is for, which are taken whole. At most one entry.
+    - new_axis_mask: for a new dimension of size 1.
+    - shrink_axis_mask: for the element begin[k], which must exist; the dimension is dropped.
+    - begin_mask, end_mask: from the first element on, up to the last element, in the direction of the stride.
+
+    Masks are sequences of 0 and 1, of any lengths: what one lacks is zeros, what it has more than begin is ignored.
+    `out_of_bounds` changes nothing: there are no indices.
+
+    Raises TypeError for another type, for bounds on a GPU and for strings there; ValueError for different lengths, more entries
+    than data has dimensions, a stride of 0, an element that does not exist, two ellipses, or a mask of other numbers.
+
+    >>> x = np.arange(12).reshape(3, 4)
+    >>> dg.openvino.strided_slice(x, begin=[1, 0], end=[2, 4], strides=[1, -2], begin_mask=[0, 1], end_mask=[1, 1]).tolist()
+    [[7, 5], [11, 9]]
+    >>> dg.openvino.strided_slice(x, begin=[0, -1], end=[0, 0], ellipsis_mask=[1], shrink_axis_mask=[0, 1]).tolist()
+    [3, 7, 11]
+    """
+    bounds = host_bounds(("strides",), begin=begin, end=end, strides=strides)
+    masks = {
+        "begin_mask": begin_mask,
+        "end_mask": end_mask,
+        "new_axis_mask": new_axis_mask,
+        "shrink_axis_mask": shrink_axis_mask,
+        "ellipsis_mask": ellipsis_mask,
+    }
+    given = host_bounds((), **{name: () if mask is None else mask for name, mask in masks.items()})
+    return Request(partial(OpenVINOStridedSlice, **bounds, **given), {"data": data}, out_of_bounds, device)
 
 
 def to_directml(
@@ -53,7 +183,7 @@ def to_directml(
     *,
     version: int = 8,
 ) -> OperatorDesc | Descriptors | Report:
-    """The DirectML descriptor for a Gather, or a report of why there is none.
+    """The DirectML descriptor for a Gather, or a report of why there is none: `gather.to_directml`.
 
     data, indices: arrays, anything with `shape` and `dtype`, or pairs (shape, dtype). axis, batch_dims, version: as for `gather`.
     level: the feature level to write for.
@@ -74,13 +204,12 @@ def to_directml(
     >>> desc.operator.name, desc.output_tensor.sizes
     ('GATHER', (3, 2))
     """
-    at = FeatureLevel.parse(level)
-    call = _call(data, indices, axis, batch_dims, version)
-    return export.EXPORTER.to_directml(call, at, "OpenVINO", f"Gather-{version}")
+    version = whole("version", version)
+    return gather.to_directml(data, indices, axis, batch_dims, level=level, version=version)
 
 
 def differences(data: Any, indices: Any, axis: Any, batch_dims: int = 0, *, version: int = 8) -> tuple[Finding, ...]:
-    """The indices for which the descriptors of `to_directml` give other elements than OpenVINO, and how to mask them.
+    """The indices for which the descriptors of `to_directml` give other elements than OpenVINO: `gather.differences`.
 
     Arguments as for `to_directml`. Returns findings of severity warning: EXP201 for indices out of range, where OpenVINO gives 0
     and DirectML the nearest element; EXP202 for negative indices of a signed type in versions 1 and 7, which DirectML counts from
@@ -92,13 +221,4 @@ def differences(data: Any, indices: Any, axis: Any, batch_dims: int = 0, *, vers
     >>> [finding.expected for finding in dg.openvino.differences(((5, 2), "float32"), ((3,), "int64"), axis=0)]
     ['indices from -5 to 4']
     """
-    problem = _call(data, indices, axis, batch_dims, version)()
-    return tuple(export.differences(problem, problem.data.shape[problem.axis]))
-
-
-def _call(data: Any, indices: Any, axis: Any, batch_dims: int, version: int) -> Callable[[], OpenVINOGather]:
-    """What makes the problem. Arguments of the wrong kind raise here; those that break the operator's rules raise there."""
-    version = whole("version", version)
-    types = type_of("data", data), type_of("indices", indices)
-    place = host_values("axis", axis)
-    return lambda: OpenVINOGather(*types, axis_of(place), batch_dims, version)
+    return gather.differences(data, indices, axis, batch_dims, version=whole("version", version))

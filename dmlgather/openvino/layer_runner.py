@@ -1,40 +1,44 @@
-"""Run one Gather layer of an IR file."""
+"""Run one layer of an IR file."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dmlgather.dialects.problem import TensorType
+from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.eager import EagerFunction, Request, host_values
 from dmlgather.openvino.model.ir_layers import Layer, Port, read_layer
 from dmlgather.openvino.model.ir_xml import NEEDED, Element, IRError, parse
-from dmlgather.openvino.model.layer_sites import batch_dims_of, opset_of, ports_of, version_in
-from dmlgather.openvino.problems.gather import TYPES, OpenVINOGather, axis_of
+from dmlgather.openvino.model.layer_reading import attributes_of, ports_of, version_of
+from dmlgather.openvino.problems.data_types import TYPES
+from dmlgather.openvino.problems.layer_problems import FAMILY, problem_of
 from dmlgather.policy import Fill
+from dmlgather.wording import alternatives
 
 
-@EagerFunction
+@partial(EagerFunction, keyed=False)  # which inputs are arrays depends on the layer
 def run_layer(
     xml_layer: Any,
-    data: Any,
-    indices: Any,
-    axis: Any,
-    *,
+    *inputs: Any,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
+    **named: Any,
 ) -> Request:
-    """Run one Gather layer of an IR: its version and batch_dims are the layer's, and the arrays must fit its ports.
+    """Run one layer of an IR: Gather, GatherElements, GatherND, Slice or StridedSlice, by its own version and attributes.
 
-    xml_layer: the text of a <layer> element, or the element itself, of lxml or xml.etree. data, indices, axis: as for `gather`,
-    with the shapes and types of the layer's ports. A size of -1 allows any size; a port without sizes or without precision
-    allows any shape or type; an axis that is a number and no array fits any port. Of Gather-1, batch_dims is ignored.
-    out_of_bounds, device: as for `gather`. Returns what `gather` does, of the output port's shape.
+    xml_layer: the text of a <layer> element, or the element itself, of lxml or xml.etree. inputs: as for the function of the
+    operation, in the order of the layer's ports, with the shapes and types of these ports; each may also be given by its name
+    there (axis=0). A size of -1 allows any size; a port without sizes or without precision allows any shape or type; an axis that
+    is a number and no array, and bounds that are sequences, have no type. Attributes that the version does not have are ignored,
+    as batch_dims of Gather-1. out_of_bounds, device: as for that function. Returns what the function does, of the output port's
+    shape.
 
-    Raises ValueError for what is no Gather layer or lacks a port, for a shape that a port does not allow, and as `gather` does;
-    TypeError for a type that a port does not allow, and as `gather` does. Text is read by lxml (`pip install
-    'dmlgather[openvino]'`, ImportError without it); a document type in it is refused.
+    Raises ValueError for what is no layer of these or lacks a port, for a shape that a port does not allow, and as the function
+    does; TypeError for a type that a port does not allow, for an input too many or too few, and as the function does. Text is
+    read by lxml (`pip install 'dmlgather[openvino]'`, ImportError without it); a document type in it is refused.
 
     >>> ports = "<input><port id='0'/><port id='1'/><port id='2'/></input><output><port id='3'/></output>"
     >>> layer = f"<layer type='Gather' version='opset7'>{ports}</layer>"
@@ -43,29 +47,29 @@ def run_layer(
     """
     try:
         layer = _read(xml_layer)
-        version, batch_dims, ports = version_in(opset_of(layer)), batch_dims_of(layer), ports_of(layer)
+        version = version_of(layer)
+        attributes, (ports, result) = attributes_of(layer, version), ports_of(layer, version)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"the text of a layer is read by a package that is missing ({error}): {NEEDED}") from None
     except IRError as error:
         where = f" in line {error.line}" if error.line else ""
         raise ValueError(f"xml_layer{where}: {error}") from None
-    values = host_values("axis", axis)
-    if isinstance(values, np.ndarray):
-        _check(ports[2], "axis", TensorType(tuple(values.shape), values.dtype))
-    place = axis_of(values)
+    given = _by_name(layer, tuple(ports), inputs, named)
+    bounds = {name: _bound(name, values, ports[name]) for name, values in given.items() if name in version.bounds}
 
-    def problem(data: TensorType, indices: TensorType) -> OpenVINOGather:
-        _check(ports[0], "data", data)
-        _check(ports[1], "indices", indices)
-        problem = OpenVINOGather(data, indices, place, batch_dims, version)
-        _check(ports[3], "output", problem.output)
+    def problem(*types: TensorType) -> Problem:
+        tensors = dict(zip(version.arrays, types, strict=True))
+        for name, tensor in tensors.items():
+            _check(ports[name], name, tensor)
+        problem = problem_of(version, tensors, bounds, attributes)
+        _check(result, "output", problem.output)
         return problem
 
-    return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device)
+    return Request(problem, {name: given[name] for name in version.arrays}, out_of_bounds, device)
 
 
 def _read(layer: Any) -> Layer:
-    """A Gather layer from its text or its element. IRError for another layer, TypeError for anything else."""
+    """A layer of the family from its text or its element. IRError for another layer, TypeError for anything else."""
     if isinstance(layer, bytes):
         try:
             layer = layer.decode()
@@ -76,10 +80,34 @@ def _read(layer: Any) -> Layer:
     element = parse(layer) if isinstance(layer, str) else Element.of(layer)
     if element.tag != "layer":
         raise IRError(f"<{element.tag}> is no <layer>", element.line)
-    gather = read_layer(element)
-    if gather.type != "Gather":
-        raise IRError(f"{gather} is no Gather", gather.line)
-    return gather
+    found = read_layer(element)
+    if found.type not in FAMILY:
+        raise IRError(f"{found} is no {alternatives(FAMILY)}", found.line)
+    return found
+
+
+def _by_name(layer: Layer, names: Sequence[str], inputs: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of a call by the operation's names. TypeError unless there is one for each of these names."""
+    first = dict(zip(names, inputs, strict=False))
+    unknown = [name for name in named if name not in names]
+    missing = [name for name in names if name not in first and name not in named]
+    if len(inputs) > len(names) or unknown or missing or first.keys() & named.keys():
+        got = ", ".join(filter(None, (f"{len(inputs)} by position", *(f"{name}=" for name in named))))
+        raise TypeError(f"{layer} has the inputs {', '.join(names)}, but got {got}: pass each once")
+    return first | dict(named)
+
+
+def _bound(name: str, values: Any, port: Port) -> Any:
+    """An input whose elements decide the shape, on the host; checked against its port as far as it has a shape and a type."""
+    if isinstance(values, Sequence) and not isinstance(values, str | bytes):
+        values = tuple(values)
+        if port.shape is not None and port.shape not in ((len(values),), (None,)):
+            raise ValueError(f"{name} has {len(values)} elements, but port {port.id} has {_shown(port)}")
+        return values
+    values = host_values(name, values)
+    if isinstance(values, np.ndarray):
+        _check(port, name, TensorType(tuple(values.shape), values.dtype))
+    return values
 
 
 def _check(port: Port, role: str, tensor: TensorType) -> None:
@@ -90,5 +118,8 @@ def _check(port: Port, role: str, tensor: TensorType) -> None:
     if port.shape is None:
         return
     if len(port.shape) != tensor.rank or any(size not in (None, n) for size, n in zip(port.shape, tensor.shape, strict=True)):
-        sizes = ["-1" if size is None else str(size) for size in port.shape]
-        raise ValueError(f"{role} has shape {list(tensor.shape)}, but port {port.id} has [{', '.join(sizes)}]")
+        raise ValueError(f"{role} has shape {list(tensor.shape)}, but port {port.id} has {_shown(port)}")
+
+
+def _shown(port: Port) -> str:
+    return f"[{', '.join('-1' if size is None else str(size) for size in port.shape or ())}]"

@@ -110,7 +110,7 @@ HOSTILE: dict[str, tuple[str, int | None, str]] = {
     "an operation set without a Gather": (
         changed('"Gather" version="opset8"', '"Gather" version="opset17"'),
         7,
-        "layer 3 'Gather_3' (Gather) has version 'opset17', expected opset1 … opset16, the operation sets that have a Gather",
+        "layer 3 'Gather_3' (Gather) has version 'opset17', expected opset1 … opset16, which are known",
     ),
     "a negative offset": (
         changed('offset="0"', 'offset="-8"'),

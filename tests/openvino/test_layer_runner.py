@@ -109,9 +109,9 @@ MISTAKES: dict[str, tuple[tuple[Any, ...], type[Exception], str]] = {
         "batch_dims is 1, but axis counted from the front",
     ),
     "another layer": (
-        (GATHER.replace('"Gather"', '"GatherND"'), X, I, 0),
+        (GATHER.replace('"Gather"', '"GatherTree"'), X, I, 0),
         ValueError,
-        "layer 3 'Gather_3' (GatherND) is no Gather",
+        "layer 3 'Gather_3' (GatherTree) is no Gather, GatherElements, GatherND, Slice or StridedSlice",
     ),
     "a model": (("<net><layers/></net>", X, I, 0), ValueError, "<net> is no <layer>"),
     "no ports": (("<layer type='Gather' version='opset8'/>", X, I, 0), ValueError, "(Gather) has 0 input and 0 output ports"),

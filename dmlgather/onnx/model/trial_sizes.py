@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 
 from dmlgather.dialects.problem import Problem
 from dmlgather.dialects.unknown_sizes import Named, Range, concrete
+from dmlgather.dialects.windows import window
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
-from dmlgather.onnx.problems.slice import Slice, window
+from dmlgather.onnx.problems.slice import Slice
 
 FAR = 1 << 16
 """Elements: bounds of a slice beyond this mean "to the end", and no trial size is that large because of them."""

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from dmlgather.dialects import descriptors
-from dmlgather.dialects.descriptors import Dim
 from dmlgather.dialects.export_codes import CODES
-from dmlgather.dialects.exporter import Descriptors, Exporter, slice_form, tensors_by_name, views
-from dmlgather.dialects.problem import Problem, TensorType, whole
+from dmlgather.dialects.exporter import (
+    Descriptors,
+    Exporter,
+    gather_elements_form,
+    gather_nd_form,
+    needed_by_tuples,
+    slice_form,
+    views,
+)
+from dmlgather.dialects.problem import Problem, whole
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.directml.types import ONNX_ORDERS
 from dmlgather.onnx.problems.constant_indices import index_out_of_range
@@ -140,17 +146,6 @@ def _gather(problem: Gather, level: FeatureLevel) -> Descriptors:
     return descriptors.gather(data, indices, output, problem.axis, level)
 
 
-def _gather_elements(problem: GatherElements, level: FeatureLevel) -> Descriptors:
-    data, indices, output = views(problem)
-    parts = tuple(Dim(dim.size, 0) for dim in data.dims[problem.data.rank :])
-    return descriptors.gather_elements(data, replace(indices, dims=indices.dims + parts), output, problem.axis, level)
-
-
-def _gather_nd(problem: GatherND, level: FeatureLevel) -> Descriptors:
-    data, indices, output = views(problem)
-    return descriptors.gather_nd(data, indices, output, problem.batch_dims, level)
-
-
 def _depth_to_space(problem: DepthToSpace, level: FeatureLevel) -> Descriptors:
     data, output = views(problem)
     return descriptors.depth_to_space(data, output, problem.blocksize, ONNX_ORDERS[problem.mode], level)
@@ -161,22 +156,14 @@ def _space_to_depth(problem: SpaceToDepth, level: FeatureLevel) -> Descriptors:
     return descriptors.space_to_depth(data, output, problem.blocksize, ONNX_ORDERS[problem.mode], level)
 
 
-def _needed(problem: Problem) -> Mapping[str, TensorType]:
-    """The tensors that must have elements. A last size of 0 of GatherND's indices is an empty tuple, which needs none."""
-    tensors = tensors_by_name(problem)
-    if isinstance(problem, GatherND):
-        tensors["indices"] = replace(problem.indices, shape=problem.indices.shape[:-1])
-    return tensors
-
-
 _FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] = {
     Gather: _gather,
-    GatherElements: _gather_elements,
-    GatherND: _gather_nd,
+    GatherElements: gather_elements_form,
+    GatherND: gather_nd_form,
     Slice: slice_form,
     DepthToSpace: _depth_to_space,
     SpaceToDepth: _space_to_depth,
 }
 
-EXPORTER = Exporter(_FORMS, lambda problem: f"ONNX {problem.version}", _needed)
+EXPORTER = Exporter(_FORMS, lambda problem: f"ONNX {problem.version}", needed_by_tuples)
 express = EXPORTER.express

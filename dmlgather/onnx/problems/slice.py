@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dmlgather.dialects.problem import TensorType, check_axes, whole
-from dmlgather.dialects.windows import Window, WindowProblem
+from dmlgather.dialects.problem import TensorType, check_axes
+from dmlgather.dialects.windows import Window, WindowProblem, integers, window
 from dmlgather.onnx.problems.data_types import check_type
 from dmlgather.onnx.problems.operator_versions import OnnxProblem, OperatorVersion
 from dmlgather.wording import counted
@@ -36,9 +36,9 @@ class Slice(OnnxProblem, WindowProblem):
         check_type(version, "data", self.data.dtype, version.types)
         if self.steps is not None and version.since < 10:
             raise ValueError(f"steps is {self.steps}, but {version} has none; they came with opset 10")
-        starts, ends = _integers(version, "starts", self.starts), _integers(version, "ends", self.ends)
-        axes = tuple(range(len(starts))) if self.axes is None else _integers(version, "axes", self.axes)
-        steps = (1,) * len(starts) if self.steps is None else _integers(version, "steps", self.steps)
+        starts, ends = integers(version, "starts", self.starts), integers(version, "ends", self.ends)
+        axes = tuple(range(len(starts))) if self.axes is None else integers(version, "axes", self.axes)
+        steps = (1,) * len(starts) if self.steps is None else integers(version, "steps", self.steps)
         for name, values in (("ends", ends), ("axes", axes), ("steps", steps)):
             if len(values) != len(starts):
                 raise ValueError(f"starts has {counted(len(starts), 'entry')} and {name} {len(values)}: expected equally many")
@@ -71,28 +71,3 @@ def check_bound_types(version: OperatorVersion, bounds: Mapping[str, Any]) -> No
     if len({values.dtype for values in arrays.values()}) > 1:
         listed = ", ".join(f"{name} {values.dtype}" for name, values in arrays.items())
         raise TypeError(f"starts, ends, axes and steps have different types ({listed}), but {version} takes one type for all")
-
-
-def _integers(version: OperatorVersion, name: str, values: Sequence[Any]) -> tuple[int, ...]:
-    shape = getattr(values, "shape", (0,))
-    if len(shape) != 1:
-        raise ValueError(f"{name} has shape {tuple(shape)}, but {version} takes one dimension: reshape to (-1,)")
-    integers = tuple(whole(f"{name}[{number}]", value) for number, value in enumerate(values))
-    for number, value in enumerate(integers):
-        if not -(2**63) <= value < 2**63:
-            raise ValueError(f"{name}[{number}] is {value}, which is no 64-bit integer: expected {-(2**63)} … {2**63 - 1}")
-    return integers
-
-
-def window(size: int, start: int, end: int, step: int) -> Window:
-    """What a slice takes along an axis of that size.
-
-    Negative bounds have `size` added. Then start is clamped to 0 … size and end to 0 … size; for negative steps, start to
-    0 … size - 1 and end to -1 … size - 1.
-    """
-    start, end = (value + size if value < 0 else value for value in (start, end))
-    if step > 0:
-        start, end = (min(max(value, 0), size) for value in (start, end))
-        return Window(start, max(0, -((start - end) // step)), step)
-    start, end = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
-    return Window(start, max(0, -((end - start) // -step)), step)

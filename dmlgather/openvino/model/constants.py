@@ -12,7 +12,7 @@ from dmlgather.dialects.checked_model import Unknown
 from dmlgather.files import FileError, open_regular
 from dmlgather.openvino.model.ir_layers import Layer, LayerGraph, Port, Shape, check_rank, number_of
 from dmlgather.openvino.model.ir_xml import IRError
-from dmlgather.openvino.problems.gather import INTEGERS, TYPES
+from dmlgather.openvino.problems.data_types import INTEGERS, TYPES
 from dmlgather.wording import counted, printable
 
 LARGEST = 64

@@ -17,8 +17,9 @@ from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.openvino.model.constants import NOT_CONNECTED
 from dmlgather.openvino.model.layer_sites import LayerSite
 from dmlgather.openvino.model.shape_inference import contradicted_inputs, contradicted_output, output_of
+from dmlgather.openvino.problems.data_types import TYPES
 from dmlgather.openvino.problems.export import EXPORTER, differences
-from dmlgather.openvino.problems.gather import TYPES, OpenVINOGather, axis_of
+from dmlgather.openvino.problems.gather import OpenVINOGather, axis_of
 
 SMALLER_THAN_BYTES = ("i4", "u4", "nf4", "f4e2m1", "u1", "u2", "u3", "u6")
 """OpenVINO's element types of which several share a byte."""

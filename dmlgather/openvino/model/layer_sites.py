@@ -8,13 +8,10 @@ from pathlib import Path
 
 from dmlgather.dialects.checked_model import CheckedTensor
 from dmlgather.openvino.model.constants import Value, shape_of, value_of
-from dmlgather.openvino.model.ir_layers import Layer, LayerGraph, Model, Port, element_type, number_of
-from dmlgather.openvino.model.ir_xml import IRError
-from dmlgather.openvino.problems.gather import VERSIONS
+from dmlgather.openvino.model.ir_layers import Layer, LayerGraph, Model, Port, element_type
+from dmlgather.openvino.model.layer_reading import attributes_of, opset_of, ports_of, version_of
+from dmlgather.openvino.problems.operation_versions import version_in
 from dmlgather.wording import printable
-
-OPSETS = range(1, 17)
-"""The operation sets that have a Gather."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ class LayerSite:
     @property
     def version(self) -> int:
         """The version of Gather in the layer's operation set."""
-        return version_in(self.opset)
+        return version_in("Gather", self.opset).since
 
 
 @dataclass
@@ -58,40 +55,6 @@ def find(model: Model, weights: Path) -> IRContents:
     contents = IRContents()
     _add_graph(contents, model.graph, "", weights, set())
     return contents
-
-
-def version_in(opset: int) -> int:
-    """Gather's version in an operation set."""
-    return max(version for version in VERSIONS if version <= opset)
-
-
-def opset_of(layer: Layer) -> int:
-    """The number in a Gather layer's operation set, "opset8"."""
-    for opset in OPSETS:
-        if layer.opset == f"opset{opset}":
-            return opset
-    shown = printable(layer.opset[:40])
-    expected = f"opset{OPSETS[0]} … opset{OPSETS[-1]}"
-    raise IRError(f"{layer} has version {shown!r}, expected {expected}, the operation sets that have a Gather", layer.line)
-
-
-def batch_dims_of(layer: Layer) -> int:
-    """A Gather layer's batch_dims, by default 0. Gather-1 has none, and OpenVINO ignores the attribute there."""
-    if version_in(opset_of(layer)) == 1:
-        return 0
-    return number_of(layer.data.get("batch_dims", "0"), f"batch_dims of {layer}", layer.line, "an integer", signed=True)
-
-
-def ports_of(layer: Layer) -> tuple[Port, Port, Port, Port]:
-    """A Gather layer's ports: data, indices, axis, output. IRError where one is missing."""
-    if len(layer.inputs) != 3 or len(layer.outputs) != 1:
-        raise IRError(
-            f"{layer} has {len(layer.inputs)} input and {len(layer.outputs)} output ports, expected 3 inputs "
-            "(data, indices, axis) and 1 output",
-            layer.line,
-        )
-    data, indices, axis = layer.inputs
-    return data, indices, axis, layer.outputs[0]
 
 
 def _add_graph(contents: IRContents, graph: LayerGraph, path: str, weights: Path, places: set[str]) -> None:
@@ -112,8 +75,11 @@ def _add_graph(contents: IRContents, graph: LayerGraph, path: str, weights: Path
 
 
 def _site(graph: LayerGraph, layer: Layer, weights: Path, where: tuple[str, str, int]) -> LayerSite:
-    *inputs, output = ports_of(layer)
-    data, indices, axis = (_input(graph, layer, *pair) for pair in zip(("data", "indices", "axis"), inputs, strict=True))
+    version = version_of(layer)
+    inputs, output = ports_of(layer, version)
+    data, indices, axis = (_input(graph, layer, role, port) for role, port in inputs.items())
+    batch_dims = attributes_of(layer, version).get("batch_dims", 0)
+    assert isinstance(batch_dims, int)
     condition = ""
     # The format does not tell a scalar from an unknown rank, but an output of known rank means indices of known rank. A scalar
     # output, which scalar indices give with one-dimensional data, looks like an output of unknown rank.
@@ -125,12 +91,12 @@ def _site(graph: LayerGraph, layer: Layer, weights: Path, where: tuple[str, str,
         *where,
         layer,
         opset_of(layer),
-        batch_dims_of(layer),
+        batch_dims,
         data,
         indices,
         axis,
         CheckedTensor(role="output", name=name, type=output.type, shape=output.shape),
-        value_of(graph, layer, inputs[2], weights),
+        value_of(graph, layer, inputs["axis"], weights),
         condition,
     )
 

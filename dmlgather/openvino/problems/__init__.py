@@ -1,1 +1,1 @@
-"""OpenVINO: Gather in its versions 1, 7 and 8."""
+"""OpenVINO: Gather, GatherElements, GatherND, Slice and StridedSlice in their versions."""

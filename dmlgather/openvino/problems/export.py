@@ -1,4 +1,4 @@
-"""From OpenVINO's Gather to DirectML: the descriptors, or why there are none, and where the two differ."""
+"""From OpenVINO's operations to DirectML: the descriptors, or why there are none, and where the two differ."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ from math import prod
 from dmlgather.dialects import descriptors
 from dmlgather.dialects.descriptors import Dim, View
 from dmlgather.dialects.export_codes import CODES
-from dmlgather.dialects.exporter import Descriptors, Exporter, views
+from dmlgather.dialects.exporter import (
+    Descriptors,
+    Exporter,
+    gather_elements_form,
+    gather_nd_form,
+    needed_by_tuples,
+    slice_form,
+    views,
+)
+from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel, Finding
-from dmlgather.openvino.problems.gather import OpenVINOGather
+from dmlgather.openvino.problems.gather import OpenVINOGather, OpenVINOGatherElements, OpenVINOGatherND
+from dmlgather.openvino.problems.slices import OpenVINOSlice, OpenVINOStridedSlice
 
 
 def _gather(problem: OpenVINOGather, level: FeatureLevel) -> Descriptors:
@@ -40,14 +50,27 @@ def _repeated(data: View, indices: View, output: View, problem: OpenVINOGather, 
     )
 
 
-EXPORTER = Exporter({OpenVINOGather: _gather}, lambda problem: f"OpenVINO {problem}")
+EXPORTER = Exporter(
+    {
+        OpenVINOGather: _gather,
+        OpenVINOGatherElements: gather_elements_form,
+        OpenVINOGatherND: gather_nd_form,
+        OpenVINOSlice: slice_form,
+        OpenVINOStridedSlice: slice_form,
+    },
+    lambda problem: f"OpenVINO {problem}",
+    needed_by_tuples,
+)
 
 
-def differences(problem: OpenVINOGather, size: int | None = None) -> Iterator[Finding]:
-    """The indices for which the descriptors give other elements than OpenVINO, at any level.
+def differences(problem: Problem, size: int | None = None) -> Iterator[Finding]:
+    """The indices for which the descriptors give other elements than OpenVINO, at any level. Only Gather has such: the others
+    look nothing up, or have no elements for an index out of range.
 
     size: of the axis; None where it is not known before the model runs.
     """
+    if not isinstance(problem, OpenVINOGather):
+        return
     signed = problem.indices.dtype.kind == "i"
     end = "n - 1, n being the size of the axis" if size is None else str(size - 1)
     first = "0"

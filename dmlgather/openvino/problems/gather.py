@@ -1,53 +1,27 @@
-"""Gather-1, Gather-7 and Gather-8: rules and lowering. Source: the operations' pages in OpenVINO's documentation."""
+"""Gather, GatherElements and GatherND: rules and lowering. Source: the operations' pages in OpenVINO's documentation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
-from dmlgather.dialects.element_types import ElementTypes
+from dmlgather.dialects.gathers import GatherElementsProblem, GatherNDProblem
 from dmlgather.dialects.lowering import gather
-from dmlgather.dialects.problem import Problem, TensorType, check_axis, check_batch, whole
+from dmlgather.dialects.problem import TensorType, check_axis, check_batch, whole
+from dmlgather.openvino.problems.data_types import INTEGERS, TYPES
+from dmlgather.openvino.problems.operation_versions import OpenVINOProblem
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
-from dmlgather.wording import alternatives
-
-TYPES = ElementTypes(
-    {
-        "boolean": "bool",
-        "bf16": "bfloat16",
-        "f16": "float16",
-        "f32": "float32",
-        "f64": "float64",
-        "f8e4m3": "float8_e4m3fn",
-        "f8e5m2": "float8_e5m2",
-        "f8e8m0": "float8_e8m0fnu",
-        "i8": "int8",
-        "i16": "int16",
-        "i32": "int32",
-        "i64": "int64",
-        "u8": "uint8",
-        "u16": "uint16",
-        "u32": "uint32",
-        "u64": "uint64",
-    }
-)
-"""OpenVINO's element types of whole bytes: name in OpenVINO -> name in NumPy."""
-
-INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
-"""What indices and the axis may be."""
-
-VERSIONS = (1, 7, 8)
-"""The operation sets that have their own Gather."""
 
 
 @dataclass(frozen=True)
-class OpenVINOGather(Problem):
+class OpenVINOGather(OpenVINOProblem):
     """output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…], 0 where the index is out of range.
 
-    data: of rank r >= 1. indices: of any rank q, of any integer type. axis: -r … r-1, stored as 0 … r-1. batch_dims: -q … axis,
-    a negative one counts from q, stored as 0 … axis; 0 in version 1. version: in 8 negative indices count from the end, in 1 and
-    7 they are out of range.
+    data: of rank r >= 1. indices: of any rank q, of any integer type. axis: -r … r-1, or an array of one such integer, stored as
+    0 … r-1. batch_dims: -q … axis, a negative one counts from q, stored as 0 … axis; 0 in version 1. version: in 8 negative
+    indices count from the end, in 1 and 7 they are out of range.
     """
 
     data: TensorType
@@ -61,13 +35,8 @@ class OpenVINOGather(Problem):
     out_of_bounds = OutOfBounds.FILL
 
     def __post_init__(self) -> None:
-        if self.version not in VERSIONS or isinstance(self.version, bool | float):
-            raise ValueError(f"version is {self.version!r}, expected {alternatives(VERSIONS)}")
-        TYPES.check(self, "data", self.data.dtype, tuple(TYPES.names))
-        TYPES.check(self, "indices", self.indices.dtype, INTEGERS)
-        if not self.data.rank:
-            raise ValueError(f"data is a scalar, but {self} takes data of rank >= 1: reshape it to (1,)")
-        object.__setattr__(self, "axis", check_axis("axis", self.axis, self.data.rank, "data"))
+        self._check_tensors()
+        object.__setattr__(self, "axis", check_axis("axis", axis_of(self.axis), self.data.rank, "data"))
         object.__setattr__(self, "batch_dims", self._batch_dims())
 
     def _batch_dims(self) -> int:
@@ -109,8 +78,70 @@ class OpenVINOGather(Problem):
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         return gather(self, layouts, self.axis, self.batch_dims)
 
-    def __str__(self) -> str:
-        return f"Gather-{self.version}"
+
+@dataclass(frozen=True)
+class OpenVINOGatherElements(OpenVINOProblem, GatherElementsProblem):
+    """output[c] = data[c with c[axis] replaced by indices[c]]; an index out of range is an error.
+
+    data: of rank r >= 1. indices: of type i32 or i64, with data's sizes off the axis; the output has their shape. Negative ones
+    count from the end. axis: -r … r-1, stored as 0 … r-1.
+    """
+
+    data: TensorType
+    indices: TensorType
+    axis: int
+    version: int = 6
+
+    name = "GatherElements"
+    smaller_indices = False
+    out_of_bounds = OutOfBounds.RAISE
+    wraps = True
+
+    def __post_init__(self) -> None:
+        self._check_tensors()
+        self._check_elements(self)
+
+
+@dataclass(frozen=True)
+class OpenVINOGatherND(OpenVINOProblem, GatherNDProblem):
+    """output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…]; an index out of range is an error.
+
+    data: of rank r >= 1. indices: of rank q >= 1, of any integer type, its last dimension the tuples' components, at most
+    r - batch_dims of them; none copies the whole of data for each tuple. Negative ones count from the end. batch_dims:
+    0 … min(q, r) - 1 leading dimensions of equal sizes. version: in 5, the output has one dimension in the place of b….
+    """
+
+    data: TensorType
+    indices: TensorType
+    batch_dims: int = 0
+    version: int = 8
+
+    name = "GatherND"
+    out_of_bounds = OutOfBounds.RAISE
+    wraps = True
+
+    def __post_init__(self) -> None:
+        self._check_tensors()
+        self._check_tuples(self)
+
+    @property
+    def merges_batches(self) -> bool:
+        """Whether the output has one dimension for several of the batch."""
+        return self.version == 5 and self.batch_dims > 1
+
+    @property
+    def output(self) -> TensorType:
+        """As in every GatherND; the sizes b… are multiplied in version 5."""
+        found = super().output
+        if not self.merges_batches:
+            return found
+        return TensorType((prod(found.shape[: self.batch_dims]), *found.shape[self.batch_dims :]), found.dtype)
+
+    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
+        data, indices, output = layouts
+        if self.merges_batches:
+            output = output.split(0, self.data.shape[: self.batch_dims])
+        return super()._lower([data, indices, output])
 
 
 def axis_of(values: Any) -> int:

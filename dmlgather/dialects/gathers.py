@@ -1,0 +1,103 @@
+"""Problems with data and indices that ONNX and OpenVINO share: one element per index, and index tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from dmlgather.dialects.lowering import gathering
+from dmlgather.dialects.problem import Problem, TensorType, check_axis, check_batch, whole
+from dmlgather.plan import IndexPlan, Layout
+
+
+class GatherElementsProblem(Problem):
+    """output[c] = data[c with c[axis] replaced by indices[c]]. The output has the shape of indices."""
+
+    indices: TensorType
+    axis: int
+
+    inputs = ("data", "indices")
+    smaller_indices: ClassVar[bool]
+    """Whether indices may be smaller than data off the axis."""
+
+    def _check_elements(self, operator: object) -> None:
+        """ValueError unless the ranks, the axis and the sizes fit. Counts the axis from the front."""
+        if self.indices.rank != self.data.rank:
+            raise ValueError(
+                f"indices has rank {self.indices.rank} and data rank {self.data.rank}, but {operator} takes equal ranks: "
+                "reshape or expand indices"
+            )
+        axis = check_axis("axis", self.axis, self.data.rank, "data")
+        object.__setattr__(self, "axis", axis)
+        rule, way = ("at most data's size", "crop") if self.smaller_indices else ("data's size", "crop or expand")
+        for dimension, (size, own) in enumerate(zip(self.indices.shape, self.data.shape, strict=True)):
+            if dimension != axis and (size > own or (size < own and not self.smaller_indices)):
+                raise ValueError(
+                    f"indices has size {size} in dimension {dimension}, where data has {own}, but off the axis ({axis}) "
+                    f"{operator} takes {rule}: {way} indices to {own} there"
+                )
+
+    @property
+    def output(self) -> TensorType:
+        return TensorType(self.indices.shape, self.data.dtype)
+
+    @property
+    def lookup_axes(self) -> tuple[int, ...]:
+        return (self.axis,)
+
+    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
+        data, indices, _ = layouts
+        in_strides = tuple(0 if axis == self.axis else stride for axis, stride in enumerate(data.strides))
+        return gathering(self, layouts, in_strides, indices.strides)
+
+
+class GatherNDProblem(Problem):
+    """output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…]."""
+
+    indices: TensorType
+    batch_dims: int
+
+    inputs = ("data", "indices")
+
+    def _check_tuples(self, operator: object) -> None:
+        """ValueError unless the ranks, the batch dimensions and the tuples fit."""
+        if not self.indices.rank:
+            raise ValueError(f"indices is a scalar, but {operator} takes indices of rank >= 1, the last one its tuples")
+        batch = whole("batch_dims", self.batch_dims)
+        object.__setattr__(self, "batch_dims", batch)
+        most = min(self.data.rank, self.indices.rank) - 1
+        if not 0 <= batch <= most:
+            raise ValueError(
+                f"batch_dims is {batch}, expected 0 … {most}: less than the ranks of data ({self.data.rank}) and indices "
+                f"({self.indices.rank})"
+            )
+        check_batch(self.data, self.indices, batch, str(batch))
+        if self.tuple_size > self.data.rank - batch:
+            raise ValueError(
+                f"indices has tuples of {self.tuple_size} components (its last dimension), but data has "
+                f"{self.data.rank - batch} dimensions to index (rank {self.data.rank}, batch_dims {batch}): shorten the tuples "
+                f"to at most {self.data.rank - batch} components"
+            )
+
+    @property
+    def tuple_size(self) -> int:
+        """Components of one index tuple."""
+        return self.indices.shape[-1]
+
+    @property
+    def output(self) -> TensorType:
+        """All but the last dimension of indices ++ the dimensions of data behind the indexed ones."""
+        return TensorType(self.indices.shape[:-1] + self.data.shape[self.batch_dims + self.tuple_size :], self.data.dtype)
+
+    @property
+    def lookup_axes(self) -> tuple[int, ...]:
+        """One axis per component, behind the batch dimensions."""
+        return tuple(range(self.batch_dims, self.batch_dims + self.tuple_size))
+
+    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
+        data, indices, _ = layouts
+        *tuples, component_stride = indices.strides
+        batch, trail = data.strides[: self.batch_dims], data.strides[self.batch_dims + self.tuple_size :]
+        in_strides = (*batch, *(0 for _ in tuples[len(batch) :]), *trail)
+        index_strides = (*tuples, *(0 for _ in trail))
+        return gathering(self, layouts, in_strides, index_strides, component_stride=component_stride)

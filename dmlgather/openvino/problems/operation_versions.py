@@ -1,0 +1,113 @@
+"""What each version of OpenVINO's operations takes: inputs, attributes and data types. Literal data; code only looks up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dmlgather.dialects.problem import Problem, check_data_rank
+from dmlgather.openvino.problems.data_types import INTEGERS, TYPES
+from dmlgather.wording import alternatives
+
+NEWEST_OPSET = 16
+"""The newest operation set that the table was written against."""
+
+
+class AttributeForm(NamedTuple):
+    """What an attribute holds. many: a list of integers, else one integer. required: whether a layer must have it."""
+
+    many: bool
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperationVersion:
+    """One version of an operation.
+
+    since: the operation set that brought it. inputs: in the order of a layer's ports. required: how many of them, from the
+    first on, a layer must have. bounds: those whose elements decide the output's shape or the axis, so that DirectML needs them
+    as constants. index_types: of all inputs but data, which have any type. attributes: those that mean something. scalars:
+    whether data may be a scalar.
+    """
+
+    operation: str
+    since: int
+    inputs: tuple[str, ...]
+    required: int
+    bounds: tuple[str, ...]
+    index_types: tuple[str, ...]
+    attributes: Mapping[str, AttributeForm] = field(hash=False)
+    scalars: bool = False
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The inputs of which only type and shape are needed: data, and indices where there are any."""
+        return tuple(name for name in self.inputs if name not in self.bounds)
+
+    def __str__(self) -> str:
+        return f"{self.operation}-{self.since}"
+
+
+INT, REQUIRED_INT = AttributeForm(many=False, required=False), AttributeForm(many=False, required=True)
+INTS, REQUIRED_INTS = AttributeForm(many=True, required=False), AttributeForm(many=True, required=True)
+
+_GATHER = ("data", "indices", "axis")
+_INDICES = ("data", "indices")
+_SLICE = ("data", "start", "stop", "step", "axes")
+_STRIDED = ("data", "begin", "end", "strides")
+_MASKS = {
+    "begin_mask": REQUIRED_INTS,
+    "end_mask": REQUIRED_INTS,
+    "new_axis_mask": INTS,
+    "shrink_axis_mask": INTS,
+    "ellipsis_mask": INTS,
+}
+
+_ROWS = (
+    OperationVersion("Gather", 1, _GATHER, 3, ("axis",), INTEGERS, {}),
+    OperationVersion("Gather", 7, _GATHER, 3, ("axis",), INTEGERS, {"batch_dims": INT}),
+    OperationVersion("Gather", 8, _GATHER, 3, ("axis",), INTEGERS, {"batch_dims": INT}),
+    OperationVersion("GatherElements", 6, _INDICES, 2, (), ("i32", "i64"), {"axis": REQUIRED_INT}),
+    OperationVersion("GatherND", 5, _INDICES, 2, (), INTEGERS, {"batch_dims": INT}),
+    OperationVersion("GatherND", 8, _INDICES, 2, (), INTEGERS, {"batch_dims": INT}),
+    OperationVersion("Slice", 8, _SLICE, 4, _SLICE[1:], INTEGERS, {}),
+    OperationVersion("StridedSlice", 1, _STRIDED, 3, _STRIDED[1:], INTEGERS, _MASKS, scalars=True),
+)
+
+VERSIONS = {
+    name: {row.since: row for row in _ROWS if row.operation == name} for name in dict.fromkeys(row.operation for row in _ROWS)
+}
+"""By operation and number, oldest first. Source: the operations' pages in OpenVINO's documentation."""
+
+
+def version_in(operation: str, opset: int) -> OperationVersion:
+    """The version of an operation ("Gather") in an operation set: the newest at or below it. ValueError before the first."""
+    versions = VERSIONS[operation]
+    taken = [number for number in versions if number <= opset]
+    if not taken:
+        raise ValueError(f"opset{opset} has no {operation}, which came with opset{min(versions)}")
+    return versions[max(taken)]
+
+
+class OpenVINOProblem(Problem):
+    """A call of one of OpenVINO's operations, in one of its versions."""
+
+    version: int
+
+    def _check_tensors(self) -> None:
+        """ValueError for a version that the operation does not have, and for a scalar `data` where the version takes none;
+        TypeError unless data and indices have types that it takes.
+        """
+        versions = VERSIONS[self.name]
+        if self.version not in versions or isinstance(self.version, bool | float):
+            raise ValueError(f"version is {self.version!r}, expected {alternatives(versions)}")
+        version = versions[self.version]
+        for name in self.inputs:
+            taken = tuple(TYPES.names) if name == "data" else version.index_types
+            TYPES.check(self, name, getattr(self, name).dtype, taken)
+        if not version.scalars:
+            check_data_rank(self, self.data)
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.version}"

@@ -1,0 +1,118 @@
+"""bool arrays whose bytes are neither 0 nor 1, which other libraries make: every function moves their bytes, on every device.
+
+The judge is the same call on the same bytes as uint8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+
+import dmlgather as dg
+from tests.kernels.host_driver import installed
+from tests.test_operator_devices import ArrayDriver, DeviceArray
+
+Array = np.ndarray[Any, Any]
+
+DEVICES = ("cpu", "reference", "cuda:1")
+TABLE, BLOCKS, IMAGE = (6, 5), (1, 4, 2, 3), (1, 1, 4, 6)
+ROWS = np.array([3, -1, 0, 3])
+WIDE = np.array([[2, 0, -1, 5, 5], [1, 1, 1, 0, 4]])
+PAIRS = np.array([[5, 0], [-1, -5], [2, 3]])
+FAR = {"start_indices": np.array([[1], [4], [9]]), "slice_sizes": (2, 5)}
+WINDOWS = {"dimension_numbers": dg.lax.GatherDimensionNumbers((1, 2), (), (0,)), **FAR}
+
+CALLS: dict[str, tuple[Callable[..., Any], tuple[int, ...], dict[str, Any]]] = {
+    "onnx.gather": (dg.onnx.gather, TABLE, {"indices": ROWS}),
+    "onnx.gather_elements": (dg.onnx.gather_elements, TABLE, {"indices": WIDE}),
+    "onnx.gather_nd": (dg.onnx.gather_nd, TABLE, {"indices": PAIRS}),
+    "onnx.slice": (dg.onnx.slice, TABLE, {"starts": [5, 0], "ends": [-9, 5], "steps": [-1, 2]}),
+    "onnx.depth_to_space": (dg.onnx.depth_to_space, BLOCKS, {"blocksize": 2}),
+    "onnx.space_to_depth": (dg.onnx.space_to_depth, IMAGE, {"blocksize": 2}),
+    "openvino.gather": (dg.openvino.gather, TABLE, {"indices": ROWS, "axis": 1}),
+    "openvino.gather, out of range": (dg.openvino.gather, TABLE, {"indices": ROWS * 3, "axis": 0}),
+    "openvino.gather_elements": (dg.openvino.gather_elements, TABLE, {"indices": WIDE, "axis": 0}),
+    "openvino.gather_nd": (dg.openvino.gather_nd, TABLE, {"indices": PAIRS}),
+    "openvino.slice": (dg.openvino.slice, TABLE, {"start": [5], "stop": [0], "step": [-2]}),
+    "openvino.strided_slice": (dg.openvino.strided_slice, TABLE, {"begin": [1, 0], "end": [5, 0], "shrink_axis_mask": [0, 1]}),
+    "lax.gather, clip": (dg.lax.gather, TABLE, {"mode": "clip", **WINDOWS}),
+    "lax.gather, fill": (dg.lax.gather, TABLE, {"mode": "fill", "fill_value": 0, **WINDOWS}),
+    **{
+        f"onnx.gather, {policy}": (dg.onnx.gather, TABLE, {"indices": ROWS, "out_of_bounds": policy})
+        for policy in ("clamp", "promise", dg.Fill(0))
+    },
+}
+"""Each function, the shape of its data, and what else it takes."""
+
+DESCRIPTORS: dict[str, Callable[[Array], tuple[dg.OperatorDesc, tuple[Array, ...]]]] = {
+    "GATHER": lambda data: (dg.GatherOperatorDesc.of(data, ROWS, 0), (ROWS.reshape(1, -1),)),
+    "GATHER_ELEMENTS": lambda data: (dg.GatherElementsOperatorDesc.of(data, WIDE), (WIDE,)),
+    "GATHER_ND": lambda data: (dg.GatherNDOperatorDesc.of(data, PAIRS), (PAIRS,)),
+    "GATHER_ND1": lambda data: (dg.GatherND1OperatorDesc.of(data, PAIRS), (PAIRS,)),
+    "SLICE": lambda data: (dg.SliceOperatorDesc.of(data, strides=(2, 1)), ()),
+    "SLICE1": lambda data: (dg.Slice1OperatorDesc.of(data, input_window_strides=(-1, 2)), ()),
+    "DEPTH_TO_SPACE1": lambda data: (dg.DepthToSpace1OperatorDesc.of(data[:4].reshape(1, 4, 5, 1), 2), ()),
+    "SPACE_TO_DEPTH1": lambda data: (dg.SpaceToDepth1OperatorDesc.of(data[:, :4].reshape(1, 1, 6, 4), 2), ()),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gpu() -> Iterator[None]:
+    with installed(ArrayDriver()):
+        yield
+
+
+def raw(shape: tuple[int, ...]) -> Array:
+    return np.random.default_rng().integers(2, 256, shape, np.uint8)
+
+
+def bits(found: Any) -> bytes:
+    """The bytes of an array; a comparison of bools would see less."""
+    array = found.held if isinstance(found, DeviceArray) else np.asarray(found)
+    return bytes(array.view(np.uint8).tobytes())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", CALLS)
+def test_functions_move_bytes(name: str, device: str) -> None:
+    function, shape, more = CALLS[name]
+    data = raw(shape)
+    for given in (data, data[..., ::-1]):
+        found = function(given.view(bool), **more, device=device)
+        assert found.dtype == bool
+        assert bits(found) == bits(function(given, **more, device="cpu"))
+
+
+@pytest.mark.parametrize("policy", [None, "raise", dg.Fill(0)], ids=str)
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", DESCRIPTORS)
+def test_operators_move_bytes(name: str, device: str, policy: Any) -> None:
+    desc, indices = DESCRIPTORS[name](raw(TABLE))
+    data = raw(desc.tensor("input_tensor").sizes)
+    right = dg.compile(desc, "cpu")(data, *indices)
+    assert set(np.unique(right)) <= set(np.unique(data))
+    place: Callable[[Array], Any] = (lambda array: DeviceArray(array, 1)) if device == "cuda:1" else np.asarray
+    inputs = [*map(place, (data.view(bool), *indices))]
+    operator = dg.compile(desc, device, out_of_bounds=policy)
+    assert bits(operator(*inputs)) == bits(right)
+    for kind in (bool, np.uint8):
+        out = place(np.empty(right.shape, kind))
+        operator(*inputs, out=out)
+        assert bits(out) == bits(right)
+    assert dg.compare(desc, data.view(bool), *indices, devices=("cpu", "reference")).equal
+
+
+def test_tables_in_chunks_move_bytes() -> None:
+    data = raw((40, 5))
+    rows, columns = (da.from_array(data.view(bool), chunks=chunks) for chunks in ((7, 5), (40, 2)))
+    for found, right in (
+        (dg.distributed.gather(rows, ROWS, dialect="onnx"), data[ROWS]),
+        (dg.distributed.gather(rows, ROWS, dialect="openvino"), data[ROWS]),
+        (dg.distributed.gather_elements(columns, WIDE, dialect="onnx"), np.take_along_axis(data, WIDE, 0)),
+        (dg.distributed.slice(rows, [30], [2], [0], [-3]), data[30:2:-3]),
+    ):
+        assert bits(found.compute()) == bits(right)
