@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -52,6 +52,7 @@ class Sizes:
         self._symbols: dict[str, str] = {}
         self._named: dict[str, Expr] = {}
         self._names: dict[Expr, str] = {}
+        self._linear: dict[str, tuple[dict[str, int], int] | None] = {}
         self._computed: dict[tuple[Any, ...], KnownSize | None] = {}
 
     def symbol(self, text: str) -> str:
@@ -100,6 +101,9 @@ class Sizes:
             return size
         if size not in self._named:
             return values[size]
+        linear = self.linear(size)
+        if linear is not None:
+            return sum(factor * values[symbol] for symbol, factor in linear[0].items()) + linear[1]
         expression = self._named[size]
         result = expression.subs({symbol: values[str(symbol.name)] for symbol in expression.free_symbols})
         if not result.is_Integer:
@@ -108,19 +112,27 @@ class Sizes:
 
     def linear(self, size: KnownSize) -> tuple[dict[str, int], int] | None:
         """The factor of each symbol, and the constant; None where the size is no such sum."""
+        if isinstance(size, int):
+            return {}, size
+        if size not in self._named:
+            return {size: 1}, 0
+        if size not in self._linear:
+            self._linear[size] = _linear(self._named[size])
+        return self._linear[size]
+
+    def parts(self, size: KnownSize, operation: Literal["minimum", "maximum"]) -> tuple[KnownSize, ...]:
+        """The sizes of which this one is the minimum or maximum; itself alone where it is none."""
+        if isinstance(size, int) or size not in self._named or not isinstance(self._named[size], _extremum(operation)):
+            return (size,)
+        parts = tuple(map(self._name, self._named[size].args))
+        return (size,) if None in parts else parts
+
+    def trend(self, size: KnownSize) -> int | None:
+        """1 where a size of one symbol never falls as the symbol grows, -1 where it never rises, 0 where it is a number; None
+        where neither is known, and for a size of several symbols.
+        """
         expression = self._expression(size)
-        factors: dict[str, int] = {}
-        constant = 0
-        for factor, term in ((term.as_coeff_Mul()) for term in _terms(expression)):
-            if not factor.is_Integer:
-                return None
-            if term.is_Symbol:
-                factors[str(term.name)] = int(factor)
-            elif term.is_Integer:
-                constant += int(factor * term)
-            else:
-                return None
-        return factors, constant
+        return _trend(expression) if len(expression.free_symbols) <= 1 else None
 
     def _expression(self, size: KnownSize | Fraction) -> Any:
         if not isinstance(size, str):
@@ -200,6 +212,42 @@ def _finite(value: Any) -> bool:
     return all(
         number.is_Rational and abs(number.p) <= LARGEST and number.q <= LARGEST for number in value.atoms(_sympy().Number)
     ) and (not value.has(_sympy().zoo))
+
+
+def _linear(expression: Any) -> tuple[dict[str, int], int] | None:
+    factors: dict[str, int] = {}
+    constant = 0
+    for factor, term in ((term.as_coeff_Mul()) for term in _terms(expression)):
+        if not factor.is_Integer:
+            return None
+        if term.is_Symbol:
+            factors[str(term.name)] = int(factor)
+        elif term.is_Integer:
+            constant += int(factor * term)
+        else:
+            return None
+    return factors, constant
+
+
+def _extremum(operation: str) -> Any:
+    return _sympy().Min if operation == "minimum" else _sympy().Max
+
+
+def _trend(expression: Any) -> int | None:
+    """The trend of an expression of at most one symbol: sums, extrema and whole parts of what rises do not fall."""
+    if not expression.free_symbols:
+        return 0
+    if expression.is_Symbol:
+        return 1
+    factor, rest = expression.as_coeff_Mul()
+    if factor != 1:
+        trend = _trend(rest)
+        return None if trend is None else trend if factor > 0 else -trend
+    sympy = _sympy()
+    if not isinstance(expression, sympy.Add | sympy.Min | sympy.Max | sympy.floor | sympy.ceiling):
+        return None
+    trends = {_trend(each) for each in expression.args} - {0}
+    return trends.pop() if len(trends) == 1 else None
 
 
 def _terms(expression: Any) -> Iterable[Any]:
