@@ -1,17 +1,19 @@
 """Sizes that are not known before a model runs, as expressions of its symbols: "seq", "seq + 1", "floor(seq/2)".
 
-A size is an integer, or the name of an expression. The expressions are sympy's; nothing outside of this module sees them.
+A size is an integer, or the name of an expression. The expressions are sympy's; only this module and
+`size_expressions` see them.
 """
 
 from __future__ import annotations
 
-import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
+
+from dmlgather.dialects.size_expressions import linear_of, trend_of, value_of
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -104,7 +106,7 @@ class Sizes:
         if size not in self._named:
             return values[size]
         if size not in self._values:
-            self._values[size] = _value(self._named[size])
+            self._values[size] = value_of(self._named[size])
         result = self._values[size](values)
         if result.denominator != 1:
             raise ZeroDivisionError(f"{size} has no value for {dict(values)}")
@@ -117,22 +119,23 @@ class Sizes:
         if size not in self._named:
             return {size: 1}, 0
         if size not in self._linear:
-            self._linear[size] = _linear(self._named[size])
+            self._linear[size] = linear_of(self._named[size])
         return self._linear[size]
 
     def parts(self, size: KnownSize, operation: Literal["minimum", "maximum"]) -> tuple[KnownSize, ...]:
         """The sizes of which this one is the minimum or maximum; itself alone where it is none."""
-        if isinstance(size, int) or size not in self._named or not isinstance(self._named[size], _extremum(operation)):
+        kind = {"minimum": "Min", "maximum": "Max"}[operation]
+        if isinstance(size, int) or size not in self._named or type(self._named[size]).__name__ != kind:
             return (size,)
-        parts = tuple(map(self._name, self._named[size].args))
-        return (size,) if None in parts else parts
+        parts = tuple(part for each in self._named[size].args if (part := self._name(each)) is not None)
+        return parts if len(parts) == len(self._named[size].args) else (size,)
 
     def trend(self, size: KnownSize) -> int | None:
         """1 where a size of one symbol never falls as the symbol grows, -1 where it never rises, 0 where it is a number; None
         where neither is known, and for a size of several symbols.
         """
         expression = self._expression(size)
-        return _trend(expression) if len(expression.free_symbols) <= 1 else None
+        return trend_of(expression) if len(expression.free_symbols) <= 1 else None
 
     def _expression(self, size: KnownSize | Fraction) -> Any:
         if not isinstance(size, str):
@@ -212,72 +215,6 @@ def _finite(value: Any) -> bool:
     return all(
         number.is_Rational and abs(number.p) <= LARGEST and number.q <= LARGEST for number in value.atoms(_sympy().Number)
     ) and (not value.has(_sympy().zoo))
-
-
-def _linear(expression: Any) -> tuple[dict[str, int], int] | None:
-    factors: dict[str, int] = {}
-    constant = 0
-    for factor, term in ((term.as_coeff_Mul()) for term in _terms(expression)):
-        if not factor.is_Integer:
-            return None
-        if term.is_Symbol:
-            factors[str(term.name)] = int(factor)
-        elif term.is_Integer:
-            constant += int(factor * term)
-        else:
-            return None
-    return factors, constant
-
-
-def _value(expression: Any) -> Callable[[Mapping[str, int]], int | Fraction]:
-    """What computes an expression for values of its symbols; sympy takes a hundred times as long."""
-    if expression.is_Symbol:
-        return operator.itemgetter(str(expression.name))
-    if expression.is_Rational:
-        number = int(expression) if expression.is_Integer else Fraction(int(expression.p), int(expression.q))
-        return lambda _: number
-    compute = _VALUES[type(expression).__name__]
-    operands = [_value(each) for each in expression.args]
-    return lambda values: compute(*(each(values) for each in operands))
-
-
-_VALUES: Mapping[str, Callable[..., int | Fraction]] = {
-    "Add": lambda *terms: sum(terms),
-    "Mul": lambda *factors: math.prod(factors),
-    "Pow": lambda base, exponent: Fraction(base) ** exponent,
-    "Min": min,
-    "Max": max,
-    "Mod": operator.mod,
-    "Abs": abs,
-    "floor": math.floor,
-    "ceiling": math.ceil,
-}
-"""The functions of the expressions."""
-
-
-def _extremum(operation: str) -> Any:
-    return _sympy().Min if operation == "minimum" else _sympy().Max
-
-
-def _trend(expression: Any) -> int | None:
-    """The trend of an expression of at most one symbol: sums, extrema and whole parts of what rises do not fall."""
-    if not expression.free_symbols:
-        return 0
-    if expression.is_Symbol:
-        return 1
-    factor, rest = expression.as_coeff_Mul()
-    if factor != 1:
-        trend = _trend(rest)
-        return None if trend is None else trend if factor > 0 else -trend
-    sympy = _sympy()
-    if not isinstance(expression, sympy.Add | sympy.Min | sympy.Max | sympy.floor | sympy.ceiling):
-        return None
-    trends = {_trend(each) for each in expression.args} - {0}
-    return trends.pop() if len(trends) == 1 else None
-
-
-def _terms(expression: Any) -> Iterable[Any]:
-    return expression.args if expression.is_Add else (expression,)
 
 
 @cache
