@@ -24,6 +24,20 @@ class Window:
         return cls(0, size, 1)
 
 
+def window(size: int, start: int, end: int, step: int) -> Window:
+    """What a slice of ONNX or OpenVINO takes along an axis of that size.
+
+    Negative bounds have `size` added. Then start is clamped to 0 … size and end to 0 … size; for negative steps, start to
+    0 … size - 1 and end to -1 … size - 1.
+    """
+    start, end = (value + size if value < 0 else value for value in (start, end))
+    if step > 0:
+        start, end = (min(max(value, 0), size) for value in (start, end))
+        return Window(start, max(0, -((start - end) // step)), step)
+    start, end = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
+    return Window(start, max(0, -((end - start) // -step)), step)
+
+
 class WindowProblem(Problem):
     """output[c] = data[start + step · c], per dimension."""
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from dmlgather.dialects.problem import TensorType, check_axes, whole
-from dmlgather.dialects.windows import Window, WindowProblem
+from dmlgather.dialects.windows import Window, WindowProblem, window
 from dmlgather.onnx.problems.data_types import check_type
 from dmlgather.onnx.problems.operator_versions import OnnxProblem, OperatorVersion
 from dmlgather.wording import counted
@@ -82,17 +82,3 @@ def _integers(version: OperatorVersion, name: str, values: Sequence[Any]) -> tup
         if not -(2**63) <= value < 2**63:
             raise ValueError(f"{name}[{number}] is {value}, which is no 64-bit integer: expected {-(2**63)} … {2**63 - 1}")
     return integers
-
-
-def window(size: int, start: int, end: int, step: int) -> Window:
-    """What a slice takes along an axis of that size.
-
-    Negative bounds have `size` added. Then start is clamped to 0 … size and end to 0 … size; for negative steps, start to
-    0 … size - 1 and end to -1 … size - 1.
-    """
-    start, end = (value + size if value < 0 else value for value in (start, end))
-    if step > 0:
-        start, end = (min(max(value, 0), size) for value in (start, end))
-        return Window(start, max(0, -((start - end) // step)), step)
-    start, end = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
-    return Window(start, max(0, -((end - start) // -step)), step)
