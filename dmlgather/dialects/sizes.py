@@ -1,16 +1,19 @@
 """Sizes that are not known before a model runs, as expressions of its symbols: "seq", "seq + 1", "floor(seq/2)".
 
-A size is an integer, or the name of an expression. The expressions are sympy's; nothing outside of this module sees them.
+A size is an integer, or the name of an expression. The expressions are sympy's; only this module and
+`size_expressions` see them.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from dmlgather.dialects.size_expressions import linear_of, trend_of, value_of
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -52,6 +55,8 @@ class Sizes:
         self._symbols: dict[str, str] = {}
         self._named: dict[str, Expr] = {}
         self._names: dict[Expr, str] = {}
+        self._values: dict[str, Callable[[Mapping[str, int]], int | Fraction]] = {}
+        self._linear: dict[str, tuple[dict[str, int], int] | None] = {}
         self._computed: dict[tuple[Any, ...], KnownSize | None] = {}
 
     def symbol(self, text: str) -> str:
@@ -100,27 +105,37 @@ class Sizes:
             return size
         if size not in self._named:
             return values[size]
-        expression = self._named[size]
-        result = expression.subs({symbol: values[str(symbol.name)] for symbol in expression.free_symbols})
-        if not result.is_Integer:
+        if size not in self._values:
+            self._values[size] = value_of(self._named[size])
+        result = self._values[size](values)
+        if result.denominator != 1:
             raise ZeroDivisionError(f"{size} has no value for {dict(values)}")
         return int(result)
 
     def linear(self, size: KnownSize) -> tuple[dict[str, int], int] | None:
         """The factor of each symbol, and the constant; None where the size is no such sum."""
+        if isinstance(size, int):
+            return {}, size
+        if size not in self._named:
+            return {size: 1}, 0
+        if size not in self._linear:
+            self._linear[size] = linear_of(self._named[size])
+        return self._linear[size]
+
+    def parts(self, size: KnownSize, operation: Literal["minimum", "maximum"]) -> tuple[KnownSize, ...]:
+        """The sizes of which this one is the minimum or maximum; itself alone where it is none."""
+        kind = {"minimum": "Min", "maximum": "Max"}[operation]
+        if isinstance(size, int) or size not in self._named or type(self._named[size]).__name__ != kind:
+            return (size,)
+        parts = tuple(part for each in self._named[size].args if (part := self._name(each)) is not None)
+        return parts if len(parts) == len(self._named[size].args) else (size,)
+
+    def trend(self, size: KnownSize) -> int | None:
+        """1 where a size of one symbol never falls as the symbol grows, -1 where it never rises, 0 where it is a number; None
+        where neither is known, and for a size of several symbols.
+        """
         expression = self._expression(size)
-        factors: dict[str, int] = {}
-        constant = 0
-        for factor, term in ((term.as_coeff_Mul()) for term in _terms(expression)):
-            if not factor.is_Integer:
-                return None
-            if term.is_Symbol:
-                factors[str(term.name)] = int(factor)
-            elif term.is_Integer:
-                constant += int(factor * term)
-            else:
-                return None
-        return factors, constant
+        return trend_of(expression) if len(expression.free_symbols) <= 1 else None
 
     def _expression(self, size: KnownSize | Fraction) -> Any:
         if not isinstance(size, str):
@@ -200,10 +215,6 @@ def _finite(value: Any) -> bool:
     return all(
         number.is_Rational and abs(number.p) <= LARGEST and number.q <= LARGEST for number in value.atoms(_sympy().Number)
     ) and (not value.has(_sympy().zoo))
-
-
-def _terms(expression: Any) -> Iterable[Any]:
-    return expression.args if expression.is_Add else (expression,)
 
 
 @cache

@@ -1,67 +1,186 @@
-"""Sizes to judge a node with where its model does not give them."""
+"""Sizes to judge a node with where its model does not give them, and the conditions under which the verdict holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 
-Named = tuple[int | str, ...]
-"""A shape whose unknown sizes have names: symbols of the model, or "data[0]" where there is no symbol."""
+from dmlgather.dialects.conditions import Conditions
+from dmlgather.dialects.size_search import Demand, SizeSearch, Turn, Values, demands_of
+from dmlgather.dialects.sizes import KnownSize, Sizes
+from dmlgather.dialects.sliced_axes import SlicedAxis, nonempty
+from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
+
+Named = tuple[KnownSize, ...]
+"""A shape whose unknown sizes have names: sizes of the model, or "data[0]" where it has no name for one."""
+
+MOST_WAYS = 16
+"""Ways in which the signs of bounds may be that are looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Sizes from `low` on, up to `high` where that is not None."""
+@dataclass(frozen=True)
+class NodeSizes:
+    """What is known of the sizes of a node.
 
-    low: int
-    high: int | None = None
+    shapes: of the inputs, by role. axes: those that are sliced. orders: pairs of sizes of which the operator requires that the
+    first is at most the second. units: what sizes must be multiples of.
+    """
 
-    def both(self, other: Range) -> Range:
-        """The sizes in both ranges; `low` exceeds `high` where there are none."""
-        highs = [high for high in (self.high, other.high) if high is not None]
-        return Range(max(self.low, other.low), min(highs, default=None))
+    sizes: Sizes
+    shapes: Mapping[str, Named]
+    axes: Sequence[SlicedAxis] = ()
+    orders: Sequence[tuple[KnownSize, KnownSize]] = ()
+    units: Mapping[KnownSize, int] = field(default_factory=dict)
 
     @property
-    def empty(self) -> bool:
-        """Whether the range has no size."""
-        return self.high is not None and self.low > self.high
+    def dimensions(self) -> list[KnownSize]:
+        """The sizes of all shapes, each once."""
+        return list(dict.fromkeys(chain.from_iterable(self.shapes.values())))
 
-    def within(self, size: int) -> int:
-        """The size in the range that is nearest to `size`. The range is not empty."""
-        return max(self.low, size if self.high is None else min(size, self.high))
+    @property
+    def bounds(self) -> list[KnownSize]:
+        """The bounds of all axes."""
+        return [bound for axis in self.axes for bound in (axis.start, axis.end)]
 
-    def condition(self, name: str) -> str:
-        """The condition that a size is in the range: "N >= 1"."""
-        if self.high is None:
-            return f"{name} >= {self.low}"
-        return f"{name} = {self.low}" if self.low == self.high else f"{self.low} <= {name} <= {self.high}"
+    @property
+    def symbols(self) -> list[str]:
+        """The symbols in sizes and bounds, in the order in which they are met."""
+        known = (sorted(self.sizes.symbols(size)) for size in (*self.dimensions, *self.bounds))
+        return list(dict.fromkeys(chain.from_iterable(known)))
+
+    def concrete(self, shape: Named, values: Values) -> tuple[int, ...]:
+        """A shape with numbers for its names."""
+        return tuple(self.sizes.at(size, values) for size in shape)
 
 
-def named(role: str, shape: Sequence[int | str | None]) -> Named:
+@dataclass(frozen=True)
+class Trials:
+    """Values of a node's symbols to judge it with, ordinary ones first.
+
+    provided: the conditions that they meet, under which no tensor is empty. possible: whether such values exist; if not, the only
+    trial shows why. None where none were found, although there may be some.
+    """
+
+    values: list[dict[str, int]]
+    provided: Conditions
+    possible: bool | None = True
+
+
+def named(role: str, shape: Sequence[KnownSize | None]) -> Named:
     """The shape of an input with a name for each size that has none."""
     return tuple(f"{role}[{axis}]" if size is None else size for axis, size in enumerate(shape))
 
 
-def assign(shapes: Iterable[Named], orders: Iterable[tuple[int | str, int | str]], lows: Mapping[str, int]) -> dict[str, int]:
-    """A size for each name in the shapes: the smallest, at least `lows` (default 1), such that the first of each pair in
-    `orders` is at most the second. Where that is impossible a pair is violated, and the operator's rule will report it.
+def trials(node: NodeSizes) -> Trials:
+    """Values that show all that DirectML may make of a node: ordinary ones, those that make differences that the ordinary ones do
+    not make, and the smallest.
     """
-    names = dict.fromkeys(size for shape in shapes for size in shape if isinstance(size, str))
-    pairs = list(orders)
-    highs: dict[str, int] = {}
-    for _ in names:  # a bound travels along one pair per round
-        for small, large in pairs:
-            limit = large if isinstance(large, int) else highs.get(large)
-            if isinstance(small, str) and limit is not None:
-                highs[small] = min(limit, highs.get(small, limit))
-    sizes = {name: min(lows.get(name, 1), highs.get(name, lows.get(name, 1))) for name in names}
-    for _ in names:
-        for small, large in pairs:
-            if isinstance(large, str):
-                sizes[large] = max(sizes[large], small if isinstance(small, int) else sizes[small])
-    return sizes
+    nothing, nonempty_inputs, rules = Conditions(node.sizes), _nonempty_inputs(node), _rules(node)
+    ways = _ways(node, nonempty_inputs)
+    for way in ways:
+        search = _Search(node, way.joined(rules))
+        smallest = search.first()
+        if smallest is not None:
+            return Trials([*search.different(), smallest], way, None if way.unstated else True)
+    never = len(ways) < MOST_WAYS and all(way.joined(rules).tightened() is None for way in ways)
+    for each in (nonempty_inputs.joined(rules), rules, nonempty_inputs, nothing):
+        shown = _Search(node, each).first()
+        if shown is not None:
+            return Trials([shown], nothing, False if never else None)
+    return Trials([], nothing, None)
 
 
-def concrete(shape: Named, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The shape with sizes for its names."""
-    return tuple(size if isinstance(size, int) else sizes[size] for size in shape)
+def _nonempty_inputs(node: NodeSizes) -> Conditions:
+    conditions = Conditions(node.sizes)
+    for size in node.dimensions:
+        conditions.require((size,), (), node.units.get(size, 1))
+    return conditions
+
+
+def _rules(node: NodeSizes) -> Conditions:
+    """What the operator requires of the sizes of its inputs, and DirectML of any size."""
+    rules = Conditions(node.sizes)
+    for small, large in node.orders:
+        rules.require((large,), (small,))
+    for size in node.dimensions:
+        rules.require((ELEMENT_LIMIT,), (size,))
+    return rules
+
+
+def _ways(node: NodeSizes, nonempty_inputs: Conditions) -> list[Conditions]:
+    """The conditions under which no tensor is empty, one for each way in which the signs of bounds may be."""
+    ways = [nonempty_inputs]
+    for axis in node.axes:
+        ways = [way for given in ways for way in nonempty(axis, given)][:MOST_WAYS]
+    return ways
+
+
+class _Search:
+    """A search for values under conditions, all of which have tensors that DirectML can describe."""
+
+    def __init__(self, node: NodeSizes, conditions: Conditions) -> None:
+        ranges = conditions.tightened()
+        self.node, self.possible = node, ranges is not None
+        self.search = SizeSearch(node.sizes, node.symbols, ranges or {}, ELEMENT_LIMIT)
+        self.demands = [*demands_of(conditions), *self._values(), *self._units()]
+
+    def first(self, *more: Demand) -> dict[str, int] | None:
+        """The first values that meet these demands as well."""
+        return self.search.first([*self.demands, *more]) if self.possible else None
+
+    def different(self) -> list[dict[str, int]]:
+        """Values that together meet each demand that can be met: the first as many as possible, and so on."""
+        found: list[dict[str, int]] = []
+        wanted = [*self._several(), *chain.from_iterable(axis.demands(self.node.sizes) for axis in self.node.axes)]
+        wanted = [each for each in wanted if each.symbols and self._small(self.first(each))]
+        for one in wanted:
+            if any(one.by(values) for values in found):
+                continue
+            met: list[Demand] = []
+            best: dict[str, int] = {}
+            for each in (one, *wanted):
+                values = best if best and each.by(best) else self.first(*met, each)
+                if values is not None and self._small(values):
+                    met, best = [*met, each], values
+            found.append(best)
+        return found
+
+    def _several(self) -> Iterator[Demand]:
+        """More than one element, or block, in each dimension."""
+        for size in self.node.dimensions:
+            yield self._at_least(size, 2 * self.node.units.get(size, 1))
+
+    def _at_least(self, size: KnownSize, least: int) -> Demand:
+        sizes = self.node.sizes
+        return Demand(sizes.symbols(size), lambda values: sizes.at(size, values) >= least, (Turn((size,), (), least),))
+
+    def _units(self) -> Iterator[Demand]:
+        sizes = self.node.sizes
+        for size, unit in self.node.units.items():
+            turns = tuple(Turn((size,), (), times * unit) for times in (1, 2, 3))
+            yield Demand(sizes.symbols(size), partial(_is_multiple, sizes, size, unit), turns)
+
+    def _values(self) -> Iterator[Demand]:
+        """Each size has a value: nothing is divided by 0."""
+        sizes = self.node.sizes
+        for size in (*self.node.dimensions, *self.node.bounds):
+            if sizes.linear(size) is None:
+                yield Demand(sizes.symbols(size), partial(_has_value, sizes, size))
+
+    def _small(self, values: Values | None) -> bool:
+        """Whether no input has more elements than DirectML can describe."""
+        return values is not None and all(
+            math.prod(self.node.concrete(shape, values)) <= ELEMENT_LIMIT for shape in self.node.shapes.values()
+        )
+
+
+def _is_multiple(sizes: Sizes, size: KnownSize, unit: int, values: Values) -> bool:
+    return sizes.at(size, values) % unit == 0
+
+
+def _has_value(sizes: Sizes, size: KnownSize, values: Values) -> bool:
+    sizes.at(size, values)
+    return True

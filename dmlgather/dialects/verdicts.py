@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from dmlgather.dialects.checked_model import CheckedNode, DirectMLForm, KnownCall, Verdict
+from dmlgather.dialects.conditions import Conditions
 from dmlgather.dialects.exporter import Descriptors, Exporter
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
@@ -17,7 +18,7 @@ from dmlgather.wording import printable
 @dataclass(frozen=True)
 class Judged:
     """A verdict with its reasons; the fields are those of `CheckedNode`. findings: why it is refused, or what is missing.
-    call: what the node computes; None where not all is known.
+    call: what the node computes; None where not all is known. conditions: those in `provided` of a node that is taken.
     """
 
     verdict: Verdict
@@ -26,6 +27,7 @@ class Judged:
     lowest: DirectMLForm | None = None
     provided: tuple[str, ...] = ()
     call: KnownCall | None = None
+    conditions: Conditions | None = None
 
     def checked_node(self, **known: Any) -> CheckedNode:
         """The node's entry in a report. known: the fields of CheckedNode besides the verdict."""
@@ -40,24 +42,24 @@ class Judged:
 
 
 def verdict(
-    exporter: Exporter, trials: Sequence[tuple[Mapping[str, int], Problem]], provided: tuple[str, ...], level: FeatureLevel
+    exporter: Exporter, trials: Sequence[tuple[Mapping[str, int], Problem]], conditions: Conditions, level: FeatureLevel
 ) -> Judged:
     """Whether DirectML takes a node at a level. It does if it takes the node's problem with each of the trial sizes; so does the
     lowest level that is reported.
 
-    trials: sizes for the unknown ones, and the node's problem with them; ordinary sizes first. provided: conditions under which
-    no tensor is empty.
+    trials: sizes for the unknown ones, and the node's problem with them; ordinary sizes first. conditions: those under which no
+    tensor is empty.
     """
     results = [_expressed(exporter, problem, level) for _, problem in trials]
     forms = [_form(problem, *low) for _, problem in trials if (low := _lowest(exporter, problem)) is not None]
     lowest = max(forms, key=lambda form: form.level) if len(forms) == len(trials) else None
-    provided = provided if lowest else ()
+    provided = tuple(map(printable, conditions.texts())) if lowest else ()
     for (sizes, _), result in zip(trials, results, strict=True):
         if isinstance(result, Report):
             same = all(result == other for other in results)
             return Judged(Verdict.REFUSED, _for_sizes(result.findings, {} if same else sizes), None, lowest, provided)
     ordinary = next(result for result in results if not isinstance(result, Report))
-    return Judged(Verdict.TAKEN, (), _form(trials[0][1], level, ordinary), lowest, provided)
+    return Judged(Verdict.TAKEN, (), _form(trials[0][1], level, ordinary), lowest, provided, conditions=conditions)
 
 
 def _form(problem: Problem, level: FeatureLevel, descs: tuple[OperatorDesc, ...]) -> DirectMLForm:

@@ -112,6 +112,42 @@ def test_a_linear_size_is_the_sum_of_its_parts(tree: Tree, values: dict[str, int
     assert sum(factor * values[name] for name, factor in parts[0].items()) + parts[1] == meant
 
 
+@given(TREES, st.integers(0, 12), st.integers(0, 12))
+def test_a_size_that_rises_never_falls(tree: Tree, one: int, two: int) -> None:
+    sizes = Sizes()
+    size = _computed(sizes, tree)
+    trend = None if size is None else sizes.trend(size)
+    if trend is None:
+        return
+    try:
+        before, after = (_meant(tree, dict.fromkeys(SYMBOLS, value)) for value in sorted((one, two)))
+    except ZeroDivisionError:
+        return
+    assert (after - before) * trend >= 0
+    assert trend or before == after
+
+
+def test_trends() -> None:
+    sizes = Sizes()
+    less = sizes.compute("floor_divide", sizes.compute("subtract", "N", 1) or 0, 2) or 0
+    assert sizes.trend(less) == 1
+    assert sizes.trend(sizes.compute("subtract", 3, less) or 0) == -1
+    assert sizes.trend(sizes.compute("minimum", less, 512) or 0) == 1
+    assert sizes.trend(sizes.compute("floor_modulo", "N", 2) or 0) is None
+    assert sizes.trend(sizes.compute("add", "N", "M") or 0) is None
+    assert sizes.trend(4) == 0
+
+
+def test_parts() -> None:
+    sizes = Sizes()
+    least = sizes.compute("minimum", "N", 512)
+    assert least is not None
+    assert set(sizes.parts(least, "minimum")) == {"N", 512}
+    assert sizes.parts(least, "maximum") == (least,)
+    assert sizes.parts("N", "minimum") == ("N",)
+    assert sizes.parts(4, "minimum") == (4,)
+
+
 @pytest.mark.parametrize(
     ("operation", "operands", "name"),
     [
@@ -167,6 +203,7 @@ def test_a_symbol_is_not_taken_for_an_expression_of_its_name() -> None:
 def test_symbols_alone_do_not_import_sympy() -> None:
     code = (
         "import sys; from dmlgather.dialects.sizes import Sizes; sizes = Sizes(); n = sizes.symbol('N'); "
-        "sizes.at(n, {'N': 1}), sizes.symbols(n); sys.exit('sympy' in sys.modules)"
+        "sizes.at(n, {'N': 1}), sizes.symbols(n), sizes.linear(n), sizes.parts(n, 'minimum'); "
+        "sys.exit('sympy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

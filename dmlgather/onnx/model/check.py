@@ -30,7 +30,7 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
         contents = find_nodes(read_model(path))
     except FileError as error:
         return CheckedModel(str(path), problems=(FileProblem(file=str(path), message=str(error)),))
-    judged = [(site, judge(site, level)) for site in contents.sites]
+    judged = [(site, judge(site, level, contents.sizes)) for site in contents.sites]
     findings = [*_graph_findings(contents), *((site.place, finding) for site, each in judged for finding in each.findings)]
     return CheckedModel(
         str(path),

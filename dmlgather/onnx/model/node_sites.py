@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from dmlgather.dialects.sizes import Sizes
 from dmlgather.files import FileError
 from dmlgather.onnx.model.constant_folding import Value
 from dmlgather.onnx.model.file import ModelFile, infer
@@ -77,6 +78,7 @@ class ModelContents:
     others: Counter[str] = field(default_factory=Counter)
     remarks: dict[str, str] = field(default_factory=dict)
     undefined: list[tuple[str, str, str]] = field(default_factory=list)
+    sizes: Sizes = field(default_factory=Sizes)
 
 
 def find_nodes(file: ModelFile) -> ModelContents:

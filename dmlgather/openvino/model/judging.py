@@ -11,7 +11,9 @@ from dmlgather.dialects.element_types import OF_ML_DTYPES
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.exporter import not_whole_bytes
 from dmlgather.dialects.problem import TensorType
-from dmlgather.dialects.unknown_sizes import Named, Range, assign, concrete, named
+from dmlgather.dialects.size_search import Values
+from dmlgather.dialects.sizes import Sizes
+from dmlgather.dialects.unknown_sizes import Named, NodeSizes, named, trials
 from dmlgather.dialects.verdicts import Judged, verdict, with_sizes
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.openvino.model.constants import NOT_CONNECTED
@@ -39,24 +41,18 @@ def _judge(site: LayerSite, level: FeatureLevel) -> Judged:
     if missing:
         return Judged(Verdict.UNKNOWN, missing)
     shapes = {tensor.role: named(tensor.role, tensor.shape or ()) for tensor in (site.data, site.indices)}
-    unknown = [size for shape in shapes.values() for size in shape if isinstance(size, str)]
-    lows = [dict.fromkeys(unknown, 2), dict.fromkeys(unknown, 1)] if unknown else [{}]
-    trials = [assign(shapes.values(), list(_equal_batches(site, shapes)), low) for low in lows]
-    problems, errors = [], []
-    for sizes in trials:
-        try:
-            problems.append((sizes, _problem(site, shapes, sizes)))
-        except (TypeError, ValueError) as error:
-            errors.append(str(error))
-    if errors:
-        same = errors == [errors[0]] * len(trials)
-        return Judged(Verdict.REFUSED, (_ill_formed(errors[0] + ("" if same else with_sizes(trials[0]))),))
+    node = NodeSizes(Sizes(), shapes, orders=tuple(_equal_batches(site, shapes)))
+    found = trials(node)
+    try:
+        problems = [(values, _problem(site, node, values)) for values in found.values]
+    except (TypeError, ValueError) as error:
+        return Judged(Verdict.REFUSED, (_ill_formed(f"{error}{with_sizes(found.values[0]) if len(found.values) == 1 else ''}"),))
     contradicted = tuple(contradicted_output(site))
     if contradicted:
         return Judged(Verdict.REFUSED, contradicted)
-    conditions = [*map(Range(1).condition, dict.fromkeys(unknown)), *filter(None, [site.condition])]
-    call = None if conditions else KnownCall(problems[0][1])
-    judged = replace(verdict(EXPORTER, problems, tuple(conditions), level), call=call)
+    judged = verdict(EXPORTER, problems, found.provided, level)
+    provided = (*judged.provided, site.condition) if judged.lowest and site.condition else judged.provided
+    judged = replace(judged, provided=provided, call=None if node.symbols or site.condition else KnownCall(problems[0][1]))
     if judged.verdict is not Verdict.TAKEN:
         return judged
     problem = problems[0][1]
@@ -87,10 +83,11 @@ def described(site: LayerSite, judged: Judged) -> CheckedNode:
     )
 
 
-def _problem(site: LayerSite, shapes: Mapping[str, Named], sizes: Mapping[str, int]) -> OpenVINOGather:
+def _problem(site: LayerSite, node: NodeSizes, values: Values) -> OpenVINOGather:
     """The layer's problem with those sizes. TypeError and ValueError as the problem's; ModuleNotFoundError without ml_dtypes."""
     assert not isinstance(site.axis_value, Unknown), "it would be missing"
-    data, indices = (_tensor_type(site, tensor, concrete(shapes[tensor.role], sizes)) for tensor in (site.data, site.indices))
+    shapes = {role: node.concrete(shape, values) for role, shape in node.shapes.items()}
+    data, indices = (_tensor_type(site, tensor, shapes[tensor.role]) for tensor in (site.data, site.indices))
     return OpenVINOGather(data, indices, axis_of(site.axis_value), site.batch_dims, site.version)
 
 

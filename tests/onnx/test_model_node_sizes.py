@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,58 +16,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from dmlgather.dialects.checked_model import CheckedNode, Verdict
 from dmlgather.dialects.problem import TensorType
-from dmlgather.dialects.unknown_sizes import Range, assign
 from dmlgather.directml import FeatureLevel
-from dmlgather.onnx.model.trial_sizes import nonempty_sizes
 from dmlgather.onnx.problems.slice import Slice
 from tests.onnx.modelling import checked, only
 
 FILES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 bounds = st.integers(-9, 9) | st.sampled_from([2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 2**63 - 2, -(2**63) + 1])
-steps = st.sampled_from([1, 2, 5, -1, -3, 2**63 - 1, -(2**63)])
-
-
-@given(bounds, bounds, steps)
-def test_ranges_of_sizes_that_leave_something(start: int, end: int, step: int) -> None:
-    """Judge: the slice itself at every small size, and around the range's own ends."""
-    problem = Slice(TensorType((1,), np.dtype("float32")), (start,), (end,), (0,), (step,))
-    found = nonempty_sizes(problem, ("N",))["N"]
-    ends = [end for end in (found.low, found.high) if end is not None]
-    for size in {*range(1, 40), *(end + more for end in ends for more in (-1, 0, 1) if 1 <= end + more < 2**32)}:
-        taken = replace(problem, data=TensorType((size,), problem.data.dtype)).output.shape[0] > 0
-        assert taken is (found.low <= size and (found.high is None or size <= found.high)), size
-
-
-def test_ranges_by_hand() -> None:
-    def of(start: int, end: int, step: int = 1) -> Range:
-        problem = Slice(TensorType((1,), np.dtype("float32")), (start,), (end,), (0,), (step,))
-        return nonempty_sizes(problem, ("N",))["N"]
-
-    assert of(0, 2**63 - 1) == Range(1)
-    assert of(65, 2**63 - 1) == Range(66)
-    assert of(-64, 2**63 - 1) == Range(1)
-    assert of(3, -3) == Range(7)
-    assert of(-5, 3) == Range(1, 7)
-    assert of(5, 5).empty
-    assert of(-1, -(2**63), -1) == Range(1)
-
-
-def test_conditions_read_like_mathematics() -> None:
-    assert Range(66).condition("N") == "N >= 66"
-    assert Range(1, 7).condition("N") == "1 <= N <= 7"
-    assert Range(3, 3).condition("N") == "N = 3"
-
-
-def test_sizes_are_assigned_by_order() -> None:
-    shapes: list[tuple[int | str, ...]] = [("A", 5, "B"), ("C", "D", "B")]
-    sizes = assign(shapes, [("C", "A"), ("D", 5), (4, "B")], {"C": 3, "D": 9})
-    assert sizes == {"A": 3, "B": 4, "C": 3, "D": 5}
-
-
-def test_equal_sizes_are_assigned_alike() -> None:
-    assert assign([("A", "B")], [("A", "B"), ("B", "A")], {"A": 7}) == {"A": 7, "B": 7}
-    assert assign([("A", "B")], [("A", "B"), ("B", "A"), ("A", 3), (3, "A")], {}) == {"A": 3, "B": 3}
 
 
 @pytest.mark.parametrize("level", ["1_0", "2_0"])

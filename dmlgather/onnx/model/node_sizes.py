@@ -1,0 +1,110 @@
+"""What is known of the sizes of an ONNX node: its shapes, the axes that it slices, and what its operator requires of sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.dialects.checked_model import Unknown
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.size_arrays import has_names
+from dmlgather.dialects.sizes import KnownSize, Sizes
+from dmlgather.dialects.sliced_axes import SlicedAxis
+from dmlgather.dialects.unknown_sizes import Named, NodeSizes, named
+from dmlgather.onnx.model.node_sites import NodeSite, NodeValue
+from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
+from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS, UnknownValueError, problem_of
+from dmlgather.onnx.problems.slice import Slice
+
+
+def arrays(site: NodeSite) -> dict[str, NodeValue]:
+    """The inputs of which only shape and type are needed, by role."""
+    return dict(zip(ARRAYS[site.node.op_type], site.inputs, strict=False))
+
+
+def roles(site: NodeSite) -> dict[str, NodeValue]:
+    """All inputs by the operator's names for them."""
+    return dict(zip(INPUTS[site.node.op_type], site.inputs, strict=False))
+
+
+def shape_of(site: NodeSite, role: str, value: NodeValue) -> Named | None:
+    """The shape with names for unknown sizes; None where too little is known."""
+    shape = value.type.shape
+    if shape is None or value.type.dtype is None:
+        return None
+    if site.node.op_type == "GatherND" and role == "indices" and shape and not isinstance(shape[-1], int):
+        return None
+    return named(role, shape)
+
+
+def node_sizes(site: NodeSite, sizes: Sizes) -> NodeSizes:
+    """What is known of a node's sizes. sizes: of its model. TypeError and ValueError as `problem_of`."""
+    shapes = {role: shape for role, value in arrays(site).items() if (shape := shape_of(site, role, value)) is not None}
+    axes = tuple(_sliced_axes(site, shapes["data"])) if site.node.op_type == "Slice" and "data" in shapes else ()
+    return NodeSizes(sizes, shapes, axes, tuple(_orders(site, shapes)), _block_units(site, shapes.get("data", ())))
+
+
+def problem_with(site: NodeSite, shapes: Mapping[str, tuple[int, ...]], number: Callable[[KnownSize], int]) -> Problem:
+    """The node's problem with those shapes of its arrays, by role. number: makes a number of each bound. TypeError and ValueError
+    as `problem_of`.
+    """
+    tensors: list[TensorType | None] = []
+    bounds: list[NDArray[Any] | None] = []
+    for role, value in roles(site).items():
+        is_array = role in arrays(site)
+        if is_array and role not in shapes and value.type.kind is not None:
+            raise TypeError(f"{role} is a {value.type.kind}, not a tensor")
+        known = role in shapes and value.type.dtype is not None
+        tensors.append(TensorType(shapes[role], value.type.dtype) if known else None)  # type: ignore[arg-type] # it is known
+        bounds.append(None if is_array else _numbers(value, number))
+    return problem_of(site.node, site.opset, tensors, bounds)
+
+
+def _numbers(value: NodeValue, number: Callable[[KnownSize], int]) -> NDArray[Any] | None:
+    """The elements of a bound, with numbers for their names; None where they are not known."""
+    elements = value.elements
+    if isinstance(elements, Unknown) or not has_names(elements):
+        return None if isinstance(elements, Unknown) else elements
+    limits = np.iinfo(np.int64)
+    found = [min(max(number(each), limits.min), limits.max) for each in elements.flat]
+    return np.array(found, np.int64).reshape(elements.shape).astype(value.type.dtype or np.int64)
+
+
+def _sliced_axes(site: NodeSite, data: Named) -> Iterator[SlicedAxis]:
+    """The axes that a Slice has bounds for."""
+    inputs = roles(site)
+    names = {role: value.elements for role, value in inputs.items() if not isinstance(value.elements, Unknown)}
+    names = {role: elements for role, elements in names.items() if has_names(elements)}
+    for role in ("axes", "steps"):
+        if role in names:
+            message = f"{role} ({inputs[role].name!r}) depends on sizes that are not known"
+            raise UnknownValueError(role, inputs[role].name, message)
+    problem = problem_with(site, {"data": (1,) * len(data)}, lambda size: size if isinstance(size, int) else 0)
+    assert isinstance(problem, Slice)
+    starts, ends = (list(names[role].flat) if role in names else getattr(problem, role) for role in ("starts", "ends"))
+    for axis, start, end, step in zip(problem.axes or (), starts, ends, problem.steps or (), strict=True):
+        yield SlicedAxis(data[axis], start, end, step)
+
+
+def _orders(site: NodeSite, shapes: Mapping[str, Named]) -> Iterator[tuple[KnownSize, KnownSize]]:
+    """Pairs of sizes of which the operator requires that the first is at most the second."""
+    if "data" not in shapes or "indices" not in shapes:
+        return
+    pairs = list(zip(shapes["indices"], shapes["data"], strict=False))
+    if site.node.op_type == "GatherElements":
+        axis = site.integers.get("axis", 0)
+        yield from (pair for at, pair in enumerate(pairs) if at not in (axis, axis + len(shapes["data"])))
+    elif site.node.op_type == "GatherND":
+        for small, large in pairs[: max(0, site.integers.get("batch_dims", 0))]:
+            yield from ((small, large), (large, small))
+
+
+def _block_units(site: NodeSite, data: Named) -> dict[KnownSize, int]:
+    """What the unknown sizes of data must be multiples of, where the operator moves blocks."""
+    operator = {problem.name: problem for problem in (DepthToSpace, SpaceToDepth)}.get(site.node.op_type)
+    blocksize = site.integers.get("blocksize", 0)
+    units = operator.units(blocksize) if operator and blocksize > 0 else {}
+    return {size: unit for axis, unit in units.items() for size in data[axis : axis + 1] if isinstance(size, str)}
