@@ -94,6 +94,20 @@ def test_with_unsigned_indices_under_clip_descriptor_and_gather_are_one_plan(see
 
 
 @settings(max_examples=100, deadline=None)
+@given(seeds)
+def test_repetitions_and_the_gather_from_them_compose_to_the_plan_of_the_windows(seed: int) -> None:
+    case = drawn(seed, LEVELS[-1], partial=0.6)
+    case = Windows(case.operand, case.starts.astype("uint32"), case.numbers, case.sizes, "clip")
+    found = case.described("6_4")
+    if isinstance(found, dg.Report) or len(listed(found)) == 1:
+        return
+    repeat, gather = (
+        desc.operator.lower(desc, {name: desc.tensor(name).layout() for name in desc.operator.tensors}) for desc in listed(found)
+    )
+    assert dg.canonicalise(dg.compose(gather, repeat)) == dg.canonicalise(problem(case).plan())
+
+
+@settings(max_examples=100, deadline=None)
 @given(seeds, levels)
 def test_the_lowest_level_is_the_first_that_takes_it(seed: int, level: FeatureLevel) -> None:
     stated = problem(drawn(seed, level))
