@@ -16,6 +16,7 @@ from dmlgather.lax.tracing.constants import DEPTH_LIMIT, ELEMENT_LIMIT, Constant
 
 X = np.random.default_rng().random((8, 5), np.float32)
 rng_uniform: Any = lax.rng_uniform
+random_bits: Any = lax.rng_bit_generator
 struct: Any = jax.ShapeDtypeStruct
 SOME = np.array([6, 1, -2])
 
@@ -41,6 +42,7 @@ SOME = np.array([6, 1, -2])
         (lambda x: x.at[lax.fori_loop(0, 3, lambda _, i: i + 1, SOME)].get(mode="clip"), "GATHER from 1_0 (EXP202)"),
         (lambda x: x.at[jax.random.randint(jax.random.key(0), (3,), 0, 5)].get(mode="clip"), "GATHER from 1_0 (EXP202)"),
         (lambda x: x.at[rng_uniform(0, 5, (3,))].get(mode="clip"), "GATHER from 1_0 (EXP202)"),
+        (lambda x: x.at[random_bits(np.zeros(4, "uint32"), (3,))[1].view(int)].get(mode="clip"), "GATHER from 1_0 (EXP202)"),
     ],
 )
 def test_constant_starts(fn: Callable[..., Any], found: str) -> None:

@@ -16,6 +16,9 @@ ELEMENT_LIMIT = 2**16
 DEPTH_LIMIT = 100
 """Equations between a constant and a value; what lies further away counts as unknown."""
 
+_RANDOM = frozenset({"rng_uniform", "rng_bit_generator"})
+"""Operators of jax.lax whose results differ from run to run or from device to device."""
+
 Argument = Callable[[int], Any]
 """The value of an argument of a jaxpr, None if it is unknown, at a depth."""
 
@@ -58,7 +61,7 @@ class Constants:
         if called := jaxprs.called(eqn):
             _, body = called
             return self.inside(eqn, body).value(jaxprs.opened(body)[0].outvars[place], depth)
-        if jaxprs.parts(eqn) or eqn.effects or not jaxprs.of_lax(eqn) or eqn.primitive.name == "rng_uniform":
+        if jaxprs.parts(eqn) or eqn.effects or not jaxprs.of_lax(eqn) or eqn.primitive.name in _RANDOM:
             return None
         inputs = [self.value(atom, depth) for atom in eqn.invars]
         if any(value is None or prod(atom.aval.shape) > ELEMENT_LIMIT for value, atom in zip(inputs, eqn.invars, strict=True)):
