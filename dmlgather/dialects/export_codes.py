@@ -34,7 +34,7 @@ _ROWS = (
     Code("EXP107", "a tensor must span at most 2^32 - 1 elements", _ERROR, "[BTD] Remarks"),
     Code("EXP108", "every shape and type must be known when a node is described", _ERROR, "[BTD] DataType, Sizes"),
     Code("EXP109", "the node must be a gather or a slice", _ERROR, "[ONNX]"),
-    Code("EXP110", "a window whose start is an index must be one element or the whole dimension", _ERROR, "[G], [GN1]; [S1]"),
+    Code("EXP110", "the repetitions that partial windows are read from must fit into a tensor", _ERROR, "[BTD] Strides, Remarks"),
     Code("EXP111", "constant indices must be in range", _ERROR, "[ONNX] Gather, GatherElements, GatherND"),
     # Different results
     Code(

@@ -75,14 +75,15 @@ def to_directml(
     values are known when the descriptor is made; `start_indices` may then be None.
 
     Returns one descriptor; a tuple, in the order in which they run, where one cannot do it; or a Report whose findings say which
-    rule of the operator the call breaks, or what the level does not take (`docs/expressing.md`). No level takes a window whose
-    start is an index and which is neither one element nor the whole dimension. The descriptors:
+    rule of the operator the call breaks, or what the level does not take (`docs/expressing.md`). The descriptors:
 
     - index vectors of one component, without batching dimensions: GATHER along that axis. Trailing components that can only be 0,
       since their windows are whole, do not count.
     - one component, batching dimensions, and at most one other dimension of index vectors: GATHER_ELEMENTS.
     - otherwise GATHER_ND1, or GATHER_ND before level 3_0. Strides bring operand's dimensions into the order of start_index_map,
       batching dimensions to the front, and the windows of the output to offset_dims.
+    - windows that are neither one element nor whole: one of these, after a SLICE1 or SLICE that repeats operand, so that windows
+      lie apart. EXP110 says where that takes too many elements.
     - one window whose start is a constant: SLICE1, or SLICE before level 2_1, without start_indices.
 
     To run it, bind operand to InputTensor, start_indices to IndicesTensor and a fresh buffer to OutputTensor, as for
@@ -126,10 +127,7 @@ def differences(
     ['EXP201', 'EXP202']
     """
     call, starts = _call(operand, start_indices, constants, dimension_numbers, slice_sizes, mode=mode, fill_value=fill_value)
-    problem = call()
-    if starts is not None and (export.in_bounds(problem, starts) or export.with_known_starts(problem, starts) is not problem):
-        return ()
-    return tuple(export.differences(problem))
+    return tuple(export.differences(call(), starts))
 
 
 def _call(

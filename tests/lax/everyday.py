@@ -173,7 +173,7 @@ EXPRESSIONS = (
         _place,
         (
             Fact(
-                *("dynamic_slice float32[8,5], int32[2] -> float32[2,3]", "clip", "none: EXP110"),
+                *("dynamic_slice float32[8,5], int32[2] -> float32[2,3]", "clip", "SLICE1, GATHER_ND from 2_1 (EXP202)"),
                 *((2, 3), (5, 1), (7, 3), (5, 1)),
                 bytes=8 + 48,
             ),

@@ -72,7 +72,7 @@ class Windows:
         return result
 
 
-def drawn(seed: int, level: FeatureLevel, *, partial: float = 0.02) -> Windows:
+def drawn(seed: int, level: FeatureLevel, *, partial: float = 0.15) -> Windows:
     """The call of a seed, mostly of a data type that DirectML has at `level`."""
     rng = random.Random(seed)
     known = PAGES["GATHER"].at(level).data
@@ -140,8 +140,7 @@ def refusals(case: Windows, level: FeatureLevel) -> tuple[set[str], set[str]]:
         return {"EXP102"}, set()
     numbers, shape = case.numbers, case.operand.shape
     free = [shape[axis] > case.sizes[axis] for axis in numbers.start_index_map]
-    if any(more and case.sizes[axis] > 1 for more, axis in zip(free, numbers.start_index_map, strict=True)):
-        return {"EXP110"}, set()
+    partial = any(more and case.sizes[axis] > 1 for more, axis in zip(free, numbers.start_index_map, strict=True))
     count = max((at + 1 for at, more in enumerate(free) if more), default=0)
     batches = [shape[at] for at in numbers.operand_batching_dims]
     places = numbers.start_indices_batching_dims
@@ -158,8 +157,8 @@ def refusals(case: Windows, level: FeatureLevel) -> tuple[set[str], set[str]]:
     dimensions = len(batches) + len(positions) + count + len(windows) + held(case.operand.dtype)[1]
     if dimensions - 1 > (4 if level < FeatureLevel.LEVEL_3_0 else 8):
         may |= {"EXP104"}
-    name = "SLICE" if count == 0 else "GATHER" if count == 1 and not live else "GATHER_ND"
-    return (set() if held(case.operand.dtype)[0] in PAGES[name].at(level).data else {"DML201"}), may
+    names = {"SLICE" if count == 0 else "GATHER" if count == 1 and not live else "GATHER_ND"} | ({"SLICE"} if partial else set())
+    return (set() if all(held(case.operand.dtype)[0] in PAGES[name].at(level).data for name in names) else {"DML201"}), may
 
 
 def check(case: Windows, descs: Sequence[dg.OperatorDesc], level: FeatureLevel) -> None:

@@ -72,14 +72,19 @@ def test_an_empty_tensor_is_refused() -> None:
         assert facts(finding) == ("EXP102", path, expected[0], got, expected[1])
 
 
-def test_a_partial_window_that_starts_at_run_time_is_refused() -> None:
-    finding = refusal(((8, 2), "float32"), INDICES, GatherDimensionNumbers((1, 2), (), (0,)), (3, 2))
-    assert facts(finding) == ("EXP110", "slice_sizes[0]", "1, or all 8 elements of that dimension", "3", None)
+def test_partial_windows_that_need_too_many_repetitions_are_refused() -> None:
+    images = ((2**15, 2**15), "uint8")
+    finding = refusal(images, ((3, 2), "int32"), GatherDimensionNumbers((1, 2), (), (0, 1)), (2, 2**15 - 2))
+    got = "6442450944: {32768,32768}, repeated {2,3} times for windows of {2,32766}"
+    assert facts(finding) == ("EXP110", "slice_sizes", "at most 4294967295 elements to read windows from", got, None)
     assert "the window's start plus the element's offset" in finding.remedy
-    assert "pass it as `constants`" in finding.remedy
-    several = dg.lax.to_directml(((8,), "float32"), None, WINDOWS, (3,), constants={"start_indices": np.array([[1], [2]])})
-    assert isinstance(several, dg.Report)
-    assert [found.code for found in several.findings] == ["EXP110"]
+    found = dg.lax.to_directml(images, ((3, 2), "int32"), GatherDimensionNumbers((1, 2), (), (0, 1)), (2, 2**15))
+    assert isinstance(found, tuple)
+
+
+def test_an_operand_over_the_element_limit_is_refused_for_that_whatever_its_windows() -> None:
+    finding = refusal(((2**16, 2**16), "uint8"), INDICES, GatherDimensionNumbers((1, 2), (), (0,)), (2, 2**16))
+    assert (finding.code, finding.path) == ("EXP107", "operand.shape")
 
 
 def test_a_partial_window_that_always_starts_at_0_is_a_view() -> None:

@@ -14,6 +14,7 @@ from dmlgather.dialects.descriptors.level_limits import InexpressibleError
 from dmlgather.dialects.descriptors.permutation_descriptors import depth_to_space, space_to_depth
 from dmlgather.dialects.descriptors.slice_descriptors import slices
 from dmlgather.dialects.descriptors.tensor_views import Dim, Dims, View, merge, storage_type
+from dmlgather.dialects.descriptors.window_descriptors import windows_apart
 
 __all__ = [
     "Dim",
@@ -28,4 +29,5 @@ __all__ = [
     "slices",
     "space_to_depth",
     "storage_type",
+    "windows_apart",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.dialects import descriptors
-from dmlgather.dialects.descriptors import Dim, Dims, InexpressibleError, View
+from dmlgather.dialects.descriptors import Dim, Dims, View
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.exporter import Descriptors, Exporter, slice_form, tensors_by_name, views
 from dmlgather.dialects.problem import Problem, TensorType
@@ -29,47 +29,32 @@ def limits(problem: LaxGather) -> tuple[int, ...]:
     return tuple(problem.data.shape[axis] - problem.slice_sizes[axis] + 1 for axis in problem.lookup_axes)
 
 
-def with_known_starts(problem: LaxGather, starts: NDArray[Any] | None) -> LaxGather | LaxSlice:
-    """The slice that a gather of one window is if its start is known; the gather itself if not, and where the mode fills it."""
-    if starts is None or prod(problem.indices.shape[:-1]) != 1:
+def with_known_starts(problem: Problem, starts: NDArray[Any] | None) -> Problem:
+    """The slice that a gather of one window is if its start is known; the problem itself if not, and where the mode fills it."""
+    gather = problem.gather if isinstance(problem, DynamicSlice) else problem
+    if starts is None or not isinstance(gather, LaxGather) or prod(gather.indices.shape[:-1]) != 1:
         return problem
-    first = [0] * problem.data.rank
-    for axis, start, limit in zip(problem.lookup_axes, starts.reshape(-1).tolist(), limits(problem), strict=True):
+    first = [0] * gather.data.rank
+    for axis, start, limit in zip(gather.lookup_axes, starts.reshape(-1).tolist(), limits(gather), strict=True):
         first[axis] = min(max(start, 0), limit - 1)
-        if problem.out_of_bounds is OutOfBounds.FILL and first[axis] != start:
+        if gather.out_of_bounds is OutOfBounds.FILL and first[axis] != start:
             return problem
-    ends = tuple(start + size for start, size in zip(first, problem.slice_sizes, strict=True))
-    return LaxSlice(problem.data, tuple(first), ends)
+    ends = tuple(start + size for start, size in zip(first, gather.slice_sizes, strict=True))
+    return LaxSlice(gather.data, tuple(first), ends)
 
 
-def in_bounds(problem: LaxGather, starts: NDArray[Any]) -> bool:
+def _in_bounds(problem: LaxGather, starts: NDArray[Any]) -> bool:
     """Whether every window is inside operand."""
     return bool(((starts >= 0) & (starts < np.array(limits(problem), object))).all())
 
 
 def _gather(problem: LaxGather, level: FeatureLevel) -> Descriptors:
-    _check_windows(problem)
-    dims = _GatherDims(problem)
+    dims = _GatherDims(problem, level)
     if len(dims.axes) == 1 and not dims.batches:
-        return dims.gather(level)
+        return (*dims.copies, *dims.gather(level))
     if len(dims.axes) == 1 and sum(indices.size > 1 for indices, _ in dims.positions) <= 1 and not dims.windows:
         return dims.gather_elements(level)
-    return dims.gather_nd(level)
-
-
-def _check_windows(problem: LaxGather) -> None:
-    for axis, limit in zip(problem.lookup_axes, limits(problem), strict=True):
-        size = problem.slice_sizes[axis]
-        if size > 1 and limit > 1:
-            raise InexpressibleError(
-                CODES["EXP110"].finding(
-                    f"slice_sizes[{axis}]",
-                    expected=f"1, or all {problem.data.shape[axis]} elements of that dimension",
-                    got=str(size),
-                    remedy="give each element of a window its own index vector, the window's start plus the element's offset, "
-                    "for GATHER_ND1; where there is one window with a known start in bounds, pass it as `constants`, for SLICE1",
-                )
-            )
+    return (*dims.copies, *dims.gather_nd(level))
 
 
 class _GatherDims:
@@ -78,14 +63,16 @@ class _GatherDims:
     batches: of operand, start_indices and output. positions: of start_indices and output. windows: of operand and output, by
     operand's axis. looked_up: of operand.
 
-    A window is one element or whole here, so a dimension of operand is looked up or copied, never both. A dimension that is
-    looked up though its window is whole has one possible start; it becomes a looked-up dimension of size 1 beside the window.
+    A dimension of operand with a window that is looked up becomes two: its possible starts, which are looked up, and the
+    window. If the window is whole, there is one start; if it is partial, both are dimensions of a copy, which `copies` make.
     """
 
-    def __init__(self, problem: LaxGather) -> None:
-        self.data, self.indices, self.output = views(problem)
+    def __init__(self, problem: LaxGather, level: FeatureLevel) -> None:
+        numbers, sizes, starts = problem.numbers, problem.slice_sizes, limits(problem)
+        partial = {axis: sizes[axis] for axis, limit in zip(problem.lookup_axes, starts, strict=True) if sizes[axis] > 1 < limit}
+        operand, self.indices, self.output = views(problem)
+        self.copies, self.data, offsets = descriptors.windows_apart(operand, partial, level)
         self.parts = self.data.dims[problem.data.rank :]
-        numbers, sizes = problem.numbers, problem.slice_sizes
         written = dict(zip(problem.sources, self.output.dims, strict=False))
         pairs = list(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))
         if prod(problem.data.shape[axis] for axis, _ in pairs) == 1:
@@ -97,11 +84,10 @@ class _GatherDims:
             if dim not in numbers.start_indices_batching_dims
         ]
         self.windows = {
-            axis: (Dim(sizes[axis], self.data.dims[axis].stride), written["window", axis])
+            axis: (offsets.get(axis, Dim(sizes[axis], self.data.dims[axis].stride)), written["window", axis])
             for axis in problem.windowed
             if sizes[axis] > 1
         }
-        starts = limits(problem)
         # A view begins with component 0, so components that can only be 0 are left out at the end alone.
         count = max((number + 1 for number, limit in enumerate(starts) if limit > 1), default=0)
         self.axes = problem.lookup_axes[:count]
@@ -180,13 +166,18 @@ EXPORTER = Exporter(
 )
 
 
-def differences(problem: Problem) -> Iterator[Finding]:
+def differences(problem: Problem, starts: NDArray[Any] | None = None) -> Iterator[Finding]:
     """The starts for which the descriptors read other elements than JAX, at any level.
 
-    None under promise_in_bounds, where every window is inside.
+    starts: their values, if they are known. There is no difference where these are in bounds or make the problem a slice, nor
+    under promise_in_bounds, where every window is inside.
     """
+    if with_known_starts(problem, starts) is not problem:
+        return
     gather = problem.gather if isinstance(problem, DynamicSlice) else problem
     if not isinstance(gather, LaxGather) or not gather.lookup_axes or gather.out_of_bounds is OutOfBounds.PROMISE:
+        return
+    if starts is not None and _in_bounds(gather, starts):
         return
     filled = gather.out_of_bounds is OutOfBounds.FILL
     last = [limit - 1 for limit in limits(gather)]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.lax.problems.export import with_known_starts
+from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
 from dmlgather.lax.problems.gather import LaxGather
 from dmlgather.lax.problems.slice import DynamicSlice, LaxSlice, Rev
 from dmlgather.lax.tracing import jaxprs
+from dmlgather.lax.tracing.constants import Constants
 
 
 class NoPlanError(Exception):
@@ -20,26 +22,28 @@ class NoPlanError(Exception):
 
 
 def problem_of(eqn: Any) -> Problem:
-    """The problem of an equation of one of the `PRIMITIVES`. NoPlanError where there is none."""
-    for atom in (*eqn.invars, *eqn.outvars):
-        if jaxprs.extended(atom.aval.dtype):
-            raise NoPlanError(f"{atom.aval.dtype} is a type of JAX's own, whose elements are no plain bits")
+    """The problem of an equation of one of the `PRIMITIVES`. NoPlanError where there is none.
+
+    PRNG keys are gathered as their words, as JAX does it: uint32, in dimensions behind those of the keys, with whole windows.
+    """
     try:
         return PRIMITIVES[eqn.primitive.name](eqn)
     except (TypeError, ValueError) as error:
         raise NoPlanError(str(error)) from None
 
 
-def problem_to_describe(eqn: Any, problem: Problem) -> Problem:
-    """The problem that descriptors are made for: a slice where the equation has the starts of a dynamic_slice as literals."""
-    if not isinstance(problem, DynamicSlice) or not all(map(jaxprs.literal, eqn.invars[1:])):
-        return problem
-    return with_known_starts(problem.gather, _stacked([np.asarray(start.val, start.aval.dtype) for start in eqn.invars[1:]]))
+def known_starts(eqn: Any, constants: Constants) -> NDArray[Any] | None:
+    """The starts that an equation's problem takes as indices, if they are known without the program's arguments."""
+    values = [constants.value(atom) for atom in eqn.invars[1:]]
+    if not values or any(value is None for value in values):
+        return None
+    starts = [jaxprs.array(value, atom.aval.dtype) for value, atom in zip(values, eqn.invars[1:], strict=True)]
+    return _stacked(starts) if eqn.primitive.name == "dynamic_slice" else starts[0]
 
 
 def operands(eqn: Any, inputs: Sequence[Any]) -> list[NDArray[Any]]:
     """The arrays that the problem of an equation takes, from the values that the equation reads."""
-    arrays = [np.asarray(value, atom.aval.dtype) for atom, value in zip(eqn.invars, inputs, strict=True)]
+    arrays = [jaxprs.array(value, atom.aval.dtype) for atom, value in zip(eqn.invars, inputs, strict=True)]
     if eqn.primitive.name == "dynamic_slice":
         return [arrays[0], _stacked(arrays[1:])]
     return arrays
@@ -49,28 +53,49 @@ def _type(atom: Any) -> TensorType:
     return TensorType(tuple(atom.aval.shape), np.dtype(atom.aval.dtype))
 
 
+def _operand(eqn: Any) -> tuple[TensorType, tuple[int, ...]]:
+    """The type of what is read, and the sizes behind those of the equation: of the words of PRNG keys. NoPlanError elsewhere."""
+    aval = eqn.invars[0].aval
+    if not jaxprs.extended(aval.dtype):
+        return _type(eqn.invars[0]), ()
+    words = jaxprs.key_words(aval.dtype)
+    if words is None:
+        raise NoPlanError(f"{aval.dtype} is a type of JAX's own, whose elements are neither plain bits nor PRNG keys")
+    return TensorType((*aval.shape, *words), np.dtype(np.uint32)), words
+
+
 def _gather(eqn: Any) -> Problem:
-    operand, indices = eqn.invars
-    names = ("dimension_numbers", "slice_sizes", "mode", "fill_value")
-    return LaxGather.from_call(_type(operand), _type(indices), **{name: eqn.params[name] for name in names})
+    operand, words = _operand(eqn)
+    numbers = GatherDimensionNumbers.of(eqn.params["dimension_numbers"])
+    rank = len(eqn.outvars[0].aval.shape)
+    numbers = replace(numbers, offset_dims=(*numbers.offset_dims, *range(rank, rank + len(words))))
+    sizes = (*eqn.params["slice_sizes"], *words)
+    mode, fill_value = eqn.params["mode"], eqn.params["fill_value"]
+    return LaxGather.from_call(operand, _type(eqn.invars[1]), numbers, sizes, mode=mode, fill_value=fill_value)
 
 
 def _dynamic_slice(eqn: Any) -> Problem:
-    operand, *starts = eqn.invars
-    types = [_type(start) for start in starts]
+    operand, words = _operand(eqn)
+    types = [_type(start) for start in eqn.invars[1:]]
     if len({start.dtype for start in types}) > 1:
         raise NoPlanError(f"its starts are of several types: {', '.join(map(str, types))}")
-    dtype = types[0].dtype if types else np.dtype(np.int32)
-    return DynamicSlice(_type(operand), TensorType((len(starts),), dtype), tuple(eqn.params["slice_sizes"]))
+    starts = TensorType((len(types),), types[0].dtype if types else np.dtype(np.int32))
+    sizes = (*eqn.params["slice_sizes"], *words)
+    if not words:
+        return DynamicSlice(operand, starts, sizes)
+    numbers = GatherDimensionNumbers(tuple(range(operand.rank)), (), tuple(range(len(types))))
+    return LaxGather(operand, starts, numbers, sizes, DynamicSlice.out_of_bounds)
 
 
 def _slice(eqn: Any) -> Problem:
+    operand, words = _operand(eqn)
     starts, limits, strides = (eqn.params[name] for name in ("start_indices", "limit_indices", "strides"))
-    return LaxSlice(_type(eqn.invars[0]), tuple(starts), tuple(limits), None if strides is None else tuple(strides))
+    steps = None if strides is None else (*strides, *(1 for _ in words))
+    return LaxSlice(operand, (*starts, *(0 for _ in words)), (*limits, *words), steps)
 
 
 def _rev(eqn: Any) -> Problem:
-    return Rev(_type(eqn.invars[0]), tuple(eqn.params["dimensions"]))
+    return Rev(_operand(eqn)[0], tuple(eqn.params["dimensions"]))
 
 
 def _stacked(starts: Sequence[NDArray[Any]]) -> NDArray[Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends import cpu
+from dmlgather.lax.tracing import jaxprs
 from dmlgather.lax.tracing.equation_problems import operands
 from dmlgather.lax.tracing.jaxpr_evaluation import JaxprEvaluator
 from dmlgather.lax.tracing.jaxprs import Place
@@ -21,9 +22,7 @@ def execute_program(program: Any, values: Sequence[Any], entries: Mapping[Place,
     comparisons = {place: _Comparison(entry) for place, entry in entries.items()}
     evaluator = JaxprEvaluator(entries, lambda place, *run: comparisons[place].add_run(*run))
     evaluator.run(program, values)
-    return {
-        place: replace(entry, runs=comparisons[place].runs(evaluator.opaque_around(place))) for place, entry in entries.items()
-    }
+    return {place: replace(entry, runs=comparisons[place].runs(evaluator.why_not_run(place))) for place, entry in entries.items()}
 
 
 @dataclass
@@ -40,7 +39,7 @@ class _Comparison:
         if self.entry.plan is None or self.difference:
             return
         self.program = self.program or cpu.prepare(self.entry.plan)
-        expected = np.ascontiguousarray(results[0])
+        expected = np.ascontiguousarray(jaxprs.array(results[0], eqn.outvars[0].aval.dtype))
         data, *indices = (np.ascontiguousarray(array).reshape(-1) for array in operands(eqn, inputs))
         # The result starts as the opposite of what is expected, so that an element that is not written differs.
         result = (~_bytes(expected)).reshape(-1).view(expected.dtype)
@@ -52,10 +51,10 @@ class _Comparison:
             by_plan, by_jax = (f"0x{_bytes(array)[first][::-1].tobytes().hex()}" for array in (result, expected))
             self.difference = f"in run {self.count} result{position} is {by_plan} by the plan and {by_jax} in JAX"
 
-    def runs(self, opaque: str | None) -> Runs:
-        """The runs in short. opaque: the primitive around the equation that was evaluated as a whole."""
+    def runs(self, why_not_run: str) -> Runs:
+        """The runs in short. why_not_run: the note of an equation that has not run."""
         if self.count == 0:
-            return Runs(0, None, f"{opaque} around it was evaluated as a whole" if opaque else "these values do not lead to it")
+            return Runs(0, None, why_not_run)
         if self.entry.plan is None:
             return Runs(self.count, None, f"no plan: {self.entry.no_plan}")
         return Runs(self.count, not self.difference, self.difference)

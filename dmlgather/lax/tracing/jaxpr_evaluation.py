@@ -11,15 +11,6 @@ from dmlgather.lax.tracing.jaxprs import Place
 Observer = Callable[[Place, Any, Sequence[Any], Sequence[Any]], None]
 """Called after an equation with its place, the equation, the values that it read and those that it wrote."""
 
-CALLS = frozenset(
-    {
-        *("jit", "pjit", "closed_call", "core_call", "call"),
-        *("checkpoint", "remat", "remat2"),
-        *("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"),
-    }
-)
-"""Primitives of this and earlier versions of JAX that pass their inputs to the one jaxpr in them, and return its results."""
-
 
 class JaxprEvaluator:
     """Evaluates a jaxpr. Enters calls, conditionals and loops around the observed equations; JAX evaluates the rest.
@@ -31,7 +22,7 @@ class JaxprEvaluator:
         self._places = frozenset(places)
         self._outer = frozenset((*place[:depth], (place[depth][0], "")) for place in places for depth in range(len(place) - 1))
         self._observer = observer
-        self._opaque: dict[Place, str] = {}
+        self._not_entered: dict[Place, str] = {}
 
     def run(self, jaxpr: Any, values: Sequence[Any], around: Place = ()) -> list[Any]:
         """The values of a jaxpr's results."""
@@ -49,27 +40,37 @@ class JaxprEvaluator:
             if results is None:
                 results = jaxprs.bind(inner, eqn, inputs)
                 if place in self._outer:
-                    self._opaque[place] = eqn.primitive.name
+                    self._not_entered[place] = f"{eqn.primitive.name} around it was evaluated as a whole"
             if place in self._places:
                 self._observer(place, eqn, inputs, results)
             known.update(zip(eqn.outvars, results, strict=True))
         return read(inner.outvars)
 
-    def opaque_around(self, place: Place) -> str | None:
-        """The primitive around a place that JAX evaluated as a whole, if there was one."""
-        outer = ((*place[:depth], (place[depth][0], "")) for depth in range(len(place) - 1))
-        return next((self._opaque[each] for each in outer if each in self._opaque), None)
+    def why_not_run(self, place: Place) -> str:
+        """Why an equation has not run."""
+        around = (
+            prefix for depth, (number, _) in enumerate(place) for prefix in ((*place[:depth], (number, "")), place[: depth + 1])
+        )
+        return next((self._not_entered[each] for each in around if each in self._not_entered), "these values do not lead to it")
 
     def _enter(self, place: Place, label: str, jaxpr: Any, values: Sequence[Any]) -> list[Any]:
         return self.run(jaxpr, values, (*place[:-1], (place[-1][0], label)))
 
     def call(self, place: Place, eqn: Any, inputs: Sequence[Any]) -> list[Any] | None:
         """One jaxpr on the same values."""
+        called = jaxprs.called(eqn)
+        return None if called is None else self._enter(place, *called, inputs)
+
+    def linear_solve(self, place: Place, eqn: Any, inputs: Sequence[Any]) -> list[Any]:
+        """The jaxpr that solves; the others are those of derivatives."""
         parts = jaxprs.parts(eqn)
-        if len(parts) != 1:
-            return None
-        ((label, body),) = parts.items()
-        return self._enter(place, label, body, inputs)
+        solve = next(label for label in parts if label.endswith(".solve"))
+        for label in parts.keys() - {solve}:
+            self._not_entered[(*place[:-1], (place[-1][0], label))] = f"{eqn.primitive.name} runs it for derivatives alone"
+        counts = eqn.params["const_lengths"]
+        first = counts.matvec + counts.vecmat
+        consts, right_hand_sides = inputs[first : first + counts.solve], inputs[sum(counts) :]
+        return self._enter(place, solve, parts[solve], [*consts, *right_hand_sides])
 
     def cond(self, place: Place, eqn: Any, inputs: Sequence[Any]) -> list[Any]:
         """The branch that the first value names."""
@@ -118,7 +119,8 @@ def _leading(holds: Any, rank: int) -> Any:
 
 
 ENTERED: Mapping[str, Callable[[JaxprEvaluator, Place, Any, Sequence[Any]], list[Any] | None]] = {
-    **dict.fromkeys(CALLS, JaxprEvaluator.call),
+    **dict.fromkeys(jaxprs.CALLS, JaxprEvaluator.call),
+    "custom_linear_solve": JaxprEvaluator.linear_solve,
     "cond": JaxprEvaluator.cond,
     "while": JaxprEvaluator.while_loop,
     "scan": JaxprEvaluator.scan,

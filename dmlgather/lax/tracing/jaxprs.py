@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 Place = tuple[tuple[int, str], ...]
 """The place of an equation: from the outermost jaxpr inwards, an equation's number and the label of the jaxpr inside it that
 follows; the last label is empty.
 """
+
+CALLS = frozenset(
+    {
+        *("jit", "pjit", "closed_call", "core_call", "call"),
+        *("checkpoint", "remat", "remat2"),
+        *("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "remat_opt"),
+        *("custom_vmap_call", "custom_partitioning", "linear_call"),
+        *("composite", "compute_on", "xla_metadata_call"),
+    }
+)
+"""Primitives of this and earlier versions of JAX that pass their inputs to the one jaxpr in them, and return its results."""
 
 
 def library() -> Any:
@@ -66,14 +80,15 @@ def _inside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         names = getattr(value, "_fields", None)
         for number, item in enumerate(value):
             yield from _inside(item, f"{path}.{names[number]}" if names else f"{path}[{number}]")
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            yield from _inside(getattr(value, field.name, None), f"{path}.{field.name}")
 
 
-def equations(jaxpr: Any, around: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """Every equation, each followed by those inside it."""
-    for number, eqn in enumerate(opened(jaxpr)[0].eqns):
-        yield (*around, (number, "")), eqn
-        for label, inner in parts(eqn).items():
-            yield from equations(inner, (*around, (number, label)))
+def called(eqn: Any) -> tuple[str, Any] | None:
+    """The jaxpr that a call passes its inputs to, and its label; None for other equations."""
+    inside = parts(eqn) if eqn.primitive.name in CALLS else {}
+    return next(iter(inside.items())) if len(inside) == 1 else None
 
 
 def literal(atom: Any) -> bool:
@@ -81,10 +96,30 @@ def literal(atom: Any) -> bool:
     return isinstance(atom, library().extend.core.Literal)
 
 
+def of_lax(eqn: Any) -> bool:
+    """Whether an equation's primitive is one of jax.lax: other parts of JAX have primitives of the same names."""
+    return eqn.primitive is getattr(library().lax, f"{eqn.primitive.name}_p", None)
+
+
 def extended(dtype: Any) -> bool:
-    """Whether a type is one of JAX's own, whose elements are no plain bits: PRNG keys."""
+    """Whether a type is one of JAX's own, whose elements are no plain bits: PRNG keys and others."""
     jax = library()
     return bool(jax.dtypes.issubdtype(dtype, jax.dtypes.extended))
+
+
+def key_words(dtype: Any) -> tuple[int, ...] | None:
+    """The shape of the uint32 words that a PRNG key of that type holds; None for other types."""
+    jax = library()
+    if not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+        return None
+    return tuple(jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct((), dtype)).shape)
+
+
+def array(value: Any, dtype: Any) -> NDArray[Any]:
+    """A value of a program as a NumPy array; PRNG keys as their words, in further dimensions behind."""
+    if extended(dtype):
+        return np.asarray(library().random.key_data(value))
+    return np.asarray(value, dtype)
 
 
 def bind(jaxpr: Any, eqn: Any, inputs: Sequence[Any]) -> list[Any]:

@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dmlgather.dialects.exporter import LEVELS
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import Report
-from dmlgather.lax.problems.export import EXPORTER, differences
+from dmlgather.lax.problems.export import EXPORTER, differences, with_known_starts
 from dmlgather.lax.tracing import jaxprs
-from dmlgather.lax.tracing.equation_problems import PRIMITIVES, NoPlanError, problem_of, problem_to_describe
+from dmlgather.lax.tracing.constants import Constants, equations
+from dmlgather.lax.tracing.equation_problems import PRIMITIVES, NoPlanError, known_starts, problem_of
 from dmlgather.lax.tracing.jax_comparison import execute_program
 from dmlgather.lax.tracing.jaxprs import Place, SourceLine
 from dmlgather.lax.tracing.trace_entries import Array, Directml, Trace, TraceEntry
@@ -39,11 +41,12 @@ def trace(fn: Callable[..., Any], /, *args: Any, execute: bool = False, **kwargs
     """
     jax = jaxprs.library()
     program = jax.make_jaxpr(fn)(*args, **kwargs)
-    equations = dict(jaxprs.equations(program))
+    found = list(equations(program))
+    around = {place: eqn for place, eqn, _ in found}
     entries = {
-        place: _entry(place, eqn, _source(place, equations))
-        for place, eqn in equations.items()
-        if eqn.primitive.name in PRIMITIVES
+        place: _entry(place, eqn, constants, _source(place, around))
+        for place, eqn, constants in found
+        if eqn.primitive.name in PRIMITIVES and jaxprs.of_lax(eqn)
     }
     if execute:
         entries = execute_program(program, _values(program, (args, kwargs)), entries)
@@ -71,7 +74,7 @@ def _source(place: Place, equations: Mapping[Place, Any]) -> SourceLine | None:
     return None
 
 
-def _entry(place: Place, eqn: Any, source: SourceLine | None) -> TraceEntry:
+def _entry(place: Place, eqn: Any, constants: Constants, source: SourceLine | None) -> TraceEntry:
     arrays = [Array(tuple(atom.aval.shape), str(atom.aval.dtype)) for atom in (*eqn.invars, *eqn.outvars)]
     operand, *indices, result = arrays
     if eqn.primitive.name == "dynamic_slice":
@@ -92,18 +95,20 @@ def _entry(place: Place, eqn: Any, source: SourceLine | None) -> TraceEntry:
     return replace(
         entry,
         problem=problem,
+        key_words=Array(problem.data.shape, problem.data.dtype.name) if jaxprs.extended(eqn.invars[0].aval.dtype) else None,
         plan=plan,
         mode=MODES[problem.out_of_bounds] if indices else None,
         fill=str(np.frombuffer(problem.fill, problem.data.dtype)[0]) if problem.fill else None,
         bytes_moved=bytes_moved(plan),
-        directml=_directml(problem_to_describe(eqn, problem)),
+        directml=_directml(problem, known_starts(eqn, constants)),
     )
 
 
-def _directml(problem: Problem) -> Directml:
-    lowest = EXPORTER.lowest(problem)
+def _directml(problem: Problem, starts: NDArray[Any] | None) -> Directml:
+    described = with_known_starts(problem, starts)
+    lowest = EXPORTER.lowest(described)
     if lowest is not None:
-        return Directml(*lowest, differences=tuple(differences(problem)))
-    refused = EXPORTER.express(problem, LEVELS[-1])
+        return Directml(*lowest, differences=tuple(differences(problem, starts)))
+    refused = EXPORTER.express(described, LEVELS[-1])
     assert isinstance(refused, Report), "no level takes it"
     return Directml(reasons=refused.findings)

@@ -83,6 +83,7 @@ class TraceEntry:
     where: the equations around it, from the outside in, "scan/jit:_take"; empty at the function's top level. primitive:
     "gather", "slice", "dynamic_slice" or "rev". indices: None where there are none; for a dynamic_slice its scalar starts,
     stacked. source: the user's line; None where there is none. mode, fill: JAX's mode and fill value; None where there is none.
+    key_words: what the plan reads where operand holds PRNG keys: their words, uint32[5,2] of key<fry>[5]; else None.
     plan: over packed arrays. bytes_moved: by one run of the plan. no_plan: why plan, problem, bytes_moved and directml are None.
     runs: None unless the function was executed.
     """
@@ -96,6 +97,7 @@ class TraceEntry:
     mode: str | None = None
     fill: str | None = None
     problem: Problem | None = None
+    key_words: Array | None = None
     plan: IndexPlan | None = None
     bytes_moved: BytesMoved | None = None
     directml: Directml | None = None
@@ -115,6 +117,8 @@ class TraceEntry:
 
     def __str__(self) -> str:
         lines = [self.equation, f"  where     {self.where or 'the function itself'}", f"  source    {self.source or 'unknown'}"]
+        if self.key_words is not None:
+            lines.append(f"  words     {self.key_words}, what {self.operand} holds")
         if self.plan is None or self.bytes_moved is None:
             lines.append(f"  no plan   {self.no_plan}")
         else:
@@ -134,7 +138,7 @@ class TraceEntry:
         return {
             "where": self.where,
             "primitive": self.primitive,
-            **{name: _plain(getattr(self, name)) for name in ("operand", "indices", "result", "source", "runs")},
+            **{name: _plain(getattr(self, name)) for name in ("operand", "key_words", "indices", "result", "source", "runs")},
             "mode": self.mode,
             "fill": self.fill,
             "plan": None if self.plan is None else str(self.plan),

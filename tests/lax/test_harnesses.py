@@ -1,0 +1,84 @@
+"""The gathers and dynamic slices that JAX tests its own lowerings with: how many DirectML takes, and that it gives JAX's bytes.
+
+harnesses.json holds them; `ci/jax-harnesses` writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax import lax
+
+import dmlgather as dg
+from dmlgather.directml import FeatureLevel
+from tests.dialects import binding
+from tests.lax.random_windows import DEVICES
+
+ROOT = Path(__file__).parents[2]
+RECORD = json.loads((ROOT / "tests/lax/harnesses.json").read_text())
+CALLS = RECORD["calls"]
+LEVEL = FeatureLevel.parse("6_4")
+
+
+def described(call: Any) -> dg.OperatorDesc | tuple[dg.OperatorDesc, ...] | dg.Report:
+    numbers = dg.lax.GatherDimensionNumbers(**call["dimension_numbers"])
+    operand, starts = (tuple(call[name]) for name in ("operand", "start_indices"))
+    return dg.lax.to_directml(operand, starts, numbers, call["slice_sizes"], LEVEL, mode=call["mode"])
+
+
+def partial(call: Any) -> bool:
+    """Whether a window that is neither one element nor whole starts at an index."""
+    shape, axes = call["operand"][0], call["dimension_numbers"]["start_index_map"]
+    return any(1 < call["slice_sizes"][axis] < shape[axis] for axis in axes)
+
+
+def test_how_many_directml_takes_is_what_the_page_says() -> None:
+    counts: Counter[str] = Counter()
+    for call in CALLS:
+        found = described(call)
+        refused = isinstance(found, dg.Report)
+        if isinstance(found, dg.Report):
+            assert {finding.code for finding in found.findings} == {"EXP102"}, found
+        facts = {"all": True, call["primitive"]: True, "partial": partial(call), "refused": refused}
+        counts.update({fact: call["times"] for fact, holds in facts.items() if holds})
+    page = re.sub(r"\s+", " ", (ROOT / "docs/lax.md").read_text(encoding="utf-8"))
+    sentence = (
+        r"JAX (\S+) tests its own lowerings with (\d+) gathers and (\d+) dynamic slices\. "
+        r"(\d+) of these (\d+) have partial windows\. DirectML takes all but (\d+),"
+    )
+    stated = re.search(sentence, page)
+    assert stated is not None
+    expected = (counts[fact] for fact in ("gather", "dynamic_slice", "partial", "all", "refused"))
+    assert stated.groups() == (RECORD["jax"], *map(str, expected))
+
+
+@pytest.mark.parametrize("partly", [True, False])
+def test_descriptors_give_jaxs_bytes(partly: bool) -> None:
+    rng = np.random.default_rng()
+    judged = 0
+    for call in CALLS:
+        found = described(call)
+        if isinstance(found, dg.Report) or partial(call) is not partly:
+            continue
+        (shape, kind), (index_shape, index_kind) = call["operand"], call["start_indices"]
+        operand = rng.integers(0, 2, shape).astype(kind) if kind == "bool" else rng.integers(0, 100, shape).astype(kind)
+        axes = call["dimension_numbers"]["start_index_map"]
+        limits = [shape[axis] - call["slice_sizes"][axis] + 1 for axis in axes]
+        starts = rng.integers(0, np.array(limits, np.int64).reshape(-1), index_shape).astype(index_kind)
+        numbers = {name: tuple(dims) for name, dims in call["dimension_numbers"].items()}
+        with jax.enable_x64(True):
+            gather = lax.GatherDimensionNumbers(**numbers)
+            expected = np.asarray(lax.gather(operand, starts, gather, tuple(call["slice_sizes"]), mode=call["mode"]))
+        for device in DEVICES:
+            descs = found if isinstance(found, tuple) else (found,)
+            result = binding.run(descs, data=operand, indices=starts, sizes=np.array(0), level=LEVEL, device=device)
+            assert result[: expected.nbytes].tobytes() == expected.tobytes(), call
+        judged += 1
+    assert judged
