@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from dmlgather.report.finding_status import FindingStatus, ReportedFinding
 from dmlgather.report.source_lines import SourceLines
 from dmlgather.wording import printable
+
+_VALUE = re.compile(r" (?=\{|\w*\[)")
+"""The space before a value in braces, and before a type with its sizes."""
+
+_GLUE = "\N{NO-BREAK SPACE}"
+"""Stands for a space at which no line ends. `printable` leaves none in a text."""
 
 AT_FIRST = " (at the first place)"
 """Follows a text that is not the same at all places."""
@@ -54,17 +61,24 @@ def labelled(label: str, texts: Iterable[str], width: int, hang: int = 0) -> Ite
     """Texts below each other behind their label, each wrapped. hang: further spaces before all lines of a text but its first."""
     for text in texts:
         start = f"  {label:8}  "
-        yield from wrapped(printable(text), width, start, len(start) + hang)
+        yield from wrapped(text, width, start, len(start) + hang)
         label = ""
 
 
 def wrapped(text: str, width: int, start: str = "", behind: int | None = None) -> list[str]:
-    """A text behind `start`, in lines of at most `width` characters; a word that is longer stays whole. behind: spaces before the
-    further lines, by default as many as `start` has characters.
+    """A text behind `start`, in lines of at most `width` characters. A word that is longer stays whole, and so does a name with
+    its value ("starts {0}"). behind: spaces before the further lines, by default as many as `start` has characters.
     """
+    text = printable(text)
     if len(start) + len(text) <= width:
         return [start + text]
     further = " " * (len(start) if behind is None else behind)
-    return textwrap.wrap(
-        text, width, initial_indent=start, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+    lines = textwrap.wrap(
+        _VALUE.sub(_GLUE, text),
+        width,
+        initial_indent=start,
+        subsequent_indent=further,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
+    return [line.replace(_GLUE, " ") for line in lines]

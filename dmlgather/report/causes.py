@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Sequence
+from functools import lru_cache
 
 from dmlgather.directml.findings import Severity
 from dmlgather.record import Record
@@ -78,6 +79,7 @@ def _alike(finding: ReportedFinding) -> Hashable:
     return finding.code, finding.status, decided, tuple(_without_own(text) for text in (where, *texts))
 
 
+@lru_cache(maxsize=1024)  # what is expected, and the fix, are often the same
 def _without_own(text: str) -> str:
     for pattern, replacement in _OWN:
         text = pattern.sub(replacement, text)
