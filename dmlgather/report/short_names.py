@@ -59,8 +59,10 @@ class ShortNames:
         )
 
     def _tensor(self, tensor: CheckedTensor) -> CheckedTensor:
-        shape = None if tensor.shape is None else tuple(self._size(size) for size in tensor.shape)
-        return tensor.model_copy(update={"shape": shape})
+        known = {"shape": tensor.shape, "values": tensor.values}
+        return tensor.model_copy(
+            update={name: tuple(map(self._size, sizes)) for name, sizes in known.items() if sizes is not None}
+        )
 
     def _size(self, size: int | str | None) -> int | str | None:
         if not isinstance(size, str) or printable(size) not in self._long:
@@ -75,13 +77,18 @@ class ShortNames:
 
 
 def _sizes(nodes: Iterable[CheckedNode]) -> Iterator[str]:
-    """The names of sizes in the shapes and conditions of nodes, as they are printed."""
+    """The names of sizes in the shapes, values and conditions of nodes, as they are printed."""
     for node in nodes:
-        for tensor in (*node.inputs, *node.outputs):
-            yield from (printable(size) for size in tensor.shape or () if isinstance(size, str))
+        yield from _named(node)
         for condition in node.provided:
             sides = _RELATION.split(condition)
             yield from sides if len(sides) > 1 else ()  # others are sentences
+
+
+def _named(node: CheckedNode) -> Iterator[str]:
+    """The sizes with names in the shapes and values of a node, as they are printed."""
+    for tensor in (*node.inputs, *node.outputs):
+        yield from (printable(size) for size in (*(tensor.shape or ()), *(tensor.values or ())) if isinstance(size, str))
 
 
 def _texts(file: FileReport) -> Iterator[str]:
@@ -91,9 +98,8 @@ def _texts(file: FileReport) -> Iterator[str]:
         yield from (finding.subject, finding.path, finding.expected, finding.got, finding.remedy)
     for node in file.nodes:
         yield from (node.place, *node.provided, *node.attributes)
-        for tensor in (*node.inputs, *node.outputs):
-            yield tensor.role
-            yield from (printable(size) for size in tensor.shape or () if isinstance(size, str))
+        yield from (tensor.role for tensor in node.inputs)
+        yield from _named(node)
 
 
 def _alone(name: str) -> str:

@@ -56,7 +56,8 @@ def test_a_name_of_the_model_is_no_short_name(tmp_path: Path, command: Command) 
 
 
 def _node(place: str, sizes: list[Any], provided: list[str]) -> CheckedNode:
-    tensor = CheckedTensor(role="data", name="x", type="float", shape=tuple(sizes))
+    shape = CheckedTensor(role="data", name="x", type="float", shape=tuple(sizes))
+    tensor = shape.model_copy(update={"values": tuple(sizes[::-1])})
     return CheckedNode(
         place=place, graph="", name="", index=0, operator="Gather", opset=13, version=13, inputs=(tensor,), outputs=(tensor,),
         verdict=Verdict.TAKEN, provided=tuple(provided),
@@ -74,12 +75,13 @@ def test_the_legend_restores_every_text(names: list[str], data: st.DataObject) -
     texts = data.draw(st.lists(st.lists(parts, max_size=6).map("".join), max_size=4))
     nodes = (_node(names[0], [*names, None, 3], provided), *(_node(text, [], []) for text in texts))
     short = ShortNames(FileReport(file="f", level=FeatureLevel.parse("6_4"), kind="onnx", nodes=nodes))
-    shown = [*map(short.text, (*texts, *provided)), *(str(size) for size in short.node(nodes[0]).inputs[0].shape or ())]
-    original = [*texts, *provided, *map(str, (*names, None, 3))]
+    (tensor,) = short.node(nodes[0]).inputs
+    shown = [*map(short.text, (*texts, *provided)), *map(str, (*(tensor.shape or ()), *(tensor.values or ())))]
+    original = [*texts, *provided, *map(str, (*names, None, 3, 3, None, *names[::-1]))]
     restored = [re.sub(r"\bs[0-9]+\b", lambda found: short.legend.get(found[0], found[0]), text) for text in shown]
     assert restored == original
     assert len(set(short.legend.values())) == len(short.legend)
     for name in short.legend:
         assert not any(re.search(rf"\b{name}\b", text) for text in original)
     assert all(len(size) > LONGEST for size in short.legend.values())
-    assert not any(isinstance(size, str) and len(size) > LONGEST for size in short.node(nodes[0]).inputs[0].shape or ())
+    assert not any(isinstance(size, str) and len(size) > LONGEST for size in tensor.shape or ())
