@@ -10,8 +10,8 @@ from dmlgather.report.finding_status import FindingStatus, ReportedFinding
 from dmlgather.report.source_lines import SourceLines
 from dmlgather.wording import printable
 
-_VALUE = re.compile(r" (?=\{|\w*\[)")
-"""The space before a value in braces, and before a type with its sizes."""
+_VALUE = re.compile(r" (?=\{|\w*\[|\d_\d)")
+"""The space before a value in braces, before a type with its sizes, and before a level."""
 
 _GLUE = "\N{NO-BREAK SPACE}"
 """Stands for a space at which no line ends. `printable` leaves none in a text."""
