@@ -12,7 +12,7 @@ from dmlgather.cli.common import AllowOutside
 from dmlgather.cli.failures import say
 
 if TYPE_CHECKING:
-    from dmlgather.report.check_report import CheckReport, Summary, Verdicts
+    from dmlgather.report.check_report import CheckReport
     from dmlgather.report.formats import Output
 
 FORMATS = "text, concise, json, sarif, junit, github"
@@ -66,7 +66,7 @@ def check(
         bool, typer.Option("--quiet", "-q", help="Write findings and problems alone: no summary, notes or lines about models.")
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="List all nodes of models, also those that are taken and have no findings.")
+        bool, typer.Option("--verbose", "-v", help="List all nodes of models, and all places of a finding that has several.")
     ] = False,
     skip_others: Annotated[
         bool, typer.Option("--skip-others", help="Skip JSON and XML files of another sort also when they are named.")
@@ -81,8 +81,8 @@ def check(
     and OpenVINO IRs (.xml) for what DirectML can do.
 
     Of an ONNX model, each Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth is judged: which DirectML
-    operators do it at the level, or why none does, or what the model does not specify; of an IR, each Gather. Nodes that are
-    taken are counted; --verbose lists them. Nothing is run, and no weights are read.
+    operators do it at the level, or why none does, or what the model does not specify; of an IR, each Gather. Nodes with the
+    same cause are one finding. Nodes that are taken are counted; --verbose lists them. Nothing is run, and no weights are read.
 
     A file .jsonl or .ndjson has a descriptor on each line, as dmlgather_dump.h writes them (see header). So has standard input
     if its first line is a descriptor; otherwise it is one model or descriptor.
@@ -157,30 +157,33 @@ def _say_about(report: CheckReport, written: bool) -> None:
         say(f"{report.baseline}: note: no longer found: {entry}; {remedy}")
     for unused in report.unused_ignores:
         say(unused)
-    fail = "; warnings fail the check" if report.error_on_warning and report.summary.warnings else ""
-    say(_summary(report.summary, report.verdicts, sum(file.descriptors for file in report.files)) + fail)
+    say(_summary(report))
 
 
-def _summary(summary: Summary, verdicts: Verdicts, descriptors: int) -> str:
+def _summary(report: CheckReport) -> str:
+    from dmlgather.directml.findings import Severity
+    from dmlgather.report.finding_status import FindingStatus
     from dmlgather.wording import counted
 
+    summary, verdicts = report.summary, report.verdicts.counts
     parts = [f"{counted(summary.files, 'file')} checked"]
-    if descriptors:
+    if descriptors := sum(file.descriptors for file in report.files):
         parts.append(counted(descriptors, "descriptor"))
-    nodes = verdicts.model_dump()
-    if any(nodes.values()):
-        found = ", ".join(f"{number} {verdict}" for verdict, number in nodes.items() if number)
-        parts.append(f"{counted(sum(nodes.values()), 'node')} ({found})")
-    severities = (
-        ("problem", summary.problems),
-        ("error", summary.errors),
-        ("warning", summary.warnings),
-        ("note", summary.notes),
-    )
-    parts += [counted(number, name) for name, number in severities if number]
+    if nodes := sum(verdicts.values()):
+        found = ", ".join(f"{number} {name}" for name, number in verdicts.items() if number or name != "unreached")
+        parts.append(f"{counted(nodes, 'node')} ({found})")
+    open_causes = [cause for file in report.files for cause in file.causes if cause.standing is FindingStatus.OPEN]
+    severities = {Severity.ERROR: summary.errors, Severity.WARNING: summary.warnings, Severity.NOTE: summary.notes}
+    if summary.problems:
+        parts.append(counted(summary.problems, "problem"))
+    for severity, number in severities.items():
+        causes = sum(cause.severity is severity for cause in open_causes)
+        if number:
+            parts.append(counted(number, str(severity)) + (f" of {counted(causes, 'cause')}" if causes < number else ""))
     others = (("known", summary.known), ("ignored", summary.ignored), ("no longer found", summary.vanished))
     parts += [f"{number} {name}" for name, number in others if number]
     if summary.skipped:
         parts.append(f"{counted(summary.skipped, 'file')} of another sort skipped")
-    clean = not any((*(number for _, number in (*severities, *others)), summary.skipped))
-    return f"{', '.join(parts)}, no findings" if clean else ", ".join(parts)
+    clean = not any((summary.problems, *severities.values(), *(number for _, number in others), summary.skipped))
+    fail = "; warnings fail the check" if report.error_on_warning and summary.warnings else ""
+    return f"{', '.join(parts)}{', no findings' if clean else ''}{fail}"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from dmlgather.dialects.problem import Problem
+from dmlgather.dialects.relatives import Relative
 from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevelField
 from dmlgather.record import Record
@@ -141,8 +142,9 @@ class CheckedModel:
     """The content of a model file, and what is wrong with it.
 
     opsets: the version of each operator set that it imports, by domain ("" is the dialect's own). others: the number of nodes of
-    each other operator, which are not judged. foreign: whether the file is of another kind, as its problem says. format: the
-    version of its format, where it has one. calls: what the nodes compute that are known well enough, by place.
+    each other operator, which are not judged. relatives: those of the others that are close to the family. foreign: whether the
+    file is of another kind, as its problem says. format: the version of its format, where it has one. calls: what the nodes
+    compute that are known well enough, by place.
     """
 
     file: str
@@ -153,4 +155,5 @@ class CheckedModel:
     problems: tuple[FileProblem, ...] = ()
     foreign: bool = False
     format: int | None = None
+    relatives: tuple[Relative, ...] = ()
     calls: dict[str, KnownCall] = field(default_factory=dict)

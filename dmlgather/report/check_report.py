@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from pydantic import Field, computed_field
 
 from dmlgather.dialects.checked_model import CheckedNode, Verdict
+from dmlgather.dialects.relatives import Relative
 from dmlgather.directml.findings import Severity
 from dmlgather.directml.located import FileProblem
 from dmlgather.directml.types import FeatureLevelField
 from dmlgather.record import Record
+from dmlgather.report.causes import Cause, causes
 from dmlgather.report.finding_status import CountedFingerprint, FindingStatus, ReportedFinding, UnusedIgnore
 
 
@@ -44,11 +46,24 @@ class FileReport(Record):
     others: dict[str, int] = Field(default_factory=dict)
     """How many other nodes it has, by operator. They are not checked."""
 
+    relatives: tuple[Relative, ...] = ()
+    """Those of the other nodes that gather, slice, scatter or look up as well: what DirectML has or lacks for each operator."""
+
     findings: tuple[ReportedFinding, ...] = ()
     """Rules that descriptors and bindings break; of a node, why it cannot be expressed and what is not known."""
 
     problems: tuple[FileProblem, ...] = ()
     """Why the file, or parts of it, could not be understood."""
+
+    @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """The findings by what causes them; each of them has one cause."""
+        return causes(self.findings, (node.place for node in self.nodes))
+
+    def by_cause(self) -> Iterator[tuple[Cause, list[ReportedFinding]]]:
+        """Each cause with its findings."""
+        return ((cause, [self.findings[number] for number in cause.findings]) for cause in self.causes)
 
 
 class Summary(Record):
@@ -83,22 +98,37 @@ class Summary(Record):
 
 
 class Verdicts(Record):
-    """How many nodes of ONNX models and layers of OpenVINO IRs have which verdict."""
+    """How many nodes of ONNX models and layers of OpenVINO IRs have which verdict, and how reports count them."""
 
-    taken: int
-    """DirectML can express them at the level that was checked for."""
+    decided: int
+    """Those that are taken without a condition."""
 
-    refused: int
-    """It cannot."""
+    conditional: int
+    """Those that are taken, provided that sizes are as they state."""
 
-    unknown: int
-    """Their models do not specify enough to tell."""
+    undecided: int
+    """Those whose verdict is unknown."""
 
     host: int
-    """DirectML's caller computes them on the CPU."""
+    """Those that DirectML's caller computes on the CPU."""
+
+    refused: int
+    """Those that DirectML cannot express at the level that was checked for."""
 
     unreached: int
-    """No run of their models reaches them."""
+    """Those that no run of their models reaches."""
+
+    taken: int
+    """Those that DirectML can express at the level: decided and conditional."""
+
+    unknown: int
+    """As `undecided`: their models do not specify enough to tell."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The nodes by what reports call them, each node once."""
+        counted = self.model_dump()
+        return {name: counted[name] for name in ("decided", "conditional", "undecided", "host", "refused", "unreached")}
 
 
 class CheckReport(Record):
@@ -134,7 +164,7 @@ class CheckReport(Record):
     unused_ignores: tuple[UnusedIgnore, ...] = ()
     """Entries of the configuration that ignore a code and match no finding, though all files that they are for were checked."""
 
-    @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
+    @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def summary(self) -> Summary:
         """Counts of files, problems and findings."""
@@ -157,7 +187,7 @@ class CheckReport(Record):
     @property
     def verdicts(self) -> Verdicts:
         """How many nodes of ONNX models and layers of OpenVINO IRs have each verdict."""
-        return Verdicts(**counts([node for file in self.files for node in file.nodes]))
+        return verdicts(node for file in self.files for node in file.nodes)
 
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
@@ -178,6 +208,13 @@ class CheckReport(Record):
             yield from file.findings
 
 
-def counts(nodes: Sequence[CheckedNode]) -> dict[str, int]:
-    """How many of these nodes have each verdict."""
-    return {str(verdict): sum(node.verdict is verdict for node in nodes) for verdict in Verdict}
+def verdicts(nodes: Iterable[CheckedNode]) -> Verdicts:
+    """How many of these nodes have which verdict."""
+    found = Counter((node.verdict, bool(node.provided)) for node in nodes)
+    number = {verdict: found[verdict, False] + found[verdict, True] for verdict in Verdict}
+    return Verdicts(
+        decided=found[Verdict.TAKEN, False],
+        conditional=found[Verdict.TAKEN, True],
+        undecided=number[Verdict.UNKNOWN],
+        **{str(verdict): count for verdict, count in number.items()},
+    )

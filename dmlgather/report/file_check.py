@@ -100,6 +100,7 @@ def _model(kind: Literal["onnx", "openvino"], checked: CheckedModel, level: Feat
         opsets=checked.opsets,
         nodes=checked.nodes,
         others=checked.others,
+        relatives=checked.relatives,
         findings=_reported(checked.findings),
         problems=checked.problems,
     )

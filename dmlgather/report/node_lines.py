@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from dmlgather.dialects.checked_model import CheckedNode, CheckedTensor, DirectMLForm, Verdict, typed
 from dmlgather.directml.types import FeatureLevel
-from dmlgather.report.check_report import FileReport, counts
+from dmlgather.report.check_report import FileReport, verdicts
 from dmlgather.report.finding_status import ReportedFinding
 from dmlgather.wording import braces, counted, printable
 
@@ -18,46 +18,9 @@ class NodeListing(enum.Enum):
     NONE = enum.auto()
     """None, and the model has no heading: findings stand alone."""
     WRONG = enum.auto()
-    """Those that are not taken, or have findings. The heading counts the others."""
+    """The first of those that have a finding. The heading counts all."""
     ALL = enum.auto()
     """All of them."""
-
-
-INDENT = 4
-"""Spaces before the findings of a node."""
-
-
-CONDITIONS = 4
-"""Conditions that are named below a heading."""
-
-
-def lines(
-    file: FileReport, shown: Callable[[Iterable[ReportedFinding]], Iterable[str]], listed: NodeListing = NodeListing.ALL
-) -> Iterator[str]:
-    """A heading, the findings about no single node, and a line per node that is listed, followed by its findings.
-
-    shown: formats findings.
-    """
-    if listed is NodeListing.NONE:
-        yield from shown(file.findings)
-        return
-    graph, of_nodes = by_node(file)
-    yield heading(file)
-    if listed is NodeListing.WRONG and (conditions := _conditions(file.nodes)):
-        yield f"  taken, provided that {conditions}"
-    yield from shown(graph)
-    for node in file.nodes:
-        found = [f"{' ' * INDENT}{text}".rstrip() for text in shown(of_nodes[node.place])]
-        if found or node.verdict is not Verdict.TAKEN or listed is NodeListing.ALL:
-            yield f"  {line(node, file.level)}"
-            yield from found
-
-
-def _conditions(nodes: Iterable[CheckedNode]) -> str:
-    """What the verdicts on the nodes that are taken depend on: "N >= 1 and M >= 2"; empty where on nothing."""
-    found = list(dict.fromkeys(part for node in nodes if node.verdict is Verdict.TAKEN for part in node.provided))
-    more = [f"{counted(len(found) - CONDITIONS, 'other condition')} (--verbose lists them)"] if len(found) > CONDITIONS else []
-    return " and ".join([*found[:CONDITIONS], *more])
 
 
 def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[ReportedFinding]]]:
@@ -70,14 +33,18 @@ def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[Rep
 
 
 def heading(file: FileReport) -> str:
-    """The model in one line: its version, the number of nodes by operator and by verdict, the number of other nodes."""
+    """The model in one line, without its name: its version, the number of nodes by operator and by verdict, the number of those
+    that are close to the family, and of other nodes.
+    """
     operators = [node.operator for node in file.nodes]
     family = ", ".join(f"{operators.count(name)} {name}" for name in dict.fromkeys(sorted(operators)))
-    verdicts = ", ".join(f"{number} {verdict}" for verdict, number in counts(file.nodes).items() if number)
-    judged = f"{family}: {verdicts} at {file.level}" if operators else "nothing to judge"
-    others = sum(file.others.values())
+    found = ", ".join(f"{number} {name}" for name, number in verdicts(file.nodes).counts.items() if number)
+    judged = f"{family}: {found} at {file.level}" if operators else "nothing to judge"
+    related = sum(relative.count for relative in file.relatives)
+    others = sum(file.others.values()) - related
     head, thing = HEADS[file.kind]
-    return f"{file.file}: {head(file)}; {judged}; {counted(others, f'other {thing}')}"
+    relatives = f"{counted(related, f'related {thing}')}, " if related else ""
+    return f"{head(file)}; {judged}; {relatives}{counted(others, f'other {thing}')}"
 
 
 def _onnx(file: FileReport) -> str:
@@ -91,6 +58,10 @@ def _openvino(file: FileReport) -> str:
 
 HEADS: Mapping[str, tuple[Callable[[FileReport], str], str]] = {"onnx": (_onnx, "node"), "openvino": (_openvino, "layer")}
 """The kinds of files that have nodes: how a heading starts, and what the dialect calls a node."""
+
+
+NOTES = {Verdict.HOST: "host: shape arithmetic", Verdict.UNREACHED: "unreached: no run of the model reaches it"}
+"""The verdicts on nodes that DirectML has no part in, as lines say them."""
 
 
 def line(node: CheckedNode, level: FeatureLevel) -> str:
@@ -111,7 +82,9 @@ def verdict(node: CheckedNode, level: FeatureLevel) -> str:
         return f"taken: {_form(node.taken)}{since}{provided}"
     if node.verdict is Verdict.REFUSED:
         return f"refused at {level}: " + (f"{_form(lowest)} from {lowest.level}{provided}" if lowest else "no level takes it")
-    return f"unknown: {', '.join(node.missing)}"
+    if node.verdict is Verdict.UNKNOWN:
+        return f"unknown: {', '.join(node.missing)}"
+    return NOTES[node.verdict]
 
 
 def _form(form: DirectMLForm) -> str:

@@ -6,11 +6,12 @@ Source: OASIS, Static Analysis Results Interchange Format (SARIF) Version 2.1.0.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from dmlgather.directml.located import FileProblem, full_path
 from dmlgather.report import paths
+from dmlgather.report.blocks import common
 from dmlgather.report.check_report import CheckReport
 from dmlgather.report.code_registry import INDEX, rules
 from dmlgather.report.finding_status import CountedFingerprint, FindingStatus, ReportedFinding, UnusedIgnore
@@ -19,6 +20,9 @@ from dmlgather.wording import printable
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 ROOT = "%SRCROOT%"
 """The name of the folder to which URIs are relative: the checkout on GitHub, else the current folder."""
+
+MOST_LOCATIONS = 1_000
+"""Locations of a result that GitHub takes. Source: GitHub's documentation, "SARIF support for code scanning"."""
 
 
 def lines(report: CheckReport) -> Iterator[str]:
@@ -35,7 +39,11 @@ def lines(report: CheckReport) -> Iterator[str]:
 def _run(report: CheckReport, folder: str) -> Any:
     from pydantic_sarif import model as sarif
 
-    results = [_result(finding, report, folder) for finding in report.findings()]
+    results = [
+        _result([file.findings[number] for number in cause.findings], report, folder)
+        for file in report.files
+        for cause in file.causes
+    ]
     results += [_absent(entry, report, folder) for entry in report.vanished]
     return sarif.Run(
         tool=sarif.Tool(
@@ -59,22 +67,28 @@ def _run(report: CheckReport, folder: str) -> Any:
     )
 
 
-def _result(finding: ReportedFinding, report: CheckReport, folder: str) -> Any:
+def _result(findings: Sequence[ReportedFinding], report: CheckReport, folder: str) -> Any:
+    """A cause. Its first place is the location, because code scanning shows one; the others are related locations."""
     from pydantic_sarif import model as sarif
 
+    finding, *others = findings
+    told = common(findings)
     state = {}
     if report.baseline is not None:
         known = finding.status is FindingStatus.KNOWN
         state["baselineState"] = sarif.BaselineState.unchanged if known else sarif.BaselineState.new
     ignored = [sarif.Suppression(kind=sarif.Kind1.external, justification=printable(finding.reason))]
-    text = f"{finding.message}: expected {finding.expected}, got {finding.got}; fix: {finding.remedy}"
+    text = f"{told.message}: expected {told.expected}, got {told.got}; fix: {told.remedy}"
+    related = [_location(other.file, other.line, other.column, folder, other.full_path) for other in others]
+    number = sum(each.lines for each in findings)
     return sarif.Result(
         ruleId=finding.code,
         ruleIndex=INDEX[finding.code],
         level=sarif.Level(str(finding.severity)),
-        message=sarif.Message(text=printable(text)),
+        message=sarif.Message(text=printable(f"{text}{f' (at {len(findings)} places)' if others else ''}")),
         locations=[_location(finding.file, finding.line, finding.column, folder, finding.full_path)],
-        **({"occurrenceCount": finding.lines} if finding.lines > 1 else {}),
+        **({"relatedLocations": related[: MOST_LOCATIONS - 1]} if related else {}),
+        **({"occurrenceCount": number} if number > 1 else {}),
         suppressions=ignored if finding.status is FindingStatus.IGNORED else [],
         **state,
     )

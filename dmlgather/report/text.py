@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import shutil
 import sys
-import textwrap
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from itertools import islice
 
 from dmlgather.output import put
-from dmlgather.report import node_lines
+from dmlgather.report import blocks
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.finding_status import FindingStatus, ReportedFinding
-from dmlgather.report.node_lines import NodeListing
+from dmlgather.report.model_lines import model_lines
+from dmlgather.report.node_lines import HEADS, NodeListing
 from dmlgather.report.source_lines import SourceLines
 from dmlgather.wording import printable
 
@@ -36,7 +35,7 @@ STYLES = {
     r"\b(DML|EXP)\d{3} note\b": "bold cyan",
     r"(?m)^ +\d+ \|": "dim",
     r"(?m)^ +\| +\^$": "bold red",
-    r"(?m)^ +(expected|got) {2,}": "bold",
+    r"(?m)^ +(expected|got|nodes?|layers?) {2,}": "bold",
     r"(?m)^ +fix {2,}": "bold green",
     r"(?m); fix: .*$": "green",
     r"(?m) \(known: in the baseline\)$": "dim",
@@ -45,52 +44,32 @@ STYLES = {
 
 
 def lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG, width: int = WIDTH) -> Iterator[str]:
-    """A block per finding: FILE:LINE:COLUMN, the code and what must hold; the line of the file with a caret; what was expected,
-    what was got and the fix, wrapped to `width`. A known finding is one line. Ignored findings are left out.
+    """A block per cause, as `blocks.block`. A known finding is one line. Ignored findings are left out.
 
-    An ONNX model or an OpenVINO IR also has a heading, and a line for each node that is `listed`, before its findings. Control
-    characters in names are escaped.
+    An ONNX model or an OpenVINO IR also has a heading, and lines about the nodes that are `listed`. Control characters in names
+    are escaped.
     """
     for file in report.files:
-        room = width - node_lines.INDENT if file.kind in node_lines.HEADS else width
-        yield from _of_file(
-            file, listed, partial(_block, source=SourceLines(file.file), width=room, joint=JOINTS.get(file.kind, "."))
-        )
+        yield from map(printable, model_lines(file, listed, width) if file.kind in HEADS else _blocks(file, width))
 
 
 def concise_lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG) -> Iterator[str]:
-    """As `lines`, but all of a finding in one line, without the line of the file."""
+    """As `lines`, but all of a cause in one line, without the line of the file."""
     for file in report.files:
-        yield from _of_file(file, listed, lambda finding: [f"{finding}{finding.remark}"])
+        yield from map(printable, model_lines(file, listed) if file.kind in HEADS else map(blocks.line, _shown(file)))
 
 
-def _of_file(file: FileReport, listed: NodeListing, block: Callable[[ReportedFinding], Iterable[str]]) -> Iterator[str]:
-    def shown(findings: Iterable[ReportedFinding]) -> Iterator[str]:
-        return (line for found in findings if found.status is not FindingStatus.IGNORED for line in block(found))
-
-    in_nodes = file.kind in node_lines.HEADS
-    return map(printable, node_lines.lines(file, shown, listed) if in_nodes else shown(file.findings))
-
-
-def _block(finding: ReportedFinding, source: SourceLines, width: int, joint: str) -> Iterator[str]:
-    parts = [part for part in (finding.subject, finding.path) if part]
-    path = f" ({joint.join(parts)})" if parts else ""
-    yield f"{finding.place}: {finding.code} {finding.severity}: {finding.message}{path}{finding.times}{finding.remark}"
-    if finding.status is FindingStatus.KNOWN:
-        return
-    yield from source.excerpt(finding.line, finding.column, width)
-    for label, text in (("expected", finding.expected), ("got", finding.got), ("fix", finding.remedy)):
-        yield from _labelled(label, printable(text), width)
-    yield ""
+def _blocks(file: FileReport, width: int) -> Iterator[str]:
+    source = SourceLines(file.file)
+    for finding in _shown(file):
+        yield from blocks.block(finding, source, width, JOINTS.get(file.kind, "."))
+        if finding.status is FindingStatus.OPEN:
+            yield ""
 
 
-def _labelled(label: str, text: str, width: int) -> list[str]:
-    """The text behind its label, wrapped."""
-    first = f"  {label:8}  "
-    if len(first) + len(text) <= width:
-        return [first + text]
-    behind = " " * len(first)
-    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=behind, break_on_hyphens=False)
+def _shown(file: FileReport) -> Iterator[ReportedFinding]:
+    """The findings of a file without nodes, but those that are ignored."""
+    return (finding for finding in file.findings if finding.status is not FindingStatus.IGNORED)
 
 
 def terminal_width() -> int:

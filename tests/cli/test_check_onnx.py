@@ -55,22 +55,22 @@ def test_text_of_a_taken_node(tmp_path: Path, command: Command) -> None:
     path = _save(tmp_path, TAKEN)
     ended = command("check", "--verbose", "--level", "2_1", path)
     assert ended.out.splitlines() == [
-        f"{path}: ONNX model, opset 17; 1 Gather: 1 taken at 2_1; 0 other nodes",
-        "  Gather_0: Gather-13(data float[N,4], indices int64[3], axis 1) -> float[M,3]: "
-        "taken: GATHER with indices as UINT32 from 1_0, provided that N >= 1",
+        f"{path}: ONNX model, opset 17; 1 Gather: 1 conditional at 2_1; 0 other nodes",
+        "  Gather_0: Gather-13(data float[N,4], indices int64[3], axis 1) -> float[M,3]: taken: GATHER with indices as UINT32",
+        "    from 1_0, provided that N >= 1",
     ]
-    assert ended.err == "1 file checked, 1 node (1 taken), no findings\n"
-    newest = command("check", "--verbose", path).out.splitlines()[1]
+    assert ended.err == "1 file checked, 1 node (0 decided, 1 conditional, 0 undecided, 0 host, 0 refused), no findings\n"
+    newest = command("check", "--verbose", "--output-format", "concise", path).out.splitlines()[1]
     assert newest.endswith("taken: GATHER; from 1_0 as GATHER with indices as UINT32, provided that N >= 1")
 
 
 def test_nodes_that_are_fine_are_counted(tmp_path: Path, command: Command) -> None:
     paths = [_save(tmp_path, text, name) for name, text in (("a.onnx", TAKEN), ("b.onnx", REFUSED))]
-    heading, condition, other, node, *_ = command("check", "--level", "2_1", *paths).out.splitlines()
-    assert heading == f"{paths[0]}: ONNX model, opset 17; 1 Gather: 1 taken at 2_1; 0 other nodes"
+    heading, condition, other, *_, node, _ = command("check", "--level", "2_1", *paths).out.splitlines()
+    assert heading == f"{paths[0]}: ONNX model, opset 17; 1 Gather: 1 conditional at 2_1; 0 other nodes"
     assert condition == "  taken, provided that N >= 1"
     assert other.startswith(f"{paths[1]}: ONNX model")
-    assert node.startswith("  cut: Slice-13(")
+    assert node.startswith("    node      cut: Slice-13(")
     quiet = command("check", "--quiet", "--level", "2_1", *paths)
     assert (quiet.code, quiet.err) == (1, "")
     assert [line for line in quiet.out.splitlines() if ": " in line] == [
@@ -84,27 +84,28 @@ def test_nodes_that_are_fine_are_counted(tmp_path: Path, command: Command) -> No
 def test_text_of_a_refused_node(tmp_path: Path, command: Command) -> None:
     path = _save(tmp_path, REFUSED)
     ended = command("check", "--output-format", "concise", "--level", "3_0", path)
-    _, node, finding = ended.out.splitlines()
-    assert node == "  cut: Slice-13(data int64[4], starts {1}, ends {3}) -> int64[2]: refused at 3_0: SLICE1 from 4_1"
-    assert finding.startswith(f"    {path}: cut DML201 error InputTensor.DataType: ")
-    assert ended.err == "1 file checked, 1 node (1 refused), 1 error\n"
+    _, finding, node = ended.out.splitlines()
+    assert node == "    cut: Slice-13(data int64[4], starts {1}, ends {3}) -> int64[2]: refused at 3_0: SLICE1 from 4_1"
+    assert finding.startswith(f"  {path}: cut DML201 error InputTensor.DataType: ")
+    assert ended.err == "1 file checked, 1 node (0 decided, 0 conditional, 0 undecided, 0 host, 1 refused), 1 error\n"
 
 
 def test_text_of_an_unknown_node(tmp_path: Path, command: Command) -> None:
     path = _save(tmp_path, UNKNOWN)
     ended = command("check", "--output-format", "concise", path)
-    heading, node, starts, ends = ended.out.splitlines()
-    assert heading.endswith("1 Slice: 1 unknown at 6_4; 1 other node")
+    heading, starts, node, ends, again = ended.out.splitlines()
+    assert heading.endswith("1 Slice: 1 undecided at 6_4; 1 other node")
+    assert node == again
     assert node.endswith("unknown: starts, ends")
     for name, line in (("starts", starts), ("ends", ends)):
-        assert line.startswith(f"    {path}: cut EXP302 warning {name}: ")
+        assert line.startswith(f"  {path}: cut EXP302 warning {name}: ")
         assert "an input of the graph" in line
-    assert ended.err == "1 file checked, 1 node (1 unknown), 2 warnings\n"
+    assert ended.err == "1 file checked, 1 node (0 decided, 0 conditional, 1 undecided, 0 host, 0 refused), 2 warnings\n"
 
 
 def test_text_of_an_ill_formed_node(tmp_path: Path, command: Command) -> None:
     ended = command("check", "--output-format", "concise", _save(tmp_path, ILL_FORMED))
-    _, node, finding = ended.out.splitlines()
+    _, finding, node = ended.out.splitlines()
     assert node.endswith("refused at 6_4: no level takes it")
     assert "g EXP101 error: " in finding
     assert "axis is 7, but data has rank 1: expected -1 … 0" in finding
@@ -114,7 +115,7 @@ def test_findings_about_a_whole_graph_stand_before_the_nodes(tmp_path: Path, com
     path = _save(tmp_path, "agraph (float[4] X, int64[2] i) => (float[2] Z) { Y = com.example.Foo(X) Z = Gather(X, i) }")
     heading, remark, node = command("check", "--verbose", "--output-format", "concise", path).out.splitlines()
     assert heading.startswith(f"{path}: ONNX model")
-    assert remark.startswith(f"{path}: EXP303 warning: ")
+    assert remark.startswith(f"  {path}: EXP303 warning: ")
     assert node.startswith("  Gather_1: ")
 
 
@@ -134,7 +135,16 @@ def test_json_has_everything(tmp_path: Path) -> None:
     report = json.loads(ended.out)
     jsonschema.validate(report, schema_of(Schema.REPORT))
     assert ended.code == report["exit_code"] == 2
-    assert report["verdicts"] == {"taken": 1, "refused": 1, "unknown": 1, "host": 0, "unreached": 0}
+    assert report["verdicts"] == {
+        "decided": 0,
+        "conditional": 1,
+        "undecided": 1,
+        "host": 0,
+        "refused": 1,
+        "unreached": 0,
+        "taken": 1,
+        "unknown": 1,
+    }
     assert report["summary"] == {
         "files": 5,
         "skipped": 0,
@@ -189,7 +199,7 @@ def test_folders_are_searched_for_models(tmp_path: Path, command: Command) -> No
         f"{tmp_path}/sub/a.ONNX",
         f"{tmp_path}/sub/b.onnx/model.onnx",
     ]
-    assert ended.err == "3 files checked, 2 nodes (1 taken, 1 refused), 2 errors\n"
+    assert ended.err == "3 files checked, 2 nodes (0 decided, 1 conditional, 0 undecided, 0 host, 1 refused), 2 errors\n"
 
 
 def _line_of(file: Path, key: str) -> int:

@@ -51,38 +51,46 @@ def test_exit_codes(tmp_path: Path, command: Command, case: str, output_format: 
 def test_text_of_a_taken_layer(tmp_path: Path, command: Command) -> None:
     path = write(tmp_path, GOOD)
     ended = command("check", "--output-format", "concise", path)
-    heading, node, difference = ended.out.splitlines()
-    assert heading == f"{path}: OpenVINO IR 11; 1 Gather: 1 taken at 6_4; 3 other layers"
+    heading, difference, node = ended.out.splitlines()
+    assert heading == f"{path}: OpenVINO IR 11; 1 Gather: 1 decided at 6_4; 3 other layers"
     assert node == (
-        "  Gather_3: Gather-8(data f32[5,2], indices i64[3], axis {0}, batch_dims 0) -> f32[3,2]: "
+        "    Gather_3: Gather-8(data f32[5,2], indices i64[3], axis {0}, batch_dims 0) -> f32[3,2]: "
         "taken: GATHER; from 1_0 as GATHER with indices as UINT32"
     )
     assert difference.startswith(
-        f"    {path}:7: Gather_3 EXP201 warning indices: indices should be in range: others give another result in DirectML: "
+        f"  {path}:7: Gather_3 EXP201 warning indices: indices should be in range: others give another result in DirectML: "
     )
     assert "expected indices from -5 to 4, got zeros in Gather-8, the nearest element in DirectML" in difference
-    assert ended.err == "1 file checked, 1 node (1 taken), 1 warning\n"
+    assert ended.err == "1 file checked, 1 node (1 decided, 0 conditional, 0 undecided, 0 host, 0 refused), 1 warning\n"
 
 
 def test_text_of_a_refused_layer(tmp_path: Path, command: Command) -> None:
     ended = command("check", "--output-format", "concise", "--level", "2_0", write(tmp_path, BATCHES, AXIS_2))
-    _, node, finding = ended.out.splitlines()
+    _, finding, node = ended.out.splitlines()
     assert node.endswith("-> f32[2,3,4]: refused at 2_0: GATHER_ELEMENTS with indices as UINT32 from 2_1")
     assert "Gather_3 EXP106 error" in finding
-    assert ended.err == "1 file checked, 1 node (1 refused), 1 error\n"
+    assert ended.err == "1 file checked, 1 node (0 decided, 0 conditional, 0 undecided, 0 host, 1 refused), 1 error\n"
 
 
 def test_text_of_the_page_s_layer(tmp_path: Path, command: Command) -> None:
     path = write(tmp_path, PAGE, None)
-    heading, node, *findings = command("check", "--output-format", "concise", path).out.splitlines()
-    assert heading == f"{path}: OpenVINO layer; 1 Gather: 1 unknown at 6_4; 0 other layers"
-    assert node.endswith("unknown: data, indices, axis")
-    assert findings[-1].startswith(f"    {path}:1: Gather_0 EXP302 warning axis: ")
+    heading, *lines = command("check", "--output-format", "concise", path).out.splitlines()
+    assert heading == f"{path}: OpenVINO layer; 1 Gather: 1 undecided at 6_4; 0 other layers"
+    assert lines[-1].endswith("unknown: data, indices, axis")
+    assert lines[-2].startswith(f"  {path}:1: Gather_0 EXP302 warning axis: ")
+
+
+TAKEN = "2 decided, 1 conditional, 0 undecided, 0 host, 0 refused"
+ONE_TAKEN = "1 file checked, 1 node (1 decided, 0 conditional, 0 undecided, 0 host, 0 refused), 1 warning"
 
 
 def test_what_openvino_writes(tmp_path: Path) -> None:
     three_gathers(tmp_path)
-    for level, code, verdicts in (("1_0", 1, "2 taken, 1 refused"), ("2_1", 0, "3 taken"), ("6_4", 0, "3 taken")):
+    for level, code, verdicts in (
+        ("1_0", 1, "2 decided, 0 conditional, 0 undecided, 0 host, 1 refused"),
+        ("2_1", 0, TAKEN),
+        ("6_4", 0, TAKEN),
+    ):
         ended = process("check", "--level", level, "model.xml", cwd=tmp_path)
         assert ended.code == code
         assert ended.err.startswith(f"1 file checked, 3 nodes ({verdicts}), ")
@@ -105,7 +113,16 @@ def test_json_has_everything(tmp_path: Path) -> None:
         ("e.json", "model", None),
     ]
     assert report["skipped"] == ["d.xml"]
-    assert report["verdicts"] == {"taken": 1, "refused": 0, "unknown": 1, "host": 0, "unreached": 0}
+    assert report["verdicts"] == {
+        "decided": 1,
+        "conditional": 0,
+        "undecided": 1,
+        "host": 0,
+        "refused": 0,
+        "unreached": 0,
+        "taken": 1,
+        "unknown": 1,
+    }
     (node,) = report["files"][0]["nodes"]
     assert node == {
         "place": "Gather_3",
@@ -147,7 +164,7 @@ def test_xml_of_another_sort_is_skipped_in_folders_and_a_problem_when_named(tmp_
     path = write(tmp_path, FOREIGN[case], None, "other")
     write(tmp_path, GOOD)
     ended = command("check", tmp_path)
-    assert (ended.code, ended.err) == (0, "1 file checked, 1 node (1 taken), 1 warning, 1 file of another sort skipped\n")
+    assert (ended.code, ended.err) == (0, f"{ONE_TAKEN}, 1 file of another sort skipped\n")
     named = command("check", path)
     assert named.code == 2
     assert named.err.startswith(f"{path}:")
@@ -183,7 +200,10 @@ def test_layers_outside_of_the_family_are_counted(tmp_path: Path, command: Comma
 
 def test_a_layer_alone_needs_no_bin(tmp_path: Path, command: Command) -> None:
     ended = command("check", write(tmp_path, GATHER, None))
-    assert (ended.code, ended.err) == (0, "1 file checked, 1 node (1 unknown), 1 warning\n")
+    assert (ended.code, ended.err) == (
+        0,
+        "1 file checked, 1 node (0 decided, 0 conditional, 1 undecided, 0 host, 0 refused), 1 warning\n",
+    )
 
 
 def foreign_doctype(inside: str) -> str:
@@ -210,7 +230,7 @@ def test_bytes_of_another_sort_are_skipped_in_folders_and_a_problem_when_named(
     path.write_bytes(OTHER_BYTES[case])
     write(tmp_path, GOOD)
     ended = command("check", tmp_path)
-    assert (ended.code, ended.err) == (0, "1 file checked, 1 node (1 taken), 1 warning, 1 file of another sort skipped\n")
+    assert (ended.code, ended.err) == (0, f"{ONE_TAKEN}, 1 file of another sort skipped\n")
     named = command("check", path)
     assert named.code == 2
     assert named.err.startswith(f"{path}: is no OpenVINO IR")

@@ -74,9 +74,9 @@ def test_quiet_leaves_findings_and_problems(folder: Path, command: Command) -> N
 def test_a_layer_s_line_has_no_caret(tmp_path: Path, command: Command) -> None:
     lines = command("check", write_ir(tmp_path, GOOD)).out.splitlines()
     at = next(number for number, line in enumerate(lines) if "EXP201 warning: " in line)
-    assert lines[at].startswith("    ")
-    assert lines[at + 1].startswith("        7 | <layer ")
-    assert lines[at + 2].startswith("      expected  indices from -5 to 4")
+    assert lines[at].startswith("  EXP201")
+    assert lines[at + 1].startswith("      7 | <layer ")
+    assert lines[at + 2].startswith("    expected  indices from -5 to 4")
 
 
 def test_a_file_that_is_gone_or_shorter_has_no_lines(tmp_path: Path) -> None:

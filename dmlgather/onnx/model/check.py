@@ -9,6 +9,7 @@ import numpy as np
 
 from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor
 from dmlgather.dialects.export_codes import CODES
+from dmlgather.dialects.relatives import found
 from dmlgather.dialects.verdicts import Judged
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.directml.located import FileProblem, LocatedFinding
@@ -18,6 +19,7 @@ from dmlgather.onnx.model.node_sites import ModelContents, NodeSite, NodeValue, 
 from dmlgather.onnx.model.node_verdicts import judge, undefined_name
 from dmlgather.onnx.problems.node_reading import INPUTS
 from dmlgather.onnx.problems.operator_versions import BOUNDS, version_of
+from dmlgather.onnx.problems.relatives import RELATIVES
 
 
 def check_model(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
@@ -37,6 +39,7 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
         opsets=contents.opsets,
         nodes=tuple(_checked(*pair) for pair in judged),
         others=dict(sorted(contents.others.items())),
+        relatives=found(RELATIVES, contents.others),
         findings=tuple(LocatedFinding.of(finding, str(path), None, None, place) for place, finding in findings),
         calls={site.place: each.call for site, each in judged if each.call is not None},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dmlgather.dialects.checked_model import CheckedModel
+from dmlgather.dialects.relatives import found
 from dmlgather.directml import FeatureLevel
 from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.files import FileError
@@ -12,6 +13,7 @@ from dmlgather.openvino.model.ir_layers import read_model
 from dmlgather.openvino.model.ir_xml import NEEDED, ForeignError, IRError, read_xml
 from dmlgather.openvino.model.judging import described, judge
 from dmlgather.openvino.model.layer_sites import find
+from dmlgather.openvino.problems.relatives import RELATIVES
 
 
 def check_ir(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
@@ -37,6 +39,7 @@ def check_ir(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
         format=model.version,
         nodes=tuple(described(*pair) for pair in judged),
         others=dict(sorted(contents.others.items())),
+        relatives=found(RELATIVES, contents.others),
         findings=tuple(
             LocatedFinding.of(finding, file, site.layer.line, None, site.place)
             for site, judgement in judged

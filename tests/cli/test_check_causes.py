@@ -1,0 +1,210 @@
+"""Findings by cause: what is grouped, how each format shows it, and that baselines and exit codes go by finding."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dmlgather.dialects.export_codes import CODES
+from dmlgather.directml.located import LocatedFinding
+from dmlgather.report.causes import causes
+from dmlgather.report.finding_status import FindingStatus, ReportedFinding
+from dmlgather.report.text import WIDTH
+from tests.cli.command import Command
+from tests.cli.readers import sarif_log
+from tests.onnx.modelling import parsed
+
+LAYERS = 47
+
+
+def _slices(layers: int = LAYERS) -> str:
+    """A slice of int64 in each layer, of another size each, which no level before 4_1 takes."""
+    inputs = ", ".join(f"int64[{number + 4}] x{number}" for number in range(layers))
+    outputs = ", ".join(f"int64[2] y{number}" for number in range(layers))
+    nodes = " ".join(f"[layer{number}] y{number} = Slice(x{number}, s, e)" for number in range(layers))
+    return f"agraph ({inputs}) => ({outputs}) <int64[1] s = {{1}}, int64[1] e = {{3}}> {{ {nodes} }}"
+
+
+def _save(folder: Path, text: str, name: str = "model.onnx") -> Path:
+    onnx.save(parsed(text), folder / name)
+    return folder / name
+
+
+def test_47_nodes_of_one_pattern_are_one_finding(tmp_path: Path, command: Command) -> None:
+    ended = command("check", "--level", "3_0", _save(tmp_path, _slices()))
+    assert (ended.code, ended.err.splitlines()[-1]) == (
+        1,
+        "1 file checked, 47 nodes (0 decided, 0 conditional, 0 undecided, 0 host, 47 refused), 47 errors of 1 cause",
+    )
+    lines = ended.out.splitlines()
+    assert sum("DML201" in line for line in lines) == 1
+    assert lines[1].endswith("(InputTensor.DataType, at 47 places)")
+    assert [line for line in lines if "layer" in line] == [
+        f"    {label:8}  layer{number}: Slice-13(data int64[{number + 4}], starts {{1}}, ends {{3}}) -> int64[2]: refused at "
+        "3_0: SLICE1 from 4_1"
+        for number, label in enumerate(["nodes", "", ""])
+    ]
+    assert lines[-2] == "              and 44 others (--verbose lists them)"
+    assert max(map(len, lines[1:])) <= WIDTH
+
+
+@pytest.mark.parametrize("output_format", ["text", "concise"])
+def test_verbose_lists_all_places(tmp_path: Path, command: Command, output_format: str) -> None:
+    out = command(
+        "check", "--verbose", "--level", "3_0", "--output-format", output_format, _save(tmp_path, _slices())
+    ).out.splitlines()
+    assert sum("DML201" in line for line in out) == 1
+    places = [line.removeprefix("    nodes").strip() for line in out]
+    assert all(f"layer{number}" in places for number in range(LAYERS))
+    nodes = [line for line in out if line.startswith("  layer")]
+    assert [line.split(":")[0] for line in nodes] == [f"  layer{number}" for number in range(LAYERS)]
+
+
+def test_concise_and_quiet_name_the_first(tmp_path: Path, command: Command) -> None:
+    path = _save(tmp_path, _slices())
+    _, finding, *nodes = command("check", "--level", "3_0", "--output-format", "concise", path).out.splitlines()
+    assert finding.startswith(f"  {path}: DML201 error InputTensor.DataType: ")
+    assert finding.endswith(" (at 47 places)")
+    assert [line.split(":")[0] for line in nodes] == [
+        "    layer0",
+        "    layer1",
+        "    layer2",
+        "    and 44 others (--verbose lists them)",
+    ]
+    quiet = command("check", "--quiet", "--level", "3_0", path).out.splitlines()
+    assert quiet[0].startswith(f"{path}: DML201 error: ")
+    assert [line.strip() for line in quiet[-5:]] == [
+        "nodes     layer0",
+        "layer1",
+        "layer2",
+        "and 44 others (--verbose lists them)",
+        "",
+    ]
+
+
+def test_one_place_is_named_by_the_finding(tmp_path: Path, command: Command) -> None:
+    path = _save(tmp_path, _slices(1))
+    out = command("check", "--level", "3_0", path).out.splitlines()
+    assert out[1].endswith("(layer0.InputTensor.DataType)")
+    assert out[5].startswith("    node      layer0: Slice-13(")
+    assert "cause" not in command("check", "--level", "3_0", path).err
+
+
+def test_machine_formats(tmp_path: Path, command: Command) -> None:
+    path = _save(tmp_path, _slices())
+    written = {
+        name: command("check", "--level", "3_0", "--output-format", name, path).out
+        for name in ("json", "sarif", "junit", "github")
+    }
+    (file,) = json.loads(written["json"])["files"]
+    (cause,) = file["causes"]
+    assert len(file["findings"]) == LAYERS
+    assert cause == {
+        "code": "DML201",
+        "severity": "error",
+        "standing": "open",
+        "findings": list(range(LAYERS)),
+        "places": [f"layer{number}.InputTensor.DataType" for number in range(LAYERS)],
+    }
+    (result,) = sarif_log(written["sarif"])["results"]
+    assert result["occurrenceCount"] == LAYERS
+    named = [place["logicalLocations"][0]["fullyQualifiedName"] for place in (*result["locations"], *result["relatedLocations"])]
+    assert named == cause["places"]
+    cases = ET.fromstring(written["junit"]).findall(".//testcase")
+    assert sum(case.find("failure") is not None for case in cases) == LAYERS
+    (annotation,) = written["github"].splitlines()
+    assert "title=DML201 at 47 places::" in annotation
+    assert annotation.split("%0A")[1:] == cause["places"]
+
+
+def test_a_baseline_knows_findings_and_not_causes(tmp_path: Path, command: Command) -> None:
+    path, base = _save(tmp_path, _slices(3)), tmp_path / "base.json"
+    command("check", "--level", "3_0", "--write-baseline", base, path)
+    assert len(json.loads(base.read_text())["findings"]) == 3
+    known = command("check", "--level", "3_0", "--baseline", base, path)
+    assert (known.code, known.out.splitlines()[1:]) == (
+        0,
+        ["  DML201 error: the tensor's data type must be one that the feature level takes (InputTensor.DataType, at 3 places) "
+         "(known: in the baseline)"],
+    )  # fmt: skip
+    _save(tmp_path, _slices(5))
+    more = command("check", "--level", "3_0", "--baseline", base, path)
+    assert more.code == 1
+    assert "2 errors of 1 cause, 3 known" in more.err
+    shown = [line for line in more.out.splitlines() if "DML201" in line]
+    assert ["at 3 places" in shown[0], "at 2 places" in shown[1], len(shown)] == [True, True, 2]
+
+
+def test_ignored_findings_are_left_out_and_their_nodes_stay(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dmlgather.toml").write_text('[[ignore]]\ncode = "DML201"\nreason = "r"')
+    ended = command("check", "--level", "3_0", _save(tmp_path, _slices(2)))
+    assert (ended.code, len(ended.out.splitlines())) == (0, 3)
+    assert ended.err.endswith("2 refused), 2 ignored\n")
+
+
+SAME, OTHER = "the same cause", "two causes"
+
+PAIRS = {
+    "another tensor's name": ("EXP301", "'a' of type float[...]", "'b' of type float[...]", SAME),
+    "an apostrophe before it": ("EXP301", "the model's value 'a'", "the model's value 'b'", SAME),
+    "another size": ("EXP302", "'a' of type float[2,?]", "'b' of type float[N,3,?]", SAME),
+    "trial sizes": ("EXP102", "{2,0} (with N = 2)", "{4,0} (with M = 3, K = 1)", SAME),
+    "another data type": ("EXP103", "INT64", "INT32", OTHER),
+    "another input of the model": ("EXP302", "'s', an input of the graph", "'t', an input of the graph", OTHER),
+    "one input of it": ("EXP302", "'s', an input of the graph", "'s', an input of the graph", SAME),
+    "values of one": ("EXP302", "'a', from 's', an input of the graph", "'b', from 's', an input of the graph", SAME),
+    "another reason": ("EXP302", "'s', an input of the graph", "'s', computed when the model runs, by Add", OTHER),
+    "another operator": ("EXP101", "axis is 7 in Slice-13", "axis is 7 in Slice-1", OTHER),
+}  # fmt: skip
+
+
+def _finding(
+    code: str, got: str, subject: str, path: str = "data", status: FindingStatus = FindingStatus.OPEN
+) -> ReportedFinding:
+    found = CODES[code].finding(path, expected="e", got=got, remedy="r")
+    return ReportedFinding.of_located(LocatedFinding.of(found, "f.onnx", None, None, subject), status)
+
+
+@pytest.mark.parametrize("case", PAIRS)
+def test_what_one_cause_is(case: str) -> None:
+    code, one, other, expected = PAIRS[case]
+    found = causes([_finding(code, one, "a"), _finding(code, other, "b")], ["a", "b"])
+    assert len(found) == (1 if expected == SAME else 2)
+
+
+def test_an_input_of_the_model_decides_several_inputs_of_a_node() -> None:
+    got = "'s', an input of the graph"
+    assert len(causes([_finding("EXP302", got, "a", "starts"), _finding("EXP302", got, "a", "ends")], ["a"])) == 1
+    assert len(causes([_finding("EXP102", got, "a", "starts"), _finding("EXP102", got, "a", "ends")], ["a"])) == 2
+
+
+findings = st.builds(
+    _finding,
+    st.sampled_from(["EXP101", "EXP103", "EXP301", "EXP302"]),
+    st.sampled_from(["'a'", "'b'", "INT64", "{1,2}", "'s', an input of the graph", "'a]{' 3"])
+    | st.text("'\"a1{}[]\\ ,.", max_size=12),
+    st.sampled_from(["", "a", "b", "graph"]),
+    st.sampled_from(["data", "indices[3]", ""]),
+    st.sampled_from(FindingStatus),
+)
+
+
+@given(st.lists(findings, max_size=12))
+def test_every_finding_has_one_cause(found: list[ReportedFinding]) -> None:
+    grouped = causes(found, ["a", "b"])
+    assert sorted(number for cause in grouped for number in cause.findings) == list(range(len(found)))
+    assert sum(len(cause.places) for cause in grouped) == len(found)
+    for cause in grouped:
+        members = [found[number] for number in cause.findings]
+        assert {(each.code, each.severity, each.status) for each in members} == {(cause.code, cause.severity, cause.standing)}
+        assert [each.full_path for each in members] == list(cause.places)
+        assert len(members) == 1 or {each.subject for each in members} <= {"a", "b"}

@@ -1,0 +1,82 @@
+"""Operators that are close to the family: that they exist, that none is judged, and how reports name them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from pathlib import Path
+
+import onnx
+import onnxruntime.capi.onnxruntime_pybind11_state as onnxruntime
+import pytest
+
+from dmlgather.dialects.relatives import SOURCES, RelativeRow
+from dmlgather.directml import OPERATORS
+from dmlgather.directml import SOURCES as DIRECTML_SOURCES
+from dmlgather.onnx.problems.node_reading import FAMILY
+from dmlgather.onnx.problems.relatives import RELATIVES as ONNX
+from dmlgather.openvino.problems.relatives import RELATIVES as OPENVINO
+from tests.cli.command import Command
+from tests.onnx.modelling import parsed
+from tests.openvino.ir import DATA, layer, net, write
+
+
+def test_every_relative_of_onnx_is_an_operator() -> None:
+    known = {(schema.domain, schema.name) for schema in onnxruntime.get_all_operator_schema()}
+    assert {(row.domain, row.operator) for row in ONNX} <= known
+    assert not {row.name for row in ONNX} & set(FAMILY)
+
+
+def test_every_relative_of_openvino_is_an_operation() -> None:
+    opsets = [importlib.import_module(f"openvino.opset{number}") for number in range(1, 17)]
+    known = {name.replace("_", "") for opset in opsets for name in dir(opset)}
+    assert {row.operator.lower() for row in OPENVINO} <= known
+
+
+@pytest.mark.parametrize("row", [*ONNX, *OPENVINO], ids=lambda row: row.name)
+def test_a_row_names_its_sources(row: RelativeRow) -> None:
+    for key in row.source.split(", "):
+        assert key[1:-1] in {**SOURCES, **DIRECTML_SOURCES}
+    assert row.directml.startswith("DirectML ")
+    assert not row.directml.endswith(".")
+
+
+def test_names_and_sources_are_unique() -> None:
+    for rows in (ONNX, OPENVINO):
+        assert len({row.name for row in rows}) == len(rows)
+    assert not SOURCES.keys() & DIRECTML_SOURCES.keys()
+
+
+def test_the_levels_of_operators_that_are_declared_here() -> None:
+    stated = {
+        found for row in (*ONNX, *OPENVINO) for found in re.findall(r"([A-Z_0-9]+) (?:and [A-Z]+ )?from (\d_\d)", row.directml)
+    }
+    ours = {operator.name: str(operator.introduced) for operator in OPERATORS.values()}
+    named = {name: level for name, level in stated if name in ours}
+    assert named == {name: ours[name] for name in ("GATHER", "GATHER_ND", "SLICE", "SLICE1")}
+
+
+def test_a_report_on_an_onnx_model_names_them(tmp_path: Path, command: Command) -> None:
+    model = parsed(
+        "agraph (float[8,4] x, int64[3,4] i, float[3,4] u) => (float[8,4] z) {"
+        " a = ScatterElements(x, i, u) b = ScatterElements(a, i, u) c = com.microsoft.GatherBlockQuantized(b, i, u) z = Relu(c) }"
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    out = command("check", "--output-format", "concise", tmp_path / "model.onnx").out.splitlines()
+    assert out[0].endswith("nothing to judge; 3 related nodes, 1 other node")
+    assert out[1].startswith("  ScatterElements (2 nodes): not judged; DirectML has SCATTER from 2_0; it has no reduction")
+    assert out[2].startswith("  com.microsoft.GatherBlockQuantized (1 node): not judged; DirectML has no gather that dequantizes")
+    (file,) = json.loads(command("check", "--output-format", "json", tmp_path / "model.onnx").out)["files"]
+    assert [(each["operator"], each["count"]) for each in file["relatives"]] == [
+        ("ScatterElements", 2),
+        ("com.microsoft.GatherBlockQuantized", 1),
+    ]
+    assert sum(file["others"].values()) == 4
+
+
+def test_a_report_on_an_ir_names_them(tmp_path: Path, command: Command) -> None:
+    path = write(tmp_path, net(DATA + layer(1, "ScatterUpdate", {0: "FP32 5,2"})), None)
+    out = command("check", path).out.splitlines()
+    assert out[0].endswith("nothing to judge; 1 related layer, 1 other layer")
+    assert out[1].startswith("  ScatterUpdate (1 layer): not judged; DirectML has SCATTER from 2_0")
