@@ -70,11 +70,14 @@ def shipped(name: str) -> Path:
 
 
 @contextmanager
-def open_regular(path: Path) -> Iterator[tuple[io.BufferedReader, int]]:
-    """The opened file and its size in bytes. FileError when it is missing, unreadable or no regular file."""
+def open_regular(path: Path, buffer: int = io.DEFAULT_BUFFER_SIZE) -> Iterator[tuple[io.BufferedReader, int]]:
+    """The opened file and its size in bytes. FileError when it is missing, unreadable or no regular file. buffer: the fewest
+    bytes that are read at once.
+    """
     with described():
         size = _regular(path)
-        with path.open("rb") as file:
+        opened: io.BufferedReader = io.BufferedReader(io.FileIO(path), buffer)
+        with opened as file:
             yield file, size
 
 

@@ -18,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 from dmlgather.dialects.checked_model import Verdict
 from dmlgather.onnx.model import file as model_file
 from dmlgather.onnx.model.check import check_model
+from dmlgather.onnx.model.inference_process import InferenceLimits
 from tests.onnx.modelling import checked, only, parsed
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -140,9 +141,27 @@ def test_large_models_are_read_without_their_weights(tmp_path: Path) -> None:
     model.functions.append(helper.make_function("local", "f", [], ["y"], [model.graph.node[0]], model.opset_import))
     path = tmp_path / "model.onnx"
     onnx.save(model, path)
-    kept = model_file.read_model(path).model
-    assert kept.ByteSize() < 1000 < path.stat().st_size
+    read = model_file.read_model(path)
+    assert read.model.ByteSize() < 1000 < path.stat().st_size
+    assert (read.limits.memory, read.most_sites) == (InferenceLimits.of_file(0).memory, model_file.MOST_SITES)
     assert only(checked(tmp_path, model)).inputs[0].shape == (2000, 100)
+
+
+def test_only_what_is_kept_must_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_file, "available_memory", lambda: 10_000)
+    model = parsed("agraph (int64[5] i) => (float[5] Z) { Z = Gather(W, i) }")
+    model.graph.initializer.append(numpy_helper.from_array(np.zeros(200_000, np.float32), "W"))
+    assert only(checked(tmp_path, model)).verdict is Verdict.TAKEN
+
+
+@pytest.mark.parametrize("dims", [[-1], [-3, 2], [0, 2**40, 2**40]])
+@pytest.mark.parametrize("kind", [TensorProto.INT4, TensorProto.INT64])
+def test_constants_of_shapes_that_no_array_has(tmp_path: Path, dims: list[int], kind: int) -> None:
+    """onnx runs out of memory at some, and takes -1 for the size that fits."""
+    model = parsed("agraph (float[4] X) => (float Z) { Z = Slice(X, s, s) }")
+    model.graph.initializer.append(TensorProto(name="s", dims=dims, data_type=kind, raw_data=bytes(8)))
+    found = checked(tmp_path, model)
+    assert only(found).verdict is not Verdict.TAKEN
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.files import FileError, open_regular
@@ -15,7 +15,7 @@ from dmlgather.onnx.model.inference_process import MEGABYTE, InferenceFailedErro
 from dmlgather.onnx.model.local_functions import MOST_NODES, Functions
 from dmlgather.onnx.model.scopes import constant
 from dmlgather.onnx.model.shape_inference import inferred
-from dmlgather.onnx.model.subgraphs import all_tensors, tensors_of
+from dmlgather.onnx.model.weightless import BUFFER, PAYLOADS, without_weights
 from dmlgather.wording import printable
 
 if TYPE_CHECKING:
@@ -25,17 +25,12 @@ LARGEST_FILE = 2**31 - 1
 """Bytes: the limit of a protobuf message."""
 
 MOST_SITES = 4_000
-"""Nodes of the family in a file of at most a megabyte; a larger file may have as many per megabyte. Judging one takes up to a
-millisecond.
+"""Nodes of the family in a file of which at most a megabyte is kept; where more is, it may have as many per megabyte. Judging one
+takes up to a millisecond.
 """
 
 MEMORY_PER_BYTE = 3
-"""Bytes of memory that decoding takes per byte of the file: the file, the message, and a copy while it is built."""
-
-Payload = Literal["raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data"]
-
-PAYLOADS: tuple[Payload, ...] = get_args(Payload)
-"""The fields of a TensorProto that can hold its elements."""
+"""Bytes of memory that decoding takes per byte that is kept of the file: these bytes, the message, and a copy meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +47,15 @@ class ModelFile:
 
 
 def read_model(path: Path) -> ModelFile:
-    """The model in the file at `path`, with shapes inferred; external data is not read. FileError for anything else."""
+    """The model in the file at `path`, with shapes inferred; neither external data nor large constants are read. FileError for
+    anything else.
+    """
     model, size = _decoded(path)
     if not model.HasField("graph"):
         raise FileError("holds no graph: it is no ONNX model, or one that was cut off")
     if not model.opset_import and model.ir_version >= 3:
         raise FileError("states no opset (opset_import), so nothing says which rules its operators follow")
-    if any(isinstance(text, bytes) for text in _texts(model)):
-        raise FileError("is a damaged ONNX model: it has names that are not UTF-8")
-    _strip(chain(all_tensors(model.graph), *(tensors_of(function.node) for function in model.functions)))
+    strip(model)
     functions = Functions(model.functions)
     functions.add_defaults([*model.graph.node, *chain.from_iterable(function.node for function in model.functions)])
     most = int(MOST_SITES * max(size / MEGABYTE, 1))
@@ -93,42 +88,46 @@ def infer(
 
 
 def _decoded(path: Path) -> tuple[ModelProto, int]:
-    """The model, and the size of its file in bytes."""
+    """The model without large constants, and how many bytes of its file that is."""
     try:
         import onnx
         from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
     except ImportError as error:
         raise FileError(f"is an ONNX model, and the package onnx is missing ({error}): pip install 'dmlgather[onnx]'") from None
-    with open_regular(path) as (file, size):
+    with open_regular(path, BUFFER) as (file, size):
         if size == 0:
             raise FileError("is empty")
         if size > LARGEST_FILE:
             raise FileError(f"has {size} bytes, and a protobuf message at most {LARGEST_FILE}: keep its weights as external data")
+        kept = without_weights(file, size)
         room = available_memory()
-        if room is not None and size * MEMORY_PER_BYTE > room:
-            raise FileError(f"has {size} bytes, too many to decode with {room} bytes of memory free")
+        if room is not None and kept.size * MEMORY_PER_BYTE > room:
+            raise FileError(f"has {kept.size} bytes without its weights, too many to decode with {room} bytes of memory free")
         try:
-            return onnx.load_model(file, format="protobuf", load_external_data=False), size
+            return onnx.load_model_from_string(kept.read()), kept.size
         except (DecodeError, UnicodeDecodeError):  # the latter of protobuf in pure Python
             raise FileError("is no ONNX model, or a damaged one: it cannot be decoded as protobuf") from None
 
 
-def _texts(message: Any) -> Iterator[str | bytes]:
-    """The texts in a message and in all messages inside it; those that are not UTF-8 as bytes."""
-    for field, value in message.ListFields():
-        values = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
-        if field.type == field.TYPE_STRING:
-            yield from values
-        elif field.message_type is not None:
-            for inner in values:
-                yield from _texts(inner)
-
-
-def _strip(tensors: Iterable[TensorProto]) -> None:
+def strip(model: ModelProto) -> None:
     """Drop the values of large constants, because shape inference copies the model several times, and of damaged ones, which some
-    versions of ONNX read beyond their end.
+    versions of ONNX read beyond their end. FileError where the model has texts that are not UTF-8.
     """
-    for tensor in tensors:
+    for tensor in list(_tensors(model)):
         if isinstance(constant(tensor), Unknown):
             for field in PAYLOADS:
                 tensor.ClearField(field)
+
+
+def _tensors(message: Any) -> Iterator[TensorProto]:
+    """The tensors in a message and in all messages inside it. FileError where one of these has a text that is not UTF-8."""
+    if message.DESCRIPTOR.name == "TensorProto":
+        yield message
+    for field, value in message.ListFields():
+        values = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
+        if field.type == field.TYPE_STRING:
+            if any(isinstance(text, bytes) for text in values):
+                raise FileError("is a damaged ONNX model: it has names that are not UTF-8")
+        elif field.message_type is not None:
+            for inner in values:
+                yield from _tensors(inner)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -94,13 +96,25 @@ def constant(tensor: TensorProto) -> Value:
     """The elements of a TensorProto, where the model itself holds them and they are few."""
     from onnx import numpy_helper
 
-    if tensor.data_location == EXTERNAL:
-        return Unknown(f"stored outside the model, in {location(tensor)}")
-    if len(tensor.dims) > MOST_DIMENSIONS:
-        return Unknown(f"a constant of {len(tensor.dims)} dimensions")
-    if element_count(tensor) > KEPT_ELEMENTS:
-        return Unknown(f"a constant of {element_count(tensor)} elements")
+    missing = left_out(tensor)
+    if missing is not None:
+        return missing
     try:
         return numpy_helper.to_array(tensor)
     except (TypeError, ValueError, KeyError) as error:
         return Unknown(f"a damaged constant: {error}")
+
+
+def left_out(tensor: TensorProto) -> Unknown | None:
+    """Why the elements of a TensorProto are not looked at, whatever they are; None where they are."""
+    if tensor.data_location == EXTERNAL:
+        return Unknown(f"stored outside the model, in {location(tensor)}")
+    if len(tensor.dims) > MOST_DIMENSIONS:
+        return Unknown(f"a constant of {len(tensor.dims)} dimensions")
+    if min(tensor.dims, default=0) < 0 or math.prod(size or 1 for size in tensor.dims) > sys.maxsize:
+        return Unknown(
+            "a damaged constant: no array has its shape"
+        )  # NumPy replaces a size of -1, and runs out of memory at others
+    if element_count(tensor) > KEPT_ELEMENTS:
+        return Unknown(f"a constant of {element_count(tensor)} elements")
+    return None
