@@ -8,7 +8,7 @@ in this order; masks may have any lengths.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
@@ -146,7 +146,12 @@ def _strided_slice(_: FamilyCall, data: Array, begin: Any, end: Any, strides: An
     return _selected(data, taken, shape)
 
 
-_BY_NAME = {"GatherElements": _gather_elements, "GatherND": _gather_nd, "Slice": _slice, "StridedSlice": _strided_slice}
+_BY_NAME: Mapping[str, Callable[..., Array]] = {
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
+    "Slice": _slice,
+    "StridedSlice": _strided_slice,
+}
 
 
 def _walk(size: int, start: int, stop: int, step: int) -> list[int]:

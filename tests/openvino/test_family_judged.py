@@ -142,13 +142,15 @@ def test_evaluate_and_the_cpu_plugin_disagree_on_a_masked_begin_of_a_shrunk_dime
     parameter = openvino.op.Parameter(openvino.Type.f32, openvino.PartialShape([5]))
     bounds = [openvino.op.Constant(np.array([value])) for value in (2, 3, 1)]
     node = openvino.opset1.strided_slice(parameter, *bounds, [1], [0], [], [1], [])
-    assert content(judge(call)) == content(ours(call)) == content(np.array(2, np.float32))
+    evaluated = judge(call)
+    assert not isinstance(evaluated, Refusal)
+    assert content(evaluated) == content(ours(call)) == content(np.array(2, np.float32))
     assert compiled(node, parameter, data) == 0
 
 
 def test_masks_of_different_lengths_are_in_the_page_and_not_in_openvino() -> None:
     data = np.arange(24).reshape(2, 3, 4)
-    masks = {"begin_mask": [0, 1, 1], "end_mask": [1, 1, 1], "new_axis_mask": [0] * 5, "shrink_axis_mask": [0, 0]}
+    masks: dict[str, Any] = {"begin_mask": [0, 1, 1], "end_mask": [1, 1, 1], "new_axis_mask": [0] * 5, "shrink_axis_mask": [0, 0]}
     found = dg.openvino.strided_slice(data, [1, 1, 123], [0, 0, 2], [1, 1, -1], **masks, ellipsis_mask=[0])
     assert found.tobytes() == data[1:, :, ::-1].tobytes()
     parameter = openvino.op.Parameter(openvino.Type.i64, openvino.PartialShape([2, 3, 4]))

@@ -130,7 +130,9 @@ def test_openvino_contradicts_itself_on_negative_indices_before_version_8(versio
     data, indices = np.arange(1, 6, dtype=np.float32), np.array([0, -1, -5, -6], np.int32)
     call = Call(version, data, indices, 0)
     assert content(ours(call)) == content(np.array([1, 0, 0, 0], np.float32))
-    assert content(judge(call)) == content(np.array([1, 5, 1, 0], np.float32))
+    evaluated = judge(call)
+    assert not isinstance(evaluated, Refusal)
+    assert content(evaluated) == content(np.array([1, 5, 1, 0], np.float32))
 
     def on_cpu(*inputs: Any) -> Array:
         parameters = [one for one in inputs if isinstance(one, openvino.op.Parameter)]
@@ -144,7 +146,7 @@ def test_openvino_contradicts_itself_on_negative_indices_before_version_8(versio
     ]
     assert content(on_cpu(*parameters)) == content(ours(call))
     constants = [openvino.op.Constant(array) for array in (data, indices)]  # which are folded before the plugin runs
-    assert content(on_cpu(*constants)) == content(judge(call))
+    assert content(on_cpu(*constants)) == content(evaluated)
 
 
 def test_evaluate_covers_the_types_that_it_is_asked_about_and_no_others() -> None:

@@ -100,12 +100,12 @@ def test_the_other_gathers_and_slices_have_the_plans_of_onnx(rng: random.Random)
     assert canonicalise(dg.openvino.gather_nd.plan(data, tuples, axis, version=5)) == canonicalise(onnx)
 
     axes = rng.sample(range(len(sizes)), rng.randint(0, len(sizes)))
-    bounds = [[rng.randint(-9, 9) for _ in axes], [rng.randint(-9, 9) for _ in axes]]
+    starts, ends = ([rng.randint(-9, 9) for _ in axes] for _ in range(2))
     steps = [rng.choice((1, 2, -1, -3)) for _ in axes]
-    sliced = canonicalise(dg.onnx.slice.plan(data, *bounds, axes, steps))
-    assert canonicalise(dg.openvino.slice.plan(data, *bounds, steps, axes)) == sliced
+    sliced = canonicalise(dg.onnx.slice.plan(data, starts, ends, axes, steps))
+    assert canonicalise(dg.openvino.slice.plan(data, starts, ends, steps, axes)) == sliced
 
-    by_axis = {axis: (*each, step) for axis, *each, step in zip(axes, *bounds, steps, strict=True)}
+    by_axis = {axis: (*each, step) for axis, *each, step in zip(axes, starts, ends, steps, strict=True)}
     entries = [by_axis.get(axis, (0, 0, 1)) for axis in range(len(sizes))]
     mask = [int(axis not in by_axis) for axis in range(len(sizes))]
     begin, end, strides = (list(column) for column in zip(*entries, strict=True))
