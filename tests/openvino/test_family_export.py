@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tests.openvino.family_specification import FamilyCall, expected
 from tests.openvino.specification import Array
 from tests.openvino.test_export import HELD, LEVELS
 from tests.openvino.test_family_judged import FUNCTIONS
+from tests.test_docstrings import examples
 
 DEVICES = ("reference", "cpu")
 seeds = st.integers(0, 2**63 - 1)
@@ -116,6 +118,14 @@ def test_the_operators_and_their_fields() -> None:
     assert masked.output_tensor.sizes[-2:] == (3, 1)  # the node's output is {1,3}, of the same elements
     plain = dg.openvino.strided_slice.to_directml(((3, 4), "float32"), [1], [3], level="1_0")
     assert isinstance(plain, dg.SliceOperatorDesc)
+
+
+@pytest.mark.parametrize("method", ["to_directml", "differences"])
+def test_the_examples_of_the_methods_run(method: str) -> None:
+    (example,) = examples(method, getattr(dg.openvino.gather, method))
+    printed: list[str] = []
+    doctest.DocTestRunner().run(example, out=printed.append)
+    assert not printed, "".join(printed)
 
 
 def test_only_gather_has_indices_that_differ() -> None:

@@ -104,7 +104,7 @@ MISTAKES: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]
     ),
     "an input too many": ((SLICE, X, [0], [2], [1], [0]), {}, TypeError, "but got 5 by position"),
     "an input twice": ((SLICE, X, [0], [2], [1]), {"step": [1]}, TypeError, "but got 4 by position, step=: pass each once"),
-    "an unknown input": ((ELEMENTS, X), {"index": 0}, TypeError, "has the inputs data, indices, but got 1 by position, index="),
+    "an unknown input": ((ELEMENTS, X), {"axis": 0}, TypeError, "has the inputs data, indices, but got 1 by position, axis="),
     "no axis": (
         (ELEMENTS.replace('axis="0"', ""), X, np.zeros((3, 2), np.int64)),
         {},
