@@ -130,8 +130,8 @@ def strided_slice(  # noqa: PLR0917 - OpenVINO's own signature
     begin: Any,
     end: Any,
     strides: Any = None,
-    begin_mask: Sequence[int] = (),
-    end_mask: Sequence[int] = (),
+    begin_mask: Sequence[int] | None = None,
+    end_mask: Sequence[int] | None = None,
     new_axis_mask: Sequence[int] | None = None,
     shrink_axis_mask: Sequence[int] | None = None,
     ellipsis_mask: Sequence[int] | None = None,
@@ -150,8 +150,8 @@ def strided_slice(  # noqa: PLR0917 - OpenVINO's own signature
     - shrink_axis_mask: for the element begin[k], which must exist; the dimension is dropped.
     - begin_mask, end_mask: from the first element on, up to the last element, in the direction of the stride.
 
-    Masks are sequences of 0 and 1, of any lengths: what one lacks is zeros, what it has more than begin is ignored.
-    `out_of_bounds` changes nothing: there are no indices.
+    Masks are sequences of 0 and 1, of any lengths; None stands for zeros. What one lacks is zeros, and what it has more than
+    begin is ignored. `out_of_bounds` changes nothing: there are no indices.
 
     Raises TypeError for another type, for bounds on a GPU and for strings there; ValueError for different lengths, more entries
     than data has dimensions, a stride of 0, an element that does not exist, two ellipses, or a mask of other numbers.

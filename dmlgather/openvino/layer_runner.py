@@ -23,9 +23,18 @@ from dmlgather.wording import alternatives
 def run_layer(
     xml_layer: Any,
     *inputs: Any,
+    data: Any = None,
+    indices: Any = None,
+    axis: Any = None,
+    start: Any = None,
+    stop: Any = None,
+    step: Any = None,
+    axes: Any = None,
+    begin: Any = None,
+    end: Any = None,
+    strides: Any = None,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
-    **named: Any,
 ) -> Request:
     """Run one layer of an IR: Gather, GatherElements, GatherND, Slice or StridedSlice, by its own version and attributes.
 
@@ -54,7 +63,9 @@ def run_layer(
     except IRError as error:
         where = f" in line {error.line}" if error.line else ""
         raise ValueError(f"xml_layer{where}: {error}") from None
-    given = _by_name(layer, tuple(ports), inputs, named)
+    by_name = {"data": data, "indices": indices, "axis": axis, "start": start, "stop": stop, "step": step, "axes": axes}
+    by_name |= {"begin": begin, "end": end, "strides": strides}
+    given = _all_inputs(layer, tuple(ports), inputs, {name: value for name, value in by_name.items() if value is not None})
     bounds = {name: _bound(name, values, ports[name]) for name, values in given.items() if name in version.bounds}
 
     def problem(*types: TensorType) -> Problem:
@@ -86,7 +97,7 @@ def _read(layer: Any) -> Layer:
     return found
 
 
-def _by_name(layer: Layer, names: Sequence[str], inputs: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+def _all_inputs(layer: Layer, names: Sequence[str], inputs: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs of a call by the operation's names. TypeError unless there is one for each of these names."""
     first = dict(zip(names, inputs, strict=False))
     unknown = [name for name in named if name not in names]
@@ -94,7 +105,7 @@ def _by_name(layer: Layer, names: Sequence[str], inputs: Sequence[Any], named: M
     if len(inputs) > len(names) or unknown or missing or first.keys() & named.keys():
         got = ", ".join(filter(None, (f"{len(inputs)} by position", *(f"{name}=" for name in named))))
         raise TypeError(f"{layer} has the inputs {', '.join(names)}, but got {got}: pass each once")
-    return first | dict(named)
+    return {**first, **named}
 
 
 def _bound(name: str, values: Any, port: Port) -> Any:

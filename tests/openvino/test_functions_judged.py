@@ -25,6 +25,7 @@ from tests.openvino.judge import (
     judge,
     signature,
 )
+from tests.openvino.runtime import openvino
 from tests.openvino.specification import INTEGERS, NAMES, Array, Call, expected, whole_byte_types
 from tests.openvino.strategies import any_call, any_calls, broken_call, evaluated_call, evaluated_calls, seeds
 from tests.test_operator_devices import ArrayDriver, DeviceArray
@@ -121,6 +122,31 @@ def test_openvino_is_still_wrong_where_it_is_not_asked(row: KnownWrong) -> None:
         return
     assert not isinstance(verdict, Refusal), verdict.message
     assert content(verdict) != specified
+
+
+@pytest.mark.parametrize("version", [1, 7])
+def test_openvino_contradicts_itself_on_negative_indices_before_version_8(version: int) -> None:
+    """The pages and the CPU plugin give zero, as we do; `Model.evaluate` and constant folding count from the end."""
+    data, indices = np.arange(1, 6, dtype=np.float32), np.array([0, -1, -5, -6], np.int32)
+    call = Call(version, data, indices, 0)
+    assert content(ours(call)) == content(np.array([1, 0, 0, 0], np.float32))
+    evaluated = judge(call)
+    assert not isinstance(evaluated, Refusal)
+    assert content(evaluated) == content(np.array([1, 5, 1, 0], np.float32))
+
+    def on_cpu(*inputs: Any) -> Array:
+        parameters = [one for one in inputs if isinstance(one, openvino.op.Parameter)]
+        node = getattr(openvino, f"opset{version}").gather(*inputs, openvino.op.Constant(np.array(0)))
+        compiled = openvino.Core().compile_model(openvino.Model([node], parameters, "one_gather"), "CPU")
+        found: Array = np.array(compiled([data, indices][: len(parameters)])[0])
+        return found
+
+    parameters = [
+        openvino.op.Parameter(openvino.Type(array.dtype), openvino.PartialShape(list(array.shape))) for array in (data, indices)
+    ]
+    assert content(on_cpu(*parameters)) == content(ours(call))
+    constants = [openvino.op.Constant(array) for array in (data, indices)]  # which are folded before the plugin runs
+    assert content(on_cpu(*constants)) == content(evaluated)
 
 
 def test_evaluate_covers_the_types_that_it_is_asked_about_and_no_others() -> None:

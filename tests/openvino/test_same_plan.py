@@ -1,4 +1,4 @@
-"""One meaning, one canonical plan: OpenVINO's Gather, ONNX's Gather and DirectML's GATHER without batch dimensions."""
+"""One meaning, one canonical plan: OpenVINO's operations, and those of ONNX and DirectML that do the same."""
 
 from __future__ import annotations
 
@@ -82,3 +82,37 @@ def test_versions_without_negative_indices_have_the_plan_of_the_onnx_version_wit
     assert dg.openvino.gather.plan(*pair, version=7) == dg.openvino.gather.plan(*pair, version=1)
     assert dg.openvino.gather.plan(*pair, version=7) == dg.onnx.gather.plan(*pair, opset=1, out_of_bounds=dg.Fill(0))
     assert dg.openvino.gather.plan(*pair, version=7) != dg.openvino.gather.plan(*pair, version=8)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**63 - 1).map(random.Random))
+def test_the_other_gathers_and_slices_have_the_plans_of_onnx(rng: random.Random) -> None:
+    sizes = [rng.choice((1, 2, 3, 7)) for _ in range(rng.randint(1, 4))]
+    dtype, index_dtype = rng.choice(("float16", "uint8", "int32", "float64")), rng.choice(("int32", "int64"))
+    data, axis = (sizes, dtype), rng.randrange(len(sizes))
+
+    elements = ([*sizes[:axis], rng.randint(1, 5), *sizes[axis + 1 :]], index_dtype)
+    assert dg.openvino.gather_elements.plan(data, elements, axis) == dg.onnx.gather_elements.plan(data, elements, axis)
+
+    tuples = ([*sizes[:axis], rng.randint(1, 3), rng.randint(0, len(sizes) - axis)], "int64")
+    onnx = dg.onnx.gather_nd.plan(data, tuples, axis)
+    assert dg.openvino.gather_nd.plan(data, tuples, axis) == onnx
+    assert canonicalise(dg.openvino.gather_nd.plan(data, tuples, axis, version=5)) == canonicalise(onnx)
+
+    axes = rng.sample(range(len(sizes)), rng.randint(0, len(sizes)))
+    starts, ends = ([rng.randint(-9, 9) for _ in axes] for _ in range(2))
+    steps = [rng.choice((1, 2, -1, -3)) for _ in axes]
+    sliced = canonicalise(dg.onnx.slice.plan(data, starts, ends, axes, steps))
+    assert canonicalise(dg.openvino.slice.plan(data, starts, ends, steps, axes)) == sliced
+
+    by_axis = {axis: (*each, step) for axis, *each, step in zip(axes, starts, ends, steps, strict=True)}
+    entries = [by_axis.get(axis, (0, 0, 1)) for axis in range(len(sizes))]
+    mask = [int(axis not in by_axis) for axis in range(len(sizes))]
+    begin, end, strides = (list(column) for column in zip(*entries, strict=True))
+    assert canonicalise(dg.openvino.strided_slice.plan(data, begin, end, strides, mask, mask)) == sliced
+
+    shrunk = dg.openvino.strided_slice.plan(
+        data, [0] * axis + [-1], [0] * (axis + 1), None, [1] * axis, [1] * axis, None, [0] * axis + [1]
+    )
+    picked = dg.onnx.slice.plan(data, [-1], [sizes[axis]], [axis])
+    assert canonicalise(shrunk) == canonicalise(picked)

@@ -1,0 +1,220 @@
+"""OpenVINO as a live judge of GatherElements, GatherND, Slice and StridedSlice.
+
+`Model.evaluate` runs the slices, over poisoned outputs. It has no code for GatherElements and GatherND. The CPU plugin runs them,
+with shapes that are not known when it compiles, so that one compilation serves many calls. `KNOWN_WRONG` says where neither is a
+judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tests.openvino.family_specification import FamilyCall
+from tests.openvino.judge import NotCoveredError, Refusal
+from tests.openvino.runtime import openvino
+from tests.openvino.specification import NAMES, Array
+
+PLUGIN_DATA = ("float32", "int32", "int8", "uint8", "float16", "bool")
+"""The types of data that the CPU plugin gathers as they are; it makes 64 bits 32."""
+
+_WRONG_TYPE = (
+    "must be of int32 or int64",
+    "expected to be an integer",
+    "type must be integer",
+    "must be an integral",
+    "not supported",
+)
+_MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
+_POISON = 0xA5
+
+
+def judge(call: FamilyCall) -> Array | Refusal:
+    """What OpenVINO makes of a call of types that it has. NotCoveredError where it builds the node and cannot run it."""
+    try:
+        return _evaluated(call) if call.operation.endswith("Slice") else _inferred(call)
+    except RuntimeError as error:
+        message = str(error)
+        if "Evaluation failed" in message:
+            raise NotCoveredError(message) from None
+        if "GatherElements" in message and "index < axisDimSize" in message:
+            return Refusal(IndexError, message)
+        return Refusal(TypeError if any(phrase in message for phrase in _WRONG_TYPE) else ValueError, message)
+
+
+def signature(call: FamilyCall) -> tuple[str, tuple[int, ...]]:
+    """Type and shape of the result, which OpenVINO knows for all its types. RuntimeError for a call that it refuses."""
+    parameters = [openvino.op.Parameter(_type(array), openvino.PartialShape(list(array.shape))) for array in call.arrays]
+    node = _node(call, parameters)
+    return node.get_output_element_type(0).get_type_name(), tuple(node.get_output_shape(0))
+
+
+def _evaluated(call: FamilyCall) -> Array:
+    (data,) = call.arrays
+    parameter = openvino.op.Parameter(_type(data), openvino.PartialShape(list(data.shape)))
+    node = _node(call, [parameter])
+    model = openvino.Model([node], [parameter], "one_slice")
+    shape = tuple(node.get_output_shape(0))
+    output = _tensor(_type(data), shape, bytes([_POISON]) * (int(np.prod(shape)) * data.itemsize))
+    assert model.evaluate([output], [_tensor(_type(data), data.shape, data.tobytes())])
+    found = np.frombuffer(output.data.reshape(-1).view(np.uint8).tobytes(), data.dtype)
+    return found.reshape(tuple(output.get_shape()))
+
+
+def _inferred(call: FamilyCall) -> Array:
+    signature(call)  # refusals of shapes, which the compiled model would not all make
+    data, indices = call.arrays
+    (attribute,) = call.more.values()
+    last = indices.shape[-1] if call.operation == "GatherND" else -1
+    ranks, types = (data.ndim, indices.ndim), (data.dtype, indices.dtype)
+    request = _compiled((call.operation, call.version), attribute, ranks, types, last)
+    found: Array = np.array(request.infer([np.ascontiguousarray(data), np.ascontiguousarray(indices)])[0])
+    return found
+
+
+@lru_cache(maxsize=1000)
+def _compiled(operation: tuple[str, int], attribute: int, ranks: tuple[int, int], types: tuple[Any, ...], last: int) -> Any:
+    """A model of tensors of these ranks. last: the last size of indices, which GatherND has to know; -1 for any."""
+    sizes = ([-1] * ranks[0], [-1] * (ranks[1] - 1) + [last])
+    types = tuple(getattr(openvino.Type, NAMES[each]) for each in types)
+    parameters = [openvino.op.Parameter(*pair) for pair in zip(types, map(openvino.PartialShape, sizes), strict=True)]
+    model = openvino.Model([_gather(*operation, parameters, attribute)], parameters, "one_gather")
+    return openvino.Core().compile_model(model, "CPU").create_infer_request()
+
+
+def _node(call: FamilyCall, parameters: list[Any]) -> Any:
+    if not call.operation.endswith("Slice"):
+        (attribute,) = call.more.values()
+        return _gather(call.operation, call.version, parameters, attribute)
+    if call.operation == "Slice":
+        names = ("start", "stop", "step", "axes")
+        return openvino.opset8.slice(*parameters, *(_constant(call.more[name]) for name in names if name in call.more))
+    begin, end = call.more["begin"], call.more["end"]
+    strides = call.more["strides"] if "strides" in call.more else [1] * len(begin)
+    count = max((len(call.more.get(name, ())) for name in _MASKS), default=0)  # it takes masks of one length only
+    masks = [[*map(int, call.more.get(name, ()))] for name in _MASKS]
+    masks = [mask + [0] * (count - len(mask)) for mask in masks]
+    return openvino.opset1.strided_slice(*parameters, *map(_constant, (begin, end, strides)), *masks)
+
+
+def _gather(operation: str, version: int, parameters: list[Any], attribute: int) -> Any:
+    operations = getattr(openvino, f"opset{version}")
+    if operation == "GatherElements":
+        return operations.gather_elements(*parameters, axis=attribute)
+    return operations.gather_nd(*parameters, batch_dims=attribute)
+
+
+def _constant(values: Any) -> Any:
+    return openvino.op.Constant(values if hasattr(values, "dtype") else np.array(values, np.int64))
+
+
+def _type(array: Array) -> Any:
+    return getattr(openvino.Type, NAMES[array.dtype])
+
+
+def _tensor(kind: Any, shape: tuple[int, ...], content: bytes) -> Any:
+    tensor = openvino.Tensor(kind, openvino.Shape(list(shape)))
+    tensor.data.reshape(-1).view(np.uint8)[...] = np.frombuffer(content, np.uint8)
+    return tensor
+
+
+@dataclass(frozen=True)
+class FamilyKnownWrong:
+    """One way in which OpenVINO is no judge. applies: to which calls. example: a call that shows it, for as long as it is so;
+    None where it cannot be asked, or does something else each time.
+    """
+
+    name: str
+    reason: str
+    applies: Callable[[FamilyCall], bool]
+    example: FamilyCall | None = None
+
+
+def _marked(call: FamilyCall, *names: str) -> bool:
+    """Whether all these masks have a 1 at one place."""
+    masks = [[*call.more.get(name, ())] for name in names]
+    return call.operation == "StridedSlice" and any(all(marks) for marks in zip(*masks, strict=False))
+
+
+def _numbers(call: FamilyCall) -> list[int]:
+    values = [call.more.get(name, []) for name in ("start", "stop", "step", "begin", "end", "strides")]
+    return [int(number) for each in values for number in np.asarray(each).reshape(-1)] if _plain(call) else []
+
+
+def _plain(call: FamilyCall) -> bool:
+    """Whether bounds and attributes are of kinds that a node can have."""
+    if not call.operation.endswith("Slice"):
+        return all(type(value) is int for value in call.more.values())
+    return all(
+        value.dtype in NAMES
+        if isinstance(value, np.ndarray)
+        else isinstance(value, list) and all(type(one) is int for one in value)
+        for value in call.more.values()
+    )
+
+
+_X = np.arange(6, dtype=np.float32)
+
+KNOWN_WRONG = (
+    FamilyKnownWrong(
+        "types of data that the CPU plugin does not move as they are",
+        "it makes 64 bits 32, and bfloat16 and others floats",
+        lambda call: not call.operation.endswith("Slice") and call.arrays[0].dtype.name not in PLUGIN_DATA,
+    ),
+    FamilyKnownWrong(
+        "indices out of range of GatherND",
+        "the CPU plugin reads memory that is not the tensor's; the page requires indices in range",
+        lambda call: call.operation == "GatherND" and call.fault == "an index out of range",
+    ),
+    FamilyKnownWrong(
+        "indices of more than 32 bits",
+        "the CPU plugin drops the high ones: 2^32 + 1 is 1",
+        lambda call: len(call.arrays) > 1 and call.fault == "an index out of range" and call.arrays[1].itemsize == 8,
+        FamilyCall("GatherElements", 6, (_X, np.array([2**32 + 1])), {"axis": 0}, "an index out of range"),
+    ),
+    FamilyKnownWrong(
+        "NaNs of float16",
+        "the CPU plugin may take float16 through float32, which makes NaNs quiet",
+        lambda call: len(call.arrays) > 1 and call.arrays[0].dtype == np.float16 and bool(np.isnan(call.arrays[0]).any()),
+    ),
+    FamilyKnownWrong(
+        "unsigned bounds from 2^63 on",
+        "evaluate takes them for negative ones",
+        lambda call: any(number >= 2**63 for number in _numbers(call)),
+        FamilyCall("Slice", 8, (_X,), {"start": np.array([0], "u8"), "stop": np.array([2**64 - 1], "u8"), "step": [1]}),
+    ),
+    FamilyKnownWrong(
+        "a step of -2^63",
+        "its opposite has no 64 bits; the CPU plugin crashes",
+        lambda call: -(2**63) in _numbers(call),
+    ),
+    FamilyKnownWrong(
+        "an ellipsis where another mask has a 1 as well",
+        "shape inference and the CPU plugin let the ellipsis count; evaluate lets the other mask, and leaves elements unwritten",
+        lambda call: _marked(call, "ellipsis_mask", "new_axis_mask") or _marked(call, "ellipsis_mask", "shrink_axis_mask"),
+    ),
+    FamilyKnownWrong(
+        "a slice backwards of an empty dimension with a masked begin",
+        "evaluate takes one element that does not exist",
+        lambda call: call.operation == "StridedSlice" and 0 in call.arrays[0].shape and any(n < 0 for n in _numbers(call)),
+    ),
+    FamilyKnownWrong(
+        "scalars that are sliced",
+        "evaluate refuses a scalar tensor for a scalar Parameter, or does not read it",
+        lambda call: call.operation == "StridedSlice" and not call.arrays[0].ndim,
+    ),
+    FamilyKnownWrong(
+        "what only Python can say",
+        "no node has such a type, byte order or attribute",
+        lambda call: not _plain(call) or not {array.dtype for array in call.arrays} <= NAMES.keys(),
+    ),
+)
+
+
+def is_judge_of(call: FamilyCall) -> bool:
+    """Whether no row of `KNOWN_WRONG` applies to a call."""
+    return not any(row.applies(call) for row in KNOWN_WRONG)

@@ -1,0 +1,289 @@
+"""The worked examples of the pages of GatherElements, GatherND, Slice and StridedSlice, and what the functions refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlgather as dg
+from tests.kernels.host_driver import installed
+from tests.test_operator_devices import ArrayDriver, DeviceArray
+
+ov = dg.openvino
+DEVICES = ("cpu", "reference")
+TEN, SQUARE = np.arange(10), np.array([[1, 2], [3, 4]])
+CUBES = np.arange(1, 25).reshape(2, 3, 4)
+TUPLES = np.array([[[[1]], [[0]], [[2]]], [[[0]], [[2]], [[2]]]])
+PICKED = [2, 5, 11, 13, 19, 23]
+
+EXAMPLES: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], Any]] = {
+    "GatherElements 1": (ov.gather_elements, (SQUARE, np.array([[0, 1], [0, 0]]), 0), {}, [[1, 4], [1, 2]]),
+    "GatherElements 2": (
+        ov.gather_elements,
+        (np.array([[1, 7], [4, 3]]), np.array([[1, 1, 0], [1, 0, 1]]), 1),
+        {},
+        [[7, 7, 1], [3, 4, 3]],
+    ),
+    "GatherElements 3": (
+        ov.gather_elements,
+        (np.arange(1, 10).reshape(3, 3), np.array([[1, 0, 1], [1, 2, 0]]), 0),
+        {},
+        [[4, 2, 6], [4, 8, 3]],
+    ),
+    **{
+        f"GatherND-{version} {number}": (ov.gather_nd, arguments, {"version": version}, right)
+        for version in (5, 8)
+        for number, arguments, right in (
+            (1, (SQUARE, np.array([[0, 0], [1, 0]])), [1, 3]),
+            (2, (SQUARE, np.array([[1], [0]])), [[3, 4], [1, 2]]),
+            (3, (SQUARE, np.array([[[1]], [[0]]])), [[[3, 4]], [[1, 2]]]),
+            (4, (SQUARE, np.array([[1], [0]]), 1), [2, 3]),
+            (5, (CUBES, np.array([[1], [0]]), 1), [[5, 6, 7, 8], [13, 14, 15, 16]]),
+            (6, (CUBES, TUPLES, 2), np.reshape(PICKED, (6, 1) if version == 5 else (2, 3, 1)).tolist()),
+        )
+    },
+    "GatherND-8 7": (
+        ov.gather_nd,
+        (np.arange(1, 17).reshape(1, 2, 2, 4), np.array([[[[1], [0]], [[3], [2]]]]), 3),
+        {},
+        [[[2, 5], [12, 15]]],
+    ),
+    **{
+        f"Slice {number}": (ov.slice, (data, *bounds), {}, right)
+        for number, data, bounds, right in (
+            (1, TEN, ([1], [8], [1], [0]), TEN[1:8].tolist()),
+            (2, TEN, ([1], [8], [1]), TEN[1:8].tolist()),
+            (3, TEN, ([1], [8], [2], [0]), [1, 3, 5, 7]),
+            (4, TEN, ([-100], [100], [1], [0]), TEN.tolist()),
+            (5, TEN, ([9], [-11], [-1], [0]), TEN[::-1].tolist()),
+            (6, TEN, ([9], [0], [-1], [0]), TEN[:0:-1].tolist()),
+            (7, TEN, ([9], [-10], [-1], [0]), TEN[:0:-1].tolist()),
+            (8, TEN, ([9], [-11], [-2], [0]), [9, 7, 5, 3, 1]),
+            (9, TEN, ([100], [-100], [-1], [0]), TEN[::-1].tolist()),
+            (10, TEN.reshape(2, 5), ([0, 1], [2, 4], [1, 2], [0, 1]), [[1, 3], [6, 8]]),
+        )
+    },
+    "StridedSlice with and without reverse": (
+        ov.strided_slice,
+        (np.arange(4**4).reshape(4, 4, 4, 4), [0, 1, 3, 3], [4, 4, 0, 0], [2, 1, -1, -2]),
+        {},
+        np.arange(4**4).reshape(4, 4, 4, 4)[0:4:2, 1:4, 3:0:-1, 3:0:-2].tolist(),
+    ),
+    "StridedSlice from the end": (
+        ov.strided_slice,
+        (CUBES, [0, 0, 0], [2, 2, -1], [1, 1, 1]),
+        {},
+        CUBES[0:2, 0:2, 0:-1].tolist(),
+    ),
+    "StridedSlice with begin_mask and end_mask": (
+        ov.strided_slice,
+        (CUBES, [1, 1, 123], [0, 0, 2], [1, 1, -1], [0, 1, 1], [1, 1, 1]),
+        {},
+        CUBES[1:, :, ::-1].tolist(),  # the page says so in words; its sizes leave the first element out
+    ),
+    "StridedSlice with new_axis_mask": (
+        ov.strided_slice,
+        (SQUARE, [123, 0, 123, 0], [123, 2, 123, 4], [123, 1, 123, 1]),
+        {"new_axis_mask": [1, 0, 1, 0]},
+        SQUARE[None, 0:2, None, 0:4].tolist(),
+    ),
+    "StridedSlice with shrink_axis_mask": (
+        ov.strided_slice,
+        (CUBES, [0, 1, 2], [0, 1, 2], [1, 1, 1]),
+        {"shrink_axis_mask": [1, 0, 1], "end_mask": [0, 1]},
+        CUBES[0, 1:, 2].tolist(),
+    ),
+    "StridedSlice with ellipsis_mask": (
+        ov.strided_slice,
+        (CUBES, [1, 10, 0], [2, 10, 2], [1, -12, 1]),
+        {"ellipsis_mask": [0, 1, 0]},
+        CUBES[1:2, ..., 0:2].tolist(),
+    ),
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_worked_examples(name: str, device: str) -> None:
+    function, arguments, named, right = EXAMPLES[name]
+    assert function(*arguments, **named, device=device).tolist() == right
+
+
+X, INDICES = np.zeros((3, 4), np.float32), np.zeros((3, 4), np.int64)
+INTEGERS = "i8, i16, i32, i64, u8, u16, u32, u64"
+
+REFUSALS: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], type[Exception], str]] = {
+    "GatherElements: another size": (
+        ov.gather_elements,
+        (X, INDICES[:, :2], 0),
+        {},
+        ValueError,
+        r"indices has size 2 in dimension 1, where data has 4, but off the axis \(0\) GatherElements-6 takes data's size",
+    ),
+    "GatherElements: another rank": (
+        ov.gather_elements,
+        (X, INDICES[0], 0),
+        {},
+        ValueError,
+        "indices has rank 1 and data rank 2, but GatherElements-6 takes equal ranks",
+    ),
+    "GatherElements: narrow indices": (
+        ov.gather_elements,
+        (X, INDICES.astype("i2"), 0),
+        {},
+        TypeError,
+        "indices has type i16, but GatherElements-6 takes i32, i64",
+    ),
+    "GatherElements: axis": (
+        ov.gather_elements,
+        (X, INDICES, 2),
+        {},
+        ValueError,
+        "axis is 2, but data has rank 2: expected -2 … 1",
+    ),
+    "GatherND: version": (ov.gather_nd, (X, INDICES), {"version": 7}, ValueError, "version is 7, expected 5 or 8"),
+    "GatherND: batch_dims": (
+        ov.gather_nd,
+        (X, INDICES, 2),
+        {},
+        ValueError,
+        r"batch_dims is 2, expected 0 … 1: less than the ranks of data \(2\) and indices \(2\)",
+    ),
+    "GatherND: tuples": (
+        ov.gather_nd,
+        (X, INDICES),
+        {"version": 5},
+        ValueError,
+        r"indices has tuples of 4 components \(its last dimension\), but data has 2 dimensions to index",
+    ),
+    "GatherND: types": (ov.gather_nd, (X, X), {}, TypeError, f"indices has type f32, but GatherND-8 takes {INTEGERS}"),
+    "Slice: lengths": (
+        ov.slice,
+        (X, [0, 1], [1], [1, 1]),
+        {},
+        ValueError,
+        "start has 2 entries and stop 1: expected equally many",
+    ),
+    "Slice: axes": (ov.slice, (X, [0], [1], [1], [0, 1]), {}, ValueError, "start has 1 entry and axes 2: expected equally many"),
+    "Slice: an axis twice": (
+        ov.slice,
+        (X, [0, 0], [1, 1], [1, 1], [1, -1]),
+        {},
+        ValueError,
+        r"axes is \(1, -1\), which names an axis of data \(rank 2\) more than once",
+    ),
+    "Slice: a step of 0": (
+        ov.slice,
+        (X, [0, 0], [1, 1], [1, 0]),
+        {},
+        ValueError,
+        r"step is \(1, 0\), but a step cannot be 0: step\[1\] must be 1 or more, or negative",
+    ),
+    "Slice: too many": (ov.slice, (X[0], [0, 0], [1, 1], [1, 1]), {}, ValueError, "start has 2 entries, but data has rank 1"),
+    "Slice: a scalar": (ov.slice, (X[0, 0], [], [], []), {}, ValueError, "data is a scalar, but Slice-8 takes data of rank >= 1"),
+    "Slice: bounds of another type": (
+        ov.slice,
+        (X, np.array([0.0]), [1], [1]),
+        {},
+        TypeError,
+        f"start has type f32|start has type f64, but Slice-8 takes {INTEGERS}",
+    ),
+    "Slice: bounds of two dimensions": (
+        ov.slice,
+        (X, np.array([[0]]), [1], [1]),
+        {},
+        ValueError,
+        r"start has shape \(1, 1\), but Slice-8 takes one dimension: reshape to \(-1,\)",
+    ),
+    "Slice: no bounds": (ov.slice, (X, None, [1], [1]), {}, TypeError, "start is None, expected a list of integers or an array"),
+    "StridedSlice: no such element": (
+        ov.strided_slice,
+        (X, [0, 4], [1, 5]),
+        {"shrink_axis_mask": [0, 1]},
+        ValueError,
+        r"begin\[1\] is 4, but shrink_axis_mask takes that element of dimension 1 of data, which has size 4: valid",
+    ),
+    "StridedSlice: too many": (
+        ov.strided_slice,
+        (X, [0] * 4, [1] * 4),
+        {"new_axis_mask": [1]},
+        ValueError,
+        "begin has 3 entries for dimensions of data, but data has rank 2: at most one per dimension, besides",
+    ),
+    "StridedSlice: two ellipses": (
+        ov.strided_slice,
+        (X, [0, 0], [1, 1]),
+        {"ellipsis_mask": [1, 1]},
+        ValueError,
+        r"ellipsis_mask is \(1, 1\), but StridedSlice-1 takes at most one ellipsis",
+    ),
+    "StridedSlice: a mask of other numbers": (
+        ov.strided_slice,
+        (X, [0], [1]),
+        {"end_mask": [2]},
+        ValueError,
+        r"end_mask is \(2,\), but a mask has zeros and ones",
+    ),
+    "StridedSlice: a stride of 0": (
+        ov.strided_slice,
+        (X, [0, 0], [1, 1], [0, 1]),
+        {},
+        ValueError,
+        r"strides is \(0, 1\), but a stride cannot be 0: strides\[0\] must be 1 or more, or negative",
+    ),
+    "StridedSlice: beyond 64 bits": (
+        ov.strided_slice,
+        (X, [2**64], [1]),
+        {},
+        ValueError,
+        rf"begin\[0\] is {2**64}, which is no 64-bit integer: expected {-(2**63)} … {2**64 - 1}",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_refused_with_the_facts(case: str) -> None:
+    function, arguments, named, error, message = REFUSALS[case]
+    for called in (function, function.plan):
+        with pytest.raises(error, match=f"^({message})") as found:
+            called(*arguments, **named)
+        assert type(found.value) is error
+
+
+def test_indices_out_of_range_are_errors_with_their_place() -> None:
+    with pytest.raises(IndexError, match=r"^indices\[0, 1\] = 3 is out of range for axis 0 of size 3: valid indices are -3 … 2$"):
+        ov.gather_elements(X, np.array([[0, 3, 0, 0]]), 0)
+    with pytest.raises(
+        IndexError, match=r"^indices\[1, 1\] = -5 is out of range for axis 1 of size 4: valid indices are -4 … 3$"
+    ):
+        ov.gather_nd(X, np.array([[0, 0], [0, -5]], np.int8))
+    data = np.arange(12).reshape(3, 4)
+    assert ov.gather_nd(data, np.array([[9, 9]]), out_of_bounds="clamp").tolist() == [11]
+    assert ov.gather_elements(data, np.array([[9, 0, 0, 0]]), 0, out_of_bounds=dg.Fill(-1)).tolist() == [[-1, 1, 2, 3]]
+
+
+class CudaArray(DeviceArray):
+    """A stand-in that says, as cupy.ndarray does, that it can be exchanged."""
+
+    def __dlpack__(self, **arguments: Any) -> Any:
+        raise AssertionError("bounds on a GPU are not fetched")
+
+
+def test_bounds_on_a_gpu_are_not_fetched() -> None:
+    bounds = CudaArray(np.array([0]), 1)
+    with installed(ArrayDriver()):
+        with pytest.raises(TypeError, match="stop lies on cuda:1, but its values decide the result's shape"):
+            ov.slice(DeviceArray(X), [0], bounds, [1])
+        with pytest.raises(TypeError, match="strides lies on cuda:1, but its values decide the result's shape"):
+            ov.strided_slice(DeviceArray(X), [0], [1], bounds)
+
+
+def test_a_call_is_kept_by_the_values_of_its_bounds() -> None:
+    for first in (0, 2, 0, 1):
+        assert ov.slice(TEN, np.array([first]), [10], [3]).tolist() == TEN[first::3].tolist()
+        assert ov.strided_slice(SQUARE, [first % 2], [2], shrink_axis_mask=[1]).tolist() == SQUARE[first % 2].tolist()
+        assert ov.strided_slice(SQUARE, [first % 2], [2]).tolist() == SQUARE[first % 2 :].tolist()
+    for version, shape in ((8, (2, 3, 1)), (5, (6, 1)), (8, (2, 3, 1))):
+        assert ov.gather_nd(CUBES, TUPLES, 2, version=version).shape == shape
