@@ -62,6 +62,14 @@ def check(
             "--error-on-warning/--no-error-on-warning", help="Warnings fail the check as errors do.", show_default=False
         ),
     ] = None,
+    include_host: Annotated[
+        bool | None,
+        typer.Option(
+            "--include-host/--no-include-host",
+            help="Judge also nodes of ONNX models whose results reach only shapes, bounds and conditions.",
+            show_default=False,
+        ),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Write findings and problems alone: no summary, notes or lines about models.")
     ] = False,
@@ -82,7 +90,9 @@ def check(
 
     Of an ONNX model, each Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth is judged: which DirectML
     operators do it at the level, or why none does, or what the model does not specify; of an IR, each Gather. Nodes with the
-    same cause are one finding. Nodes that are taken are counted; --verbose lists them. Nothing is run, and no weights are read.
+    same cause are one finding. Nodes that are taken are counted; --verbose lists them. So are nodes that only compute shapes,
+    bounds and conditions, which DirectML's caller does on the CPU; --include-host judges them too. Nothing is run, and no
+    weights are read.
 
     A file .jsonl or .ndjson has a descriptor on each line, as dmlgather_dump.h writes them (see header). So has standard input
     if its first line is a descriptor; otherwise it is one model or descriptor.
@@ -117,7 +127,17 @@ def check(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--level'") from None
     settings = Settings(
-        loaded, wanted, outputs, baseline, write_baseline, error_on_warning, skip_others, jobs, allow_outside, _note
+        loaded,
+        wanted,
+        outputs,
+        baseline,
+        write_baseline,
+        error_on_warning,
+        include_host,
+        skip_others,
+        jobs,
+        allow_outside,
+        _note,
     )
     try:
         destinations = settings.complete_outputs()

@@ -46,7 +46,7 @@ def load_nodes(path: Path, only: str | None) -> tuple[CheckedModel, list[Explain
     from dmlgather.report.file_check import MODELS
 
     suffix = path.suffix.lower()
-    model = MODELS[suffix][1](path, FeatureLevel.LEVEL_6_4)
+    model = MODELS[suffix][1](path, FeatureLevel.LEVEL_6_4, True)
     for problem in model.problems:
         say(problem)
     if model.problems:

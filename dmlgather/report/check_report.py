@@ -152,6 +152,9 @@ class CheckReport(Record):
     error_on_warning: bool = False
     """Whether warnings fail the check as errors do."""
 
+    include_host: bool = False
+    """Whether nodes that are the host's arithmetic were judged like the others."""
+
     files: tuple[FileReport, ...]
     """Every file that was checked, in the order they were named and found."""
 

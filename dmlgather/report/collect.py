@@ -30,25 +30,29 @@ def check_paths(
     skip_others: bool = False,
     jobs: int | None = 1,
     allow_outside: bool = False,
+    include_host: bool = False,
     note: Note = ignored,
 ) -> CheckReport:
     """Check each file, and each model or descriptor in each folder, at `level`, or at the level that `level_of` has for it.
 
     "-" is standard input, which this process reads. skip_others: whether to skip files of another sort that are named, as those
-    in folders are. allow_outside: as in `check_file`. jobs, note: as in `check_all`. ValueError for an unknown level.
+    in folders are. allow_outside: as in `check_file`. include_host: as in `check_model`. jobs, note: as in `check_all`.
+    ValueError for an unknown level.
     """
     level = FeatureLevel.parse(level)
     listed = [_listed(path) for path in paths]
     files = {name: path for part in listed for name, path in part.files.items()}
     named = {name: path for name, path in files.items() if name != STDIN}
-    leveled = [(path, (level_of(str(path)) if level_of else None) or level, allow_outside) for path in named.values()]
+    levels = [(level_of(str(path)) if level_of else None) or level for path in named.values()]
+    leveled = [(path, each, allow_outside, include_host) for path, each in zip(named.values(), levels, strict=True)]
     results = dict(zip(named, check_all(leveled, jobs, note), strict=True))
     if STDIN in files:
         results[STDIN] = stdin_report(level, allow_outside)
     collected = _ReportFiles(level, skip_others, results)
     for part in listed:
         collected.add_all(part)
-    return CheckReport(version=__version__, level=level, files=tuple(collected.files), skipped=tuple(collected.skipped))
+    files_reported, skipped = tuple(collected.files), tuple(collected.skipped)
+    return CheckReport(version=__version__, level=level, include_host=include_host, files=files_reported, skipped=skipped)
 
 
 @dataclass(frozen=True, slots=True)

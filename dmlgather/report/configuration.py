@@ -72,9 +72,14 @@ class Configuration(Record, strict=True):
     error_on_warning: bool = False
     """Whether warnings fail the check as errors do."""
 
+    include_host: bool = False
+    """Whether nodes of ONNX models that are the host's arithmetic are judged like the others."""
+
     ignore: list[Ignore] = Field(default=[])
     """Codes whose findings are ignored, each with a reason."""
 
+
+_BOOLEAN = ("true or false", "write one of them without quotes, or remove the key")
 
 EXPECTED: Mapping[str, tuple[str, str]] = {
     "level": (f"a feature level ({alternatives(FeatureLevel)})", 'write one in quotes: "6_4"'),
@@ -84,7 +89,8 @@ EXPECTED: Mapping[str, tuple[str, str]] = {
         'write like ["text", "sarif:report.sarif"]',
     ),
     "baseline": ("the name of a file", "write one in quotes, or remove the key"),
-    "error_on_warning": ("true or false", "write one of them without quotes, or remove the key"),
+    "error_on_warning": _BOOLEAN,
+    "include_host": _BOOLEAN,
     "ignore": (
         "a list of tables with code, reason and perhaps paths",
         "write [[ignore]] tables, in pyproject.toml [[tool.dmlgather.ignore]]",

@@ -17,36 +17,41 @@ from dmlgather.report.file_limits import TooSlowError, limited
 from dmlgather.report.finding_status import ReportedFinding
 
 
-def _onnx(path: Path, level: FeatureLevel) -> CheckedModel:
+def _onnx(path: Path, level: FeatureLevel, include_host: bool) -> CheckedModel:
     from dmlgather.onnx.model.check import check_model
 
-    return check_model(path, level)
+    return check_model(path, level, include_host)
 
 
-def _openvino(path: Path, level: FeatureLevel) -> CheckedModel:
+def _openvino(path: Path, level: FeatureLevel, include_host: bool) -> CheckedModel:  # noqa: ARG001 # all layers are judged
     from dmlgather.openvino.model.check import check_ir
 
     return check_ir(path, level)
 
 
-MODELS: dict[str, tuple[Literal["onnx", "openvino"], Callable[[Path, FeatureLevel], CheckedModel]]] = {
+MODELS: dict[str, tuple[Literal["onnx", "openvino"], Callable[[Path, FeatureLevel, bool], CheckedModel]]] = {
     ".onnx": ("onnx", _onnx),
     ".xml": ("openvino", _openvino),
 }
-"""The models of dialects by the suffix of their names: the kind, and the function that checks it. Any other file is JSON."""
+"""The models of dialects by the suffix of their names: the kind, and the function that checks one, which is told the level, and
+whether to judge the host's arithmetic as well. Any other file is JSON.
+"""
 
 SUFFIXES = (".json", *descriptor_lines.SUFFIXES, *MODELS)
 """The suffixes of files that are checked in folders."""
 
 
-def file_report(path: Path, level: FeatureLevel, allow_outside: bool = False) -> tuple[FileReport, bool]:
+def file_report(
+    path: Path, level: FeatureLevel, allow_outside: bool = False, include_host: bool = False
+) -> tuple[FileReport, bool]:
     """The report of a file at a feature level, and whether the file is of another sort. allow_outside: as in `check_file`.
+    include_host: as in `check_model`.
 
     A file that takes too long, too much memory, or that meets an error in dmlgather is a problem of its own.
     """
     try:
         with limited(path):
-            return _checked(path, level, allow_outside)
+            return _checked(path, level, allow_outside, include_host)
     except TooSlowError as error:
         message = str(error)
     except MemoryError:
@@ -60,11 +65,11 @@ def file_report(path: Path, level: FeatureLevel, allow_outside: bool = False) ->
     return FileReport(file=str(path), level=level, kind="unknown", problems=(problem,)), False
 
 
-def _checked(path: Path, level: FeatureLevel, allow_outside: bool) -> tuple[FileReport, bool]:
+def _checked(path: Path, level: FeatureLevel, allow_outside: bool, include_host: bool) -> tuple[FileReport, bool]:
     name = path.name.lower()
     for suffix, (kind, check) in MODELS.items():
         if name.endswith(suffix):
-            return _model(kind, check(path, level), level)
+            return _model(kind, check(path, level, include_host), level)
     if name.endswith(descriptor_lines.SUFFIXES):
         return _json(descriptor_lines.check_lines_file(path, level), level)
     return _json(check_file(path, level, allow_outside), level)

@@ -73,7 +73,7 @@ def line(node: CheckedNode, level: FeatureLevel) -> str:
 
 
 def verdict(node: CheckedNode, level: FeatureLevel) -> str:
-    """The verdict on a node: "taken: SLICE1 from 2_1", "refused at 1_0: SLICE1 from 2_1", "unknown: ends"."""
+    """The verdict on a node: "taken: SLICE1 from 2_1", "refused at 1_0: SLICE1 from 2_1", "unknown: ends", "host: …"."""
     lowest = node.lowest
     provided = f", provided that {' and '.join(node.provided)}" if node.provided else ""
     if node.verdict is Verdict.TAKEN and node.taken is not None and lowest is not None:

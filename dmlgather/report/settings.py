@@ -25,6 +25,7 @@ class Settings:
 
     level: the feature level of every file. outputs: formats and where they are written. baseline: the file to compare with.
     write_baseline: the file to write, and to compare with if it exists. error_on_warning: whether warnings fail the check.
+    include_host: whether nodes that are the host's arithmetic are judged like the others.
     skip_others, jobs, allow_outside, note: as in `check_paths`.
     """
 
@@ -34,6 +35,7 @@ class Settings:
     baseline: Path | None = None
     write_baseline: Path | None = None
     error_on_warning: bool | None = None
+    include_host: bool | None = None
     skip_others: bool = False
     jobs: int | None = 1
     allow_outside: bool = False
@@ -60,6 +62,7 @@ class Settings:
             skip_others=self.skip_others,
             jobs=self.jobs,
             allow_outside=self.allow_outside,
+            include_host=self.configuration.include_host if self.include_host is None else self.include_host,
             note=self.note,
         )
         fail = self.configuration.error_on_warning if self.error_on_warning is None else self.error_on_warning

@@ -21,8 +21,10 @@ from dmlgather.report.file_check import file_report
 Checked = tuple[FileReport, bool]
 """The report of a file, and whether the file is of another sort."""
 
-Files = Sequence[tuple[Path, FeatureLevel, bool]]
-"""Files, each with the feature level to check it for, and whether it may read files outside of its folder."""
+Files = Sequence[tuple[Path, FeatureLevel, bool, bool]]
+"""Files, each with the feature level to check it for, whether it may read files outside of its folder, and whether the host's
+arithmetic is judged: the arguments of `file_report`.
+"""
 
 Note = Callable[[str], None]
 """Takes what a user should know that is no finding."""

@@ -204,6 +204,7 @@ WRONGS: dict[str, tuple[str, str, str, str]] = {
     "an empty reason": ('[[ignore]]\ncode = "DML305"\nreason = " "', "3: ignore[0].reason", '" "', "say why"),
     "an unknown code": ('[[ignore]]\nreason = "r"\ncode = "DML35"', "3: ignore[0].code", '"DML35"', "write DML"),
     "warnings that are no truth": ('error_on_warning = "yes"', "1: error_on_warning", '"yes"', "without quotes"),
+    "a truth that is none": ("include_host = 1", "1: include_host", "1", "without quotes"),
     "no paths": ('[[ignore]]\ncode = "DML305"\nreason = "r"\npaths = []', "4: ignore[0].paths", "[]", "remove the key"),
     "an unknown key of an ignore": (
         '[[ignore]]\ncode = "DML305"\nreason = "r"\npath = ["x"]',

@@ -22,6 +22,8 @@ from tests.onnx.modelling import parsed
 TAKEN = "agraph (float[N,4] X, int64[3] i) => (float[M,3] Z) { Z = Gather<axis = 1>(X, i) }"
 REFUSED = "agraph (int64[4] X) => (int64[n] Z) <int64[1] s = {1}, int64[1] e = {3}> { [cut] Z = Slice(X, s, e) }"
 UNKNOWN = "agraph (float[4] X, int64[1] s, int64[1] e) => (float[n] Z) { [cut] Y = Slice(X, s, e) Z = Relu(Y) }"
+HOST = """agraph (float[N] X) => (float[M] Z) <int64[1] first = {0}>
+    { s = Shape(X) [size] a = Gather(s, first) Y = Reshape(X, a) [rows] Z = Gather(Y, first) }"""
 ILL_FORMED = "agraph (float[4] X, int64[3] i) => (float[3] Z) { [g] Z = Gather<axis = 7>(X, i) }"
 
 
@@ -36,6 +38,7 @@ CASES = {
     "unknown": ([TAKEN, UNKNOWN], 0),
     "refused": ([TAKEN, UNKNOWN, REFUSED], 1),
     "ill-formed": ([ILL_FORMED], 1),
+    "host": ([HOST], 0),
     "broken": ([TAKEN, REFUSED, ""], 2),
 }
 
@@ -88,6 +91,32 @@ def test_text_of_a_refused_node(tmp_path: Path, command: Command) -> None:
     assert node == "    cut: Slice-13(data int64[4], starts {1}, ends {3}) -> int64[2]: refused at 3_0: SLICE1 from 4_1"
     assert finding.startswith(f"  {path}: cut DML201 error InputTensor.DataType: ")
     assert ended.err == "1 file checked, 1 node (0 decided, 0 conditional, 0 undecided, 0 host, 1 refused), 1 error\n"
+
+
+def test_text_of_the_hosts_arithmetic(tmp_path: Path, command: Command) -> None:
+    """It is counted, and listed with the other nodes that are fine."""
+    path = _save(tmp_path, HOST)
+    ended = command("check", "--level", "2_1", path)
+    heading = f"{path}: ONNX model, opset 17; 2 Gather: 1 conditional, 1 host at 2_1; 2 other nodes"
+    assert (ended.out.splitlines()[0], len(ended.out.splitlines())) == (heading, 2)
+    assert ended.err == "1 file checked, 2 nodes (0 decided, 1 conditional, 0 undecided, 1 host, 0 refused), no findings\n"
+    node = command("check", "--verbose", "--level", "2_1", path).out.splitlines()[1]
+    assert node == "  size: Gather-13(data int64[1], indices int64[1]) -> int64[1]: host: shape arithmetic"
+
+
+def test_the_hosts_arithmetic_is_judged_on_demand(tmp_path: Path, command: Command) -> None:
+    path = _save(tmp_path, HOST)
+    judged = command("check", "--include-host", "--level", "2_1", path)
+    assert (judged.code, "size: Gather-13" in judged.out) == (1, True)
+    assert judged.err == "1 file checked, 2 nodes (0 decided, 1 conditional, 0 undecided, 0 host, 1 refused), 1 error\n"
+    configuration = tmp_path / "dmlgather.toml"
+    configuration.write_text("include_host = true")
+    assert command("check", "--level", "2_1", "--config", configuration, path).err == judged.err
+    options = ("--no-include-host", "--output-format", "json")
+    report = json.loads(command("check", "--level", "2_1", "--config", configuration, *options, path).out)
+    assert (report["include_host"], report["exit_code"], report["verdicts"]["host"]) == (False, 0, 1)
+    assert [node["verdict"] for node in report["files"][0]["nodes"]] == ["host", "taken"]
+    assert json.loads(command("check", "--include-host", "--output-format", "json", path).out)["include_host"] is True
 
 
 def test_text_of_an_unknown_node(tmp_path: Path, command: Command) -> None:

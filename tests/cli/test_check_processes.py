@@ -47,15 +47,15 @@ def test_this_process_takes_batches_from_the_back(folder: Path, monkeypatch: pyt
     here: list[Path] = []
     check = file_check.file_report
 
-    def noted(path: Path, level: FeatureLevel, allow_outside: bool) -> Checked:
+    def noted(path: Path, level: FeatureLevel, allow_outside: bool, include_host: bool) -> Checked:
         here.append(path)
-        return check(path, level, allow_outside)
+        return check(path, level, allow_outside, include_host)
 
     monkeypatch.setattr(worker_processes, "SHARED_FROM", 1)
     monkeypatch.setattr(worker_processes, "BATCH", 1)
     monkeypatch.setattr(worker_processes, "file_report", noted)
     paths = sorted(folder.iterdir())
-    found = check_all([(path, FeatureLevel.LEVEL_6_4, False) for path in paths], 2)
+    found = check_all([(path, FeatureLevel.LEVEL_6_4, False, False) for path in paths], 2)
     assert [report.file for report, _ in found] == list(map(str, paths))
     assert here == sorted(here, reverse=True)
     assert here[0] == paths[-1]

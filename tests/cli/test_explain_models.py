@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.cli.command import ROOT, Command, process
+from tests.onnx.modelling import parsed
 from tests.picture.parsed import Picture
 
 TABLE = np.arange(12, dtype=np.float32).reshape(3, 4) / 2
@@ -99,6 +100,16 @@ def test_a_picture_shows_one_node_with_its_constants(model: Path, tmp_path: Path
     assert len(shown) == 12
     assert "the constant 'i'" in picture.words
     assert "rows: Gather-13, lowest feature level 1_0" in picture.words
+
+
+def test_the_hosts_arithmetic_is_explained(tmp_path: Path, command: Command) -> None:
+    """As any other node, or why it cannot be."""
+    text = """agraph (float[N] X, int64[1] e) => (float[M] Z) <int64[1] first = {0}>
+        { s = Shape(X) [size] a = Gather(s, first) [open] b = Slice(a, first, e) Z = Reshape(X, b) }"""
+    onnx.save(parsed(text), tmp_path / "model.onnx")
+    out = command("explain", tmp_path / "model.onnx").out
+    assert "size: Gather-13" in out
+    assert "the model does not state ends" in out
 
 
 def test_layers_of_an_ir_are_explained(command: Command) -> None:

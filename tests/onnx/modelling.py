@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 from onnx import parser
 
-from dmlgather.dialects.checked_model import CheckedModel, CheckedNode
+from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, Verdict
 from dmlgather.directml.located import LocatedFinding
 from dmlgather.onnx.model.check import check_model
 
@@ -28,6 +28,21 @@ def checked(folder: Path, model: str | onnx.ModelProto, level: str = "6_4", name
     found = check_model(path, level)
     assert not found.problems
     return found
+
+
+def hosts(folder: Path, model: str | onnx.ModelProto) -> set[str]:
+    """The names of the nodes that are the host's arithmetic. The verdicts of the others are those of a check that judges all."""
+    found = checked(folder, model)
+    judged = check_model(Path(found.file), include_host=True)
+    for one, two in zip(found.nodes, judged.nodes, strict=True):
+        assert two.verdict is not Verdict.HOST
+        if one.verdict is Verdict.HOST:
+            assert (one.taken, one.lowest, one.missing, one.provided) == (None, None, (), ())
+            assert not findings_of(found, one.place)
+        else:
+            assert one == two
+    assert found.calls.keys() == judged.calls.keys()
+    return {node.name for node in found.nodes if node.verdict is Verdict.HOST}
 
 
 def by_place(model: CheckedModel) -> dict[str, CheckedNode]:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor
+from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor, Verdict
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.relatives import found
+from dmlgather.dialects.sizes import Sizes
 from dmlgather.dialects.verdicts import Judged
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.directml.located import FileProblem, LocatedFinding
@@ -21,10 +22,14 @@ from dmlgather.onnx.problems.node_reading import INPUTS
 from dmlgather.onnx.problems.operator_versions import BOUNDS, version_of
 from dmlgather.onnx.problems.relatives import RELATIVES
 
+WRONG = ("EXP101", "EXP111", "EXP304")
+"""The codes of what is wrong with a node wherever it is computed."""
 
-def check_model(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
+
+def check_model(path: Path, level: str | FeatureLevel = "6_4", include_host: bool = False) -> CheckedModel:
     """Read the model at `path` and judge its nodes at a feature level. External data is not read.
 
+    include_host: whether nodes that are the host's arithmetic are judged as if DirectML had to take them.
     A file that cannot be understood has one problem. ValueError for an unknown level.
     """
     level = FeatureLevel.parse(level)
@@ -32,7 +37,7 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
         contents = find_nodes(read_model(path))
     except FileError as error:
         return CheckedModel(str(path), problems=(FileProblem(file=str(path), message=str(error)),))
-    judged = [(site, judge(site, level, contents.sizes)) for site in contents.sites]
+    judged = [(site, _judged(site, level, contents.sizes, include_host)) for site in contents.sites]
     findings = [*_graph_findings(contents), *((site.place, finding) for site, each in judged for finding in each.findings)]
     return CheckedModel(
         str(path),
@@ -43,6 +48,13 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
         findings=tuple(LocatedFinding.of(finding, str(path), None, None, place) for place, finding in findings),
         calls={site.place: each.call for site, each in judged if each.call is not None},
     )
+
+
+def _judged(site: NodeSite, level: FeatureLevel, sizes: Sizes, include_host: bool) -> Judged:
+    judged = judge(site, level, sizes)
+    if include_host or not site.host or any(finding.code in WRONG for finding in judged.findings):
+        return judged
+    return Judged(Verdict.HOST, call=judged.call)
 
 
 def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from dmlgather.dialects.sizes import Sizes
 from dmlgather.files import FileError
 from dmlgather.onnx.model.constant_folding import Value
 from dmlgather.onnx.model.file import ModelFile, infer
+from dmlgather.onnx.model.host_arithmetic import DataFlow
 from dmlgather.onnx.model.local_functions import FunctionCall, Key, function_graph, function_name
 from dmlgather.onnx.model.partial_types import PartialType
 from dmlgather.onnx.model.scopes import Scope
@@ -40,7 +41,7 @@ class NodeSite:
     """A node of the family in a model.
 
     place: its path, unique in the model. graph: the path of the graph around it. index: its position there. reached: whether a
-    run of the model can reach it; none reaches a function that nothing calls.
+    run of the model can reach it; none reaches a function that nothing calls. host: whether it is the host's arithmetic.
     """
 
     place: str
@@ -51,6 +52,7 @@ class NodeSite:
     inputs: tuple[NodeValue, ...]
     outputs: tuple[NodeValue, ...]
     reached: bool = True
+    host: bool = False
 
     @property
     def integers(self) -> dict[str, int]:
@@ -92,6 +94,7 @@ class _Visitor:
     def __init__(self, file: ModelFile) -> None:
         self.file, self.model, self.functions = file, file.model, file.functions
         self.calls: dict[Key, FunctionCall] = {}
+        self.flow = DataFlow(file.functions)
         self.places: set[str] = set()
         self.reached = True
         """Whether a run can reach the graph that is visited: calls in functions that nothing calls do not count."""
@@ -99,12 +102,16 @@ class _Visitor:
 
     def visit_model(self) -> None:
         self._outermost(self.model.graph, "", self.model.opset_import, self.file.remark)
+        self.flow.add_main(self.model.graph)
         for key, function in self.functions.items():  # callers first, so that all calls are known
             self.reached = key in self.calls
             graph = function_graph(function, self.calls.get(key) or FunctionCall.unknown(function))
             self.functions.add_defaults(graph.node)
             inferred, remark = infer(self.file, graph, function.opset_import)
             self._outermost(inferred, function_name(key), function.opset_import, remark)
+            self.flow.add_function(key, inferred)
+        host = set(map(id, self.flow.host_nodes()))
+        self.contents.sites = [replace(site, host=site.reached and id(site.node) in host) for site in self.contents.sites]
 
     def _outermost(self, graph: GraphProto, path: str, imports: Sequence[OperatorSetIdProto], remark: str) -> None:
         """A graph that is in no other one. remark: why its shapes could not be inferred."""
