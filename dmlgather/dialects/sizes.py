@@ -165,12 +165,14 @@ class Sizes:
 
 
 def _quotient(operation: str, left: Any, right: Any) -> Any | None:
-    """A quotient or what remains of it. A divisor that is a size is not 0: where it is, the model fails."""
-    if right.is_zero:
-        return None
-    if not (left.is_integer and right.is_integer):
+    """A quotient or what remains of it. None for a divisor with symbols that do not cancel: sympy 1.14 takes such quotients to be
+    at least any number. A divisor that is a size is not 0: where it is, the model fails.
+    """
+    if right.is_zero or not (left.is_integer and right.is_integer):
         return None
     exact = left / right
+    if any(power.exp.is_negative and power.base.free_symbols for power in exact.atoms(_sympy().Pow)):
+        return None
     if operation == "divide":
         return exact
     same_signs = (left.is_nonnegative and right.is_nonnegative) or (left.is_nonpositive and right.is_nonpositive)

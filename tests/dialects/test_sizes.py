@@ -178,6 +178,10 @@ def test_what_is_not_known() -> None:
     assert sizes.compute("multiply", third, 3) is None, "floating point rounds a third"
     assert sizes.compute("floor", third) == "floor(N/3)"
     assert sizes.compute("floor_divide", "N", 0) is None
+    assert sizes.compute("floor_divide", 5, "N") is None, "sympy compares such quotients wrong"
+    thrice = sizes.compute("multiply", "N", 3)
+    assert thrice is not None
+    assert sizes.compute("floor_divide", thrice, "N") == 3
     assert sizes.compute("multiply", LARGEST, 2) is None, "it has more than 64 bits"
     long: KnownSize | None = "N"
     for number in range(60):
