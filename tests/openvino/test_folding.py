@@ -15,6 +15,7 @@ from dmlgather.dialects.sizes import Sizes
 from dmlgather.openvino.model.folding import Folding
 from dmlgather.openvino.model.ir_layers import read_model
 from dmlgather.openvino.model.ir_xml import read_xml
+from dmlgather.openvino.model.tensors import SizeNames, Tensors
 from tests.openvino.ir import parameter, save
 from tests.openvino.runtime import openvino
 
@@ -47,7 +48,9 @@ def _step(draw: st.DrawFn, made: Made) -> None:
     axis = opset13.constant(np.array(0, np.int64))
     length = _lengths(one)
     kind = draw(
-        st.sampled_from(("arithmetic",) * 4 + ("comparison", "select", "gather", "concat", "reduce", "convert", "move", "split"))
+        st.sampled_from(
+            ("arithmetic",) * 4 + ("comparison", "select", "gather", "concat", "reduce", "convert", "move", "split", "slice")
+        )
     )
     if kind == "arithmetic":
         name = draw(st.sampled_from(ARITHMETIC))
@@ -87,6 +90,18 @@ def _step(draw: st.DrawFn, made: Made) -> None:
                 )
             )
         )
+    elif kind == "slice" and length > 1:
+        start, step = (
+            opset13.constant(np.array([draw(st.integers(-length, length - 1))], np.int64)),
+            draw(st.sampled_from([1, 2, -1])),
+        )
+        bounds = (
+            start,
+            opset13.constant(np.array([9 if step > 0 else -9], np.int64)),
+            opset13.constant(np.array([step], np.int64)),
+        )
+        strided = draw(st.booleans())
+        integers.append(opset13.strided_slice(one, *bounds, [0], [0]) if strided else opset13.slice(one, *bounds))
     elif kind == "split" and length > 1:
         first = draw(st.integers(1, length - 1))
         parts = opset13.variadic_split(one, axis, opset13.constant(np.array([first, length - first], np.int64)))
@@ -105,7 +120,7 @@ def _models(draw: st.DrawFn) -> tuple[list[Any], list[Any]]:
 
 def _folded(path: Path) -> tuple[list[Any], Sizes]:
     graph, sizes = read_model(read_xml(path)).graph, Sizes()
-    folding = Folding(graph, path.with_suffix(".bin"), sizes)
+    folding = Folding(Tensors(graph, SizeNames(sizes)), path.with_suffix(".bin"))
     results = [layer for layer in graph.layers.values() if layer.type == "Result"]
     return [folding.value(layer, layer.inputs[0]) for layer in results], sizes
 

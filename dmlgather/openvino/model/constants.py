@@ -78,7 +78,7 @@ def convert(values: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any] | N
     """
     dtype = np.dtype(TYPES.dtype_of(name))
     if dtype.kind == "b":
-        return values != 0
+        return np.not_equal(values, 0)
     if dtype.kind in "iu" and values.dtype.kind not in "iub":
         limits = np.iinfo(dtype)
         if not all(np.isfinite(one) and limits.min <= int(one) <= limits.max for one in values.reshape(-1)):

@@ -87,13 +87,19 @@ class Folding:
             inputs: list[Value] = [self._sizes(layer)]
         else:
             inputs = [self._values_of_input(layer, port) for port in layer.inputs]
-        for value in inputs:
+        for port, value in zip(layer.inputs, inputs, strict=True):
             if isinstance(value, Unknown):
-                raise UnknownResultError(value.reason)
+                raise UnknownResultError(self._origin(layer, port, value.reason))
         results = run(Operation(layer, [value for value in inputs if not isinstance(value, Unknown)], self.tensors.names.sizes))
         if len(results) != len(layer.outputs):
             raise ValueError(f"it has {len(layer.outputs)} outputs, expected {len(results)}")
         return results
+
+    def _origin(self, layer: Layer, port: Port, reason: str) -> str:
+        """The reason why the result of a layer is not known, where an input is not: it names where that begins."""
+        if reason.startswith(("computed", "the shape of")):
+            return reason
+        return f"computed from {self.tensors.input(layer, '', port).name!r}, {reason}"
 
     def _values_of_input(self, layer: Layer, port: Port) -> Value:
         connected = self.graph.source(layer, port)

@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from dmlgather.dialects.problem import check_axes, check_axis
+from dmlgather.dialects.problem import TensorType, check_axes, check_axis
 from dmlgather.dialects.size_arrays import Array, compared, elementwise, has_names, tidy
 from dmlgather.dialects.sizes import Sizes
+from dmlgather.dialects.windows import WindowProblem
 from dmlgather.openvino.model.constants import convert
 from dmlgather.openvino.model.ir_layers import Layer, number_of
-from dmlgather.openvino.problems.data_types import TYPES
+from dmlgather.openvino.model.layer_reading import attributes_of, version_of
+from dmlgather.openvino.problems.data_types import TYPES, integer_type
+from dmlgather.openvino.problems.layer_problems import problem_of
 
 MOST_NAMES = 64
 """The most elements of an array with names that is computed with: shapes have fewer, and expressions take time."""
@@ -97,8 +100,7 @@ def _broadcast(operation: Operation) -> list[Array]:
 
 def _typed(operation: Operation, result: Array) -> Array:
     """The result in the type of the output port, where all of it is numbers."""
-    kind = operation.layer.outputs[0].type if operation.layer.outputs else None
-    return tidy(result, TYPES.dtype_of(kind) if kind in TYPES.names else np.dtype(np.int64))
+    return tidy(result, integer_type(operation.layer.outputs[0].type if operation.layer.outputs else None))
 
 
 def _divide(operation: Operation) -> list[Array]:
@@ -196,6 +198,19 @@ def _gather(operation: Operation) -> list[Array]:
     return [np.take(data, indices.reshape(operation.input(1).shape), axis)]
 
 
+def _sliced(operation: Operation) -> list[Array]:
+    data, version = operation.input(0), version_of(operation.layer)
+    bounds = {
+        name: np.array(operation.integers(at), np.int64) for at, name in enumerate(version.inputs[: len(operation.inputs)]) if at
+    }
+    problem = problem_of(
+        version, {"data": TensorType(data.shape, np.dtype(np.int64))}, bounds, attributes_of(operation.layer, version)
+    )
+    assert isinstance(problem, WindowProblem)
+    windows = [window.start + window.step * np.arange(window.count) for window in problem.windows]
+    return [data[np.ix_(*windows)].reshape(problem.output.shape)]
+
+
 def _concat(operation: Operation) -> list[Array]:
     arrays = operation.inputs
     if any(map(has_names, arrays)):
@@ -251,7 +266,7 @@ def _range(operation: Operation) -> list[Array]:
         raise ValueError("its step is 0")
     if len(range(start, stop, step)) > 1 << 16:
         raise operation.unknown("too many elements")
-    return [_typed(operation, np.arange(start, stop, step, np.int64))]
+    return [_typed(operation, np.array(range(start, stop, step), np.int64))]
 
 
 def _broadcast_to(operation: Operation) -> list[Array]:
@@ -315,8 +330,10 @@ OPERATIONS: Mapping[str, Callable[[Operation], list[Array]]] = {
     "Reshape": _reshape,
     "Select": _select,
     "ShapeOf": lambda operation: [_typed(operation, operation.input(0))],
+    "Slice": _sliced,
     "Split": _split,
     "Squeeze": _squeeze,
+    "StridedSlice": _sliced,
     "Subtract": _arithmetic("subtract", np.subtract),
     "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,

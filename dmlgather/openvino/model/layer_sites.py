@@ -27,9 +27,9 @@ class LayerSite:
     """A layer of the family in its model.
 
     place: unique in the file. graph: the path of the body around it. index: its position there. opset: the number of its set of
-    operations. inputs: with the types and shapes of what they are connected to, by role. shapes: of the arrays, with names for the
-    sizes that are not known, by role; those of unknown rank are missing. output: as its port has it. values: the elements of the
-    bounds, and of indices that are constant, by role, or why they are not known. condition: an assumption about the shape of
+    operations. inputs: with the types and shapes of what they are connected to, by role. shapes: of the arrays, with names for
+    the sizes that are not known, by role; those of unknown rank are missing. output: as its port has it. values: the elements of
+    the bounds, and of indices that are constant, by role, or why they are not known. condition: an assumption about the shape of
     indices, where the file does not give it; empty where it does.
     """
 

@@ -17,7 +17,7 @@ from dmlgather.dialects.sliced_axes import SlicedAxis
 from dmlgather.dialects.unknown_sizes import NodeSizes
 from dmlgather.openvino.model.constants import Value
 from dmlgather.openvino.model.layer_sites import LayerSite
-from dmlgather.openvino.problems.data_types import TYPES
+from dmlgather.openvino.problems.data_types import TYPES, integer_type
 from dmlgather.openvino.problems.layer_problems import problem_of
 from dmlgather.openvino.problems.operation_versions import OpenVINOProblem
 from dmlgather.openvino.problems.slices import entries
@@ -64,8 +64,7 @@ def _numbers(site: LayerSite, role: str, number: Callable[[KnownSize], int]) -> 
         return value
     limits = np.iinfo(np.int64)
     found = [min(max(number(size), limits.min), limits.max) for size in _elements(value)]
-    kind = site.inputs[role].type
-    return np.array(found, np.int64).reshape(value.shape).astype(TYPES.dtype_of(kind) if kind in TYPES.names else np.int64)
+    return np.array(found, np.int64).reshape(value.shape).astype(integer_type(site.inputs[role].type))
 
 
 def _tensor_type(site: LayerSite, tensor: CheckedTensor, shape: tuple[int, ...]) -> TensorType:

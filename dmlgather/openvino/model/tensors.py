@@ -10,8 +10,8 @@ from dmlgather.openvino.model.ir_layers import Layer, LayerGraph, Port, Shape, e
 
 
 class SizeNames:
-    """The names of sizes that a model leaves open: "tokens[1]" for the second of the tensor `tokens`. Several tensors may have the
-    same name; their sizes do not.
+    """The names of sizes that a model leaves open: "tokens[1]" for the second of the tensor `tokens`. Several tensors may have
+    the same name; their sizes do not.
     """
 
     def __init__(self, sizes: Sizes) -> None:
