@@ -98,7 +98,7 @@ def described(site: LayerSite, judged: Judged, output: CheckedTensor) -> Checked
         opset=site.opset,
         version=site.version.since,
         inputs=tuple(inputs),
-        attributes={name: value for name, value in site.attributes.items() if isinstance(value, int)},
+        attributes=dict(site.attributes),
         outputs=(output,),
     )
 
