@@ -121,7 +121,7 @@ def test_sizes_that_are_open_are_judged_as_numbers_are(models: Any, tmp_path_fac
                 assert node.verdict is Verdict.TAKEN, (shapes, open_sizes.provided, node)
                 assert node.lowest is not None
                 assert open_sizes.lowest is not None
-                assert node.lowest.level <= open_sizes.lowest.level
+                assert node.lowest.level <= open_sizes.lowest.level, (shapes, open_sizes, node)
 
     run()
 
