@@ -1,4 +1,4 @@
-"""Layers of every operation of the family in IR files: a file that leaves sizes open is judged as the same model with numbers is."""
+"""Layers of every operation of the family in IR files: open sizes are judged as numbers are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dmlgather.dialects.checked_model import CheckedNode, Verdict
+from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, Verdict
 from tests.openvino.ir import checked, only, parameter, save
 from tests.openvino.runtime import openvino
 
@@ -86,10 +86,10 @@ def _gathers(draw: st.DrawFn) -> tuple[Any, list[Any]]:
 def _holds(condition: str, sizes: dict[str, list[int]]) -> bool:
     """Whether a condition such as "2*data[0] >= data[1] + 3" holds."""
     text = condition.replace(" = ", " == ").replace("floor(", "int(0.0 + ")
-    return bool(eval(text, {"min": min, "max": max, "int": int, "mod": lambda a, b: a % b}, dict(sizes)))  # noqa: S307
+    return bool(eval(text, {"min": min, "max": max, "int": int, "mod": lambda a, b: a % b}, dict(sizes)))
 
 
-def _family(found: Any) -> CheckedNode:
+def _family(found: CheckedModel) -> CheckedNode:
     """The layer of the test, among Gathers that compute its bounds."""
     return next(node for node in found.nodes if any(each.name == "data" for each in node.inputs))
 

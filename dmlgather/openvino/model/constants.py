@@ -78,10 +78,10 @@ def convert(values: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any] | N
     """
     dtype = np.dtype(TYPES.dtype_of(name))
     if dtype.kind == "b":
-        return np.not_equal(values, 0)
+        return np.asarray(values != 0)
     if dtype.kind in "iu" and values.dtype.kind not in "iub":
         limits = np.iinfo(dtype)
         if not all(np.isfinite(one) and limits.min <= int(one) <= limits.max for one in values.reshape(-1)):
             return None
     with np.errstate(over="ignore"):
-        return values.astype(dtype)
+        return np.asarray(values.astype(dtype))

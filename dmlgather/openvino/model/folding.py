@@ -80,7 +80,7 @@ class Folding:
         except (ValueError, TypeError, IndexError, OverflowError) as error:
             reason = f"computed by {layer}, which is ill-formed: {printable(str(error))}"
             return [Unknown(reason)] * len(layer.outputs)
-        return [self._kept(layer, value) for value in values]
+        return [self._kept(layer, np.asarray(value, object) if isinstance(value, str) else np.asarray(value)) for value in values]
 
     def _run(self, layer: Layer, run: Callable[[Operation], list[np.ndarray]]) -> list[np.ndarray]:
         if layer.type == "ShapeOf":
