@@ -49,7 +49,8 @@ def _step(draw: st.DrawFn, made: Made) -> None:
     length = _lengths(one)
     kind = draw(
         st.sampled_from(
-            ("arithmetic",) * 4 + ("comparison", "select", "gather", "concat", "reduce", "convert", "move", "split", "slice")
+            ("arithmetic",) * 4
+            + ("comparison", "select", "gather", "scalar", "concat", "reduce", "convert", "move", "split", "slice")
         )
     )
     if kind == "arithmetic":
@@ -65,6 +66,10 @@ def _step(draw: st.DrawFn, made: Made) -> None:
     elif kind == "gather":
         places = draw(st.lists(st.integers(-length, length - 1), min_size=1, max_size=3))
         integers.append(opset13.gather(one, opset13.constant(np.array(places, np.int64)), axis))
+    elif kind == "scalar":
+        scalar = opset13.gather(one, opset13.constant(np.array(draw(st.integers(-length, length - 1)), np.int64)), axis)
+        more = opset13.add(scalar, opset13.constant(np.array(draw(st.integers(-2, 2)), np.int64)))
+        integers.append(opset13.unsqueeze(draw(st.sampled_from([scalar, more, opset13.abs(more)])), axis))
     elif kind == "concat":
         integers.append(opset13.concat([one, other], 0))
     elif kind == "reduce":

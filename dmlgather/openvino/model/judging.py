@@ -19,7 +19,7 @@ from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.openvino.model.constants import NOT_CONNECTED, Value
 from dmlgather.openvino.model.layer_sites import LayerSite
 from dmlgather.openvino.model.shape_inference import contradicted_inputs, contradicted_output, output_of
-from dmlgather.openvino.model.site_sizes import missing_bound, problem_with, site_sizes
+from dmlgather.openvino.model.site_sizes import LongSizeError, missing_bound, problem_with, site_sizes
 from dmlgather.openvino.problems.export import EXPORTER, differences
 from dmlgather.plan import OutOfBounds
 
@@ -41,7 +41,10 @@ def _judge(site: LayerSite, level: FeatureLevel, sizes: Sizes) -> tuple[Judged, 
     missing = tuple(_missing(site))
     if missing:
         return Judged(Verdict.UNKNOWN, missing), output_of(site)
-    node = site_sizes(site, sizes)
+    try:
+        node = site_sizes(site, sizes)
+    except LongSizeError:
+        return Judged(Verdict.UNKNOWN, (_no_sizes(["a bound of many operations"]),)), output_of(site)
     found = trials(node)
     try:
         problems = [(values, problem_with(site, node, values)) for values in found.values]

@@ -29,6 +29,10 @@ NAMED_BOUNDS = ("start", "stop", "begin", "end")
 """The inputs that may depend on sizes that are not known; of the others, a descriptor needs the numbers."""
 
 
+class LongSizeError(Exception):
+    """A bound is an expression that is too long to compute with."""
+
+
 def missing_bound(site: LayerSite, role: str) -> Unknown | None:
     """Why a bound is not known well enough; None where it is."""
     value = site.values[role]
@@ -40,8 +44,11 @@ def missing_bound(site: LayerSite, role: str) -> Unknown | None:
 
 
 def site_sizes(site: LayerSite, sizes: Sizes) -> NodeSizes:
-    """What is known of the sizes of a layer whose arrays have known ranks and whose bounds are known. sizes: of its model."""
-    axes = _AXES[site.layer.type](site) if site.layer.type in _AXES else ()
+    """What is known of the sizes of a layer whose arrays have known ranks and whose bounds are known. sizes: of its model.
+
+    LongSizeError for a bound that is too long.
+    """
+    axes = _AXES[site.layer.type](site, sizes) if site.layer.type in _AXES else ()
     return NodeSizes(sizes, site.shapes, tuple(axes), tuple(_orders(site)))
 
 
@@ -87,7 +94,7 @@ def _bounds(site: LayerSite, role: str, count: int, default: int) -> list[KnownS
     return [*found, *[default] * count][:count]
 
 
-def _slice_axes(site: LayerSite) -> Iterator[SlicedAxis]:
+def _slice_axes(site: LayerSite, _: Sizes) -> Iterator[SlicedAxis]:
     data, count = site.shapes["data"], len(_elements(site.values["start"]))
     starts, stops = (_bounds(site, role, count, 0) for role in ("start", "stop"))
     steps = _bounds(site, "step", count, 1)
@@ -99,7 +106,7 @@ def _slice_axes(site: LayerSite) -> Iterator[SlicedAxis]:
             yield SlicedAxis(data[axis], start, stop, step)
 
 
-def _strided_axes(site: LayerSite) -> Iterator[SlicedAxis]:
+def _strided_axes(site: LayerSite, sizes: Sizes) -> Iterator[SlicedAxis]:
     data, count = site.shapes["data"], len(_elements(site.values["begin"]))
     begins, ends = (_bounds(site, role, count, 0) for role in ("begin", "end"))
     strides = _bounds(site, "strides", count, 1)
@@ -114,9 +121,7 @@ def _strided_axes(site: LayerSite) -> Iterator[SlicedAxis]:
         begin, stride = begins[number], strides[number]
         assert isinstance(stride, int)
         if shrinks:
-            end = site_end(begin)
-            if end is not None:
-                yield SlicedAxis(data[axis], begin, end, 1)
+            yield SlicedAxis(data[axis], begin, _end_of_one(begin, sizes), 1)
         elif stride:
             first, behind = (0, END) if stride > 0 else (END, -END - 1)
             yield SlicedAxis(
@@ -127,9 +132,12 @@ def _strided_axes(site: LayerSite) -> Iterator[SlicedAxis]:
             )
 
 
-def site_end(begin: KnownSize) -> KnownSize | None:
-    """The end of the one element at `begin`; None where it is an expression, whose range the trials show."""
-    return None if isinstance(begin, str) else END if begin == -1 else begin + 1
+def _end_of_one(begin: KnownSize, sizes: Sizes) -> KnownSize:
+    """The end of the one element at `begin`. That of an expression never ends the axis from behind: -1 is left out."""
+    end = sizes.compute("add", begin, 1)
+    if end is None:
+        raise LongSizeError
+    return END if begin == -1 else end
 
 
 def _mask(site: LayerSite, name: str) -> tuple[int, ...]:
@@ -137,7 +145,7 @@ def _mask(site: LayerSite, name: str) -> tuple[int, ...]:
     return mask if isinstance(mask, tuple) else (mask,)
 
 
-_AXES: Mapping[str, Callable[[LayerSite], Iterator[SlicedAxis]]] = {"Slice": _slice_axes, "StridedSlice": _strided_axes}
+_AXES: Mapping[str, Callable[[LayerSite, Sizes], Iterator[SlicedAxis]]] = {"Slice": _slice_axes, "StridedSlice": _strided_axes}
 
 
 def _orders(site: LayerSite) -> Iterator[tuple[KnownSize, KnownSize]]:
