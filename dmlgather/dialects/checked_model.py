@@ -107,8 +107,8 @@ class CheckedNode(Record):
     inputs: tuple[CheckedTensor, ...]
     """Its inputs, without optional inputs that it does not have."""
 
-    attributes: dict[str, int] = Field({})
-    """Its attributes that are one known integer: {"axis": 1}."""
+    attributes: dict[str, int | tuple[int, ...]] = Field({})
+    """Its attributes that are known integers, or lists of them: {"axis": 1}."""
 
     outputs: tuple[CheckedTensor, ...]
     """Its outputs."""

@@ -67,7 +67,7 @@ NOTES = {Verdict.HOST: "host: shape arithmetic", Verdict.UNREACHED: "unreached: 
 def line(node: CheckedNode, level: FeatureLevel) -> str:
     """A node in one line: place, operator and version, types and shapes, verdict."""
     version = f"-{node.version}" if node.version is not None else f" (opset {node.opset})"
-    given = [*map(_tensor, node.inputs), *(f"{printable(name)} {value}" for name, value in node.attributes.items())]
+    given = [*map(_tensor, node.inputs), *map(_attribute, node.attributes.items())]
     results = ", ".join(typed(tensor.type, tensor.shape) for tensor in node.outputs)
     return f"{node.place}: {node.operator}{version}({', '.join(given)}) -> {results}: {verdict(node, level)}"
 
@@ -90,6 +90,11 @@ def verdict(node: CheckedNode, level: FeatureLevel) -> str:
 def _form(form: DirectMLForm) -> str:
     types = ", ".join(f"{role} as {name}" for role, name in form.types.items())
     return " + ".join(form.operators) + (f" with {types}" if types else "")
+
+
+def _attribute(named: tuple[str, int | tuple[int, ...]]) -> str:
+    name, value = named
+    return f"{printable(name)} {value if isinstance(value, int) else braces(value)}"
 
 
 def _tensor(tensor: CheckedTensor) -> str:

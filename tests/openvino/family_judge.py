@@ -203,6 +203,11 @@ KNOWN_WRONG = (
         lambda call: call.operation == "StridedSlice" and 0 in call.arrays[0].shape and any(n < 0 for n in _numbers(call)),
     ),
     FamilyKnownWrong(
+        "strides that are no integers",
+        "OpenVINO checks the types of begin and end alone; the page has integers for all three",
+        lambda call: call.operation == "StridedSlice" and np.asarray(call.more.get("strides", ())).dtype.kind not in "iu",
+    ),
+    FamilyKnownWrong(
         "scalars that are sliced",
         "evaluate refuses a scalar tensor for a scalar Parameter, or does not read it",
         lambda call: call.operation == "StridedSlice" and not call.arrays[0].ndim,

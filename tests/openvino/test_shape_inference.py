@@ -118,6 +118,6 @@ def test_sizes_that_play_no_part_are_not_told(tmp_path: Path) -> None:
 def test_remedies_ask_for_what_is_missing_alone(tmp_path: Path) -> None:
     data, _, axis = checked(write(tmp_path, PAGE, None)).findings
     assert (data.expected, data.remedy) == ("a data type", "add its precision")
-    assert axis.remedy == "check the whole IR, or make the axis a constant of the model"
+    assert axis.remedy == "check the whole IR, or make it a constant of the model"
     found = checked(write(tmp_path, one_gather("FP32 5,2", "I64 ...", "FP32 ").replace("<dim>...</dim>", "")))
     assert (found.findings[0].expected, "precision" in found.findings[0].remedy) == ("a number of dimensions", False)

@@ -1,1 +1,1 @@
-"""OpenVINO's IR files: read safely, every Gather layer judged."""
+"""OpenVINO's IR files: read safely, every layer of the family judged."""

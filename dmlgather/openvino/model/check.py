@@ -1,4 +1,4 @@
-"""Check an OpenVINO IR file: every Gather layer is judged, and nothing is run."""
+"""Check an OpenVINO IR file: every layer of the family is judged, and nothing is run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from dmlgather.openvino.problems.relatives import RELATIVES
 
 
 def check_ir(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
-    """Read the IR at `path` and judge its Gather layers at a feature level. Of the .bin beside it, only axes are read.
+    """Read the IR at `path` and judge its layers of the family at a feature level. Of the .bin beside it, only indices, axes and
+    bounds are read, and what they are computed from.
 
     A file that cannot be understood has one problem. ValueError for an unknown level.
     """
@@ -26,7 +27,7 @@ def check_ir(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
     try:
         model = read_model(read_xml(path))
         contents = find(model, path.with_suffix(".bin"))
-        judged = [(site, judge(site, level)) for site in contents.sites]
+        judged = [(site, *judge(site, level, contents.names.sizes)) for site in contents.sites]
     except ModuleNotFoundError as error:
         message = f"is an OpenVINO IR, and a package that it needs is missing ({error}): {NEEDED}"
         return CheckedModel(file, problems=(FileProblem(file=file, message=message),))
@@ -42,8 +43,8 @@ def check_ir(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
         relatives=found(RELATIVES, contents.others),
         findings=tuple(
             LocatedFinding.of(finding, file, site.layer.line, None, site.place)
-            for site, judgement in judged
+            for site, judgement, _ in judged
             for finding in judgement.findings
         ),
-        calls={site.place: judgement.call for site, judgement in judged if judgement.call is not None},
+        calls={site.place: judgement.call for site, judgement, _ in judged if judgement.call is not None},
     )

@@ -10,15 +10,12 @@ import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.files import FileError, open_regular
-from dmlgather.openvino.model.ir_layers import Layer, LayerGraph, Port, Shape, check_rank, number_of
+from dmlgather.openvino.model.ir_layers import Layer, Shape, check_rank, number_of
 from dmlgather.openvino.model.ir_xml import IRError
 from dmlgather.openvino.problems.data_types import INTEGERS, TYPES
 from dmlgather.wording import counted, printable
 
-LARGEST = 64
-"""Elements of the largest constant that is read; an axis has one."""
-
-READ_TYPES = (*INTEGERS, "f16", "f32", "f64")
+READ_TYPES = (*INTEGERS, "boolean", "f16", "f32", "f64")
 """The element types of constants that are read."""
 
 NOT_CONNECTED = "connected to no layer"
@@ -26,22 +23,6 @@ NOT_CONNECTED = "connected to no layer"
 
 Value = np.ndarray[Any, Any] | Unknown
 """A constant's elements, or why they are not known."""
-
-
-def value_of(graph: LayerGraph, layer: Layer, port: Port, weights: Path) -> Value:
-    """The value of a layer's input port where it is a constant: a Const, or a Convert of one. weights: the .bin file."""
-    connected = graph.source(layer, port)
-    if connected is None:
-        return Unknown(NOT_CONNECTED)
-    source = connected[0]
-    if source.type == "Const":
-        return _constant(source, weights)
-    if source.type == "Convert" and len(source.inputs) == 1:
-        before = graph.source(source, source.inputs[0])
-        if before is not None and before[0].type == "Const":
-            inner = _constant(before[0], weights)
-            return inner if isinstance(inner, Unknown) else _converted(source, inner)
-    return Unknown("an input of the graph" if source.type == "Parameter" else f"computed when the model runs, by {source}")
 
 
 def shape_of(layer: Layer, default: Shape | None = None) -> Shape | None:
@@ -57,7 +38,8 @@ def shape_of(layer: Layer, default: Shape | None = None) -> Shape | None:
     return tuple(int(size) if size.strip().isdecimal() and len(size) < 20 else None for size in sizes)
 
 
-def _constant(layer: Layer, weights: Path) -> Value:
+def constant(layer: Layer, weights: Path, largest: int) -> Value:
+    """The value of a Const layer, of at most `largest` elements. weights: the .bin file. IRError for what breaks the format."""
     name, shape = layer.data.get("element_type", "").strip().lower(), shape_of(layer)
     if name not in READ_TYPES:
         return Unknown(f"a constant of type {printable(name[:40]) or 'unknown'}")
@@ -70,7 +52,7 @@ def _constant(layer: Layer, weights: Path) -> Value:
     if size != needed:
         message = f"{layer} states {counted(size, 'byte')}, but {counted(elements, 'element')} of {name} take {needed}"
         raise IRError(message, layer.line)
-    if elements > LARGEST:
+    if elements > largest:
         return Unknown(f"a constant of {elements} elements")
     content = np.frombuffer(_read(weights, layer, offset, size), dtype)
     return content.astype(dtype.newbyteorder("=")).reshape([size for size in shape if size is not None])
@@ -90,15 +72,16 @@ def _read(weights: Path, layer: Layer, offset: int, size: int) -> bytes:
         raise IRError(f"{weights.name} {error}: it should have {wanted}", layer.line) from None
 
 
-def _converted(layer: Layer, value: np.ndarray[Any, Any]) -> Value:
-    """A constant converted by a Convert layer: floats are truncated, and integers lose their high bits."""
-    name = layer.data.get("destination_type", "").strip().lower()
-    if name not in READ_TYPES:
-        return Unknown(f"converted to {printable(name[:40]) or 'an unknown type'}")
-    dtype = np.dtype(TYPES.names[name])
-    if dtype.kind in "iu" and value.dtype.kind == "f":
+def convert(values: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any] | None:
+    """Numbers converted to a type, as a Convert layer does: floats are truncated, and integers lose their high bits. None where
+    the type does not have a value that a float has.
+    """
+    dtype = np.dtype(TYPES.dtype_of(name))
+    if dtype.kind == "b":
+        return np.asarray(values != 0)
+    if dtype.kind in "iu" and values.dtype.kind not in "iub":
         limits = np.iinfo(dtype)
-        if not all(np.isfinite(one) and limits.min <= int(one) <= limits.max for one in value.reshape(-1)):
-            return Unknown(f"converted to {name}, which does not have its value")
+        if not all(np.isfinite(one) and limits.min <= int(one) <= limits.max for one in values.reshape(-1)):
+            return None
     with np.errstate(over="ignore"):
-        return value.astype(dtype)
+        return np.asarray(values.astype(dtype))

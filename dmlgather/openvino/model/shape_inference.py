@@ -2,61 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from dmlgather.dialects.checked_model import CheckedTensor, Unknown, typed
+from dmlgather.dialects.checked_model import CheckedTensor, typed
 from dmlgather.dialects.export_codes import CODES
-from dmlgather.dialects.problem import check_axis
 from dmlgather.directml import Finding
 from dmlgather.openvino.model.ir_layers import Port
 from dmlgather.openvino.model.layer_sites import LayerSite
-from dmlgather.openvino.problems.gather import axis_of
 
 SAVE_AGAIN = "have OpenVINO read the model and save it again, which infers what ports say"
 
 
-def output_of(site: LayerSite) -> CheckedTensor:
-    """The output that a well-formed layer's inputs give; what they do not determine is as the output port has it."""
-    data, indices = site.data, site.indices
-    output = site.output.model_copy(update={"type": data.type or site.output.type})
-    if data.shape is None or indices.shape is None or site.condition or isinstance(site.axis_value, Unknown):
+def output_of(site: LayerSite, shapes: Sequence[tuple[int, ...]] = ()) -> CheckedTensor:
+    """The output of a layer. shapes: those that it has with several values of the sizes that are not known; what all have in
+    common is known. Where there are none, the shape is as the output port has it.
+    """
+    output = site.output.model_copy(update={"type": site.inputs["data"].type or site.output.type})
+    if not shapes or site.condition:
         return output
-    try:
-        axis = check_axis("axis", axis_of(site.axis_value), len(data.shape), "data")
-    except (TypeError, ValueError):
-        return output
-    batch = site.batch_dims + (len(indices.shape) if site.batch_dims < 0 else 0)
-    if not 0 <= batch <= min(axis, len(indices.shape)):
-        return output
-    # Batch sizes are equal, so one known size is enough.
-    batches = [other if size is None else size for size, other in zip(data.shape[:batch], indices.shape[:batch], strict=True)]
-    shape = (*batches, *data.shape[batch:axis], *indices.shape[batch:], *data.shape[axis + 1 :])
-    return output.model_copy(update={"shape": shape})
+    first, *others = shapes
+    sizes = (size if all(other[axis] == size for other in others) else None for axis, size in enumerate(first))
+    return output.model_copy(update={"shape": tuple(sizes)})
 
 
-def contradicted_output(site: LayerSite) -> Iterator[Finding]:
+def contradicted_output(site: LayerSite, output: CheckedTensor) -> Iterator[Finding]:
     """The finding about an output port that a well-formed layer's inputs contradict."""
-    output, (port,) = output_of(site), site.layer.outputs
+    (port,) = site.layer.outputs
     if contradict(output, port):
         yield CODES["EXP101"].finding(
             "output",
             expected=f"{typed(output.type, output.shape)}, which follows from the inputs",
             got=f"{typed(port.type, port.shape)}, which the output port has",
             remedy=f"correct the layer; if its inputs are right, {SAVE_AGAIN}",
-            source="[OPENVINO] Gather",
+            source=f"[OPENVINO] {site.layer.type}",
         )
 
 
 def contradicted_inputs(site: LayerSite) -> Iterator[Finding]:
     """Findings about input ports that contradict the layers that they are connected to, which OpenVINO believes."""
-    for tensor, port in zip((site.data, site.indices, site.axis), site.layer.inputs, strict=True):
+    for tensor, port in zip(site.inputs.values(), site.layer.inputs, strict=True):
         if contradict(tensor, port):
             yield CODES["EXP303"].finding(
                 tensor.role,
                 expected=f"{typed(tensor.type, tensor.shape)}, the type of {tensor.name!r}, which OpenVINO uses",
                 got=f"{typed(port.type, port.shape)}, which the layer's port has",
                 remedy=SAVE_AGAIN,
-                source="[OPENVINO] Gather",
+                source=f"[OPENVINO] {site.layer.type}",
             )
 
 

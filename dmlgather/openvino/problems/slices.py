@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from dmlgather.dialects.problem import TensorType, check_axes
 from dmlgather.dialects.windows import Window, WindowProblem, integers, window
@@ -73,6 +74,40 @@ class OpenVINOSlice(BoundedProblem):
         return tuple(windows)
 
 
+class Entry(NamedTuple):
+    """What StridedSlice does at one place: with dimension `axis` of data, None for a new one; by its bounds number `number`, None
+    for a dimension that is taken whole. shrinks: whether it takes one element and drops the dimension.
+    """
+
+    axis: int | None
+    number: int | None
+    shrinks: bool = False
+
+
+def entries(rank: int, new: Sequence[int], shrink: Sequence[int], ellipsis: Sequence[int]) -> Iterator[Entry]:
+    """What StridedSlice does with data of that rank, in order. new, shrink, ellipsis: its masks, with one mark for each entry of
+    begin. ValueError for more entries than dimensions.
+    """
+    marks = tuple(zip(ellipsis, new, shrink, strict=True))
+    bounded = sum(not (whole or fresh) for whole, fresh, _ in marks)
+    if bounded > rank:
+        raise ValueError(
+            f"begin has {counted(bounded, 'entry')} for dimensions of data, but data has rank {rank}: at most one per "
+            "dimension, besides those of new_axis_mask and ellipsis_mask"
+        )
+    axis = 0
+    for number, (whole, fresh, drops) in enumerate(marks):
+        if whole:
+            yield from (Entry(each, None) for each in range(axis, axis + rank - bounded))
+            axis += rank - bounded
+        elif fresh:
+            yield Entry(None, None)
+        else:
+            yield Entry(axis, number, bool(drops))
+            axis += 1
+    yield from (Entry(each, None) for each in range(axis, rank))
+
+
 @dataclass(frozen=True)
 class OpenVINOStridedSlice(BoundedProblem):
     """output = data[begin[0] : end[0] : strides[0], begin[1] : end[1] : strides[1], …], changed by masks.
@@ -129,35 +164,21 @@ class OpenVINOStridedSlice(BoundedProblem):
     @cached_property
     def _taken(self) -> tuple[tuple[Window, ...], tuple[int | None, ...]]:
         """`windows` and `output_axes`, entry by entry. ValueError for an entry that data does not allow."""
-        sizes, windows, axes = self.data.shape, list[Window](), list[int | None]()
-        marks = tuple(zip(self.ellipsis_mask, self.new_axis_mask, self.shrink_axis_mask, strict=True))
-        entries = sum(not (ellipsis or new) for ellipsis, new, _ in marks)
-        if entries > len(sizes):
-            raise ValueError(
-                f"begin has {counted(entries, 'entry')} for dimensions of data, but data has rank {len(sizes)}: at most one per "
-                "dimension, besides those of new_axis_mask and ellipsis_mask"
-            )
-
-        def take_whole(count: int) -> None:
-            for size in sizes[len(windows) : len(windows) + count]:
-                axes.append(len(windows))
-                windows.append(Window.whole(size))
-
-        for k, (ellipsis, new, shrink) in enumerate(marks):
-            if ellipsis:
-                take_whole(len(sizes) - entries)
-            elif new:
-                axes.append(None)
-            elif shrink:
-                windows.append(self._element(k, len(windows)))
-            else:
-                axes.append(len(windows))
-                windows.append(self._window(k, sizes[len(windows)]))
-        take_whole(len(sizes) - len(windows))
+        windows, axes = list[Window](), list[int | None]()
+        for entry in entries(self.data.rank, self.new_axis_mask, self.shrink_axis_mask, self.ellipsis_mask):
+            if entry.shrinks:
+                windows.append(self._element(entry.number, entry.axis))
+                continue
+            axes.append(entry.axis)
+            if entry.axis is not None:
+                size = self.data.shape[entry.axis]
+                windows.append(Window.whole(size) if entry.number is None else self._window(entry.number, size))
         return tuple(windows), tuple(axes)
 
-    def _element(self, k: int, axis: int) -> Window:
+    def _element(self, k: int | None, axis: int | None) -> Window:
         """begin[k] of dimension `axis`, whatever begin_mask says: so do TensorFlow and OpenVINO's evaluate."""
+        assert k is not None
+        assert axis is not None
         size, position = self.data.shape[axis], self.begin[k]
         if not -size <= position < size:
             valid = f"{-size} … {size - 1}" if size else "none"
