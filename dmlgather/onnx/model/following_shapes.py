@@ -105,8 +105,11 @@ def _reshape(call: _Call) -> list[Shape | None] | None:
 
 
 def _negative(call: _Call, element: Element) -> bool | None:
+    """Whether an integer is negative. The negative of a size is: where the size is 0, a tensor is empty."""
+    if isinstance(element, str) and call.arithmetic.compare(element, "<=", 0) is True:
+        return True
     answer = call.arithmetic.compare(element, "<", 0)
-    return None if isinstance(answer, Unknown) else bool(answer)
+    return None if isinstance(answer, Unknown) else answer
 
 
 def _quotient(call: _Call, data: Shape, others: Shape) -> Size:

@@ -10,6 +10,7 @@ import numpy as np
 
 from dmlgather.onnx.model.inference_process import InferenceFailedError, InferenceLimits
 from dmlgather.onnx.model.partial_types import PartialType, type_of_value, value_of_type
+from dmlgather.onnx.model.shape_inference import copies_sizes
 from dmlgather.onnx.model.values import KEPT_ELEMENTS, Array, Value, is_known
 
 if TYPE_CHECKING:
@@ -76,8 +77,15 @@ class NodeRequests:
             answer = ModelProto.FromString(self.limits.ask_node(model.SerializeToString(), KEPT_ELEMENTS if computes else 0))
         except InferenceFailedError:
             return NodeAnswer()
+        found = {value.name: type_of_value(value) for value in answer.graph.value_info}
+        if copies_sizes(node, opset):
+            found = {
+                name: known.sized([None if isinstance(size, str) else size for size in known.shape or ()])
+                for name, known in found.items()
+                if known.shape is not None
+            }
         return NodeAnswer(
-            {value.name: type_of_value(value) for value in answer.graph.value_info},
+            found,
             {tensor.name: value for tensor in answer.graph.initializer if (value := _array(tensor)) is not None},
         )
 

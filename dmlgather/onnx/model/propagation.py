@@ -75,8 +75,9 @@ class Propagation:
         _learn(node, scope, fold(operands) if unknown is None else [unknown] * len(node.output))
         if unknown is not None or not _is_open(node, scope):
             return
+        dtype = types[0].dtype if types and node.op_type != "ConstantOfShape" else None
         for name, shape in zip(node.output, following_shapes(operands) or (), strict=False):
-            scope.learn_type(name, PartialType(shape=None if shape is None else tuple(shape)))
+            scope.learn_type(name, PartialType(dtype, None if shape is None else tuple(shape)))
         helps = any(map(scope.is_better, node.input)) or any(map(scope.is_stated, node.output))
         if helps and _is_open(node, scope):
             for name, known in ask(values).types.items():

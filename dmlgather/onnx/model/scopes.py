@@ -76,6 +76,10 @@ class Scope:
             named = self.reader.named(name, known)
             if named is not known:
                 self.types[name] = named
+                if any(
+                    size is not None and size != other for size, other in zip(known.shape or (), named.shape or (), strict=True)
+                ):
+                    self.better.add(name)
             return named
         return self.outer.type(name)
 
