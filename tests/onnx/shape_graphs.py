@@ -180,9 +180,7 @@ def _reshape(draft: ShapeDraft) -> None:
     first = draft.add("Gather", sizes, draft.constant([draft.rng.randrange(rank)]))
     target = draft.rng.choice((["a", "b"], ["b", "a"], ["0", "b"], ["b"], ["a", "b", "one"]))
     parts = {"a": first, "b": draft.constant([-1]), "0": draft.constant([0]), "one": draft.constant([1])}
-    sizes = draft.add("Concat", *(parts[each] for each in target), axis=0)
-    attributes = {} if "0" in target else {"allowzero": 1}  # otherwise a size that is 0 at run time is copied
-    draft.tensors[draft.add("Reshape", name, sizes, **attributes)] = len(target)
+    draft.tensors[draft.add("Reshape", name, draft.add("Concat", *(parts[each] for each in target), axis=0))] = len(target)
 
 
 def _make(draft: ShapeDraft) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dmlgather.dialects.checked_model import Unknown
-from tests.onnx.following import contents_of, differences, known_values, ran, symbols_of, with_outputs
+from tests.onnx.following import Array, contents_of, differences, known_values, ran, symbols_of, with_outputs
 from tests.onnx.modelling import parsed
 from tests.onnx.shape_graphs import INPUTS, random_inputs, random_shape_graph
 
@@ -22,8 +23,13 @@ def test_what_follows_is_what_onnxruntime_computes(tmp_path_factory: pytest.Temp
     for run in runs:
         inputs = random_inputs(run)
         got = ran(model, inputs)
-        if got is not None:
+        if got is not None and not reshapes_nothing(got):
             assert not list(differences(known, sizes, got, symbols_of(INPUTS, inputs)))
+
+
+def reshapes_nothing(got: Mapping[str, Array]) -> bool:
+    """Whether a tensor without elements was reshaped: 0 means another size there, and -1 has no meaning."""
+    return any(name.startswith("Reshape") and array.size == 0 for name, array in got.items())
 
 
 CONSTANTS = (

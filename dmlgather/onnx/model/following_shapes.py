@@ -105,8 +105,9 @@ def _reshape(call: _Call) -> list[Shape | None] | None:
 
 
 def _negative(call: _Call, element: Element) -> bool | None:
-    """Whether an integer is negative. The negative of a size is: where the size is 0, a tensor is empty."""
-    if isinstance(element, str) and call.arithmetic.compare(element, "<=", 0) is True:
+    """Whether an integer is negative. The negative of a symbol is: where the symbol is 0, a tensor is empty."""
+    linear = call.operands.names.sizes.linear(element) if isinstance(element, str) else None
+    if linear is not None and linear[1] <= 0 and linear[0] and max(linear[0].values()) < 0:
         return True
     answer = call.arithmetic.compare(element, "<", 0)
     return None if isinstance(answer, Unknown) else answer
@@ -118,7 +119,7 @@ def _quotient(call: _Call, data: Shape, others: Shape) -> Size:
     """
     left, right = list(data), []
     for size in others:
-        if size is not None and size in left:
+        if size not in (None, 0) and size in left:
             left.remove(size)
         else:
             right.append(size)
