@@ -18,7 +18,7 @@ from dmlgather.dialects.checked_model import Unknown
 from dmlgather.onnx.model.moving_operators import COMPUTED_HERE, MOVED
 from dmlgather.onnx.model.node_requests import NodeAnswer
 from dmlgather.onnx.model.partial_types import PartialType
-from dmlgather.onnx.model.size_names import SizeNames
+from dmlgather.onnx.model.size_names import ModelSizes
 from dmlgather.onnx.model.subgraphs import operator_name
 from dmlgather.onnx.model.symbolic_elements import ELEMENTWISE, REDUCTIONS, Arithmetic, cast, elementwise, reduced, sequence
 from dmlgather.onnx.model.values import (
@@ -48,7 +48,7 @@ class Operands:
     opset: int
     types: Sequence[PartialType]
     values: Sequence[Value | None]
-    names: SizeNames
+    names: ModelSizes
     ask: Callable[[Sequence[Value | None]], NodeAnswer]
 
     @property

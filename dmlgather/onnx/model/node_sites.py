@@ -20,7 +20,7 @@ from dmlgather.onnx.model.partial_types import PartialType
 from dmlgather.onnx.model.propagation import Propagation
 from dmlgather.onnx.model.ranks import learn_ranks
 from dmlgather.onnx.model.scopes import Scope
-from dmlgather.onnx.model.size_names import GraphNames, SizeNames
+from dmlgather.onnx.model.size_names import GraphNames, ModelSizes
 from dmlgather.onnx.model.subgraphs import operator_name, subgraphs
 from dmlgather.onnx.model.values import Value, exposed
 from dmlgather.onnx.problems.node_reading import in_family
@@ -105,7 +105,7 @@ class _Visitor:
         self.calls: dict[Key, FunctionCall] = {}
         self.flow = DataFlow(file.functions)
         self.places: set[str] = set()
-        self.names = SizeNames()
+        self.names = ModelSizes()
         self.propagation = Propagation(NodeRequests(file.limits, self.model.ir_version))
         self.overridable = self.model.ir_version >= 4
         self.unreached: str | None = None

@@ -21,7 +21,7 @@ GENERATED = re.compile(r"unk__\d+")
 """The names that ONNX's shape inference gives to sizes that it does not know."""
 
 
-class SizeNames:
+class ModelSizes:
     """The names of a model's sizes. A name is one of `sizes`; a text, as a file has it, is read as a name once."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class GraphNames:
     path: of the graph. given: the names in its inputs' types that are names already, because its types come from calls.
     """
 
-    def __init__(self, names: SizeNames, path: str, given: Iterable[str] = ()) -> None:
+    def __init__(self, names: ModelSizes, path: str, given: Iterable[str] = ()) -> None:
         self.names, self.path = names, path
         self._read = {name: name for name in given}
 

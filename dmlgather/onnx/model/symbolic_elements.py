@@ -15,7 +15,7 @@ import numpy as np
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.size_arrays import plain
 from dmlgather.dialects.sizes import KnownSize
-from dmlgather.onnx.model.size_names import SizeNames
+from dmlgather.onnx.model.size_names import ModelSizes
 from dmlgather.onnx.model.values import KEPT_ELEMENTS, Array, Element, array_of, objects
 
 WIDE = frozenset(("int32", "int64", "uint32", "uint64", "float32", "float64"))
@@ -28,7 +28,7 @@ class Arithmetic:
     node, as far as they are one integer.
     """
 
-    names: SizeNames
+    names: ModelSizes
     integers: bool = True
     attributes: Mapping[str, int] = field(default_factory=dict)
 
