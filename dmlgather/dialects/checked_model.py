@@ -35,9 +35,12 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Why a value is not known before the model runs: "an input of the graph"."""
+    """Why a value is not known before the model runs: "an input of the graph". decided_by: an input of the model that it
+    depends on; None where it is not known which.
+    """
 
     reason: str
+    decided_by: str | None = None
 
 
 def typed(data_type: str | None, shape: Sequence[int | str | None] | None) -> str:

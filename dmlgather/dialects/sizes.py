@@ -53,6 +53,7 @@ class Sizes:
 
     def __init__(self) -> None:
         self._symbols: dict[str, str] = {}
+        self._taken: set[str] = set()
         self._named: dict[str, Expr] = {}
         self._names: dict[Expr, str] = {}
         self._values: dict[str, Callable[[Mapping[str, int]], int | Fraction]] = {}
@@ -63,9 +64,10 @@ class Sizes:
         """The name of the symbol that a model calls `text`: the same, unless an expression has that name already."""
         if text not in self._symbols:
             name = text
-            while name in self._named or name in self._symbols.values():
+            while name in self._named or name in self._taken:
                 name = f"'{name}'"
             self._symbols[text] = name
+            self._taken.add(name)
         return self._symbols[text]
 
     def compute(self, operation: str, *operands: KnownSize | Fraction) -> KnownSize | None:
@@ -151,7 +153,7 @@ class Sizes:
             return None
         if result not in self._names:
             name = _printed(result)
-            while name in self._named or name in self._symbols.values():
+            while name in self._named or name in self._taken:
                 name = f"({name})"
             self._named[name], self._names[result] = result, name
         return self._names[result]

@@ -59,7 +59,7 @@ def test_text_of_a_taken_node(tmp_path: Path, command: Command) -> None:
     ended = command("check", "--verbose", "--level", "2_1", path)
     assert ended.out.splitlines() == [
         f"{path}: ONNX model, opset 17; 1 Gather: 1 conditional at 2_1; 0 other nodes",
-        "  Gather_0: Gather-13(data float[N,4], indices int64[3], axis 1) -> float[M,3]: taken: GATHER with indices as UINT32",
+        "  Gather_0: Gather-13(data float[N,4], indices int64[3], axis 1) -> float[N,3]: taken: GATHER with indices as UINT32",
         "    from 1_0, provided that N >= 1",
     ]
     assert ended.err == "1 file checked, 1 node (0 decided, 1 conditional, 0 undecided, 0 host, 0 refused), no findings\n"
@@ -200,7 +200,7 @@ def test_json_has_everything(tmp_path: Path) -> None:
             {"role": "indices", "name": "i", "type": "int64", "shape": [3], "values": None},
         ],
         "attributes": {"axis": 1},
-        "outputs": [{"role": "output", "name": "Z", "type": "float", "shape": ["M", 3], "values": None}],
+        "outputs": [{"role": "output", "name": "Z", "type": "float", "shape": ["N", 3], "values": None}],
         "verdict": "taken",
         "taken": {"level": "3_0", "operators": ["GATHER"], "types": {}},
         "lowest": {"level": "1_0", "operators": ["GATHER"], "types": {"indices": "UINT32"}},

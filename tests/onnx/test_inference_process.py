@@ -52,7 +52,7 @@ def test_a_process_that_ends_is_named_and_replaced(tmp_path: Path) -> None:
     slicing(tmp_path / "model.onnx", [19], 2, 9, 3)
     running = inference_process._running()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "_answer", lambda request, model: _killed(running))
+        patch.setattr(running, "_answer", lambda request: _killed(running))
         assert "crashed (signal SIGKILL)" in reason(slicing(tmp_path / "model.onnx", [19], 2, 9, 3))
     assert not reason(slicing(tmp_path / "model.onnx", [19], 2, 9, 3))
 

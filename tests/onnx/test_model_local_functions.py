@@ -38,8 +38,8 @@ def test_calls_that_agree(tmp_path: Path) -> None:
     nodes = by_place(found)
     assert list(nodes) == ["local:take/Slice_1", "local:take/Gather_3"]
     cut, first = nodes.values()
-    assert (cut.opset, cut.version, cut.inputs[0].shape, cut.inputs[2].values) == (11, 11, (None, 8), (2,))
-    assert (cut.verdict, cut.provided) == (Verdict.TAKEN, ("data[0] >= 1",))
+    assert (cut.opset, cut.version, cut.inputs[0].shape, cut.inputs[2].values) == (11, 11, ("x[0]", 8), (2,))
+    assert (cut.verdict, cut.provided) == (Verdict.TAKEN, ("x[0] >= 1",))
     assert (first.graph, first.attributes, first.verdict) == ("local:take", {"axis": 1}, Verdict.TAKEN)
     assert found.others == {"Constant": 2, "local.take": 2}
 

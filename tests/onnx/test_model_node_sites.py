@@ -213,11 +213,7 @@ UNKNOWN_BOUNDS = {
     ),
     "computed": (
         "agraph (float[9] X, int64[1] n) => (float[k] Z) <int64[1] s = {1}> { a = Add(n, n) e = Identity(a) Z = Slice(X, s, e) }",
-        "computed when the model runs, by Add",
-    ),
-    "a shape": (
-        "agraph (float[9] X, float[N] Y) => (float[k] Z) <int64[1] s = {1}> { e = Shape(Y) Z = Slice(X, s, e) }",
-        "the shape of 'Y', which is not known",
+        "computed from 'n', an input of the graph",
     ),
 }
 

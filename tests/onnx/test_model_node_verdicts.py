@@ -94,8 +94,8 @@ def test_blocks(tmp_path: Path, kind: str, node: str, own: str) -> None:
 def test_blocks_of_sizes_that_are_not_known(tmp_path: Path) -> None:
     text = "agraph (float[N,C,?,W] X) => (float Z) {{ Z = {}(X) }}"
     least = {
-        "DepthToSpace": ("N >= 1", "C >= 9", "data[2] >= 1", "W >= 1"),
-        "SpaceToDepth": ("N >= 1", "C >= 1", "data[2] >= 3", "W >= 3"),
+        "DepthToSpace": ("N >= 1", "C >= 9", "X[2] >= 1", "W >= 1"),
+        "SpaceToDepth": ("N >= 1", "C >= 1", "X[2] >= 3", "W >= 3"),
     }
     for operator, provided in least.items():
         found = only(checked(tmp_path, text.format(f"{operator}<blocksize = 3>"), "2_1"))
@@ -178,7 +178,7 @@ def test_a_slice_that_is_always_empty(tmp_path: Path) -> None:
 PROVIDED = {
     "the whole axis": ("float[N,4]", 0, 2**63 - 1, ("N >= 1",)),
     "from the 66th on": ("float[N,4]", 65, 2**63 - 1, ("N >= 66",)),
-    "a size without a name": ("float[?,4]", 65, 2**63 - 1, ("data[0] >= 66",)),
+    "a size without a name": ("float[?,4]", 65, 2**63 - 1, ("X[0] >= 66",)),
     "the last 64": ("float[N,4]", -64, 2**63 - 1, ("N >= 1",)),
     "between": ("float[N,M]", 3, -3, ("N >= 7", "M >= 1")),
     "from the back to the front": ("float[N,4]", -5, 3, ("1 <= N <= 7",)),

@@ -1,147 +1,244 @@
-"""Constant folding: the values that follow from constants and from shapes, of which some sizes may not be known."""
+"""Constant folding: the values that follow from constants and from shapes, of which some sizes may not be known.
+
+What has only known inputs is computed by ONNX's reference evaluator; the operators that most models compute shapes with are
+computed here, which is faster. Where some elements are no numbers, an operator that moves elements moves their positions, and one
+that computes has a row in `symbolic_elements`.
+"""
 
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
-from dmlgather.dialects.problem import TensorType
-from dmlgather.onnx.auxiliary import AUXILIARY, compute
+from dmlgather.onnx.model.moving_operators import COMPUTED_HERE, MOVED
+from dmlgather.onnx.model.node_requests import NodeAnswer
 from dmlgather.onnx.model.partial_types import PartialType
-from dmlgather.onnx.problems.constant_indices import index_out_of_range
-from dmlgather.onnx.problems.node_reading import problem_of
-from dmlgather.onnx.problems.operator_versions import DOMAINS
-from dmlgather.onnx.problems.slice import Slice
+from dmlgather.onnx.model.size_names import ModelSizes
+from dmlgather.onnx.model.subgraphs import operator_name
+from dmlgather.onnx.model.symbolic_elements import ELEMENTWISE, REDUCTIONS, Arithmetic, cast, elementwise, reduced, sequence
+from dmlgather.onnx.model.values import (
+    KEPT_ELEMENTS,
+    Array,
+    Element,
+    Value,
+    array_of,
+    first_unknown,
+    is_known,
+    is_partly,
+    objects,
+)
+from dmlgather.onnx.problems.data_types import data_type
+from dmlgather.onnx.problems.node_reading import parse_node
 from dmlgather.wording import printable
 
 if TYPE_CHECKING:
     from onnx import NodeProto
 
-    Array = np.ndarray[Any, Any]
 
-KEPT_ELEMENTS = 1024
-"""The most elements of a constant whose values are kept: bounds of slices, shapes and axes have fewer."""
+@dataclass(frozen=True)
+class Operands:
+    """A node with what is known of its inputs. ask: what ONNX says of the node with other values of its inputs."""
+
+    node: NodeProto
+    opset: int
+    types: Sequence[PartialType]
+    values: Sequence[Value | None]
+    names: ModelSizes
+    ask: Callable[[Sequence[Value | None]], NodeAnswer]
+
+    @property
+    def integers(self) -> dict[str, int]:
+        """The attributes that are one integer."""
+        return {each.name: each.i for each in self.node.attribute if each.HasField("i") and not each.ref_attr_name}
+
+    @property
+    def data(self) -> np.dtype[Any]:
+        """The data type of the first input; ValueError where it is not known."""
+        dtype = next((known.dtype for known in self.types if known.dtype is not None), None)
+        if dtype is None:
+            raise ValueError("an input of unknown type")
+        return dtype
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PartlyUnknown(Unknown):
-    """An array of which some elements are known. values: the elements, 0 where they are not known. gaps: 1 there, else 0."""
-
-    values: Array
-    gaps: Array
-
-
-Value = np.ndarray[Any, Any] | Unknown
-"""Elements, or why they are not known."""
-
-
-def can_fold(node: NodeProto) -> bool:
-    """Whether `fold` knows the operator."""
-    return node.domain in DOMAINS and (node.op_type in AUXILIARY or node.op_type in _MOVING) and len(node.output) == 1
-
-
-def fold(node: NodeProto, opset: int, inputs: Sequence[Value | None], attributes: Iterable[Value]) -> Value:
-    """The output of a node, where its inputs and attributes are known.
-
-    inputs: one per node.input, None for those that are left out; that of Shape as `shape_of` returns it. Where some elements are
-    not known, the operator is applied to the values and once more to the gaps.
-    """
-    run = _MOVING.get(node.op_type, _auxiliary)
-    moved = range(len(inputs)) if node.op_type == "Concat" else range(1)  # the others are indices, bounds, axes and shapes
-    known = [value for at, value in enumerate(inputs) if not (at in moved and isinstance(value, PartlyUnknown))]
-    unknown = next((value for value in (*known, *attributes) if isinstance(value, Unknown)), None)
-    if unknown is not None:
-        return _reason(node, inputs, unknown)
-    partly = next((value for value in inputs if isinstance(value, PartlyUnknown)), None)
+def fold(operands: Operands) -> list[Value]:
+    """The outputs of a node of ONNX's own domain, as far as they are known."""
+    node = operands.node
     try:
-        values = np.asarray(run(node, opset, [one.values if isinstance(one, PartlyUnknown) else one for one in inputs]))
-        if values.size > KEPT_ELEMENTS:
-            return Unknown(f"a constant of {values.size} elements")
-        if partly is None:
-            return values
-        gaps = np.asarray(run(node, opset, [_gaps(one) if at in moved else one for at, one in enumerate(inputs)]))
-    except (TypeError, ValueError) as error:
-        return Unknown(f"computed by {node.op_type}, which is ill-formed: {error}")
-    return PartlyUnknown(partly.reason, values, gaps) if gaps.any() else values
+        found = _folded(operands)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        found = Unknown(f"computed by {node.op_type}, which is ill-formed: {error}")
+    if isinstance(found, Unknown):
+        return [found] * len(node.output)
+    return [_kept(value) for value in found]
 
 
-def shape_of(name: str, known: PartialType) -> Value:
-    """An array of that shape that takes no memory, as the input of Shape."""
+def _folded(operands: Operands) -> list[Value] | Unknown:
+    node, values = operands.node, operands.values
+    if node.op_type in ("Shape", "Size"):
+        return _shape(operands)
+    given = [value for value in values if value is not None]
+    if all(map(is_known, given)):
+        return _computed(operands, values)
+    if not any(is_partly(value) for value in given) and not _may_be_partly(operands):
+        return _why(operands)
+    if node.op_type in MOVED:
+        return _moved(operands)
+    if node.op_type in _COMPUTED:
+        whole = next((value for value in given if isinstance(value, Unknown)), None)
+        if whole is None:
+            return [_COMPUTED[node.op_type](operands)]
+    return _why(operands)
+
+
+def _kept(value: Value) -> Value:
+    if isinstance(value, np.ndarray) and value.size > KEPT_ELEMENTS:
+        return Unknown(f"a constant of {value.size} elements")
+    if isinstance(value, np.ndarray) and value.size and all(isinstance(element, Unknown) for element in value.reshape(-1)):
+        return first_unknown([value]) or value
+    return value
+
+
+def _why(operands: Operands) -> Unknown:
+    """Why the outputs are not known: which input is not, and why."""
+    node = operands.node
+    passes_on = any(node.op_type in table for table in (MOVED, COMPUTED_HERE, _COMPUTED))
+    return computed_when_run(node, operands.values, passes_on)
+
+
+def computed_when_run(node: NodeProto, values: Sequence[Value | None], passes_on: bool = False) -> Unknown:
+    """Why the outputs of a node are not known. passes_on: whether it would be known if its inputs were."""
+    found = [(name, why) for name, value in zip(node.input, values, strict=True) if (why := first_unknown([value])) is not None]
+    decided_by = next((why.decided_by for _, why in found if why.decided_by), None)
+    if not passes_on or not found:
+        return Unknown(f"computed when the model runs, by {operator_name(node)}", decided_by)
+    name, why = found[0]
+    reason = (
+        why.reason if why.reason.startswith(("computed", "the shape of")) else f"computed from {printable(name)!r}, {why.reason}"
+    )
+    return Unknown(reason, decided_by)
+
+
+def _shape(operands: Operands) -> list[Value] | Unknown:
+    """The output of Shape and Size. Sizes of the first input are numbers or names."""
+    node, known = operands.node, operands.types[0]
     if known.shape is None:
-        return Unknown(f"the shape of {name!r}, which is not known")
-    gaps = [int(not isinstance(size, int)) for size in known.shape]
-    values = [size if isinstance(size, int) else 0 for size in known.shape]
-    if math.prod(size or 1 for size in values) > sys.maxsize:  # NumPy refuses it beside a size of 0 as well
-        return Unknown(f"the shape of {name!r}, which no array can have")
-    if not any(gaps):
-        return _empty(values)
-    where = ", ".join(str(axis) for axis, gap in enumerate(gaps) if gap)
-    return PartlyUnknown(f"the shape of {name!r}, which is not known in dimension {where}", _empty(values), _empty(gaps))
+        why = operands.values[0]
+        return Unknown(
+            f"the shape of {node.input[0]!r}, which is not known", why.decided_by if isinstance(why, Unknown) else None
+        )
+    sizes: list[Element] = [Unknown("a size") if size is None else size for size in known.shape]
+    if node.op_type == "Size":
+        arithmetic = Arithmetic(operands.names)
+        return [array_of([arithmetic.fold("multiply", [1, *sizes])], (), np.dtype(np.int64))]
+    version = parse_node(node, operands.opset)
+    start, end = (version.attributes.get(name) for name in ("start", "end"))
+    return [array_of(sizes[start:end], (len(sizes[start:end]),), np.dtype(np.int64))]
 
 
-def _empty(shape: Sequence[int]) -> Array:
-    return np.broadcast_to(np.zeros((), np.int8), shape)
+def _may_be_partly(operands: Operands) -> bool:
+    """Whether elements of the output may be known although an input is not known at all."""
+    if operands.node.op_type != "Concat" or not any(map(is_known, operands.values)):
+        return False
+    return all(
+        not isinstance(value, Unknown) or _small(known) is not None
+        for known, value in zip(operands.types, operands.values, strict=True)
+    )
 
 
-def _gaps(value: Value | None) -> Array | None:
-    if isinstance(value, PartlyUnknown):
-        return value.gaps
-    return value if not isinstance(value, np.ndarray) else np.zeros_like(value)  # type: ignore[return-value]
+def _small(known: PartialType) -> tuple[int, ...] | None:
+    """The shape of a tensor with few elements; None where it is not known, or there are many."""
+    shape = tuple(size for size in known.shape or () if isinstance(size, int))
+    if known.shape is None or len(shape) < len(known.shape) or math.prod(shape) > KEPT_ELEMENTS:
+        return None
+    return shape
 
 
-def _reason(node: NodeProto, inputs: Sequence[Value | None], unknown: Unknown) -> Unknown:
-    """Why the output is not known: which input is not, and why."""
-    name = next((name for name, value in zip(node.input, inputs, strict=True) if value is unknown), None)
-    if name is None or unknown.reason.startswith(("computed", "the shape of")):
-        return Unknown(unknown.reason)
-    return Unknown(f"computed from {printable(name)!r}, {unknown.reason}")
+def _moved(operands: Operands) -> list[Value] | Unknown:
+    """The outputs of an operator of MOVED: it moves the positions of the elements, of which 0 stands for the number 0."""
+    inputs = MOVED[operands.node.op_type]
+    pool: list[Element] = [0]
+    values: list[Value | None] = []
+    for at, (known, value) in enumerate(zip(operands.types, operands.values, strict=True)):
+        if value is None or (inputs is not None and at not in inputs):
+            if not (value is None or is_known(value)):
+                return _why(operands)
+            values.append(value)
+            continue
+        shape = _small(known) if isinstance(value, Unknown) else value.shape
+        if shape is None:
+            return _why(operands)
+        number = math.prod(shape)
+        values.append(np.arange(len(pool), len(pool) + number).reshape(shape))
+        pool += [value] * number if isinstance(value, Unknown) else objects(value).reshape(-1).tolist()
+    found = _computed(operands, values)
+    if isinstance(found, Unknown):
+        return found
+    dtype = operands.data
+    return [
+        one if isinstance(one, Unknown) else array_of([pool[at] for at in one.reshape(-1)], one.shape, dtype) for one in found
+    ]
 
 
-def _auxiliary(node: NodeProto, opset: int, inputs: Sequence[Any]) -> Any:
-    """Constant has version 9 before opset 9 as well: models had integer constants before the operator's types listed them."""
-    return compute(node, max(opset, 9) if node.op_type == "Constant" else opset, inputs)
+def _computed(operands: Operands, values: Sequence[Value | None]) -> list[Value] | Unknown:
+    """The outputs of a node for known inputs."""
+    node, opset = operands.node, operands.opset
+    run = COMPUTED_HERE.get(node.op_type)
+    if run is not None and len(node.output) == 1:
+        return [np.asarray(run(node, opset, values))]
+    answer = operands.ask(values)
+    if not answer.values and values is operands.values and node.op_type in _COMPUTED:
+        return [_COMPUTED[node.op_type](operands)]  # some versions of ONNX's evaluator lack operators
+    missing = computed_when_run(node, operands.values)
+    return [answer.values.get(name, missing) for name in node.output]
 
 
-MOST_DIMENSIONS = 64
-"""Dimensions that an array of NumPy can have."""
+def _elementwise(operands: Operands) -> Array:
+    dtype = operands.types[1 if operands.node.op_type == "Where" else 0].dtype
+    if dtype is None:
+        raise ValueError("an input of unknown type")
+    arithmetic = Arithmetic(operands.names, dtype.kind in "iu", operands.integers)
+    inputs = [None if isinstance(value, Unknown) else value for value in operands.values]
+    return elementwise(operands.node.op_type, arithmetic, inputs, dtype)
 
 
-def _gather(node: NodeProto, opset: int, inputs: Sequence[Any]) -> Array:
-    problem = _problem(node, opset, inputs)
-    data, indices = inputs
-    if problem.output.rank > MOST_DIMENSIONS:  # NumPy's take crashes
-        raise ValueError(f"the output has {problem.output.rank} dimensions, and NumPy has at most {MOST_DIMENSIONS}")
-    wrong = index_out_of_range(problem, indices)
-    if wrong is not None:
-        raise ValueError(f"{wrong.path} is {wrong.got}, expected {wrong.expected}")
-    return np.asarray(np.take(data, indices, problem.lookup_axes[0]))
+def _reduced(operands: Operands) -> Array:
+    node, attributes = operands.node, operands.integers
+    axes = next((list(each.ints) for each in node.attribute if each.name == "axes"), None)
+    if len(operands.values) > 1 and operands.values[1] is not None:
+        if not is_known(operands.values[1]):
+            raise ValueError("axes that are not known")
+        axes = [int(axis) for axis in np.asarray(operands.values[1]).reshape(-1)]
+    if not axes:
+        axes = [] if attributes.get("noop_with_empty_axes", 0) else None
+    arithmetic = Arithmetic(operands.names, operands.data.kind in "iu", attributes)
+    data = np.asarray(operands.values[0])
+    keep = bool(attributes.get("keepdims", 1))
+    return reduced(node.op_type, arithmetic, data, operands.data, axes=axes, keep=keep)
 
 
-def _slice(node: NodeProto, opset: int, inputs: Sequence[Any]) -> Array:
-    problem = _problem(node, opset, inputs)
-    assert isinstance(problem, Slice)
-    windows = [window.start + window.step * np.arange(window.count) for window in problem.windows]
-    return np.asarray(inputs[0][np.ix_(*windows)])
+def _cast(operands: Operands) -> Array:
+    target = data_type(operands.integers["to"])
+    if target is None:
+        raise ValueError("to is no data type")
+    return cast(Arithmetic(operands.names), np.asarray(operands.values[0]), operands.data, target)
 
 
-def _problem(node: NodeProto, opset: int, inputs: Sequence[Any]) -> Any:
-    types = [None if one is None else TensorType(one.shape, one.dtype) for one in inputs]
-    return problem_of(node, opset, types, inputs)
+def _range(operands: Operands) -> Value:
+    arithmetic = Arithmetic(operands.names, operands.data.kind in "iu")
+    start, limit, step = (objects(np.asarray(value)).reshape(-1)[0] for value in operands.values)
+    found = sequence(arithmetic, start, limit, step)
+    return _why(operands) if found is None else array_of(found, (len(found),), operands.data)
 
 
-def _concat(node: NodeProto, opset: int, inputs: Sequence[Any]) -> Array:
-    """Concat requires its axis from version 4 on; before, 1 is the default."""
-    axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1 if opset < 4 else None)
-    if axis is None or any(one is None for one in inputs) or len({one.dtype for one in inputs}) != 1:
-        raise ValueError("expected an axis and inputs of one type")
-    return np.concatenate(inputs, axis)
-
-
-_MOVING: Mapping[str, Callable[[NodeProto, int, Sequence[Any]], Any]] = {"Gather": _gather, "Slice": _slice, "Concat": _concat}
-"""The operators that are folded, besides the auxiliary ones."""
+_COMPUTED: Mapping[str, Callable[[Operands], Value]] = {
+    **dict.fromkeys(ELEMENTWISE, _elementwise),
+    **dict.fromkeys(REDUCTIONS, _reduced),
+    "Cast": _cast,
+    "Range": _range,
+}
+"""The operators that compute with expressions."""

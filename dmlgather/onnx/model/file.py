@@ -15,6 +15,7 @@ from dmlgather.onnx.model.inference_process import MEGABYTE, InferenceFailedErro
 from dmlgather.onnx.model.local_functions import MOST_NODES, Functions
 from dmlgather.onnx.model.scopes import constant
 from dmlgather.onnx.model.shape_inference import inferred
+from dmlgather.onnx.model.size_names import name_sizes
 from dmlgather.onnx.model.weightless import BUFFER, PAYLOADS, without_weights
 from dmlgather.wording import printable
 
@@ -60,6 +61,7 @@ def read_model(path: Path) -> ModelFile:
     functions.add_defaults([*model.graph.node, *chain.from_iterable(function.node for function in model.functions)])
     most = int(MOST_SITES * max(size / MEGABYTE, 1))
     file = ModelFile(model, functions, InferenceLimits.of_file(size), most)
+    name_sizes(model.graph)
     graph, remark = infer(file, model.graph, model.opset_import)
     model.graph.CopyFrom(graph)
     return replace(file, remark=remark)

@@ -12,9 +12,9 @@ import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.files import FileError
-from dmlgather.onnx.model.constant_folding import Value
 from dmlgather.onnx.model.partial_types import NOTHING, PartialType, value_of_type
 from dmlgather.onnx.model.subgraphs import all_nodes
+from dmlgather.onnx.model.values import Value, is_known, same
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 from dmlgather.wording import counted, printable
 
@@ -151,6 +151,11 @@ class FunctionCall:
     values: tuple[Value, ...] = ()
     attributes: Mapping[str, AttributeProto | None] = field(default_factory=dict)
 
+    @property
+    def sizes(self) -> set[str]:
+        """The names of sizes in the types."""
+        return {size for known in self.types for size in known.shape or () if isinstance(size, str)}
+
     @classmethod
     def unknown(cls, function: FunctionProto) -> FunctionCall:
         """For a function that nothing calls."""
@@ -175,8 +180,7 @@ def _joined(one: Value, two: Value) -> Value:
         return one
     if isinstance(two, Unknown):
         return two
-    same = one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes()
-    return one if same else Unknown("different in different calls of the function")
+    return one if same(one, two) else Unknown("different in different calls of the function")
 
 
 def function_graph(function: FunctionProto, call: FunctionCall) -> GraphProto:
@@ -186,7 +190,7 @@ def function_graph(function: FunctionProto, call: FunctionCall) -> GraphProto:
     graph = GraphProto(name=function.name, node=_nodes_of(function, call.attributes))
     inputs = zip_longest(function.input, call.types, call.values)
     for name, known, value in list(inputs)[: len(function.input)]:
-        if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
+        if isinstance(value, np.ndarray) and is_known(value) and value.dtype.kind in "iu":
             graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name))
         else:
             graph.input.append(value_of_type(name, known or NOTHING))

@@ -7,15 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.sizes import Sizes
 from dmlgather.files import FileError
-from dmlgather.onnx.model.constant_folding import Value
+from dmlgather.onnx.model.constant_folding import computed_when_run
+from dmlgather.onnx.model.control_flow import taken_branch
 from dmlgather.onnx.model.file import ModelFile, infer
 from dmlgather.onnx.model.host_arithmetic import DataFlow
 from dmlgather.onnx.model.local_functions import FunctionCall, Key, function_graph, function_name
+from dmlgather.onnx.model.node_requests import NodeRequests
 from dmlgather.onnx.model.partial_types import PartialType
+from dmlgather.onnx.model.propagation import Propagation
+from dmlgather.onnx.model.ranks import learn_ranks
 from dmlgather.onnx.model.scopes import Scope
+from dmlgather.onnx.model.size_names import GraphNames, ModelSizes
 from dmlgather.onnx.model.subgraphs import operator_name, subgraphs
+from dmlgather.onnx.model.values import Value, exposed
 from dmlgather.onnx.problems.node_reading import in_family
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 from dmlgather.wording import printable
@@ -40,8 +47,8 @@ class NodeValue:
 class NodeSite:
     """A node of the family in a model.
 
-    place: its path, unique in the model. graph: the path of the graph around it. index: its position there. reached: whether a
-    run of the model can reach it; none reaches a function that nothing calls. host: whether it is the host's arithmetic.
+    place: its path, unique in the model. graph: the path of the graph around it. index: its position there. unreached: why no run
+    of the model reaches it; None where one may. host: whether it is the host's arithmetic.
     """
 
     place: str
@@ -51,7 +58,7 @@ class NodeSite:
     opset: int
     inputs: tuple[NodeValue, ...]
     outputs: tuple[NodeValue, ...]
-    reached: bool = True
+    unreached: str | None = None
     host: bool = False
 
     @property
@@ -72,7 +79,8 @@ class ModelContents:
     """The nodes of a model.
 
     others: the number of nodes outside the family, by operator. remarks: why shapes are missing, by graph. undefined: nodes
-    outside the family that read a name that is not defined before: place, name and reason.
+    outside the family that read a name that is not defined before: place, name and reason. sizes: what the names of sizes in the
+    types and elements stand for. origins: the input of the model that decides a symbol of these.
     """
 
     opsets: dict[str, int]
@@ -81,6 +89,7 @@ class ModelContents:
     remarks: dict[str, str] = field(default_factory=dict)
     undefined: list[tuple[str, str, str]] = field(default_factory=list)
     sizes: Sizes = field(default_factory=Sizes)
+    origins: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_nodes(file: ModelFile) -> ModelContents:
@@ -96,61 +105,88 @@ class _Visitor:
         self.calls: dict[Key, FunctionCall] = {}
         self.flow = DataFlow(file.functions)
         self.places: set[str] = set()
-        self.reached = True
-        """Whether a run can reach the graph that is visited: calls in functions that nothing calls do not count."""
-        self.contents = ModelContents(_opsets(self.model.opset_import, self.model.ir_version))
+        self.names = ModelSizes()
+        self.propagation = Propagation(NodeRequests(file.limits, self.model.ir_version))
+        self.overridable = self.model.ir_version >= 4
+        self.unreached: str | None = None
+        """Why no run reaches the graph that is visited: calls in it do not count."""
+        opsets = _opsets(self.model.opset_import, self.model.ir_version)
+        opsets = _opsets(self.model.opset_import, self.model.ir_version)
+        self.contents = ModelContents(opsets, sizes=self.names.sizes, origins=self.names.origins)
 
     def visit_model(self) -> None:
-        self._outermost(self.model.graph, "", self.model.opset_import, self.file.remark)
+        scope = Scope(self.model.graph, GraphNames(self.names, ""), overridable=self.overridable)
+        self._outermost(self.model.graph, "", scope, self.model.opset_import, self.file.remark)
         self.flow.add_main(self.model.graph)
         for key, function in self.functions.items():  # callers first, so that all calls are known
-            self.reached = key in self.calls
-            graph = function_graph(function, self.calls.get(key) or FunctionCall.unknown(function))
+            self.unreached = None if key in self.calls else "nothing calls the function"
+            call = self.calls.get(key) or FunctionCall.unknown(function)
+            graph = function_graph(function, call)
             self.functions.add_defaults(graph.node)
             inferred, remark = infer(self.file, graph, function.opset_import)
-            self._outermost(inferred, function_name(key), function.opset_import, remark)
+            path, given = function_name(key), dict(zip(function.input, call.values, strict=False))
+            scope = Scope(inferred, GraphNames(self.names, path, call.sizes), overridable=self.overridable, given=given)
+            self._outermost(inferred, path, scope, function.opset_import, remark)
             self.flow.add_function(key, inferred)
         host = set(map(id, self.flow.host_nodes()))
-        self.contents.sites = [replace(site, host=site.reached and id(site.node) in host) for site in self.contents.sites]
+        self.contents.sites = [
+            replace(site, host=site.unreached is None and id(site.node) in host) for site in self.contents.sites
+        ]
 
-    def _outermost(self, graph: GraphProto, path: str, imports: Sequence[OperatorSetIdProto], remark: str) -> None:
+    def _outermost(self, graph: GraphProto, path: str, scope: Scope, imports: Sequence[OperatorSetIdProto], remark: str) -> None:
         """A graph that is in no other one. remark: why its shapes could not be inferred."""
         before = len(self.contents.sites)
-        self._graph(graph, path, None, _opsets(imports, self.model.ir_version))
-        if self.reached and not remark and any(site.lacks_types for site in self.contents.sites[before:]):
+        self._graph(graph, path, scope, _opsets(imports, self.model.ir_version))
+        if self.unreached is None and not remark and any(site.lacks_types for site in self.contents.sites[before:]):
             _, remark = infer(self.file, graph, imports, strict=True)
         if remark and not (remark == self.file.limits.late and remark in self.contents.remarks.values()):  # once is enough
             self.contents.remarks[path] = remark
 
-    def _graph(self, graph: GraphProto, path: str, outer: Scope | None, opsets: Mapping[str, int]) -> None:
-        scope = Scope(graph, outer, overridable=self.model.ir_version >= 4)
+    def _graph(self, graph: GraphProto, path: str, scope: Scope, opsets: Mapping[str, int]) -> None:
+        learn_ranks(graph, scope)
         for index, node in enumerate(graph.node):
             label = printable(node.name) or f"{printable(node.op_type)}_{index}"
             place = f"{path}/{label}" if path else label
             key = self.functions.called(node)
+            opset = opsets.get("") if key is None else None
             if key is None and in_family(node):
-                if "" not in opsets:
-                    where = path or "its main graph"
-                    raise FileError(f"states no opset for ONNX's own operators, one of which is {node.op_type} in {where}")
-                if len(self.contents.sites) == self.file.most_sites:
-                    raise FileError(
-                        f"has more than {self.file.most_sites} gathers and slices, which is the limit for a file of its size: "
-                        "check parts of the model"
-                    )
-                unique = self._unique(place, index)
-                inputs, outputs = _values(node.input, scope), _values(node.output, scope)
-                self.contents.sites.append(NodeSite(unique, path, index, node, opsets[""], inputs, outputs, self.reached))
-            else:
-                self.contents.others[printable(operator_name(node))] += 1
-                reasons = {name: reason for name in node.input if name and (reason := scope.undefined(name))}
-                self.contents.undefined += [(place, *pair) for pair in reasons.items()]
-            if key is not None and self.reached:
+                self._check_room(node, path, opset)
+                unique, inputs = self._unique(place, index), _values(node.input, scope)
+                self.propagation.visit(node, opset, scope, {})
+                outputs = _values(node.output, scope)
+                self.contents.sites.append(NodeSite(unique, path, index, node, opset or 0, inputs, outputs, self.unreached))
+                continue
+            self.contents.others[printable(operator_name(node))] += 1
+            reasons = {name: reason for name in node.input if name and (reason := scope.undefined(name))}
+            self.contents.undefined += [(place, *pair) for pair in reasons.items()]
+            if key is not None and self.unreached is None:
                 self._call(key, node, scope)
-            elif key is None and "" in opsets:
-                scope.fold(node, opsets[""])
-            for attribute, inner in subgraphs(node):
-                self._graph(inner, f"{place}.{attribute}", scope, opsets)
-            scope.visited(node)
+            self.propagation.visit(node, opset, scope, self._inside(node, place, scope, opsets))
+
+    def _check_room(self, node: NodeProto, path: str, opset: int | None) -> None:
+        """Refuse a model that states no opset for a node of the family, or has too many of them."""
+        if opset is None:
+            where = path or "its main graph"
+            raise FileError(f"states no opset for ONNX's own operators, one of which is {node.op_type} in {where}")
+        if len(self.contents.sites) == self.file.most_sites:
+            raise FileError(
+                f"has more than {self.file.most_sites} gathers and slices, which is the limit for a file of its size: "
+                "check parts of the model"
+            )
+
+    def _inside(self, node: NodeProto, place: str, scope: Scope, opsets: Mapping[str, int]) -> dict[str, Scope]:
+        """The scopes of the graphs in a node's attributes, once they are visited."""
+        taken, unreached = taken_branch(node, scope), self.unreached
+        inside: dict[str, Scope] = {}
+        for attribute, graph in subgraphs(node):
+            if taken not in (None, attribute):
+                self.unreached = unreached or f"{printable(node.input[0])!r} always chooses {taken}"
+            decided_by = computed_when_run(node, scope.inputs(node)[1]).decided_by
+            given: dict[str, Value] = {value.name: Unknown("an input of the graph", decided_by) for value in graph.input}
+            inside[attribute] = Scope(graph, scope.reader, scope, overridable=self.overridable, given=given)
+            self._graph(graph, f"{place}.{attribute}", inside[attribute], opsets)
+            self.unreached = unreached
+        return inside
 
     def _unique(self, place: str, index: int) -> str:
         while place in self.places:  # names need not be unique
@@ -161,7 +197,7 @@ class _Visitor:
     def _call(self, key: Key, node: NodeProto, scope: Scope) -> None:
         inputs = _values(node.input, scope)
         attributes = {attribute.name: None if attribute.ref_attr_name else attribute for attribute in node.attribute}
-        call = FunctionCall(tuple(each.type for each in inputs), tuple(each.elements for each in inputs), attributes)
+        call = FunctionCall(tuple(each.type for each in inputs), tuple(map(scope.value, node.input)), attributes)
         self.calls[key] = self.calls[key].joined(call) if key in self.calls else call
 
 
@@ -172,4 +208,6 @@ def _opsets(imports: Iterable[OperatorSetIdProto], ir_version: int) -> dict[str,
 
 
 def _values(names: Iterable[str], scope: Scope) -> tuple[NodeValue, ...]:
-    return tuple(NodeValue(name, scope.type(name), scope.value(name), scope.undefined(name) if name else None) for name in names)
+    return tuple(
+        NodeValue(name, scope.type(name), exposed(scope.value(name)), scope.undefined(name) if name else None) for name in names
+    )

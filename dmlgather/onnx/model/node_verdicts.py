@@ -37,7 +37,7 @@ def judge(site: NodeSite, level: FeatureLevel, sizes: Sizes) -> Judged:
         problems = list(_problems(site, node, found))
     except (UnknownTypeError, UnknownValueError) as error:
         missing = tuple(_missing(site)) or (_reference(error),)
-        return Judged(Verdict.UNKNOWN, missing if site.reached else tuple(map(_never_called, missing)))
+        return Judged(Verdict.UNKNOWN, missing if site.unreached is None else tuple(map(_never_called, missing)))
     except (TypeError, ValueError) as error:
         return Judged(Verdict.REFUSED, (broken_rule(site.node, site.opset, printable(str(error))),))
     if found.possible is None:

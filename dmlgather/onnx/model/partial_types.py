@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,23 @@ class PartialType:
             return f"{self.name or '?'}[more than {MOST_DIMENSIONS} dimensions, which are not read]"
         sizes = "..." if self.shape is None else ",".join("?" if size is None else printable(str(size)) for size in self.shape)
         return f"{self.name or '?'}[{sizes}]"
+
+    def sized(self, shape: Sequence[Size] | None) -> PartialType:
+        """The type with another shape."""
+        return PartialType(self.dtype, None if shape is None else tuple(shape), self.kind, self.excessive)
+
+    def merged(self, better: PartialType, join: Callable[[Size, Size], Size]) -> PartialType:
+        """What is known of one value by two descriptions of its type. join: what is known of a size by two descriptions of it.
+        Where they contradict each other, this one holds.
+        """
+        if self.kind is not None or self.excessive:
+            return self
+        if self.dtype is None and self.shape is None:
+            return better
+        dtype = self.dtype if self.dtype is not None else better.dtype
+        if self.shape is None or better.shape is None or len(self.shape) != len(better.shape):
+            return PartialType(dtype, better.shape if self.shape is None else self.shape)
+        return PartialType(dtype, tuple(join(*sizes) for sizes in zip(self.shape, better.shape, strict=True)))
 
     def joined(self, other: PartialType) -> PartialType:
         """What holds for a value that is of one of both types."""

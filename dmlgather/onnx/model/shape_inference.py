@@ -29,6 +29,38 @@ def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -
 
     strict: as in `infer_shapes`. InferenceFailedError as there, ValueError for a model beyond protobuf's limit.
     """
+    graph, remark = _within_limits(model, limits, strict)
+    if _hide_slices(model, graph):
+        graph, remark = _within_limits(model, limits, strict)
+        _show(graph)
+    return graph, remark
+
+
+def copies_sizes(node: NodeProto, opset: int) -> bool:
+    """Whether ONNX infers wrong sizes for a node: for a slice of opset 10, those of its data, where they have names."""
+    return node.op_type == "Slice" and opset == 10 and node.domain in DOMAINS
+
+
+def _hide_slices(model: ModelProto, typed: GraphProto) -> bool:
+    """Hide the slices for which ONNX inferred sizes with names, of which it may have copied each; whether there are any."""
+    opset, found = _opset(model), False
+    for graph, known in zip(_graphs(model.graph), _graphs(typed), strict=True):
+        types = {value.name: value for value in _values(known)}
+        for node in graph.node:
+            value = types.get(node.output[0]) if node.output and copies_sizes(node, opset) else None
+            if value is not None and any(dim.dim_param for dim in value.type.tensor_type.shape.dim):
+                for dim in value.type.tensor_type.shape.dim:
+                    dim.ClearField("dim_param")
+                declared = [each for each in (*graph.output, *graph.value_info) if each.name == value.name]
+                for each in declared or [graph.value_info.add()]:
+                    each.CopyFrom(value)
+                node.domain, found = HIDDEN, True
+    if found:
+        model.opset_import.add(domain=HIDDEN, version=1)
+    return found
+
+
+def _within_limits(model: ModelProto, limits: InferenceLimits, strict: bool) -> tuple[GraphProto, str]:
     try:
         return _inferred(model, limits, strict, True), ""
     except InferenceLimitError as error:
@@ -61,8 +93,7 @@ def _hide(model: ModelProto, plain: GraphProto) -> bool:
     long = {value.name for graph in _graphs(plain) for value in _values(graph) if _is_long(value)}
     tensors = [tensor for graph in _graphs(plain) for tensor in graph.initializer]
     long.update(tensor.name for tensor in tensors if len(tensor.dims) == 1 and tensor.dims[0] > MOST_VALUES)
-    opset = next((entry.version for entry in model.opset_import if entry.domain in DOMAINS), 1)
-    found = False
+    opset, found = _opset(model), False
     for graph, typed in zip(_graphs(model.graph), _graphs(plain), strict=True):
         given: set[str] = set()
         for node in graph.node:
@@ -78,6 +109,10 @@ def _hide(model: ModelProto, plain: GraphProto) -> bool:
     if found:
         model.opset_import.add(domain=HIDDEN, version=1)
     return found
+
+
+def _opset(model: ModelProto) -> int:
+    return next((entry.version for entry in model.opset_import if entry.domain in DOMAINS), 1)
 
 
 def _show(graph: GraphProto) -> None:

@@ -1,0 +1,101 @@
+"""If and Loop: which branch runs, and what the results of branches and of loops are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmlgather.dialects.checked_model import Unknown
+from dmlgather.onnx.model.constant_folding import computed_when_run
+from dmlgather.onnx.model.partial_types import PartialType
+from dmlgather.onnx.model.scopes import Scope
+from dmlgather.onnx.model.subgraphs import subgraphs
+from dmlgather.onnx.model.values import KEPT_ELEMENTS, Value, is_known, same
+from dmlgather.onnx.problems.operator_versions import DOMAINS
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto
+
+BRANCHES = ("else_branch", "then_branch")
+
+MOST_ITERATIONS = KEPT_ELEMENTS
+"""The most iterations of a loop that are followed: what it computes for more is no shape."""
+
+Run = Callable[["GraphProto", Mapping[str, Value]], Scope | None]
+"""From a graph and the values of its inputs to its scope once its nodes are visited; None where that takes too long."""
+
+
+def taken_branch(node: NodeProto, scope: Scope) -> str | None:
+    """The attribute of an If whose graph runs; None where that is not known, or the node is no If."""
+    if node.op_type != "If" or node.domain not in DOMAINS or len(node.input) != 1:
+        return None
+    condition = scope.value(node.input[0])
+    if isinstance(condition, Unknown) or not is_known(condition) or condition.size != 1:
+        return None
+    return BRANCHES[bool(condition.reshape(-1)[0])]
+
+
+def join_branches(node: NodeProto, scope: Scope, inside: Mapping[str, Scope]) -> None:
+    """Keep what is known of the outputs of an If: those of the branch that runs, or what both have in common."""
+    taken = taken_branch(node, scope)
+    scopes = [inside[taken]] if taken else [inside[branch] for branch in BRANCHES if branch in inside]
+    unknown = computed_when_run(node, [scope.value(name) for name in node.input])
+    for at, name in enumerate(node.output):
+        found = [(inner, inner.results[at]) for inner in scopes if at < len(inner.results)]
+        if not name or len(found) < len(scopes) or not found:
+            continue
+        given = [inner.value(result) for inner, result in found]
+        common = given[0] if all(same(given[0], one) for one in given) and not isinstance(given[0], Unknown) else unknown
+        scope.learn_value(name, given[0] if taken else common)
+        types = [inner.type(result) for inner, result in found]
+        scope.learn_type(name, reduce(PartialType.joined, types))
+
+
+def loop_results(node: NodeProto, scope: Scope, run: Run) -> list[Value] | None:
+    """The outputs of a Loop whose conditions are known in each iteration; None where they are not, or the node is none."""
+    bodies = [graph for name, graph in subgraphs(node) if name == "body"]
+    if node.op_type != "Loop" or len(bodies) != 1 or len(bodies[0].input) != len(node.input) or len(node.input) < 2:
+        return None
+    body, carried = bodies[0], [scope.value(name) for name in node.input[2:]]
+    limit, goes_on = (scope.value(name) if name else None for name in node.input[:2])
+    most = MOST_ITERATIONS + 1 if limit is None else _number(limit)
+    going = True if goes_on is None else _number(goes_on)
+    scanned: list[list[Value]] = []
+    for number in range(most or 0):
+        if not going:
+            break
+        inputs = [np.array(number, np.int64), np.array(True), *carried]
+        inner = run(body, dict(zip((value.name for value in body.input), inputs, strict=True)))
+        if inner is None or number == MOST_ITERATIONS:
+            return None
+        results = [inner.value(name) for name in inner.results]
+        going, carried = _number(results[0]), results[1 : 1 + len(carried)]
+        scanned.append(results[1 + len(carried) :])
+    if most is None or going is None or len(body.output) != 1 + len(node.output):
+        return None
+    return [*carried, *map(_stacked, zip(*scanned, strict=True))] if scanned else _without_scans(node, carried)
+
+
+def _number(value: Value) -> int | None:
+    return int(value.reshape(-1)[0]) if isinstance(value, np.ndarray) and is_known(value) and value.size == 1 else None
+
+
+def _stacked(values: Sequence[Value]) -> Value:
+    """The values of all iterations, along a new first axis."""
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
+    if (
+        len(arrays) < len(values)
+        or len({value.shape for value in arrays}) > 1
+        or sum(value.size for value in arrays) > KEPT_ELEMENTS
+    ):
+        return Unknown("computed when the model runs, by Loop")
+    return np.stack([value.astype(object) for value in arrays] if len({value.dtype for value in arrays}) > 1 else arrays)
+
+
+def _without_scans(node: NodeProto, carried: Sequence[Value]) -> list[Value]:
+    """The outputs after no iteration: what iterations give is empty, of a shape that is not known."""
+    nothing = Unknown("computed when the model runs, by Loop, which has no iteration")
+    return [*carried, *[nothing] * (len(node.output) - len(carried))]

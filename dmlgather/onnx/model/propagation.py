@@ -1,0 +1,94 @@
+"""What follows for the outputs of a node from what is known of its inputs: types and values, node after node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dmlgather.dialects.checked_model import Unknown
+from dmlgather.onnx.model.constant_folding import Operands, computed_when_run, fold
+from dmlgather.onnx.model.control_flow import join_branches, loop_results, taken_branch
+from dmlgather.onnx.model.following_shapes import following_shapes
+from dmlgather.onnx.model.node_requests import NodeAnswer, NodeRequests
+from dmlgather.onnx.model.partial_types import PartialType
+from dmlgather.onnx.model.scopes import Scope, attribute_values
+from dmlgather.onnx.model.subgraphs import subgraphs
+from dmlgather.onnx.model.values import Value
+from dmlgather.onnx.problems.operator_versions import DOMAINS
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto
+
+MOST_STEPS = 4_000
+"""The most nodes that are visited again, in all loops of a model together, to find out what the loops compute."""
+
+
+class Propagation:
+    """Finds out what is known of the outputs of a model's nodes, each after those before it. requests: asks ONNX about a node."""
+
+    def __init__(self, requests: NodeRequests) -> None:
+        self.requests = requests
+        self.steps = MOST_STEPS
+
+    def visit(self, node: NodeProto, opset: int | None, scope: Scope, inside: Mapping[str, Scope]) -> None:
+        """Keep what follows for a node's outputs. opset: of ONNX's own domain; None where the node is not from it, or calls a
+        function. inside: the scopes of the graphs in its attributes that were visited, by attribute.
+        """
+        types, values = scope.inputs(node)
+        if opset is None or node.domain not in DOMAINS:
+            _learn(node, scope, [computed_when_run(node, values)] * len(node.output))
+        elif node.op_type == "If" and inside:
+            join_branches(node, scope, inside)
+        elif any(True for _ in subgraphs(node)):
+            results = loop_results(node, scope, lambda graph, given: self._run(graph, opset, scope, given))
+            _learn(node, scope, results or [computed_when_run(node, values)] * len(node.output))
+        else:
+            self._follow(node, opset, scope, types, values)
+        for name in node.output:
+            value = scope.value(name)
+            if isinstance(value, Unknown) and value.decided_by is not None:
+                scope.reader.names.note_origin(scope.type(name).shape, value.decided_by)
+        scope.visited(node)
+
+    def _run(self, graph: GraphProto, opset: int, outer: Scope, given: Mapping[str, Value]) -> Scope | None:
+        """The scope of a graph inside a node once its nodes are visited; None where that takes too many steps."""
+        scope = Scope(graph, outer.reader, outer, given=given)
+        for node in graph.node:
+            self.steps -= 1
+            if self.steps < 0:
+                return None
+            taken = taken_branch(node, scope)
+            inside = {name: self._run(branch, opset, scope, {}) for name, branch in subgraphs(node) if name == taken}
+            if None in inside.values():
+                return None
+            self.visit(node, opset, scope, {name: inner for name, inner in inside.items() if inner is not None})
+        return scope
+
+    def _follow(
+        self, node: NodeProto, opset: int, scope: Scope, types: Sequence[PartialType], values: Sequence[Value | None]
+    ) -> None:
+        def ask(inputs: Sequence[Value | None]) -> NodeAnswer:
+            return self.requests.ask(node, opset, types, inputs)
+
+        operands = Operands(node, opset, types, values, scope.reader.names, ask)
+        unknown = next((value for value in attribute_values(node) if isinstance(value, Unknown)), None)
+        _learn(node, scope, fold(operands) if unknown is None else [unknown] * len(node.output))
+        if unknown is not None or not _is_open(node, scope):
+            return
+        dtype = types[0].dtype if types and node.op_type != "ConstantOfShape" else None
+        for name, shape in zip(node.output, following_shapes(operands) or (), strict=False):
+            scope.learn_type(name, PartialType(dtype, None if shape is None else tuple(shape)))
+        helps = any(map(scope.is_better, node.input)) or any(map(scope.is_stated, node.output))
+        if helps and _is_open(node, scope):
+            for name, known in ask(values).types.items():
+                scope.learn_type(name, known)
+
+
+def _is_open(node: NodeProto, scope: Scope) -> bool:
+    return any(scope.is_open(name) for name in node.output if name)
+
+
+def _learn(node: NodeProto, scope: Scope, values: Iterable[Value]) -> None:
+    for name, value in zip(node.output, values, strict=True):
+        if name:
+            scope.learn_value(name, value)

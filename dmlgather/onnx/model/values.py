@@ -1,0 +1,78 @@
+"""Values of a model's tensors, as far as they are known before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dmlgather.dialects.checked_model import Unknown
+from dmlgather.dialects.size_arrays import has_names
+
+Array = np.ndarray[Any, Any]
+
+KEPT_ELEMENTS = 1024
+"""The most elements of a tensor whose values are kept: bounds of slices, shapes and axes have fewer."""
+
+Element = int | float | str | Unknown
+"""A number, the name of an expression of sizes, or why it is not known."""
+
+Value = Array | Unknown
+"""Elements, or why none is known. Where some are no numbers, the array has objects, each an Element."""
+
+
+def is_partly(value: object) -> bool:
+    """Whether some elements of a value are no numbers."""
+    return isinstance(value, np.ndarray) and has_names(value)
+
+
+def is_known(value: object) -> bool:
+    """Whether all elements of a value are numbers."""
+    return isinstance(value, np.ndarray) and not has_names(value)
+
+
+def array_of(elements: Sequence[Element], shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """An array of that type, or of objects where some elements are no numbers. A number that the type does not hold counts as not
+    known.
+    """
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        too_large = Unknown(f"a number that {dtype.name} does not hold")
+        elements = [too_large if isinstance(one, int) and not info.min <= one <= info.max else one for one in elements]
+    if all(isinstance(one, int | float) for one in elements):
+        return np.array(elements, dtype).reshape(shape)
+    array = np.empty(len(elements), object)
+    array[:] = elements
+    return array.reshape(shape)
+
+
+def objects(value: Array) -> Array:
+    """The elements as Elements, in an array of objects."""
+    return value.astype(object)
+
+
+def exposed(value: Value) -> Value:
+    """A value of which all elements are numbers or names; where an element is not known, why it is not."""
+    return first_unknown([value]) or value
+
+
+def first_unknown(values: Iterable[object]) -> Unknown | None:
+    """The first of some values, or of their elements, that is not known."""
+    for value in values:
+        if isinstance(value, Unknown):
+            return value
+        if is_partly(value):
+            for element in value.reshape(-1):  # type: ignore[attr-defined] # it is an array
+                if isinstance(element, Unknown):
+                    return element
+    return None
+
+
+def same(one: Value, two: Value) -> bool:
+    """Whether two values are the same bits and names."""
+    if isinstance(one, Unknown) or isinstance(two, Unknown):
+        return one == two
+    if one.dtype != two.dtype or one.shape != two.shape:
+        return False
+    return bool((one == two).all()) if one.dtype == object else one.tobytes() == two.tobytes()

@@ -1,0 +1,145 @@
+"""Branches that are taken or not, loops whose iterations are known, and what no run of a model reaches."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from dmlgather.dialects.checked_model import Unknown
+from tests.onnx.following import contents_of, known_values
+from tests.onnx.modelling import HEAD, parsed
+
+CONSTANTS = "int64[1] zero = {0}, int64[1] one = {1}, int64 eight = {8}, int64 second = {1}, int64 three = {3}, bool yes = {1}"
+NESTED = """
+  s = Shape(X) w = Gather(s, second) wide = Equal(w, eight)
+  Z = If(wide) <
+    then_branch = a () => (float[k,l] t) { t = Slice(X, zero, one) },
+    else_branch = b () => (float[p,q] f) { f = If(on) <
+      then_branch = c () => (float[u,v] g) { g = Slice(X, zero, one) },
+      else_branch = d () => (float[u,v] h) { h = Relu(X) }> }>
+"""
+
+
+def test_no_run_reaches_the_other_branch(tmp_path: Path) -> None:
+    model = parsed(f"agraph (float[N,8] X, bool on) => (float[i,j] Z) <{CONSTANTS}> {{ {NESTED} }}")
+    unreached = {site.place: site.unreached for site in contents_of(model, tmp_path).sites}
+    reason = "'wide' always chooses then_branch"
+    assert unreached == {
+        "Gather_1": None,
+        "If_3.then_branch/Slice_0": None,
+        "If_3.else_branch/If_0.then_branch/Slice_0": reason,
+    }
+
+
+def test_a_condition_that_is_not_known_reaches_both(tmp_path: Path) -> None:
+    model = parsed(f"agraph (float[N,M] X, bool on) => (float[i,j] Z) <{CONSTANTS}> {{ {NESTED} }}")
+    assert [site.unreached for site in contents_of(model, tmp_path).sites] == [None] * 3
+
+
+def test_calls_in_a_branch_that_is_not_taken_do_not_count(tmp_path: Path) -> None:
+    model = parsed(f"""<ir_version: 9, opset_import: ["" : 17, "local" : 1]>
+    agraph (float[N,8] X) => (float[i,j] Z) <{CONSTANTS}> {{
+      Z = If(yes) <then_branch = a () => (float[k,l] t) {{ t = Relu(X) }},
+                   else_branch = b () => (float[p,q] f) {{ f = local.cut(X) }}>
+    }}
+    <opset_import: ["" : 17], domain: "local"> cut(x) => (y) {{
+      o = Constant<value = int64[1] {{1}}>() y = Slice(x, o, o)
+    }}""")
+    (site,) = contents_of(model, tmp_path).sites
+    assert site.unreached == "nothing calls the function"
+
+
+BOTH = {
+    "one rank": ("ReduceMax<axes = [0]>(X)", (1, 8), (None, 8)),
+    "one size in common": ("Slice(X, zero, one, one)", ("N", 1), ("N", None)),
+}
+
+
+@pytest.mark.parametrize(("other", "alone", "both"), BOTH.values(), ids=BOTH)
+def test_what_both_branches_have_in_common(tmp_path: Path, other: str, alone: object, both: tuple[object, ...]) -> None:
+    text = f"""agraph (float[N,8] X, bool on) => () <{CONSTANTS}> {{
+      A = {other}
+      Z = If(on) <then_branch = a () => (float t) {{ t = Relu(X) }}, else_branch = b () => (float f) {{ f = Identity(A) }}>
+    }}"""
+    model = parsed(text)
+    for branch in model.graph.node[-1].attribute:
+        branch.g.output[0].type.tensor_type.ClearField("shape")
+    known, _ = known_values(model, tmp_path)
+    assert known["A"].type.shape == alone
+    shape = known["Z"].type.shape
+    assert shape is not None
+    assert all(found == size for found, size in zip(shape, both, strict=True) if size is not None)
+    assert all(isinstance(found, str) for found, size in zip(shape, both, strict=True) if size is None)
+
+
+LOOP = (
+    "Z = Loop({times}, {on}, eight) "
+    "<body = more (int64 i, bool o, int64 k) => (bool go, int64 m) {{ {condition} m = Add(k, i) }}>"
+)
+LOOPS = {
+    "a number of iterations": ("three", "", "go = Identity(o)", 11),
+    "a condition": ("", "yes", "go = Less(i, three)", 14),
+    "both": ("eight", "yes", "go = Less(i, second)", 9),
+    "no iteration": ("second", "no", "go = Identity(o)", 8),
+    "endless": ("", "", "go = Identity(o)", None),
+    "too many iterations": ("far", "", "go = Identity(o)", None),
+    "a condition that is not known": ("three", "", "go = Identity(on)", None),
+}
+
+
+@pytest.mark.parametrize(("times", "on", "condition", "value"), LOOPS.values(), ids=LOOPS)
+def test_loops(tmp_path: Path, times: str, on: str, condition: str, value: int | None) -> None:
+    constants = f"{CONSTANTS}, bool no = {{0}}, int64 far = {{1099511627776}}"
+    loop = LOOP.format(times=times or '""', on=on or '""', condition=condition)
+    model = parsed(f"agraph (bool on) => () <{constants}> {{ {loop} }}".replace('""', "missing"))
+    for node in model.graph.node:
+        node.input[:] = ["" if name == "missing" else name for name in node.input]
+    known, _ = known_values(model, tmp_path)
+    elements = known["Z"].elements
+    assert (None if isinstance(elements, Unknown) else elements.tolist()) == value
+
+
+def test_loops_in_loops_end(tmp_path: Path) -> None:
+    """Each of four loops has a thousand iterations: together they have a million millions."""
+    inner = "m = Add(k, i)"
+    for depth in range(4):
+        body = f"(int64 i{depth}, bool o{depth}, int64 k{depth}) => (bool g{depth}, int64 m{depth})"
+        inner = inner.replace("m = ", f"m{depth} = ").replace("(k, i)", f"(k{depth}, i{depth})") if depth == 0 else inner
+        inner = f"m{depth + 1} = Loop(many, , eight) <body = b{depth} {body} {{ g{depth} = Identity(o{depth}) {inner} }}>"
+    model = parsed(f"agraph () => () <{CONSTANTS}, int64 many = {{1000}}> {{ {inner.replace('many, ,', 'many, yes,')} }}")
+    start = time.process_time()
+    known, _ = known_values(model, tmp_path)
+    assert isinstance(known["m4"].elements, Unknown)
+    assert time.process_time() - start < 60
+
+
+def test_a_function_that_nothing_calls(tmp_path: Path) -> None:
+    model = parsed(f"""{HEAD.replace('["" : 17]', '["" : 17, "local" : 1]')} agraph (float[N] X) => (float[N] Z) {{ Z = Relu(X) }}
+    <opset_import: ["" : 17], domain: "local"> cut(x) => (y) {{
+      o = Constant<value = int64[1] {{1}}>() y = Slice(x, o, o)
+    }}""")
+    (site,) = contents_of(model, tmp_path).sites
+    assert site.unreached == "nothing calls the function"
+
+
+def test_sizes_in_functions_are_told_from_those_outside(tmp_path: Path) -> None:
+    """Both graphs have a size that shape inference calls unk__0; the function is given the value of the outer one."""
+    model = parsed(
+        f"""<ir_version: 9, opset_import: ["" : 17, "local" : 1]>
+    agraph (float[N] X, float[M] Y) => (float[k] Z) <{CONSTANTS}> {{
+      a = NonZero(X) s = Shape(a) n = Slice(s, one, two) Z = local.cut(Y, n)
+    }}
+    <opset_import: ["" : 17], domain: "local"> cut(y, n) => (z) {{
+      o = Constant<value = int64[1] {{0}}>() b = NonZero(y) t = Transpose(b) z = Slice(t, o, n)
+    }}""".replace("bool yes", "int64[1] two = {2}, bool yes")
+    )
+    sites = {site.place: site for site in contents_of(model, tmp_path).sites}
+    cut = next(site for place, site in sites.items() if place.startswith("local:cut"))
+    outer, inner = sites["Slice_2"].outputs[0].elements, cut.inputs[2].elements
+    assert not isinstance(outer, Unknown)
+    assert not isinstance(inner, Unknown)
+    assert inner.tolist() == outer.tolist()
+    assert cut.inputs[0].type.shape is not None
+    assert cut.inputs[0].type.shape[0] not in inner.tolist()
