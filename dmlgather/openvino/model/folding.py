@@ -5,7 +5,7 @@ A value is looked for when a layer of the family needs it; then the layers that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +14,10 @@ from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.size_arrays import size_array
 from dmlgather.openvino.model.constants import NOT_CONNECTED, Value, constant
 from dmlgather.openvino.model.ir_layers import Layer, Port, PortKey
-from dmlgather.openvino.model.layer_arithmetic import OPERATIONS, Operation, UnknownResultError
+from dmlgather.openvino.model.layer_arithmetic import OPERATIONS
+from dmlgather.openvino.model.layer_operations import MOST_ELEMENTS, Computed, Operation, UnknownResultError
 from dmlgather.openvino.model.tensors import Tensors
 from dmlgather.wording import printable
-
-MOST_ELEMENTS = 1024
-"""The most elements of a value that is computed, and of a constant that it is computed from."""
 
 
 class Folding:
@@ -82,7 +80,7 @@ class Folding:
             return [Unknown(reason)] * len(layer.outputs)
         return [self._kept(layer, np.asarray(value, object) if isinstance(value, str) else np.asarray(value)) for value in values]
 
-    def _run(self, layer: Layer, run: Callable[[Operation], list[np.ndarray]]) -> list[np.ndarray]:
+    def _run(self, layer: Layer, run: Computed) -> list[np.ndarray]:
         if layer.type == "ShapeOf":
             inputs: list[Value] = [self._sizes(layer)]
         else:

@@ -6,70 +6,23 @@ Source: the operations' pages in OpenVINO's documentation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from dmlgather.dialects.problem import TensorType, check_axes, check_axis
-from dmlgather.dialects.size_arrays import Array, compared, elementwise, has_names, tidy
-from dmlgather.dialects.sizes import Sizes
-from dmlgather.dialects.windows import WindowProblem
+from dmlgather.dialects.problem import check_axes
+from dmlgather.dialects.size_arrays import Array, compared, elementwise, has_names
 from dmlgather.openvino.model.constants import convert
-from dmlgather.openvino.model.ir_layers import Layer, number_of
-from dmlgather.openvino.model.layer_reading import attributes_of, version_of
-from dmlgather.openvino.problems.data_types import TYPES, integer_type
-from dmlgather.openvino.problems.layer_problems import problem_of
+from dmlgather.openvino.model.layer_operations import MOST_ELEMENTS, Computed, Operation, typed
+from dmlgather.openvino.model.moving_layers import MOVING
+from dmlgather.openvino.problems.data_types import TYPES
 
 MOST_NAMES = 64
 """The most elements of an array with names that is computed with: shapes have fewer, and expressions take time."""
 
-MOST_DIMENSIONS = 64
-"""The most dimensions of an array; NumPy's have no more."""
 
-
-class UnknownResultError(Exception):
-    """The result is not known. The message is the reason, as in `Unknown`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """A layer with its inputs. sizes: those of the model."""
-
-    layer: Layer
-    inputs: Sequence[Array]
-    sizes: Sizes
-
-    def flag(self, name: str, default: bool) -> bool:
-        """An attribute that is true or false."""
-        return self.layer.data.get(name, str(default)).strip().lower() in ("true", "1")
-
-    def number(self, name: str) -> int:
-        """An attribute that is an integer."""
-        return number_of(self.layer.data.get(name, ""), f"{name} of {self.layer}", self.layer.line, "an integer", signed=True)
-
-    def integers(self, at: int) -> list[int]:
-        """An input that is integers, all of them numbers, in order."""
-        values = self.input(at)
-        if has_names(values):
-            raise self.unknown(f"{values.flat[0]} among its inputs")
-        if values.dtype.kind not in "iu":
-            raise TypeError(f"input {at} has type {values.dtype}, expected integers")
-        return [int(each) for each in values.reshape(-1)]
-
-    def input(self, at: int) -> Array:
-        """An input. ValueError where there are fewer."""
-        if at >= len(self.inputs):
-            raise ValueError(f"it has {len(self.inputs)} inputs, expected more")
-        return self.inputs[at]
-
-    def unknown(self, reason: str) -> UnknownResultError:
-        """The error that the result is not known."""
-        return UnknownResultError(f"computed by {self.layer}: {reason}")
-
-
-def _arithmetic(name: str, numbers: Callable[..., Array]) -> Callable[[Operation], list[Array]]:
+def _arithmetic(name: str, numbers: Callable[..., Array]) -> Computed:
     """An operation on each element: of `Sizes.compute` where there are names, else of NumPy."""
 
     def run(operation: Operation) -> list[Array]:
@@ -82,7 +35,7 @@ def _arithmetic(name: str, numbers: Callable[..., Array]) -> Callable[[Operation
         result = elementwise(operation.sizes, name, *inputs)
         if result is None:
             raise operation.unknown("it depends on sizes that are not known")
-        return [_typed(operation, result)]
+        return [typed(operation, result)]
 
     return run
 
@@ -93,14 +46,9 @@ def _broadcast(operation: Operation) -> list[Array]:
     shapes = {each.shape for each in operation.inputs}
     if rule != "numpy" and len(shapes) > 1:
         raise operation.unknown(f"auto_broadcast {rule!r} of different shapes")
-    if math.prod(np.broadcast_shapes(*shapes)) > 1 << 16:
+    if math.prod(np.broadcast_shapes(*shapes)) > MOST_ELEMENTS:
         raise operation.unknown("too many elements")
     return list(np.broadcast_arrays(*operation.inputs))
-
-
-def _typed(operation: Operation, result: Array) -> Array:
-    """The result in the type of the output port, where all of it is numbers."""
-    return tidy(result, integer_type(operation.layer.outputs[0].type if operation.layer.outputs else None))
 
 
 def _divide(operation: Operation) -> list[Array]:
@@ -116,7 +64,7 @@ def _divide(operation: Operation) -> list[Array]:
     return _arithmetic("truncate_divide", lambda left, right: (left - np.fmod(left, right)) // right)(operation)
 
 
-def _modulo(name: str, numbers: Callable[..., Array]) -> Callable[[Operation], list[Array]]:
+def _modulo(name: str, numbers: Callable[..., Array]) -> Computed:
     def run(operation: Operation) -> list[Array]:
         _no_zero(operation)
         return _arithmetic(name, numbers)(operation)
@@ -130,7 +78,7 @@ def _no_zero(operation: Operation) -> None:
         raise ValueError("it divides integers by 0")
 
 
-def _comparison(relation: str, numbers: Callable[..., Array], negated: bool = False) -> Callable[[Operation], list[Array]]:
+def _comparison(relation: str, numbers: Callable[..., Array], negated: bool = False) -> Computed:
     def run(operation: Operation) -> list[Array]:
         inputs = _broadcast(operation)
         if not any(map(has_names, inputs)):
@@ -146,14 +94,14 @@ def _comparison(relation: str, numbers: Callable[..., Array], negated: bool = Fa
     return run
 
 
-def _logical(numbers: Callable[..., Array]) -> Callable[[Operation], list[Array]]:
+def _logical(numbers: Callable[..., Array]) -> Computed:
     return lambda operation: [np.asarray(numbers(*_broadcast(operation)))]
 
 
 def _select(operation: Operation) -> list[Array]:
     condition, then, otherwise = _broadcast(operation)
     if has_names(then) or has_names(otherwise):
-        return [_typed(operation, np.where(condition, then.astype(object), otherwise.astype(object)))]
+        return [typed(operation, np.where(condition, then.astype(object), otherwise.astype(object)))]
     return [np.where(condition, then, otherwise)]
 
 
@@ -186,99 +134,17 @@ def _converted(operation: Operation, values: Array, name: str) -> Array:
     return result
 
 
-def _gather(operation: Operation) -> list[Array]:
-    if operation.layer.data.get("batch_dims", "0").strip() not in ("0", ""):
-        raise operation.unknown("batch_dims")
-    data, (axis,) = operation.input(0), operation.integers(2)
-    axis = check_axis("axis", axis, data.ndim, "data")
-    indices, count = np.array(operation.integers(1), np.int64), data.shape[axis]
-    wraps = operation.layer.opset not in ("opset1", "opset2", "opset3", "opset4", "opset5", "opset6", "opset7")
-    if ((indices < (-count if wraps else 0)) | (indices >= count)).any():
-        raise operation.unknown("an index out of range")
-    return [np.take(data, indices.reshape(operation.input(1).shape), axis)]
-
-
-def _sliced(operation: Operation) -> list[Array]:
-    data, version = operation.input(0), version_of(operation.layer)
-    bounds = {
-        name: np.array(operation.integers(at), np.int64) for at, name in enumerate(version.inputs[: len(operation.inputs)]) if at
-    }
-    problem = problem_of(
-        version, {"data": TensorType(data.shape, np.dtype(np.int64))}, bounds, attributes_of(operation.layer, version)
-    )
-    assert isinstance(problem, WindowProblem)
-    windows = [window.start + window.step * np.arange(window.count) for window in problem.windows]
-    return [data[np.ix_(*windows)].reshape(problem.output.shape)]
-
-
-def _concat(operation: Operation) -> list[Array]:
-    arrays = operation.inputs
-    if any(map(has_names, arrays)):
-        arrays = [each.astype(object) for each in arrays]
-    return [np.concatenate(arrays, operation.number("axis"))]
-
-
-def _squeeze(operation: Operation) -> list[Array]:
-    data = operation.input(0)
-    if len(operation.inputs) == 1:
-        return [data.reshape([size for size in data.shape if size != 1])]
-    axes = check_axes("axes", operation.integers(1), data.ndim, "data")
-    return [np.squeeze(data, axes)]
-
-
-def _unsqueeze(operation: Operation) -> list[Array]:
-    data, axes = operation.input(0), operation.integers(1)
-    if data.ndim + len(axes) > MOST_DIMENSIONS:
-        raise operation.unknown(f"{data.ndim + len(axes)} dimensions")
-    return [np.expand_dims(data, check_axes("axes", axes, data.ndim + len(axes), "the result"))]
-
-
-def _reshape(operation: Operation) -> list[Array]:
-    data, sizes = operation.input(0), operation.integers(1)
-    if len(sizes) > MOST_DIMENSIONS:
-        raise operation.unknown(f"{len(sizes)} dimensions")
-    if operation.flag("special_zero", False):
-        sizes = [data.shape[at] if size == 0 else size for at, size in enumerate(sizes)]
-    return [data.reshape(sizes)]
-
-
-def _transpose(operation: Operation) -> list[Array]:
-    return [operation.input(0).transpose(operation.integers(1) or None)]
-
-
-def _split(operation: Operation) -> list[Array]:
-    return list(np.split(operation.input(0), operation.number("num_splits"), *operation.integers(1)))
-
-
-def _variadic_split(operation: Operation) -> list[Array]:
-    data, (axis,), lengths = operation.input(0), operation.integers(1), operation.integers(2)
-    if lengths.count(-1) == 1:
-        lengths[lengths.index(-1)] = data.shape[axis] - sum(length for length in lengths if length != -1)
-    if min(lengths, default=0) < 0 or sum(lengths) != data.shape[axis]:
-        raise ValueError(f"split_lengths is {lengths}, but data has size {data.shape[axis]} in dimension {axis}")
-    return list(np.split(data, np.cumsum(lengths)[:-1], axis))
-
-
 def _range(operation: Operation) -> list[Array]:
     bounds = [operation.integers(at) for at in range(3)]
     (start,), (stop,), (step,) = bounds
     if step == 0:
         raise ValueError("its step is 0")
-    if len(range(start, stop, step)) > 1 << 16:
+    if len(range(start, stop, step)) > MOST_ELEMENTS:
         raise operation.unknown("too many elements")
-    return [_typed(operation, np.array(range(start, stop, step), np.int64))]
+    return [typed(operation, np.array(range(start, stop, step), np.int64))]
 
 
-def _broadcast_to(operation: Operation) -> list[Array]:
-    sizes = operation.integers(1)
-    mode = operation.layer.data.get("mode", "numpy").strip().lower()
-    if mode not in ("numpy", "bidirectional") or len(sizes) > MOST_DIMENSIONS or math.prod(sizes) > 1 << 16:
-        raise operation.unknown(f"mode {mode!r} to {sizes[:8]}")
-    target = sizes if mode == "numpy" else np.broadcast_shapes(operation.input(0).shape, tuple(sizes))
-    return [np.broadcast_to(operation.input(0), target)]
-
-
-def _reduction(name: str, numbers: Callable[..., Any]) -> Callable[[Operation], list[Array]]:
+def _reduction(name: str, numbers: Callable[..., Any]) -> Computed:
     def run(operation: Operation) -> list[Array]:
         data, keep = operation.input(0), operation.flag("keep_dims", False)
         axes = tuple(check_axes("axes", operation.integers(1), data.ndim, "data"))
@@ -290,24 +156,22 @@ def _reduction(name: str, numbers: Callable[..., Any]) -> Callable[[Operation], 
         result = elementwise(operation.sizes, name, *parts) if len(parts) > 1 else parts[0]
         if result is None:
             raise operation.unknown("it depends on sizes that are not known")
-        return [_typed(operation, result.reshape((1,) * data.ndim if keep else ()))]
+        return [typed(operation, result.reshape((1,) * data.ndim if keep else ()))]
 
     return run
 
 
-OPERATIONS: Mapping[str, Callable[[Operation], list[Array]]] = {
+OPERATIONS: Mapping[str, Computed] = {
+    **MOVING,
     "Abs": _arithmetic("absolute", np.abs),
     "Add": _arithmetic("add", np.add),
-    "Broadcast": _broadcast_to,
     "Ceiling": _arithmetic("ceil", np.ceil),
-    "Concat": _concat,
     "Convert": _convert,
     "ConvertLike": _convert_like,
     "Divide": _divide,
     "Equal": _comparison("=", np.equal),
     "Floor": _arithmetic("floor", np.floor),
     "FloorMod": _modulo("floor_modulo", np.mod),
-    "Gather": _gather,
     "Greater": _comparison(">", np.greater),
     "GreaterEqual": _comparison(">=", np.greater_equal),
     "Less": _comparison("<", np.less),
@@ -327,16 +191,8 @@ OPERATIONS: Mapping[str, Callable[[Operation], list[Array]]] = {
     "ReduceMin": _reduction("minimum", np.min),
     "ReduceProd": _reduction("multiply", np.prod),
     "ReduceSum": _reduction("add", np.sum),
-    "Reshape": _reshape,
     "Select": _select,
-    "ShapeOf": lambda operation: [_typed(operation, operation.input(0))],
-    "Slice": _sliced,
-    "Split": _split,
-    "Squeeze": _squeeze,
-    "StridedSlice": _sliced,
+    "ShapeOf": lambda operation: [typed(operation, operation.input(0))],
     "Subtract": _arithmetic("subtract", np.subtract),
-    "Transpose": _transpose,
-    "Unsqueeze": _unsqueeze,
-    "VariadicSplit": _variadic_split,
 }
 """From a layer with its inputs to its outputs, by type."""
