@@ -1,0 +1,116 @@
+"""The committed counts (`counts.json`): made, compared and written by `ci/models`."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+from dmlgather.dialects.checked_model import CheckedModel, Verdict
+from dmlgather.record import Record
+
+RECORD = Path(__file__).with_name("counts.json")
+REMEDY = "if that is right, run `ci/models --record`"
+
+
+class Counts(Record):
+    """The verdicts of a file at feature level 6_4, and what judged them."""
+
+    nodes: int
+    """Nodes of the family."""
+
+    decided: int
+    """Taken or refused."""
+
+    conditional: int
+    """Of these, taken under conditions."""
+
+    host: int
+    unreached: int
+    undecided: int
+    refused: int
+
+    refused_1_0: int
+    """Refused at level 1_0."""
+
+    ran: int
+    """Nodes that ran, so that they were judged."""
+
+    executions: int
+    """Runs of plans and of descriptors whose output was compared bit for bit."""
+
+    seconds: float
+    """Of a processor, for `dmlgather check`."""
+
+    mb: int
+    """The largest process of `dmlgather check`."""
+
+    @classmethod
+    def of(cls, checked: CheckedModel, *, refused_1_0: int, ran: int, executions: int, measured: tuple[float, int]) -> Counts:
+        """The counts of a file that was checked at 6_4. measured: seconds and MB."""
+        verdicts = Counter(node.verdict for node in checked.nodes)
+        return cls(
+            nodes=len(checked.nodes),
+            decided=verdicts[Verdict.TAKEN] + verdicts[Verdict.REFUSED],
+            conditional=sum(bool(node.provided) for node in checked.nodes if node.verdict is Verdict.TAKEN),
+            host=verdicts[Verdict.HOST],
+            unreached=verdicts[Verdict.UNREACHED],
+            undecided=verdicts[Verdict.UNKNOWN],
+            refused=verdicts[Verdict.REFUSED],
+            refused_1_0=refused_1_0,
+            ran=ran,
+            executions=executions,
+            seconds=measured[0],
+            mb=measured[1],
+        )
+
+    def verdicts(self) -> dict[str, int]:
+        """What must not change: all but how long it took and what it needed."""
+        return self.model_dump(exclude={"seconds", "mb"})
+
+
+class ModelRow(Record):
+    """A model of the set."""
+
+    version: str
+    """Of the package."""
+
+    opset: int
+    onnx: Counts
+
+
+class CountsRecord(Record):
+    """The committed counts."""
+
+    machine: str
+    versions: dict[str, str]
+    models: dict[str, ModelRow]
+
+
+def recorded() -> CountsRecord:
+    """The committed counts."""
+    return CountsRecord.model_validate_json(RECORD.read_bytes())
+
+
+def record_of(models: Mapping[str, ModelRow]) -> CountsRecord:
+    """The counts of models with the machine and the versions that they were made with."""
+    versions = {name: version(name) for name in ("onnx", "onnxruntime", "openvino")}
+    return CountsRecord(
+        machine=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        versions=versions,
+        models=dict(models),
+    )
+
+
+def differences(now: Mapping[str, ModelRow], then: Mapping[str, ModelRow]) -> Iterator[str]:
+    """What differs from the committed counts, for the models of `now`."""
+    for name, row in now.items():
+        if name not in then:
+            yield f"{name}: not recorded; {REMEDY}"
+            continue
+        old = then[name].onnx.verdicts()
+        for what, number in row.onnx.verdicts().items():
+            if number != old[what]:
+                yield f"{name}: {what} is {number}, recorded is {old[what]}; {REMEDY}"
