@@ -66,10 +66,6 @@ class Counts(Record):
             mb=measured[1],
         )
 
-    def verdicts(self) -> dict[str, int]:
-        """What must not change: all but how long it took and what it needed."""
-        return self.model_dump(exclude={"seconds", "mb"})
-
 
 class ModelRow(Record):
     """A model of the set."""
@@ -79,6 +75,9 @@ class ModelRow(Record):
 
     opset: int
     onnx: Counts
+
+    ir: Counts | None
+    """Of the model that OpenVINO makes of it; none where OpenVINO cannot."""
 
 
 class CountsRecord(Record):
@@ -110,7 +109,14 @@ def differences(now: Mapping[str, ModelRow], then: Mapping[str, ModelRow]) -> It
         if name not in then:
             yield f"{name}: not recorded; {REMEDY}"
             continue
-        old = then[name].onnx.verdicts()
-        for what, number in row.onnx.verdicts().items():
-            if number != old[what]:
-                yield f"{name}: {what} is {number}, recorded is {old[what]}; {REMEDY}"
+        for kind in ("onnx", "ir"):
+            pair = [_verdicts(getattr(one, kind)) for one in (row, then[name])]
+            for what in dict.fromkeys((*pair[0], *pair[1])):
+                new, old = (one.get(what) for one in pair)
+                if new != old:
+                    yield f"{name}: {kind}: {what} is {new}, recorded is {old}; {REMEDY}"
+
+
+def _verdicts(counts: Counts | None) -> dict[str, int]:
+    """What must not change: all but how long it took and what it needed."""
+    return {} if counts is None else counts.model_dump(exclude={"seconds", "mb"})

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor, Verdict
-from dmlgather.dialects.problem import TensorType
 from dmlgather.directml import FeatureLevel
 from dmlgather.directml.located import LocatedFinding
-from dmlgather.onnx.problems.data_types import type_name
-from dmlgather.onnx.problems.node_reading import INPUTS
 from tests.onnx import described
 from tests.real_models.expressions import evaluate
-from tests.real_models.observing import ModelRuns, NodeRun
+from tests.real_models.observing import NodeRun, SeenTensor
 from tests.real_models.stepping import Activation
 
 SYMBOL = re.compile(r"[\w.]+(\[\d+\])?")
@@ -34,13 +32,20 @@ class Judgement:
     unseen: list[str] = field(default_factory=list)
 
 
-def judge(checked: CheckedModel, level: FeatureLevel, runs: ModelRuns) -> Judgement:
+class Runs(Protocol):
+    """What runs of a model of any dialect show. sizes: what its inputs tell of sizes with names, by the run of the main graph."""
+
+    nodes: list[NodeRun]
+    sizes: dict[Activation, dict[str, int]]
+
+
+def judge(checked: CheckedModel, level: FeatureLevel, runs: Runs) -> Judgement:
     """Compare every node of a checked model with all its runs."""
     return _Judge(checked, level, runs).judgement
 
 
 class _Judge:
-    def __init__(self, checked: CheckedModel, level: FeatureLevel, runs: ModelRuns) -> None:
+    def __init__(self, checked: CheckedModel, level: FeatureLevel, runs: Runs) -> None:
         self.level, self.judgement = level, Judgement()
         self.findings: dict[str, list[LocatedFinding]] = {}
         for finding in checked.findings:
@@ -78,11 +83,7 @@ class _Judge:
             self.wrong(node.place, fault)
         for tensor, real in _tensors(node, run):
             self.tensor(node, tensor, real, sizes)
-        self.values(node, run, sizes)
-        roles = dict(zip(INPUTS[node.operator], run.inputs, strict=False))
-        own = {
-            f"{role}[{axis}]": size for role, each in roles.items() if each is not None for axis, size in enumerate(each.shape)
-        }
+        own = {f"{role}[{axis}]": size for role, each in run.tensors.items() for axis, size in enumerate(each.shape)}
         if node.verdict is Verdict.UNREACHED:
             self.wrong(node.place, "it is said to be unreached, but it ran")
         elif node.verdict is Verdict.TAKEN:
@@ -90,25 +91,12 @@ class _Judge:
         elif node.verdict is Verdict.REFUSED:
             self.refused(node, run)
 
-    def tensor(self, node: CheckedNode, tensor: CheckedTensor, real: TensorType, sizes: Mapping[str, int]) -> None:
-        if tensor.type is not None and tensor.type != type_name(real.dtype):
-            self.wrong(node.place, f"{tensor.role} is said to be of type {tensor.type}; it was {type_name(real.dtype)}")
-        if tensor.shape is None:
-            return
-        said = tuple(evaluate(size, sizes) if isinstance(size, str) else size for size in tensor.shape)
-        if len(said) != real.rank or any(size not in (None, there) for size, there in zip(said, real.shape, strict=True)):
-            self.wrong(node.place, f"{tensor.role} is said to be of shape {tensor.shape}; it was {real.shape}")
-
-    def values(self, node: CheckedNode, run: NodeRun, sizes: Mapping[str, int]) -> None:
-        values = dict(zip(INPUTS[node.operator], run.values, strict=False))
-        for tensor in node.inputs:
-            real = values.get(tensor.role)
-            if tensor.values is not None and real is not None:
-                said = [evaluate(value, sizes) if isinstance(value, str) else value for value in tensor.values]
-                if len(said) != real.size or any(
-                    one not in (None, two) for one, two in zip(said, real.ravel().tolist(), strict=True)
-                ):
-                    self.wrong(node.place, f"{tensor.role} is said to be {tensor.values}; it was {real.ravel().tolist()}")
+    def tensor(self, node: CheckedNode, tensor: CheckedTensor, real: SeenTensor, sizes: Mapping[str, int]) -> None:
+        if tensor.type not in (None, real.type):
+            self.wrong(node.place, f"{tensor.role} is said to be of type {tensor.type}; it was {real.type}")
+        for what, said, was in (("shape", tensor.shape, real.shape), ("values", tensor.values, real.values)):
+            if said is not None and was is not None and not _agree(said, was, sizes):
+                self.wrong(node.place, f"{tensor.role} is said to be of {what} {said}; it was {was}")
 
     def taken(self, node: CheckedNode, run: NodeRun, sizes: Mapping[str, int]) -> None:
         held = {condition: evaluate(condition, sizes) for condition in node.provided}
@@ -156,15 +144,17 @@ class _Judge:
             )
 
 
-def _tensors(node: CheckedNode, run: NodeRun) -> Iterator[tuple[CheckedTensor, TensorType]]:
+def _tensors(node: CheckedNode, run: NodeRun) -> Iterator[tuple[CheckedTensor, SeenTensor]]:
     """The tensors of a node as the report has them, and as they were."""
-    roles = dict(zip(INPUTS[node.operator], run.inputs, strict=False))
-    for tensor in node.inputs:
-        real = roles.get(tensor.role)
-        if real is not None:
-            yield tensor, real
-    for tensor in node.outputs:
-        yield tensor, run.output
+    for tensor in (*node.inputs, *node.outputs):
+        if tensor.role in run.tensors:
+            yield tensor, run.tensors[tensor.role]
+
+
+def _agree(said: Sequence[int | str | None], was: Sequence[int], sizes: Mapping[str, int]) -> bool:
+    """Whether each number that the report knows was that."""
+    numbers = [evaluate(one, sizes) if isinstance(one, str) else one for one in said]
+    return len(numbers) == len(was) and all(number in (None, there) for number, there in zip(numbers, was, strict=True))
 
 
 def _named_sizes(node: CheckedNode, run: NodeRun) -> Iterator[tuple[str, int]]:

@@ -13,6 +13,7 @@ from onnx import ModelProto, helper
 import dmlgather as dg
 from dmlgather.dialects.problem import TensorType
 from dmlgather.directml import FeatureLevel
+from dmlgather.onnx.problems.data_types import type_name
 from dmlgather.onnx.problems.export import express
 from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS, problem_of
 from tests.onnx import described
@@ -29,7 +30,7 @@ KEPT = 1024
 
 
 @dataclass(frozen=True)
-class _Call(described.Node):
+class SeenCall(described.Node):
     """A node as it ran. `described` says by DirectML's documents what takes it."""
 
     output: Array | None = None
@@ -40,20 +41,32 @@ class _Call(described.Node):
         return self.output
 
 
+@dataclass(frozen=True)
+class SeenTensor:
+    """A tensor of a run. type: the dialect's name. values: whole numbers that are few."""
+
+    type: str
+    shape: tuple[int, ...]
+    values: tuple[int, ...] | None = None
+
+    @classmethod
+    def of(cls, kind: str, array: Array) -> SeenTensor:
+        few = array.dtype.kind in "iub" and array.size <= KEPT
+        return cls(kind, array.shape, tuple(map(int, array.ravel().tolist())) if few else None)
+
+
 @dataclass(frozen=True, eq=False)
 class NodeRun:
     """What one run of a node showed.
 
-    place: the path of the graph and the position in it. values: of the inputs that are whole numbers and few. refused: by level,
-    the codes that DirectML's documents call for. forms: by level, the operators of its descriptors, where it has some. faults:
-    what differs from what onnxruntime does.
+    place: the path of the graph and the position in it. tensors: inputs and output by role. refused: by level, the codes that
+    DirectML's documents call for. forms: by level, the operators of its descriptors, where it has some. faults: what differs from
+    what the judge does.
     """
 
     place: tuple[str, int]
     activation: Activation
-    inputs: tuple[TensorType | None, ...]
-    values: tuple[Array | None, ...]
-    output: TensorType
+    tensors: Mapping[str, SeenTensor]
     refused: Mapping[FeatureLevel, set[str]]
     forms: Mapping[FeatureLevel, tuple[str, ...]]
     faults: tuple[str, ...]
@@ -81,24 +94,21 @@ class ModelRuns:
 
     def _observed(self, seen: SeenNode) -> NodeRun:
         call = _call(seen)
-        types = tuple(None if each is None else TensorType(each.shape, _dtype(each)) for each in seen.inputs)
-        forms, faults = self._exported(seen, call, types)
+        forms, faults = self._exported(seen, call)
+        roles = zip((*INPUTS[seen.node.op_type][: len(seen.inputs)], "output"), (*seen.inputs, seen.output), strict=True)
         return NodeRun(
             (seen.graph, seen.index),
             seen.activation,
-            types,
-            tuple(each if each is not None and each.dtype.kind in "iub" and each.size <= KEPT else None for each in seen.inputs),
-            TensorType(seen.output.shape, _dtype(seen.output)),
+            {role: SeenTensor.of(type_name(_dtype(each)), each) for role, each in roles if each is not None},
             {level: described.refusals(call, level) for level in described.LEVELS},
             forms,
             (*faults, *self._computed(call)),
         )
 
-    def _exported(
-        self, seen: SeenNode, call: _Call, types: Sequence[TensorType | None]
-    ) -> tuple[dict[FeatureLevel, tuple[str, ...]], list[str]]:
+    def _exported(self, seen: SeenNode, call: SeenCall) -> tuple[dict[FeatureLevel, tuple[str, ...]], list[str]]:
         """The forms of a node, by level, and what is wrong with them."""
         forms: dict[FeatureLevel, tuple[str, ...]] = {}
+        types = tuple(None if each is None else TensorType(each.shape, _dtype(each)) for each in seen.inputs)
         try:
             problem = problem_of(seen.node, seen.opset, types, seen.inputs)
         except (TypeError, ValueError) as error:
@@ -118,7 +128,7 @@ class ModelRuns:
                 faults.append(f"its descriptors at {level} give other bits than onnxruntime")
         return forms, faults
 
-    def _computed(self, call: _Call) -> list[str]:
+    def _computed(self, call: SeenCall) -> list[str]:
         """The devices on which a node's plan gives other bits."""
         arrays = [call.data] if call.indices is None else [call.data, call.indices]
         faults = []
@@ -140,7 +150,7 @@ def _same(one: Array, two: Array) -> bool:
     return one.tolist() == two.tolist() if one.dtype.kind in "OUS" else one.tobytes() == two.tobytes()
 
 
-def _call(seen: SeenNode) -> _Call:
+def _call(seen: SeenNode) -> SeenCall:
     named: dict[str, Any] = {each.name: helper.get_attribute_value(each) for each in seen.node.attribute}
     named = {name: value.decode() if isinstance(value, bytes) else value for name, value in named.items()}
     roles = dict(zip(INPUTS[seen.node.op_type], seen.inputs, strict=False))
@@ -149,7 +159,7 @@ def _call(seen: SeenNode) -> _Call:
     if seen.node.op_type == "Slice" and "axes" not in named:
         named["axes"] = np.arange(len(named["starts"]), dtype=getattr(named["starts"], "dtype", np.int64))
     assert data is not None, "only indices are never left out"
-    return _Call(
+    return SeenCall(
         seen.node.op_type, seen.opset, _contiguous(data), None if indices is None else _contiguous(indices), named, seen.output
     )
 

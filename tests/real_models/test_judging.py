@@ -161,7 +161,7 @@ def test_types_sizes_and_values_must_be_those_of_the_run(model: tuple[Path, Mode
         "data is said to be of shape ('N', 7)": ("Gather", (data.model_copy(update={"shape": ("N", 7)}), indices)),
         "data is said to be of shape ('N + 1', 6)": ("Gather", (data.model_copy(update={"shape": ("N + 1", 6)}), indices)),
         "indices is said to be of shape ()": ("Gather", (data, indices.model_copy(update={"shape": ()}))),
-        "starts is said to be (2,)": ("Slice", (cut.inputs[0], cut.inputs[1].model_copy(update={"values": (2,)}))),
+        "starts is said to be of values (2,)": ("Slice", (cut.inputs[0], cut.inputs[1].model_copy(update={"values": (2,)}))),
     }
     for text, (operator, inputs) in cases.items():
         assert text in wrong(changed(model, operator, inputs=inputs), runs)
