@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ class LayerRuns:
                     self._places[place] = len(model.outputs) + len(results)
                     results.append(openvino.opset13.result(output))
         model.add_results(results)
-        self._run = openvino.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        self._run = openvino.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
 
     def run(self, feeds: Mapping[str, Array]) -> None:
         """Run the model once more."""
@@ -120,14 +120,14 @@ class LayerRuns:
         )
 
     def _exported(
-        self, node: CheckedNode, arrays: Mapping[str, Array], named: Mapping[str, Any], function: Callable[..., Any]
+        self, node: CheckedNode, arrays: Mapping[str, Array], named: Mapping[str, Any], function: Any
     ) -> tuple[dict[FeatureLevel, tuple[str, ...]], list[str]]:
         """The forms of a layer, by level, and what is wrong with them."""
         forms: dict[FeatureLevel, tuple[str, ...]] = {}
         faults: list[str] = []
         given: list[Any] = [each for role, each in arrays.items() if role != "output"]
         for level in self.levels:
-            found: Any = getattr(function, "to_directml", dg.openvino.to_directml)(*given, **{**named, "level": level})
+            found: Any = function.to_directml(*given, **named, level=level)
             refusals = _refusals(node, arrays, named, level)
             if isinstance(found, dg.Report):
                 if not refusals:

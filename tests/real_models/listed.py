@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import Field, TypeAdapter
@@ -97,14 +96,6 @@ class ListedPackage(Record):
 def packages() -> list[ListedPackage]:
     """All packages of the set."""
     return TypeAdapter(list[ListedPackage]).validate_json(LIST.read_bytes())
-
-
-def every_model() -> Iterator[tuple[str, Path, ListedModel]]:
-    """Each model of the set: its name, "PACKAGE/FILE", and where it is kept."""
-    for package in packages():
-        for model in package.models:
-            path = package.path(model.member)
-            yield f"{package.package}/{path.name}", path, model
 
 
 def _digest(path: Path) -> str:
