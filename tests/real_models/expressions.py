@@ -20,20 +20,27 @@ _FUNCTIONS: Mapping[str, Any] = {
 _PART = re.compile(r"\d+|<=|>=|==|[-+*/(),<>=]|\s+|" + "|".join(_FUNCTIONS))
 
 
+_WORD = re.compile(r"'[^']*'|(?<![\w.\]])[^\W\d][\w.\[\]]*")
+"""A name, or a function."""
+
+
 def evaluate(text: str, sizes: Mapping[str, int]) -> Any:
     """What a size is, or whether a condition holds; None where it has names that `sizes` lacks."""
     if text in sizes:
         return sizes[text]
-    names = sorted((name for name in sizes if name in text), key=len, reverse=True)
-    for name in names:
-        quoted = f"'{name}'"
-        text = text.replace(quoted, f"({sizes[name]})") if quoted in text else _replaced(text, name, sizes[name])
-    text = re.sub(r"(?<![<>=])=(?!=)", "==", text)
-    if _PART.sub("", text):
+    numbers = _WORD.sub(lambda word: _number(word[0], sizes), text)
+    if _PART.sub("", numbers):  # names that are no words, or whole expressions
+        numbers = text
+        for name in sorted((name for name in sizes if not _WORD.fullmatch(name) and name in text), key=len, reverse=True):
+            numbers = numbers.replace(name, f"({sizes[name]})")
+        numbers = _WORD.sub(lambda word: _number(word[0], sizes), numbers)
+    if _PART.sub("", numbers):
         return None
-    exact = re.sub(r"\d+", lambda number: f"Fraction({number[0]})", text)
+    equal = re.sub(r"(?<![<>=])=(?!=)", "==", numbers)
+    exact = re.sub(r"\d+", lambda number: f"Fraction({number[0]})", equal)
     return eval(exact, {"__builtins__": {}, "Fraction": Fraction, **_FUNCTIONS})  # its parts were checked above
 
 
-def _replaced(text: str, name: str, size: int) -> str:
-    return re.sub(rf"(?<![\w.\]]){re.escape(name)}(?![\w.\[])", f"({size})", text)
+def _number(word: str, sizes: Mapping[str, int]) -> str:
+    name = word.strip("'")
+    return f"({sizes[name]})" if name in sizes else word

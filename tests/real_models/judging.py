@@ -33,7 +33,7 @@ class Judgement:
 
 
 class Runs(Protocol):
-    """What runs of a model of any dialect show. sizes: what its inputs tell of sizes with names, by the run of the main graph."""
+    """What runs of a model of any dialect show. sizes: those with names, by the run of the graph that they are in."""
 
     nodes: list[NodeRun]
     sizes: dict[Activation, dict[str, int]]
@@ -158,11 +158,14 @@ def _agree(said: Sequence[int | str | None], was: Sequence[int], sizes: Mapping[
 
 
 def _named_sizes(node: CheckedNode, run: NodeRun) -> Iterator[tuple[str, int]]:
-    """What the report calls the sizes of a node's tensors, and what they were."""
+    """What the report calls the sizes of a node's tensors and their values, and what they were."""
     for tensor, real in _tensors(node, run):
         for axis, (size, there) in enumerate(zip(tensor.shape or (), real.shape, strict=False)):
             if not isinstance(size, int):
                 yield f"{tensor.name}[{axis}]" if size is None else size, there
+        for value, there in zip(tensor.values or (), real.values or (), strict=False):
+            if isinstance(value, str):
+                yield value, there
 
 
 def _seen_from(activation: Activation, sizes: Mapping[Activation, Mapping[str, int]]) -> dict[str, int]:

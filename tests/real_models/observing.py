@@ -75,16 +75,16 @@ class NodeRun:
 class ModelRuns:
     """All that runs of a model show.
 
-    nodes: each run of each node. sizes: what the model's inputs tell of sizes with names, by the run of the main graph.
-    executions: of plans and of descriptors, whose bits were compared.
+    nodes: each run of each node. sizes: of all tensors, as "x[1]", and of the inputs by the names that the model has for them, by
+    the run of the graph that they are in. executions: of plans and of descriptors, whose bits were compared.
     """
 
     def __init__(self, model: ModelProto, levels: Sequence[FeatureLevel]) -> None:
         self.model, self.levels = model, levels
         self.nodes: list[NodeRun] = []
-        self.sizes: dict[Activation, dict[str, int]] = {}
         self.executions = 0
         self._stepper = Stepper(model, lambda seen: self.nodes.append(self._observed(seen)))
+        self.sizes = self._stepper.sizes
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Value]:
         """Run the model once more; its outputs."""

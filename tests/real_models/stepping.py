@@ -90,10 +90,14 @@ class _Imports:
 
 @dataclass
 class Stepper:
-    """A model that is run node by node. watch: is called with each node of the family after it ran."""
+    """A model that is run node by node. watch: is called with each node of the family after it ran.
+
+    sizes: of all tensors, as "x[1]", by the run of the graph that they are in.
+    """
 
     model: ModelProto
     watch: Callable[[SeenNode], None]
+    sizes: dict[Activation, dict[str, int]] = field(default_factory=dict)
     _sessions: dict[tuple[int, tuple[str, ...]], Any] = field(default_factory=dict)
     _kept: list[Any] = field(default_factory=list)
     """Nodes and graphs by whose identity something is found, so that they live as long."""
@@ -138,6 +142,10 @@ class Stepper:
         else:
             outputs = self._operator(node, inputs, scope, imports)
         scope.values.update((name, value) for name, value in zip(node.output, outputs, strict=False) if name)
+        sizes = self.sizes.setdefault(scope.activation, {})
+        for name, value in zip(node.output, outputs, strict=False):
+            if isinstance(value, np.ndarray):
+                sizes.update((f"{name}[{axis}]", size) for axis, size in enumerate(value.shape))
         if node.op_type == "Constant":
             scope.constants.update(node.output)
         if function is None and in_family(node):
