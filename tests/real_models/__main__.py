@@ -31,7 +31,8 @@ def main(argv: list[str]) -> int:
             if options.texts and not any(text in name for text in options.texts):
                 continue
             package.fetch()
-            onnx, ir = check_onnx(model, path), check_ir_of(model, path)
+            onnx = check_onnx(model, path)
+            ir = check_ir_of(model, path, onnx.sizes)
             counts = None if ir is None else ir.counts
             rows[name] = ModelRow(version=package.version, opset=onnx.opset, onnx=onnx.counts, ir=counts)
             for kind, file in (("", onnx), (" as IR", ir)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,12 +33,13 @@ LEVELS = FeatureLevel.parse("1_0"), FeatureLevel.parse("6_4")
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """A file with its counts. wrong: what the runs contradict, a line each."""
+    """A file with its counts. wrong: what the runs contradict, a line each. sizes: of all tensors in each run, as "x[1]"."""
 
     opset: int
     checked: CheckedModel
     counts: Counts
     wrong: tuple[str, ...]
+    sizes: tuple[Mapping[str, int], ...]
 
     def undecided(self) -> Iterator[str]:
         """The nodes that are not decided, and why."""
@@ -63,8 +64,10 @@ def check_onnx(model: ListedModel, path: Path) -> CheckedFile:
     return _judged(opset, path, check_model, runs, wrong)
 
 
-def check_ir_of(model: ListedModel, path: Path) -> CheckedFile | None:
-    """What OpenVINO makes of the model; None where it cannot convert it."""
+def check_ir_of(model: ListedModel, path: Path, sizes: Sequence[Mapping[str, int]]) -> CheckedFile | None:
+    """What OpenVINO makes of the model; None where it cannot convert it. sizes: what the model's own runs had, as the IR keeps
+    the names of tensors.
+    """
     graph = onnx.load(path, load_external_data=False).graph
     with tempfile.TemporaryDirectory(prefix="dmlgather-ir-") as folder:
         try:
@@ -73,7 +76,7 @@ def check_ir_of(model: ListedModel, path: Path) -> CheckedFile | None:
             return None
         runs = LayerRuns(ir, check_ir(ir, LEVELS[-1]).nodes, LEVELS)
         for number in range(RUNS):
-            runs.run(inputs(model, graph, number))
+            runs.run(inputs(model, graph, number), sizes[number])
         return _judged(0, ir, check_ir, runs, [])
 
 
@@ -90,7 +93,8 @@ def _judged(
             refused_1_0 = refused
     ran = len(checked.nodes) - len(judgement.unseen)
     counts = Counts.of(checked, refused_1_0=refused_1_0, ran=ran, executions=runs.executions, measured=measure(path))
-    return CheckedFile(opset, checked, counts, tuple(dict.fromkeys(wrong)))
+    sizes = tuple(known for activation, known in runs.sizes.items() if activation.parent is None)
+    return CheckedFile(opset, checked, counts, tuple(dict.fromkeys(wrong)), sizes)
 
 
 def _close(found: Any, expected: Any) -> bool:

@@ -78,11 +78,12 @@ class LayerRuns:
         model.add_results(results)
         self._run = openvino.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
 
-    def run(self, feeds: Mapping[str, Array]) -> None:
-        """Run the model once more."""
+    def run(self, feeds: Mapping[str, Array], sizes: Mapping[str, int] | None = None) -> None:
+        """Run the model once more. sizes: of further tensors of the run, as "x[1]"."""
         activation = Activation()
         given = {name: feeds[name] for name in self._inputs if name in feeds}
-        self.sizes[activation] = {f"{name}[{axis}]": size for name, each in given.items() for axis, size in enumerate(each.shape)}
+        own = {f"{name}[{axis}]": size for name, each in given.items() for axis, size in enumerate(each.shape)}
+        self.sizes[activation] = {**(sizes or {}), **own}
         outputs = [np.array(each) for each in self._run(given).to_tuple()]
         for node, operation in self._watched:
             self.nodes.append(self._observed(node, operation, outputs, activation))
