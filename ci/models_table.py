@@ -45,7 +45,7 @@ def tables(record: Row) -> str:
     """The models, and the IRs that OpenVINO makes of them, with what they were made with."""
     models = {name: {**row["onnx"], "package": row["version"]} for name, row in record["models"].items()}
     irs = {name: row["ir"] for name, row in record["models"].items() if row["ir"] is not None}
-    others = [name for name, row in record["models"].items() if row["ir"] is None]
+    others = [name for name, row in record["models"].items() if row["ir"] is None and row["version"]]
     versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
     without = f" It does not convert {', '.join(f'`{name}`' for name in others)}." if others else ""
     return "\n\n".join(
@@ -59,19 +59,19 @@ def tables(record: Row) -> str:
 
 
 def _table(first: str, rows: Mapping[str, Row]) -> str:
-    sums = {name: sum(row[name] for row in rows.values()) for name in SHOWN if name not in ("seconds", "mb")}
-    largest = {name: max((row[name] for row in rows.values()), default=0) for name in ("seconds", "mb")}
-    named = {name: f"`{name}`" + (f" ({row['package']})" if "package" in row else "") for name, row in rows.items()}
-    cells = [(named[name], *_cells(row)) for name, row in rows.items()]
-    return "\n".join(
-        f"| {' | '.join(line)} |"
-        for line in (
-            (first, *SHOWN.values()),
-            ("---", *("---:" for _ in SHOWN)),
-            *cells,
-            ("sum, and the most seconds and MB", *_cells({**sums, **largest})),
-        )
-    )
+    """The rows, with their sums below those of real models."""
+    real = [row for row in rows.values() if row.get("package") != ""]
+    sums = {name: sum(row[name] for row in real) for name in SHOWN if name not in ("seconds", "mb")}
+    largest = {name: max((row[name] for row in real), default=0) for name in ("seconds", "mb")}
+    lines = [(_named(name, row.get("package")), *_cells(row)) for name, row in rows.items()]
+    lines.insert(len(real), ("sum; the most seconds and MB", *_cells({**sums, **largest})))
+    head = ((first, *SHOWN.values()), ("---", *("---:" for _ in SHOWN)))
+    return "\n".join(f"| {' | '.join(line)} |" for line in (*head, *lines))
+
+
+def _named(name: str, version: str | None) -> str:
+    """A model with its package's version; an IR has none, and the generated model an empty one."""
+    return name if version == "" else f"`{name}` ({version})" if version else f"`{name}`"
 
 
 def _cells(row: Row) -> Iterable[str]:

@@ -21,10 +21,12 @@ def record(**models: Any) -> dict[str, Any]:
 def test_sums_and_the_largest_are_below() -> None:
     one = {"version": "1.0", "onnx": counts(nodes=1000, seconds=2.5), "ir": None}
     two = {"version": "2.0", "onnx": counts(nodes=234, mb=70), "ir": counts(nodes=7)}
-    lines = tables(record(one=one, two=two)).splitlines()
+    large = {"version": "", "onnx": counts(nodes=9, mb=90), "ir": None}
+    lines = tables(record(one=one, two=two, large=large)).splitlines()
     assert lines[2].startswith("| `one` (1.0) | 1,000 | 0 |")
-    assert lines[4].startswith("| sum, and the most seconds and MB | 1,234 | 0 |")
+    assert lines[4].startswith("| sum; the most seconds and MB | 1,234 | 0 |")
     assert lines[4].endswith("| 2.5 | 70 |")
+    assert lines[5].startswith("| large | 9 |")
     assert "The IRs that OpenVINO makes of them: It does not convert `one`." in lines
     assert any(line.startswith("| `two` | 7 |") for line in lines)
     assert lines[-1] == "Counted on Linux, with onnx 1."

@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.real_models.checking import CheckedFile, check_ir_of, check_onnx
-from tests.real_models.counts import RECORD, Counts, ModelRow, differences, record_of, recorded
+from tests.real_models.checking import CheckedFile, check_generated, check_ir_of, check_onnx
+from tests.real_models.counts import GENERATED, RECORD, Counts, ModelRow, differences, record_of, recorded
 from tests.real_models.listed import packages
 
 
@@ -37,13 +37,18 @@ def main(argv: list[str]) -> int:
             rows[name] = ModelRow(version=package.version, opset=onnx.opset, onnx=onnx.counts, ir=counts)
             for kind, file in (("", onnx), (" as IR", ir)):
                 wrong += _show(f"{name}{kind}", file, options.undecided)
+    if not options.texts or any(text in GENERATED for text in options.texts):
+        counts = check_generated()
+        rows[GENERATED] = ModelRow(version="", opset=0, onnx=counts, ir=None)
+        print(f"{GENERATED}: {_shown([counts])}, {counts.seconds} s, {counts.mb} MB", flush=True)
     if options.record:
         known = recorded().models if options.texts and RECORD.exists() else {}
         RECORD.write_text(record_of(known | rows).model_dump_json(indent=1) + "\n", encoding="utf-8")
     changed = list(differences(rows, recorded().models)) if RECORD.exists() else []
     for line in changed:
         print(line)
-    print(f"{len(rows)} models: {_shown([row.onnx for row in rows.values()])}")
+    real = [row for row in rows.values() if row.version]
+    print(f"{len(real)} models: {_shown([row.onnx for row in real])}")
     irs = [row.ir for row in rows.values() if row.ir is not None]
     print(f"{len(irs)} IRs: {_shown(irs)}")
     print(f"{wrong} wrong, {len(changed)} changed")

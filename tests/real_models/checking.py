@@ -15,12 +15,12 @@ from dmlgather.dialects.checked_model import CheckedModel, Verdict
 from dmlgather.directml import FeatureLevel
 from dmlgather.onnx.model.check import check_model
 from dmlgather.openvino.model.check import check_ir
+from tests.onnx.large_models import measured, write_large
 from tests.real_models.counts import Counts
 from tests.real_models.inputs import inputs
 from tests.real_models.ir_observing import LayerRuns, NotConvertedError, convert
 from tests.real_models.judging import judge
 from tests.real_models.listed import ListedModel
-from tests.real_models.measuring import measure
 from tests.real_models.observing import ModelRuns
 from tests.real_models.stepping import session
 
@@ -64,6 +64,16 @@ def check_onnx(model: ListedModel, path: Path) -> CheckedFile:
     return _judged(opset, path, check_model, runs, wrong)
 
 
+def check_generated() -> Counts:
+    """A model of 2 GB with its weights inside. It is not run: its nodes are those that `ci/weights` measures."""
+    with tempfile.TemporaryDirectory(prefix="dmlgather-large-") as folder:
+        path = Path(folder, "large.onnx")
+        write_large(path, 2_000_000_000)
+        refused = sum(node.verdict is Verdict.REFUSED for node in check_model(path, LEVELS[0]).nodes)
+        checked = check_model(path, LEVELS[-1])
+        return Counts.of(checked, refused_1_0=refused, ran=0, executions=0, measured=measured([path]))
+
+
 def check_ir_of(model: ListedModel, path: Path, sizes: Sequence[Mapping[str, int]]) -> CheckedFile | None:
     """What OpenVINO makes of the model; None where it cannot convert it. sizes: what the model's own runs had, as the IR keeps
     the names of tensors.
@@ -92,7 +102,7 @@ def _judged(
         if level == LEVELS[0]:
             refused_1_0 = refused
     ran = len(checked.nodes) - len(judgement.unseen)
-    counts = Counts.of(checked, refused_1_0=refused_1_0, ran=ran, executions=runs.executions, measured=measure(path))
+    counts = Counts.of(checked, refused_1_0=refused_1_0, ran=ran, executions=runs.executions, measured=measured([path]))
     sizes = tuple(known for activation, known in runs.sizes.items() if activation.parent is None)
     return CheckedFile(opset, checked, counts, tuple(dict.fromkeys(wrong)), sizes)
 

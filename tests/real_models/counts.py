@@ -10,6 +10,9 @@ from pathlib import Path
 
 from dmlgather.dialects.checked_model import CheckedModel, Verdict
 from dmlgather.record import Record
+from tests.onnx.large_models import Measured
+
+GENERATED = "a generated model of 2 GB"
 
 RECORD = Path(__file__).with_name("counts.json")
 REMEDY = "if that is right, run `ci/models --record`"
@@ -45,11 +48,11 @@ class Counts(Record):
     """Of a processor, for `dmlgather check`."""
 
     mb: int
-    """The largest process of `dmlgather check`."""
+    """Of memory, for `dmlgather check`: the sum of the most that each of its processes held."""
 
     @classmethod
-    def of(cls, checked: CheckedModel, *, refused_1_0: int, ran: int, executions: int, measured: tuple[float, int]) -> Counts:
-        """The counts of a file that was checked at 6_4. measured: seconds and MB."""
+    def of(cls, checked: CheckedModel, *, refused_1_0: int, ran: int, executions: int, measured: Measured) -> Counts:
+        """The counts of a file that was checked at 6_4."""
         verdicts = Counter(node.verdict for node in checked.nodes)
         return cls(
             nodes=len(checked.nodes),
@@ -62,8 +65,8 @@ class Counts(Record):
             refused_1_0=refused_1_0,
             ran=ran,
             executions=executions,
-            seconds=measured[0],
-            mb=measured[1],
+            seconds=round(measured.busy, 1),
+            mb=round(measured.memory / 10**6),
         )
 
 
@@ -71,7 +74,7 @@ class ModelRow(Record):
     """A model of the set."""
 
     version: str
-    """Of the package."""
+    """Of the package; empty for the generated model."""
 
     opset: int
     onnx: Counts
