@@ -66,7 +66,7 @@ class LayerRuns:
         model = openvino.Core().read_model(str(path))
         operations = {each.get_friendly_name(): each for each in model.get_ops()}
         self._watched = [(node, operations[node.name]) for node in nodes if not node.graph and node.name in operations]
-        self._inputs = [each.get_any_name() for each in model.inputs]
+        self._inputs = [each.get_names() for each in model.inputs]
         self._places: dict[tuple[str, int], int] = {}
         results: list[Any] = []
         for _, operation in self._watched:
@@ -81,8 +81,13 @@ class LayerRuns:
     def run(self, feeds: Mapping[str, Array], sizes: Mapping[str, int] | None = None) -> None:
         """Run the model once more. sizes: of further tensors of the run, as "x[1]"."""
         activation = Activation()
-        given = {name: feeds[name] for name in self._inputs if name in feeds}
-        own = {f"{name}[{axis}]": size for name, each in given.items() for axis, size in enumerate(each.shape)}
+        given = [next(feeds[name] for name in names if name in feeds) for names in self._inputs]
+        own = {
+            f"{name}[{axis}]": size
+            for names, each in zip(self._inputs, given, strict=True)
+            for name in names
+            for axis, size in enumerate(each.shape)
+        }
         self.sizes[activation] = {**(sizes or {}), **own}
         outputs = [np.array(each) for each in self._run(given).to_tuple()]
         for node, operation in self._watched:

@@ -23,12 +23,13 @@ SYMBOL = re.compile(r"[\w.]+(\[\d+\])?")
 @dataclass
 class Judgement:
     """wrong: each disagreement, as a line. outside: runs of nodes whose conditions did not hold. narrow: of these, the ones that
-    DirectML takes nevertheless. unseen: nodes that no run reached.
+    DirectML takes nevertheless. unclear: conditions whose names are known in products alone. unseen: nodes that no run reached.
     """
 
     wrong: list[str] = field(default_factory=list)
     outside: int = 0
     narrow: list[str] = field(default_factory=list)
+    unclear: list[str] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
 
 
@@ -102,7 +103,9 @@ class _Judge:
         held = {condition: evaluate(condition, sizes) for condition in node.provided}
         unclear = [condition for condition, answer in held.items() if answer is None]
         refusals = run.refused[self.level]
-        if unclear:
+        if unclear and any(_named_in(condition, node) for condition in unclear):
+            self.judgement.unclear.append(f"{node.place} at {self.level}: {unclear[0]!r} is about a part of a size")
+        elif unclear:
             self.wrong(node.place, f"condition {unclear[0]!r} has names that no tensor of the run has")
         elif not all(held.values()):
             self.judgement.outside += 1
@@ -155,6 +158,13 @@ def _agree(said: Sequence[int | str | None], was: Sequence[int], sizes: Mapping[
     """Whether each number that the report knows was that."""
     numbers = [evaluate(one, sizes) if isinstance(one, str) else one for one in said]
     return len(numbers) == len(was) and all(number in (None, there) for number, there in zip(numbers, was, strict=True))
+
+
+def _named_in(condition: str, node: CheckedNode) -> bool:
+    """Whether a size of the node's tensors has a name of the condition, as the product of two names has both."""
+    words = set(re.findall(r"[^\W\d][\w.\[\]]*", condition))
+    sizes = (str(size) for tensor in (*node.inputs, *node.outputs) for size in tensor.shape or ())
+    return any(words & set(re.findall(r"[^\W\d][\w.\[\]]*", size)) for size in sizes)
 
 
 def _named_sizes(node: CheckedNode, run: NodeRun) -> Iterator[tuple[str, int]]:

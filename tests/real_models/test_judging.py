@@ -153,6 +153,14 @@ def test_a_condition_needs_sizes_that_are_known(model: tuple[Path, ModelProto], 
     assert "condition 'K >= 1' has names that" in wrong(changed(model, "Gather", provided=("K >= 1",)), runs)
 
 
+def test_a_condition_on_a_factor_of_a_size_is_left_open(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
+    data, indices = first(check_model(model[0], LEVEL), "Gather").inputs
+    data = data.model_copy(update={"shape": ("K*L", 6)})
+    judgement = judge(changed(model, "Gather", inputs=(data, indices), provided=("K >= 1", "M >= 1")), LEVEL, runs)
+    assert not judgement.wrong
+    assert "'K >= 1' is about a part of a size" in judgement.unclear[0]
+
+
 def test_types_sizes_and_values_must_be_those_of_the_run(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
     gather, cut = (first(check_model(model[0], LEVEL), operator) for operator in ("Gather", "Slice"))
     data, indices = gather.inputs
