@@ -1,0 +1,47 @@
+"""The table of real models on the page about checking ONNX models: generated from the committed counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ci.models_table import CLOSING, OPENING, SHOWN, rendered, tables
+
+ROOT = Path(__file__).parents[2]
+
+
+def counts(**more: Any) -> dict[str, Any]:
+    return {**dict.fromkeys(SHOWN, 0), "seconds": 1.0, "mb": 60, **more}
+
+
+def record(**models: Any) -> dict[str, Any]:
+    return {"machine": "Linux", "versions": {"onnx": "1"}, "models": models}
+
+
+def test_sums_and_the_largest_are_below() -> None:
+    one = {"version": "1.0", "onnx": counts(nodes=1000, seconds=2.5), "ir": None}
+    two = {"version": "2.0", "onnx": counts(nodes=234, mb=70), "ir": counts(nodes=7)}
+    large = {"version": "", "onnx": counts(nodes=9, mb=90), "ir": None}
+    lines = tables(record(one=one, two=two, large=large)).splitlines()
+    assert lines[2].startswith("| `one` (1.0) | 1,000 | 0 |")
+    assert lines[4].startswith("| sum; the most seconds and MB | 1,234 | 0 |")
+    assert lines[4].endswith("| 2.5 | 70 |")
+    assert lines[5].startswith("| large | 9 |")
+    assert "The IRs that OpenVINO makes of them: It does not convert `one`." in lines
+    assert any(line.startswith("| `two` | 7 |") for line in lines)
+    assert lines[-1] == "Counted on Linux, with onnx 1."
+
+
+def test_only_what_is_between_the_markers_is_written() -> None:
+    text = f"above\n{OPENING}stale\n{CLOSING}\nbelow\n"
+    fresh = rendered(text, ROOT)
+    assert "stale" not in fresh
+    assert fresh.startswith("above\n")
+    assert fresh.endswith("below\n")
+    assert rendered(fresh, ROOT) == fresh
+
+
+def test_the_documentation_shows_the_committed_record() -> None:
+    text = (ROOT / "docs" / "onnx-check.md").read_text()
+    assert OPENING in text
+    assert rendered(text, ROOT) == text, "run ci/pages"

