@@ -13,6 +13,9 @@ from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 FARTHEST = 1 << 40
 """No symbol is looked at beyond it: DirectML describes no size that is larger than 2^32 - 1."""
 
+MOST_ROUNDS = 32
+"""How often a limit of a symbol is carried over to the others by inequalities."""
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -109,12 +112,15 @@ class Conditions:
             return None
         ranges = dict(self.ranges)
         sums = [known for each in self.inequalities if (known := self._difference(each)) is not None]
-        for _ in range(len(ranges) + 1):  # a limit travels along one inequality per round
+        for _ in range(MOST_ROUNDS):
+            before = dict(ranges)
             for factors, constant in sums:
                 for symbol, factor in factors.items():
                     most = [_most(other, ranges.get(name, ANY)) for name, other in factors.items() if name != symbol]
                     if math.inf not in most:
                         ranges[symbol] = ranges.get(symbol, ANY).both(_range(factor, constant + int(sum(most))))
+            if ranges == before:
+                break
         return None if any(known.empty for known in ranges.values()) else ranges
 
     def _atoms(self, left: Iterable[KnownSize], right: Iterable[KnownSize], more: int) -> Iterator[Atom]:
@@ -138,18 +144,28 @@ class Conditions:
         if known is not None and len(known[0]) < 2:
             yield _atom(*known)
             return
+        if abs(each.more) > FARTHEST:
+            yield each.more < 0
+            return
         parts = self.sizes.parts
         all_of = list(product(parts(each.left, "minimum"), parts(each.right, "maximum")))
         any_of = list(product(parts(each.left, "maximum"), parts(each.right, "minimum")))
         if len(all_of) > 1:
             for left, right in all_of:
                 yield from self._simplified(AtLeast(left, right, each.more))
+        elif (each.right, each.more) == (0, 1) and self._are_factors(factors := parts(each.left, "multiply")):
+            for factor in factors:
+                yield from self._simplified(AtLeast(factor, 0, 1))
         elif known is None and (found := self._where_it_begins(each)) is not None:
             yield found
         elif len(any_of) > 1:
             yield from self._alternatives(each, [AtLeast(left, right, each.more) for left, right in any_of])
         else:
             yield each
+
+    def _are_factors(self, sizes: tuple[KnownSize, ...]) -> bool:
+        """Whether sizes are several, and never negative."""
+        return len(sizes) > 1 and all(self.sizes.compare(size, ">=", 0) for size in sizes)
 
     def _alternatives(self, each: AtLeast, any_of: list[AtLeast]) -> Iterator[Atom]:
         """A condition that holds where one of others holds."""
@@ -210,7 +226,7 @@ class Conditions:
         """Whether a condition holds for all sizes in the ranges, or for none of them."""
         known = self._difference(each)
         if known is None:
-            right = self.sizes.compute("add", each.right, each.more) if abs(each.more) < FARTHEST else None
+            right = self.sizes.compute("add", each.right, each.more)
             return None if right is None else self.sizes.compare(each.left, ">=", right)
         factors, constant = known
         ranges = {symbol: self.ranges.get(symbol, ANY) for symbol in factors}
@@ -229,7 +245,10 @@ class Conditions:
         self.unstated |= atom is None
 
     def _text(self, each: AtLeast) -> str:
-        parts, constant = self._difference(each) or ({each.left: 1, each.right: -1}, -each.more)
+        parts: dict[KnownSize, int] = {each.left: 1, each.right: -1}
+        constant, known = -each.more, self._difference(each)
+        if known is not None:
+            parts, constant = dict(known[0].items()), known[1]
         divisor = math.gcd(*parts.values())
         terms = {name: factor // divisor for name, factor in parts.items() if name}
         more = constant // divisor

@@ -26,7 +26,8 @@ class NodeSizes:
     """What is known of the sizes of a node.
 
     shapes: of the inputs, by role. axes: those that are sliced. orders: pairs of sizes of which the operator requires that the
-    first is at most the second. units: what sizes must be multiples of.
+    first is at most the second. units: what sizes must be multiples of. least: what sizes must be at least because of constant
+    indices.
     """
 
     sizes: Sizes
@@ -34,6 +35,7 @@ class NodeSizes:
     axes: Sequence[SlicedAxis] = ()
     orders: Sequence[tuple[KnownSize, KnownSize]] = ()
     units: Mapping[KnownSize, int] = field(default_factory=dict)
+    least: Mapping[KnownSize, int] = field(default_factory=dict)
 
     @property
     def dimensions(self) -> list[KnownSize]:
@@ -57,7 +59,7 @@ class NodeSizes:
 
 
 @dataclass(frozen=True)
-class Trials:
+class TrialSizes:
     """Values of a node's symbols to judge it with, ordinary ones first.
 
     provided: the conditions that they meet, under which no tensor is empty. possible: whether such values exist; if not, the only
@@ -74,47 +76,56 @@ def named(role: str, shape: Sequence[KnownSize | None]) -> Named:
     return tuple(f"{role}[{axis}]" if size is None else size for axis, size in enumerate(shape))
 
 
-def trials(node: NodeSizes) -> Trials:
+def trial_sizes(node: NodeSizes) -> TrialSizes:
     """Values that show all that DirectML may make of a node: ordinary ones, those that make differences that the ordinary ones do
     not make, and the smallest.
     """
-    nothing, nonempty_inputs, rules = Conditions(node.sizes), _nonempty_inputs(node), _rules(node)
-    ways = _ways(node, nonempty_inputs)
-    for way in ways:
-        search = _Search(node, way.joined(rules))
-        smallest = search.first()
-        if smallest is not None:
-            return Trials([*search.different(), smallest], way, None if way.unstated else True)
+    any_sizes, nonempty_inputs, rules = _any_sizes(node), _nonempty_inputs(node), _rules(node)
+    for within in (True, False):
+        ways = _ways(node, nonempty_inputs, within)
+        for way in ways:
+            search = _Search(node, way.joined(rules))
+            smallest = search.first()
+            if smallest is not None:
+                return TrialSizes([*search.different(), smallest], way, None if way.unstated else True)
     never = len(ways) < MOST_WAYS and all(way.joined(rules).tightened() is None for way in ways)
-    for each in (nonempty_inputs.joined(rules), rules, nonempty_inputs, nothing):
+    for each in (nonempty_inputs.joined(rules), rules, nonempty_inputs.joined(any_sizes), any_sizes):
         shown = _Search(node, each).first()
         if shown is not None:
-            return Trials([shown], nothing, False if never else None)
-    return Trials([], nothing, None)
+            return TrialSizes([shown], Conditions(node.sizes), False if never else None)
+    return TrialSizes([], Conditions(node.sizes), None)
 
 
 def _nonempty_inputs(node: NodeSizes) -> Conditions:
     conditions = Conditions(node.sizes)
     for size in node.dimensions:
-        conditions.require((size,), (), node.units.get(size, 1))
+        conditions.require((size,), (), max(node.units.get(size, 1), node.least.get(size, 1)))
+    return conditions
+
+
+def _any_sizes(node: NodeSizes) -> Conditions:
+    """That sizes are sizes, and such that DirectML can describe them."""
+    conditions = Conditions(node.sizes)
+    for size in node.dimensions:
+        if isinstance(size, str):
+            conditions.require((size,), ())
+            conditions.require((ELEMENT_LIMIT,), (size,))
     return conditions
 
 
 def _rules(node: NodeSizes) -> Conditions:
-    """What the operator requires of the sizes of its inputs, and DirectML of any size."""
-    rules = Conditions(node.sizes)
+    """What the operator requires of the sizes of its inputs."""
+    rules = _any_sizes(node)
     for small, large in node.orders:
         rules.require((large,), (small,))
-    for size in node.dimensions:
-        rules.require((ELEMENT_LIMIT,), (size,))
     return rules
 
 
-def _ways(node: NodeSizes, nonempty_inputs: Conditions) -> list[Conditions]:
-    """The conditions under which no tensor is empty, one for each way in which the signs of bounds may be."""
+def _ways(node: NodeSizes, nonempty_inputs: Conditions, within: bool) -> list[Conditions]:
+    """The conditions under which no tensor is empty, for each way in which the signs of bounds may be. within: as `nonempty`."""
     ways = [nonempty_inputs]
     for axis in node.axes:
-        ways = [way for given in ways for way in nonempty(axis, given)][:MOST_WAYS]
+        ways = [way for given in ways for way in nonempty(axis, given, within)][:MOST_WAYS]
     return ways
 
 
@@ -145,7 +156,7 @@ class _Search:
                 values = best if best and each.by(best) else self.first(*met, each)
                 if values is not None and self._small(values):
                     met, best = [*met, each], values
-            found.append(best)
+            found += [best] if best else []
         return found
 
     def _several(self) -> Iterator[Demand]:
