@@ -138,6 +138,9 @@ class Conditions:
         if known is not None and len(known[0]) < 2:
             yield _atom(*known)
             return
+        if abs(each.more) > FARTHEST:
+            yield each.more < 0
+            return
         parts = self.sizes.parts
         all_of = list(product(parts(each.left, "minimum"), parts(each.right, "maximum")))
         any_of = list(product(parts(each.left, "maximum"), parts(each.right, "minimum")))
@@ -210,7 +213,7 @@ class Conditions:
         """Whether a condition holds for all sizes in the ranges, or for none of them."""
         known = self._difference(each)
         if known is None:
-            right = self.sizes.compute("add", each.right, each.more) if abs(each.more) < FARTHEST else None
+            right = self.sizes.compute("add", each.right, each.more)
             return None if right is None else self.sizes.compare(each.left, ">=", right)
         factors, constant = known
         ranges = {symbol: self.ranges.get(symbol, ANY) for symbol in factors}

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from dmlgather.dialects.conditions import ANY, Conditions, Range
 from dmlgather.dialects.sizes import KnownSize, Sizes
 
-MOST_STEPS = 2000
-"""Values that are tried for symbols that depend on each other."""
+MOST_STEPS, MOST_STEPS_OF_ALL = 200, 1000
+"""How often a search, and all searches together, look for values of one more symbol."""
+
+MOST_ROOTS = 300
+"""Points where something turns that are computed for one node; the others are not tried."""
+
+SMALL = (0, 2, 7)
+"""What is added to the smallest value of a symbol that has none yet."""
 
 Values = Mapping[str, int]
 
@@ -24,7 +31,7 @@ class Turn:
 
     def symbols(self, sizes: Sizes) -> frozenset[str]:
         """Those of both sides."""
-        return frozenset().union(*map(sizes.symbols, (*self.left, *self.right)))
+        return frozenset(chain.from_iterable(map(sizes.symbols, (*self.left, *self.right))))
 
     def is_sum(self, sizes: Sizes) -> bool:
         """Whether both sides are sums of symbols."""
@@ -72,6 +79,8 @@ class SizeSearch:
         """farthest: the largest value that is tried."""
         self.sizes, self.symbols = sizes, symbols
         self.ranges = {symbol: ranges.get(symbol, ANY).both(Range(0, farthest)) for symbol in symbols}
+        self._steps = 0
+        self._symbols: dict[tuple[Turn, str], tuple[str, ...]] = {}
         self._roots: dict[tuple[Turn, str, tuple[int, ...]], int | None] = {}
 
     def first(self, demands: Sequence[Demand]) -> dict[str, int] | None:
@@ -89,42 +98,51 @@ class SizeSearch:
     def _of_group(self, group: Sequence[str], demands: Sequence[Demand]) -> dict[str, int] | None:
         values: dict[str, int] = {}
         due = [[each for each in demands if symbol in each.symbols <= {*group[: at + 1]}] for at, symbol in enumerate(group)]
+        turns = {symbol: [*{turn for each in demands if symbol in each.symbols for turn in each.turns}] for symbol in group}
         steps = 0
 
         def extend(at: int) -> bool:
             nonlocal steps
             if at == len(group):
                 return True
-            for candidate in self._candidates(group[at], values, demands):
-                steps += 1
+            steps += 1
+            self._steps += 1
+            if steps > MOST_STEPS or self._steps > MOST_STEPS_OF_ALL:
+                return False
+            for candidate in self._candidates(group[at], values, turns[group[at]]):
                 values[group[at]] = candidate
-                if steps <= MOST_STEPS and all(each.by(values) for each in due[at]) and extend(at + 1):
+                if all(each.by(values) for each in due[at]) and extend(at + 1):
                     return True
                 del values[group[at]]
             return False
 
         return values if extend(0) else None
 
-    def _candidates(self, symbol: str, values: Values, demands: Iterable[Demand]) -> list[int]:
-        """The values of a symbol near which something turns, those of others being given."""
+    def _candidates(self, symbol: str, values: Values, turns: Iterable[Turn]) -> list[int]:
+        """The values of a symbol near which something turns. Others that have no value yet are taken for small ones."""
         known = self.ranges[symbol]
         near = {known.low, known.low + 1, known.low + 2}
-        for turn in (turn for demand in demands if symbol in demand.symbols for turn in demand.turns):
-            root = self._root(turn, symbol, values)
-            near |= set() if root is None else {root - 1, root, root + 1, root + 2}
+        for turn in turns:
+            others = self._others(turn, symbol)
+            for more in (0,) if all(each in values for each in others) else SMALL:
+                root = self._root(turn, symbol, {each: values.get(each, self.ranges[each].low + more) for each in others})
+                near |= set() if root is None else {root - 1, root, root + 1, root + 2}
         return sorted(each for each in near if known.low <= each and (known.high is None or each <= known.high))
 
-    def _root(self, turn: Turn, symbol: str, values: Values) -> int | None:
-        """The last value of a symbol before the two sides of a turn are equal, or where they are. None where they never are, and
-        where values of other symbols are missing.
-        """
-        others = [each for each in turn.symbols(self.sizes) if each != symbol]
-        if any(each not in values for each in others):
-            return None
-        key = (turn, symbol, tuple(values[each] for each in others))
+    def _others(self, turn: Turn, symbol: str) -> tuple[str, ...]:
+        """The other symbols of a turn."""
+        if (turn, symbol) not in self._symbols:
+            self._symbols[turn, symbol] = tuple(each for each in turn.symbols(self.sizes) if each != symbol)
+        return self._symbols[turn, symbol]
+
+    def _root(self, turn: Turn, symbol: str, others: Values) -> int | None:
+        """The last value of a symbol before the two sides of a turn are equal, or where they are; None where they never are."""
+        key = (turn, symbol, tuple(others.values()))
         if key not in self._roots:
+            if len(self._roots) == MOST_ROOTS:
+                return None
             root = self._root_of_sum if turn.is_sum(self.sizes) else self._crossing
-            self._roots[key] = root(turn, symbol, values)
+            self._roots[key] = root(turn, symbol, others)
         return self._roots[key]
 
     def _root_of_sum(self, turn: Turn, symbol: str, values: Values) -> int | None:

@@ -78,7 +78,7 @@ def trials(node: NodeSizes) -> Trials:
     """Values that show all that DirectML may make of a node: ordinary ones, those that make differences that the ordinary ones do
     not make, and the smallest.
     """
-    nothing, nonempty_inputs, rules = Conditions(node.sizes), _nonempty_inputs(node), _rules(node)
+    any_sizes, nonempty_inputs, rules = _any_sizes(node), _nonempty_inputs(node), _rules(node)
     ways = _ways(node, nonempty_inputs)
     for way in ways:
         search = _Search(node, way.joined(rules))
@@ -86,11 +86,11 @@ def trials(node: NodeSizes) -> Trials:
         if smallest is not None:
             return Trials([*search.different(), smallest], way, None if way.unstated else True)
     never = len(ways) < MOST_WAYS and all(way.joined(rules).tightened() is None for way in ways)
-    for each in (nonempty_inputs.joined(rules), rules, nonempty_inputs, nothing):
+    for each in (nonempty_inputs.joined(rules), rules, nonempty_inputs.joined(any_sizes), any_sizes):
         shown = _Search(node, each).first()
         if shown is not None:
-            return Trials([shown], nothing, False if never else None)
-    return Trials([], nothing, None)
+            return Trials([shown], Conditions(node.sizes), False if never else None)
+    return Trials([], Conditions(node.sizes), None)
 
 
 def _nonempty_inputs(node: NodeSizes) -> Conditions:
@@ -100,13 +100,21 @@ def _nonempty_inputs(node: NodeSizes) -> Conditions:
     return conditions
 
 
+def _any_sizes(node: NodeSizes) -> Conditions:
+    """That sizes are sizes, and such that DirectML can describe them."""
+    conditions = Conditions(node.sizes)
+    for size in node.dimensions:
+        if isinstance(size, str):
+            conditions.require((size,), ())
+            conditions.require((ELEMENT_LIMIT,), (size,))
+    return conditions
+
+
 def _rules(node: NodeSizes) -> Conditions:
-    """What the operator requires of the sizes of its inputs, and DirectML of any size."""
-    rules = Conditions(node.sizes)
+    """What the operator requires of the sizes of its inputs."""
+    rules = _any_sizes(node)
     for small, large in node.orders:
         rules.require((large,), (small,))
-    for size in node.dimensions:
-        rules.require((ELEMENT_LIMIT,), (size,))
     return rules
 
 
