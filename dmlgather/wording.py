@@ -23,9 +23,9 @@ def amount(count: int) -> str:
     return f"{count} bytes" if not power else f"{size:.4g} {_UNITS[power]}"
 
 
-def braces(sizes: Sequence[int]) -> str:
-    """Sizes as DirectML's pages write them: {3,2}."""
-    return "{" + ",".join(map(str, sizes)) + "}"
+def braces(sizes: Sequence[int | str]) -> str:
+    """Sizes as DirectML's pages write them: {3,2}, {seq,2}."""
+    return "{" + ",".join(printable(str(size)) for size in sizes) + "}"
 
 
 def alternatives(names: Iterable[object]) -> str:

@@ -64,8 +64,8 @@ class CheckedTensor(Record):
     shape: tuple[int | str | None, ...] | None
     """Size of each dimension: a number, a symbolic name, or none where it is not known. None where the rank is not known."""
 
-    values: tuple[int, ...] | None = None
-    """The values, where they determine the shape of the output and are known."""
+    values: tuple[int | str, ...] | None = None
+    """The values, where they determine the shape of the output and are known: numbers, or names of sizes."""
 
 
 class DirectMLForm(Record):
@@ -129,7 +129,12 @@ class CheckedNode(Record):
     """Where the verdict is unknown: the inputs that are not known well enough: "data", "ends"."""
 
     provided: tuple[str, ...] = ()
-    """Conditions on unknown sizes: "N >= 1". Otherwise a tensor would be empty, which no level takes."""
+    """Conditions on unknown sizes: "N >= 1", "past + seq >= 1". Otherwise a tensor would be empty, which no level takes, or a
+    bound that is an unknown size would lie outside of its axis.
+    """
+
+    reason: str | None = None
+    """Where the verdict is unreached: why no run of the model reaches it."""
 
 
 @dataclass(frozen=True, eq=False)

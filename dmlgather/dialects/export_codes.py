@@ -51,6 +51,7 @@ _ROWS = (
     Code("EXP302", "the values that determine the output's shape should be known", _WARNING, "[BTD] Sizes; [S], [S1]"),
     Code("EXP303", "shape inference should find no error", _WARNING, "[SHAPES]"),
     Code("EXP304", "every name must be defined before it is read", _ERROR, "[IR] Graphs"),
+    Code("EXP305", "the conditions of all nodes of a model should hold for some sizes", _WARNING, "[BTD] Sizes"),
 )
 
 CODES = {row.code: row for row in _ROWS}

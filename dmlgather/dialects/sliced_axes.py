@@ -53,11 +53,11 @@ class SlicedAxis:
             yield Turn(size + end, start, more)
 
 
-def nonempty(axis: SlicedAxis, given: Conditions) -> Iterator[Conditions]:
+def nonempty(axis: SlicedAxis, given: Conditions, within: bool = True) -> Iterator[Conditions]:
     """The given conditions with those under which the axis leaves something: one way for each sign of the bounds that may be.
 
-    Conditions that hold by those that are given are not stated. A bound that is not a number is not clamped: it lies within the
-    size, unless it never does. given: with the condition that the size is at least 1.
+    given: with the condition that the size is at least 1. within: whether bounds that are no numbers must lie within the size,
+    so that they are not clamped; those that cannot are clamped all the same.
     """
     known = [given.holds((bound,), ()) for bound in (axis.start, axis.end)]
     signs = [(True, False) if sign is None else (sign,) for sign in known]
@@ -66,7 +66,8 @@ def nonempty(axis: SlicedAxis, given: Conditions) -> Iterator[Conditions]:
         for bound, positive in ((axis.start, from_front), (axis.end, to_front)):
             conditions.require(*(((bound,), ()) if positive else ((), (bound,), 1)))
         (_forwards if axis.step > 0 else _backwards)(axis, conditions, from_front, to_front)
-        _unclamped(axis, conditions, from_front, to_front)
+        if within:
+            _keep_within(axis, conditions, from_front, to_front)
         yield conditions
 
 
@@ -103,11 +104,13 @@ def _backwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_fr
         conditions.require(start, end, 1)
 
 
-def _unclamped(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
-    """Require of bounds that are not numbers that they lie within the size, unless they never do."""
-    backwards = axis.step < 0
-    for bound, positive, before in ((axis.start, from_front, 0), (axis.end, to_front, int(backwards))):
+def _keep_within(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
+    """Require of bounds that are no numbers that they lie within the size, unless they cannot."""
+    backwards = int(axis.step < 0)
+    for bound, positive, before in ((axis.start, from_front, 0), (axis.end, to_front, backwards)):
         if isinstance(bound, str):
-            limit = ((axis.size,), (bound,), int(backwards)) if positive else ((axis.size, bound), (), -before)
-            if conditions.holds(*limit) is None:
-                conditions.require(*limit)
+            within = ((axis.size,), (bound,), backwards) if positive else ((axis.size, bound), (), -before)
+            with_it = conditions.joined()
+            with_it.require(*within)
+            if with_it.tightened() is not None:
+                conditions.require(*within)

@@ -26,7 +26,8 @@ class NodeSizes:
     """What is known of the sizes of a node.
 
     shapes: of the inputs, by role. axes: those that are sliced. orders: pairs of sizes of which the operator requires that the
-    first is at most the second. units: what sizes must be multiples of.
+    first is at most the second. units: what sizes must be multiples of. least: what sizes must be at least because of constant
+    indices.
     """
 
     sizes: Sizes
@@ -34,6 +35,7 @@ class NodeSizes:
     axes: Sequence[SlicedAxis] = ()
     orders: Sequence[tuple[KnownSize, KnownSize]] = ()
     units: Mapping[KnownSize, int] = field(default_factory=dict)
+    least: Mapping[KnownSize, int] = field(default_factory=dict)
 
     @property
     def dimensions(self) -> list[KnownSize]:
@@ -79,12 +81,13 @@ def trials(node: NodeSizes) -> Trials:
     not make, and the smallest.
     """
     any_sizes, nonempty_inputs, rules = _any_sizes(node), _nonempty_inputs(node), _rules(node)
-    ways = _ways(node, nonempty_inputs)
-    for way in ways:
-        search = _Search(node, way.joined(rules))
-        smallest = search.first()
-        if smallest is not None:
-            return Trials([*search.different(), smallest], way, None if way.unstated else True)
+    for within in (True, False):
+        ways = _ways(node, nonempty_inputs, within)
+        for way in ways:
+            search = _Search(node, way.joined(rules))
+            smallest = search.first()
+            if smallest is not None:
+                return Trials([*search.different(), smallest], way, None if way.unstated else True)
     never = len(ways) < MOST_WAYS and all(way.joined(rules).tightened() is None for way in ways)
     for each in (nonempty_inputs.joined(rules), rules, nonempty_inputs.joined(any_sizes), any_sizes):
         shown = _Search(node, each).first()
@@ -96,7 +99,7 @@ def trials(node: NodeSizes) -> Trials:
 def _nonempty_inputs(node: NodeSizes) -> Conditions:
     conditions = Conditions(node.sizes)
     for size in node.dimensions:
-        conditions.require((size,), (), node.units.get(size, 1))
+        conditions.require((size,), (), max(node.units.get(size, 1), node.least.get(size, 1)))
     return conditions
 
 
@@ -118,11 +121,11 @@ def _rules(node: NodeSizes) -> Conditions:
     return rules
 
 
-def _ways(node: NodeSizes, nonempty_inputs: Conditions) -> list[Conditions]:
-    """The conditions under which no tensor is empty, one for each way in which the signs of bounds may be."""
+def _ways(node: NodeSizes, nonempty_inputs: Conditions, within: bool) -> list[Conditions]:
+    """The conditions under which no tensor is empty, for each way in which the signs of bounds may be. within: as `nonempty`."""
     ways = [nonempty_inputs]
     for axis in node.axes:
-        ways = [way for given in ways for way in nonempty(axis, given)][:MOST_WAYS]
+        ways = [way for given in ways for way in nonempty(axis, given, within)][:MOST_WAYS]
     return ways
 
 

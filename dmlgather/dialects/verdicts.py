@@ -28,6 +28,7 @@ class Judged:
     provided: tuple[str, ...] = ()
     call: KnownCall | None = None
     conditions: Conditions | None = None
+    reason: str | None = None
 
     def checked_node(self, **known: Any) -> CheckedNode:
         """The node's entry in a report. known: the fields of CheckedNode besides the verdict."""
@@ -38,6 +39,7 @@ class Judged:
             lowest=self.lowest,
             missing=tuple(finding.path for finding in self.findings) if self.verdict is Verdict.UNKNOWN else (),
             provided=self.provided,
+            reason=self.reason,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -15,8 +15,7 @@ from onnx import helper
 from dmlgather.dialects.checked_model import Unknown, Verdict
 from dmlgather.dialects.size_arrays import has_names, size_array
 from dmlgather.dialects.sizes import KnownSize, Sizes
-from dmlgather.dialects.verdicts import Judged
-from dmlgather.directml import FeatureLevel
+from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.onnx.model.node_sites import NodeSite, NodeValue
 from dmlgather.onnx.model.node_verdicts import judge
 from dmlgather.onnx.model.partial_types import PartialType
@@ -141,14 +140,21 @@ def with_numbers(site: NodeSite, values: Mapping[str, int]) -> NodeSite | None:
 
 
 def holds(conditions: Sequence[str], values: Mapping[str, int]) -> bool:
-    """Whether conditions hold, by their words: "1 <= N <= 7", "N = 3", "N + M >= min(N, 4)"."""
-    text = " and ".join(conditions).replace(" = ", " == ").replace("'past seq'", "past_seq").replace("past seq", "past_seq")
-    return bool(eval(text or "True", FUNCTIONS, {name.replace(" ", "_"): value for name, value in values.items()}))
+    """Whether conditions hold, by their words: "1 <= N <= 7", "N = 3", "N + M >= min(N, 4)". NameError for other symbols."""
+    return all(bool(meaning(text.replace(" = ", " == "), values)) for text in conditions)
 
 
-def told_sizes(judged: Judged) -> dict[str, int] | None:
+def meaning(text: str, values: Mapping[str, int]) -> Any:
+    """What words about sizes say, for values of their symbols. NameError for other symbols."""
+    names = sorted(values, key=len, reverse=True)
+    pattern = "|".join(rf"'?(?<![\w.]){re.escape(name)}(?![\w\[])'?" for name in names)
+    numbered = re.sub(pattern, lambda found: f"v{names.index(found[0].strip(chr(39)))}", text) if names else text
+    return eval(numbered, FUNCTIONS, {f"v{number}": values[name] for number, name in enumerate(names)})
+
+
+def told_sizes(findings: Iterable[Finding]) -> dict[str, int] | None:
     """The sizes with which a node is refused, as its findings say; None where they name none."""
-    found = next((found[1] for each in judged.findings if (found := re.search(r"\(with (.*)\)$", each.got))), None)
+    found = next((found[1] for each in findings if (found := re.search(r"\(with (.*)\)$", each.got))), None)
     return None if found is None else {name: int(size) for name, size in (pair.split(" = ") for pair in found.split(", "))}
 
 
@@ -157,7 +163,7 @@ def disagreement(site: NodeSite, level: FeatureLevel, rng: random.Random, count:
     sizes, _ = expressions()
     judged = judge(site, level, sizes)
     drawn = [{name: _number(rng) for name in SYMBOLS} for _ in range(count)]
-    told = told_sizes(judged) if judged.verdict is Verdict.REFUSED else None
+    told = told_sizes(judged.findings) if judged.verdict is Verdict.REFUSED else None
     if judged.verdict is Verdict.REFUSED and told is not None:
         drawn = [each | told for each in drawn[:1]]
     for values in drawn:

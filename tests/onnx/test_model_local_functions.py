@@ -71,9 +71,9 @@ def test_attributes_that_differ(tmp_path: Path) -> None:
 
 def test_a_function_that_nothing_calls(tmp_path: Path) -> None:
     found = checked(tmp_path, _model("agraph (float[3] X) => (float[3] Z) { Z = Identity(X) }"))
-    assert [node.verdict for node in found.nodes] == [Verdict.UNKNOWN, Verdict.UNKNOWN]
-    assert all(finding.severity == "warning" for finding in found.findings)
-    assert all("nothing calls it" in finding.remedy for finding in found.findings)
+    assert [node.verdict for node in found.nodes] == [Verdict.UNREACHED, Verdict.UNREACHED]
+    assert {node.reason for node in found.nodes} == {"nothing calls the function"}
+    assert not found.findings
 
 
 def test_an_attribute_that_no_call_gives(tmp_path: Path) -> None:

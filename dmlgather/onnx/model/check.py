@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor, Verdict
+from dmlgather.dialects.contradictions import Stated, contradictions
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.relatives import found
-from dmlgather.dialects.sizes import Sizes
+from dmlgather.dialects.size_arrays import has_names
+from dmlgather.dialects.sizes import KnownSize, Sizes
 from dmlgather.dialects.verdicts import Judged
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.directml.located import FileProblem, LocatedFinding
@@ -38,7 +41,11 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4", include_host: boo
     except FileError as error:
         return CheckedModel(str(path), problems=(FileProblem(file=str(path), message=str(error)),))
     judged = [(site, _judged(site, level, contents.sizes, include_host)) for site in contents.sites]
-    findings = [*_graph_findings(contents), *((site.place, finding) for site, each in judged for finding in each.findings)]
+    findings = [
+        *_graph_findings(contents),
+        *((site.place, finding) for site, each in judged for finding in each.findings),
+        *contradictions(_stated(judged, contents.sizes)),
+    ]
     return CheckedModel(
         str(path),
         opsets=contents.opsets,
@@ -73,6 +80,20 @@ def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
         yield place, undefined_name("", name, reason)
 
 
+def _stated(judged: Iterable[tuple[NodeSite, Judged]], sizes: Sizes) -> Iterator[Stated]:
+    """The conditions of the nodes that are taken."""
+    for site, each in judged:
+        if each.conditions is not None and each.provided:
+            named = (size for value in site.inputs for size in (*(value.type.shape or ()), *_bounds(value)))
+            symbols = (sizes.symbols(size) for size in named if isinstance(size, str))
+            yield Stated(site.place, each.conditions, frozenset(chain.from_iterable(symbols)))
+
+
+def _bounds(value: NodeValue) -> Iterator[KnownSize]:
+    if isinstance(value.elements, np.ndarray) and has_names(value.elements):
+        yield from value.elements.flat
+
+
 def _checked(site: NodeSite, judged: Judged) -> CheckedNode:
     try:
         version = version_of(site.node.op_type, site.opset).since
@@ -105,6 +126,6 @@ def _inputs(site: NodeSite) -> Iterator[CheckedTensor]:
 
 def _tensor(role: str, value: NodeValue) -> CheckedTensor:
     values = None
-    if role in BOUNDS and isinstance(value.elements, np.ndarray) and value.elements.dtype.kind in "iu":
-        values = tuple(map(int, value.elements.reshape(-1)))
+    if role in BOUNDS and isinstance(value.elements, np.ndarray) and value.elements.dtype.kind in "iuO":
+        values = tuple(each if isinstance(each, str) else int(each) for each in value.elements.flat)
     return CheckedTensor(role=role, name=value.name, type=value.type.name, shape=value.type.shape, values=values)

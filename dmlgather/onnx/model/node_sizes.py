@@ -44,7 +44,14 @@ def node_sizes(site: NodeSite, sizes: Sizes) -> NodeSizes:
     """What is known of a node's sizes. sizes: of its model. TypeError and ValueError as `problem_of`."""
     shapes = {role: shape for role, value in arrays(site).items() if (shape := shape_of(site, role, value)) is not None}
     axes = tuple(_sliced_axes(site, shapes["data"])) if site.node.op_type == "Slice" and "data" in shapes else ()
-    return NodeSizes(sizes, shapes, axes, tuple(_orders(site, shapes)), _block_units(site, shapes.get("data", ())))
+    units = _block_units(site, shapes.get("data", ()))
+    return NodeSizes(sizes, shapes, axes, tuple(_orders(site, shapes)), units, _least(site, shapes))
+
+
+def constant_indices(site: NodeSite) -> NDArray[Any] | None:
+    """The indices of a gather, where all are known numbers."""
+    indices = arrays(site).get("indices")
+    return None if indices is None or isinstance(indices.elements, Unknown) or has_names(indices.elements) else indices.elements
 
 
 def problem_with(site: NodeSite, shapes: Mapping[str, tuple[int, ...]], number: Callable[[KnownSize], int]) -> Problem:
@@ -100,6 +107,23 @@ def _orders(site: NodeSite, shapes: Mapping[str, Named]) -> Iterator[tuple[Known
     elif site.node.op_type == "GatherND":
         for small, large in pairs[: max(0, site.integers.get("batch_dims", 0))]:
             yield from ((small, large), (large, small))
+
+
+def _least(site: NodeSite, shapes: Mapping[str, Named]) -> dict[KnownSize, int]:
+    """How large the unknown sizes of data must be, so that constant indices are in range."""
+    indices = constant_indices(site)
+    if indices is None or not indices.size or "data" not in shapes or "indices" not in shapes:
+        return {}
+    data = shapes["data"]
+    fitting = tuple(indices.shape[axis] if axis < indices.ndim else 1 for axis in range(len(data)))
+    problem = problem_with(site, {"data": fitting, "indices": indices.shape}, int)
+    least: dict[KnownSize, int] = {}
+    for at, axis in enumerate(problem.lookup_axes):
+        along = indices.reshape(-1, len(problem.lookup_axes))[:, at]
+        needed = max(int(along.max()) + 1, -int(along.min()) if problem.wraps else 1)
+        if isinstance(data[axis], str):
+            least[data[axis]] = max(needed, least.get(data[axis], 1))
+    return least
 
 
 def _block_units(site: NodeSite, data: Named) -> dict[KnownSize, int]:

@@ -17,8 +17,8 @@ from dmlgather.dialects.sizes import Sizes
 from dmlgather.dialects.unknown_sizes import NodeSizes, Trials, trials
 from dmlgather.dialects.verdicts import Judged, verdict, with_sizes
 from dmlgather.directml import FeatureLevel, Finding
-from dmlgather.onnx.model.node_sites import NodeSite
-from dmlgather.onnx.model.node_sizes import arrays, node_sizes, problem_with, roles, shape_of
+from dmlgather.onnx.model.node_sites import NodeSite, NodeValue
+from dmlgather.onnx.model.node_sizes import arrays, constant_indices, node_sizes, problem_with, roles, shape_of
 from dmlgather.onnx.model.scopes import NOWHERE
 from dmlgather.onnx.problems.constant_indices import index_out_of_range
 from dmlgather.onnx.problems.export import EXPORTER, broken_rule
@@ -31,17 +31,18 @@ def judge(site: NodeSite, level: FeatureLevel, sizes: Sizes) -> Judged:
     undefined = tuple(undefined_name(role, value.name, value.undefined) for role, value in roles(site).items() if value.undefined)
     if undefined:
         return Judged(Verdict.REFUSED, undefined)
+    if site.unreached is not None:
+        return Judged(Verdict.UNREACHED, reason=site.unreached)
     try:
         node = node_sizes(site, sizes)
         found = trials(node)
+        if found.possible is None:
+            return Judged(Verdict.UNKNOWN, (_no_sizes(node),))
         problems = list(_problems(site, node, found))
     except (UnknownTypeError, UnknownValueError) as error:
-        missing = tuple(_missing(site)) or (_reference(error),)
-        return Judged(Verdict.UNKNOWN, missing if site.unreached is None else tuple(map(_never_called, missing)))
+        return Judged(Verdict.UNKNOWN, tuple(_missing(site)) or (_reference(error),))
     except (TypeError, ValueError) as error:
         return Judged(Verdict.REFUSED, (broken_rule(site.node, site.opset, printable(str(error))),))
-    if found.possible is None:
-        return Judged(Verdict.UNKNOWN, (_no_sizes(node),))
     judged = verdict(EXPORTER, problems, found.provided, level)
     call = None if node.symbols else KnownCall(problems[0][1], _elements(site))
     wrong = _index_out_of_range(site, problems[0][1])
@@ -71,11 +72,12 @@ def undefined_name(role: str, name: str, reason: str) -> Finding:
 
 
 def _index_out_of_range(site: NodeSite, problem: Problem) -> Finding | None:
-    """A constant index that is out of range along a dimension of known size."""
-    indices = arrays(site).get("indices")
-    if indices is None or isinstance(indices.elements, Unknown) or has_names(indices.elements):
+    """A constant index that is out of range along a dimension of known size, or along any."""
+    indices = constant_indices(site)
+    if indices is None:
         return None
-    return index_out_of_range(problem, indices.elements, [isinstance(size, int) for size in site.inputs[0].type.shape or ()])
+    known = [isinstance(size, int) or not problem.wraps for size in site.inputs[0].type.shape or ()]
+    return index_out_of_range(problem, indices, known)
 
 
 def _elements(site: NodeSite) -> dict[str, NDArray[Any]]:
@@ -99,7 +101,7 @@ def _missing(site: NodeSite) -> Iterator[Finding]:
     """What the model does not say about a node's inputs."""
     for role, value in roles(site).items():
         name, is_array = printable(value.name), role in ARRAYS[site.node.op_type]
-        origin = f", {printable(value.elements.reason)}" if isinstance(value.elements, Unknown) else ""
+        origin = _origin(value)
         if is_array and (value.type.dtype is None or value.type.shape is None):
             yield CODES["EXP301"].finding(
                 role,
@@ -123,10 +125,13 @@ def _missing(site: NodeSite) -> Iterator[Finding]:
             )
 
 
-def _never_called(finding: Finding) -> Finding:
-    """The finding in a function that nothing calls, where declaring more in the model does not help."""
-    remedy = "call the function, or leave it out of the model: nothing calls it, so that nothing is known of its inputs"
-    return finding.model_copy(update={"remedy": remedy})
+def _origin(value: NodeValue) -> str:
+    """Why an input's elements are not known; empty where they are numbers or sizes."""
+    if not isinstance(value.elements, Unknown):
+        return ""
+    decided_by = value.elements.decided_by
+    depends = f"; it depends on the model's input {printable(decided_by)!r}" if decided_by not in (None, value.name) else ""
+    return f", {printable(value.elements.reason)}{depends}"
 
 
 def _reference(error: UnknownTypeError | UnknownValueError) -> Finding:
