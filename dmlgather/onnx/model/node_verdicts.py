@@ -81,9 +81,9 @@ def _index_out_of_range(site: NodeSite, problem: Problem) -> Finding | None:
 
 
 def _elements(site: NodeSite) -> dict[str, NDArray[Any]]:
-    """The arrays whose elements are known, by role."""
-    known = {role: value.elements for role, value in arrays(site).items()}
-    return {role: elements for role, elements in known.items() if not isinstance(elements, Unknown)}
+    """The arrays whose elements are known numbers, by role."""
+    known = {role: value.elements for role, value in arrays(site).items() if not isinstance(value.elements, Unknown)}
+    return {role: elements for role, elements in known.items() if not has_names(elements)}
 
 
 def _no_sizes(node: NodeSizes) -> Finding:
