@@ -232,7 +232,9 @@ class Conditions:
         self.unstated |= atom is None
 
     def _text(self, each: AtLeast) -> str:
-        parts, constant = self._difference(each) or ({each.left: 1, each.right: -1}, -each.more)
+        known = self._difference(each)
+        parts: Mapping[KnownSize, int] = {each.left: 1, each.right: -1} if known is None else {**known[0]}
+        constant = -each.more if known is None else known[1]
         divisor = math.gcd(*parts.values())
         terms = {name: factor // divisor for name, factor in parts.items() if name}
         more = constant // divisor

@@ -23,7 +23,7 @@ class SlicedAxis:
 
     def at(self, sizes: Sizes, values: Values) -> Window:
         """What is taken, for values of the symbols. ZeroDivisionError where a size has no value."""
-        return window(*(sizes.at(each, values) for each in (self.size, self.start, self.end)), self.step)
+        return window(sizes.at(self.size, values), sizes.at(self.start, values), sizes.at(self.end, values), self.step)
 
     def symbols(self, sizes: Sizes) -> frozenset[str]:
         """The symbols of the size and the bounds."""

@@ -59,7 +59,7 @@ class NodeSizes:
 
 
 @dataclass(frozen=True)
-class Trials:
+class TrialSizes:
     """Values of a node's symbols to judge it with, ordinary ones first.
 
     provided: the conditions that they meet, under which no tensor is empty. possible: whether such values exist; if not, the only
@@ -76,7 +76,7 @@ def named(role: str, shape: Sequence[KnownSize | None]) -> Named:
     return tuple(f"{role}[{axis}]" if size is None else size for axis, size in enumerate(shape))
 
 
-def trials(node: NodeSizes) -> Trials:
+def trial_sizes(node: NodeSizes) -> TrialSizes:
     """Values that show all that DirectML may make of a node: ordinary ones, those that make differences that the ordinary ones do
     not make, and the smallest.
     """
@@ -87,13 +87,13 @@ def trials(node: NodeSizes) -> Trials:
             search = _Search(node, way.joined(rules))
             smallest = search.first()
             if smallest is not None:
-                return Trials([*search.different(), smallest], way, None if way.unstated else True)
+                return TrialSizes([*search.different(), smallest], way, None if way.unstated else True)
     never = len(ways) < MOST_WAYS and all(way.joined(rules).tightened() is None for way in ways)
     for each in (nonempty_inputs.joined(rules), rules, nonempty_inputs.joined(any_sizes), any_sizes):
         shown = _Search(node, each).first()
         if shown is not None:
-            return Trials([shown], Conditions(node.sizes), False if never else None)
-    return Trials([], Conditions(node.sizes), None)
+            return TrialSizes([shown], Conditions(node.sizes), False if never else None)
+    return TrialSizes([], Conditions(node.sizes), None)
 
 
 def _nonempty_inputs(node: NodeSizes) -> Conditions:
@@ -156,7 +156,7 @@ class _Search:
                 values = best if best and each.by(best) else self.first(*met, each)
                 if values is not None and self._small(values):
                     met, best = [*met, each], values
-            found.append(best)
+            found += [best] if best else []
         return found
 
     def _several(self) -> Iterator[Demand]:

@@ -51,11 +51,12 @@ class Draft:
         self.nodes.append(helper.make_node(operator, inputs, [name], name=f"{operator}_{name}", **attributes))
         return name
 
-    def size(self) -> str:
-        """An int64[1], not always the same."""
+    def bound(self, step: int) -> str:
+        """A bound of a slice, of int64[1]. onnxruntime takes 2^63 - 1 as the front where steps are negative; ONNX does not."""
         if self.sizes and self.rng.random() < 0.6:
             return self.rng.choice(self.sizes)
-        return self.constant([self.rng.choice((0, 0, 1, 2, 3, -1, -2, 5, 2**31 - 1, 2**63 - 1, -(2**63)))])
+        far = (2**31 - 1, 2**63 - 1, -(2**63)) if step > 0 else (-(2**63), -(2**31))
+        return self.constant([self.rng.choice((0, 0, 1, 2, 3, -1, -2, 5, *far))])
 
     def input(self, kind: int, shape: list[Size]) -> str:
         name = f"x{len(self.inputs)}"
@@ -140,7 +141,7 @@ def _sliced(draft: Draft, add: Callable[..., str], tensor: Tensor, axes: Sequenc
         bounds = {name: [draft.rng.choice((0, 0, 1, -1, 4, -3, 2**31 - 1)) for _ in axes] for name in ("starts", "ends")}
         return add("Slice", [tensor.name], axes=list(axes), **bounds)
     steps = [draft.rng.choice((1, 1, 1, 2, -1)) for _ in axes]
-    parts = [[draft.size() for _ in axes] for _ in range(2)]
+    parts = [[draft.bound(step) for step in steps] for _ in range(2)]
     starts, ends = (part[0] if len(part) == 1 else draft.add("Concat", part, axis=0) for part in parts)
     return add("Slice", [tensor.name, starts, ends, draft.constant(list(axes)), draft.constant(steps)])
 

@@ -136,7 +136,8 @@ def with_numbers(site: NodeSite, values: Mapping[str, int]) -> NodeSite | None:
             inputs.append(replace(each, type=PartialType(each.type.dtype, shape), elements=elements))
     except ZeroDivisionError:
         return None
-    return None if any(size < 0 for each in inputs for size in each.type.shape or ()) else replace(site, inputs=tuple(inputs))
+    shapes = (size for each in inputs for size in each.type.shape or () if isinstance(size, int))
+    return None if any(size < 0 for size in shapes) else replace(site, inputs=tuple(inputs))
 
 
 def holds(conditions: Sequence[str], values: Mapping[str, int]) -> bool:

@@ -19,6 +19,9 @@ from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
 from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS, UnknownValueError, problem_of
 from dmlgather.onnx.problems.slice import Slice
 
+NUMBERS = ("axes", "steps")
+"""The inputs of Slice that must be numbers; its bounds may be sizes."""
+
 
 def arrays(site: NodeSite) -> dict[str, NodeValue]:
     """The inputs of which only shape and type are needed, by role."""
@@ -85,10 +88,9 @@ def _sliced_axes(site: NodeSite, data: Named) -> Iterator[SlicedAxis]:
     inputs = roles(site)
     names = {role: value.elements for role, value in inputs.items() if not isinstance(value.elements, Unknown)}
     names = {role: elements for role, elements in names.items() if has_names(elements)}
-    for role in ("axes", "steps"):
+    for role in NUMBERS:
         if role in names:
-            message = f"{role} ({inputs[role].name!r}) depends on sizes that are not known"
-            raise UnknownValueError(role, inputs[role].name, message)
+            raise UnknownValueError(role, inputs[role].name, f"{role} is computed from sizes that are not known")
     problem = problem_with(site, {"data": (1,) * len(data)}, lambda size: size if isinstance(size, int) else 0)
     assert isinstance(problem, Slice)
     starts, ends = (list(names[role].flat) if role in names else getattr(problem, role) for role in ("starts", "ends"))

@@ -14,11 +14,11 @@ from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.problem import Problem
 from dmlgather.dialects.size_arrays import has_names
 from dmlgather.dialects.sizes import Sizes
-from dmlgather.dialects.unknown_sizes import NodeSizes, Trials, trials
+from dmlgather.dialects.unknown_sizes import NodeSizes, TrialSizes, trial_sizes
 from dmlgather.dialects.verdicts import Judged, verdict, with_sizes
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.onnx.model.node_sites import NodeSite, NodeValue
-from dmlgather.onnx.model.node_sizes import arrays, constant_indices, node_sizes, problem_with, roles, shape_of
+from dmlgather.onnx.model.node_sizes import NUMBERS, arrays, constant_indices, node_sizes, problem_with, roles, shape_of
 from dmlgather.onnx.model.scopes import NOWHERE
 from dmlgather.onnx.problems.constant_indices import index_out_of_range
 from dmlgather.onnx.problems.export import EXPORTER, broken_rule
@@ -35,7 +35,7 @@ def judge(site: NodeSite, level: FeatureLevel, sizes: Sizes) -> Judged:
         return Judged(Verdict.UNREACHED, reason=site.unreached)
     try:
         node = node_sizes(site, sizes)
-        found = trials(node)
+        found = trial_sizes(node)
         if found.possible is None:
             return Judged(Verdict.UNKNOWN, (_no_sizes(node),))
         problems = list(_problems(site, node, found))
@@ -49,7 +49,7 @@ def judge(site: NodeSite, level: FeatureLevel, sizes: Sizes) -> Judged:
     return replace(judged, call=call) if wrong is None else Judged(Verdict.REFUSED, (wrong, *judged.findings), call=call)
 
 
-def _problems(site: NodeSite, node: NodeSizes, found: Trials) -> Iterator[tuple[dict[str, int], Problem]]:
+def _problems(site: NodeSite, node: NodeSizes, found: TrialSizes) -> Iterator[tuple[dict[str, int], Problem]]:
     """The node's problem for each trial. TypeError and ValueError as `problem_of`; those about sizes name them."""
     for values in found.values:
         shapes = {role: node.concrete(shape, values) for role, shape in node.shapes.items()}
@@ -101,7 +101,7 @@ def _missing(site: NodeSite) -> Iterator[Finding]:
     """What the model does not say about a node's inputs."""
     for role, value in roles(site).items():
         name, is_array = printable(value.name), role in ARRAYS[site.node.op_type]
-        origin = _origin(value)
+        origin = _origin(role, value)
         if is_array and (value.type.dtype is None or value.type.shape is None):
             yield CODES["EXP301"].finding(
                 role,
@@ -125,10 +125,11 @@ def _missing(site: NodeSite) -> Iterator[Finding]:
             )
 
 
-def _origin(value: NodeValue) -> str:
-    """Why an input's elements are not known; empty where they are numbers or sizes."""
+def _origin(role: str, value: NodeValue) -> str:
+    """Why an input's elements are not known, or are no numbers where these are needed; else empty."""
     if not isinstance(value.elements, Unknown):
-        return ""
+        names = [each for each in value.elements.flat if isinstance(each, str)] if has_names(value.elements) else []
+        return f", computed from sizes: {printable(', '.join(names))}" if role in NUMBERS and names else ""
     decided_by = value.elements.decided_by
     depends = f"; it depends on the model's input {printable(decided_by)!r}" if decided_by not in (None, value.name) else ""
     return f", {printable(value.elements.reason)}{depends}"

@@ -13,7 +13,7 @@ from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.exporter import not_whole_bytes
 from dmlgather.dialects.problem import Problem
 from dmlgather.dialects.sizes import Sizes
-from dmlgather.dialects.unknown_sizes import trials
+from dmlgather.dialects.unknown_sizes import trial_sizes
 from dmlgather.dialects.verdicts import Judged, verdict, with_sizes
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.openvino.model.constants import NOT_CONNECTED, Value
@@ -45,7 +45,7 @@ def _judge(site: LayerSite, level: FeatureLevel, sizes: Sizes) -> tuple[Judged, 
         node = site_sizes(site, sizes)
     except LongSizeError:
         return Judged(Verdict.UNKNOWN, (_no_sizes(["a bound of many operations"]),)), output_of(site)
-    found = trials(node)
+    found = trial_sizes(node)
     try:
         problems = [(values, problem_with(site, node, values)) for values in found.values]
     except (TypeError, ValueError) as error:
