@@ -13,6 +13,9 @@ from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 FARTHEST = 1 << 40
 """No symbol is looked at beyond it: DirectML describes no size that is larger than 2^32 - 1."""
 
+MOST_ROUNDS = 32
+"""How often a limit of a symbol is carried over to the others by inequalities."""
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -109,12 +112,15 @@ class Conditions:
             return None
         ranges = dict(self.ranges)
         sums = [known for each in self.inequalities if (known := self._difference(each)) is not None]
-        for _ in range(len(ranges) + 1):  # a limit travels along one inequality per round
+        for _ in range(MOST_ROUNDS):
+            before = dict(ranges)
             for factors, constant in sums:
                 for symbol, factor in factors.items():
                     most = [_most(other, ranges.get(name, ANY)) for name, other in factors.items() if name != symbol]
                     if math.inf not in most:
                         ranges[symbol] = ranges.get(symbol, ANY).both(_range(factor, constant + int(sum(most))))
+            if ranges == before:
+                break
         return None if any(known.empty for known in ranges.values()) else ranges
 
     def _atoms(self, left: Iterable[KnownSize], right: Iterable[KnownSize], more: int) -> Iterator[Atom]:

@@ -1,0 +1,81 @@
+"""Values of symbols that are searched for: they meet what is demanded, and the smallest come first."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dmlgather.dialects.conditions import Conditions, Range
+from dmlgather.dialects.size_search import Demand, SizeSearch, Turn, demands_of
+from dmlgather.dialects.sizes import Sizes
+
+FARTHEST = 2**32 - 1
+
+SUMS = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(-12, 12)), min_size=1, max_size=3)
+"""Of each condition: the factors of N and M, and the number that their sum is at least."""
+
+
+def _conditions(sums: list[tuple[int, int, int]]) -> Conditions:
+    conditions = Conditions(Sizes())
+    for n, m, least in sums:
+        left = [*["N"] * max(n, 0), *["M"] * max(m, 0)]
+        right = [*["N"] * max(-n, 0), *["M"] * max(-m, 0)]
+        conditions.require(left, right, least)
+    return conditions
+
+
+@settings(max_examples=200)
+@given(SUMS)
+def test_sums_of_two_symbols(sums: list[tuple[int, int, int]]) -> None:
+    """Judge: all small values. What is found meets the conditions; where none do, nothing is found."""
+    conditions = _conditions(sums)
+    some = [(n, m) for n, m in product(range(40), repeat=2) if all(a * n + b * m >= least for a, b, least in sums)]
+    ranges = conditions.tightened()
+    if ranges is None:
+        assert not some
+        return
+    found = SizeSearch(conditions.sizes, ["N", "M"], ranges, FARTHEST).first(demands_of(conditions))
+    assert (found is not None) is bool(some)
+    if found is not None:
+        assert all(a * found["N"] + b * found["M"] >= least for a, b, least in sums)
+        assert all(ranges[name].low <= value for name, value in found.items() if name in ranges)
+
+
+@given(SUMS)
+def test_words_of_sums_say_the_same(sums: list[tuple[int, int, int]]) -> None:
+    conditions = _conditions(sums)
+    text = " and ".join(conditions.texts()).replace(" = ", " == ") or "True"
+    for n, m in product(range(15), repeat=2):
+        meant = all(a * n + b * m >= least for a, b, least in sums)
+        assert (not conditions.never and bool(eval(text, {"N": n, "M": m}))) is meant, text
+
+
+def test_groups_do_not_disturb_each_other() -> None:
+    """A hundred independent symbols are found as soon as one."""
+    sizes = Sizes()
+    symbols = [f"s{number}" for number in range(100)]
+    demands = [
+        Demand(frozenset({name}), lambda values, name=name: values[name] >= 70, (Turn((name,), (), 70),))  # type: ignore[misc]
+        for name in symbols
+    ]
+    found = SizeSearch(sizes, symbols, {"s0": Range(99)}, FARTHEST).first(demands)
+    assert found == dict.fromkeys(symbols, 70) | {"s0": 99}
+
+
+def test_what_cannot_be_is_not_found() -> None:
+    sizes = Sizes()
+    search = SizeSearch(sizes, ["N"], {"N": Range(3, 9)}, FARTHEST)
+    assert search.first([Demand(frozenset({"N"}), lambda values: values["N"] > 9, (Turn(("N",), (), 9),))]) is None
+    assert search.first([Demand(frozenset({"N"}), lambda values: values["N"] > 8, (Turn(("N",), (), 9),))]) == {"N": 9}
+    assert search.first([Demand(frozenset(), lambda _: False)]) is None
+
+
+def test_sizes_that_are_no_sums() -> None:
+    sizes = Sizes()
+    half = sizes.compute("floor_divide", "N", 2)
+    assert isinstance(half, str)
+    search = SizeSearch(sizes, ["N"], {}, FARTHEST)
+    demand = Demand(frozenset({"N"}), lambda values: sizes.at(half, values) >= 5000, (Turn((half,), (), 5000),))
+    assert search.first([demand]) == {"N": 10000}
