@@ -153,12 +153,19 @@ class Conditions:
         if len(all_of) > 1:
             for left, right in all_of:
                 yield from self._simplified(AtLeast(left, right, each.more))
+        elif (each.right, each.more) == (0, 1) and self._are_factors(factors := parts(each.left, "multiply")):
+            for factor in factors:
+                yield from self._simplified(AtLeast(factor, 0, 1))
         elif known is None and (found := self._where_it_begins(each)) is not None:
             yield found
         elif len(any_of) > 1:
             yield from self._alternatives(each, [AtLeast(left, right, each.more) for left, right in any_of])
         else:
             yield each
+
+    def _are_factors(self, sizes: tuple[KnownSize, ...]) -> bool:
+        """Whether sizes are several, and never negative."""
+        return len(sizes) > 1 and all(self.sizes.compare(size, ">=", 0) for size in sizes)
 
     def _alternatives(self, each: AtLeast, any_of: list[AtLeast]) -> Iterator[Atom]:
         """A condition that holds where one of others holds."""

@@ -124,9 +124,9 @@ class Sizes:
             self._linear[size] = linear_of(self._named[size])
         return self._linear[size]
 
-    def parts(self, size: KnownSize, operation: Literal["minimum", "maximum"]) -> tuple[KnownSize, ...]:
-        """The sizes of which this one is the minimum or maximum; itself alone where it is none."""
-        kind = {"minimum": "Min", "maximum": "Max"}[operation]
+    def parts(self, size: KnownSize, operation: Literal["minimum", "maximum", "multiply"]) -> tuple[KnownSize, ...]:
+        """The sizes of which this one is the minimum, maximum or product; itself alone where it is none."""
+        kind = {"minimum": "Min", "maximum": "Max", "multiply": "Mul"}[operation]
         if isinstance(size, int) or size not in self._named or type(self._named[size]).__name__ != kind:
             return (size,)
         parts = tuple(part for each in self._named[size].args if (part := self._name(each)) is not None)

@@ -145,6 +145,12 @@ def test_parts() -> None:
     assert set(sizes.parts(least, "minimum")) == {"N", 512}
     assert sizes.parts(least, "maximum") == (least,)
     assert sizes.parts("N", "minimum") == ("N",)
+    assert set(sizes.parts(sizes.compute("multiply", sizes.compute("multiply", "N", "M") or 0, 2) or 0, "multiply")) == {
+        2,
+        "N",
+        "M",
+    }
+    assert sizes.parts(sizes.compute("divide", "N", 2) or 0, "multiply") == ("N/2",)
     assert sizes.parts(4, "minimum") == (4,)
 
 

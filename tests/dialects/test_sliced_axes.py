@@ -118,9 +118,11 @@ def test_expressions_as_bounds(size: KnownSize, start: KnownSize, end: KnownSize
         (SlicedAxis("N", -1, "-N - 1", -1), ["N >= 1"]),
         (SlicedAxis("M + N", 0, -1, 1), ["M + N >= 2"]),
         (SlicedAxis("min(M, N)", 0, 4, 1), ["M >= 1", "N >= 1"]),
+        (SlicedAxis("M*N", 0, 4, 1), ["M >= 1", "N >= 1"]),
     ],
 )
 def test_conditions_by_hand(axis: SlicedAxis, texts: list[str]) -> None:
     SIZES.compute("subtract", SIZES.compute("negate", "N") or 0, 1)
+    SIZES.compute("multiply", "M", "N")
     first = _ways(SIZES, axis)[0]
     assert sorted(first.texts()) == sorted(texts)

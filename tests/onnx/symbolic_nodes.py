@@ -171,12 +171,11 @@ def disagreement(site: NodeSite, level: FeatureLevel, rng: random.Random, count:
         known = with_numbers(site, values)
         if known is None:
             continue
-        verdict = judge(known, level, Sizes())
-        if judged.verdict is Verdict.REFUSED and verdict.verdict is not Verdict.REFUSED:
+        verdict, held = judge(known, level, Sizes()), holds(judged.provided, values)
+        if judged.verdict is Verdict.REFUSED and (held or told) and verdict.verdict is not Verdict.REFUSED:
             return f"refused, but not with {values}: {[each.got for each in judged.findings]}"
         if judged.verdict is not Verdict.TAKEN or any(each.code in PASSED for each in verdict.findings):
             continue
-        held = holds(judged.provided, values)
         if held and verdict.verdict is not Verdict.TAKEN:
             return f"taken, provided that {judged.provided}, but not with {values}: {[each.got for each in verdict.findings]}"
         if held and (judged.lowest is None or verdict.lowest is None or verdict.lowest.level > judged.lowest.level):

@@ -64,16 +64,16 @@ def _verdicts(
     findings, known_findings = findings_of(symbolic, node.place), findings_of(concrete, node.place)
     if node.verdict is Verdict.UNREACHED or known.verdict is Verdict.UNREACHED:
         return None if known.verdict is Verdict.UNREACHED else f"it is reached, although {node.reason}"
-    if node.verdict is Verdict.REFUSED:
-        told = told_sizes(findings)
-        here = told is None or all(values.get(name) == size for name, size in told.items())
-        return "it is not refused" if here and known.verdict is not Verdict.REFUSED else None
-    if node.verdict is Verdict.UNKNOWN or any(each.code in PASSED for each in known_findings):
-        return None
     try:
         held = holds(node.provided, values)
     except NameError:
         return None  # sizes that only a run shows
+    if node.verdict is Verdict.REFUSED:
+        told = told_sizes(findings)
+        here = held if told is None else all(values.get(name) == size for name, size in told.items())
+        return "it is not refused" if here and known.verdict is not Verdict.REFUSED else None
+    if node.verdict is Verdict.UNKNOWN or any(each.code in PASSED for each in known_findings):
+        return None
     if held and known.verdict is not Verdict.TAKEN:
         return f"refused, although {node.provided}: {[each.got for each in known_findings]}"
     if held and (node.lowest is None or known.lowest is None or known.lowest.level > node.lowest.level):
