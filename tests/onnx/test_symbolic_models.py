@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto
@@ -14,8 +15,9 @@ from onnxruntime.capi import onnxruntime_pybind11_state as fail
 
 from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, Verdict
 from dmlgather.directml import FeatureLevel
+from dmlgather.onnx.model.check import check_model
 from dmlgather.onnx.problems.node_reading import PROBLEMS
-from tests.onnx.modelling import checked, findings_of
+from tests.onnx.modelling import findings_of
 from tests.onnx.symbolic_models import SymbolicModel, symbolic_model
 from tests.onnx.symbolic_nodes import PASSED, disagreement, holds, meaning, random_node, told_sizes
 
@@ -43,18 +45,25 @@ def disagreements(folder: Path, seed: int) -> Iterator[str]:
     """How the verdicts on a model differ from those with numbers, and from what a run shows."""
     model, rng = symbolic_model(seed), random.Random(seed)
     level = rng.choice(LEVELS)
-    symbolic = checked(folder, model.proto(), level)
+    symbolic = _checked(folder, model.proto(), level)
     told = [sizes for each in symbolic.findings if (sizes := told_sizes([each])) and sizes.keys() <= set(model.symbols)]
     for number in range(COUNT):
         values = {symbol: rng.choice((rng.randint(1, 3), rng.randint(0, 12))) for symbol in model.symbols}
         values |= told[number] if number < len(told) else {}
-        concrete = checked(folder, model.proto(values), level)
+        concrete = _checked(folder, model.proto(values), level)
         shapes = run_time_shapes(model, values)
         for node, known in zip(symbolic.nodes, concrete.nodes, strict=True):
             assert node.place == known.place
             wrong = _verdicts(symbolic, node, concrete, known, values) or _shapes(node, known, values, shapes)
             if wrong:
                 yield f"{node.place} with {values} at {level}: {wrong}"
+
+
+def _checked(folder: Path, model: onnx.ModelProto, level: str) -> CheckedModel:
+    """What checking a model says, the host's arithmetic included."""
+    path = folder / "model.onnx"
+    onnx.save(model, path)
+    return check_model(path, level, include_host=True)
 
 
 def _verdicts(
