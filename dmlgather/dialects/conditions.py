@@ -245,9 +245,10 @@ class Conditions:
         self.unstated |= atom is None
 
     def _text(self, each: AtLeast) -> str:
-        known = self._difference(each)
-        parts: Mapping[KnownSize, int] = {each.left: 1, each.right: -1} if known is None else {**known[0]}
-        constant = -each.more if known is None else known[1]
+        parts: dict[KnownSize, int] = {each.left: 1, each.right: -1}
+        constant, known = -each.more, self._difference(each)
+        if known is not None:
+            parts, constant = dict(known[0].items()), known[1]
         divisor = math.gcd(*parts.values())
         terms = {name: factor // divisor for name, factor in parts.items() if name}
         more = constant // divisor

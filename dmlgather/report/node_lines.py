@@ -84,7 +84,7 @@ def verdict(node: CheckedNode, level: FeatureLevel) -> str:
         return f"refused at {level}: " + (f"{_form(lowest)} from {lowest.level}{provided}" if lowest else "no level takes it")
     if node.verdict is Verdict.UNKNOWN:
         return f"unknown: {', '.join(node.missing)}"
-    return NOTES[node.verdict]
+    return f"unreached: {printable(node.reason)}" if node.reason else NOTES[node.verdict]
 
 
 def _form(form: DirectMLForm) -> str:

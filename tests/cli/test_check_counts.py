@@ -58,6 +58,12 @@ def test_nodes_that_directml_has_no_part_in_are_listed_with_all_others() -> None
     ]
 
 
+def test_why_a_node_is_not_reached() -> None:
+    node = _node("e", Verdict.UNREACHED).model_copy(update={"reason": "nothing calls the function"})
+    *_, line = model_lines(_report(node).files[0], NodeListing.ALL)
+    assert line.endswith(": unreached: nothing calls the function")
+
+
 @given(st.lists(st.tuples(st.sampled_from(Verdict), st.booleans())))
 def test_each_node_is_counted_once(drawn: list[tuple[Verdict, bool]]) -> None:
     nodes = [_node(str(number), verdict, ("N >= 1",) * some) for number, (verdict, some) in enumerate(drawn)]

@@ -206,6 +206,7 @@ def test_json_has_everything(tmp_path: Path) -> None:
         "lowest": {"level": "1_0", "operators": ["GATHER"], "types": {"indices": "UINT32"}},
         "missing": [],
         "provided": ["N >= 1"],
+        "reason": None,
     }
     assert (refused["verdict"], refused["taken"], refused["lowest"]["level"]) == ("refused", None, "4_1")
     assert (unknown["verdict"], unknown["missing"]) == ("unknown", ["starts", "ends"])
