@@ -98,7 +98,9 @@ class SizeSearch:
     def _of_group(self, group: Sequence[str], demands: Sequence[Demand]) -> dict[str, int] | None:
         values: dict[str, int] = {}
         due = [[each for each in demands if symbol in each.symbols <= {*group[: at + 1]}] for at, symbol in enumerate(group)]
-        turns = {symbol: [*{turn for each in demands if symbol in each.symbols for turn in each.turns}] for symbol in group}
+        turns = {symbol: [turn for each in demands if symbol in each.symbols for turn in each.turns] for symbol in group}
+            symbol: dict.fromkeys(turn for each in demands if symbol in each.symbols for turn in each.turns) for symbol in group
+        }
         steps = 0
 
         def extend(at: int) -> bool:
@@ -109,7 +111,7 @@ class SizeSearch:
             self._steps += 1
             if steps > MOST_STEPS or self._steps > MOST_STEPS_OF_ALL:
                 return False
-            for candidate in self._candidates(group[at], values, turns[group[at]]):
+            for candidate in self._candidates(group[at], values, dict.fromkeys(turns[group[at]])):
                 values[group[at]] = candidate
                 if all(each.by(values) for each in due[at]) and extend(at + 1):
                     return True
