@@ -99,8 +99,6 @@ class SizeSearch:
         values: dict[str, int] = {}
         due = [[each for each in demands if symbol in each.symbols <= {*group[: at + 1]}] for at, symbol in enumerate(group)]
         turns = {symbol: [turn for each in demands if symbol in each.symbols for turn in each.turns] for symbol in group}
-            symbol: dict.fromkeys(turn for each in demands if symbol in each.symbols for turn in each.turns) for symbol in group
-        }
         steps = 0
 
         def extend(at: int) -> bool:
