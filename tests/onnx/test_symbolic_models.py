@@ -101,7 +101,7 @@ def _shapes(
     run = shapes.get(output.name)
     if run is None:
         return None
-    if known.verdict is Verdict.TAKEN and 0 in run:
+    if known.verdict is Verdict.TAKEN and not known.provided and 0 in run:
         return f"taken, although its output has shape {run}"
     for size, found in zip(output.shape or (), run, strict=output.shape is not None):
         try:
