@@ -143,3 +143,14 @@ def test_sizes_in_functions_are_told_from_those_outside(tmp_path: Path) -> None:
     assert inner.tolist() == outer.tolist()
     assert cut.inputs[0].type.shape is not None
     assert cut.inputs[0].type.shape[0] not in inner.tolist()
+
+
+def test_what_changes_with_each_iteration_is_decided_by_no_input(tmp_path: Path) -> None:
+    model = parsed(f"""agraph (float[8] X, int64 times) => (float[i] Z) <{CONSTANTS}> {{
+      Z = Loop(times, yes, X) <body = b (int64 n, bool on, float[8] x) => (bool more, float[8] y) {{
+        more = Identity(on) at = Reshape(n, one) y = Slice(x, zero, at) }}>
+    }}""")
+    site = next(site for site in contents_of(model, tmp_path).sites if site.node.op_type == "Slice")
+    ends = site.inputs[2].elements
+    assert isinstance(ends, Unknown)
+    assert (ends.decided_by, "another value in each iteration of the Loop" in ends.reason) == (None, True)

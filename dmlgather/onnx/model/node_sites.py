@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, OperatorSetIdProto
 
 
+REPEATED = ("Loop", "Scan")
+"""The operators whose graphs run several times, with other inputs."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeValue:
     """An input or output of a node. name: empty for an input that is left out. elements: those that are known, or why none are.
@@ -181,8 +185,10 @@ class _Visitor:
         for attribute, graph in subgraphs(node):
             if taken not in (None, attribute):
                 self.unreached = unreached or f"{printable(node.input[0])!r} always chooses {taken}"
-            decided_by = computed_when_run(node, scope.inputs(node)[1]).decided_by
-            given: dict[str, Value] = {value.name: Unknown("an input of the graph", decided_by) for value in graph.input}
+            unknown = Unknown("an input of the graph", computed_when_run(node, scope.inputs(node)[1]).decided_by)
+            if node.op_type in REPEATED:  # no input of the model decides it
+                unknown = Unknown(f"another value in each iteration of the {node.op_type}")
+            given: dict[str, Value] = {value.name: unknown for value in graph.input}
             inside[attribute] = Scope(graph, scope.reader, scope, overridable=self.overridable, given=given)
             self._graph(graph, f"{place}.{attribute}", inside[attribute], opsets)
             self.unreached = unreached
