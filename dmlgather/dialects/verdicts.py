@@ -43,6 +43,15 @@ class Judged:
         )
 
 
+WRONG = ("EXP101", "EXP111", "EXP304")
+"""The codes of what is wrong with a node wherever it is computed."""
+
+
+def of_host(judged: Judged) -> Judged:
+    """The verdict on a node that is the host's arithmetic; a node that is wrong wherever it is computed stays refused."""
+    return judged if any(finding.code in WRONG for finding in judged.findings) else Judged(Verdict.HOST, call=judged.call)
+
+
 def verdict(
     exporter: Exporter, trials: Sequence[tuple[Mapping[str, int], Problem]], conditions: Conditions, level: FeatureLevel
 ) -> Judged:

@@ -23,10 +23,10 @@ def _onnx(path: Path, level: FeatureLevel, include_host: bool) -> CheckedModel:
     return check_model(path, level, include_host)
 
 
-def _openvino(path: Path, level: FeatureLevel, include_host: bool) -> CheckedModel:  # noqa: ARG001 # all layers are judged
+def _openvino(path: Path, level: FeatureLevel, include_host: bool) -> CheckedModel:
     from dmlgather.openvino.model.check import check_ir
 
-    return check_ir(path, level)
+    return check_ir(path, level, include_host)
 
 
 MODELS: dict[str, tuple[Literal["onnx", "openvino"], Callable[[Path, FeatureLevel, bool], CheckedModel]]] = {

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor, Verdict
+from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor
 from dmlgather.dialects.contradictions import Stated, contradictions
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.relatives import found
 from dmlgather.dialects.size_arrays import has_names
 from dmlgather.dialects.sizes import KnownSize, Sizes
-from dmlgather.dialects.verdicts import Judged
+from dmlgather.dialects.verdicts import Judged, of_host
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.files import FileError
@@ -24,9 +24,6 @@ from dmlgather.onnx.model.node_verdicts import judge, undefined_name
 from dmlgather.onnx.problems.node_reading import INPUTS
 from dmlgather.onnx.problems.operator_versions import BOUNDS, version_of
 from dmlgather.onnx.problems.relatives import RELATIVES
-
-WRONG = ("EXP101", "EXP111", "EXP304")
-"""The codes of what is wrong with a node wherever it is computed."""
 
 
 def check_model(path: Path, level: str | FeatureLevel = "6_4", include_host: bool = False) -> CheckedModel:
@@ -40,7 +37,9 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4", include_host: boo
         contents = find_nodes(read_model(path))
     except FileError as error:
         return CheckedModel(str(path), problems=(FileProblem(file=str(path), message=str(error)),))
-    judged = [(site, _judged(site, level, contents.sizes, include_host)) for site in contents.sites]
+    judged = [(site, judge(site, level, contents.sizes)) for site in contents.sites]
+    if not include_host:
+        judged = [(site, of_host(each) if site.host else each) for site, each in judged]
     findings = [
         *_graph_findings(contents),
         *((site.place, finding) for site, each in judged for finding in each.findings),
@@ -55,13 +54,6 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4", include_host: boo
         findings=tuple(LocatedFinding.of(finding, str(path), None, None, place) for place, finding in findings),
         calls={site.place: each.call for site, each in judged if each.call is not None},
     )
-
-
-def _judged(site: NodeSite, level: FeatureLevel, sizes: Sizes, include_host: bool) -> Judged:
-    judged = judge(site, level, sizes)
-    if include_host or not site.host or any(finding.code in WRONG for finding in judged.findings):
-        return judged
-    return Judged(Verdict.HOST, call=judged.call)
 
 
 def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dmlgather.dialects.checked_model import CheckedModel
 from dmlgather.dialects.relatives import found
+from dmlgather.dialects.verdicts import of_host
 from dmlgather.directml import FeatureLevel
 from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.files import FileError
@@ -16,10 +17,11 @@ from dmlgather.openvino.model.layer_sites import find
 from dmlgather.openvino.problems.relatives import RELATIVES
 
 
-def check_ir(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
+def check_ir(path: Path, level: str | FeatureLevel = "6_4", include_host: bool = False) -> CheckedModel:
     """Read the IR at `path` and judge its layers of the family at a feature level. Of the .bin beside it, only indices, axes and
     bounds are read, and what they are computed from.
 
+    include_host: whether layers that are the host's arithmetic are judged as if DirectML had to take them.
     A file that cannot be understood has one problem. ValueError for an unknown level.
     """
     level = FeatureLevel.parse(level)
@@ -28,6 +30,8 @@ def check_ir(path: Path, level: str | FeatureLevel = "6_4") -> CheckedModel:
         model = read_model(read_xml(path))
         contents = find(model, path.with_suffix(".bin"))
         judged = [(site, *judge(site, level, contents.names.sizes)) for site in contents.sites]
+        if not include_host:
+            judged = [(site, of_host(each) if site.host else each, output) for site, each, output in judged]
     except ModuleNotFoundError as error:
         message = f"is an OpenVINO IR, and a package that it needs is missing ({error}): {NEEDED}"
         return CheckedModel(file, problems=(FileProblem(file=file, message=message),))

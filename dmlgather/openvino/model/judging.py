@@ -12,6 +12,7 @@ from dmlgather.dialects.constant_indices import first_out_of_range
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.exporter import not_whole_bytes
 from dmlgather.dialects.problem import Problem
+from dmlgather.dialects.size_arrays import has_names
 from dmlgather.dialects.sizes import Sizes
 from dmlgather.dialects.unknown_sizes import trial_sizes
 from dmlgather.dialects.verdicts import Judged, verdict, with_sizes
@@ -68,7 +69,7 @@ def _with_differences(site: LayerSite, judged: Judged, problem: Problem) -> Judg
     indices = site.values.get("indices")
     known = [isinstance(size, int) for size in site.shapes["data"]]
     wrong = None
-    if isinstance(indices, np.ndarray):
+    if isinstance(indices, np.ndarray) and not has_names(indices):
         wrong = first_out_of_range(problem, indices, known)
         if wrong is None and all(known[axis] for axis in problem.lookup_axes):
             return judged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dmlgather.dialects.checked_model import CheckedTensor, Unknown
@@ -12,6 +12,7 @@ from dmlgather.dialects.sizes import Sizes
 from dmlgather.dialects.unknown_sizes import Named
 from dmlgather.openvino.model.constants import Value
 from dmlgather.openvino.model.folding import Folding
+from dmlgather.openvino.model.host_layers import host_layers
 from dmlgather.openvino.model.ir_layers import Layer, LayerGraph, Model, Port
 from dmlgather.openvino.model.layer_reading import attributes_of, opset_of, ports_of, version_of
 from dmlgather.openvino.model.tensors import SizeNames, Tensors
@@ -30,7 +31,7 @@ class LayerSite:
     operations. inputs: with the types and shapes of what they are connected to, by role. shapes: of the arrays, with names for
     the sizes that are not known, by role; those of unknown rank are missing. output: as its port has it. values: the elements of
     the bounds, and of indices that are constant, by role, or why they are not known. condition: an assumption about the shape of
-    indices, where the file does not give it; empty where it does.
+    indices, where the file does not give it; empty where it does. host: whether it is the host's arithmetic.
     """
 
     place: str
@@ -45,6 +46,7 @@ class LayerSite:
     output: CheckedTensor
     values: Mapping[str, Value]
     condition: str = ""
+    host: bool = False
 
     @property
     def arrays(self) -> tuple[CheckedTensor, ...]:
@@ -73,6 +75,7 @@ def find(model: Model, weights: Path) -> IRContents:
 def _add_graph(contents: IRContents, graph: LayerGraph, path: str, weights: Path, places: set[str]) -> None:
     tensors = Tensors(graph, contents.names, path)
     folding = Folding(tensors, weights)
+    host = host_layers(graph)
     for index, layer in enumerate(graph.layers.values()):
         label = layer.name or f"{printable(layer.type)}_{index if layer.id is None else layer.id}"
         place = f"{path}/{label}" if path else label
@@ -84,7 +87,8 @@ def _add_graph(contents: IRContents, graph: LayerGraph, path: str, weights: Path
         elif layer.opset and not layer.opset.lower().startswith("opset"):  # an extension's operator of that name
             contents.others[printable(f"{layer.opset}.{layer.type}")] += 1
         else:
-            contents.sites.append(_site(layer, tensors, folding, (place, path, index)))
+            site = _site(layer, tensors, folding, (place, path, index))
+            contents.sites.append(replace(site, host=layer.id in host))
         for name, body in layer.bodies:
             _add_graph(contents, body, f"{place}.{name}", weights, places)
 
