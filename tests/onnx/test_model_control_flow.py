@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dmlgather.dialects.checked_model import Unknown
@@ -154,3 +155,18 @@ def test_what_changes_with_each_iteration_is_decided_by_no_input(tmp_path: Path)
     ends = site.inputs[2].elements
     assert isinstance(ends, Unknown)
     assert (ends.decided_by, "another value in each iteration of the Loop" in ends.reason) == (None, True)
+
+
+def test_names_of_sizes_in_branches_and_iterations_are_their_own(tmp_path: Path) -> None:
+    """Exporters call the results of both branches, or of each iteration, alike."""
+    model = parsed(f"""agraph (float[N,8] X, bool on) => (float[i,j] Z, int64[k] W) <{CONSTANTS}> {{
+      Z = If(on) <then_branch = a () => (float[P,Q] y) {{ y = Slice(X, zero, one) }},
+                  else_branch = b () => (float[P,Q] z) {{ z = Gather<axis = 1>(X, zero) }}>
+      W = Loop(three, yes, one) <body = c (int64 n, bool go, int64[A] v) => (bool more, int64[B] w) {{
+        more = Identity(go) w = Concat<axis = 0>(v, one) }}>
+    }}""")
+    contents = contents_of(model, tmp_path)
+    shapes = {site.place: site.outputs[0].type.shape for site in contents.sites}
+    assert shapes == {"If_0.then_branch/Slice_0": ("min(1, N)", 8), "If_0.else_branch/Gather_0": ("N", 1)}
+    looped = known_values(model, tmp_path)[0]["W"].elements
+    assert np.array_equal(looped, [1] * 4)  # type: ignore[arg-type] # it is known

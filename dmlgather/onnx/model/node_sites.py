@@ -189,7 +189,8 @@ class _Visitor:
             if node.op_type in REPEATED:  # no input of the model decides it
                 unknown = Unknown(f"another value in each iteration of the {node.op_type}")
             given: dict[str, Value] = {value.name: unknown for value in graph.input}
-            inside[attribute] = Scope(graph, scope.reader, scope, overridable=self.overridable, given=given)
+            reader = scope.reader.inside(f"{place}.{attribute}")
+            inside[attribute] = Scope(graph, reader, scope, overridable=self.overridable, given=given)
             self._graph(graph, f"{place}.{attribute}", inside[attribute], opsets)
             self.unreached = unreached
         return inside

@@ -52,7 +52,7 @@ class Propagation:
 
     def _run(self, graph: GraphProto, opset: int, outer: Scope, given: Mapping[str, Value]) -> Scope | None:
         """The scope of a graph inside a node once its nodes are visited; None where that takes too many steps."""
-        scope = Scope(graph, outer.reader, outer, given=given)
+        scope = Scope(graph, outer.reader.inside(outer.reader.path), outer, given=given)
         for node in graph.node:
             self.steps -= 1
             if self.steps < 0:

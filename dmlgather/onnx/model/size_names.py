@@ -38,10 +38,12 @@ class ModelSizes:
         """A new symbol. where: what tells it from others of that text. found: whether it only stands for what is not known, so
         that it may turn out to follow from other sizes.
         """
-        while text in self._taken:
-            text = f"{text}@{where}"
-        self._taken.add(text)
-        name = self.sizes.symbol(text)
+        own, number = text, 1
+        while own in self._taken:
+            own = f"{text}@{where}" if number == 1 else f"{text}@{where}#{number}"
+            number += 1
+        self._taken.add(own)
+        name = self.sizes.symbol(own)
         if found:
             self._open.add(name)
         return name
@@ -84,7 +86,7 @@ class ModelSizes:
 
 
 class GraphNames:
-    """How the sizes in a graph that is in no other one, and in the graphs inside it, are read.
+    """How the sizes in a graph are read.
 
     path: of the graph. given: the names in its inputs' types that are names already, because its types come from calls.
     """
@@ -92,6 +94,14 @@ class GraphNames:
     def __init__(self, names: ModelSizes, path: str, given: Iterable[str] = ()) -> None:
         self.names, self.path = names, path
         self._read = {name: name for name in given}
+
+    def inside(self, path: str) -> GraphNames:
+        """How the sizes in a graph inside it are read when it runs. The names of inputs' sizes are the same there; those that are
+        only stated of results may be used again by each branch and iteration for its own.
+        """
+        inner = GraphNames(self.names, path)
+        inner._read = {text: name for text, name in self._read.items() if name not in self.names.stated}
+        return inner
 
     def read(self, declared: PartialType, found: bool = True) -> PartialType:
         """A type as the file has it, with names for its sizes. found: whether it is not the type of an input, so that its sizes
