@@ -50,7 +50,7 @@ def _kept(data: bytes) -> bytes:
     return kept
 
 
-@settings(max_examples=1000)
+@settings(max_examples=500)
 @given(
     seed=st.integers(0, 2**63),
     large=st.sampled_from((0, 4, 100)),

@@ -27,9 +27,13 @@ COUNT = 8
 """How many values of its symbols each model is tried with."""
 
 
+SEED = random.SystemRandom().getrandbits(32)
+"""The first seed of a run; each test says the one that fails."""
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_nodes_of_expressions(part: int) -> None:
-    for seed in range(100 * part, 100 * part + 100):
+    for seed in range(SEED + 80 * part, SEED + 80 * part + 80):
         rng = random.Random(seed)
         node = random_node(rng)
         assert disagreement(node, FeatureLevel.parse(rng.choice(LEVELS)), rng, COUNT) is None, seed
@@ -37,7 +41,7 @@ def test_nodes_of_expressions(part: int) -> None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_models(tmp_path: Path, part: int) -> None:
-    for seed in range(25 * part, 25 * part + 25):
+    for seed in range(SEED + 15 * part, SEED + 15 * part + 15):
         assert list(disagreements(tmp_path, seed)) == [], seed
 
 

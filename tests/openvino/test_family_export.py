@@ -69,7 +69,7 @@ def check(call: FamilyCall, level: FeatureLevel) -> set[str]:
     return set()
 
 
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(seeds, st.sampled_from(LEVELS))
 def test_what_is_returned_validates_and_gives_the_bits_of_the_page(seed: int, level: FeatureLevel) -> None:
     codes = check(good_call(seed), level)

@@ -61,7 +61,7 @@ def judged(call: FamilyCall) -> None:
         assert content(verdict) == content(right), f"the specification of {call}: {verdict!r}"
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(seeds)
 def test_slices_do_what_openvino_evaluates(seed: int) -> None:
     judged(good_call(seed, SLICES))
@@ -74,7 +74,7 @@ def test_gathers_do_what_the_cpu_plugin_does(number: int) -> None:
         judged(call)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(seeds)
 def test_every_device_does_what_the_page_says_in_every_type(seed: int) -> None:
     call = good_call(seed)

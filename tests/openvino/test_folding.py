@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dmlgather.dialects.checked_model import Unknown
@@ -142,6 +142,7 @@ def _evaluated(path: Path, arrays: dict[str, Any]) -> list[Any]:
 DECIDED = {"known": 0, "unknown": 0}
 
 
+@settings(max_examples=60)
 @given(model=_models(), numbers=st.lists(st.integers(1, 9), min_size=3, max_size=3))
 def test_every_value_is_what_openvino_computes(
     tmp_path_factory: pytest.TempPathFactory, model: tuple[list[Any], list[Any]], numbers: list[int]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, Verdict
@@ -96,6 +96,7 @@ def _family(found: CheckedModel) -> CheckedNode:
 
 @pytest.mark.parametrize("models", [_slices(), _strided(), _gathers()], ids=["Slice", "StridedSlice", "gathers"])
 def test_sizes_that_are_open_are_judged_as_numbers_are(models: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    @settings(max_examples=25)
     @given(model=models, numbers=st.lists(st.lists(st.integers(1, 9), min_size=6, max_size=6), min_size=4, max_size=4))
     def run(model: tuple[Any, list[Any]], numbers: list[list[int]]) -> None:
         layer, parameters = model

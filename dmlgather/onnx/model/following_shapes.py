@@ -105,10 +105,7 @@ def _reshape(call: _Call) -> list[Shape | None] | None:
 
 
 def _negative(call: _Call, element: Element) -> bool | None:
-    """Whether an integer is negative. The negative of a symbol is: where the symbol is 0, a tensor is empty."""
-    linear = call.operands.names.sizes.linear(element) if isinstance(element, str) else None
-    if linear is not None and linear[1] <= 0 and linear[0] and max(linear[0].values()) < 0:
-        return True
+    """Whether an integer is negative; None where it depends. The negative of a symbol is 0 where the symbol is."""
     answer = call.arithmetic.compare(element, "<", 0)
     return None if isinstance(answer, Unknown) else answer
 
