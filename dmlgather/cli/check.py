@@ -92,10 +92,10 @@ def check(
     Gather, GatherElements, GatherND, Slice and StridedSlice: which DirectML operators do it at the level, or why none does, or
     what the model does not specify. Findings with the same cause are shown once. Nothing is run, and no weights are read.
 
-    Nodes are counted by verdict, and --verbose lists them. decided: taken without conditions. conditional: taken, provided that sizes are as stated.
-    undecided: the model does not specify enough. refused: not taken; findings say why. host: of an ONNX model, only computes
-    shapes, bounds and conditions, which DirectML's caller does on the CPU; --include-host judges it too. unreached: no run of the
-    model reaches it.
+    Nodes are counted by verdict, and --verbose lists them. decided: taken without conditions. conditional: taken, provided that
+    sizes are as stated. undecided: the model does not specify enough. refused: not taken; findings say why. host: of an ONNX
+    model, only computes shapes, bounds and conditions, which DirectML's caller does on the CPU; --include-host judges it too.
+    unreached: no run of the model reaches it.
 
     A file .jsonl or .ndjson has a descriptor on each line, as dmlgather_dump.h writes them (see header). So has standard input
     if its first line is a descriptor; otherwise it is one model or descriptor.
