@@ -66,7 +66,7 @@ def check(
         bool | None,
         typer.Option(
             "--include-host/--no-include-host",
-            help="Judge also nodes of ONNX models whose results reach only shapes, bounds and conditions.",
+            help="Judge also nodes of models whose results reach only shapes, bounds and conditions.",
             show_default=False,
         ),
     ] = None,
@@ -93,9 +93,9 @@ def check(
     what the model does not specify. Findings with the same cause are shown once. Nothing is run, and no weights are read.
 
     Nodes are counted by verdict, and --verbose lists them. decided: taken without conditions. conditional: taken, provided that
-    sizes are as stated. undecided: the model does not specify enough. refused: not taken; findings say why. host: of an ONNX
-    model, only computes shapes, bounds and conditions, which DirectML's caller does on the CPU; --include-host judges it too.
-    unreached: no run of the model reaches it.
+    sizes are as stated. undecided: the model does not specify enough. refused: not taken; findings say why. host: only computes
+    shapes, bounds and conditions, which DirectML's caller does on the CPU; --include-host judges it too. unreached: no run of
+    the model reaches it.
 
     A file .jsonl or .ndjson has a descriptor on each line, as dmlgather_dump.h writes them (see header). So has standard input
     if its first line is a descriptor; otherwise it is one model or descriptor.
