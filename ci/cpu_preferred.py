@@ -65,6 +65,8 @@ def difference(site: NodeSite, place: str | None) -> str:
     """What dmlgather and onnxruntime do with a node. place: as `placed` says; None where it is left to DirectML."""
     if ":" in site.graph:
         return "not compared: in a local function"
+    if site.unreached is not None:
+        return "not compared: no run of the model reaches it"
     host = "the host's" if site.host else "judged"
     return f"{host}; onnxruntime: {place or 'left to DirectML'}"
 

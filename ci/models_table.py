@@ -17,14 +17,14 @@ OPENING, CLOSING = "<!-- real models: ci/pages writes it -->\n", "<!-- end of re
 
 SHOWN = {
     "nodes": "nodes",
-    "decided": "decided",
+    "decided": "taken or refused",
     "conditional": "conditional",
     "host": "host",
     "unreached": "unreached",
     "undecided": "undecided",
     "refused": "refused",
     "refused_1_0": "refused at 1_0",
-    "ran": "judged",
+    "ran": "ran",
     "executions": "executions",
     "seconds": "s",
     "mb": "MB",
@@ -47,11 +47,12 @@ def tables(record: Row) -> str:
     irs = {name: row["ir"] for name, row in record["models"].items() if row["ir"] is not None}
     others = [name for name, row in record["models"].items() if row["ir"] is None and row["version"]]
     versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
-    without = f" It does not convert {', '.join(f'`{name}`' for name in others)}." if others else ""
+    without = "".join(f"\n- `{name}`" for name in others)
     return "\n\n".join(
         (
             _table("model", models),
-            f"The IRs that OpenVINO makes of them:{without}",
+            *([f"OpenVINO does not convert these models:\n{without}"] if others else []),
+            "The IRs that OpenVINO makes of the models:",
             _table("IR of", irs),
             f"Counted on {record['machine']}, with {versions}.\n",
         )

@@ -66,7 +66,7 @@ def check(
         bool | None,
         typer.Option(
             "--include-host/--no-include-host",
-            help="Judge also nodes of ONNX models whose results reach only shapes, bounds and conditions.",
+            help="Judge also nodes of models whose results reach only shapes, bounds and conditions.",
             show_default=False,
         ),
     ] = None,
@@ -88,11 +88,14 @@ def check(
     """Validate DxDispatch models and single descriptors (operators, bindings, initial values), and check ONNX models (.onnx)
     and OpenVINO IRs (.xml) for what DirectML can do.
 
-    Of an ONNX model, each Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth is judged: which DirectML
-    operators do it at the level, or why none does, or what the model does not specify; of an IR, each Gather. Nodes with the
-    same cause are one finding. Nodes that are taken are counted; --verbose lists them. So are nodes that only compute shapes,
-    bounds and conditions, which DirectML's caller does on the CPU; --include-host judges them too. Nothing is run, and no
-    weights are read.
+    Of an ONNX model, each Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth is judged, and of an IR each
+    Gather, GatherElements, GatherND, Slice and StridedSlice: which DirectML operators do it at the level, or why none does, or
+    what the model does not specify. Findings with the same cause are shown once. Nothing is run, and no weights are read.
+
+    Nodes are counted by verdict, and --verbose lists them. decided: taken without conditions. conditional: taken, provided that
+    sizes are as stated. undecided: the model does not specify enough. refused: not taken; findings say why. host: only computes
+    shapes, bounds and conditions, which DirectML's caller does on the CPU; --include-host judges it too. unreached: no run of
+    the model reaches it.
 
     A file .jsonl or .ndjson has a descriptor on each line, as dmlgather_dump.h writes them (see header). So has standard input
     if its first line is a descriptor; otherwise it is one model or descriptor.

@@ -51,7 +51,7 @@ def explain(
     """Show for each operator of a file: plan, canonical plan, what each device would run, bytes moved, lowest feature level.
 
     Of an ONNX model or an OpenVINO IR, each gather, slice, DepthToSpace and SpaceToDepth is explained whose types and sizes are
-    known. For another one, a line says what is missing.
+    known. For another one, a line says why not.
 
     A picture shows the index values that a model gives to its first dispatch, or the constants of its node, and the values of a
     small input; for a descriptor it invents a few indices. Of an ONNX model or an IR, it shows one node.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ import typer
 from dmlgather.cli.failures import say
 
 if TYPE_CHECKING:
-    from dmlgather.dialects.checked_model import CheckedModel, CheckedNode
+    from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor
     from dmlgather.explain import Explanation
     from dmlgather.picture import Subject
 
@@ -82,6 +82,7 @@ def places(nodes: tuple[CheckedNode, ...], most: int = 20) -> str:
 
 def _explained(model: CheckedModel, node: CheckedNode, suffix: str) -> ExplainedNode:
     from dmlgather.dialects.checked_model import Verdict
+    from dmlgather.dialects.sizes import WORD
     from dmlgather.explain import explain_problem
 
     call = model.calls.get(node.place)
@@ -98,18 +99,23 @@ def _explained(model: CheckedModel, node: CheckedNode, suffix: str) -> Explained
     if node.verdict is Verdict.UNKNOWN:
         remedies = "; ".join(dict.fromkeys(finding.remedy for finding in findings))
         return ExplainedNode(node, None, f"the model does not state {' and '.join(node.missing)}: {remedies}")
-    unknown = list(dict.fromkeys(_unknown_sizes(node)))
-    named = [size for size in unknown if not size.startswith(INFERRED) and "[" not in size]
+    if node.verdict is Verdict.UNREACHED:
+        return ExplainedNode(node, None, "no run of the model reaches it")
+    unknown = list(dict.fromkeys(_unknown_sizes(node.inputs))) or [*_unknown_sizes(node.outputs)]
+    named = [size for size in unknown if WORD.fullmatch(size) and not size.startswith(INFERRED) and "[" not in size]
     way = STATED[suffix] if named or suffix != ".onnx" else DECLARED
     stated = f"state the sizes in the model, {way.format((named or unknown)[0])}"
     return ExplainedNode(node, None, f"{' and '.join(unknown)} must be known: {stated}")
 
 
-def _unknown_sizes(node: CheckedNode) -> Iterator[str]:
-    """The names of sizes that are no numbers."""
+def _unknown_sizes(tensors: Iterable[CheckedTensor]) -> Iterator[str]:
+    """The names of sizes that are no numbers, and of bounds that are such sizes."""
     from dmlgather.wording import printable
 
-    for tensor in node.inputs:
+    for tensor in tensors:
+        if tensor.shape is None and tensor.values is None:
+            yield f"the rank of {tensor.role}"
         for axis, size in enumerate(tensor.shape or ()):
             if not isinstance(size, int):
                 yield f"{tensor.role}[{axis}]" if size is None else printable(size)
+        yield from (printable(value) for value in tensor.values or () if isinstance(value, str))

@@ -73,7 +73,7 @@ class Configuration(Record, strict=True):
     """Whether warnings fail the check as errors do."""
 
     include_host: bool = False
-    """Whether nodes of ONNX models that are the host's arithmetic are judged like the others."""
+    """Whether nodes of models that are the host's arithmetic are judged like the others."""
 
     ignore: list[Ignore] = Field(default=[])
     """Codes whose findings are ignored, each with a reason."""

@@ -112,6 +112,33 @@ def test_the_hosts_arithmetic_is_explained(tmp_path: Path, command: Command) -> 
     assert "the model does not state ends" in out
 
 
+def test_a_node_that_no_run_reaches_is_not_explained(tmp_path: Path, command: Command) -> None:
+    text = """agraph (float[4] X) => (float[2] Z) <bool always = {1}, int64[2] i = {0, 1}> {
+        Z = If<then_branch = t () => (float[2] a) { [chosen] a = Gather(X, i) },
+               else_branch = e () => (float[2] b) { [passed] b = Gather(X, i) }>(always) }"""
+    onnx.save(parsed(text), tmp_path / "model.onnx")
+    ended = command("explain", tmp_path / "model.onnx", "--json")
+    entries = {entry["name"]: entry for entry in json.loads(ended.out)}
+    assert ended.code == 0
+    assert entries["If_0.then_branch/chosen"]["operator"] == "Gather-13"
+    assert entries["If_0.else_branch/passed"]["reason"] == "no run of the model reaches it"
+
+
+def test_a_bound_that_is_a_size_must_be_known(tmp_path: Path, command: Command) -> None:
+    text = """agraph (float[8,4] X, int64[B,past] a, int64[B,seq] b) => (float[M,4] Y, float[K,4] Z)
+        <int64[1] zero = {0}, int64[1] one = {1}> {
+        s = Shape(a) t = Shape(b) p = Gather(s, one) q = Gather(t, one) n = Add(p, q)
+        [head] Y = Slice(X, zero, q) [both] Z = Slice(X, zero, n) }"""
+    onnx.save(parsed(text), tmp_path / "model.onnx")
+    ended = command("explain", tmp_path / "model.onnx", "--json")
+    reasons = {entry["name"]: entry["reason"] for entry in json.loads(ended.out) if "reason" in entry}
+    assert ended.code == 0
+    assert reasons["head"].startswith("seq must be known: ")
+    assert "--dim_param seq " in reasons["head"]
+    assert reasons["both"].startswith("past + seq must be known: ")
+    assert "--dim_param" not in reasons["both"]
+
+
 def test_layers_of_an_ir_are_explained(command: Command) -> None:
     ended = command("explain", IR, "--json")
     entries = {entry["name"]: entry for entry in json.loads(ended.out)}
