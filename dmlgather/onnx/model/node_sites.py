@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, OperatorSetIdProto
 
 
+CHANGING = "another value in each iteration of the"
+"""Why a value in a graph that runs several times is not known."""
+
 REPEATED = ("Loop", "Scan")
 """The operators whose graphs run several times, with other inputs."""
 
@@ -187,7 +190,7 @@ class _Visitor:
                 self.unreached = unreached or f"{printable(node.input[0])!r} always chooses {taken}"
             unknown = Unknown("an input of the graph", computed_when_run(node, scope.inputs(node)[1]).decided_by)
             if node.op_type in REPEATED:  # no input of the model decides it
-                unknown = Unknown(f"another value in each iteration of the {node.op_type}")
+                unknown = Unknown(f"{CHANGING} {node.op_type}")
             given: dict[str, Value] = {value.name: unknown for value in graph.input}
             reader = scope.reader.inside(f"{place}.{attribute}")
             inside[attribute] = Scope(graph, reader, scope, overridable=self.overridable, given=given)
