@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dmlgather.dialects.checked_model import Unknown
+from dmlgather.onnx.model.check import check_model
 from tests.onnx.following import contents_of, known_values
 from tests.onnx.modelling import HEAD, parsed
 
@@ -155,6 +156,8 @@ def test_what_changes_with_each_iteration_is_decided_by_no_input(tmp_path: Path)
     ends = site.inputs[2].elements
     assert isinstance(ends, Unknown)
     assert (ends.decided_by, "another value in each iteration of the Loop" in ends.reason) == (None, True)
+    (finding,) = check_model(tmp_path / "model.onnx").findings
+    assert finding.remedy == "unroll the loop, or build a descriptor for each value it takes"
 
 
 def test_names_of_sizes_in_branches_and_iterations_are_their_own(tmp_path: Path) -> None:

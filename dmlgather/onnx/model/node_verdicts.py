@@ -17,7 +17,7 @@ from dmlgather.dialects.sizes import Sizes
 from dmlgather.dialects.unknown_sizes import NodeSizes, TrialSizes, trial_sizes
 from dmlgather.dialects.verdicts import Judged, verdict, with_sizes
 from dmlgather.directml import FeatureLevel, Finding
-from dmlgather.onnx.model.node_sites import NodeSite, NodeValue
+from dmlgather.onnx.model.node_sites import CHANGING, NodeSite, NodeValue
 from dmlgather.onnx.model.node_sizes import NUMBERS, arrays, constant_indices, node_sizes, problem_with, roles, shape_of
 from dmlgather.onnx.model.scopes import NOWHERE
 from dmlgather.onnx.problems.constant_indices import index_out_of_range
@@ -117,11 +117,12 @@ def _missing(site: NodeSite) -> Iterator[Finding]:
                 remedy=f"declare that size of {name!r} in the model, as a number",
             )
         elif not is_array and name and origin:
+            change = "unroll the loop" if CHANGING in origin else f"make {name!r} a Constant or an initializer"
             yield CODES["EXP302"].finding(
                 role,
                 expected="constants, as DirectML's slices have their bounds in the descriptor",
                 got=f"{name!r}{origin}",
-                remedy=f"make {name!r} a Constant or an initializer, or build a descriptor for each value it takes",
+                remedy=f"{change}, or build a descriptor for each value it takes",
             )
 
 
