@@ -68,7 +68,7 @@ def test_names_of_inner_graphs_hide_outer_ones(tmp_path: Path) -> None:
     assert (node.place, node.verdict, node.missing) == ("Loop_0.body/Slice_2", Verdict.UNKNOWN, ("ends",))
     (finding,) = findings_of(model, node.place)
     assert (finding.code, finding.severity, finding.path) == ("EXP302", "warning", "ends")
-    assert "'e', an input of the graph" in finding.got
+    assert "'e', another value in each iteration of the Loop" in finding.got
 
 
 def test_scan(tmp_path: Path) -> None:
