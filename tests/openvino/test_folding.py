@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.sizes import Sizes
+from dmlgather.openvino.model.constants import Weights
 from dmlgather.openvino.model.folding import Folding
 from dmlgather.openvino.model.ir_layers import read_model
 from dmlgather.openvino.model.ir_xml import read_xml
@@ -125,7 +126,7 @@ def _models(draw: st.DrawFn) -> tuple[list[Any], list[Any]]:
 
 def _folded(path: Path) -> tuple[list[Any], Sizes]:
     graph, sizes = read_model(read_xml(path)).graph, Sizes()
-    folding = Folding(Tensors(graph, SizeNames(sizes)), path.with_suffix(".bin"))
+    folding = Folding(Tensors(graph, SizeNames(sizes)), Weights(path.with_suffix(".bin")))
     results = [layer for layer in graph.layers.values() if layer.type == "Result"]
     return [folding.value(layer, layer.inputs[0]) for layer in results], sizes
 

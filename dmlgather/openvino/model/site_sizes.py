@@ -40,7 +40,7 @@ def missing_bound(site: LayerSite, role: str) -> Unknown | None:
         return value
     if role in NAMED_BOUNDS or not has_names(value):
         return None
-    return Unknown(f"which depends on {', '.join(each for each in value.flat if isinstance(each, str))}")
+    return Unknown(f"which depends on {', '.join(each for each in value.reshape(-1) if isinstance(each, str))}")
 
 
 def site_sizes(site: LayerSite, sizes: Sizes) -> NodeSizes:
@@ -85,7 +85,9 @@ def _tensor_type(site: LayerSite, tensor: CheckedTensor, shape: tuple[int, ...])
 
 def _elements(value: Value) -> list[KnownSize]:
     assert not isinstance(value, Unknown), "it would be missing"
-    return [size for each in value.flat if isinstance(size := plain(each), int | str)]
+    if value.dtype.kind not in "iuO":  # which the problem's own rules refuse
+        return []
+    return [size for each in value.reshape(-1) if isinstance(size := plain(each), int | str)]
 
 
 def _bounds(site: LayerSite, role: str, count: int, default: int) -> list[KnownSize]:
