@@ -68,12 +68,12 @@ def _constant(layer: Layer, path: Path, largest: int) -> Value:
     dtype = np.dtype(TYPES.names[name]).newbyteorder("<")
     offset, size = (number_of(layer.data.get(key, ""), f"{key} of {layer}", layer.line) for key in ("offset", "size"))
     needed = elements * dtype.itemsize
-    if size != needed:
+    if size != needed and (size, needed) != (1, 0):  # which OpenVINO writes for a constant without elements
         message = f"{layer} states {counted(size, 'byte')}, but {counted(elements, 'element')} of {name} take {needed}"
         raise IRError(message, layer.line)
     if elements > largest:
         return Unknown(f"a constant of {elements} elements")
-    content = np.frombuffer(_bytes(path, layer, offset, size), dtype)
+    content = np.frombuffer(_bytes(path, layer, offset, needed), dtype)
     return content.astype(dtype.newbyteorder("="), copy=False).reshape([size for size in shape if size is not None])
 
 
