@@ -169,3 +169,12 @@ def test_every_value_is_what_openvino_computes(
 def test_most_values_are_known() -> None:
     """Runs after the property test, whose models it counts."""
     assert DECIDED["known"] > 2 * DECIDED["unknown"], DECIDED
+
+
+def test_sizes_in_types_that_may_not_hold_them_are_unknown(tmp_path: Path) -> None:
+    x = parameter("x", [-1], np.float32)
+    shape = opset13.shape_of(x, "i64")
+    path = save(tmp_path, [opset13.convert(shape, name) for name in ("i8", "u8", "u64", "i32")], [x])
+    values, _ = _folded(path)
+    assert [isinstance(value, Unknown) for value in values] == [True, True, True, False]
+    assert _evaluated(path, {"x": np.zeros(144, np.float32)})[0].tolist() == [144 - 256]

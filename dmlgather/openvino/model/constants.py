@@ -64,7 +64,9 @@ def _constant(layer: Layer, path: Path, largest: int) -> Value:
         raise IRError(f"{layer} has shape {layer.data.get('shape')!r}, expected a number for each size", layer.line)
     elements = prod(size for size in shape if size is not None)
     if prod(size or 1 for size in shape) > LARGEST:  # beside a size of 0, which NumPy refuses
-        raise IRError(f"{layer} has shape {printable(layer.data['shape'][:80])!r}, expected at most {LARGEST} elements", layer.line)
+        raise IRError(
+            f"{layer} has shape {printable(layer.data['shape'][:80])!r}, expected at most {LARGEST} elements", layer.line
+        )
     dtype = np.dtype(TYPES.names[name]).newbyteorder("<")
     offset, size = (number_of(layer.data.get(key, ""), f"{key} of {layer}", layer.line) for key in ("offset", "size"))
     needed = elements * dtype.itemsize

@@ -124,10 +124,10 @@ def _converted(operation: Operation, values: Array, name: str) -> Array:
         if result is None:
             raise operation.unknown(f"converted to {name}, which does not have its value")
         return result
-    if name == "boolean":
-        raise operation.unknown("sizes converted to boolean")
     if name.startswith(("f", "bf")):
         return values
+    if name not in ("i32", "i64"):  # others lose what a size or a difference of sizes may be
+        raise operation.unknown(f"sizes converted to {name}")
     result = elementwise(operation.sizes, "truncate", values)
     if result is None:
         raise operation.unknown("it depends on sizes that are not known")
