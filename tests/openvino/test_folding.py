@@ -17,7 +17,7 @@ from dmlgather.openvino.model.folding import Folding
 from dmlgather.openvino.model.ir_layers import read_model
 from dmlgather.openvino.model.ir_xml import read_xml
 from dmlgather.openvino.model.tensors import SizeNames, Tensors
-from tests.openvino.ir import parameter, save
+from tests.openvino.ir import edge, layer, net, parameter, parameter_layer, save, write
 from tests.openvino.runtime import openvino
 
 opset13 = openvino.opset13
@@ -178,3 +178,32 @@ def test_sizes_in_types_that_may_not_hold_them_are_unknown(tmp_path: Path) -> No
     values, _ = _folded(path)
     assert [isinstance(value, Unknown) for value in values] == [True, True, True, False]
     assert _evaluated(path, {"x": np.zeros(144, np.float32)})[0].tolist() == [144 - 256]
+
+
+def test_sizes_that_are_conditions_are_unknown(tmp_path: Path) -> None:
+    text = net(
+        parameter_layer(0, "FP32 -1")
+        + layer(1, "ShapeOf", {0: "FP32 -1"}, {1: "I64 1"}, 'output_type="i64"', version="opset3")
+        + layer(2, "LogicalXor", {0: "I64 1", 1: "I64 1"}, {2: "BOOL 1"})
+        + layer(3, "Select", {0: "I64 1", 1: "I64 1", 2: "I64 1"}, {3: "I64 1"})
+        + layer(4, "Result", {0: "BOOL 1"})
+        + layer(5, "Result", {0: "I64 1"}),
+        "".join(edge(*ends) for ends in ((0, 0, 1, 0), (1, 1, 2, 0), (1, 1, 2, 1), (2, 2, 4, 0), (3, 3, 5, 0)))
+        + "".join(edge(1, 1, 3, port) for port in range(3)),
+    )
+    for value in _folded(write(tmp_path, text))[0]:
+        assert isinstance(value, Unknown)
+        assert "it takes sizes as conditions" in value.reason
+
+
+def test_more_dimensions_than_numpy_broadcasts_are_unknown(tmp_path: Path) -> None:
+    sizes = ",".join("1" * 64)
+    text = net(
+        layer(0, "Const", None, {0: f"I64 {sizes}"}, f'element_type="i64" shape="{sizes}" offset="0" size="8"')
+        + layer(1, "Add", {0: f"I64 {sizes}", 1: f"I64 {sizes}"}, {2: f"I64 {sizes}"})
+        + layer(2, "Result", {0: f"I64 {sizes}"}),
+        edge(0, 0, 1, 0) + edge(0, 0, 1, 1) + edge(1, 2, 2, 0),
+    )
+    (value,), _ = _folded(write(tmp_path, text))
+    assert isinstance(value, Unknown)
+    assert value.reason.endswith("64 dimensions")

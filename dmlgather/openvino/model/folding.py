@@ -14,7 +14,7 @@ from dmlgather.dialects.size_arrays import size_array
 from dmlgather.openvino.model.constants import NOT_CONNECTED, Value, Weights
 from dmlgather.openvino.model.ir_layers import Layer, Port, PortKey
 from dmlgather.openvino.model.layer_arithmetic import OPERATIONS
-from dmlgather.openvino.model.layer_operations import MOST_ELEMENTS, Computed, Operation, UnknownResultError
+from dmlgather.openvino.model.layer_operations import MOST_DIMENSIONS, MOST_ELEMENTS, Computed, Operation, UnknownResultError
 from dmlgather.openvino.model.tensors import Tensors
 from dmlgather.wording import printable
 
@@ -87,6 +87,8 @@ class Folding:
         for port, value in zip(layer.inputs, inputs, strict=True):
             if isinstance(value, Unknown):
                 raise UnknownResultError(self._origin(layer, port, value.reason))
+            if value.ndim > MOST_DIMENSIONS:
+                raise UnknownResultError(f"computed by {layer}: {value.ndim} dimensions")
         results = run(Operation(layer, [value for value in inputs if not isinstance(value, Unknown)], self.tensors.names.sizes))
         if len(results) != len(layer.outputs):
             raise ValueError(f"it has {len(layer.outputs)} outputs, expected {len(results)}")

@@ -95,11 +95,19 @@ def _comparison(relation: str, numbers: Callable[..., Array], negated: bool = Fa
 
 
 def _logical(numbers: Callable[..., Array]) -> Computed:
-    return lambda operation: [np.asarray(numbers(*_broadcast(operation)))]
+    def run(operation: Operation) -> list[Array]:
+        inputs = _broadcast(operation)
+        if any(map(has_names, inputs)):
+            raise operation.unknown("it takes sizes as conditions")
+        return [np.asarray(numbers(*inputs))]
+
+    return run
 
 
 def _select(operation: Operation) -> list[Array]:
     condition, then, otherwise = _broadcast(operation)
+    if has_names(condition):
+        raise operation.unknown("it takes sizes as conditions")
     if has_names(then) or has_names(otherwise):
         return [typed(operation, np.where(condition, then.astype(object), otherwise.astype(object)))]
     return [np.where(condition, then, otherwise)]

@@ -13,8 +13,8 @@ from dmlgather.openvino.problems.data_types import integer_type
 MOST_ELEMENTS = 1024
 """The most elements of a value that is computed, and of a constant that it is computed from."""
 
-MOST_DIMENSIONS = 64
-"""The most dimensions of an array; NumPy's have no more."""
+MOST_DIMENSIONS = 32
+"""The most dimensions of an array; NumPy broadcasts no more."""
 
 
 class UnknownResultError(Exception):
