@@ -16,7 +16,21 @@ import pytest
 from dmlgather.dialects.checked_model import Verdict
 from dmlgather.openvino.model.check import check_ir
 from tests.cli.command import ROOT, process
-from tests.openvino.ir import CONST, DATA, EDGES, GATHER, GOOD, INDICES, PAGE, edge, layer, net, one_gather, write
+from tests.openvino.ir import (
+    CONST,
+    DATA,
+    EDGES,
+    GATHER,
+    GOOD,
+    INDICES,
+    PAGE,
+    edge,
+    layer,
+    net,
+    one_gather,
+    parameter_layer,
+    write,
+)
 
 LAUGHS = "\n".join(
     [
@@ -357,3 +371,17 @@ def test_constant_indices_that_layers_share_are_held_once(tmp_path: Path) -> Non
         assert tracemalloc.get_traced_memory()[1] < 20 << 20  # 39 copies would take 80 MiB
     finally:
         tracemalloc.stop()
+
+
+def test_more_bounds_than_dimensions_that_are_sizes(tmp_path: Path) -> None:
+    two, one = "FP32 -1,-1", "FP32 -1"
+    text = net(
+        parameter_layer(0, two)
+        + parameter_layer(1, one)
+        + layer(2, "ShapeOf", {0: two}, {1: "I64 2"}, 'output_type="i64"', version="opset3")
+        + layer(3, "Slice", {0: one, 1: "I64 2", 2: "I64 2", 3: "I64 2"}, {4: "FP32 "})
+        + layer(4, "Const", None, {0: "I64 2"}, 'element_type="i64" shape="2" offset="0" size="16"'),
+        "".join(edge(*ends) for ends in ((0, 0, 2, 0), (1, 0, 3, 0), (2, 1, 3, 1), (2, 1, 3, 2), (4, 0, 3, 3))),
+    )
+    (finding,) = check_ir(write(tmp_path, text, np.ones(2, np.int64).tobytes())).findings
+    assert "start has 2 entries, but data has rank 1" in finding.got

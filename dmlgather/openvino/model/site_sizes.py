@@ -57,7 +57,8 @@ def problem_with(site: LayerSite, node: NodeSizes, values: Mapping[str, int]) ->
     types = {each.role: _tensor_type(site, each, node.concrete(site.shapes[each.role], values)) for each in site.arrays}
 
     def number(size: KnownSize) -> int:
-        return node.sizes.at(size, values)
+        # A bound for no dimension of data has symbols without values; the problem's own rules refuse it.
+        return node.sizes.at(size, {symbol: values.get(symbol, 1) for symbol in node.sizes.symbols(size)})
 
     bounds = {role: _numbers(site, role, number) for role in site.version.bounds if role in site.values}
     return problem_of(site.version, types, bounds, site.attributes)
