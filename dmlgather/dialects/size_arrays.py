@@ -31,7 +31,7 @@ def has_names(array: Array) -> bool:
 
 def tidy(array: Array, dtype: np.dtype[Any]) -> Array:
     """The array with that data type, if all elements are numbers; else with objects, as it is."""
-    return array if any(isinstance(each, str) for each in array.flat) else array.astype(dtype)
+    return array if any(isinstance(each, str) for each in array.reshape(-1)) else array.astype(dtype)
 
 
 def elementwise(sizes: Sizes, operation: str, *arrays: Array) -> Array | None:
@@ -62,7 +62,7 @@ def plain(element: Any) -> KnownSize | Fraction:
 
 
 def _flat(arrays: Sequence[Array]) -> list[list[Any]]:
-    return [list(each.flat) for each in np.broadcast_arrays(*arrays)]
+    return [list(each.reshape(-1)) for each in np.broadcast_arrays(*arrays)]
 
 
 def _shaped(elements: Sequence[Any], like: Sequence[Array]) -> Array:

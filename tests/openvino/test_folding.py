@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.sizes import Sizes
+from dmlgather.openvino.model.constants import Weights
 from dmlgather.openvino.model.folding import Folding
 from dmlgather.openvino.model.ir_layers import read_model
 from dmlgather.openvino.model.ir_xml import read_xml
 from dmlgather.openvino.model.tensors import SizeNames, Tensors
-from tests.openvino.ir import parameter, save
+from tests.openvino.ir import edge, layer, net, parameter, parameter_layer, save, write
 from tests.openvino.runtime import openvino
 
 opset13 = openvino.opset13
@@ -125,7 +126,7 @@ def _models(draw: st.DrawFn) -> tuple[list[Any], list[Any]]:
 
 def _folded(path: Path) -> tuple[list[Any], Sizes]:
     graph, sizes = read_model(read_xml(path)).graph, Sizes()
-    folding = Folding(Tensors(graph, SizeNames(sizes)), path.with_suffix(".bin"))
+    folding = Folding(Tensors(graph, SizeNames(sizes)), Weights(path.with_suffix(".bin")))
     results = [layer for layer in graph.layers.values() if layer.type == "Result"]
     return [folding.value(layer, layer.inputs[0]) for layer in results], sizes
 
@@ -168,3 +169,41 @@ def test_every_value_is_what_openvino_computes(
 def test_most_values_are_known() -> None:
     """Runs after the property test, whose models it counts."""
     assert DECIDED["known"] > 2 * DECIDED["unknown"], DECIDED
+
+
+def test_sizes_in_types_that_may_not_hold_them_are_unknown(tmp_path: Path) -> None:
+    x = parameter("x", [-1], np.float32)
+    shape = opset13.shape_of(x, "i64")
+    path = save(tmp_path, [opset13.convert(shape, name) for name in ("i8", "u8", "u64", "i32")], [x])
+    values, _ = _folded(path)
+    assert [isinstance(value, Unknown) for value in values] == [True, True, True, False]
+    assert _evaluated(path, {"x": np.zeros(144, np.float32)})[0].tolist() == [144 - 256]
+
+
+def test_sizes_that_are_conditions_are_unknown(tmp_path: Path) -> None:
+    text = net(
+        parameter_layer(0, "FP32 -1")
+        + layer(1, "ShapeOf", {0: "FP32 -1"}, {1: "I64 1"}, 'output_type="i64"', version="opset3")
+        + layer(2, "LogicalXor", {0: "I64 1", 1: "I64 1"}, {2: "BOOL 1"})
+        + layer(3, "Select", {0: "I64 1", 1: "I64 1", 2: "I64 1"}, {3: "I64 1"})
+        + layer(4, "Result", {0: "BOOL 1"})
+        + layer(5, "Result", {0: "I64 1"}),
+        "".join(edge(*ends) for ends in ((0, 0, 1, 0), (1, 1, 2, 0), (1, 1, 2, 1), (2, 2, 4, 0), (3, 3, 5, 0)))
+        + "".join(edge(1, 1, 3, port) for port in range(3)),
+    )
+    for value in _folded(write(tmp_path, text))[0]:
+        assert isinstance(value, Unknown)
+        assert "it takes sizes as conditions" in value.reason
+
+
+def test_more_dimensions_than_numpy_broadcasts_are_unknown(tmp_path: Path) -> None:
+    sizes = ",".join("1" * 64)
+    text = net(
+        layer(0, "Const", None, {0: f"I64 {sizes}"}, f'element_type="i64" shape="{sizes}" offset="0" size="8"')
+        + layer(1, "Add", {0: f"I64 {sizes}", 1: f"I64 {sizes}"}, {2: f"I64 {sizes}"})
+        + layer(2, "Result", {0: f"I64 {sizes}"}),
+        edge(0, 0, 1, 0) + edge(0, 0, 1, 1) + edge(1, 2, 2, 0),
+    )
+    (value,), _ = _folded(write(tmp_path, text))
+    assert isinstance(value, Unknown)
+    assert value.reason.endswith("64 dimensions")

@@ -6,14 +6,31 @@ import os
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from dmlgather.dialects.checked_model import Verdict
 from dmlgather.openvino.model.check import check_ir
 from tests.cli.command import ROOT, process
-from tests.openvino.ir import CONST, DATA, EDGES, GATHER, GOOD, INDICES, PAGE, edge, layer, net, one_gather, write
+from tests.openvino.ir import (
+    CONST,
+    DATA,
+    EDGES,
+    GATHER,
+    GOOD,
+    INDICES,
+    PAGE,
+    edge,
+    layer,
+    net,
+    one_gather,
+    parameter_layer,
+    write,
+)
 
 LAUGHS = "\n".join(
     [
@@ -127,6 +144,11 @@ HOSTILE: dict[str, tuple[str, int | None, str]] = {
     ),
     "a size that does not fit the type": (changed('size="8"', 'size="4"'), 6, "states 4 bytes, but 1 element of i64 take 8"),
     "a size that is too large": (changed('size="8"', f'size="{2**62}"'), 6, f"states {2**62} bytes, but 1 element of i64"),
+    "a shape of gigantic sizes beside 0": (
+        changed('shape="" offset="0" size="8"', f'shape="0,{2**62},{2**62}" offset="0" size="0"'),
+        6,
+        f"has shape '0,{2**62},{2**62}', expected at most {2**59} elements",
+    ),
     "a shape that is none": (changed('shape="" offset', 'shape="a" offset'), 6, "has shape 'a', expected a number for each size"),
 }
 
@@ -273,3 +295,93 @@ def test_every_prefix_and_every_dropped_line_is_understood_or_explained(tmp_path
     for text in damaged:
         found: Any = check_ir(write(tmp_path, text))
         assert bool(found.problems) != bool(found.nodes) or "Gather" not in text
+
+
+def folded(kind: str, attributes: str, first: str, second: str) -> tuple[str, bytes]:
+    """A Slice of "FP32 5" whose start is what a layer gives for two constants: so many ones, and 0, 1, …; and the .bin. first,
+    second: their shapes, of one dimension at most.
+    """
+    ones, numbers = np.ones(int(first), np.int64), np.arange(int(second or 1), dtype=np.int64)
+    constants = "".join(
+        layer(number, "Const", None, {0: f"I64 {sizes}"}, f'element_type="i64" shape="{sizes}" offset="{offset}" size="{size}"')
+        for number, sizes, offset, size in (
+            (1, first, 0, ones.nbytes),
+            (2, second, ones.nbytes, numbers.nbytes),
+            (5, "1", ones.nbytes, 8),
+        )
+    )
+    computed = layer(3, kind, {0: f"I64 {first}", 1: f"I64 {second}"}, {2: "I64 "}, attributes)
+    sliced = layer(4, "Slice", {0: "FP32 5", 1: "I64 1", 2: "I64 1", 3: "I64 1"}, {4: "FP32 "})
+    edges = edge(1, 0, 3, 0) + edge(2, 0, 3, 1) + edge(0, 0, 4, 0) + edge(3, 2, 4, 1) + edge(5, 0, 4, 2) + edge(5, 0, 4, 3)
+    data = layer(0, "Parameter", None, {0: "FP32 5"}, 'shape="5" element_type="f32"')
+    return net(data + constants + computed + sliced, edges), ones.tobytes() + numbers.tobytes()
+
+
+@pytest.mark.parametrize(
+    "computed",
+    [
+        ("Split", 'num_splits="0"', "4", ""),
+        ("Split", f'num_splits="{2**40}"', "0", ""),
+        ("Split", 'num_splits="-1"', "4", ""),
+        ("Unsqueeze", "", "1", "60"),
+    ],
+)
+def test_a_layer_that_cannot_be_computed_is_no_internal_error(tmp_path: Path, computed: tuple[str, str, str, str]) -> None:
+    text, content = folded(*computed)
+    found = check_ir(write(tmp_path, text, content))
+    assert not found.problems
+    assert [node.operator for node in found.nodes] == ["Slice"]
+
+
+def test_bounds_that_are_no_numbers(tmp_path: Path) -> None:
+    nan = layer(2, "Const", None, {0: "FP32 1"}, 'element_type="f32" shape="1" offset="0" size="4"')
+    one = layer(1, "Const", None, {0: "I64 1"}, 'element_type="i64" shape="1" offset="8" size="8"')
+    data = layer(0, "Parameter", None, {0: "FP32 -1"}, 'shape="?" element_type="f32"')
+    sliced = layer(4, "Slice", {0: "FP32 -1", 1: "FP32 1", 2: "I64 1", 3: "I64 1"}, {4: "FP32 -1"})
+    text = net(data + one + nan + sliced, edge(0, 0, 4, 0) + edge(2, 0, 4, 1) + edge(1, 0, 4, 2) + edge(1, 0, 4, 3))
+    content = np.array([np.nan, 0], np.float32).tobytes() + np.ones(1, np.int64).tobytes()
+    (finding,) = [each for each in check_ir(write(tmp_path, text, content)).findings if each.code == "EXP101"]
+    assert "start has type f32, but Slice-8 takes" in finding.got
+
+
+def test_two_ellipses(tmp_path: Path) -> None:
+    zeros = layer(1, "Const", None, {0: "I64 2"}, 'element_type="i64" shape="2" offset="0" size="16"')
+    data = layer(0, "Parameter", None, {0: "FP32 3,4,5"}, 'shape="3,4,5" element_type="f32"')
+    masks = 'begin_mask="" end_mask="" ellipsis_mask="1,1"'
+    sliced = layer(2, "StridedSlice", {0: "FP32 3,4,5", 1: "I64 2", 2: "I64 2"}, {3: "FP32 "}, masks, version="opset1")
+    text = net(data + zeros + sliced, edge(0, 0, 2, 0) + edge(1, 0, 2, 1) + edge(1, 0, 2, 2))
+    (finding,) = check_ir(write(tmp_path, text, bytes(16))).findings
+    assert "ellipsis_mask is (1, 1), but StridedSlice-1 takes at most one ellipsis" in finding.got
+
+
+def test_constant_indices_that_layers_share_are_held_once(tmp_path: Path) -> None:
+    many = 1 << 18
+    shared = f'element_type="i64" shape="{many}" offset="0" size="{8 * many}"'
+    axis = layer(1, "Const", None, {0: "I64 "}, 'element_type="i64" shape="" offset="0" size="8"')
+    data = layer(0, "Parameter", None, {0: "FP32 5"}, 'shape="5" element_type="f32"')
+    layers, edges = data + axis, ""
+    for number in range(2, 80, 2):
+        layers += layer(number, "Const", None, {0: f"I64 {many}"}, shared)
+        layers += layer(number + 1, "Gather", {0: "FP32 5", 1: f"I64 {many}", 2: "I64 "}, {3: f"FP32 {many}"})
+        edges += edge(0, 0, number + 1, 0) + edge(number, 0, number + 1, 1) + edge(1, 0, number + 1, 2)
+    path = write(tmp_path, net(layers, edges), bytes(8 * many))
+    tracemalloc.start()
+    try:
+        assert {node.verdict for node in check_ir(path).nodes} == {Verdict.TAKEN}
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20  # 39 copies would take 80 MiB
+    finally:
+        tracemalloc.stop()
+
+
+def test_more_bounds_than_dimensions_that_are_sizes(tmp_path: Path) -> None:
+    two, one = "FP32 -1,-1", "FP32 -1"
+    text = net(
+        parameter_layer(0, two)
+        + parameter_layer(1, one)
+        + layer(2, "ShapeOf", {0: two}, {1: "I64 2"}, 'output_type="i64"', version="opset3")
+        + layer(3, "Slice", {0: one, 1: "I64 2", 2: "I64 2", 3: "I64 2"}, {4: "FP32 "})
+        + layer(4, "Const", None, {0: "I64 2"}, 'element_type="i64" shape="2" offset="0" size="16"'),
+        "".join(edge(*ends) for ends in ((0, 0, 2, 0), (1, 0, 3, 0), (2, 1, 3, 1), (2, 1, 3, 2), (4, 0, 3, 3))),
+    )
+    (finding,) = check_ir(write(tmp_path, text, np.ones(2, np.int64).tobytes())).findings
+    assert "start has 2 entries, but data has rank 1" in finding.got

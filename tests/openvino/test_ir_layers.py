@@ -149,3 +149,13 @@ def test_masks_are_in_the_report(tmp_path: Path) -> None:
     node = only(save(tmp_path, [layer], [data]))
     assert node.attributes["shrink_axis_mask"] == (1, 0)
     assert (node.operator, node.version, node.outputs[0].shape) == ("StridedSlice", 1, (2,))
+
+
+def test_constants_without_elements_as_openvino_writes_them(tmp_path: Path) -> None:
+    """It states one byte for them."""
+    data, none = parameter("data", [3, 4], np.float32), opset.constant(np.zeros(0, np.int64))
+    sliced = opset.slice(data, none, none, none, none)
+    path = save(tmp_path, [sliced], [data])
+    assert 'shape="0"' in path.read_text()
+    assert 'size="1"' in path.read_text()
+    assert only(path).verdict is Verdict.TAKEN

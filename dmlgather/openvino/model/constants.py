@@ -18,6 +18,9 @@ from dmlgather.wording import counted, printable
 READ_TYPES = (*INTEGERS, "boolean", "f16", "f32", "f64")
 """The element types of constants that are read."""
 
+LARGEST = 2**59
+"""The most elements of a constant whose sizes are read; NumPy's arrays have less than 2^63 bytes."""
+
 NOT_CONNECTED = "connected to no layer"
 """Why an input without an edge is not known, as in a file of a single layer."""
 
@@ -38,38 +41,56 @@ def shape_of(layer: Layer, default: Shape | None = None) -> Shape | None:
     return tuple(int(size) if size.strip().isdecimal() and len(size) < 20 else None for size in sizes)
 
 
-def constant(layer: Layer, weights: Path, largest: int) -> Value:
-    """The value of a Const layer, of at most `largest` elements. weights: the .bin file. IRError for what breaks the format."""
+class Weights:
+    """The constants in a .bin file. Layers may share their bytes; these are read once and held once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read: dict[tuple[str | int | None, ...], Value] = {}
+
+    def constant(self, layer: Layer, largest: int) -> Value:
+        """The value of a Const layer, of at most `largest` elements. IRError for what breaks the format."""
+        key = (*map(layer.data.get, ("element_type", "shape", "offset", "size")), largest)
+        if key not in self._read:
+            self._read[key] = _constant(layer, self._path, largest)
+        return self._read[key]
+
+
+def _constant(layer: Layer, path: Path, largest: int) -> Value:
     name, shape = layer.data.get("element_type", "").strip().lower(), shape_of(layer)
     if name not in READ_TYPES:
         return Unknown(f"a constant of type {printable(name[:40]) or 'unknown'}")
     if shape is None or None in shape:
         raise IRError(f"{layer} has shape {layer.data.get('shape')!r}, expected a number for each size", layer.line)
     elements = prod(size for size in shape if size is not None)
+    if prod(size or 1 for size in shape) > LARGEST:  # beside a size of 0, which NumPy refuses
+        raise IRError(
+            f"{layer} has shape {printable(layer.data['shape'][:80])!r}, expected at most {LARGEST} elements", layer.line
+        )
     dtype = np.dtype(TYPES.names[name]).newbyteorder("<")
     offset, size = (number_of(layer.data.get(key, ""), f"{key} of {layer}", layer.line) for key in ("offset", "size"))
     needed = elements * dtype.itemsize
-    if size != needed:
+    if size != needed and (size, needed) != (1, 0):  # which OpenVINO writes for a constant without elements
         message = f"{layer} states {counted(size, 'byte')}, but {counted(elements, 'element')} of {name} take {needed}"
         raise IRError(message, layer.line)
     if elements > largest:
         return Unknown(f"a constant of {elements} elements")
-    content = np.frombuffer(_read(weights, layer, offset, size), dtype)
-    return content.astype(dtype.newbyteorder("=")).reshape([size for size in shape if size is not None])
+    content = np.frombuffer(_bytes(path, layer, offset, needed), dtype)
+    return content.astype(dtype.newbyteorder("="), copy=False).reshape([size for size in shape if size is not None])
 
 
-def _read(weights: Path, layer: Layer, offset: int, size: int) -> bytes:
+def _bytes(path: Path, layer: Layer, offset: int, size: int) -> bytes:
     wanted = f"{counted(size, 'byte')} at offset {offset} for {layer}"
     try:
-        with open_regular(weights) as (file, length):
+        with open_regular(path) as (file, length):
             if offset + size > length:
-                raise IRError(f"{weights.name} has {counted(length, 'byte')}, too few to have {wanted}", layer.line)
+                raise IRError(f"{path.name} has {counted(length, 'byte')}, too few to have {wanted}", layer.line)
             file.seek(offset)
             return file.read(size)
     except IRError:
         raise
     except (FileError, OSError) as error:
-        raise IRError(f"{weights.name} {error}: it should have {wanted}", layer.line) from None
+        raise IRError(f"{path.name} {error}: it should have {wanted}", layer.line) from None
 
 
 def convert(values: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any] | None:

@@ -6,16 +6,15 @@ A value is looked for when a layer of the family needs it; then the layers that 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.size_arrays import size_array
-from dmlgather.openvino.model.constants import NOT_CONNECTED, Value, constant
+from dmlgather.openvino.model.constants import NOT_CONNECTED, Value, Weights
 from dmlgather.openvino.model.ir_layers import Layer, Port, PortKey
 from dmlgather.openvino.model.layer_arithmetic import OPERATIONS
-from dmlgather.openvino.model.layer_operations import MOST_ELEMENTS, Computed, Operation, UnknownResultError
+from dmlgather.openvino.model.layer_operations import MOST_DIMENSIONS, MOST_ELEMENTS, Computed, Operation, UnknownResultError
 from dmlgather.openvino.model.tensors import Tensors
 from dmlgather.wording import printable
 
@@ -23,8 +22,8 @@ from dmlgather.wording import printable
 class Folding:
     """The values of one graph of layers."""
 
-    def __init__(self, tensors: Tensors, weights: Path) -> None:
-        """weights: the .bin file, from which constants are read when they are needed."""
+    def __init__(self, tensors: Tensors, weights: Weights) -> None:
+        """weights: from which constants are read when they are needed."""
         self.tensors, self.graph, self.weights = tensors, tensors.graph, weights
         self._values: dict[PortKey, Value] = {}
 
@@ -35,7 +34,7 @@ class Folding:
             return Unknown(NOT_CONNECTED)
         source, output = connected
         if source.type == "Const":
-            return constant(source, self.weights, largest)
+            return self.weights.constant(source, largest)
         assert source.id is not None, "an edge leads to it"
         key = (source.id, output.id)
         if key not in self._values:
@@ -75,7 +74,7 @@ class Folding:
             values = self._run(layer, run)
         except UnknownResultError as error:
             return [Unknown(str(error))] * len(layer.outputs)
-        except (ValueError, TypeError, IndexError, OverflowError) as error:
+        except (ValueError, TypeError, IndexError, ArithmeticError) as error:
             reason = f"computed by {layer}, which is ill-formed: {printable(str(error))}"
             return [Unknown(reason)] * len(layer.outputs)
         return [self._kept(layer, np.asarray(value, object) if isinstance(value, str) else np.asarray(value)) for value in values]
@@ -88,6 +87,8 @@ class Folding:
         for port, value in zip(layer.inputs, inputs, strict=True):
             if isinstance(value, Unknown):
                 raise UnknownResultError(self._origin(layer, port, value.reason))
+            if value.ndim > MOST_DIMENSIONS:
+                raise UnknownResultError(f"computed by {layer}: {value.ndim} dimensions")
         results = run(Operation(layer, [value for value in inputs if not isinstance(value, Unknown)], self.tensors.names.sizes))
         if len(results) != len(layer.outputs):
             raise ValueError(f"it has {len(layer.outputs)} outputs, expected {len(results)}")

@@ -95,11 +95,19 @@ def _comparison(relation: str, numbers: Callable[..., Array], negated: bool = Fa
 
 
 def _logical(numbers: Callable[..., Array]) -> Computed:
-    return lambda operation: [np.asarray(numbers(*_broadcast(operation)))]
+    def run(operation: Operation) -> list[Array]:
+        inputs = _broadcast(operation)
+        if any(map(has_names, inputs)):
+            raise operation.unknown("it takes sizes as conditions")
+        return [np.asarray(numbers(*inputs))]
+
+    return run
 
 
 def _select(operation: Operation) -> list[Array]:
     condition, then, otherwise = _broadcast(operation)
+    if has_names(condition):
+        raise operation.unknown("it takes sizes as conditions")
     if has_names(then) or has_names(otherwise):
         return [typed(operation, np.where(condition, then.astype(object), otherwise.astype(object)))]
     return [np.where(condition, then, otherwise)]
@@ -124,10 +132,10 @@ def _converted(operation: Operation, values: Array, name: str) -> Array:
         if result is None:
             raise operation.unknown(f"converted to {name}, which does not have its value")
         return result
-    if name == "boolean":
-        raise operation.unknown("sizes converted to boolean")
     if name.startswith(("f", "bf")):
         return values
+    if name not in ("i32", "i64"):  # others lose what a size or a difference of sizes may be
+        raise operation.unknown(f"sizes converted to {name}")
     result = elementwise(operation.sizes, "truncate", values)
     if result is None:
         raise operation.unknown("it depends on sizes that are not known")

@@ -13,8 +13,8 @@ from dmlgather.openvino.problems.data_types import integer_type
 MOST_ELEMENTS = 1024
 """The most elements of a value that is computed, and of a constant that it is computed from."""
 
-MOST_DIMENSIONS = 64
-"""The most dimensions of an array; NumPy's have no more."""
+MOST_DIMENSIONS = 32
+"""The most dimensions of an array; NumPy broadcasts no more."""
 
 
 class UnknownResultError(Exception):
@@ -41,7 +41,7 @@ class Operation:
         """An input that is integers, all of them numbers, in order."""
         values = self.input(at)
         if has_names(values):
-            raise self.unknown(f"{values.flat[0]} among its inputs")
+            raise self.unknown(f"{values.reshape(-1)[0]} among its inputs")
         if values.dtype.kind not in "iu":
             raise TypeError(f"input {at} has type {values.dtype}, expected integers")
         return [int(each) for each in values.reshape(-1)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from dmlgather.dialects.checked_model import CheckedTensor, Unknown
 from dmlgather.dialects.sizes import Sizes
 from dmlgather.dialects.unknown_sizes import Named
-from dmlgather.openvino.model.constants import Value
+from dmlgather.openvino.model.constants import Value, Weights
 from dmlgather.openvino.model.folding import Folding
 from dmlgather.openvino.model.host_layers import host_layers
 from dmlgather.openvino.model.ir_layers import Layer, LayerGraph, Model, Port
@@ -68,11 +68,11 @@ def find(model: Model, weights: Path) -> IRContents:
     format.
     """
     contents = IRContents()
-    _add_graph(contents, model.graph, "", weights, set())
+    _add_graph(contents, model.graph, "", Weights(weights), set())
     return contents
 
 
-def _add_graph(contents: IRContents, graph: LayerGraph, path: str, weights: Path, places: set[str]) -> None:
+def _add_graph(contents: IRContents, graph: LayerGraph, path: str, weights: Weights, places: set[str]) -> None:
     tensors = Tensors(graph, contents.names, path)
     folding = Folding(tensors, weights)
     host = host_layers(graph)

@@ -13,6 +13,7 @@ from dmlgather.dialects.windows import WindowProblem
 from dmlgather.openvino.model.layer_operations import MOST_DIMENSIONS, MOST_ELEMENTS, Computed, Operation
 from dmlgather.openvino.model.layer_reading import attributes_of, version_of
 from dmlgather.openvino.problems.layer_problems import problem_of
+from dmlgather.wording import counted
 
 
 def _gather(operation: Operation) -> list[Array]:
@@ -76,7 +77,10 @@ def _transpose(operation: Operation) -> list[Array]:
 
 
 def _split(operation: Operation) -> list[Array]:
-    return list(np.split(operation.input(0), operation.number("num_splits"), *operation.integers(1)))
+    parts, outputs = operation.number("num_splits"), len(operation.layer.outputs)
+    if parts != outputs or not parts:  # so that a file cannot ask for 2^40 empty parts
+        raise ValueError(f"num_splits is {parts}, but it has {counted(outputs, 'output')}")
+    return list(np.split(operation.input(0), parts, *operation.integers(1)))
 
 
 def _variadic_split(operation: Operation) -> list[Array]:

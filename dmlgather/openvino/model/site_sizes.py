@@ -40,7 +40,7 @@ def missing_bound(site: LayerSite, role: str) -> Unknown | None:
         return value
     if role in NAMED_BOUNDS or not has_names(value):
         return None
-    return Unknown(f"which depends on {', '.join(each for each in value.flat if isinstance(each, str))}")
+    return Unknown(f"which depends on {', '.join(each for each in value.reshape(-1) if isinstance(each, str))}")
 
 
 def site_sizes(site: LayerSite, sizes: Sizes) -> NodeSizes:
@@ -57,7 +57,8 @@ def problem_with(site: LayerSite, node: NodeSizes, values: Mapping[str, int]) ->
     types = {each.role: _tensor_type(site, each, node.concrete(site.shapes[each.role], values)) for each in site.arrays}
 
     def number(size: KnownSize) -> int:
-        return node.sizes.at(size, values)
+        # A bound for no dimension of data has symbols without values; the problem's own rules refuse it.
+        return node.sizes.at(size, {symbol: values.get(symbol, 1) for symbol in node.sizes.symbols(size)})
 
     bounds = {role: _numbers(site, role, number) for role in site.version.bounds if role in site.values}
     return problem_of(site.version, types, bounds, site.attributes)
@@ -85,7 +86,9 @@ def _tensor_type(site: LayerSite, tensor: CheckedTensor, shape: tuple[int, ...])
 
 def _elements(value: Value) -> list[KnownSize]:
     assert not isinstance(value, Unknown), "it would be missing"
-    return [size for each in value.flat if isinstance(size := plain(each), int | str)]
+    if value.dtype.kind not in "iuO":  # which the problem's own rules refuse
+        return []
+    return [size for each in value.reshape(-1) if isinstance(size := plain(each), int | str)]
 
 
 def _bounds(site: LayerSite, role: str, count: int, default: int) -> list[KnownSize]:

@@ -86,8 +86,10 @@ class Entry(NamedTuple):
 
 def entries(rank: int, new: Sequence[int], shrink: Sequence[int], ellipsis: Sequence[int]) -> Iterator[Entry]:
     """What StridedSlice does with data of that rank, in order. new, shrink, ellipsis: its masks, with one mark for each entry of
-    begin. ValueError for more entries than dimensions.
+    begin. ValueError for more entries than dimensions, and for several ellipses.
     """
+    if sum(map(bool, ellipsis)) > 1:
+        raise ValueError(f"ellipsis_mask is {tuple(ellipsis)}, but StridedSlice takes at most one ellipsis")
     marks = tuple(zip(ellipsis, new, shrink, strict=True))
     bounded = sum(not (whole or fresh) for whole, fresh, _ in marks)
     if bounded > rank:
