@@ -24,6 +24,9 @@ KnownSize = int | str
 MOST_OPERATIONS = 40
 """Operations in an expression; what has more counts as not known, because comparing expressions takes time."""
 
+MOST_PARTS = 8
+"""Sizes of which a minimum or maximum is taken; each is compared with each."""
+
 LARGEST = 2**63 - 1
 
 SHORT = 64
@@ -163,7 +166,14 @@ class Sizes:
             return None
         if operation in QUOTIENTS:
             return _quotient(operation, *operands)
+        if operation in ("minimum", "maximum") and sum(map(_parts, operands)) > MOST_PARTS:
+            return None
         return _SIMPLE[operation](_sympy(), *operands)
+
+
+def _parts(value: Any) -> int:
+    """How many sizes a minimum or maximum has; 1 for another size."""
+    return len(value.args) if isinstance(value, _sympy().Min | _sympy().Max) else 1
 
 
 def _quotient(operation: str, left: Any, right: Any) -> Any | None:

@@ -193,6 +193,10 @@ def test_what_is_not_known() -> None:
     for number in range(60):
         long = None if long is None else sizes.compute("add", long, sizes.symbol(f"s{number}"))
     assert long is None, "it is too long"
+    most: KnownSize | None = "N"
+    for number in range(12):
+        most = None if most is None else sizes.compute("maximum", most, sizes.symbol(f"s{number}"))
+    assert most is None, "each of its sizes is compared with each"
 
 
 def test_a_symbol_is_not_taken_for_an_expression_of_its_name() -> None:
