@@ -31,7 +31,14 @@ def following_shapes(operands: Operands) -> list[Shape | None] | None:
         found = row(_Call(operands))
     except (ArithmeticError, LookupError, TypeError, ValueError):  # an ill-formed node, as its verdict will say
         return None
-    return None if found is None or all(shape is None for shape in found) else found
+    if found is None or all(shape is None for shape in found):
+        return None
+    return [None if shape is None else [_unless_negative(size) for size in shape] for shape in found]
+
+
+def _unless_negative(size: Size) -> Size:
+    """A size, or None for a negative number: the model fails there, and no tensor can be described with it."""
+    return None if isinstance(size, int) and size < 0 else size
 
 
 class _Call:
