@@ -47,6 +47,11 @@ FOLLOWS = {
         "s = Shape(X) n = Gather(s, first) u = Unsqueeze(n, zero) w = Transpose(X) Z = Slice(w, zero, u, one)",
         {"u": ["N"], "Z": (8, "N")},
     ),
+    "all but the first": ("Z = Slice(X, one, end, zero) s = Shape(Z)", {"s": ["max(0, N - 1)", 8]}),
+    "at most two at the end": (
+        "m = Neg(third) b = Unsqueeze(m, zero) Z = Slice(X, b, end, zero) s = Shape(Z)",
+        {"s": ["min(2, N)", 8]},
+    ),
     "the last positions": (
         "s = Shape(X) n = Gather(s, first) m = Sub(n, third) u = Unsqueeze(m, zero) Z = Slice(X, u, end, zero)",
         {"u": ["N - 2"]},
