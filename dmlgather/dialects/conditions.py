@@ -35,8 +35,8 @@ class Range:
         return self.high is not None and self.low > self.high
 
     def condition(self, name: str) -> str:
-        """The condition that a size is in the range: "N >= 1"."""
-        if self.high is None:
+        """The condition that a size is in the range: "N >= 1". Sizes that DirectML cannot describe are not spoken of."""
+        if self.high is None or self.high >= ELEMENT_LIMIT:
             return f"{name} >= {self.low}"
         if self.low == self.high:
             return f"{name} = {self.low}"
@@ -98,12 +98,12 @@ class Conditions:
         return False if False in answers else None if None in answers else True
 
     def texts(self) -> tuple[str, ...]:
-        """The conditions in words. Sizes that DirectML cannot describe are not spoken of."""
-        shown = []
-        for symbol, known in self.ranges.items():
-            found = Range(known.low) if known.high is not None and known.high >= ELEMENT_LIMIT else known
-            if found != ANY:
-                shown.append(found.condition(symbol))
+        """The conditions in words."""
+        shown = [
+            known.condition(symbol)
+            for symbol, known in self.ranges.items()
+            if known.low or (known.high is not None and known.high < ELEMENT_LIMIT)
+        ]
         return (*shown, *(self._text(each) for each in self.inequalities if self._by_ranges(each) is not True))
 
     def tightened(self) -> dict[str, Range] | None:

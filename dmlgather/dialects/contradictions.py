@@ -52,7 +52,8 @@ def exclusive(one: str, two: str) -> bool:
 def _finding(here: str, there: str, place: str) -> Finding:
     return CODES["EXP305"].finding(
         "data",
-        expected="sizes for which no tensor of the model is empty",
+        expected="sizes for which no tensor of the model is empty and all bounds that depend on sizes lie within their axes",
         got=f"{printable(here)} for this node, but {printable(there)} for {printable(place)}",
-        remedy="correct the bounds of one of them; if the model never runs both, build descriptors for the one that it runs",
+        remedy="correct the bounds of one of them; if the model never runs both, or ONNX is to cut a bound off, build descriptors"
+        " for the sizes that occur",
     )

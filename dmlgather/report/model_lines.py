@@ -11,7 +11,7 @@ from dmlgather.report.finding_status import FindingStatus, ReportedFinding
 from dmlgather.report.node_lines import HEADS, NodeListing, heading, line
 from dmlgather.report.short_names import ShortNames
 from dmlgather.report.source_lines import SourceLines
-from dmlgather.wording import counted
+from dmlgather.wording import counted, shortened
 
 INDENT = 2
 """Spaces before the lines below a heading."""
@@ -66,7 +66,7 @@ class _ModelText:
     def legend(self) -> Iterator[str]:
         """What the short names of sizes stand for."""
         for short, size in self.names.legend.items():
-            yield from self.wrapped(f"{short} = {size}")
+            yield from self.wrapped(f"{short} = {shortened(size)}")
 
     def findings(self) -> Iterator[str]:
         """Each cause once, but those that are ignored."""

@@ -162,7 +162,7 @@ def told_sizes(findings: Iterable[Finding]) -> dict[str, int] | None:
 def disagreement(site: NodeSite, level: FeatureLevel, rng: random.Random, count: int = 8) -> str | None:
     """How the verdict on a node differs from those on the node with numbers; None where it does not."""
     sizes, _ = expressions()
-    judged = judge(site, level, sizes)
+    judged = judge(site, level, sizes, {})
     drawn = [{name: _number(rng) for name in SYMBOLS} for _ in range(count)]
     told = told_sizes(judged.findings) if judged.verdict is Verdict.REFUSED else None
     if judged.verdict is Verdict.REFUSED and told is not None:
@@ -171,7 +171,7 @@ def disagreement(site: NodeSite, level: FeatureLevel, rng: random.Random, count:
         known = with_numbers(site, values)
         if known is None:
             continue
-        verdict, held = judge(known, level, Sizes()), holds(judged.provided, values)
+        verdict, held = judge(known, level, Sizes(), {}), holds(judged.provided, values)
         if judged.verdict is Verdict.REFUSED and (held or told) and verdict.verdict is not Verdict.REFUSED:
             return f"refused, but not with {values}: {[each.got for each in judged.findings]}"
         if judged.verdict is not Verdict.TAKEN or any(each.code in PASSED for each in verdict.findings):

@@ -58,7 +58,8 @@ def test_steps_that_depend_on_sizes(tmp_path: Path) -> None:
     found = _checked(tmp_path, "float[N] x, int64[seq] i", "n = Shape(i) y = Slice(x, zero, all, zero, n)")
     (finding,) = found.findings
     assert (only(found).verdict, finding.code, finding.path) == (Verdict.UNKNOWN, "EXP302", "steps")
-    assert "seq" in finding.got
+    assert finding.got == "'n', computed from sizes: seq; they depend on the model's input 'i'"
+    assert finding.remedy == "declare seq in the model, as numbers"
 
 
 def test_indices_that_are_constants(tmp_path: Path) -> None:
@@ -78,6 +79,35 @@ def test_conditions_that_contradict_each_other(tmp_path: Path) -> None:
     (finding,) = found.findings
     assert (finding.code, finding.severity, finding.subject) == ("EXP305", "warning", "first")
     assert finding.got == "N >= 66 for this node, but 1 <= N <= 7 for second"
+
+
+def test_contradictions_of_bounds_that_depend_on_sizes(tmp_path: Path) -> None:
+    """Sizes that DirectML cannot describe are not spoken of. ONNX cuts the second slice off, so that it is not empty."""
+    nodes = "s = Shape(x) n = Sub(s, five) [first] a = Slice(x, n, all) [second] y = Slice(t, zero, s)"
+    (finding,) = _checked(tmp_path, "float[N] x, float[3] t", nodes).findings
+    assert (finding.code, finding.got) == ("EXP305", "N >= 5 for this node, but 1 <= N <= 3 for second")
+    assert "all bounds that depend on sizes lie within their axes" in finding.expected
+
+
+def test_sizes_that_are_not_found_name_their_input(tmp_path: Path) -> None:
+    nodes = (
+        "n = Shape<end = 1>(x) m = Shape<start = 1>(x) p = Mul(n, m) q = Mod(p, from) r = Mod(q, five) d = Sub(r, from) "
+        "e = Mul(d, q) g = Abs(e) y = Slice(x, g, r)"
+    )
+    (finding,) = _checked(tmp_path, "float[N,M] x", nodes).findings
+    assert (finding.code, finding.path) == ("EXP302", "data")
+    assert finding.got.endswith("; they depend on the model's input 'x'")
+
+
+def test_an_initializer_that_callers_may_replace(tmp_path: Path) -> None:
+    (finding,) = checked(
+        tmp_path, f"agraph (float[N] x, int64[1] k) => (float y) <int64[1] k = {{3}}, {CONSTANTS}> {{ y = Slice(x, zero, k) }}"
+    ).findings
+    assert (finding.code, finding.got) == (
+        "EXP302",
+        "'k', an initializer that is an input as well, so that callers may replace it",
+    )
+    assert "an initializer that is no input" in finding.remedy
 
 
 def test_branches_do_not_contradict_each_other(tmp_path: Path) -> None:

@@ -117,6 +117,14 @@ def test_loops_in_loops_end(tmp_path: Path) -> None:
     assert time.process_time() - start < 60
 
 
+def test_iterations_without_nodes_are_counted(tmp_path: Path) -> None:
+    """Five loops of a thousand iterations each: what the first ones compute is known."""
+    body = "(int64 i{0}, bool o{0}, int64 k{0}) => (bool o{0}, int64 k{0}) {{ }}"
+    loops = " ".join(f"m{at} = Loop(many, yes, eight) <body = b{at} {body.format(at)}>" for at in range(5))
+    known, _ = known_values(parsed(f"agraph () => () <{CONSTANTS}, int64 many = {{1000}}> {{ {loops} }}"), tmp_path)
+    assert [isinstance(known[f"m{at}"].elements, Unknown) for at in range(5)] == [False] * 4 + [True]
+
+
 def test_a_function_that_nothing_calls(tmp_path: Path) -> None:
     model = parsed(f"""{HEAD.replace('["" : 17]', '["" : 17, "local" : 1]')} agraph (float[N] X) => (float[N] Z) {{ Z = Relu(X) }}
     <opset_import: ["" : 17], domain: "local"> cut(x) => (y) {{

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dmlgather.dialects.checked_model import Unknown
 from tests.onnx.following import Array, contents_of, differences, known_values, ran, symbols_of, with_outputs
-from tests.onnx.modelling import parsed
+from tests.onnx.modelling import checked, parsed
 from tests.onnx.shape_graphs import INPUTS, random_inputs, random_shape_graph
 
 
@@ -46,6 +46,11 @@ FOLLOWS = {
     "the first positions of an embedding": (
         "s = Shape(X) n = Gather(s, first) u = Unsqueeze(n, zero) w = Transpose(X) Z = Slice(w, zero, u, one)",
         {"u": ["N"], "Z": (8, "N")},
+    ),
+    "all but the first": ("Z = Slice(X, one, end, zero) s = Shape(Z)", {"s": ["max(0, N - 1)", 8]}),
+    "at most two at the end": (
+        "m = Neg(third) b = Unsqueeze(m, zero) Z = Slice(X, b, end, zero) s = Shape(Z)",
+        {"s": ["min(2, N)", 8]},
     ),
     "the last positions": (
         "s = Shape(X) n = Gather(s, first) m = Sub(n, third) u = Unsqueeze(m, zero) Z = Slice(X, u, end, zero)",
@@ -167,3 +172,22 @@ def test_the_input_that_decides_a_size(tmp_path: Path) -> None:
     assert shape is not None
     assert shape[0] == 2
     assert {contents.origins[str(size)] for size in (*shape[1:], "N", "X[1]")} == {"X"}
+
+
+NEGATIVE = {
+    "Tile": "Z = Tile(X, minus)",
+    "Pad": "Z = Pad(X, cut)",
+    "Expand": "Z = Expand(X, minus)",
+    "ConstantOfShape": "Z = ConstantOfShape(minus)",
+    "Resize": "Z = Resize(Y, , , sizes)",
+    "Split": "Z, V = Split(Y, parts)",
+}
+
+
+@pytest.mark.parametrize("node", NEGATIVE.values(), ids=NEGATIVE)
+def test_a_negative_size_is_no_size(tmp_path: Path, node: str) -> None:
+    constants = (
+        "int64[1] minus = {-3}, int64[2] cut = {-9, 0}, int64[2] sizes = {-4, 3}, int64[2] parts = {-1, 5}, int64[1] zero = {0}"
+    )
+    found = checked(tmp_path, f"agraph (float[4] X, float[N,3] Y) => () <{constants}> {{ {node} W = Gather(Z, zero) }}")
+    assert all(not isinstance(size, int) or size >= 0 for size in found.nodes[0].inputs[0].shape or ())

@@ -42,3 +42,12 @@ def test_a_long_chain(tmp_path: Path) -> None:
     model.graph.input[0].type.tensor_type.ClearField("shape")
     known, _ = known_values(model, tmp_path)
     assert {len(value.type.shape or ()) for value in known.values()} == {4}
+
+
+def test_a_permutation_of_more_dimensions_than_are_read(tmp_path: Path) -> None:
+    """Its length would be the rank of all that is computed from it, with a symbol for each size."""
+    permutation = ", ".join(map(str, range(65)))
+    model = parsed(f"agraph (float[N] X) => () {{ Y = Relu(X) V = Transpose<perm = [{permutation}]>(Y) Z = Abs(V) }}")
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    known, _ = known_values(model, tmp_path)
+    assert {known[name].type.shape for name in "YVZ"} == {None}

@@ -37,7 +37,7 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4", include_host: boo
         contents = find_nodes(read_model(path))
     except FileError as error:
         return CheckedModel(str(path), problems=(FileProblem(file=str(path), message=str(error)),))
-    judged = [(site, judge(site, level, contents.sizes)) for site in contents.sites]
+    judged = [(site, judge(site, level, contents.sizes, contents.origins)) for site in contents.sites]
     if not include_host:
         judged = [(site, of_host(each) if site.host else each) for site, each in judged]
     findings = [

@@ -34,7 +34,7 @@ from dmlgather.onnx.model.values import (
 )
 from dmlgather.onnx.problems.data_types import data_type
 from dmlgather.onnx.problems.node_reading import parse_node
-from dmlgather.wording import printable
+from dmlgather.wording import printable, shortened
 
 if TYPE_CHECKING:
     from onnx import NodeProto
@@ -71,7 +71,7 @@ def fold(operands: Operands) -> list[Value]:
     try:
         found = _folded(operands)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        found = Unknown(f"computed by {node.op_type}, which is ill-formed: {error}")
+        found = Unknown(f"computed by {node.op_type}, which is ill-formed: {shortened(str(error), 200)}")
     if isinstance(found, Unknown):
         return [found] * len(node.output)
     return [_kept(value) for value in found]

@@ -31,7 +31,13 @@ def following_shapes(operands: Operands) -> list[Shape | None] | None:
         found = row(_Call(operands))
     except (ArithmeticError, LookupError, TypeError, ValueError):  # an ill-formed node, as its verdict will say
         return None
-    return None if found is None or all(shape is None for shape in found) else found
+    if found is None or all(shape is None for shape in found):
+        return None
+    return [None if shape is None else [None if _below_0(size) else size for size in shape] for shape in found]
+
+
+def _below_0(size: Size) -> bool:
+    return isinstance(size, int) and size < 0
 
 
 class _Call:
@@ -166,7 +172,10 @@ def _window(call: _Call, size: Size, start: Element, end: Element, step: Element
     if size is None or not isinstance(step, int) or step < 1:
         return None
     first, last = _clamped(call, size, start), _clamped(call, size, end)
-    taken = last if first == 0 else call.size("maximum", call.size("subtract", last, first), 0)
+    if last == size and isinstance(start, int) and first not in (None, 0, size):  # in few words, which conditions repeat
+        taken = call.size("maximum", call.size("subtract", size, start), 0) if start > 0 else call.size("minimum", size, -start)
+    else:
+        taken = last if first == 0 else call.size("maximum", call.size("subtract", last, first), 0)
     return taken if step == 1 else call.size("floor_divide", call.size("add", taken, step - 1), step)
 
 

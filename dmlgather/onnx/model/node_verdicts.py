@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,8 +26,10 @@ from dmlgather.onnx.problems.node_reading import ARRAYS, UnknownTypeError, Unkno
 from dmlgather.wording import printable
 
 
-def judge(site: NodeSite, level: FeatureLevel, sizes: Sizes) -> Judged:
-    """Whether DirectML takes the node at a feature level, and why not. sizes: of the node's model."""
+def judge(site: NodeSite, level: FeatureLevel, sizes: Sizes, origins: Mapping[str, str]) -> Judged:
+    """Whether DirectML takes the node at a feature level, and why not. sizes: of the node's model. origins: the input of the
+    model that decides a symbol of these.
+    """
     undefined = tuple(undefined_name(role, value.name, value.undefined) for role, value in roles(site).items() if value.undefined)
     if undefined:
         return Judged(Verdict.REFUSED, undefined)
@@ -37,10 +39,10 @@ def judge(site: NodeSite, level: FeatureLevel, sizes: Sizes) -> Judged:
         node = node_sizes(site, sizes)
         found = trial_sizes(node)
         if found.possible is None:
-            return Judged(Verdict.UNKNOWN, (_no_sizes(node),))
+            return Judged(Verdict.UNKNOWN, (_no_sizes(node, origins),))
         problems = list(_problems(site, node, found))
     except (UnknownTypeError, UnknownValueError) as error:
-        return Judged(Verdict.UNKNOWN, tuple(_missing(site)) or (_reference(error),))
+        return Judged(Verdict.UNKNOWN, tuple(_missing(site, sizes, origins)) or (_reference(error),))
     except (TypeError, ValueError) as error:
         return Judged(Verdict.REFUSED, (broken_rule(site.node, site.opset, printable(str(error))),))
     judged = verdict(EXPORTER, problems, found.provided, level)
@@ -86,22 +88,22 @@ def _elements(site: NodeSite) -> dict[str, NDArray[Any]]:
     return {role: elements for role, elements in known.items() if not has_names(elements)}
 
 
-def _no_sizes(node: NodeSizes) -> Finding:
+def _no_sizes(node: NodeSizes, origins: Mapping[str, str]) -> Finding:
     """The finding that no sizes were found for which the node has a meaning."""
     symbols = ", ".join(map(printable, node.symbols))
     return CODES["EXP302"].finding(
         "data",
         expected="sizes for which no tensor is empty",
-        got=f"sizes that depend on {symbols} in a way for which none were found",
+        got=f"sizes that depend on {symbols} in a way for which none were found{_inputs(node.symbols, origins)}",
         remedy=f"declare {symbols} in the model, as numbers",
     )
 
 
-def _missing(site: NodeSite) -> Iterator[Finding]:
+def _missing(site: NodeSite, sizes: Sizes, origins: Mapping[str, str]) -> Iterator[Finding]:
     """What the model does not say about a node's inputs."""
     for role, value in roles(site).items():
         name, is_array = printable(value.name), role in ARRAYS[site.node.op_type]
-        origin = _origin(role, value)
+        origin = _origin(value)
         if is_array and (value.type.dtype is None or value.type.shape is None):
             yield CODES["EXP301"].finding(
                 role,
@@ -116,8 +118,16 @@ def _missing(site: NodeSite) -> Iterator[Finding]:
                 got=f"{name!r} of type {value.type}",
                 remedy=f"declare that size of {name!r} in the model, as a number",
             )
+        elif role in NUMBERS and (names := _names(value)):
+            symbols = list(dict.fromkeys(symbol for each in names for symbol in sorted(sizes.symbols(each))))
+            yield CODES["EXP302"].finding(
+                role,
+                expected="numbers, as DirectML's slices have their axes and steps in the descriptor",
+                got=f"{name!r}, computed from sizes: {printable(', '.join(names))}{_inputs(symbols, origins)}",
+                remedy=f"declare {printable(', '.join(symbols))} in the model, as numbers",
+            )
         elif not is_array and name and origin:
-            change = "unroll the loop" if CHANGING in origin else f"make {name!r} a Constant or an initializer"
+            change = "unroll the loop" if CHANGING in origin else f"make {name!r} a Constant or an initializer that is no input"
             yield CODES["EXP302"].finding(
                 role,
                 expected="constants, as DirectML's slices have their bounds in the descriptor",
@@ -126,11 +136,23 @@ def _missing(site: NodeSite) -> Iterator[Finding]:
             )
 
 
-def _origin(role: str, value: NodeValue) -> str:
-    """Why an input's elements are not known, or are no numbers where these are needed; else empty."""
+def _names(value: NodeValue) -> list[str]:
+    """The names among the elements of an input."""
+    if isinstance(value.elements, Unknown) or not has_names(value.elements):
+        return []
+    return [each for each in value.elements.flat if isinstance(each, str)]
+
+
+def _inputs(symbols: Iterable[str], origins: Mapping[str, str]) -> str:
+    """The inputs of the model that decide symbols; empty where none is known."""
+    names = dict.fromkeys(repr(printable(origins[symbol])) for symbol in symbols if symbol in origins)
+    return f"; they depend on the model's input{'s' * (len(names) > 1)} {', '.join(names)}" if names else ""
+
+
+def _origin(value: NodeValue) -> str:
+    """Why an input's elements are not known; else empty."""
     if not isinstance(value.elements, Unknown):
-        names = [each for each in value.elements.flat if isinstance(each, str)] if has_names(value.elements) else []
-        return f", computed from sizes: {printable(', '.join(names))}" if role in NUMBERS and names else ""
+        return ""
     decided_by = value.elements.decided_by
     depends = f"; it depends on the model's input {printable(decided_by)!r}" if decided_by not in (None, value.name) else ""
     return f", {printable(value.elements.reason)}{depends}"

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
 
 MOST_STEPS = 4_000
-"""The most nodes that are visited again, in all loops of a model together, to find out what the loops compute."""
+"""The most nodes, graphs and initializers that are visited again, in all loops of a model together, to find out what the loops
+compute.
+"""
 
 
 class Propagation:
@@ -52,6 +54,9 @@ class Propagation:
 
     def _run(self, graph: GraphProto, opset: int, outer: Scope, given: Mapping[str, Value]) -> Scope | None:
         """The scope of a graph inside a node once its nodes are visited; None where that takes too many steps."""
+        self.steps -= 1 + len(graph.initializer)  # a scope costs as well
+        if self.steps < 0:
+            return None
         scope = Scope(graph, outer.reader.inside(outer.reader.path), outer, given=given)
         for node in graph.node:
             self.steps -= 1

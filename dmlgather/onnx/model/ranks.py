@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from dmlgather.onnx.model.partial_types import PartialType
+from dmlgather.onnx.model.partial_types import MOST_DIMENSIONS, PartialType
 from dmlgather.onnx.model.scopes import Scope
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 
@@ -56,7 +56,7 @@ def learn_ranks(graph: GraphProto, scope: Scope) -> None:
         before = len(found)
         for node in (*nodes, *reversed(nodes)):
             for name, number in _follows(node, rank):
-                if name in lacking and name not in found:
+                if name in lacking and name not in found and number <= MOST_DIMENSIONS:
                     found[name] = number
         if len(found) == before:
             break

@@ -66,7 +66,7 @@ class Scope:
         for tensor in graph.initializer:
             replaceable = overridable and tensor.name in inputs
             self.types[tensor.name] = type_of_tensor(tensor)
-            default = Unknown("a default that callers may replace", tensor.name)
+            default = Unknown("an initializer that is an input as well, so that callers may replace it", tensor.name)
             self.values[tensor.name] = default if replaceable else constant(tensor)
 
     def type(self, name: str) -> PartialType:
