@@ -83,6 +83,11 @@ class SizeSearch:
         self._symbols: dict[tuple[Turn, str], tuple[str, ...]] = {}
         self._roots: dict[tuple[Turn, str, tuple[int, ...]], int | None] = {}
 
+    @property
+    def lows(self) -> dict[str, int]:
+        """The least value of each symbol."""
+        return {symbol: known.low for symbol, known in self.ranges.items()}
+
     def first(self, demands: Sequence[Demand]) -> dict[str, int] | None:
         """The first values, in the order of the symbols, that meet all demands; None where none are found."""
         values: dict[str, int] = {}

@@ -17,6 +17,9 @@ from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 Named = tuple[KnownSize, ...]
 """A shape whose unknown sizes have names: sizes of the model, or "data[0]" where it has no name for one."""
 
+MOST_UNIT = 64
+"""Up to this unit, a multiple of it is surely found."""
+
 MOST_WAYS = 16
 """Ways in which the signs of bounds may be that are looked at."""
 
@@ -87,7 +90,9 @@ def trial_sizes(node: NodeSizes) -> TrialSizes:
             search = _Search(node, way.joined(rules))
             smallest = search.first()
             if smallest is not None:
-                return TrialSizes([*search.different(), smallest], way, None if way.unstated else True)
+                return TrialSizes(
+                    [*search.different(), smallest], way, None if way.unstated or search.may_miss(smallest) else True
+                )
     never = len(ways) < MOST_WAYS and all(way.joined(rules).tightened() is None for way in ways)
     for each in (nonempty_inputs.joined(rules), rules, nonempty_inputs.joined(any_sizes), any_sizes):
         shown = _Search(node, each).first()
@@ -159,6 +164,10 @@ class _Search:
             found += [best] if best else []
         return found
 
+    def may_miss(self, smallest: Values) -> bool:
+        """Whether the smallest values that were found are too large for DirectML, and smaller ones may exist."""
+        return not self._small(smallest) and any(smallest[each] > low for each, low in self.search.lows.items())
+
     def _several(self) -> Iterator[Demand]:
         """More than one element, or block, in each dimension."""
         for size in self.node.dimensions:
@@ -171,8 +180,11 @@ class _Search:
     def _units(self) -> Iterator[Demand]:
         sizes = self.node.sizes
         for size, unit in self.node.units.items():
-            turns = tuple(Turn((size,), (), times * unit) for times in (1, 2, 3))
-            yield Demand(sizes.symbols(size), partial(_is_multiple, sizes, size, unit), turns)
+            symbols = sizes.symbols(size)
+            turns = [Turn((size,), (), times * unit) for times in (1, 2, 3)]
+            # Of as many values as the unit has, one makes any multiple of a symbol a multiple of the unit.
+            turns += [Turn((symbol,), (), more) for symbol in sorted(symbols) for more in range(1, min(unit, MOST_UNIT) + 1, 3)]
+            yield Demand(symbols, partial(_is_multiple, sizes, size, unit), tuple(turns))
 
     def _values(self) -> Iterator[Demand]:
         """Each size has a value: nothing is divided by 0."""

@@ -16,10 +16,11 @@ from onnxruntime.capi import onnxruntime_pybind11_state as fail
 from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, Verdict
 from dmlgather.directml import FeatureLevel
 from dmlgather.onnx.model.check import check_model
+from dmlgather.onnx.model.node_verdicts import judge
 from dmlgather.onnx.problems.node_reading import PROBLEMS
 from tests.onnx.modelling import findings_of
 from tests.onnx.symbolic_models import SymbolicModel, symbolic_model
-from tests.onnx.symbolic_nodes import PASSED, disagreement, holds, meaning, random_node, told_sizes
+from tests.onnx.symbolic_nodes import PASSED, disagreement, expressions, holds, meaning, random_node, told_sizes
 
 LEVELS = ("1_0", "2_1", "3_0", "6_4")
 
@@ -37,6 +38,15 @@ def test_nodes_of_expressions(part: int) -> None:
         rng = random.Random(seed)
         node = random_node(rng)
         assert disagreement(node, FeatureLevel.parse(rng.choice(LEVELS)), rng, COUNT) is None, seed
+
+
+def test_a_product_that_blocks_divide() -> None:
+    """Channels of 3*M*N in blocks of 4: small sizes were not tried, and large ones have too many elements."""
+    rng = random.Random(247990206)
+    node = random_node(rng)
+    assert node.inputs[0].type.shape == (5, "3*M*N", 1, "floor(M/3)")
+    sizes, _ = expressions()
+    assert judge(node, FeatureLevel.parse("2_1"), sizes, {}).verdict is Verdict.TAKEN
 
 
 @pytest.mark.parametrize("part", range(4))
