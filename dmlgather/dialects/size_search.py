@@ -72,6 +72,10 @@ def demands_of(conditions: Conditions) -> list[Demand]:
     ]
 
 
+DENSE = 20
+"""So many of the smallest values of a symbol are tried where something else than a sum of sizes turns."""
+
+
 class SizeSearch:
     """A search for values of symbols in given ranges."""
 
@@ -126,7 +130,9 @@ class SizeSearch:
     def _candidates(self, symbol: str, values: Values, turns: Iterable[Turn]) -> list[int]:
         """The values of a symbol near which something turns. Others that have no value yet are taken for small ones."""
         known = self.ranges[symbol]
-        near = {known.low, known.low + 1, known.low + 2}
+        turns = list(turns)
+        dense = DENSE if any(not turn.is_sum(self.sizes) for turn in turns) else 3
+        near = set(range(known.low, known.low + dense))
         for turn in turns:
             others = self._others(turn, symbol)
             for more in (0,) if all(each in values for each in others) else SMALL:

@@ -43,9 +43,13 @@ class SlicedAxis:
     def _turns(self) -> Iterator[Turn]:
         """Where a bound passes the size or the other bound, or there is room for another step."""
         size, start, end = (self.size,), (self.start,), (self.end,)
-        for more in sorted({0, abs(self.step), -abs(self.step)}):
+        step = abs(self.step)
+        for more in sorted({0, step, step + 1, -step, -step - 1}):  # a bound that is halved passes one of them
             yield Turn(size, start, more)
             yield Turn(size, end, more)
+            yield Turn(size, (), more)
+            yield Turn(start, (), more)
+            yield Turn(end, (), more)
             yield Turn(size + start, (), more)
             yield Turn(size + end, (), more)
             yield Turn(start, end, more)

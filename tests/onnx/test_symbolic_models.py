@@ -130,6 +130,8 @@ def _shapes(
 def run_time_shapes(model: SymbolicModel, values: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     """The shapes of what the family's nodes of the main graph compute in onnxruntime; none where it refuses the model."""
     outputs = [node.output[0] for node in model.nodes if node.op_type in PROBLEMS]
+    if not outputs:
+        return {}
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

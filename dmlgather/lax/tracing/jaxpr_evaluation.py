@@ -40,7 +40,7 @@ class JaxprEvaluator:
             if results is None:
                 results = jaxprs.bind(inner, eqn, inputs)
                 if place in self._outer:
-                    self._not_entered[place] = f"{eqn.primitive.name} around it was evaluated as a whole"
+                    self._not_entered[place] = f"{jaxprs.primitive_name(eqn)} around it was evaluated as a whole"
             if place in self._places:
                 self._observer(place, eqn, inputs, results)
             known.update(zip(eqn.outvars, results, strict=True))

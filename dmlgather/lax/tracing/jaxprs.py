@@ -21,7 +21,7 @@ CALLS = frozenset(
         *("jit", "pjit", "closed_call", "core_call", "call"),
         *("checkpoint", "remat", "remat2"),
         *("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "remat_opt"),
-        *("custom_vmap_call", "custom_partitioning", "linear_call"),
+        *("custom_vmap_call", "custom_partitioning", "linear_call", "eval_jaxpr"),
         *("composite", "compute_on", "xla_metadata_call"),
     }
 )
@@ -63,10 +63,18 @@ def parts(eqn: Any) -> dict[str, Any]:
 
     They are recognised by type, so unknown primitives work too.
     """
-    inside = [item for name, value in eqn.params.items() for item in _inside(value, name.removesuffix("_jaxpr"))]
-    name = eqn.params.get("name")
-    title = f"{eqn.primitive.name}:{name}" if isinstance(name, str) else str(eqn.primitive.name)
+    own = eqn.params.get("_prim")  # from JAX 0.12 on, some primitives are objects that hold their parameters
+    params = eqn.params if own is None else {name: value for name, value in vars(own).items() if name != "params"}
+    inside = [item for name, value in params.items() for item in _inside(value, name.removesuffix("_jaxpr"))]
+    name, primitive = params.get("name"), primitive_name(eqn)
+    title = f"{primitive}:{name}" if isinstance(name, str) else primitive
     return {title if len(inside) == 1 else f"{title}.{path}": jaxpr for path, jaxpr in inside}
+
+
+def primitive_name(eqn: Any) -> str:
+    """The name of an equation's primitive; of one that is an object, its class's."""
+    own = eqn.params.get("_prim")
+    return str(eqn.primitive.name) if own is None else type(own).__name__
 
 
 def _inside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
