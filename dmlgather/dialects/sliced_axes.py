@@ -10,6 +10,7 @@ from dmlgather.dialects.conditions import Conditions
 from dmlgather.dialects.size_search import Demand, Turn, Values
 from dmlgather.dialects.sizes import KnownSize, Sizes
 from dmlgather.dialects.windows import Window, window
+from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def _backwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_fr
         conditions.require(start, size + end, 1)
     elif to_front:
         conditions.require(size + start, end, 1)
-    elif conditions.holds(start, end, 1) is False:
+    elif conditions.holds(start, end, 1) is False or (isinstance(axis.start, int) and axis.start < -ELEMENT_LIMIT):
         conditions.require((), size + end, 1)  # start is clamped to the first element, and end before it
     else:
         conditions.require(start, end, 1)

@@ -72,7 +72,7 @@ sizes = st.one_of(words, st.builds(lambda word, times: word * times, words, st.i
 def test_the_legend_restores_every_text(names: list[str], data: st.DataObject) -> None:
     parts = st.one_of(st.sampled_from(names), words, st.just(" "))
     provided = [f"{name} >= {number}" for number, name in enumerate(names)]
-    texts = data.draw(st.lists(st.lists(parts, max_size=6).map("".join), max_size=4))
+    texts = data.draw(st.lists(st.lists(parts, max_size=6).map(" ".join), max_size=4))
     nodes = (_node(names[0], [*names, None, 3], provided), *(_node(text, [], []) for text in texts))
     short = ShortNames(FileReport(file="f", level=FeatureLevel.parse("6_4"), kind="onnx", nodes=nodes))
     (tensor,) = short.node(nodes[0]).inputs

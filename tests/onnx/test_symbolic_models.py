@@ -49,6 +49,14 @@ def test_a_product_that_blocks_divide() -> None:
     assert judge(node, FeatureLevel.parse("2_1"), sizes, {}).verdict is Verdict.TAKEN
 
 
+def test_a_slice_backwards_from_before_the_first_element() -> None:
+    """It takes the first element where its end lies before that."""
+    rng = random.Random(699601376931)
+    sizes, _ = expressions()
+    judged = judge(random_node(rng), FeatureLevel.parse("6_4"), sizes, {})
+    assert judged.verdict is Verdict.TAKEN
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_models(tmp_path: Path, part: int) -> None:
     for seed in range(SEED + 15 * part, SEED + 15 * part + 15):
