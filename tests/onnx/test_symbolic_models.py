@@ -34,7 +34,7 @@ SEED = random.SystemRandom().getrandbits(32)
 
 @pytest.mark.parametrize("part", range(4))
 def test_nodes_of_expressions(part: int) -> None:
-    for seed in range(SEED + 80 * part, SEED + 80 * part + 80):
+    for seed in range(SEED + 40 * part, SEED + 40 * part + 40):
         rng = random.Random(seed)
         node = random_node(rng)
         assert disagreement(node, FeatureLevel.parse(rng.choice(LEVELS)), rng, COUNT) is None, seed
@@ -59,7 +59,7 @@ def test_a_slice_backwards_from_before_the_first_element() -> None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_models(tmp_path: Path, part: int) -> None:
-    for seed in range(SEED + 15 * part, SEED + 15 * part + 15):
+    for seed in range(SEED + 10 * part, SEED + 10 * part + 10):
         assert list(disagreements(tmp_path, seed)) == [], seed
 
 
