@@ -6,9 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from dmlgather.openvino.model.ir_layers import Layer, LayerGraph, Port
-
-MOST_ELEMENTS = 1024
-"""The most elements of a tensor that the host computes with, as in ONNX models."""
+from dmlgather.openvino.model.layer_operations import MOST_ELEMENTS
 
 _SHAPE = _AXES = _ONE = (1,)
 
