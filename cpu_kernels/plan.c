@@ -113,7 +113,7 @@ static copy_box whole_box(const program *p) {
 
 // Bytes of a run that one block takes, in whole elements.
 static int64_t run_block(int64_t size, int64_t block_units) {
-    if (block_units) return least(size, block_units / LARGEST_ELEMENT * LARGEST_ELEMENT + LARGEST_ELEMENT);
+    if (block_units) return least(size, least(size, block_units) / LARGEST_ELEMENT * LARGEST_ELEMENT + LARGEST_ELEMENT);
     return size <= LONGEST_RUN ? size : BLOCK_BYTES;
 }
 

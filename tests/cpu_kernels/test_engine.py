@@ -70,6 +70,15 @@ def test_words_are_refused_or_safe(rng: random.Random, tmp_path: Path) -> None:
     run(engine_build.Driver(engine_build.ADDRESS).path(), entry_cases(rng, 3000), tmp_path)
 
 
+def test_blocks_of_any_size_are_clean(rng: random.Random, tmp_path: Path) -> None:
+    """The number of units in a block is a word of the plan like any other."""
+    sizes = (2**63 - 1, 2**63 - 16, 2**62, 2**31)
+    cases = [random_case(rng, replace(random_settings(rng), block_units=size)) for size in sizes for _ in range(150)]
+    said = run(engine_build.Driver(engine_build.ADDRESS).path(), cases, tmp_path)
+    for name in ("looked-up units", "looked-up runs", "run"):
+        assert any(name in line for line in said), f"no program has {name}"
+
+
 def test_threads_do_not_race(rng: random.Random, tmp_path: Path) -> None:
     """Helpers of one call, and callers that share a program."""
     cases = []
