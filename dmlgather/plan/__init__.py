@@ -3,9 +3,10 @@
 from dmlgather.plan.building import build, lookup
 from dmlgather.plan.byte_counts import BytesMoved, bytes_moved
 from dmlgather.plan.canonical import WIDEST, canonicalise, narrow
-from dmlgather.plan.compose import CompositionError, compose
+from dmlgather.plan.compose import compose
 from dmlgather.plan.index_plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.plan.layout import Layout, blocks, coordinates, dot, overlaps, packed_strides, reach, unravel
+from dmlgather.plan.walk import CompositionError, Walk
 
 __all__ = [
     "ELEMENT_BYTES",
@@ -17,6 +18,7 @@ __all__ = [
     "Layout",
     "Lookup",
     "OutOfBounds",
+    "Walk",
     "blocks",
     "build",
     "bytes_moved",

@@ -150,6 +150,39 @@ class Layout:
         return coordinates(address - self.offset, self.sizes, self.strides)
 
 
+def common_split(layout: Layout, other: Layout) -> Layout | None:
+    """`layout` with its dimensions merged and split so that `other`, split likewise, has the same sizes; both have as many
+    elements, in row-major order. None where strides cannot say it.
+    """
+    if 0 in layout.sizes:
+        return replace(layout, sizes=(0,), strides=(1,))
+    inner, outer = (_merged(each) for each in (layout, other))
+    found: list[tuple[int, int]] = []
+    while inner and outer:
+        (size, step), (limit, limit_step) = inner.pop(), outer.pop()
+        part = min(size, limit)
+        if size % part or limit % part:
+            return None
+        found.append((part, step))
+        if size > part:
+            inner.append((size // part, step * part))
+        if limit > part:
+            outer.append((limit // part, limit_step * part))
+    sizes, strides = zip(*reversed(found), strict=True) if found else ((), ())
+    return replace(layout, sizes=tuple(sizes), strides=tuple(strides))
+
+
+def _merged(layout: Layout) -> list[tuple[int, int]]:
+    """Sizes with strides, without sizes of 1, neighbours that are walked as one dimension merged."""
+    dims: list[tuple[int, int]] = []
+    for size, step in zip(layout.sizes, layout.strides, strict=True):
+        if size > 1 and dims and dims[-1][1] == size * step:
+            dims[-1] = (dims[-1][0] * size, step)
+        elif size > 1:
+            dims.append((size, step))
+    return dims
+
+
 def blocks(depth: Layout, space: Layout, size: int, *, channels_last: bool) -> tuple[Layout, Layout]:
     """Both tensors with the dimensions batch, channel, row of blocks, row in the block, column of blocks, column in the block.
 

@@ -1,0 +1,196 @@
+"""The graph of what a program does with indices, in one form for all dialects: problems, integer arithmetic, and all the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.wording import counted
+
+ELEMENTWISE: Mapping[str, Any] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "negative": np.negative,
+    "remainder": np.remainder,
+    "minimum": np.minimum,
+    "maximum": np.maximum,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "not": np.logical_not,
+    "where": np.where,
+}
+"""What `Elementwise` may do, by NumPy's names, with the function that says what it means. "cast" is NumPy's astype besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """Arithmetic on integers and bools, element by element; inputs are broadcast as NumPy does it, results wrap around.
+
+    operator: a key of ELEMENTWISE, or "cast". dtype: of the output. ValueError for another operator, TypeError for another type.
+    """
+
+    operator: str
+    dtype: np.dtype[Any]
+
+    def __post_init__(self) -> None:
+        if self.operator != "cast" and self.operator not in ELEMENTWISE:
+            raise ValueError(f"operator is {self.operator!r}, expected 'cast' or one of {sorted(ELEMENTWISE)}")
+        if self.dtype.kind not in "biu":
+            raise TypeError(f"dtype is {self.dtype}, expected an integer type or bool: other arithmetic is an Opaque step")
+
+    def compute(self, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """The output of these arrays."""
+        if self.operator == "cast":
+            return inputs[0].astype(self.dtype)
+        with np.errstate(all="ignore"):
+            return np.asarray(ELEMENTWISE[self.operator](*inputs)).astype(self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Concatenation:
+    """The inputs one after the other along `axis`, counted from the front: concat, and a stack of reshaped values."""
+
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """Any other operator. Two opaque steps are known to give the same only where operator, attributes and inputs are equal.
+
+    operator: its name, as the dialect spells it, in lower case where dialects share it ("matmul"). attributes: whatever else
+    decides what it computes; a step that gives other results each time (random numbers) holds something unique here.
+    """
+
+    operator: str
+    attributes: Hashable = ()
+
+
+Work = Problem | Elementwise | Concatenation | Opaque
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operator of a graph.
+
+    name: for messages, unique in the graph: "Gather node 'rows'". inputs, outputs: names of values; a problem has its data, then
+    its indices where it has any, and one output.
+    """
+
+    name: str
+    work: Work
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexGraph:
+    """A program as steps between values. All sizes are known.
+
+    inputs, outputs: names of values, in the program's order; an output may be an input or a constant, and may be named twice.
+    steps: each behind those whose outputs it reads. types: of every value. constants: the values that are known, which no step
+    writes. labels: how users know a value, where that is not its name.
+
+    ValueError where a value is read before it is written, is written twice or has no type, and where a problem's tensors differ
+    from the types of its values.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    steps: tuple[Step, ...]
+    types: Mapping[str, TensorType]
+    constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        known: set[str] = set()
+        for name in (*self.inputs, *self.constants):
+            self._check_new("an input or constant", name, known)
+        for step in self.steps:
+            for name in step.inputs:
+                if name not in known:
+                    raise ValueError(f"{step.name} reads {name!r}, which nothing before it writes")
+            for name in step.outputs:
+                self._check_new(step.name, name, known)
+            if isinstance(step.work, Problem):
+                self._check_problem(step, step.work)
+        for name in self.outputs:
+            if name not in known:
+                raise ValueError(f"output {name!r} is no value of the graph")
+        for name, array in self.constants.items():
+            if (array.shape, array.dtype) != (self.types[name].shape, self.types[name].dtype):
+                raise ValueError(f"constant {name!r} is {array.dtype} {list(array.shape)}, but its type is {self.types[name]}")
+
+    def _check_new(self, writer: str, name: str, known: set[str]) -> None:
+        if name in known:
+            raise ValueError(f"{writer} writes {name!r}, which exists before: a value is written once")
+        if name not in self.types:
+            raise ValueError(f"value {name!r} of {writer} has no type")
+        known.add(name)
+
+    def _check_problem(self, step: Step, problem: Problem) -> None:
+        values = (*step.inputs, *step.outputs)
+        if len(values) != len(problem.tensors) or len(step.outputs) != 1:
+            raise ValueError(f"{step.name} has {counted(len(values), 'value')}, but its problem {len(problem.tensors)} tensors")
+        for name, tensor in zip(values, problem.tensors, strict=True):
+            if self.types[name] != tensor:
+                raise ValueError(f"{step.name} takes {tensor} as {name!r}, whose type is {self.types[name]}")
+
+    @property
+    def makers(self) -> dict[str, Step]:
+        """The step that writes each value, by the value's name."""
+        return {name: step for step in self.steps for name in step.outputs}
+
+    def label(self, name: str) -> str:
+        """How users know a value."""
+        return self.labels.get(name, name)
+
+    def needed(self) -> IndexGraph:
+        """The graph without steps and constants that no output needs, those included that would raise for a bad index."""
+        wanted, kept = set(self.outputs), []
+        for step in reversed(self.steps):
+            if wanted.intersection(step.outputs):
+                kept.append(step)
+                wanted.update(step.inputs)
+        constants = {name: array for name, array in self.constants.items() if name in wanted}
+        known = wanted.union(self.inputs, *(step.outputs for step in kept))
+        types = {name: tensor for name, tensor in self.types.items() if name in known}
+        return replace(self, steps=tuple(reversed(kept)), constants=constants, types=types)
+
+
+def chain(problems: Sequence[Problem]) -> IndexGraph:
+    """The graph of problems of which each reads what the one before it wrote: its data. Indices are inputs, in order, behind the
+    first one's data.
+
+    ValueError where there is no problem, or a problem's data differs from the output before it.
+    """
+    if not problems:
+        raise ValueError("a chain has at least one problem")
+    inputs, types, steps = ["data"], {"data": problems[0].data}, []
+    before = "data"
+    for number, problem in enumerate(problems):
+        if problem.data != types[before]:
+            raise ValueError(
+                f"problem {number} ({problem.name}) takes data of {problem.data}, but the one before it gives {types[before]}: "
+                "expected the same shape and type"
+            )
+        values = [before]
+        for role, tensor in zip(problem.inputs[1:], problem.tensors[1:-1], strict=True):
+            values.append(f"{role}{number}")
+            inputs.append(values[-1])
+            types[values[-1]] = tensor
+        before = f"result{number}"
+        types[before] = problem.output
+        steps.append(Step(f"step {number} ({problem.name})", problem, tuple(values), (before,)))
+    return IndexGraph(tuple(inputs), (before,), tuple(steps), types)

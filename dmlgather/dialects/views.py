@@ -1,0 +1,147 @@
+"""Views: problems that every dialect has around its gathers, in one form for all. Each is a strided copy without lookups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.windows import Window, WindowProblem
+from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build
+from dmlgather.plan.layout import common_split
+from dmlgather.wording import counted
+
+
+class ViewProblem(Problem):
+    """A copy that moves every element of its output by strides."""
+
+    inputs = ("data",)
+    out_of_bounds = OutOfBounds.CLAMP  # no index can be out of bounds
+    shape: tuple[int, ...]
+
+    @property
+    def output(self) -> TensorType:
+        return TensorType(self.shape, self.data.dtype)
+
+
+@dataclass(frozen=True)
+class ReshapeView(ViewProblem):
+    """output = data's elements in row-major order under another shape. Squeeze, unsqueeze and flatten are reshapes.
+
+    ValueError where the numbers of elements differ; from `lower`, where the layouts have no strides for it.
+    """
+
+    data: TensorType
+    shape: tuple[int, ...]
+
+    name = "reshape"
+
+    def __post_init__(self) -> None:
+        if prod(self.shape) != prod(self.data.shape):
+            raise ValueError(
+                f"shape is {list(self.shape)}, which has {counted(prod(self.shape), 'element')}, but data is {self.data}, "
+                f"which has {prod(self.data.shape)}: the numbers must be equal"
+            )
+
+    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
+        data, output = layouts
+        source, target = common_split(data, output), common_split(output, data)
+        if source is None or target is None:
+            raise ValueError(f"data of layout {data} has no strides under shape {list(self.shape)}: copy it first")
+        return build(source, target, source.strides, self.data.dtype.itemsize)
+
+
+@dataclass(frozen=True)
+class TransposeView(ViewProblem):
+    """Dimension i of output is dimension order[i] of data."""
+
+    data: TensorType
+    order: tuple[int, ...]
+
+    name = "transpose"
+
+    def __post_init__(self) -> None:
+        if sorted(self.order) != list(range(self.data.rank)):
+            raise ValueError(f"order is {list(self.order)}, which is no permutation of the {self.data.rank} dimensions of data")
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override] # it follows from the order
+        """The sizes of the output."""
+        return tuple(self.data.shape[axis] for axis in self.order)
+
+    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
+        data, output = layouts
+        return build(data, output, data.permuted(self.order).strides, self.data.dtype.itemsize)
+
+
+@dataclass(frozen=True)
+class ExpandView(ViewProblem):
+    """data, broadcast to a shape as NumPy does it: sizes are compared from the last on, and a 1 is repeated."""
+
+    data: TensorType
+    shape: tuple[int, ...]
+
+    name = "expand"
+
+    def __post_init__(self) -> None:
+        own = self.data.shape
+        if len(self.shape) < len(own) or any(a not in (1, b) for a, b in zip(own[::-1], self.shape[::-1], strict=False)):
+            raise ValueError(f"data of shape {list(own)} cannot be broadcast to {list(self.shape)}: sizes must be equal, or 1")
+
+    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
+        data, output = layouts
+        steps = [0 if size == 1 else step for size, step in zip(data.sizes, data.strides, strict=True)]
+        new = [0] * (len(output.sizes) - len(steps))
+        return build(data, output, (*new, *steps), self.data.dtype.itemsize)
+
+
+@dataclass(frozen=True)
+class SliceView(WindowProblem):
+    """A window of each dimension of data; steps may be negative, so that a flip is one as well. ValueError for one that leaves
+    its dimension.
+    """
+
+    data: TensorType
+    taken: tuple[Window, ...]
+
+    name = "slice"
+
+    def __post_init__(self) -> None:
+        if len(self.taken) != self.data.rank:
+            raise ValueError(f"taken has {counted(len(self.taken), 'window')}, but data is {self.data}: one for each dimension")
+        for axis, (size, window) in enumerate(zip(self.data.shape, self.taken, strict=True)):
+            ends = (window.start, window.start + (window.count - 1) * window.step)
+            if window.count < 0 or (window.count and (min(ends) < 0 or max(ends) >= size)):
+                raise ValueError(f"{window} of dimension {axis} leaves it: data is {self.data}")
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        return self.taken
+
+
+@dataclass(frozen=True)
+class StridedView(ViewProblem):
+    """output[o] = element offset + o · strides of data, counted in row-major order: diagonals, unfolded windows, as_strided.
+
+    strides, offset: in elements; strides may be 0 or negative. ValueError where an element outside data would be read; from
+    `lower`, where data is not packed.
+    """
+
+    data: TensorType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    name = "strided view"
+
+    def __post_init__(self) -> None:
+        if len(self.strides) != len(self.shape):
+            raise ValueError(f"strides has {len(self.strides)} entries and shape {len(self.shape)}: one for each dimension")
+        self.plan()  # whose constructor checks every address
+
+    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
+        data, output = layouts
+        if data.strides != Layout.packed(data.sizes).strides and prod(data.sizes) > 1:
+            raise ValueError("data is not packed: copy it first")
+        return build(data, output, self.strides, self.data.dtype.itemsize, in_offset=self.offset)
