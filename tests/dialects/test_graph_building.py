@@ -1,0 +1,81 @@
+"""Building graphs: names, constants, and views that change nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlgather.dialects.graph_building import GraphBuilder
+from dmlgather.dialects.index_graph import Concatenation, Elementwise, Opaque
+from dmlgather.dialects.problem import TensorType
+from dmlgather.dialects.views import ReshapeView
+
+ROWS = TensorType((2, 3), np.dtype("float32"))
+
+
+def test_a_view_that_changes_nothing_is_no_step() -> None:
+    graph = GraphBuilder()
+    x = graph.input("x", ROWS)
+    assert graph.reshaped("a", x, (2, 3)) == graph.transposed("b", x, (0, 1)) == graph.expanded("c", x, (2, 3)) == x
+    assert graph.concatenated("d", [x], 1) == x
+    assert not graph.steps
+
+
+def test_names_that_are_taken_get_a_number() -> None:
+    graph = GraphBuilder()
+    x = graph.input("x", ROWS, label="the rows")
+    first, second = graph.transposed("x", x, (1, 0)), graph.transposed("x", x, (1, 0))
+    assert (first, second) == ("x (2)", "x (3)")
+    built = graph.build([second])
+    assert [step.name for step in built.steps] == ["x", "x (2)"]
+    assert (built.label(x), built.label(first)) == ("the rows", "x (2)")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (np.float32(0), np.float32(0), True),
+        (np.float32(0), np.float32(-0.0), False),
+        (np.int32(1), np.int64(1), False),
+        (np.zeros(1, np.int8), np.zeros((1, 1), np.int8), False),
+        (np.array(["a"], object), np.array(["a"], object), True),
+        (np.array(["a"], object), np.array(["b"], object), False),
+    ],
+)
+def test_equal_bytes_are_one_constant(one: Any, other: Any, same: bool) -> None:
+    graph = GraphBuilder()
+    assert (graph.constant(one) == graph.constant(other)) is same
+
+
+def test_stack_and_arithmetic_have_the_shapes_of_numpy() -> None:
+    graph = GraphBuilder()
+    x = graph.input("x", TensorType((2, 3), np.dtype("int32")))
+    one = graph.constant(np.int32(1))
+    more = graph.elementwise("more", "add", "int32", x, one)
+    stack = graph.stacked("both", [x, more], 1, output="both of them")
+    values: dict[str, Any] = {"x": np.arange(6, dtype=np.int32).reshape(2, 3), one: np.asarray(1, np.int32)}
+    for step in graph.steps:
+        inputs = [values[name] for name in step.inputs]
+        match step.work:
+            case Elementwise():
+                values[step.outputs[0]] = step.work.compute(inputs)
+            case Concatenation(axis):
+                values[step.outputs[0]] = np.concatenate(inputs, axis)
+            case ReshapeView() as view:
+                values[step.outputs[0]] = inputs[0].reshape(view.output.shape)
+    assert stack == "both of them"
+    expected = np.stack([values["x"], values["x"] + 1], 1)
+    assert np.array_equal(values[stack], expected)
+    assert graph.types[stack] == TensorType(expected.shape, expected.dtype)
+
+
+def test_an_opaque_step_writes_any_number_of_values() -> None:
+    graph = GraphBuilder()
+    x = graph.input("x", ROWS)
+    assert graph.opaque("print", "print", [x], []) == ()
+    assert graph.opaque("exp", "exp", [x], [ROWS]) == ("exp",)
+    assert graph.opaque("sort", "sort", [x], [ROWS, ROWS], attributes=("axis", 0)) == ("sort: result 0", "sort: result 1")
+    assert graph.opaque("top", "topk", [x], [ROWS, ROWS], outputs=["values", "places"]) == ("values", "places")
+    assert [step.work for step in graph.build(["exp"]).steps][2] == Opaque("sort", ("axis", 0))
