@@ -23,10 +23,11 @@ def gathering(
     index_strides: Sequence[int],
     *,
     component_stride: int = 0,
+    in_offset: int = 0,
 ) -> IndexPlan:
     """The plan whose k-th lookup, on the k-th of the problem's axes, reads `component_stride` · k elements into the indices.
 
-    layouts: of data, indices and output. in_strides, index_strides: per output dimension.
+    layouts: of data, indices and output. in_strides, index_strides: per output dimension. in_offset: from data's first element.
     """
     data, indices, output = layouts
     kind = index_type(problem.tensors[1].dtype)
@@ -34,7 +35,8 @@ def gathering(
         lookup(data, indices, axis, index_strides, kind, component=number * component_stride, wraps=problem.wraps)
         for number, axis in enumerate(problem.lookup_axes)
     ]
-    return build(data, output, in_strides, problem.data.dtype.itemsize, lookups=lookups, indices=indices, index_type=kind)
+    width = problem.data.dtype.itemsize
+    return build(data, output, in_strides, width, in_offset=in_offset, lookups=lookups, indices=indices, index_type=kind)
 
 
 def gather(problem: Problem, layouts: Sequence[Layout], axis: int, batch_dims: int) -> IndexPlan:
