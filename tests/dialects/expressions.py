@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-SHAPES = ((3,), (1,), (2, 3), (2, 1), (0,))
+SHAPES: tuple[tuple[int, ...], ...] = ((3,), (1,), (2, 3), (2, 1), (0,))
 """Of index arrays; most of them can be broadcast together."""
 
 
@@ -45,12 +45,11 @@ def _entry(rng: random.Random, sizes: Sequence[int], faulty: bool) -> Any:
     if kind < 0.25:
         return rng.choice((-size - 1, size, 2**40)) if faulty or not size else rng.randrange(-size, size)
     if kind < 0.6:
-        bounds = [rng.choice((None, rng.randint(-size - 2, size + 2), 2**70, -(2**70))) for _ in range(2)]
-        step = 0 if faulty else rng.choice((None, 1, 2, -1, -2, 3, 2**70, -(2**70)))
-        return slice(*bounds, step)
-    shape = rng.choice(SHAPES) if size else (0,)
-    values = [rng.randrange(-size, size + faulty) for _ in range(int(np.prod(shape)))]
-    return np.array(values, rng.choice(("int8", "int16", "int32", "int64"))).reshape(shape)
+        start, stop = (rng.choice((None, rng.randint(-size - 2, size + 2), 2**70, -(2**70))) for _ in range(2))
+        return slice(start, stop, 0 if faulty else rng.choice((None, 1, 2, -1, -2, 3, 2**70, -(2**70))))
+    places = rng.choice(SHAPES) if size else (0,)
+    values = [rng.randrange(-size, size + faulty) for _ in range(int(np.prod(places)))]
+    return np.array(values, rng.choice(("int8", "int16", "int32", "int64"))).reshape(places)
 
 
 def numpys(data: NDArray[Any], expression: tuple[Any, ...]) -> NDArray[Any] | Exception:
