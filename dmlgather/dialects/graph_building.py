@@ -18,11 +18,6 @@ class GraphBuilder:
 
     name: of the step, for messages; one that is taken gets a number behind it. output: the name of the value; the step's own name
     where a reader has none. A view that changes nothing adds no step.
-
-    >>> graph = GraphBuilder()
-    >>> rows = graph.input("x", TensorType((2, 3), np.dtype("float32")))
-    >>> print(graph.build([graph.transposed("T", graph.reshaped("same", rows, (2, 3)), (1, 0))]).steps[0].inputs)
-    ('x',)
     """
 
     def __init__(self) -> None:

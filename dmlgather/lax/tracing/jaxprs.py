@@ -63,12 +63,16 @@ def parts(eqn: Any) -> dict[str, Any]:
 
     They are recognised by type, so unknown primitives work too.
     """
-    own = eqn.params.get("_prim")  # from JAX 0.12 on, some primitives are objects that hold their parameters
-    params = eqn.params if own is None else {name: value for name, value in vars(own).items() if name != "params"}
-    inside = [item for name, value in params.items() for item in _inside(value, name.removesuffix("_jaxpr"))]
-    name, primitive = params.get("name"), primitive_name(eqn)
+    inside = [item for name, value in parameters(eqn).items() for item in _inside(value, name.removesuffix("_jaxpr"))]
+    name, primitive = eqn.params.get("name"), primitive_name(eqn)
     title = f"{primitive}:{name}" if isinstance(name, str) else primitive
     return {title if len(inside) == 1 else f"{title}.{path}": jaxpr for path, jaxpr in inside}
+
+
+def parameters(eqn: Any) -> Mapping[str, Any]:
+    """The parameters of an equation. From JAX 0.12 on, some primitives are objects that hold them."""
+    own = eqn.params.get("_prim")
+    return eqn.params if own is None else {name: value for name, value in vars(own).items() if name != "params"}
 
 
 def primitive_name(eqn: Any) -> str:
@@ -97,6 +101,14 @@ def called(eqn: Any) -> tuple[str, Any] | None:
     """The jaxpr that a call passes its inputs to, and its label; None for other equations."""
     inside = parts(eqn) if eqn.primitive.name in CALLS else {}
     return next(iter(inside.items())) if len(inside) == 1 else None
+
+
+def argument_names(program: Any) -> list[str]:
+    """How users know the arguments of a program: "x", "params['w']"; by number where JAX does not know."""
+    names = getattr(opened(program)[0].debug_info, "arg_names", None) or ()
+    count = len(opened(program)[0].invars)
+    known = [*names, *(None for _ in range(count))][:count] if len(names) <= count else [None] * count
+    return [name or f"argument {number}" for number, name in enumerate(known)]
 
 
 def literal(atom: Any) -> bool:
