@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         validate,
     )
     from dmlgather.explain import Explanation
+    from dmlgather.fusion import Fused, fuse
     from dmlgather.operator import BoundOperator, CompiledOperator, compile  # noqa: A004 - the word users know
     from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, compose
     from dmlgather.policy import Fill
@@ -59,6 +60,7 @@ __all__ = [
     "FeatureLevel",
     "Fill",
     "Finding",
+    "Fused",
     "GatherElementsOperatorDesc",
     "GatherND1OperatorDesc",
     "GatherNDOperatorDesc",
@@ -79,6 +81,7 @@ __all__ = [
     "compile",
     "compose",
     "distributed",
+    "fuse",
     "lax",
     "minimum_level",
     "onnx",
@@ -100,6 +103,7 @@ __getattr__, __dir__ = lazy_names(
         "DeviceError": "backends.cuda.driver",
         "Explanation": "explain",
         "Fill": "policy",
+        "Fused": "fusion",
         "IndexPlan": "plan",
         "IndexType": "plan",
         "Lookup": "plan",
@@ -109,6 +113,7 @@ __getattr__, __dir__ = lazy_names(
         "compile": "operator",
         "compose": "plan",
         "distributed": "",
+        "fuse": "fusion",
         "lax": "",
         "onnx": "",
         "openvino": "",

@@ -60,7 +60,7 @@ class EagerFunction(Generic[P]):
         if kept.ready is not None:
             return kept.ready.result(inputs)
         request = self._request(*args, **kwargs)
-        taken = _take(request.arrays, request.device)
+        taken = take(request.arrays, request.device)
         problem = request.problem_of(*(item.type for item in taken))
         if not slots and self._keyed:
             places = [*inspect.signature(self._request).parameters]
@@ -108,7 +108,7 @@ def execute(
     out_of_bounds, device: as for the eager functions. Raises TypeError for arrays of another type or on several devices,
     ValueError for another shape, IndexError for a bad index under RAISE (on every device), DeviceError for no usable GPU.
     """
-    taken = _take(dict(zip(problem.arguments, inputs, strict=True)), device)
+    taken = take(dict(zip(problem.arguments, inputs, strict=True)), device)
     for item, expected in zip(taken, problem.tensors, strict=False):
         if item.type != expected:
             error = TypeError if item.type.dtype != expected.dtype else ValueError
@@ -170,7 +170,7 @@ def host_bounds(optional: Collection[str], /, **bounds: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class Taken:
     """An array argument. given: as passed, from the device `home`. array: NumPy's or CuPy's array on the device `memory`, for a
     run on the device `runs`.
     """
@@ -184,10 +184,12 @@ class _Taken:
 
     @property
     def type(self) -> TensorType:
+        """Shape and type, of strings NumPy's object type."""
         return TensorType(tuple(self.array.shape), self.array.dtype)
 
 
-def _take(given: Mapping[str, Any], device: str | None) -> list[_Taken]:
+def take(given: Mapping[str, Any], device: str | None) -> list[Taken]:
+    """The array arguments, by name, where they are to run: on `device`, None for where they lie, which has to be one place."""
     target = None if device is None else Device.parse(device)
     taken = [_taken(name, array, target) for name, array in given.items()]
     if len({item.memory for item in taken}) > 1:
@@ -196,7 +198,7 @@ def _take(given: Mapping[str, Any], device: str | None) -> list[_Taken]:
     return taken
 
 
-def _taken(name: str, given: Any, target: Device | None) -> _Taken:
+def _taken(name: str, given: Any, target: Device | None) -> Taken:
     try:
         array, home = arrays.adopt(given)
     except TypeError as error:
@@ -206,10 +208,10 @@ def _taken(name: str, given: Any, target: Device | None) -> _Taken:
         if runs.on_gpu:
             raise TypeError(f"{name} has type {array.dtype}: strings run on the CPU alone, and the device is {runs}")
         array = array.astype(object)
-    return _Taken(name, given, arrays.move(array, home, runs.memory), home, runs.memory, runs)
+    return Taken(name, given, arrays.move(array, home, runs.memory), home, runs.memory, runs)
 
 
-class _Ready:
+class Ready:
     """A problem on arrays for which a route was found."""
 
     def __init__(self, problem: Problem, route: Route) -> None:
@@ -229,13 +231,20 @@ class _Ready:
             outcome.raise_for_bad_index(problem.arguments[-1], problem.lookup_axes, problem.lookup_windows)
 
 
+def prepare(problem: Problem, policy: OutOfBounds, fill: bytes, device: Device, signatures: Sequence[Signature]) -> Ready:
+    """A problem on arrays of these signatures, inputs first, in the memory of the device that runs it. The program is kept."""
+    # A program on a GPU reports bad indices by stream, and threads may share one.
+    thread = threading.get_ident() if device.on_gpu else 0
+    return Ready(problem, _executor(problem, policy, fill, thread)(device, *signatures))
+
+
 class _Kept:
     """What is kept for calls of one key. ready: None until a call has run on NumPy's arrays as they were given."""
 
     __slots__ = ("ready",)
 
     def __init__(self) -> None:
-        self.ready: _Ready | None = None
+        self.ready: Ready | None = None
 
 
 @lru_cache(maxsize=EXECUTORS_KEPT)
@@ -243,17 +252,14 @@ def _kept(_function: EagerFunction[Any], _key: Hashable) -> _Kept:
     return _Kept()
 
 
-def _run(problem: Problem, taken: Sequence[_Taken], out_of_bounds: str | Fill | None, kept: _Kept | None = None) -> Any:
+def _run(problem: Problem, taken: Sequence[Taken], out_of_bounds: str | Fill | None, kept: _Kept | None = None) -> Any:
     first = taken[0]
     policy, fill = _policy(problem, out_of_bounds)
     if policy is OutOfBounds.FILL and first.array.dtype.hasobject:
         return _run_on_positions(problem, taken)
-    # A program on a GPU reports bad indices by stream, and threads may share one.
-    thread = threading.get_ident() if first.runs.on_gpu else 0
-    route_of = _executor(problem, policy, fill, thread)
     result = arrays.allocate(first.memory, problem.output.shape, first.array.dtype, like=first.given)
     inputs = [item.array for item in taken]
-    ready = _Ready(problem, route_of(first.runs, *(signature_on(first.memory, array) for array in (*inputs, result))))
+    ready = prepare(problem, policy, fill, first.runs, [signature_on(first.memory, array) for array in (*inputs, result)])
     if kept is not None and not first.runs.on_gpu and all(item.array is item.given for item in taken):
         kept.ready = ready
     ready.write(inputs, result)
@@ -263,7 +269,7 @@ def _run(problem: Problem, taken: Sequence[_Taken], out_of_bounds: str | Fill | 
     return arrays.hand_back(returned, first.given)
 
 
-def _run_on_positions(problem: Problem, taken: Sequence[_Taken]) -> Any:
+def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
     """Strings under the dialect's own FILL, whose fill is the empty string. A plan fills with bytes, which no reference is made
     of, so it moves the positions of strings, counted from 1.
     """

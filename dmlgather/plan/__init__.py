@@ -2,8 +2,8 @@
 
 from dmlgather.plan.building import build, lookup
 from dmlgather.plan.byte_counts import BytesMoved, bytes_moved
-from dmlgather.plan.canonical import WIDEST, canonicalise, narrow
-from dmlgather.plan.compose import compose
+from dmlgather.plan.canonical import WIDEST, canonicalise, narrow, simplify
+from dmlgather.plan.compose import compose, compose_indices
 from dmlgather.plan.index_plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.plan.layout import Layout, blocks, coordinates, dot, overlaps, packed_strides, reach, unravel
 from dmlgather.plan.walk import CompositionError, Walk
@@ -24,6 +24,7 @@ __all__ = [
     "bytes_moved",
     "canonicalise",
     "compose",
+    "compose_indices",
     "coordinates",
     "dot",
     "lookup",
@@ -31,5 +32,6 @@ __all__ = [
     "overlaps",
     "packed_strides",
     "reach",
+    "simplify",
     "unravel",
 ]

@@ -7,15 +7,18 @@ from dataclasses import replace
 from dmlgather.plan.canonical import narrow, simplify
 from dmlgather.plan.index_plan import IndexPlan, Lookup, OutOfBounds
 from dmlgather.plan.layout import dot
-from dmlgather.plan.walk import CompositionError, Walk
+from dmlgather.plan.walk import CompositionError, Walk, check_inside, decompose, walked
+
+_CLAMPING = (OutOfBounds.CLAMP, OutOfBounds.PROMISE)
 
 
-def compose(outer: IndexPlan, inner: IndexPlan) -> IndexPlan:
+def compose(outer: IndexPlan, inner: IndexPlan, *, same_indices: bool = False) -> IndexPlan:
     """One plan for `inner` followed by `outer`, where `outer`'s input is `inner`'s output buffer.
 
-    The result reads `inner`'s input and writes `outer`'s output. CompositionError where both plans look up indices, where RAISE
-    would check fewer indices than before, where `outer` reads addresses that `inner` does not write, or where strides cannot
-    express how it walks over them.
+    The result reads `inner`'s input and writes `outer`'s output. same_indices: both look up one index tensor, and so does the
+    result. CompositionError where two index tensors or two policies meet, where an index would be looked up at an index, where
+    RAISE would check fewer indices than before, where `outer` reads addresses that `inner` does not write, or where strides
+    cannot express how it walks over them.
 
     >>> rows = dg.onnx.gather.plan(((30522, 384), "float32"), ((128,), "int64"))
     >>> half = dg.onnx.slice.plan(((128, 384), "float32"), [0], [192], [1])
@@ -26,12 +29,17 @@ def compose(outer: IndexPlan, inner: IndexPlan) -> IndexPlan:
       lookup 0: INT64 [128] offset 0, strides [1, 0]; values 0 … 30521, wrap 30522, in stride 384
     """
     if outer.lookups and inner.lookups:
-        raise CompositionError("both plans look up indices; one plan has one index tensor")
-    outer.check_limits()
-    inner.check_limits()
+        _check_mergeable(outer, inner, same_indices)
+    for plan in (outer, inner):
+        try:
+            plan.check_limits()
+        except ValueError as error:
+            raise CompositionError(str(error), "cannot run") from None
     if outer.empty:
         if inner.out_of_bounds is OutOfBounds.RAISE and inner.index_reach is not None:
-            raise CompositionError("the outer plan is empty, so the inner plan's indices would no longer be checked")
+            raise CompositionError(
+                "the outer plan is empty, so the inner plan's indices would no longer be checked", "unchecked indices"
+            )
         return replace(outer, in_extent=inner.in_extent)
     if outer.constant:
         return replace(outer, in_extent=inner.in_extent)
@@ -42,16 +50,88 @@ def compose(outer: IndexPlan, inner: IndexPlan) -> IndexPlan:
         outer, inner = narrow(outer, smaller), narrow(inner, smaller)
     source = simplify(inner)
     walk = Walk.over(source, outer)
+    _check_values(walk, source)
     if source.out_of_bounds is OutOfBounds.RAISE:
         _check_coverage(walk, source)
     return _composed(walk, source, outer)
+
+
+def compose_indices(outer: IndexPlan, view: IndexPlan) -> IndexPlan:
+    """`outer` that looks its indices up where `view` reads them, where `outer`'s index tensor is the output buffer of `view`.
+
+    CompositionError where `view` looks up indices itself, and where strides cannot express the walk.
+    """
+    if view.lookups:
+        raise CompositionError("the indices are looked up themselves, and a plan looks up one index tensor", "index of an index")
+    if outer.index_reach is None:
+        return replace(outer, index_extent=0)
+    for number in range(len(outer.lookups)):
+        outer = _with_moved_lookup(outer, number, simplify(view))
+    return replace(outer, index_extent=view.in_extent)
+
+
+def _with_moved_lookup(plan: IndexPlan, number: int, view: IndexPlan) -> IndexPlan:
+    """`plan` with one lookup in the buffer that `view` reads. The extent holds both buffers: other lookups may still be in the
+    old one.
+    """
+    nothing = (0,) if plan.empty else ()  # indices are checked all the same: index_shape says which
+    lookup = plan.lookups[number]
+    strides = zip(plan.out_strides, plan.in_strides, *(each.index_strides for each in plan.lookups), strict=True)
+    dims = walked(view, zip(plan.index_shape if plan.empty else plan.shape, lookup.index_strides, strides, strict=True))
+    start = decompose(lookup.index_offset - view.out_offset, view)
+    check_inside(view, start, [dim.size for dim in dims], [dim.step for dim in dims])
+    lookups = [
+        replace(each, index_strides=(*nothing, *(dim.carried[2 + other] for dim in dims)))
+        for other, each in enumerate(plan.lookups)
+    ]
+    lookups[number] = replace(
+        lookup,
+        index_strides=(*nothing, *(dot(dim.step, view.in_strides) for dim in dims)),
+        index_offset=view.in_offset + dot(start, view.in_strides),
+    )
+    return replace(
+        plan,
+        shape=(*nothing, *(dim.size for dim in dims)),
+        out_strides=(*nothing, *(dim.carried[0] for dim in dims)),
+        in_strides=(*nothing, *(dim.carried[1] for dim in dims)),
+        lookups=tuple(lookups),
+        index_extent=max(plan.index_extent, view.in_extent),
+    )
+
+
+def _check_mergeable(outer: IndexPlan, inner: IndexPlan, same_indices: bool) -> None:
+    """CompositionError unless both plans' lookups can be those of one plan."""
+    if not same_indices:
+        raise CompositionError("both plans look up indices; one plan has one index tensor", "two index tensors")
+    first, second = inner.out_of_bounds, outer.out_of_bounds
+    if first is not second and not (first in _CLAMPING and second in _CLAMPING):
+        raise CompositionError(
+            f"an index out of bounds does {first.name} in the inner plan and {second.name} in the outer one", "two policies"
+        )
+    if inner.fill != outer.fill:
+        raise CompositionError(
+            f"the inner plan fills with 0x{inner.fill.hex()}, the outer one with 0x{outer.fill.hex()}", "two policies"
+        )
+
+
+def _check_values(walk: Walk, inner: IndexPlan) -> None:
+    """CompositionError where an index of the outer plan decides which index the inner plan looks up."""
+    for axis, size in enumerate(inner.index_shape):
+        if size > 1 and any(step[axis] for step in walk.value_steps):
+            raise CompositionError(
+                f"the outer plan's indices move along dimension {axis} of the inner output, along which the inner plan looks up "
+                "indices: an index of an index",
+                "index of an index",
+            )
 
 
 def _check_coverage(walk: Walk, inner: IndexPlan) -> None:
     """CompositionError unless every index that the inner plan checks is still looked up."""
     looked_up = [axis for axis, size in enumerate(inner.index_shape) if size > 1]
     if any(sum(1 for axis in looked_up if step[axis]) > 1 for step in walk.steps):
-        raise CompositionError("the outer plan reads a diagonal of the indices: RAISE would check fewer than before")
+        raise CompositionError(
+            "the outer plan reads a diagonal of the indices: RAISE would check fewer than before", "unchecked indices"
+        )
     for axis in looked_up:
         span = 0
         moves = sorted((abs(step[axis]), size) for size, step in zip(walk.sizes, walk.steps, strict=True) if step[axis])
@@ -62,33 +142,35 @@ def _check_coverage(walk: Walk, inner: IndexPlan) -> None:
         if span != inner.shape[axis] - 1:
             raise CompositionError(
                 f"the outer plan reads {span + 1} of {inner.shape[axis]} positions along the inner output's dimension "
-                f"{axis}: RAISE would check fewer indices than before"
+                f"{axis}: RAISE would check fewer indices than before",
+                "unchecked indices",
             )
 
 
 def _composed(walk: Walk, inner: IndexPlan, outer: IndexPlan) -> IndexPlan:
     """The composed plan."""
-    if inner.lookups:
-        lookups = tuple(
-            Lookup(
-                tuple(dot(step, lookup.index_strides) for step in walk.steps),
-                lookup.index_offset + dot(walk.start, lookup.index_strides),
-                lookup.limit,
-                lookup.wrap,
-                lookup.in_stride,
-            )
-            for lookup in inner.lookups
+    lookups = [
+        Lookup(
+            tuple(dot(step, lookup.index_strides) for step in walk.steps),
+            lookup.index_offset + dot(walk.start, lookup.index_strides),
+            lookup.limit,
+            lookup.wrap,
+            lookup.in_stride,
         )
-    else:
-        lookups = tuple(
-            replace(
-                lookup,
-                index_strides=tuple(strides[number] for strides in walk.index_strides),
-                in_stride=dot(walk.value_steps[number], inner.in_strides),
-            )
-            for number, lookup in enumerate(outer.lookups)
+        for lookup in inner.lookups
+    ]
+    lookups += [
+        replace(
+            lookup,
+            index_strides=tuple(strides[number] for strides in walk.index_strides),
+            in_stride=dot(walk.value_steps[number], inner.in_strides),
         )
-    looker = inner if inner.lookups else outer
+        for number, lookup in enumerate(outer.lookups)
+    ]
+    looker = outer if outer.lookups else inner
+    policy = looker.out_of_bounds
+    if outer.lookups and inner.lookups and policy is OutOfBounds.PROMISE:
+        policy = inner.out_of_bounds  # a promise for some of the indices is none for all
     return IndexPlan(
         shape=tuple(walk.sizes),
         out_strides=tuple(walk.out_strides),
@@ -98,9 +180,9 @@ def _composed(walk: Walk, inner: IndexPlan, outer: IndexPlan) -> IndexPlan:
         out_extent=outer.out_extent,
         in_offset=inner.in_offset + dot(walk.start, inner.in_strides),
         out_offset=outer.out_offset,
-        lookups=lookups,
+        lookups=tuple(lookups),
         index_type=looker.index_type,
-        index_extent=looker.index_extent,
-        out_of_bounds=looker.out_of_bounds,
+        index_extent=max(outer.index_extent, inner.index_extent),
+        out_of_bounds=policy,
         fill=looker.fill,
     )
