@@ -38,7 +38,8 @@ ELEMENTWISE: Mapping[str, Any] = {
 class Elementwise:
     """Arithmetic on integers and bools, element by element; inputs are broadcast as NumPy does it, results wrap around.
 
-    operator: a key of ELEMENTWISE, or "cast". dtype: of the output. ValueError for another operator, TypeError for another type.
+    operator: a key of ELEMENTWISE, or "cast". dtype: of the output; any type where "where" selects, which moves bits and computes
+    nothing. ValueError for another operator, TypeError for another type.
     """
 
     operator: str
@@ -47,7 +48,7 @@ class Elementwise:
     def __post_init__(self) -> None:
         if self.operator != "cast" and self.operator not in ELEMENTWISE:
             raise ValueError(f"operator is {self.operator!r}, expected 'cast' or one of {sorted(ELEMENTWISE)}")
-        if self.dtype.kind not in "biu":
+        if self.dtype.kind not in "biu" and self.operator != "where":
             raise TypeError(f"dtype is {self.dtype}, expected an integer type or bool: other arithmetic is an Opaque step")
 
     def compute(self, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:

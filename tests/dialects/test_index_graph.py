@@ -67,3 +67,11 @@ def test_arithmetic_wraps_around_in_its_type() -> None:
         Elementwise("divide", np.dtype(np.int8))
     with pytest.raises(TypeError, match="dtype is float32, expected an integer type or bool"):
         Elementwise("add", np.dtype(np.float32))
+
+
+def test_where_moves_bits_of_any_type() -> None:
+    nans = np.array([0x7FC00001, 0xFFA00002], np.uint32).view(np.float32)
+    chosen = Elementwise("where", np.dtype(np.float32)).compute([np.array([False, True]), nans[:1], nans])
+    assert chosen.view(np.uint32).tolist() == [0x7FC00001, 0x7FC00001]
+    chosen = Elementwise("where", np.dtype(np.float32)).compute([np.array([True, False]), nans[:1], nans])
+    assert chosen.view(np.uint32).tolist() == [0x7FC00001, 0xFFA00002]
