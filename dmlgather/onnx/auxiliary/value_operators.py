@@ -51,6 +51,14 @@ def tensor(proto: Any) -> Any:
     return numpy_helper.to_array(proto)
 
 
+def initializer(proto: Any) -> Any:
+    """An initializer as a NumPy array. ValueError, naming it, as `tensor`, and where its data do not fit its shape or type."""
+    try:
+        return tensor(proto)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"initializer {proto.name!r}: {error}") from None
+
+
 def location(proto: Any) -> str:
     """The file that a TensorProto with external data names."""
     return next((entry.value for entry in proto.external_data if entry.key == "location"), "an unnamed file")

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import onnx.checker
 from numpy.typing import NDArray
-from onnx import ModelProto, NodeProto, TensorProto
+from onnx import ModelProto, NodeProto
 
 from dmlgather.files import FileError
 from dmlgather.onnx import auxiliary
-from dmlgather.onnx.auxiliary.value_operators import tensor
+from dmlgather.onnx.auxiliary.value_operators import initializer
 from dmlgather.onnx.backend.unsupported import check_operators, check_supported
 from dmlgather.onnx.model.local_functions import Functions
+from dmlgather.onnx.model.node_labels import naming
 from dmlgather.onnx.model.partial_types import NOTHING, PartialType, type_of_value
 from dmlgather.onnx.problems.node_reading import ARRAYS
-from dmlgather.onnx.problems.operator_versions import DOMAINS
+from dmlgather.onnx.problems.operator_versions import own_opset
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +47,6 @@ class NodeGraph:
     outputs: tuple[tuple[str, PartialType], ...]
 
 
-def label(node: NodeProto) -> str:
-    """The name of a node in messages."""
-    return f"{node.op_type} node {node.name!r}" if node.name else f"{node.op_type} node that gives {', '.join(node.output)!r}"
-
-
-@contextmanager
-def naming(node: NodeProto) -> Iterator[None]:
-    """Puts the node before the message of an IndexError, TypeError or ValueError."""
-    try:
-        yield
-    except (IndexError, TypeError, ValueError) as error:
-        kind = next(kind for kind in (IndexError, TypeError, ValueError) if isinstance(error, kind))
-        raise kind(f"{label(node)}: {error}") from error
-
-
 def read_model(model: ModelProto) -> NodeGraph:
     """The graph of a model.
 
@@ -75,9 +60,9 @@ def read_model(model: ModelProto) -> NodeGraph:
     except FileError as error:
         raise ValueError(f"the model {error}") from None
     check_supported(model, functions)
-    constants = {proto.name: _constant(f"initializer {proto.name!r}", proto) for proto in model.graph.initializer}
+    constants = {proto.name: initializer(proto) for proto in model.graph.initializer}
     _check(lambda: onnx.checker.check_model(model), "model")
-    opset = next((entry.version for entry in model.opset_import if entry.domain in DOMAINS), 1)
+    opset = own_opset(model.opset_import)
     return build(
         {value.name: type_of_value(value) for value in model.graph.input},
         constants,
@@ -125,14 +110,6 @@ def build(
     needed.update(inputs)
     kept = {name: value for name, value in known.items() if name in needed}
     return NodeGraph(inputs, kept, tuple(reversed(prepared)), tuple(outputs))
-
-
-def _constant(what: str, proto: TensorProto) -> NDArray[Any]:
-    try:
-        array: NDArray[Any] = tensor(proto)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{what}: {error}") from None
-    return array
 
 
 def _check(check: Callable[[], None], what: str) -> None:

@@ -11,7 +11,8 @@ from dmlgather.backends.arrays import adopt
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.onnx.model.partial_types import PartialType
-from dmlgather.onnx.problems.data_types import STRING, type_name
+from dmlgather.onnx.model.stated_types import check_fits
+from dmlgather.onnx.problems.data_types import STRING
 from dmlgather.wording import counted
 
 
@@ -22,7 +23,7 @@ def adopt_inputs(named: Mapping[str, Any], inputs: Mapping[str, PartialType]) ->
     """
     adopted, symbols = {name: _adopted(name, array) for name, array in named.items()}, dict[str, tuple[int, str]]()
     for name, (array, _) in adopted.items():
-        _check(name, array, inputs[name], symbols)
+        check_fits(name, array, inputs[name], symbols)
     return adopted
 
 
@@ -57,24 +58,3 @@ def _adopted(name: str, given: Any) -> tuple[Any, Device]:
     except TypeError as error:
         raise TypeError(f"input {name!r}: {error}") from None
     return (array.astype(STRING, copy=False) if array.dtype.kind in STRING_KINDS else array), device
-
-
-def _check(name: str, array: Any, declared: PartialType, symbols: dict[str, tuple[int, str]]) -> None:
-    if declared.dtype is not None and array.dtype != declared.dtype:
-        raise TypeError(
-            f"input {name!r} has type {type_name(array.dtype)}, but the model declares {declared}; "
-            f"convert with .astype('{declared.dtype.name}')"
-        )
-    if declared.shape is None:
-        return
-    shape = tuple(array.shape)
-    message = f"input {name!r} has shape {list(shape)}, but the model declares {declared}"
-    if len(shape) != len(declared.shape):
-        raise ValueError(f"{message}: rank {len(shape)}, not {len(declared.shape)}")
-    for dimension, (size, expected) in enumerate(zip(shape, declared.shape, strict=True)):
-        if isinstance(expected, int) and size != expected:
-            raise ValueError(f"{message}: dimension {dimension} is {size}, not {expected}")
-        if isinstance(expected, str):
-            first, where = symbols.setdefault(expected, (size, f"dimension {dimension} of {name!r}"))
-            if size != first:
-                raise ValueError(f"{message}: {expected} is {first} in {where}, but {size} in dimension {dimension}")

@@ -16,8 +16,9 @@ from dmlgather.backends.devices import CPU, Device
 from dmlgather.eager import execute
 from dmlgather.onnx import auxiliary
 from dmlgather.onnx.backend.device_tensors import DeviceTensor, check_type_on
-from dmlgather.onnx.backend.graph import NodeGraph, PreparedNode, naming, read_model, read_node
+from dmlgather.onnx.backend.graph import NodeGraph, PreparedNode, read_model, read_node
 from dmlgather.onnx.backend.model_inputs import adopt_inputs, name_inputs
+from dmlgather.onnx.model.node_labels import naming
 from dmlgather.onnx.problems.data_types import type_name
 from dmlgather.onnx.problems.node_reading import problem_of
 from dmlgather.onnx.problems.operator_versions import DOMAINS

@@ -15,7 +15,7 @@ from dmlgather.files import FileError
 from dmlgather.onnx.model.partial_types import NOTHING, PartialType, value_of_type
 from dmlgather.onnx.model.subgraphs import all_nodes
 from dmlgather.onnx.model.values import Value, is_known, same
-from dmlgather.onnx.problems.operator_versions import DOMAINS
+from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
 from dmlgather.wording import counted, printable
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Functions(Mapping[Key, "FunctionProto"]):
             for inner in nodes:
                 inner.input[:] = [renamed.get(name, "") for name in inner.input]
                 inner.output[:] = [renamed.get(name, "") for name in inner.output]
-            own = next((entry.version for entry in function.opset_import if entry.domain in DOMAINS), opset)
+            own = own_opset(function.opset_import, opset)
             waiting += [(inner, own) for inner in reversed(nodes)]
 
     def _calls(self, nodes: Iterable[NodeProto], nested: bool = True) -> Iterator[Key]:

@@ -16,10 +16,13 @@ from dmlgather.onnx.model.values import KEPT_ELEMENTS, Array, Value, is_known
 if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto
 
+RANDOM = ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+"""The operators that draw random numbers; Dropout only while a model is trained."""
+
 NOT_COMPUTED = frozenset(
     (
-        *("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
-        *("ImageDecoder",),
+        *RANDOM,
+        "ImageDecoder",
         *("AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "LpPool", "MaxPool", "MaxUnpool", "QLinearConv"),
         *("Col2Im", "DFT", "Einsum", "MelWeightMatrix", "RoiAlign", "STFT"),
         *("AffineGrid", "GridSample", "Resize", "Upsample"),

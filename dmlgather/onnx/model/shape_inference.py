@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dmlgather.onnx.model.inference_process import InferenceFailedError, InferenceLimitError, InferenceLimits
 from dmlgather.onnx.model.subgraphs import subgraphs
-from dmlgather.onnx.problems.operator_versions import DOMAINS
+from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
@@ -43,7 +43,7 @@ def copies_sizes(node: NodeProto, opset: int) -> bool:
 
 def _hide_slices(model: ModelProto, typed: GraphProto) -> bool:
     """Hide the slices for which ONNX inferred sizes with names, of which it may have copied each; whether there are any."""
-    opset, found = _opset(model), False
+    opset, found = own_opset(model.opset_import), False
     for graph, known in zip(_graphs(model.graph), _graphs(typed), strict=True):
         types = {value.name: value for value in _values(known)}
         for node in graph.node:
@@ -93,7 +93,7 @@ def _hide(model: ModelProto, plain: GraphProto) -> bool:
     long = {value.name for graph in _graphs(plain) for value in _values(graph) if _is_long(value)}
     tensors = [tensor for graph in _graphs(plain) for tensor in graph.initializer]
     long.update(tensor.name for tensor in tensors if len(tensor.dims) == 1 and tensor.dims[0] > MOST_VALUES)
-    opset, found = _opset(model), False
+    opset, found = own_opset(model.opset_import), False
     for graph, typed in zip(_graphs(model.graph), _graphs(plain), strict=True):
         given: set[str] = set()
         for node in graph.node:
@@ -109,10 +109,6 @@ def _hide(model: ModelProto, plain: GraphProto) -> bool:
     if found:
         model.opset_import.add(domain=HIDDEN, version=1)
     return found
-
-
-def _opset(model: ModelProto) -> int:
-    return next((entry.version for entry in model.opset_import if entry.domain in DOMAINS), 1)
 
 
 def _show(graph: GraphProto) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
@@ -147,6 +147,11 @@ def version_of(operator: str, opset: int) -> OperatorVersion:
     if number < versions[0].since:
         raise ValueError(f"opset is {opset}, but {operator} exists from opset {versions[0].since} on")
     return [version for version in versions if version.since <= number][-1]
+
+
+def own_opset(imports: Iterable[Any], default: int = 1) -> int:
+    """The version of ONNX's own operators among OperatorSetIdProtos; `default` where they state none."""
+    return next((int(entry.version) for entry in imports if entry.domain in DOMAINS), default)
 
 
 class OnnxProblem(Problem):

@@ -1,0 +1,174 @@
+"""Nodes as steps of an `IndexGraph`: those of the family, views, and what joins and cuts tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from dmlgather.dialects.views import SliceView
+from dmlgather.dialects.windows import Window, integers
+from dmlgather.onnx import auxiliary
+from dmlgather.onnx.auxiliary.value_operators import tensor
+from dmlgather.onnx.model.node_arithmetic import Row, arithmetic
+from dmlgather.onnx.model.translated_node import TranslatedNode
+from dmlgather.onnx.problems.node_reading import ARRAYS, in_family, problem_of
+from dmlgather.onnx.problems.operator_versions import DOMAINS
+
+
+def steps_of(call: TranslatedNode) -> tuple[str, ...] | None:
+    """Add the steps of a node to its graph: the names of the values that its outputs are; None, with nothing added, for a node of
+    another operator, and where what decides the shape of its result is not known.
+
+    Raises TypeError and ValueError for a node that breaks a rule of its operator's version.
+    """
+    if call.node.domain not in DOMAINS:
+        return None
+    if in_family(call.node):
+        return _family(call)
+    if auxiliary.is_auxiliary(call.node) and call.node.op_type in _VIEWS:
+        return _view(call)
+    row = _ROWS.get(call.node.op_type) or arithmetic(call.node.op_type)
+    return None if row is None else row(call)
+
+
+def _family(call: TranslatedNode) -> tuple[str, ...] | None:
+    """A gather, a slice, or a block permutation; None where bounds of a slice are not known."""
+    arrays = len(ARRAYS[call.node.op_type])
+    values = [None, *call.values[1:]] if call.node.op_type == "Slice" else [None] * len(call.inputs)
+    if any(call.given(number) and value is None for number, value in enumerate(values[arrays:], arrays)):
+        return None
+    problem = problem_of(call.node, call.opset, call.types, values)
+    inputs = [name for name in call.inputs[:arrays] if name is not None]
+    return (call.graph.problem(call.name, problem, *inputs, output=call.output),)
+
+
+class _ShapeAndType:
+    """Stands for an array of which only the shape and the type are there: what the auxiliary operators ask of their data."""
+
+    def __init__(self, shape: Sequence[int], dtype: np.dtype[Any], order: Sequence[int] | None = None) -> None:
+        self.shape, self.dtype, self.order = tuple(shape), dtype, order
+
+    def reshape(self, shape: Sequence[int]) -> _ShapeAndType:
+        """The elements under another shape."""
+        return _ShapeAndType(shape, self.dtype)
+
+    def transpose(self, order: Sequence[int]) -> _ShapeAndType:
+        """The dimensions in another order."""
+        return _ShapeAndType([self.shape[axis] for axis in order], self.dtype, order)
+
+
+def _view(call: TranslatedNode) -> tuple[str, ...] | None:
+    """Reshape, Squeeze, Unsqueeze, Transpose; None where the shape or the axes are not known."""
+    host = call.values[1:]
+    if any(call.given(number) and value is None for number, value in enumerate(host, 1)):
+        return None
+    found = auxiliary.compute(call.node, call.opset, [_ShapeAndType(call.tensor.shape, call.tensor.dtype), *host])
+    if found.order is not None:
+        return (call.graph.transposed(call.name, call.data, found.order, output=call.output),)
+    return (call.graph.reshaped(call.name, call.data, found.shape, output=call.output),)
+
+
+def _flatten(call: TranslatedNode) -> tuple[str, ...]:
+    shape = call.tensor.shape
+    given = call.attribute("axis")
+    axis = 1 if given is None else given
+    if not -len(shape) <= axis <= len(shape):
+        raise ValueError(f"axis is {axis}, but data has rank {len(shape)}: expected {-len(shape)} … {len(shape)}")
+    axis += len(shape) if axis < 0 else 0
+    return (call.graph.reshaped(call.name, call.data, (prod(shape[:axis]), prod(shape[axis:])), output=call.output),)
+
+
+def _expand(call: TranslatedNode) -> tuple[str, ...] | None:
+    if not call.given(1) or call.values[1] is None:
+        return None
+    sizes = integers("Expand", "shape", call.values[1])
+    shape = np.broadcast_shapes(call.tensor.shape, sizes)
+    return (call.graph.expanded(call.name, call.data, shape, output=call.output),)
+
+
+def _constant_of_shape(call: TranslatedNode) -> tuple[str, ...] | None:
+    if call.values[0] is None:
+        return None
+    value = call.attribute("value")
+    element = np.zeros((), np.float32) if value is None else tensor(value).reshape(())
+    sizes = integers("ConstantOfShape", "shape", call.values[0])
+    return (call.graph.expanded(call.name, call.graph.constant(element), sizes, output=call.output),)
+
+
+def _concat(call: TranslatedNode) -> tuple[str, ...]:
+    values = [name for name in call.inputs if name is not None]
+    types = [call.graph.types[name] for name in values]
+    axis = call.axis(1) if call.opset < 4 else call.axis(_required(call, "axis"))
+    for number, other in enumerate(types):
+        same = other.rank == types[0].rank and other.dtype == types[0].dtype
+        if not same or any(
+            one != two for at, (one, two) in enumerate(zip(other.shape, types[0].shape, strict=True)) if at != axis
+        ):
+            raise ValueError(
+                f"input {number} is {other} and input 0 is {types[0]}: expected one type, and equal sizes off axis {axis}"
+            )
+    return (call.graph.concatenated(call.name, values, axis, output=call.output),)
+
+
+def _split(call: TranslatedNode) -> tuple[str, ...] | None:
+    axis, outputs = call.axis(0), call.node.output
+    size = call.tensor.shape[axis]
+    sizes = call.attribute("split")
+    if sizes is None and call.given(1):
+        if call.values[1] is None:
+            return None
+        sizes = integers("Split", "split", call.values[1])
+    if sizes is None:
+        part = -(-size // len(outputs)) if call.opset >= 18 else size // len(outputs)
+        sizes = [max(0, min(part, size - part * number)) for number in range(len(outputs))]
+    if len(sizes) != len(outputs) or sum(sizes) != size or min(sizes) < 0:
+        raise ValueError(
+            f"split is {list(sizes)} for {len(outputs)} outputs, but data has size {size} along axis {axis}: expected a size for "
+            "each output, which add up to it"
+        )
+    found, start = [], 0
+    for name, part in zip(outputs, sizes, strict=True):
+        windows = [Window.whole(whole) for whole in call.tensor.shape]
+        windows[axis] = Window(start, part, 1)
+        start += part
+        view = SliceView(call.tensor, tuple(windows))
+        found.append(call.graph.problem(f"{call.name}: {name!r}", view, call.data, output=name) if name else "")
+    return tuple(found)
+
+
+def _same(call: TranslatedNode) -> tuple[str, ...]:
+    return (call.data,)
+
+
+def _dropout(call: TranslatedNode) -> tuple[str, ...] | None:
+    """The data themselves where the model is not trained, and nobody reads the mask."""
+    if any(call.node.output[1:]):
+        return None
+    if call.opset < 7:
+        return _same(call) if call.attribute("is_test") else None
+    trained = call.given(2) and (call.values[2] is None or bool(np.any(call.values[2])))
+    return None if call.opset >= 12 and trained else _same(call)
+
+
+def _required(call: TranslatedNode, attribute: str) -> Any:
+    value = call.attribute(attribute)
+    if value is None:
+        raise ValueError(f"attribute {attribute} is missing: {call.node.op_type} requires it")
+    return value
+
+
+_VIEWS = ("Reshape", "Squeeze", "Unsqueeze", "Transpose")
+
+_ROWS: Mapping[str, Row] = {
+    "Identity": _same,
+    "Dropout": _dropout,
+    "Flatten": _flatten,
+    "Expand": _expand,
+    "ConstantOfShape": _constant_of_shape,
+    "Concat": _concat,
+    "Split": _split,
+}
+"""Operators on tensors of any type."""

@@ -1,0 +1,190 @@
+"""What identifies an operator outside the family: its name, and all that decides what it computes of its inputs, in one form."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from dmlgather.onnx.model.local_functions import Functions
+from dmlgather.onnx.model.node_requests import RANDOM
+from dmlgather.onnx.model.subgraphs import all_nodes, operator_name, subgraphs
+from dmlgather.onnx.problems.operator_versions import DOMAINS
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, GraphProto, NodeProto
+
+UNCHANGED = frozenset(
+    (
+        *("Abs", "Ceil", "Cos", "Erf", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin"),
+        *("Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "Elu", "HardSwish", "LeakyRelu", "Mish", "IsInf", "IsNaN"),
+        *("Add", "Sub", "Mul", "Div", "MatMul", "And", "Or", "Xor", "Not", "Where", "Max", "Min"),
+        *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+        *("Conv", "ConvTranspose", "Gemm", "GlobalAveragePool", "GlobalMaxPool"),
+    )
+)
+"""The operators whose versions differ only in the types that they take and in attributes, which are compared. The version of any
+other operator is part of what identifies it.
+"""
+
+_draws = count(1)
+
+
+def opaque_attributes(node: NodeProto, opset: int, rank: int | None, functions: Functions) -> tuple[Hashable, ...]:
+    """What decides the results of a node besides its operator and its inputs: equal for two nodes that compute the same.
+
+    opset: of ONNX's own domain. rank: of the first input, None where it is not known. functions: which the graphs inside the node
+    may call. Attributes with their default are left out; a graph is a digest that names of values do not change. A node that
+    draws random numbers has something that no other one has.
+    """
+    defaults, version = _schema(node, opset)
+    rank = None if node.op_type == "OneHot" else rank  # its axis is one of the output
+    given = {each.name: _on_axis(each.name, _value(each), rank) for each in node.attribute}
+    found = {name: value for name, value in given.items() if value != _on_axis(name, defaults.get(name), rank)}
+    if version is not None and not (node.op_type in UNCHANGED and node.domain in DOMAINS):
+        found["version"] = version
+    if any(True for _ in subgraphs(node)):
+        graphs = InnerGraphs(node)
+        called = functions.reachable([node])
+        found |= graphs.digests | {"opset": opset, "functions": tuple(map(_digest, called))}
+    if "" in node.input[: last_named(node.input)] or len(node.output) > 1:
+        found["present"] = (tuple(map(bool, node.input)), tuple(map(bool, node.output)))
+    if any(inner.op_type in RANDOM and inner.domain in DOMAINS for inner in _all_run(node, functions)):
+        found["draw"] = next(_draws)
+    return tuple(sorted(found.items()))
+
+
+def opaque_name(node: NodeProto) -> str:
+    """The name of an operator, in lower case, as all dialects write it: "matmul", "com.example.attention"."""
+    return operator_name(node).lower()
+
+
+def last_named(names: Sequence[str]) -> int:
+    """The number of values up to the last one that has a name."""
+    return max((number for number, name in enumerate(names, 1) if name), default=0)
+
+
+def _all_run(node: NodeProto, functions: Functions) -> Iterator[NodeProto]:
+    """The node, all nodes inside it, and those of the functions that these call."""
+    yield from all_nodes([node])
+    for function in functions.reachable([node]):
+        yield from all_nodes(function.node)
+
+
+def _schema(node: NodeProto, opset: int) -> tuple[Mapping[str, Hashable], int | None]:
+    """The defaults of a node's attributes, and the version of its operator; nothing where ONNX does not know it."""
+    from onnx import defs
+
+    domain = "" if node.domain in DOMAINS else node.domain
+    try:
+        schema = defs.get_schema(node.op_type, opset, domain) if not domain else defs.get_schema(node.op_type, domain)
+    except defs.SchemaError:
+        return {}, None
+    values = ((name, each.default_value) for name, each in schema.attributes.items())
+    return {name: _value(value) for name, value in values if value.type}, schema.since_version
+
+
+def _value(attribute: AttributeProto) -> Hashable:
+    """The value of an attribute that holds no graph, as something that can be compared by value."""
+    from onnx import AttributeProto, helper
+
+    if attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
+        return None
+    value = helper.get_attribute_value(attribute)
+    if attribute.type in (AttributeProto.FLOAT, AttributeProto.FLOATS):
+        return tuple(map(_float, value)) if attribute.type == AttributeProto.FLOATS else _float(value)
+    return tuple(map(_plain, value)) if isinstance(value, Sequence) and not isinstance(value, bytes) else _plain(value)
+
+
+def _float(value: float) -> Hashable:
+    """The number; the texts "nan" and "-0.0" for those that == does not tell from themselves or from 0."""
+    return str(value) if math.isnan(value) or (value == 0 and math.copysign(1, value) < 0) else value
+
+
+def _plain(value: Any) -> Hashable:
+    from onnx import TensorProto
+
+    from dmlgather.onnx.auxiliary.value_operators import tensor
+
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, TensorProto):
+        array = tensor(value)
+        content = repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes()
+        return str(array.dtype), array.shape, hashlib.sha256(content).hexdigest()
+    if hasattr(value, "SerializeToString"):
+        return _digest(value)
+    return value  # type: ignore[no-any-return] # an integer
+
+
+def _on_axis(name: str, value: Hashable, rank: int | None) -> Hashable:
+    """An axis counted from the front; other values as they are."""
+    return value + rank if name == "axis" and isinstance(value, int) and value < 0 and rank is not None else value
+
+
+def _digest(message: Any) -> str:
+    return hashlib.sha256(message.SerializeToString(deterministic=True)).hexdigest()
+
+
+class InnerGraphs:
+    """The graphs in the attributes of a node, under names that follow from their structure: equal for two nodes whose graphs
+    differ in names and comments.
+
+    outside: the names that they read from the graphs around the node, each with its number, in the order in which they read them
+    first. digests: of each graph, by its label.
+    """
+
+    def __init__(self, node: NodeProto) -> None:
+        from onnx import NodeProto
+
+        self.outside: dict[str, int] = {}
+        self._numbers = count()
+        copy = NodeProto()
+        copy.CopyFrom(node)
+        self.digests: dict[str, Hashable] = {}
+        for label, graph in subgraphs(copy):
+            self._rename(graph, {})
+            self.digests[label] = _digest(graph)
+
+    def _rename(self, graph: GraphProto, names: Mapping[str, str]) -> None:
+        own = dict(names)
+        _without_comments(graph)
+        for value in graph.input:
+            value.name = self._new(value.name, own)
+        for tensor in graph.initializer:
+            tensor.name = own.get(tensor.name) or self._new(tensor.name, own)
+        for sparse in graph.sparse_initializer:
+            sparse.values.name = self._new(sparse.values.name, own)
+        for node in graph.node:
+            node.input[:] = [self._read(name, own) for name in node.input]
+            for _, inner in subgraphs(node):
+                self._rename(inner, own)
+            node.output[:] = [self._new(name, own) if name else "" for name in node.output]
+        for value in graph.output:
+            value.name = self._read(value.name, own)
+
+    def _new(self, name: str, own: dict[str, str]) -> str:
+        own[name] = f"inner {next(self._numbers)}"
+        return own[name]
+
+    def _read(self, name: str, own: Mapping[str, str]) -> str:
+        if not name or name in own:
+            return own.get(name, "")
+        return f"outer {self.outside.setdefault(name, len(self.outside))}"
+
+
+def _without_comments(graph: GraphProto) -> None:
+    """Drop what says nothing about the results of a graph and its nodes."""
+    graph.name = ""
+    for field in ("value_info", "metadata_props", "quantization_annotation"):
+        graph.ClearField(field)
+    for message in (graph, *graph.input, *graph.initializer, *graph.output, *graph.node):
+        message.doc_string = ""
+    for node in graph.node:
+        node.name = ""
+        node.ClearField("metadata_props")
+        attributes = sorted(node.attribute, key=lambda each: each.name)
+        del node.attribute[:]
+        node.attribute.extend(attributes)
