@@ -54,10 +54,15 @@ class GraphBuilder:
         return self._step(name, problem, inputs, {output: problem.output})[0]
 
     def reshaped(self, name: str, value: str, shape: Sequence[int], *, output: str = "") -> str:
-        """The elements of a value in row-major order under another shape: reshape, flatten, squeeze, unsqueeze."""
+        """The elements of a value in row-major order under another shape: reshape, flatten, squeeze, unsqueeze.
+
+        Of a constant it is another constant, unless the result has a name.
+        """
         tensor = self.types[value]
         if tensor.shape == tuple(shape):
             return value
+        if value in self._constants and not output:
+            return self.constant(self._constants[value].reshape(shape))
         return self.problem(name, ReshapeView(tensor, tuple(shape)), value, output=output)
 
     def transposed(self, name: str, value: str, order: Sequence[int], *, output: str = "") -> str:

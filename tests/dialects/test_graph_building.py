@@ -49,6 +49,15 @@ def test_equal_bytes_are_one_constant(one: Any, other: Any, same: bool) -> None:
     assert (graph.constant(one) == graph.constant(other)) is same
 
 
+def test_a_reshaped_constant_is_a_constant_unless_it_has_a_name() -> None:
+    graph = GraphBuilder()
+    one = graph.constant(np.arange(6))
+    assert graph.known(graph.reshaped("a", one, (2, 3))) is not None
+    assert not graph.steps
+    assert graph.reshaped("a", one, (2, 3), output="named") == "named"
+    assert [step.outputs for step in graph.steps] == [("named",)]
+
+
 def test_stack_and_arithmetic_have_the_shapes_of_numpy() -> None:
     graph = GraphBuilder()
     x = graph.input("x", TensorType((2, 3), np.dtype("int32")))

@@ -107,7 +107,7 @@ def test_remainders_by_a_known_number(values: Any, divisor: int) -> None:
 def test_what_has_no_form_of_its_own_is_opaque() -> None:
     agrees(lax.rem, EDGES, EDGES[::-1].copy(), opaque=1)
     agrees(lambda a: (a & 3, a | 4, ~a), EDGES, opaque=3)
-    agrees(lambda x: jnp.where(x > 0, x, -x), X, opaque=3)
+    agrees(lambda x: jnp.where(x > 0, x, -x), X, opaque=2)
     agrees(lax.select_n, np.arange(8, dtype=np.int32) % 3, EDGES, EDGES + 1, EDGES + 2, opaque=1)
     agrees(lambda x: jnp.asarray(x).at[1].set(0), X, opaque=1)
     graph = agrees(lambda x: jnp.sort(x[::-1]), X, opaque=1)
@@ -143,6 +143,24 @@ def test_a_size_that_is_a_symbol_is_refused() -> None:
 
 def attributes(fn: Callable[..., Any], *args: Any) -> list[Any]:
     return [step.work for step in index_graph(fn, *args).steps if isinstance(step.work, Opaque)]
+
+
+@pytest.mark.parametrize(
+    ("fn", "expected"),
+    [
+        (lambda x: x @ x.T, ("matmul", ())),
+        (lambda x: x[None] @ x.T[None], ("matmul", ())),
+        (lambda x: jnp.einsum("ij,kj->ik", x, x), None),
+        (lambda x: jnp.matmul(x, x.T, precision="highest"), None),
+        (lambda x: x[0] @ x.T, None),
+        (lambda x: x - x, ("sub", ())),
+        (jax.nn.sigmoid, ("sigmoid", ())),
+        (lambda x: x < 0, ("less", ())),
+    ],
+)
+def test_names_that_all_dialects_share(fn: Callable[..., Any], expected: tuple[str, Any] | None) -> None:
+    (found,) = attributes(fn, X)
+    assert (found.operator, found.attributes) == expected if expected else found.operator == "dot_general"
 
 
 def scanned(number: Any) -> Callable[..., Any]:

@@ -90,12 +90,13 @@ def test_source_lines_are_the_users() -> None:
 def test_the_table_and_plain_data() -> None:
     trace = dg.lax.trace(lambda x, i: (x[i], x[::-1]), X, IDX, execute=True)
     head, first, second = str(trace).splitlines()
-    assert head.split() == ["equation", "mode", "bytes", "DirectML", "where", "source", "runs"]
+    assert head.split() == ["equation", "mode", "bytes", "DirectML", "launch", "where", "source", "runs"]
     assert re.split(r"  +", first) == [
         "gather float32[8,5], int32[3,1] -> float32[3,5]",
         "promise_in_bounds",
         "132",
         "GATHER from 1_0",
+        str(trace[0].launches[0]),
         "-",
         f"test_trace_entries.py:{trace[0].source.line if trace[0].source else None}",
         "1, equal",

@@ -51,7 +51,7 @@ def value_type(aval: Any) -> TensorType:
 
     ValueError for a size that is not known.
     """
-    if not hasattr(aval, "shape"):
+    if not isinstance(aval, jaxprs.library().core.ShapedArray):
         return TensorType((), np.dtype(object))
     for size in aval.shape:
         if not isinstance(size, int | np.integer):
@@ -76,12 +76,11 @@ def steps_of(call: Call) -> tuple[str, ...] | None:
         return _problem(call)
     if name in MOVES and all(TYPES.name_of(tensor.dtype) in OPERANDS for tensor in types):
         return MOVES[name](call)
-    if name in ARITHMETIC and plain and all(tensor.dtype.kind in "biu" for tensor in types):
-        return _one(ARITHMETIC[name](call))
-    return None
-
-
-def _one(value: str | None) -> tuple[str, ...] | None:
+    value = None
+    if name == "select_n" and plain:
+        value = _select(call)
+    elif name in ARITHMETIC and plain and all(tensor.dtype.kind in "biu" for tensor in types):
+        value = ARITHMETIC[name](call)
     return None if value is None else (value,)
 
 
@@ -236,6 +235,5 @@ ARITHMETIC: Mapping[str, Callable[[Call], str | None]] = {
     "and": _by_name("and", "b"),
     "or": _by_name("or", "b"),
     "not": _by_name("not", "b"),
-    "select_n": _select,
 }
-"""The arithmetic on integers and bools."""
+"""The arithmetic on integers and bools; a selection takes any type."""

@@ -6,14 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import IndexGraph
+from dmlgather.dialects.problem import TensorType
 from dmlgather.lax.tracing import jaxprs
 from dmlgather.lax.tracing.constants import Constants
 from dmlgather.lax.tracing.equation_problems import PRIMITIVES
 from dmlgather.lax.tracing.equation_steps import Call, steps_of, value_type
 from dmlgather.lax.tracing.jaxprs import Place
-from dmlgather.lax.tracing.parameters import attributes
+from dmlgather.lax.tracing.parameters import operator
 from dmlgather.wording import counted
 
 
@@ -41,12 +44,14 @@ class ProgramGraph:
     """The graph of a program, and what its steps come from.
 
     opaque: of each opaque step by its name: the jaxpr that its equation is in, and the equation. steps: the step that holds the
-    problem of an equation, by the equation's place; equations of which nothing is left have none.
+    problem of an equation, by the equation's place; equations of which nothing is left have none. effects: a value for each
+    equation with effects, which says that it has happened, behind the equation's own results.
     """
 
     graph: IndexGraph
     opaque: Mapping[str, tuple[Any, Any]]
     steps: Mapping[Place, str]
+    effects: tuple[str, ...] = ()
 
 
 def read_program(program: Any) -> ProgramGraph:
@@ -56,7 +61,7 @@ def read_program(program: Any) -> ProgramGraph:
     labels = jaxprs.argument_names(program)
     inputs = [reader.graph.input(label, value_type(variable.aval)) for variable, label in zip(inner.invars, labels, strict=True)]
     outputs = reader.read(program, inputs, (), Constants(program))
-    return ProgramGraph(reader.graph.build(outputs), reader.opaque, reader.steps)
+    return ProgramGraph(reader.graph.build(outputs), reader.opaque, reader.steps, tuple(reader.effects))
 
 
 @dataclass
@@ -66,6 +71,7 @@ class _ProgramReader:
     graph: GraphBuilder = field(default_factory=GraphBuilder)
     opaque: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     steps: dict[Place, str] = field(default_factory=dict)
+    effects: list[str] = field(default_factory=list)
 
     def read(self, jaxpr: Any, arguments: Sequence[str], around: Place, constants: Constants) -> list[str]:
         """The names of a jaxpr's results, from those of its arguments."""
@@ -99,6 +105,9 @@ class _ProgramReader:
                 self.steps[place] = self.graph.steps[-1].name
             return results
         types = [value_type(variable.aval) for variable in eqn.outvars]
-        results = self.graph.opaque(call.name, jaxprs.primitive_name(eqn), inputs, types, attributes=attributes(eqn))
+        happened = [TensorType((), np.dtype(bool))] if eqn.effects else []
+        name, attributes = operator(eqn)
+        results = self.graph.opaque(call.name, name, inputs, [*types, *happened], attributes=attributes)
         self.opaque[self.graph.steps[-1].name] = (jaxpr, eqn)
-        return results
+        self.effects += results[len(types) :]
+        return results[: len(types)]

@@ -14,7 +14,7 @@ from dmlgather.lax.tracing import jaxprs
 from dmlgather.lax.tracing.equation_problems import operands
 from dmlgather.lax.tracing.jaxpr_evaluation import JaxprEvaluator
 from dmlgather.lax.tracing.jaxprs import Place
-from dmlgather.lax.tracing.trace_entries import Runs, TraceEntry
+from dmlgather.tracing.entries import Runs, TraceEntry
 
 
 def execute_program(program: Any, values: Sequence[Any], entries: Mapping[Place, TraceEntry]) -> dict[Place, TraceEntry]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dmlgather.tracing.entries import SourceLine
 
 Place = tuple[tuple[int, str], ...]
 """The place of an equation: from the outermost jaxpr inwards, an equation's number and the label of the jaxpr inside it that
@@ -39,18 +41,6 @@ def library() -> Any:
             name=error.name,
         ) from None
     return jax
-
-
-@dataclass(frozen=True, slots=True)
-class SourceLine:
-    """The user's line that an equation comes from: the innermost one outside of JAX, Python and this package."""
-
-    file: str
-    line: int
-    function: str
-
-    def __str__(self) -> str:
-        return f"{Path(self.file).name}:{self.line}"
 
 
 def opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:

@@ -1,4 +1,4 @@
-"""The parameters of equations as hashable values: equal only where the equations compute the same."""
+"""What identifies an opaque equation: its operator, and its parameters as hashable values."""
 
 from __future__ import annotations
 
@@ -9,15 +9,46 @@ import numpy as np
 
 from dmlgather.lax.tracing import jaxprs
 
+SHARED_NAMES: Mapping[str, str] = {
+    "logistic": "sigmoid",
+    "lt": "less",
+    "le": "lessorequal",
+    "gt": "greater",
+    "ge": "greaterorequal",
+    "eq": "equal",
+}
+"""What other dialects call a primitive, where that is not JAX's name."""
 
-def attributes(eqn: Any) -> Hashable:
-    """What decides, besides its inputs, what an equation computes. One with effects and a random one equal no other."""
+
+def operator(eqn: Any) -> tuple[str, Hashable]:
+    """What an equation computes of its inputs: the operator's name and its attributes. One with effects and a random one equal
+    no other.
+    """
+    name = jaxprs.primitive_name(eqn)
+    if jaxprs.of_lax(eqn):
+        if _is_matmul(eqn):
+            return "matmul", ()
+        name = SHARED_NAMES.get(name, name)
+    return name, _attributes(eqn)
+
+
+def _is_matmul(eqn: Any) -> bool:
+    """Whether this is NumPy's product of two matrices, or of as many."""
+    if eqn.primitive.name != "dot_general":
+        return False
+    one, other = (atom.aval for atom in eqn.invars)
+    rank = len(one.shape)
+    batch = tuple(range(rank - 2))
+    numbers = tuple(tuple(map(tuple, part)) for part in eqn.params["dimension_numbers"])
+    given = {name: value for name, value in eqn.params.items() if value is not None and name != "dimension_numbers"}
+    plain = not given.keys() - {"preferred_element_type"} and given.get("preferred_element_type") in (None, one.dtype)
+    return plain and rank == len(other.shape) >= 2 and numbers == (((rank - 1,), (rank - 2,)), (batch, batch))
+
+
+def _attributes(eqn: Any) -> tuple[Hashable, ...]:
     single = (object(),) if eqn.effects or eqn.primitive.name == "rng_uniform" else ()
-    return (*_fields(jaxprs.parameters(eqn)), *single)
-
-
-def _fields(params: Mapping[str, Any]) -> tuple[Hashable, ...]:
-    return tuple((name, _canonical(value)) for name, value in sorted(params.items()) if value is not None)
+    params = sorted(jaxprs.parameters(eqn).items())
+    return *((name, _canonical(value)) for name, value in params if value is not None), *single
 
 
 def _canonical(value: Any) -> Hashable:
@@ -53,5 +84,5 @@ def _program(jaxpr: Any) -> Hashable:
         return tuple((_canonical(atom.val), str(atom.aval)) if jaxprs.literal(atom) else numbers[atom] for atom in atoms)
 
     starts = written(inner.constvars), written(inner.invars)
-    lines = tuple((jaxprs.primitive_name(eqn), read(eqn.invars), attributes(eqn), written(eqn.outvars)) for eqn in inner.eqns)
+    lines = tuple((jaxprs.primitive_name(eqn), read(eqn.invars), _attributes(eqn), written(eqn.outvars)) for eqn in inner.eqns)
     return *starts, lines, read(inner.outvars), *map(_canonical, consts)

@@ -16,10 +16,12 @@ from dmlgather.lax.problems.export import EXPORTER, differences, with_known_star
 from dmlgather.lax.tracing import jaxprs
 from dmlgather.lax.tracing.constants import Constants, equations
 from dmlgather.lax.tracing.equation_problems import PRIMITIVES, NoPlanError, known_starts, problem_of
+from dmlgather.lax.tracing.fused_program import FusedProgram
 from dmlgather.lax.tracing.jax_comparison import execute_program
-from dmlgather.lax.tracing.jaxprs import Place, SourceLine
-from dmlgather.lax.tracing.trace_entries import Array, Directml, Trace, TraceEntry
+from dmlgather.lax.tracing.jaxprs import Place
 from dmlgather.plan import OutOfBounds, bytes_moved
+from dmlgather.tracing.entries import Array, Directml, SourceLine, TraceEntry
+from dmlgather.tracing.trace import Trace
 
 MODES = {OutOfBounds.CLAMP: "clip", OutOfBounds.FILL: "fill", OutOfBounds.PROMISE: "promise_in_bounds"}
 """JAX's names of the policies."""
@@ -31,7 +33,8 @@ def trace(fn: Callable[..., Any], /, *args: Any, execute: bool = False, **kwargs
     fn, args, kwargs: as for jax.make_jaxpr, which runs fn once on abstract values: arrays, jax.ShapeDtypeStruct, or trees of
     them; kwargs are traced like args. Sub-programs (jit, scan, while, cond, vmap's rewrites and every primitive with a jaxpr
     among its parameters) are entered. execute: also evaluate with JAX on `args`, which then must be values, run each equation's
-    plan on the CPU on what the equation reads, and compare the bytes with what JAX's primitive wrote.
+    plan on the CPU on what the equation reads, and compare the bytes with what JAX's primitive wrote. The trace's `run` runs the
+    function fused.
 
     Needs the package jax. Raises what fn and JAX raise, and TypeError for ShapeDtypeStructs with `execute`.
 
@@ -40,17 +43,19 @@ def trace(fn: Callable[..., Any], /, *args: Any, execute: bool = False, **kwargs
     ('gather float32[8,5], int32[2,1] -> float32[2,5]', 'GATHER from 1_0')
     """
     jax = jaxprs.library()
-    program = jax.make_jaxpr(fn)(*args, **kwargs)
+    program, shapes = jax.make_jaxpr(fn, return_shape=True)(*args, **kwargs)
+    fused = FusedProgram.of(program, jax.tree.structure((args, kwargs)), jax.tree.structure(shapes))
+    launches = fused.launches()
     found = list(equations(program))
     around = {place: eqn for place, eqn, _ in found}
     entries = {
-        place: _entry(place, eqn, constants, _source(place, around))
+        place: replace(_entry(place, eqn, constants, _source(place, around)), launches=launches.get(place, ()))
         for place, eqn, constants in found
         if eqn.primitive.name in PRIMITIVES and jaxprs.of_lax(eqn)
     }
     if execute:
         entries = execute_program(program, _values(program, (args, kwargs)), entries)
-    return Trace(tuple(entries.values()), execute)
+    return Trace(tuple(entries.values()), execute, fused)
 
 
 def _values(program: Any, arguments: Any) -> list[Any]:

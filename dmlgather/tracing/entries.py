@@ -1,21 +1,32 @@
-"""What `trace` returns: one entry per equation, and all of them as a table and as plain data."""
+"""The entries of a trace: one for each operator of a traced function that gathers, slices or is a view, as the dialect says."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, overload
+from pathlib import Path
+from typing import Any
 
 from dmlgather.dialects.exporter import Descriptors
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel, Finding
-from dmlgather.lax.tracing.jaxprs import SourceLine
 from dmlgather.plan import BytesMoved, IndexPlan
 
 
 @dataclass(frozen=True, slots=True)
+class SourceLine:
+    """The user's line that an equation comes from: the innermost one outside of the traced library, Python and this package."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
 class Array:
-    """Shape of an array, and JAX's name of its type."""
+    """Shape of an array, and the traced library's name of its type."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -29,7 +40,7 @@ class Directml:
     """How DirectML does what an equation does.
 
     level: the lowest feature level that takes it; None where no level does. descriptors: for that level, in the order in which
-    they run. differences: which indices read other elements than in JAX. reasons: why no level takes it.
+    they run. differences: which indices read other elements than in the traced library. reasons: why no level takes it.
     """
 
     level: FeatureLevel | None = None
@@ -62,8 +73,8 @@ class Directml:
 class Runs:
     """The runs of an equation.
 
-    count: how often it ran. equal: whether the plan gave JAX's bytes each time; None where nothing was compared. note: the first
-    difference, or why nothing was compared.
+    count: how often it ran. equal: whether the plan gave the traced library's bytes each time; None where nothing was compared.
+    note: the first difference, or why nothing was compared.
     """
 
     count: int
@@ -78,14 +89,15 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class TraceEntry:
-    """One equation that gathers or slices.
+    """One equation of JAX that gathers or slices, or one such node of PyTorch.
 
     where: the equations around it, from the outside in, "scan/jit:_take"; empty at the function's top level. primitive:
     "gather", "slice", "dynamic_slice" or "rev". indices: None where there are none; for a dynamic_slice its scalar starts,
     stacked. source: the user's line; None where there is none. mode, fill: JAX's mode and fill value; None where there is none.
     key_words: what the plan reads where operand holds PRNG keys: their words, uint32[5,2] of key<fry>[5]; else None.
     plan: over packed arrays. bytes_moved: by one run of the plan. no_plan: why plan, problem, bytes_moved and directml are None.
-    runs: None unless the function was executed.
+    launches: the numbers of the launches of a fused run that do it; none where the result is known or no output needs it, and
+    inside loops, branches and what else is run as a whole. runs: None unless the function was executed.
     """
 
     where: str
@@ -102,6 +114,7 @@ class TraceEntry:
     bytes_moved: BytesMoved | None = None
     directml: Directml | None = None
     no_plan: str = ""
+    launches: tuple[int, ...] = ()
     runs: Runs | None = None
 
     @property
@@ -124,6 +137,7 @@ class TraceEntry:
         else:
             moved = self.bytes_moved
             lines += [
+                f"  launch    {', '.join(map(str, self.launches)) or '-'}",
                 f"  mode      {self.policy}",
                 f"  bytes     {moved.total} = {moved.index} of indices + {moved.read} read + {moved.written} written",
                 f"  directml  {self.directml}",
@@ -145,53 +159,9 @@ class TraceEntry:
             "bytes_moved": None if self.bytes_moved is None else {**asdict(self.bytes_moved), "total": self.bytes_moved.total},
             "directml": None if self.directml is None else self.directml.to_json(),
             "no_plan": self.no_plan or None,
+            "launches": list(self.launches),
         }
 
 
 def _plain(record: Array | SourceLine | Runs | None) -> dict[str, Any] | None:
     return None if record is None else asdict(record)
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """What a function turns into; iterates over its entries. `str()` gives a table, `to_json()` plain data."""
-
-    entries: tuple[TraceEntry, ...]
-    executed: bool
-
-    @property
-    def equal(self) -> bool:
-        """Whether something was compared, and every plan that was gave JAX's bytes in every run."""
-        outcomes = [entry.runs.equal for entry in self.entries if entry.runs is not None and entry.runs.equal is not None]
-        return bool(outcomes) and all(outcomes)
-
-    def __iter__(self) -> Iterator[TraceEntry]:
-        return iter(self.entries)
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    @overload
-    def __getitem__(self, number: int) -> TraceEntry: ...
-    @overload
-    def __getitem__(self, number: slice) -> tuple[TraceEntry, ...]: ...
-    def __getitem__(self, number: int | slice) -> TraceEntry | tuple[TraceEntry, ...]:
-        return self.entries[number]
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything as JSON-able data."""
-        return {"executed": self.executed, "entries": [entry.to_json() for entry in self.entries]}
-
-    def __str__(self) -> str:
-        if not self.entries:
-            return "no gathers or slices"
-        rows = [("equation", "mode", "bytes", "DirectML", "where", "source", "runs"), *map(_row, self.entries)]
-        rows = rows if self.executed else [row[:-1] for row in rows]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-
-
-def _row(entry: TraceEntry) -> tuple[str, ...]:
-    bytes_moved = "-" if entry.bytes_moved is None else str(entry.bytes_moved.total)
-    directml = "-" if entry.directml is None else str(entry.directml)
-    return entry.equation, entry.policy, bytes_moved, directml, entry.where or "-", str(entry.source or "-"), str(entry.runs)
