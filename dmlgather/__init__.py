@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dmlgather.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from dmlgather import distributed, lax, onnx, openvino
+    from dmlgather import distributed, lax, numpy, onnx, openvino
     from dmlgather.backends.cuda.driver import DeviceError
     from dmlgather.comparing.comparison import Comparison, compare
     from dmlgather.directml import (
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from dmlgather.explain import Explanation
     from dmlgather.fusion import Fused, fuse
+    from dmlgather.numpy.functions import index
     from dmlgather.operator import BoundOperator, CompiledOperator, compile  # noqa: A004 - the word users know
     from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, compose
     from dmlgather.policy import Fill
@@ -82,8 +83,10 @@ __all__ = [
     "compose",
     "distributed",
     "fuse",
+    "index",
     "lax",
     "minimum_level",
+    "numpy",
     "onnx",
     "openvino",
     "parse_descriptor",
@@ -114,7 +117,9 @@ __getattr__, __dir__ = lazy_names(
         "compose": "plan",
         "distributed": "",
         "fuse": "fusion",
+        "index": "numpy.functions",
         "lax": "",
+        "numpy": "",
         "onnx": "",
         "openvino": "",
     },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import EllipsisType
 from typing import Any
@@ -70,7 +70,7 @@ class AdvancedIndexing(Problem):
     and stacked behind it, [i…, arrays]. kept: as for BasicIndexing, without i…, which stand before entry `place` of kept.
 
     Negative indices count from the end of their dimension, once. No axes: nothing is looked up, but the output has the
-    dimensions i… (x[True] has a new one of size 1, x[False] of size 0).
+    dimensions i…, of which one is 0: x[False] has a new dimension of size 0.
     """
 
     data: TensorType
@@ -129,7 +129,7 @@ class AdvancedIndexing(Problem):
 
 
 def indexing(data: TensorType, entries: Sequence[Entry], *, integers_advance: bool = True) -> BasicIndexing | AdvancedIndexing:
-    """The problem data[entries]. Without index arrays and masks it is a BasicIndexing.
+    """The problem data[entries]. Without anything to look up it is a BasicIndexing.
 
     A dimension of output stands for each slice, new dimension and dimension that no entry is for, in order. The dimensions of the
     index arrays stand where these are if they are neighbours, else in front. integers_advance: whether integers beside index
@@ -139,60 +139,74 @@ def indexing(data: TensorType, entries: Sequence[Entry], *, integers_advance: bo
     and index arrays that cannot be broadcast; ValueError for a step of 0; TypeError for bounds that are no integers.
     """
     parsed = _Parsed(data, integers_advance and any(isinstance(entry, TensorType | Mask) for entry in entries))
-    for number, (entry, rank) in enumerate(_with_ranks(data, entries)):
-        parsed.add(number, entry, rank)
+    for number, (entry, sizes) in enumerate(_with_sizes(data, entries)):
+        parsed.add(number, entry, sizes)
     taken, kept = tuple(parsed.taken), tuple(parsed.kept)
     if parsed.place is None:
         return BasicIndexing(data, taken, kept)
-    positions = _broadcast(parsed.shapes)
-    shape = positions if len(parsed.axes) == 1 else (*positions, len(parsed.axes))
-    indices = TensorType(shape, np.result_type(*parsed.dtypes or [POSITIONS]))
+    indices = stacked_type(entries)
+    if not parsed.axes and indices.shape == (1, 0):  # x[True] has a new dimension, and looks nothing up
+        return BasicIndexing(data, taken, (*kept[: parsed.place], None, *kept[parsed.place :]))
     return AdvancedIndexing(data, indices, taken, tuple(parsed.axes), kept, parsed.place)
 
 
-def stacked(problem: AdvancedIndexing, arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """The array that a problem's `indices` is, from its index arrays: those of a mask are `mask.nonzero()`; of shape () there are
-    none. One that is `indices` already is not copied.
+def stacked_type(entries: Sequence[Entry]) -> TensorType:
+    """The `indices` of an expression's AdvancedIndexing. IndexError for index arrays that cannot be broadcast."""
+    shapes, dtypes = list[tuple[int, ...]](), list[np.dtype[Any]]()
+    for entry in entries:
+        if isinstance(entry, Mask):
+            shapes.append((entry.count,))  # also where it has no dimensions, and is for none of data
+            dtypes += [POSITIONS] * len(entry.shape)
+        elif isinstance(entry, TensorType):
+            shapes.append(entry.shape)
+            dtypes.append(entry.dtype)
+    try:
+        positions = np.broadcast_shapes(*shapes)
+    except ValueError:
+        shown = " ".join(str(list(shape)) for shape in shapes)
+        raise IndexError(f"index arrays of shapes {shown} cannot be broadcast together: sizes must be equal, or 1") from None
+    return TensorType(positions if len(dtypes) == 1 else (*positions, len(dtypes)), np.result_type(*dtypes or [POSITIONS]))
+
+
+def stacked(entries: Sequence[Entry], arrays: Sequence[Any]) -> Any:
+    """The array that an expression's `indices` is, from its index arrays, of NumPy or CuPy. Those of a mask are `mask.nonzero()`;
+    of shape () there are none. The only index array is not copied.
     """
-    dtype, positions = problem.indices.dtype, problem.positions
-    if len(arrays) == 1:
-        return np.broadcast_to(arrays[0], positions).astype(dtype, copy=False)
-    found = np.empty(problem.indices.shape, dtype)
-    for number, array in enumerate(arrays):
-        found[..., number] = array
-    return found
+    indices = stacked_type(entries)
+    if not arrays:
+        return np.empty(indices.shape, indices.dtype)
+    positions = indices.shape[:-1] if len(arrays) > 1 else indices.shape
+    spread = [array if array.shape == positions else np.broadcast_to(array, positions) for array in arrays]
+    return spread[0] if len(arrays) == 1 else np.stack(spread, -1, dtype=indices.dtype)
 
 
 @dataclass(slots=True)
 class _Parsed:
-    """The entries that were read so far. advancing: whether integers count as index arrays. shapes: to broadcast; a mask of shape
-    () has one too, although it indexes no dimension. dtypes: of the index arrays. place: None before the first of these.
-    """
+    """The entries that were read so far. advancing: whether integers count as index arrays. place: None before the first one."""
 
     data: TensorType
     advancing: bool
     taken: list[Window] = field(default_factory=list)
     kept: list[int | None] = field(default_factory=list)
     axes: list[int] = field(default_factory=list)
-    shapes: list[tuple[int, ...]] = field(default_factory=list)
-    dtypes: list[np.dtype[Any]] = field(default_factory=list)
     place: int | None = None
     beside: bool = False  # whether the entry before counts as an index array
 
-    def add(self, number: int, entry: Entry, rank: int) -> None:
-        """Read entry `number`, which is for the next `rank` dimensions of data."""
+    def add(self, number: int, entry: Entry, sizes: Sequence[int]) -> None:
+        """Read entry `number`, which is for the next dimensions of data, of these sizes."""
         axis = len(self.taken)
-        sizes = self.data.shape[axis : axis + rank]
-        if isinstance(entry, TensorType | Mask):
-            self._join()
-            self._look_up(number, entry, axis, sizes)
-        elif isinstance(entry, int):
+        axes = range(axis, axis + len(sizes))
+        if isinstance(entry, int):
             if self.advancing:
                 self._join()
             self.taken.append(_element(number, entry, axis, sizes[0]))
+        elif isinstance(entry, TensorType | Mask):
+            self._join()
+            self.axes += axes
+            self.taken += map(Window.whole, sizes)
         else:
             self.beside = False
-            self.kept += range(axis, axis + rank) if rank or entry is not None else [None]
+            self.kept += [None] if entry is None else axes
             self.taken += [_window(number, entry, sizes[0])] if isinstance(entry, slice) else map(Window.whole, sizes)
 
     def _join(self) -> None:
@@ -201,37 +215,34 @@ class _Parsed:
             self.place = len(self.kept) if self.place is None else 0
         self.beside = True
 
-    def _look_up(self, number: int, entry: TensorType | Mask, axis: int, sizes: Sequence[int]) -> None:
-        if isinstance(entry, Mask):
-            for at, (size, own) in enumerate(zip(sizes, entry.shape, strict=True)):
-                if size != own:
-                    raise IndexError(
-                        f"mask in entry {number} has size {own} in dimension {at}, but dimension {axis + at} of data, which it "
-                        f"is for, has size {size}: sizes must be equal"
-                    )
-            self.shapes.append((entry.count,))
-            self.dtypes += [POSITIONS] * len(sizes)
-        else:
-            self.shapes.append(entry.shape)
-            self.dtypes.append(entry.dtype)
-        self.taken += map(Window.whole, sizes)
-        self.axes += range(axis, axis + len(sizes))
 
-
-def _with_ranks(data: TensorType, entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
-    """Each entry with the number of dimensions of data that it is for. The last is for those that no other is for."""
-    ranks = [len(entry.shape) if isinstance(entry, Mask) else int(not (entry is None or entry is ...)) for entry in entries]
+def _with_sizes(data: TensorType, entries: Sequence[Entry]) -> list[tuple[Entry, tuple[int, ...]]]:
+    """Each entry with the sizes of the dimensions of data that it is for; an ellipsis for those that no other is for."""
     ellipses = [number for number, entry in enumerate(entries) if entry is ...]
     if len(ellipses) > 1:
         raise IndexError(f"entries {ellipses[0]} and {ellipses[1]} are ellipses (...), but there can be one at most")
-    missing = data.rank - sum(ranks)
-    if missing < 0:
+    entries = entries if ellipses else (*entries, ...)
+    ranks = [len(entry.shape) if isinstance(entry, Mask) else int(not (entry is None or entry is ...)) for entry in entries]
+    others = data.rank - sum(ranks)
+    if others < 0:
         raise IndexError(f"too many indices: the entries are for {sum(ranks)} dimensions, but data has {data.rank}, {data}")
-    if ellipses:
-        ranks[ellipses[0]] = missing
-    yield from zip(entries, ranks, strict=True)
-    if not ellipses and missing:
-        yield ..., missing
+    found, axis = [], 0
+    for number, (entry, rank) in enumerate(zip(entries, ranks, strict=True)):
+        sizes = data.shape[axis : axis + (others if entry is ... else rank)]
+        if isinstance(entry, Mask):
+            _check_mask(number, entry, axis, sizes)
+        found.append((entry, sizes))
+        axis += len(sizes)
+    return found
+
+
+def _check_mask(number: int, mask: Mask, axis: int, sizes: Sequence[int]) -> None:
+    for at, (own, size) in enumerate(zip(mask.shape, sizes, strict=True)):
+        if own != size:
+            raise IndexError(
+                f"mask in entry {number} has size {own} in dimension {at}, but dimension {axis + at} of data, which it is for, "
+                f"has size {size}: sizes must be equal"
+            )
 
 
 def _element(number: int, position: int, axis: int, size: int) -> Window:
@@ -251,14 +262,6 @@ def _window(number: int, entry: slice, size: int) -> Window:
         raise type(error)(f"entry {number} is {entry}: {rule}") from None
     # The step of a window of one element moves nothing, and may be wider than an address.
     return Window(places[0], len(places), places.step if len(places) > 1 else 1) if places else Window(0, 0, 1)
-
-
-def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        shown = " ".join(str(list(shape)) for shape in shapes)
-        raise IndexError(f"index arrays of shapes {shown} cannot be broadcast together: sizes must be equal, or 1") from None
 
 
 def _check_kept(data: TensorType, taken: Sequence[Window], kept: Sequence[int | None], looked_up: Sequence[int]) -> None:

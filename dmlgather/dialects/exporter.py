@@ -44,10 +44,10 @@ class Exporter:
     def to_directml(
         self, call: Callable[[], Problem], level: FeatureLevel, dialect: str, operator: str
     ) -> OperatorDesc | Descriptors | Report:
-        """What a public `to_directml` returns. call: makes the problem; its TypeError or ValueError becomes an EXP101."""
+        """What a public `to_directml` returns. call: makes the problem; TypeError, ValueError and IndexError become an EXP101."""
         try:
             problem = call()
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, IndexError) as error:
             finding = CODES["EXP101"].finding(
                 "",
                 expected=f"a call that {operator} allows",

@@ -18,21 +18,23 @@ def some_data(rng: random.Random) -> NDArray[np.int64]:
     shape = [0 if rng.random() < 0.04 else rng.randint(1, 4) for _ in range(rng.randint(0, 4))]
     wide = np.arange(np.prod([2 * size for size in shape], dtype=int)).reshape([2 * size for size in shape])
     data = wide[tuple(slice(None, 2 * size, 2) if rng.random() < 0.3 else slice(size) for size in shape)]
-    return data.transpose(rng.sample(range(data.ndim), data.ndim))
+    return np.asarray(data).transpose(rng.sample(range(data.ndim), data.ndim))
 
 
-def some_expression(rng: random.Random, shape: Sequence[int], *, faults: float = 0.03) -> tuple[Any, ...]:
-    """An expression for data of that shape. faults: how likely an entry breaks a rule, in most cases."""
+def some_expression(rng: random.Random, shape: Sequence[int], *, faults: float = 0.12) -> tuple[Any, ...]:
+    """An expression for data of that shape. faults: how likely one entry breaks a rule; index arrays that cannot be broadcast
+    come in addition.
+    """
     entries: list[Any] = []
-    axis = 0
+    axis, faulty = 0, rng.randint(0, len(shape)) if rng.random() < faults else -1
     while axis < len(shape) and rng.random() < 0.85:
         rank = 2 if axis + 1 < len(shape) and rng.random() < 0.1 else 1
-        entries.append(_entry(rng, shape[axis : axis + rank], rng.random() < faults))
+        entries.append(_entry(rng, shape[axis : axis + rank], len(entries) == faulty))
         axis += rank
     for extra, share in ((None, 0.25), (..., 0.25), (None, 0.1), (True, 0.04), (False, 0.03)):
         if rng.random() < share:
             entries.insert(rng.randint(0, len(entries)), extra)
-    if rng.random() < faults:
+    if faulty == len(shape):
         entries.insert(rng.randint(0, len(entries)), rng.choice((..., 0, slice(None))))
     return tuple(entries)
 

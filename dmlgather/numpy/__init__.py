@@ -1,0 +1,15 @@
+"""NumPy's index expressions, x[:, ids, ::-1], as functions on any array, plans and DirectML descriptors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dmlgather.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from dmlgather.numpy.functions import index
+    from dmlgather.numpy.index_expression import IndexExpression
+
+__all__ = ["IndexExpression", "index"]
+
+__getattr__, __dir__ = lazy_names(__name__, {"IndexExpression": "index_expression", "index": "functions"})

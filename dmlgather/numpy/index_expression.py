@@ -1,0 +1,226 @@
+"""Index expressions, and chains of them: run, planned, fused, and described for DirectML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from dmlgather.backends import arrays
+from dmlgather.dialects.exporter import Descriptors
+from dmlgather.dialects.planned import Planned
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
+from dmlgather.eager import execute, host_values, type_of
+from dmlgather.fusion import Fused, fuse
+from dmlgather.numpy.problems import export
+from dmlgather.numpy.problems.entries import is_placeholder, written
+from dmlgather.numpy.problems.links import Brackets, Link, Reshaped, Transposed, problems
+from dmlgather.plan import IndexPlan, OutOfBounds
+from dmlgather.policy import Fill, resolve_policy
+
+
+class IndexExpression:
+    """What `dg.index[…]` makes: the brackets behind an array, and whatever else follows: brackets, `transpose` and `reshape`.
+
+    Index arrays are kept, not copied, and masks are read at once: leave both unchanged as long as the expression is in use.
+    """
+
+    def __init__(self, links: tuple[Link, ...]) -> None:
+        self._links = links
+        # Those of the last call, because most calls are like the one before.
+        self._problems: tuple[TensorType, tuple[Problem, ...]] | None = None
+        self._fused: tuple[object, Fused] | None = None
+
+    def __getitem__(self, key: Any) -> IndexExpression:
+        """The brackets [key] behind this expression."""
+        items = key if isinstance(key, tuple) and not is_placeholder(key) else (key,)
+        brackets = Brackets(written(_adopted(number, item) for number, item in enumerate(items)))
+        return IndexExpression((*self._links, brackets))
+
+    def transpose(self, *axes: Any) -> IndexExpression:
+        """NumPy's `transpose` behind this expression. axes: several arguments, or one sequence; left out, the reverse order.
+
+        >>> dg.index[:, [1, 0]].transpose(1, 0)(np.array([[1, 2], [3, 4]])).tolist()
+        [[2, 4], [1, 3]]
+        """
+        return IndexExpression((*self._links, Transposed(_listed(axes))))
+
+    def reshape(self, *shape: Any) -> IndexExpression:
+        """NumPy's `reshape` behind this expression, in row-major order. shape: as several arguments, or as one sequence; one size
+        may be -1.
+
+        >>> dg.index[::-1].reshape(2, -1)(np.arange(6)).tolist()
+        [[5, 4, 3], [2, 1, 0]]
+        """
+        return IndexExpression((*self._links, Reshaped(_listed(shape))))
+
+    def __repr__(self) -> str:
+        return f"dg.index{''.join(map(str, self._links))}"
+
+    def problems(self, x: Any) -> tuple[Problem, ...]:
+        """The problems for data like `x`, each of which reads what the one before it writes.
+
+        x: an array, anything with `shape` and `dtype`, or a pair (shape, dtype). Raises IndexError, ValueError and TypeError as
+        NumPy does for x[…].
+
+        >>> [str(problem.output) for problem in dg.index[:, [2, 0]][0].problems(((4, 3, 5), "float32"))]
+        ['float32 [4, 2, 5]', 'float32 [2, 5]']
+        """
+        data = type_of("x", x)
+        last = self._problems
+        if last is None or last[0] != data:
+            last = self._problems = data, problems(self._links, data)
+        return last[1]
+
+    def problem(self, x: Any) -> Problem:
+        """The problem, as `problems`. ValueError where there are several.
+
+        >>> dg.index[:, [2, 0, 2], ::-1].problem(((4, 3, 5), "float32")).output.shape
+        (4, 3, 5)
+        """
+        if len(self._links) != 1:
+            raise ValueError(f"{self} has {len(self._links)} steps: call problems(x), or fused(x)")
+        return self.problems(x)[0]
+
+    @property
+    def indices(self) -> tuple[Any, ...]:
+        """The index tensor of each step that has one, for `fused` and for a descriptor's IndicesTensor.
+
+        It is the index array, or several, broadcast to one shape [i…] and stacked, [i…, arrays]; those of a mask are
+        `mask.nonzero()`. TypeError for placeholders, IndexError for arrays that cannot be broadcast.
+
+        >>> dg.index[[[0], [1]], :, [2, 3]].indices[0].tolist()
+        [[[0, 2], [0, 3]], [[1, 2], [1, 3]]]
+        """
+        if any(link.has_placeholder for link in self._looking_up()):
+            raise TypeError(f"{self} has a placeholder for an index array: write the array itself to run it")
+        return tuple(link.indices() for link in self._looking_up())
+
+    def fused(self, x: Any, *, out_of_bounds: str | Fill | None = None) -> Fused:
+        """The steps as few launches as can be proven to do the same, for data like `x`; its inputs are data and `indices`.
+
+        >>> len(dg.index[:, ((3,), "int64")][..., ::2].transpose(1, 0).fused(((4, 10), "float32")).launches)
+        1
+        """
+        data = type_of("x", x)
+        policy = resolve_policy(out_of_bounds, OutOfBounds.RAISE, data.dtype)
+        last = self._fused
+        if last is None or last[0] != (data, policy):
+            steps = [_under(problem, *policy) for problem in self.problems(data)]
+            last = self._fused = (data, policy), fuse(steps)
+        return last[1]
+
+    def __call__(self, x: Any, *, out_of_bounds: str | Fill | None = None, device: str | None = None) -> Any:
+        """x[…] and what follows, as a new array of the same kind as `x`; several steps are fused.
+
+        x: any type of whole bytes; strings on the CPU. out_of_bounds: what an index of an index array does: None for NumPy's own
+        rule, an IndexError; else "clamp", "raise", "promise" or a Fill. device: None for where the arrays are; "cpu", "cuda",
+        "cuda:N" or "reference".
+
+        Raises what NumPy raises; TypeError for placeholders in the place of index arrays, and for arrays on several devices.
+
+        >>> dg.index[[0, 7], ::-1](np.array([[1, 2], [3, 4]]), out_of_bounds="clamp").tolist()
+        [[2, 1], [4, 3]]
+        """
+        steps = self.problems(x)
+        if len(steps) == 1:
+            return execute(steps[0], (x, *self.indices), out_of_bounds=out_of_bounds, device=device)
+        return self.fused(x, out_of_bounds=out_of_bounds)(x, *self.indices, device=device)
+
+    def plan(self, x: Any, *, out_of_bounds: str | Fill | None = None) -> IndexPlan:
+        """The plan over packed arrays; arguments as for `problems` and the call. ValueError where several steps are not one plan.
+
+        >>> dg.index[::2].plan(((6,), "float32")).in_strides
+        (2,)
+        """
+        if len(self._links) == 1:
+            problem = self.problem(x)
+            return problem.plan(*resolve_policy(out_of_bounds, problem.out_of_bounds, problem.data.dtype))
+        fused = self.fused(x, out_of_bounds=out_of_bounds)
+        if len(fused.launches) > 1:
+            raise ValueError(f"{self} is {len(fused.launches)} plans: {fused.cuts[0].reason}; fused(x) has all of them")
+        return fused.launches[0].plan
+
+    def to_directml(self, x: Any, level: str | FeatureLevel = "6_4") -> OperatorDesc | Descriptors | Report:
+        """The DirectML descriptor of x[…], or a report of why there is none; x as for `problems`.
+
+        Returns one descriptor; a tuple, in the order in which they run, where one cannot do it, or where there are several steps;
+        or a Report whose findings say which of NumPy's rules the expression breaks, that an index is out of range, or what the
+        level does not take (`docs/expressing.md`). Raises ValueError for an unknown level.
+
+        >>> desc = dg.index[:, ((3,), "int64")].to_directml(((4, 10), "float32"))
+        >>> desc.operator.name, desc.axis, desc.output_tensor.sizes
+        ('GATHER', 1, (4, 3))
+        """
+        at, data = FeatureLevel.parse(level), type_of("x", x)
+        found = list[OperatorDesc]()
+        for number in range(len(self._links)):
+            descriptors = self._described(number, data, at)
+            if isinstance(descriptors, Report):
+                return descriptors
+            found += descriptors
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def differences(self, x: Any) -> tuple[Finding, ...]:
+        """The indices for which the descriptors give elements and NumPy an IndexError: EXP201, a warning, for each step.
+
+        There are none for index arrays of known values, which `to_directml` checks. Raises as `problems`.
+
+        >>> [finding.expected for finding in dg.index[:, ((3,), "int64")].differences(((4, 10), "float32"))]
+        ['indices from -10 … 9']
+        """
+        pairs = zip(self._links, self.problems(x), strict=True)
+        return tuple(each for link, problem in pairs if _known(link) is None for each in export.differences(problem))
+
+    def _described(self, number: int, data: TensorType, level: FeatureLevel) -> Descriptors | Report:
+        """The descriptors of one step, or why there are none."""
+        found = export.EXPORTER.to_directml(lambda: self.problems(data)[number], level, "NumPy", "index")
+        indices = _known(self._links[number])
+        with suppress(IndexError, ValueError, TypeError):  # which are findings already
+            wrong = None if indices is None else export.out_of_range(self.problems(data)[number], indices)
+            if wrong is not None:
+                others = found.findings if isinstance(found, Report) else ()
+                return Report(subject="NumPy index", level=level, findings=(wrong, *others))
+        return found if isinstance(found, Report | tuple) else (found,)
+
+    def _looking_up(self) -> Iterator[Brackets]:
+        return (link for link in self._links if isinstance(link, Brackets) and link.looks_up)
+
+
+def _known(link: Link) -> np.ndarray[Any, Any] | None:
+    """The indices that a step looks up, where their values are known and lie on the host."""
+    if not isinstance(link, Brackets) or not link.looks_up or link.has_placeholder:
+        return None
+    with suppress(IndexError):
+        indices = link.indices()
+        return indices if isinstance(indices, np.ndarray) else None
+    return None
+
+
+def _under(problem: Problem, policy: OutOfBounds, fill: bytes) -> Problem:
+    """The problem with another policy for its indices."""
+    if not problem.lookup_axes or policy is problem.out_of_bounds:
+        return problem
+    return Planned(problem.data, problem.tensors[1], problem.output, problem.plan(policy, fill))
+
+
+def _adopted(number: int, item: Any) -> Any:
+    """An entry: arrays of other libraries as NumPy's or CuPy's. TypeError for what must be on the host, and is on a GPU."""
+    if isinstance(item, np.generic) or type(item) is np.ndarray:
+        return item
+    if not (isinstance(item, np.ndarray) or hasattr(item, "__dlpack__") or hasattr(item, "__cuda_array_interface__")):
+        return item
+    try:
+        array, _ = arrays.adopt(item)
+    except TypeError as error:
+        raise TypeError(f"entry {number}: {error}") from None
+    decides = array.dtype.kind == "b" or not array.ndim
+    return host_values(f"entry {number}", item) if decides else array
+
+
+def _listed(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The integers of a method that takes them as several arguments or as one sequence."""
+    return tuple(given[0]) if len(given) == 1 and isinstance(given[0], Sequence) else given

@@ -1,0 +1,48 @@
+"""From NumPy's index expressions to DirectML: the descriptors, or why there are none, and where the two differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dmlgather.dialects.advanced_indexing import AdvancedIndexing
+from dmlgather.dialects.constant_indices import first_out_of_range
+from dmlgather.dialects.export_codes import CODES
+from dmlgather.dialects.exporter import Exporter
+from dmlgather.dialects.indexing_form import FORMS, needed_by_indexing
+from dmlgather.dialects.problem import Problem
+from dmlgather.dialects.view_forms import VIEW_FORMS
+from dmlgather.directml import Finding
+from dmlgather.wording import alternatives
+
+EXPORTER = Exporter({**FORMS, **VIEW_FORMS}, lambda problem: f"NumPy {problem.name}", needed_by_indexing, {"data": "x"})
+
+
+def out_of_range(problem: Problem, indices: NDArray[Any]) -> Finding | None:
+    """The finding about the first index that is out of range; None where there is none. indices: their values."""
+    wrong = first_out_of_range(problem, indices)
+    if wrong is None:
+        return None
+    return CODES["EXP111"].finding(
+        wrong.place,
+        expected=wrong.valid.replace("data", "x"),
+        got=str(wrong.value),
+        remedy="correct the index: NumPy raises an IndexError for it, and DirectML reads another element",
+    )
+
+
+def differences(problem: Problem) -> Iterator[Finding]:
+    """The indices, of unknown values, for which the descriptors give elements and NumPy an IndexError."""
+    if not isinstance(problem, AdvancedIndexing) or not problem.axes:
+        return
+    sizes = [problem.data.shape[axis] for axis in problem.axes]
+    signed = problem.indices.dtype.kind == "i"
+    ranges = dict.fromkeys(f"{-size if signed else 0} … {size - 1}" for size in sizes)
+    yield CODES["EXP201"].finding(
+        "indices",
+        expected=f"indices from {alternatives(ranges)}" + (", by the dimension that they index" if len(ranges) > 1 else ""),
+        got="an IndexError in NumPy, the nearest element in DirectML",
+        remedy="compare the indices with these bounds before they are bound, unless all are known to be in range",
+    )

@@ -1,0 +1,98 @@
+"""The links of a chain in NumPy's spelling: brackets, transpose and reshape. Each makes a problem for the data that it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from dmlgather.dialects.advanced_indexing import Mask, indexing, stacked
+from dmlgather.dialects.problem import Problem, TensorType, check_axes, whole
+from dmlgather.dialects.views import ReshapeView, TransposeView
+from dmlgather.numpy.problems.entries import WrittenEntry
+from dmlgather.wording import counted
+
+MOST_DIMENSIONS = 64
+"""Of NumPy's arrays."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Brackets:
+    """x[…]."""
+
+    written: tuple[WrittenEntry, ...]
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(str, self.written))}]"
+
+    def problem(self, data: TensorType) -> Problem:
+        """IndexError, ValueError and TypeError as of `indexing`, and IndexError for more than 64 dimensions."""
+        problem = indexing(data, [each.entry for each in self.written])
+        if problem.output.rank > MOST_DIMENSIONS:
+            raise IndexError(f"the result would have {problem.output.rank} dimensions, expected at most {MOST_DIMENSIONS}")
+        return problem
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether there are indices to look up. True alone is a new dimension."""
+        found = [each.entry for each in self.written if each.is_array]
+        return any(not isinstance(entry, Mask) or entry.shape or not entry.count for entry in found)
+
+    @property
+    def has_placeholder(self) -> bool:
+        """Whether the values of an index array are not known."""
+        return any(each.arrays is None for each in self.written)
+
+    def indices(self) -> Any:
+        """The problem's `indices`. There is no placeholder. IndexError for index arrays that cannot be broadcast."""
+        return stacked([each.entry for each in self.written], [array for each in self.written for array in each.arrays or ()])
+
+
+@dataclass(frozen=True, slots=True)
+class Transposed:
+    """x.transpose(axes): the dimensions in that order; () for the reverse order."""
+
+    axes: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return f".transpose({', '.join(map(str, self.axes))})"
+
+    def problem(self, data: TensorType) -> Problem:
+        """ValueError unless `axes` names each dimension once, counted from either end."""
+        if self.axes and len(self.axes) != data.rank:
+            raise ValueError(f"axes is {self.axes}, but there are {counted(data.rank, 'dimension')}: expected each once")
+        return TransposeView(data, check_axes("axes", self.axes or range(data.rank)[::-1], data.rank, "data"))
+
+
+@dataclass(frozen=True, slots=True)
+class Reshaped:
+    """x.reshape(shape), in row-major order; one size may be -1: whatever is left."""
+
+    shape: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return f".reshape({', '.join(map(str, self.shape))})"
+
+    def problem(self, data: TensorType) -> Problem:
+        """ValueError for another number of elements, and for a size below -1 or a second -1."""
+        sizes = [whole("size", size) for size in self.shape]
+        if min(sizes, default=0) < -1 or sizes.count(-1) > 1:
+            raise ValueError(f"shape is {self.shape}, expected sizes of 0 or more, and at most one -1")
+        if -1 in sizes:
+            others = prod(size for size in sizes if size != -1)
+            if not others or prod(data.shape) % others:
+                raise ValueError(f"shape is {self.shape}, but data is {data}: no size in the place of -1 gives as many elements")
+            sizes[sizes.index(-1)] = prod(data.shape) // others
+        return ReshapeView(data, tuple(sizes))
+
+
+Link = Brackets | Transposed | Reshaped
+
+
+def problems(links: Sequence[Link], data: TensorType) -> tuple[Problem, ...]:
+    """The problem of each link; each reads what the one before it writes."""
+    found: list[Problem] = []
+    for link in links:
+        found.append(link.problem(found[-1].output if found else data))
+    return tuple(found)

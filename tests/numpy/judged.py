@@ -1,0 +1,91 @@
+"""Index expressions judged by NumPy: calls, plans and DirectML's descriptors."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import dmlgather as dg
+from dmlgather.directml import FeatureLevel
+from tests.dialects import binding
+from tests.dialects.expressions import numpys, some_data, some_expression
+from tests.numpy.spelling import some_spelling
+
+LEVELS = [FeatureLevel.parse(level) for level in ("1_0", "2_0", "2_1", "3_0", "4_1", "6_4")]
+DEVICES = ("reference", "cpu")
+
+
+def run(key: Any, data: NDArray[Any], **options: Any) -> NDArray[Any] | Exception:
+    """What `dg.index` gives, or the error that it raises."""
+    try:
+        return np.asarray(dg.index[key](data, **options))
+    except (IndexError, ValueError, TypeError, OverflowError) as error:
+        return error
+
+
+def check_call(seed: int) -> bool:
+    """The expression of a seed gives NumPy's bits, or an error of NumPy's type. Returns whether NumPy takes it."""
+    rng = random.Random(seed)
+    data = some_data(rng)
+    key = some_spelling(rng, data.shape)
+    expected, found = numpys(data, key), run(key, data, device=rng.choice(DEVICES))
+    case = f"x[{key}] of shape {data.shape}: NumPy {expected!r}, here {found!r}"
+    if isinstance(expected, Exception):
+        assert type(found) is type(expected), case
+        return False
+    if isinstance(found, IndexError) and "mask" in str(found) and "has size 0" in str(found):
+        return True  # tests/dialects/test_advanced_indexing.py: NumPy does not look at such masks
+    assert not isinstance(found, Exception), case
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype), case
+    assert found.tobytes() == expected.tobytes(), case
+    return True
+
+
+def check_descriptors(seed: int) -> bool:
+    """The descriptors of a seed's expression validate and give NumPy's bits. Returns whether there are any."""
+    rng = random.Random(seed)
+    level = rng.choice(LEVELS)
+    data = some_data(rng).astype(
+        rng.choice(("float32", "int32", "uint16", "bool") if level > LEVELS[2] else ("float32", "float16"))
+    )
+    key = some_expression(rng, data.shape)
+    expected = numpys(data, key)
+    found = dg.index[key].to_directml(data, level)
+    if isinstance(found, dg.Report):
+        codes = {finding.code for finding in found.findings}
+        assert not codes - _reasons(key, data, expected, level), f"x[{key}] of shape {data.shape} at {level}: {found}"
+        return False
+    assert not isinstance(expected, Exception), found
+    problem = dg.index[key].problem(data)
+    # One for each component, which lie in the last dimension; of one index array there is one size for all indices.
+    sizes = np.array([data.shape[axis] for axis in problem.lookup_axes])
+    (indices,) = dg.index[key].indices or (None,)
+    descs = found if isinstance(found, tuple) else (found,)
+    for desc in descs:
+        assert dg.validate(desc, level).ok
+    for device in DEVICES:
+        made = binding.run(descs, data=data, indices=indices, sizes=sizes, level=level, device=device)
+        assert made[: expected.nbytes].tobytes() == expected.tobytes(), f"x[{key}] of shape {data.shape} at {level}: {found}"
+    return True
+
+
+def _reasons(key: tuple[Any, ...], data: NDArray[Any], expected: Any, level: FeatureLevel) -> set[str]:
+    """The codes that a report may have."""
+    if isinstance(expected, Exception):
+        bounds = "is out of bounds" in str(expected)
+        return {"EXP101", "EXP102", "EXP104", "EXP106", "EXP111"} if bounds else {"EXP101"}
+    if 0 in expected.shape or 0 in data.shape:
+        return {"EXP102", "EXP101"}  # EXP101: a mask of size 0 that does not fit
+    masks = [entry for entry in key if isinstance(entry, np.ndarray) and entry.dtype == bool]
+    arrays = [entry for entry in key if isinstance(entry, np.ndarray) and entry.dtype != bool]
+    several = len(arrays) + sum(mask.ndim for mask in masks) > 1
+    backward = any(isinstance(entry, slice) and (entry.step or 1) < 0 for entry in key)
+    reasons = set[str]()
+    if several or backward:
+        reasons |= {"EXP106"} if level < FeatureLevel.LEVEL_2_1 else set()
+    if level < FeatureLevel.LEVEL_3_0:
+        reasons |= {"EXP104"}
+    return reasons

@@ -1,0 +1,88 @@
+"""Random chains of brackets, transpose and reshape: what NumPy and `dg.index` make of them, fused and step by step."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import dmlgather as dg
+from dmlgather.eager import execute
+from dmlgather.numpy import IndexExpression
+from tests.dialects.expressions import numpys, some_data, some_expression
+
+DEVICES = ("cpu", "reference")
+
+
+def some_chain(rng: random.Random, data: NDArray[Any]) -> tuple[IndexExpression, NDArray[Any] | Exception]:
+    """A chain of 2 to 8 steps, and what NumPy gives; few of them end in an error."""
+    chain: Any = dg.index
+    found: NDArray[Any] | Exception = data
+    for number in range(rng.randint(2, 8)):
+        assert isinstance(found, np.ndarray)
+        kind = rng.random() if number else 0
+        if kind < 0.6:
+            key = some_expression(rng, found.shape, faults=0.02)
+            chain, found = chain[key], numpys(found, key)
+        elif kind < 0.8:
+            axes = tuple(rng.sample(range(found.ndim), found.ndim))
+            chain, found = chain.transpose(*axes), found.transpose(axes)
+        else:
+            shape = _some_shape(rng, found.size)
+            chain, found = chain.reshape(shape), found.reshape(shape)
+        if isinstance(found, Exception) or found.ndim > 6:
+            break
+    return chain, found
+
+
+def _some_shape(rng: random.Random, size: int) -> tuple[int, ...]:
+    if not size:
+        return (0, rng.randint(1, 3))
+    shape = []
+    for factor in (2, 3, 2, 5):
+        if size % factor == 0 and rng.random() < 0.6:
+            shape.append(factor)
+            size //= factor
+    return (*shape, rng.choice((size, -1)))
+
+
+def check_chain(seed: int) -> bool:
+    """The chain of a seed gives NumPy's bits, fused and step by step, or raises as NumPy does. Returns whether it was fused."""
+    rng = random.Random(seed)
+    data = some_data(rng)
+    chain, expected = some_chain(rng, data)
+    case = f"{chain} of shape {data.shape}: NumPy {expected!r}"
+    device = rng.choice(DEVICES)
+    found = _run(chain, data, device)
+    case = f"{case}, here {found!r}"
+    if isinstance(found, Exception):
+        # tests/dialects/test_advanced_indexing.py: NumPy does not look at masks of size 0
+        assert "has size 0" in str(found) or type(found) is type(expected), case
+        return False
+    assert not isinstance(expected, Exception), case
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype), case
+    assert found.tobytes() == expected.tobytes(), case
+    return _check_steps(chain, data, found, device)
+
+
+def _run(chain: IndexExpression, data: NDArray[Any], device: str) -> NDArray[Any] | Exception:
+    try:
+        return np.asarray(chain(data, device=device))
+    except (IndexError, ValueError, TypeError) as error:
+        return error
+
+
+def _check_steps(chain: IndexExpression, data: NDArray[Any], found: NDArray[Any], device: str) -> bool:
+    """Step by step there are the same bits, in as many launches or more. Returns whether there are more."""
+    indices = iter(chain.indices)
+    made, steps = data, chain.problems(data)
+    for problem in steps:
+        arrays = (made,) if len(problem.inputs) == 1 else (made, next(indices))
+        made = execute(problem, [np.array(array, order="C") for array in arrays], device=device)
+    assert next(indices, None) is None
+    assert made.tobytes() == found.tobytes()
+    launches = chain.fused(data).launches
+    assert len(launches) <= len(steps)
+    return len(launches) < len(steps)

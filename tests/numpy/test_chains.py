@@ -1,0 +1,115 @@
+"""Chains in NumPy's spelling: the bits of NumPy, fused; as graphs, plans and descriptors; and what errors say."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dmlgather as dg
+from dmlgather.directml import FeatureLevel
+from tests.dialects import binding
+from tests.numpy.random_chains import check_chain
+
+X = ((4, 10, 6), "float32")
+IDS = ((3,), "int64")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**63 - 1))
+def test_chains_give_what_numpy_gives(seed: int) -> None:
+    check_chain(seed)
+
+
+def test_a_chain_is_one_pass_where_one_plan_says_it() -> None:
+    chain = dg.index[:, IDS][..., ::2].transpose(2, 0, 1)
+    fused = chain.fused(X)
+    assert len(fused.launches) == 1
+    assert fused.launches[0].plan == dg.canonicalise(chain.plan(X))
+    assert fused.graph == dg.fuse(chain.problems(X)).graph
+    data, ids = np.random.default_rng().random(X[0], np.float32), np.array([9, -1, 0])
+    known = dg.index[:, ids][..., ::2].transpose(2, 0, 1)
+    assert (known(data) == data[:, ids][..., ::2].transpose(2, 0, 1)).all()
+    assert (fused(data, *known.indices) == known(data)).all()
+
+
+def test_two_gathers_are_two_launches() -> None:
+    chain = dg.index[IDS][:, [0, 2]]
+    assert len(chain.fused(X).launches) == 2
+    with pytest.raises(ValueError, match=re.escape("dg.index[int64 [3]][:, int64 [2]] is 2 plans: ")):
+        chain.plan(X)
+    with pytest.raises(ValueError, match=r"has 2 steps: call problems\(x\), or fused\(x\)"):
+        chain.problem(X)
+
+
+def test_the_policy_of_a_chain_holds_in_each_step() -> None:
+    data = np.arange(24).reshape(4, 6)
+    far, ids = np.array([0, 9]), np.array([5, -9])
+    chain = dg.index[far][:, ids]
+    assert chain(data, out_of_bounds="clamp").tolist() == [[5, 0], [23, 18]]
+    assert chain(data, out_of_bounds=dg.Fill(-1)).tolist() == [[5, -1], [-1, -1]]
+    assert chain(data, out_of_bounds=dg.Fill(7)).tolist() == [[5, 7], [7, 7]], "not what an equal key would have kept"
+    with pytest.raises(IndexError, match=r"indices\[1\] = 9 is out of range for axis 0 of size 4"):
+        chain(data)
+    with pytest.raises(IndexError, match="9"):  # although the slice drops its row
+        dg.index[far][:1](data)
+
+
+@pytest.mark.parametrize("level", ["1_0", "2_1", "6_4"])
+def test_descriptors_of_a_chain_run_in_order(level: str) -> None:
+    data, at = np.random.default_rng().random(X[0], np.float32), FeatureLevel.parse(level)
+    chain = dg.index[:, [9, -1, 0]].transpose(0, 2, 1)[..., 1:].reshape(8, -1)
+    descs = chain.to_directml(data, level)
+    assert isinstance(descs, tuple)
+    assert descs[0].operator.name == "GATHER"
+    (indices,) = chain.indices
+    first, rest = descs[:1], descs[1:]
+    made = binding.run(first, data=data, indices=indices, sizes=np.array(10), level=at, device="cpu")
+    gathered = made[: 4 * 4 * 3 * 6].view(np.float32)
+    made = binding.run(rest, data=gathered, indices=None, sizes=np.array(0), level=at, device="cpu")
+    assert made.tobytes() == chain(data).tobytes()
+
+
+def test_a_chain_is_described_in_all_its_steps_or_not_at_all() -> None:
+    far = dg.index[0][:, [6]].to_directml(X)
+    assert isinstance(far, dg.Report)
+    assert [finding.code for finding in far.findings] == ["EXP111"]
+    broken = dg.index[:, IDS].transpose(0, 1).to_directml(X)
+    assert isinstance(broken, dg.Report)
+    assert [finding.code for finding in broken.findings] == ["EXP101"]
+    assert len(dg.index[:, IDS][0][((2,), "int8")].differences(X)) == 2
+
+
+@pytest.mark.parametrize(
+    ("chain", "message"),
+    [
+        (dg.index[0].transpose(0), r"axes is \(0,\), but there are 2 dimensions: expected each once"),
+        (dg.index[0].transpose([1, 1]), "names an axis of data"),
+        (dg.index[0].reshape(7, -1), r"shape is \(7, -1\), but data is float32 \[10, 6\]: no size in the place of -1"),
+        (dg.index[0].reshape(-1, -1), "at most one -1"),
+        (dg.index[0].reshape((-2,)), r"shape is \(-2,\), expected sizes of 0 or more"),
+        (dg.index[0].reshape(7), r"shape is \[7\], which has 7 elements, but data is float32 \[10, 6\], which has 60"),
+        (dg.index[0:0].reshape(0, -1), "no size in the place of -1"),
+    ],
+)
+def test_what_errors_say(chain: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        chain.problems(X)
+
+
+def test_transpose_and_reshape_take_what_numpys_take() -> None:
+    data = np.arange(24).reshape(2, 3, 4)
+    for chain, expected in (
+        (dg.index[...].transpose(), data.T),
+        (dg.index[...].transpose((2, 0, -2)), data.transpose(2, 0, -2)),
+        (dg.index[...].reshape(-1), data.reshape(-1)),
+        (dg.index[...].reshape((4, -1)), data.reshape(4, -1)),
+        (dg.index[0, 0, 0].reshape(()), data[0, 0, 0]),
+    ):
+        found = chain(data)
+        assert (found.shape, found.tolist()) == (expected.shape, expected.tolist())
+    assert repr(dg.index[:, IDS][0].transpose(1, 0).reshape(-1)) == "dg.index[:, int64 [3]][0].transpose(1, 0).reshape(-1)"

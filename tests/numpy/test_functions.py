@@ -1,0 +1,133 @@
+"""dg.index: NumPy's bits and NumPy's errors, plans without arrays, policies, other libraries' arrays, and what errors say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dmlgather as dg
+from dmlgather.dialects.problem import TensorType
+from tests.dialects.expressions import numpys
+from tests.numpy.judged import check_call, run
+from tests.numpy.spelling import REFUSED
+
+CUBE = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**63 - 1))
+def test_calls_give_what_numpy_gives(seed: int) -> None:
+    check_call(seed)
+
+
+@pytest.mark.parametrize("entry", REFUSED, ids=lambda entry: f"{type(entry).__name__}-{entry}"[:40].replace(" ", ""))
+def test_what_numpy_refuses_is_refused_with_the_same_type_of_error(entry: Any) -> None:
+    for key in (entry, (entry, 0), ([0], entry), (..., entry)):
+        expected, found = numpys(CUBE, key), run(key, CUBE)
+        assert isinstance(expected, Exception), key
+        assert type(found) is type(expected), (key, expected, found)
+
+
+def test_one_scalar_and_no_entries() -> None:
+    one = np.array(7.5)
+    assert dg.index[()](one).shape == dg.index[...](one).shape == ()
+    assert dg.index[None, True](one).tolist() == [[7.5]]
+    assert (dg.index[()](CUBE) == CUBE).all()
+    assert dg.index[1, 2, 3](CUBE).shape == ()
+
+
+def test_more_dimensions_than_an_array_has() -> None:
+    assert dg.index[(None,) * 61](CUBE).ndim == 64
+    with pytest.raises(IndexError, match="the result would have 65 dimensions, expected at most 64"):
+        dg.index[(None,) * 62](CUBE)
+
+
+def test_a_result_is_a_copy() -> None:
+    data = CUBE.copy()
+    found = dg.index[1:](data)
+    data[...] = 0
+    assert found[0, 0, 0] == 12
+
+
+@pytest.mark.parametrize(
+    "placeholder", [((3,), "int64"), ((3,), np.int64), ((3,), np.dtype("int64")), TensorType((3,), np.dtype(np.int64))]
+)
+def test_placeholders_stand_for_index_arrays(placeholder: Any) -> None:
+    ids = np.array([2, 0, 1])
+    assert dg.index[:, placeholder].plan(((2, 3, 4), "int32")) == dg.index[:, ids].plan(CUBE)
+    assert dg.index[placeholder].problem(CUBE).output.shape == (3, 3, 4)
+    with pytest.raises(TypeError, match=r"dg.index\[:, int64 \[3\]\] has a placeholder for an index array: write the array"):
+        dg.index[:, placeholder](CUBE)
+    with pytest.raises(TypeError, match="has a placeholder"):
+        assert dg.index[placeholder].indices
+
+
+@pytest.mark.parametrize(
+    ("placeholder", "error", "message"),
+    [
+        (((3,), bool), TypeError, "a mask's values decide the result's shape: write the mask itself"),
+        (((3,), "float32"), IndexError, "an index array must have an integer type"),
+        (((), "int64"), ValueError, "an index array has at least one dimension"),
+        (((-1,), "int64"), ValueError, "sizes of 0 or more"),
+        ((("n",), "int64"), TypeError, "size is 'n' of type str, expected an integer"),
+    ],
+)
+def test_what_errors_about_placeholders_say(placeholder: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        dg.index[:, placeholder]
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (np.s_[:, 1.0], r"entry 1 is 1.0, but must be an integer, a slice, ..., None, or an array of integers or bools"),
+        (np.s_[:, [1.0]], r"entry 1 is of type float64 and shape \[1\], but must be"),
+        (np.s_[:, [[0], [0, 1]]], r"entry 1 is \[\[0\], \[0, 1\]\], of which NumPy makes no array"),
+        (np.s_[2**63], r"entry 0 is 9223372036854775808, which is no 64-bit integer: expected at most 9223372036854775807"),
+        (np.s_[2**64], r"entry 0 is 18446744073709551616, which is no 64-bit integer: expected -9223372036854775808 … "),
+        (np.s_[:, [0, 3]], r"indices\[1\] = 3 is out of range for axis 1 of size 3: valid indices are -3 … 2"),
+        (np.s_[[0, 1], :, [0, 4]], r"indices\[1, 1\] = 4 is out of range for axis 2 of size 4: valid indices are -4 … 3"),
+    ],
+)
+def test_what_errors_say(key: Any, message: str) -> None:
+    with pytest.raises((IndexError, ValueError, OverflowError), match=message):
+        dg.index[key](CUBE)
+
+
+def test_policies() -> None:
+    ids = np.array([0, 9, -9])
+    assert dg.index[:, ids](CUBE, out_of_bounds="clamp")[0, :, 0].tolist() == [0, 8, 0]
+    assert dg.index[:, ids](CUBE, out_of_bounds=dg.Fill(-1))[0, :, 0].tolist() == [0, -1, -1]
+    assert dg.index[:, ids].plan(CUBE, out_of_bounds=dg.Fill(-1)).fill == b"\xff" * 4
+    assert dg.index[:, ids].plan(CUBE).out_of_bounds is dg.OutOfBounds.RAISE
+    with pytest.raises(ValueError, match="out_of_bounds is 'wrap'"):
+        dg.index[:, ids].plan(CUBE, out_of_bounds="wrap")
+
+
+def test_strings_and_wide_elements() -> None:
+    words = np.array([["a", "bc"], ["d", ""]])
+    assert dg.index[::-1, [1, 0]](words).tolist() == [["", "d"], ["bc", "a"]]
+    wide = np.arange(4).astype(np.complex128).reshape(2, 2)
+    assert dg.index[[[1]], 0](wide).tolist() == [[2]]
+
+
+def test_arrays_of_other_libraries() -> None:
+    jnp = pytest.importorskip("jax.numpy")
+    data, ids, mask = jnp.asarray(CUBE), jnp.array([2, 0]), jnp.array([False, True])
+    found = dg.index[mask, ids](data)
+    assert type(found) is type(data)
+    assert (np.asarray(found) == CUBE[np.array([False, True]), np.array([2, 0])]).all()
+    with pytest.raises(TypeError, match="entry 0: expected a plain array, got a masked one"):
+        dg.index[np.ma.array([0, 1])]
+    own: Any = np.array([[0, 1]]).view(type("Own", (np.ndarray,), {}))
+    assert (dg.index[own](CUBE) == CUBE[np.array([[0, 1]])]).all()
+
+
+def test_an_expression_is_shown_as_it_is_written() -> None:
+    expression = dg.index[1:, ..., None, ::-1, :3, ((2, 5), "int8"), np.array([True, False]), True, -1]
+    assert repr(expression) == "dg.index[1:, ..., None, ::-1, :3, int8 [2, 5], bool [2], bool [], -1]"
+    assert repr(dg.index) == "dg.index"
