@@ -33,6 +33,10 @@ def run(
     ] = "auto",
     output_dir: Annotated[Path, typer.Option(metavar="DIR", help="Where writeFile commands write.")] = Path(),
     iterations: Annotated[int, typer.Option(min=1, metavar="N", help="Times to execute each dispatch; the median is shown.")] = 1,
+    fuse: Annotated[
+        bool,
+        typer.Option("--fuse", help="Run dispatches as one launch where these give the same: what lies between is not written."),
+    ] = False,
     memory_limit: MemoryLimit = None,
     allow_outside: AllowOutside = False,
 ) -> int:
@@ -40,6 +44,8 @@ def run(
 
     print commands write to standard output: "Resource 'NAME': 7, 9, 12". The device, a timing line per dispatch and the files
     written go to standard error. A model with errors is not run.
+
+    With --fuse, a timing line names all dispatches of a launch. What is printed and written to files is the same.
 
     Exit codes: 0 it ran, 1 the model has errors, 2 it could not be understood or run, 130 after Ctrl-C, 141 when whoever
     read the output closed it.
@@ -54,8 +60,10 @@ def run(
         say(f"{model}: a single descriptor has no resources and commands to run; explain and compare take it")
         return 2
     check_memory(f"running {checked.file}", memory_shares(checked, [chosen]), limit, ["use smaller resources"])
-    runner = Runner(checked, chosen, output_dir)
+    runner = Runner(checked, chosen, output_dir, fuse=fuse)
     say(f"Running on '{device_title(runner.device)}'")
+    if runner.fusion is not None:
+        say(str(runner.fusion))
     with reference_progress("name another --device"):
         for event in runner.run(iterations):
             show(event)
@@ -85,7 +93,9 @@ def show(event: Event) -> None:
     elif isinstance(event, Dispatched):
         gpu = "" if event.gpu_ms is None else f", {event.gpu_ms:.4f} ms median (GPU)"
         times = counted(event.iterations, "iteration")
-        say(f"Dispatch '{event.dispatchable}': {times}, {event.cpu_ms:.4f} ms median (CPU){gpu}")
+        what = "Dispatch" if len(event.dispatchables) == 1 else "Dispatches"
+        names = ", ".join(f"'{name}'" for name in event.dispatchables)
+        say(f"{what} {names}: {times}, {event.cpu_ms:.4f} ms median (CPU){gpu}")
     else:
         say(f"Resource '{event.resource}' written to '{event.file}'")
 

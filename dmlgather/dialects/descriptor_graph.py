@@ -1,0 +1,190 @@
+"""DirectML's descriptors and DxDispatch models as graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from dmlgather.dialects.buffer_contents import BYTE, BufferContents, HeldPart
+from dmlgather.dialects.descriptor_problem import DescriptorProblem, tensor_type
+from dmlgather.dialects.graph_building import GraphBuilder
+from dmlgather.dialects.index_graph import IndexGraph
+from dmlgather.dialects.problem import TensorType
+from dmlgather.directml import BufferTensorDesc, OperatorDesc, validate
+from dmlgather.directml.dxdispatch.bindings import BufferBinding
+from dmlgather.directml.dxdispatch.commands import Dispatch
+from dmlgather.directml.dxdispatch.model_file import CheckedFile
+from dmlgather.directml.dxdispatch.resources import Resource
+from dmlgather.directml.fields import wire_name
+from dmlgather.plan import Layout, packed_strides
+
+
+def descriptor_graph(descriptors: Sequence[OperatorDesc]) -> IndexGraph:
+    """The graph of descriptors that run in order, where each further one's InputTensor is the output of the one before.
+
+    Inputs: InputTensor of the first, then every IndicesTensor in order. A tensor without strides is an array of its Sizes, one
+    with strides the buffer that it lies in, as an array of one dimension. Output: OutputTensor of the last, of its Sizes.
+
+    DescriptorError for one that feature level 6_4 does not take, ValueError for none, and for one that reads what the one before
+    it did not write.
+    """
+    if not descriptors:
+        raise ValueError("expected at least one descriptor, got none")
+    for desc in descriptors:
+        validate(desc).raise_for_errors()
+    graph, before = GraphBuilder(), None
+    for desc in descriptors:
+        inputs = []
+        for field in desc.operator.inputs:
+            tensor, name = desc.tensor(field), f"{desc.operator.name}: {wire_name(field)}"
+            if before is None or field != "input_tensor":
+                value = graph.input(wire_name(field), buffer_type(tensor))
+                contents = _filled(graph, wire_name(field), value)
+            else:
+                contents = before
+            inputs.append(contents.read(replace(tensor.layout(), offset=0), tensor_type(tensor).dtype, name))
+        result = graph.problem(desc.operator.name, DescriptorProblem(desc), *inputs, output="OutputTensor")
+        before = BufferContents(graph, "OutputTensor", ())
+        before.write(result, desc.tensor(desc.operator.output).layout())
+    return graph.build([result])
+
+
+def model_graph(model: CheckedFile) -> IndexGraph:
+    """The graph of a DxDispatch model without errors.
+
+    A dispatch reads and writes arrays of its tensors' Sizes; a view before it says where they lie in what its resources hold.
+    Inputs: the resources whose initial values reach an output, in the model's order. Such a value has the Sizes of the first
+    tensor that reads it, where that is packed and holds all of it, else one dimension. Outputs: what the print and writeFile
+    commands show of resources that a dispatch has written, in order; then what such resources hold at the end that no later
+    command reads or shows. Values have their resources' names as labels. ValueError for a model with errors or refusals.
+    """
+    if not model.ok or model.refusals:
+        raise ValueError(f"{model.file} has problems, errors or parts that cannot be executed; check_file lists them")
+    return _ModelGraph(model).graph()
+
+
+def buffer_type(tensor: BufferTensorDesc) -> TensorType:
+    """The array that a tensor's buffer is: of its Sizes, or where it has strides of one dimension, up to its last element."""
+    return TensorType(tensor.sizes if tensor.strides is None else (tensor.span,), tensor_type(tensor).dtype)
+
+
+def _filled(graph: GraphBuilder, name: str, value: str) -> BufferContents:
+    """A buffer that holds a value, and nothing behind it."""
+    tensor = graph.types[value]
+    return BufferContents(graph, name, [HeldPart(0, prod(tensor.shape) * tensor.dtype.itemsize, lambda: value)])
+
+
+class _ModelGraph:
+    """A model while its graph is built."""
+
+    def __init__(self, model: CheckedFile) -> None:
+        self.model, self.builder = model, GraphBuilder()
+        self.first_readers = _first_readers(model)
+        self.inputs: dict[str, str] = {}
+        """The values of resources at first, by resource; those that were needed."""
+        self.labels: dict[str, str] = {}
+        self.initial, self.contents = (
+            {name: BufferContents(self.builder, name, self._pieces(resource)) for name, resource in model.resources.items()}
+            for _ in range(2)
+        )
+
+    def graph(self) -> IndexGraph:
+        """See `model_graph`."""
+        shown: dict[str, None] = {}
+        written, unread = set[str](), set[str]()
+        for command in self.model.commands:
+            if isinstance(command, Dispatch):
+                read, target = self._dispatch(command)
+                written.add(target)
+                unread = (unread - read) | {target}
+            elif command.resource in written:
+                shown[self._shown(command.resource)] = None
+                unread.discard(command.resource)
+        shown.update((self._shown(name), None) for name in self.model.resources if name in unread)
+        graph = replace(self.builder.build(list(shown)), labels=self.labels).needed()
+        used = {*graph.outputs, *(name for step in graph.steps for name in step.inputs)}
+        inputs = [self.inputs[name] for name in self.model.resources if self.inputs.get(name) in used]
+        return replace(graph, inputs=tuple(inputs)).needed()
+
+    def _dispatch(self, command: Dispatch) -> tuple[set[str], str]:
+        """Add the steps of a dispatch. Returns the resources that it reads, and the one that it writes."""
+        desc = self.model.dispatchables[command.dispatchable].desc
+        at_execution, at_first = self.model.buffer_bindings(command)
+        inputs, read = [], set()
+        for field in desc.operator.inputs:
+            tensor = desc.tensor(field)
+            owned = at_first.get(wire_name(field))
+            bound = at_execution[wire_name(field)] if owned is None else owned
+            contents = (self.contents if owned is None else self.initial)[bound.resource]
+            name = f"{wire_name(field)} of dispatch '{command.dispatchable}'"
+            inputs.append(contents.read(_layout(tensor, bound), tensor_type(tensor).dtype, name))
+            read |= {bound.resource} if owned is None else set()
+        output = at_execution[wire_name(desc.operator.output)]
+        name = f"dispatch '{command.dispatchable}'"
+        result = self.builder.problem(name, DescriptorProblem(desc), *inputs, output=output.resource)
+        self.labels[result] = output.resource
+        self.contents[output.resource].write(result, _layout(desc.tensor(desc.operator.output), output))
+        return read, output.resource
+
+    def _shown(self, resource: str) -> str:
+        """The value of what print shows of a resource."""
+        values = self.model.resources[resource].values
+        dtype = np.dtype(values.data_type.name.lower())
+        return self.contents[resource].elements(values.count, dtype, f"'{resource}' as it is shown")
+
+    def _pieces(self, resource: Resource) -> list[HeldPart]:
+        """What a resource holds at first: zeros, its values, zeros."""
+        end = resource.offset + resource.values.bytes
+        parts = [
+            HeldPart(0, resource.offset, partial(self._zeros, resource.name, resource.offset)),
+            HeldPart(resource.offset, end, partial(self._initial_value, resource)),
+            HeldPart(end, resource.size, partial(self._zeros, resource.name, resource.size - end)),
+        ]
+        return [part for part in parts if part.start < part.stop]
+
+    def _initial_value(self, resource: Resource) -> str:
+        name = resource.name
+        if name not in self.inputs:
+            value = self.builder.input(name, self._input_type(resource))
+            self.inputs[name] = value
+            self.labels[value] = name
+        return self.inputs[name]
+
+    def _input_type(self, resource: Resource) -> TensorType:
+        values = resource.values
+        if resource.name in self.first_readers:
+            tensor, offset = self.first_readers[resource.name]
+            kind = tensor_type(tensor)
+            packed = tensor.element_strides == packed_strides(tensor.sizes)
+            if packed and offset == resource.offset and tensor.elements * kind.dtype.itemsize == values.bytes:
+                return kind
+            if values.bytes % kind.dtype.itemsize == 0:
+                return TensorType((values.bytes // kind.dtype.itemsize,), kind.dtype)
+        return TensorType((values.count,), np.dtype(values.data_type.name.lower()))
+
+    def _zeros(self, resource: str, count: int) -> str:
+        zero = self.builder.constant(np.zeros(1, BYTE))
+        return self.builder.expanded(f"padding of '{resource}'", zero, (count,))
+
+
+def _layout(tensor: BufferTensorDesc, bound: BufferBinding) -> Layout:
+    """Where a tensor's elements lie in the resource that it is bound to."""
+    return replace(tensor.layout(), offset=bound.offset // tensor.data_type.bytes)
+
+
+def _first_readers(model: CheckedFile) -> dict[str, tuple[BufferTensorDesc, int]]:
+    """The first tensor that reads each resource, and the byte there at which it begins."""
+    found: dict[str, tuple[BufferTensorDesc, int]] = {}
+    for command in model.commands:
+        if isinstance(command, Dispatch):
+            desc = model.dispatchables[command.dispatchable].desc
+            bindings = [bound for bindings in model.buffer_bindings(command) for bound in bindings.values()]
+            for field in desc.operator.inputs:
+                for bound in bindings:
+                    if bound.tensor == wire_name(field):
+                        found.setdefault(bound.resource, (desc.tensor(field), bound.offset))
+    return found

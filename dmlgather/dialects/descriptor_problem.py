@@ -1,0 +1,68 @@
+"""A DirectML descriptor as a problem, like those of the dialects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.directml import BufferTensorDesc, OperatorDesc, lower
+from dmlgather.directml.fields import wire_name
+from dmlgather.plan import IndexPlan, Layout, OutOfBounds
+
+
+@dataclass(frozen=True)
+class DescriptorProblem(Problem):
+    """What a valid descriptor does with arrays of its tensors' Sizes; where it says that they lie in buffers plays no part."""
+
+    desc: OperatorDesc
+
+    out_of_bounds = OutOfBounds.CLAMP
+
+    @property
+    def name(self) -> str:  # type: ignore[override] # it follows from the descriptor
+        """The operator's name: "GATHER"."""
+        return self.desc.operator.name
+
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override] # likewise
+        """data, and indices where the operator has any."""
+        return ("data", "indices")[: len(self.desc.operator.inputs)]
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """InputTensor, and IndicesTensor where there is one."""
+        return tuple(map(wire_name, self.desc.operator.inputs))
+
+    @property
+    def data(self) -> TensorType:  # type: ignore[override] # likewise
+        """InputTensor."""
+        return tensor_type(self.desc.tensor("input_tensor"))
+
+    @property
+    def indices(self) -> TensorType:
+        """IndicesTensor."""
+        return tensor_type(self.desc.tensor("indices_tensor"))
+
+    @property
+    def output(self) -> TensorType:
+        """OutputTensor."""
+        return tensor_type(self.desc.tensor(self.desc.operator.output))
+
+    @property
+    def wraps(self) -> bool:
+        return "indices" in self.inputs and self.indices.dtype.kind == "i"
+
+    @property
+    def lookup_axes(self) -> tuple[int, ...]:
+        return self.desc.operator.lookup_axes(self.desc)
+
+    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
+        return lower(self.desc, dict(zip(self.desc.operator.tensors, layouts, strict=True)))
+
+
+def tensor_type(tensor: BufferTensorDesc) -> TensorType:
+    """Sizes and type of a described tensor."""
+    return TensorType(tensor.sizes, np.dtype(tensor.data_type.name.lower()))

@@ -1,0 +1,30 @@
+"""Thousands of random models: their graphs compute what they show, and fused they show the same. ci/chains runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dmlgather.directml.dxdispatch.model_file import check_file
+from tests.dialects.test_descriptor_graph import checked
+from tests.dxdispatch.models import write
+from tests.dxdispatch.random_chains import random_model
+from tests.test_model_fusion import same
+
+COUNT = 2000
+FIRST = 1000
+"""The ordinary suite has the models before it."""
+
+
+@pytest.mark.heavy
+def test_chains_of_dispatches_as_graphs(tmp_path: Path) -> None:
+    for seed in range(FIRST, FIRST + COUNT):
+        checked(check_file(write(tmp_path, random_model(seed))))
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_chains_of_dispatches_fused(tmp_path: Path, device: str) -> None:
+    for seed in range(FIRST, FIRST + COUNT):
+        same(check_file(write(tmp_path, random_model(seed))), tmp_path, device)
