@@ -12,6 +12,7 @@ from dmlgather.files import FileError
 from dmlgather.onnx.model.node_labels import label, naming
 from dmlgather.onnx.model.node_steps import steps_of
 from dmlgather.onnx.model.opaque_operators import InnerGraphs, opaque_attributes, opaque_name
+from dmlgather.onnx.model.shared_operators import shared_operator
 from dmlgather.onnx.model.sized_model import Place, PlacedNode, SizedModel
 from dmlgather.onnx.model.stated_types import Stated
 from dmlgather.onnx.model.translated_node import TranslatedNode
@@ -102,20 +103,24 @@ class _Translation:
         values = []
         for name, value in zip(inputs, [scope.value(name) if name else None for name in node.input], strict=True):
             values.append(value if is_known(value) else None if name is None else self._builder.known(name))
-        found = steps_of(TranslatedNode(node, placed.opset, label(node), self._builder, inputs, values))
-        if found is None:
-            found = tuple(self._opaque(placed, [name for name in inputs if name is not None]))
+        call = TranslatedNode(node, placed.opset, label(node), self._builder, inputs, values)
+        found = steps_of(call) or tuple(self._opaque(placed, call))
         self._values |= {Place(scope, name): value for name, value in zip(node.output, found, strict=True) if name}
 
-    def _opaque(self, placed: PlacedNode, inputs: list[str]) -> list[str]:
+    def _opaque(self, placed: PlacedNode, call: TranslatedNode) -> list[str]:
         """Add the step of another operator: its outputs, empty where the node has none."""
-        node, functions = placed.node, self._model.functions
-        rank = self._builder.types[inputs[0]].rank if inputs and node.input[0] else None
-        attributes = opaque_attributes(node, placed.opset, rank, functions)
-        inputs += [self._value(self._model.place(placed.scope, name)) for name in InnerGraphs(node).outside]
+        node = placed.node
         names = [name for name in node.output if name]
         types = [self._tensor(Place(placed.scope, name)) for name in names]
-        found = iter(self._builder.opaque(label(node), opaque_name(node), inputs, types, attributes=attributes, outputs=names))
+        shared = shared_operator(call)
+        if shared is not None:
+            operator, attributes, inputs = shared
+            return [*self._builder.opaque(call.name, operator, inputs, types, attributes=attributes, outputs=names)]
+        rank = call.tensor.rank if call.given(0) else None
+        own = opaque_attributes(node, placed.opset, rank, self._model.functions)
+        outside = [self._value(self._model.place(placed.scope, name)) for name in InnerGraphs(node).outside]
+        inputs = (*(name for name in call.inputs if name is not None), *outside)
+        found = iter(self._builder.opaque(call.name, opaque_name(node), inputs, types, attributes=own, outputs=names))
         return [next(found) if name else "" for name in node.output]
 
     def _tensor(self, place: Place) -> TensorType:

@@ -52,6 +52,11 @@ def _computed(call: TranslatedNode, operator: str) -> tuple[str, ...]:
     return (call.graph.elementwise(call.name, operator, dtype, *inputs, output=call.output),)
 
 
+def _where(call: TranslatedNode) -> tuple[str, ...]:
+    """A selection moves elements of every type."""
+    return _computed(call, "where")
+
+
 def _modulo(call: TranslatedNode) -> tuple[str, ...] | None:
     return None if call.attribute("fmod") or not call.integers else _computed(call, "remainder")
 
@@ -104,7 +109,7 @@ _ROWS: Mapping[str, Row] = {
     "Or": _elementwise("or"),
     "Xor": _elementwise("not_equal"),
     "Not": _elementwise("not"),
-    "Where": _elementwise("where"),
+    "Where": _where,
     "Cast": _cast,
     "CastLike": _cast_like,
 }

@@ -98,6 +98,22 @@ def _constant_of_shape(call: TranslatedNode) -> tuple[str, ...] | None:
     return (call.graph.expanded(call.name, call.graph.constant(element), sizes, output=call.output),)
 
 
+def _tile(call: TranslatedNode) -> tuple[str, ...] | None:
+    """Each dimension of a size behind a new one along which the elements are repeated."""
+    if call.opset < 6 or not call.given(1) or call.values[1] is None:
+        return None
+    repeats = integers("Tile", "repeats", call.values[1])
+    sizes = call.tensor.shape
+    if len(repeats) != len(sizes) or min(repeats, default=0) < 0:
+        raise ValueError(f"repeats is {list(repeats)}, but data has rank {len(sizes)}: expected {len(sizes)} counts of 0 or more")
+    single = [part for size in sizes for part in (1, size)]
+    repeated = [part for size, repeat in zip(sizes, repeats, strict=True) for part in (repeat, size)]
+    value = call.graph.reshaped(f"{call.name}: dimensions", call.data, single, output=f"{call.output}: dimensions")
+    value = call.graph.expanded(f"{call.name}: repeated", value, repeated, output=f"{call.output}: repeated")
+    shape = [size * repeat for size, repeat in zip(sizes, repeats, strict=True)]
+    return (call.graph.reshaped(call.name, value, shape, output=call.output),)
+
+
 def _concat(call: TranslatedNode) -> tuple[str, ...]:
     values = [name for name in call.inputs if name is not None]
     types = [call.graph.types[name] for name in values]
@@ -168,6 +184,7 @@ _ROWS: Mapping[str, Row] = {
     "Flatten": _flatten,
     "Expand": _expand,
     "ConstantOfShape": _constant_of_shape,
+    "Tile": _tile,
     "Concat": _concat,
     "Split": _split,
 }

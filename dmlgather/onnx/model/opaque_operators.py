@@ -18,11 +18,8 @@ if TYPE_CHECKING:
 
 UNCHANGED = frozenset(
     (
-        *("Abs", "Ceil", "Cos", "Erf", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin"),
-        *("Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "Elu", "HardSwish", "LeakyRelu", "Mish", "IsInf", "IsNaN"),
-        *("Add", "Sub", "Mul", "Div", "MatMul", "And", "Or", "Xor", "Not", "Where", "Max", "Min"),
-        *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
-        *("Conv", "ConvTranspose", "Gemm", "GlobalAveragePool", "GlobalMaxPool"),
+        *("Conv", "ConvTranspose", "Elu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "HardSwish", "IsInf", "IsNaN"),
+        *("LeakyRelu", "Mish", "Reciprocal", "Round", "Sign", "Softplus", "Softsign", "Tan"),
     )
 )
 """The operators whose versions differ only in the types that they take and in attributes, which are compared. The version of any
@@ -57,8 +54,8 @@ def opaque_attributes(node: NodeProto, opset: int, rank: int | None, functions: 
 
 
 def opaque_name(node: NodeProto) -> str:
-    """The name of an operator, in lower case, as all dialects write it: "matmul", "com.example.attention"."""
-    return operator_name(node).lower()
+    """The name of an operator in lower case, with its domain: "onnx.conv", "com.example.attention"."""
+    return f"onnx.{node.op_type}".lower() if node.domain in DOMAINS else operator_name(node).lower()
 
 
 def last_named(names: Sequence[str]) -> int:

@@ -1,0 +1,97 @@
+"""Operators outside the family that other dialects have as well, as the graphs of all dialects spell them.
+
+The operator has NumPy's name where NumPy has the function, else ONNX's. Attributes are pairs of name and value, by name; axes
+count from the front. What constants decide, such as the axes of a sum, stands in the attributes and not among the inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import NamedTuple
+
+from dmlgather.dialects.problem import check_axes
+from dmlgather.dialects.windows import integers
+from dmlgather.onnx.model.translated_node import TranslatedNode
+from dmlgather.onnx.problems.data_types import data_type
+from dmlgather.onnx.problems.operator_versions import DOMAINS
+
+
+class SharedOperator(NamedTuple):
+    """An operator with its attributes and the values that it reads."""
+
+    operator: str
+    attributes: tuple[tuple[str, Hashable], ...]
+    inputs: tuple[str, ...]
+
+
+_PLAIN: Mapping[str, tuple[str, str]] = {
+    "Add": ("add", "biufc"),
+    "Sub": ("subtract", "biufc"),
+    "Mul": ("multiply", "biufc"),
+    "Div": ("divide", "f"),
+    "Pow": ("power", "f"),
+    "Max": ("maximum", "f"),
+    "Min": ("minimum", "f"),
+    "Neg": ("negative", "f"),
+    "Abs": ("abs", "f"),
+    "Ceil": ("ceil", "f"),
+    "Cos": ("cos", "f"),
+    "Erf": ("erf", "f"),
+    "Exp": ("exp", "f"),
+    "Floor": ("floor", "f"),
+    "Log": ("log", "f"),
+    "Relu": ("relu", "f"),
+    "Sigmoid": ("sigmoid", "f"),
+    "Sin": ("sin", "f"),
+    "Sqrt": ("sqrt", "f"),
+    "Tanh": ("tanh", "f"),
+    "Less": ("less", "f"),
+    "LessOrEqual": ("less_equal", "f"),
+    "Greater": ("greater", "f"),
+    "GreaterOrEqual": ("greater_equal", "f"),
+    "Equal": ("equal", "f"),
+    "MatMul": ("matmul", "iuf"),
+}
+"""The shared name of an operator without attributes, and the kinds of types for which all dialects mean the same by it."""
+
+_REDUCTIONS: Mapping[str, str] = {
+    "ReduceSum": "reduce_sum",
+    "ReduceMean": "reduce_mean",
+    "ReduceMax": "reduce_max",
+    "ReduceMin": "reduce_min",
+    "ReduceProd": "reduce_prod",
+}
+
+
+def shared_operator(call: TranslatedNode) -> SharedOperator | None:
+    """A node as all dialects spell it; None for an operator that is ONNX's alone, and where a value that decides is not known."""
+    if call.node.domain not in DOMAINS or any(name is None for name in call.inputs) or len(call.node.output) != 1:
+        return None
+    inputs, operator = tuple(name for name in call.inputs if name is not None), call.node.op_type
+    if operator in _PLAIN:
+        name, kinds = _PLAIN[operator]
+        same = all(tensor is not None and tensor.dtype.kind in kinds for tensor in call.types)
+        binary = operator not in ("Max", "Min") or len(inputs) == 2
+        return SharedOperator(name, (), inputs) if same and binary and call.broadcasts else None
+    if operator == "Cast" and not any(call.attribute(name) is not None for name in ("saturate", "round_mode")):
+        to = call.attribute("to")
+        dtype = data_type(to.decode() if isinstance(to, bytes) else to)
+        return None if dtype is None else SharedOperator("cast", (("to", dtype.name),), inputs)
+    if operator == "Softmax":
+        axis = call.axis(-1 if call.opset >= 13 else 1)
+        along = call.opset >= 13 or axis == call.tensor.rank - 1  # before, all dimensions from the axis on are one
+        return SharedOperator("softmax", (("axis", axis),), inputs) if along else None
+    return _reduction(call, _REDUCTIONS[operator]) if operator in _REDUCTIONS else None
+
+
+def _reduction(call: TranslatedNode, name: str) -> SharedOperator | None:
+    axes = call.attribute("axes")
+    if call.given(1):
+        if call.values[1] is None:
+            return None
+        axes = integers(call.node.op_type, "axes", call.values[1])
+    if not axes and call.attribute("noop_with_empty_axes"):
+        return None
+    rank, keeps = call.tensor.rank, call.attribute("keepdims")
+    chosen = sorted(check_axes("axes", axes, rank, "data")) if axes else range(rank)
+    return SharedOperator(name, (("axes", tuple(chosen)), ("keepdims", keeps is None or bool(keeps))), (call.data,))
