@@ -16,6 +16,7 @@ from dmlgather.backends.devices import CPU, Device
 from dmlgather.eager import execute
 from dmlgather.onnx import auxiliary
 from dmlgather.onnx.backend.device_tensors import DeviceTensor, check_type_on
+from dmlgather.onnx.backend.fused_runs import FusedRuns
 from dmlgather.onnx.backend.graph import NodeGraph, PreparedNode, read_model, read_node
 from dmlgather.onnx.backend.model_inputs import adopt_inputs, name_inputs
 from dmlgather.onnx.model.node_labels import naming
@@ -97,6 +98,7 @@ class PreparedModel(onnx.backend.base.BackendRep):
         self._graph, self._device = graph, device
         self._computed_with = {name for each in graph.nodes for name in each.node.input[: each.arrays]}
         self._constants = {name: self._tensor(name, array, CPU) for name, array in graph.constants.items()}
+        self._fused = FusedRuns(graph, self._constants, device)
         self._outputs = onnx.backend.base.namedtupledict("Outputs", [name for name, _ in graph.outputs])
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -120,21 +122,26 @@ class PreparedModel(onnx.backend.base.BackendRep):
         values = dict(self._constants)
         values |= {name: self._tensor(name, array, device) for name, (array, device) in adopted.items()}
         like, home = next(((named[name], device) for name, (_, device) in adopted.items()), (None, CPU))
+        outputs = self._fused.outputs(values, adopted) or self._one_by_one(values)
+        returned: set[object] = set()
+        results = []
+        for (name, declared), output in zip(self._graph.outputs, outputs, strict=True):
+            dtype = output.type.dtype
+            if declared.dtype is not None and declared.dtype != dtype:
+                raise TypeError(f"output {name!r} has type {type_name(dtype)}, but the model declares {declared}")
+            result = output.as_output(home, self._device.memory, returned)
+            plain = like is None or isinstance(like, np.generic) or result.dtype.hasobject
+            results.append(result if plain else arrays.hand_back(result, like))
+        return results
+
+    def _one_by_one(self, values: dict[str, DeviceTensor]) -> list[DeviceTensor]:
+        """The outputs, node by node."""
         for each in self._graph.nodes:
             with naming(each.node):
                 values[each.node.output[0]] = self._result(each, values)
             for name in each.last:
                 del values[name]
-        returned: set[object] = set()
-        results = []
-        for name, declared in self._graph.outputs:
-            dtype = values[name].type.dtype
-            if declared.dtype is not None and declared.dtype != dtype:
-                raise TypeError(f"output {name!r} has type {type_name(dtype)}, but the model declares {declared}")
-            result = values[name].as_output(home, self._device.memory, returned)
-            plain = like is None or isinstance(like, np.generic) or result.dtype.hasobject
-            results.append(result if plain else arrays.hand_back(result, like))
-        return results
+        return [values[name] for name, _ in self._graph.outputs]
 
     def _tensor(self, name: str, array: Any, device: Device) -> DeviceTensor:
         """The tensor of an input or a constant, on the model's device unless only its values are needed."""

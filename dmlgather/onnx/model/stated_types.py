@@ -98,17 +98,18 @@ def check_fits(name: str, given: Any, declared: PartialType, symbols: _Symbols) 
         )
     if declared.shape is None:
         return
-    shape = tuple(given.shape)
-    message = f"input {name!r} has shape {list(shape)}, but the model declares {declared}"
+    shape, fault = tuple(given.shape), ""
     if len(shape) != len(declared.shape):
-        raise ValueError(f"{message}: rank {len(shape)}, not {len(declared.shape)}")
-    for dimension, (size, expected) in enumerate(zip(shape, declared.shape, strict=True)):
+        fault = f"rank {len(shape)}, not {len(declared.shape)}"
+    for dimension, (size, expected) in enumerate(zip(shape, declared.shape, strict=False)):
         if isinstance(expected, int) and size != expected:
-            raise ValueError(f"{message}: dimension {dimension} is {size}, not {expected}")
+            fault = fault or f"dimension {dimension} is {size}, not {expected}"
         if isinstance(expected, str):
             first, where = symbols.setdefault(expected, (size, f"dimension {dimension} of {name!r}"))
             if size != first:
-                raise ValueError(f"{message}: {expected} is {first} in {where}, but {size} in dimension {dimension}")
+                fault = fault or f"{expected} is {first} in {where}, but {size} in dimension {dimension}"
+    if fault:
+        raise ValueError(f"input {name!r} has shape {list(shape)}, but the model declares {declared}: {fault}")
 
 
 def _size(what: str, item: Any) -> int:

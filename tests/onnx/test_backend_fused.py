@@ -1,0 +1,172 @@
+"""Prepared models run as fused graphs: how many launches are left, what stays the same, and what is kept for later runs."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx.parser import parse_model
+
+from dmlgather.dialects.problem import TensorType
+from dmlgather.onnx import Backend
+from dmlgather.onnx.backend import fused_runs
+from dmlgather.onnx.backend.fused_nodes import FusedNodes, decides_shapes
+from dmlgather.onnx.backend.graph import read_model
+
+HEAD = '<ir_version: 8, opset_import: ["" : 13]>'
+X, IDS = np.arange(12, dtype=np.float32).reshape(3, 4), np.array([2, 0])
+
+
+def parsed(text: str) -> Any:
+    return parse_model(f"{HEAD} {text}")
+
+
+def launches(text: str, **inputs: Any) -> list[tuple[str, ...]]:
+    """What each launch of a model holds. inputs: arrays, of which those that decide shapes are known."""
+    graph = read_model(parsed(text))
+    deciding = decides_shapes(graph)
+    types = {name: TensorType(array.shape, array.dtype) for name, array in inputs.items()}
+    known = {name: array for name, array in inputs.items() if name in deciding} | dict(graph.constants)
+    nodes = FusedNodes(graph, types, known, deciding, lambda _, array: array)
+    return [launch.holds for launch in nodes.launches]
+
+
+def node(operator: str, output: str) -> str:
+    return f"{operator} node that gives {output!r}"
+
+
+def test_views_join_the_gathers_around_them() -> None:
+    text = """m (float[N,M] x, int64[K] i) => (float[a,b] y) <int64[1] zero = {0}, int64[1] two = {2}>
+    { t = Transpose(x) g = Gather(t, i) u = Unsqueeze(g, zero) s = Slice(u, zero, two, two) y = Squeeze(s, zero) }"""
+    (held,) = launches(text, x=X, i=np.array([1, 3, 0]))
+    nodes = (("Transpose", "t"), ("Gather", "g"), ("Unsqueeze", "u"), ("Slice", "s"), ("Squeeze", "y"))
+    assert held == tuple(node(*pair) for pair in nodes)
+
+
+def test_what_decides_shapes_is_computed_beforehand() -> None:
+    """The second size of x, picked from its shape, is where a slice ends; the shape of a reshape is an input of the model."""
+    text = """m (float[N,M] x, int64[K] i, int64[2] shape) => (float[a,b] y) <int64 one = {1}, int64[1] zero = {0}>
+    { s = Shape(x) m = Gather(s, one) e = Unsqueeze(m, zero) c = Cast <to = 6> (e) d = Cast <to = 7> (c)
+      t = Transpose(x) g = Slice(t, zero, d) y = Reshape(g, shape) }"""
+    assert len(launches(text, x=X, i=IDS, shape=np.array([6, 2]))) == 1
+    prepared = Backend.prepare(parsed(text))
+    for shape in ([6, 2], [6, 2], [2, -1], [6, 2], [12, 1]):
+        (found,) = prepared.run([X, IDS, np.array(shape)])
+        assert found.tobytes() == X.T.tobytes()
+        assert found.shape == X.T.reshape(shape).shape
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        (
+            "g = Gather(x, i) y = Transpose(g)",
+            r"Gather node that gives 'g': indices\[1\] = 9 is out of range for axis 0 of size 3",
+        ),
+        ("g = Gather(x, i) y = Slice(g, zero, one)", r"Gather node that gives 'g': indices\[1\] = 9 is out of range"),
+        (
+            "g = Gather <axis = 1> (x, i) h = Gather(x, i) y = Identity(g)",
+            r"Gather node that gives 'g': indices\[1\] = 9 .* axis 1",
+        ),
+        ("h = Gather(x, i) y = Identity(x)", r"Gather node that gives 'h': indices\[1\] = 9 is out of range"),
+        (
+            "g = Gather(x, i) h = Gather(g, zero) y = Transpose(h)",
+            r"Gather node that gives 'g': indices\[1\] = 9 is out of range",
+        ),
+        (
+            "t = Transpose(x) g = Gather(t, i) y = Flatten1(g)".replace("Flatten1", "Transpose"),
+            r"'g': indices\[1\] = 9 .* size 4",
+        ),
+    ],
+)
+def test_a_bad_index_is_named_as_without_fusing(nodes: str, message: str) -> None:
+    """Also one whose element a later slice drops, and one in a gather that no output needs."""
+    model = parsed(f"m (float[N,M] x, int64[K] i) => (float[a,b] y) <int64[1] zero = {{0}}, int64[1] one = {{1}}> {{ {nodes} }}")
+    prepared = Backend.prepare(model)
+    for _ in range(2):
+        with pytest.raises(IndexError, match=message):
+            prepared.run([X, np.array([0, 9])])
+        prepared.run([X, IDS])
+
+
+def test_the_fused_graphs_of_the_last_shapes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    class Counted(FusedNodes):
+        def __init__(self, *arguments: Any) -> None:
+            made.append(arguments[1])
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(fused_runs, "FusedNodes", Counted)
+    monkeypatch.setattr(fused_runs, "RUNS_KEPT", 3)
+    prepared = Backend.prepare(parsed("m (float[N,M] x, int64[K] i) => (float[a,b] y) { g = Gather(x, i) y = Transpose(g) }"))
+
+    def run(size: int) -> None:
+        x = np.arange(3.0 * size, dtype=np.float32).reshape(3, size)
+        assert prepared.run([x, IDS])[0].tobytes() == np.ascontiguousarray(x[IDS].T).tobytes()
+
+    for size in (1, 2, 3, 1, 2, 3, 1):
+        run(size)
+    assert len(made) == 3
+    for size in (4, 1, 3, 2):
+        run(size)
+    assert len(made) == 5
+
+
+def test_values_that_decide_shapes_are_fused_when_they_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    class Counted(FusedNodes):
+        def __init__(self, *arguments: Any) -> None:
+            made.append(int(arguments[2]["end"][0]))
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(fused_runs, "FusedNodes", Counted)
+    text = "m (float[N,M] x, int64[1] end) => (float[a,b] y) <int64[1] zero = {0}> { s = Slice(x, zero, end) y = Transpose(s) }"
+    prepared = Backend.prepare(parsed(text))
+    for end in (1, 2, 3, 1, 1, 2):
+        assert prepared.run([X, np.array([end])])[0].tobytes() == np.ascontiguousarray(X[:end].T).tobytes()
+    assert made == [1, 2]
+
+
+def test_a_long_array_that_decides_shapes_is_told_by_all_its_elements() -> None:
+    text = (
+        "m (int64[N] table, int64[1] i, float[12] x) => (float[a] y) { n = Gather(table, i) z = Identity(x) y = Slice(z, i, n) }"
+    )
+    prepared = Backend.prepare(parsed(text))
+    table, x = np.full(5000, 3), np.arange(12, dtype=np.float32)
+    for last in (3, 3, 4, 4, 3):
+        table[0] = last
+        assert prepared.run([table, np.array([0]), x])[0].tolist() == list(range(last))
+
+
+def test_strings_are_fused() -> None:
+    prepared = Backend.prepare(parsed("m (string[N,M] x, int64[K] i) => (string[a,b] y) { g = Gather(x, i) y = Transpose(g) }"))
+    words = np.array([["a", "bb", ""], ["é", "d", "ccc"]], object)
+    for _ in range(2):
+        assert prepared.run([words, np.array([1, 1, 0])])[0].tolist() == words[[1, 1, 0]].T.tolist()
+
+
+def test_an_output_that_is_named_twice_or_is_a_constant_has_memory_of_its_own() -> None:
+    prepared = Backend.prepare(
+        parsed("""m (float[N,M] x, int64[K] i) => (float[a,b] y, float[c,d] z, int64[e] s, float[N,M] w)
+    { g = Gather(x, i) y = Transpose(g) z = Identity(y) s = Shape(y) w = Identity(x) }""")
+    )
+    first, second = prepared.run([X, IDS]), prepared.run([X, IDS])
+    every = [X, IDS, *first, *second]
+    assert not any(np.shares_memory(one, other) for at, one in enumerate(every) for other in every[at + 1 :])
+    assert first[0].tobytes() == first[1].tobytes()
+    assert second[2].tolist() == [4, 2]
+
+
+def test_threads_share_the_fused_graphs() -> None:
+    prepared = Backend.prepare(parsed("m (float[N,M] x, int64[K] i) => (float[a,b] y) { g = Gather(x, i) y = Transpose(g) }"))
+
+    def run(size: int) -> bool:
+        x = np.arange(3.0 * size, dtype=np.float32).reshape(3, size)
+        return bool(prepared.run([x, IDS])[0].tobytes() == np.ascontiguousarray(x[IDS].T).tobytes())
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(run, [size % 50 + 1 for size in range(200)]))
