@@ -9,7 +9,8 @@ Fill. device: None for the device of the arrays; "cpu", "cuda", "cuda:N" or "ref
 
 `gather.plan(…)`, and likewise for the others, takes (shape, dtype) pairs in the place of arrays and returns the IndexPlan.
 
-`to_directml` returns the descriptors of DirectML for a node. `Backend` runs whole models; it needs the package onnx.
+`to_directml` returns the descriptors of DirectML for a node. `Backend` runs whole models, and `index_graph` says what a model
+does with indices; both need the package onnx.
 """
 
 from __future__ import annotations
@@ -28,9 +29,20 @@ if TYPE_CHECKING:
         slice,  # noqa: A004 - the operator's name
         space_to_depth,
     )
+    from dmlgather.onnx.model.index_graph import index_graph
     from dmlgather.onnx.problems.export import to_directml
 
-__all__ = ["Backend", "depth_to_space", "gather", "gather_elements", "gather_nd", "slice", "space_to_depth", "to_directml"]
+__all__ = [
+    "Backend",
+    "depth_to_space",
+    "gather",
+    "gather_elements",
+    "gather_nd",
+    "index_graph",
+    "slice",
+    "space_to_depth",
+    "to_directml",
+]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -40,9 +52,10 @@ __getattr__, __dir__ = lazy_names(
         "gather": "functions",
         "gather_elements": "functions",
         "gather_nd": "functions",
+        "index_graph": "model.index_graph",
         "slice": "functions",
         "space_to_depth": "functions",
         "to_directml": "problems.export",
     },
-    extras={"Backend": "onnx"},
+    extras={"Backend": "onnx", "index_graph": "onnx"},
 )

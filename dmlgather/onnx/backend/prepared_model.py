@@ -89,7 +89,10 @@ class Backend(onnx.backend.base.Backend):
 
 
 class PreparedModel(onnx.backend.base.BackendRep):
-    """A model on a device. Threads may share it."""
+    """A model on a device. Threads may share it.
+
+    It runs as a fused graph, made for the types of a run's inputs and kept; where one of its nodes raises, one by one.
+    """
 
     def __init__(self, graph: NodeGraph, device: Device) -> None:
         if device.on_gpu:

@@ -39,7 +39,7 @@ def index_graph(model: ModelProto, inputs: Mapping[str, Stated] | None = None) -
     >>> from onnx.parser import parse_model
     >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 13]>
     ... rows (float[N,4] table, int64[2] ids) => (float[4,2] y) { t = Gather(table, ids) y = Transpose(t) }''')
-    >>> [step.name for step in index_graph(model, {"N": 10}).steps]
+    >>> [step.name for step in dg.onnx.index_graph(model, {"N": 10}).steps]
     ["Gather node that gives 't'", "Transpose node that gives 'y'"]
     """
     from onnx import ModelProto
