@@ -42,13 +42,13 @@ class Fused:
     """A graph after fusing. `fuse` makes it.
 
     graph: the fused graph, whose outputs are those of the program, then the values that were kept. source: the graph before,
-    without steps that nothing needs. program_outputs: how many outputs the program has.
+    without steps that nothing needs. kept: the values that are kept.
     """
 
     graph: IndexGraph
     source: IndexGraph
     cuts: tuple[Cut, ...]
-    program_outputs: int
+    kept: tuple[str, ...] = ()
 
     @cached_property
     def launches(self) -> tuple[FusedLaunch, ...]:
@@ -71,7 +71,7 @@ class Fused:
         if len(arrays) != len(self.graph.inputs):
             raise TypeError(f"the graph has inputs {list(self.graph.inputs)}, got {len(arrays)} arrays")
         found = self.run(dict(zip(self.graph.inputs, arrays, strict=True)), device=device)
-        results = tuple(found[name] for name in self.graph.outputs[: self.program_outputs])
+        results = tuple(found[name] for name in self.graph.outputs[: len(self.graph.outputs) - len(self.kept)])
         return results[0] if len(results) == 1 else results
 
     def run(

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from math import prod
+from typing import Any
 
-from dmlgather.dialects.index_graph import IndexGraph, Step, chain
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather import eager
+from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Opaque, Step, chain
 from dmlgather.dialects.lowering import index_type
 from dmlgather.dialects.planned import Planned
-from dmlgather.dialects.problem import Problem
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.fusion.derivations import Derivation, IndexDerivations, tidied
 from dmlgather.fusion.fused import Cut, Fused
-from dmlgather.plan import CompositionError, IndexPlan, compose, simplify
+from dmlgather.fusion.known_indices import with_known_indices
+from dmlgather.plan import CompositionError, compose
+
+MOST_KNOWN = 2**20
+"""A result of up to so many elements is computed while fusing, where everything that it is made of is known."""
 
 
 def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: Collection[str] = ()) -> Fused:
     """The graph with as few launches as can be proven to do the same: bit for bit, and under RAISE for the same indices.
 
     graph: a chain of problems, each of which reads as data what the one before it writes, is a graph as well. keep: the names of
-    values that are to exist besides the outputs. Steps that neither needs are dropped. ValueError for a name that is no value,
-    and as `chain`.
+    values that are to exist besides the outputs. Steps that neither needs are dropped, and what follows from constants alone is
+    computed now. ValueError for a name that is no value, and as `chain`.
 
     >>> from dmlgather.dialects.problem import TensorType
     >>> from dmlgather.dialects.views import ReshapeView, TransposeView
@@ -34,46 +45,46 @@ def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: Collection[st
     for name in keep:
         if name not in graph.types:
             raise ValueError(f"keep names {name!r}, which is no value of the graph")
-    source = replace(graph, outputs=(*graph.outputs, *(name for name in keep if name not in graph.outputs))).needed()
-    fusing = _Fusing(source)
-    steps = [fusing.fused(step) for step in source.steps]
-    fused = replace(source, steps=tuple(steps)).needed()
-    outputs = len(graph.outputs)
-    return Fused(fused, source, tuple(fusing.cuts), outputs)
-
-
-@dataclass(frozen=True, slots=True)
-class Derivation:
-    """How one plan makes a value of others that exist. data, indices: names of values; indices is None without lookups. holds:
-    the names of the steps that it does.
-    """
-
-    data: str
-    indices: str | None
-    plan: IndexPlan
-    holds: tuple[str, ...]
+    kept = tuple(name for name in dict.fromkeys(keep) if name not in graph.outputs)
+    source = replace(graph, outputs=(*graph.outputs, *kept)).needed()
+    fusing = _Fusing(source, kept)
+    steps = [found for step in source.steps if (found := fusing.fused(step)) is not None]
+    fused = replace(source, steps=tuple(steps), constants=fusing.constants).needed()
+    return Fused(fused, source, tuple(fusing.cuts), kept)
 
 
 class _Fusing:
     """One pass over a graph, in the order of its steps."""
 
-    def __init__(self, graph: IndexGraph) -> None:
-        self._graph = graph
+    def __init__(self, graph: IndexGraph, kept: Collection[str]) -> None:
+        self._graph, self._kept, self._makers = graph, kept, graph.makers
+        self.constants = dict(graph.constants)
+        self.cuts: list[Cut] = []
         self._derivations: dict[str, Derivation] = {}
+        self._indices = IndexDerivations(graph, self.constants)
+        self._positions = {step.name: number for number, step in enumerate(graph.steps)}
         self._readers: dict[str, list[Step]] = {}
         for step in graph.steps:
             for name in dict.fromkeys(step.inputs):
                 self._readers.setdefault(name, []).append(step)
-        self.cuts: list[Cut] = []
 
-    def fused(self, step: Step) -> Step:
-        """The step, or one that does the same and reads values that are made earlier."""
-        problem = step.work
-        if not isinstance(problem, Problem):
-            return step
-        plan = _tidied(problem.plan())
-        own = Derivation(step.inputs[0], step.inputs[1] if plan.lookups else None, plan, (step.name,))
-        found = self._with_maker(own, step)
+    def fused(self, step: Step) -> Step | None:
+        """The step, or one that does the same and reads values that are made earlier; None where its result is known now."""
+        if not isinstance(step.work, Opaque) and all(name in self.constants for name in step.inputs):
+            output = step.outputs[0]
+            known = _computed(step, [self.constants[name] for name in step.inputs], self._graph.types[output])
+            if known is not None:
+                self.constants[output] = known
+                return None
+        if isinstance(step.work, Elementwise):
+            self._indices.follow_arithmetic(step, step.work)
+        return self._fused_problem(step, step.work) if isinstance(step.work, Problem) else step
+
+    def _fused_problem(self, step: Step, problem: Problem) -> Step:
+        own = self._with_index_maker(step, problem)
+        if own.indices is None:
+            self._indices.follow_view(step, own.plan)
+        found = self._with_data_maker(own, step)
         self._derivations[step.outputs[0]] = found
         reads = (found.data,) if found.indices is None else (found.data, found.indices)
         if reads == step.inputs:
@@ -82,37 +93,88 @@ class _Fusing:
         work = Planned(data, indices[0] if indices else None, problem.output, found.plan, found.holds)
         return Step(step.name, work, reads, step.outputs)
 
-    def _with_maker(self, own: Derivation, step: Step) -> Derivation:
+    def _with_index_maker(self, step: Step, problem: Problem) -> Derivation:
+        """What a step does on its own data, with indices from where their makers have them."""
+        plan, (data, *others) = problem.plan(), step.inputs
+        if not others:
+            return Derivation(data, None, tidied(plan), (step.name,))
+        (name,) = others
+        if name in self.constants:
+            plan = with_known_indices(plan, self.constants[name].reshape(-1))
+            return Derivation(data, name if plan.lookups else None, tidied(plan), (step.name,))
+        found, refusal = self._indices.looked_up(plan, name)
+        plan = tidied(found.plan)
+        own = Derivation(data, found.indices if plan.lookups else None, plan, self._in_order((*found.holds, step.name)))
+        self._explain_indices(own.indices, step, refusal)
+        return own
+
+    def _explain_indices(self, name: str | None, reader: Step, refusal: CompositionError | None) -> None:
+        """A cut between a step and the maker of its indices, where that is a gather, a view or arithmetic."""
+        maker = None if name is None else self._makers.get(name)
+        if maker is None or not isinstance(maker.work, Problem | Elementwise):
+            return
+        if refusal is not None:
+            self._cut(maker, reader, refusal.code, str(refusal))
+        elif isinstance(maker.work, Problem):
+            self._cut(
+                maker, reader, "index of an index", "its indices are looked up themselves, and a plan looks up one index tensor"
+            )
+        else:
+            self._cut(maker, reader, "index arithmetic", "its indices are no function of one index in few linear pieces")
+
+    def _with_data_maker(self, own: Derivation, step: Step) -> Derivation:
         """`own`, which a step does, reading its data from where the data's maker reads it."""
         maker = self._derivations.get(own.data)
         if maker is None:
             return own
-        cut = self._needed_anyway(own.data, maker)
+        cut = self._needed_anyway(own.data, maker, step)
         if cut is None:
             try:
                 plan = compose(own.plan, maker.plan, same_indices=own.indices == maker.indices)
             except CompositionError as error:
                 cut = error.code, str(error)
             else:
-                indices = (own.indices or maker.indices) if plan.lookups else None
-                if indices is not None:  # a plan that only fills looks nothing up, and has lost the type
+                plan, indices = tidied(plan), own.indices or maker.indices
+                if indices is not None and plan.lookups:  # a plan that only fills has lost the type
                     plan = replace(plan, index_type=index_type(self._graph.types[indices].dtype))
-                return Derivation(maker.data, indices, _tidied(plan), (*maker.holds, *own.holds))
-        self.cuts.append(Cut(self._graph.makers[own.data].name, step.name, *cut))
+                holds = self._in_order((*maker.holds, *own.holds))
+                return Derivation(maker.data, indices if plan.lookups else None, plan, holds)
+        self._cut(self._makers[own.data], step, *cut)
         return own
 
-    def _needed_anyway(self, name: str, maker: Derivation) -> tuple[str, str] | None:
-        """Why a value has to exist, whatever reads it: a code, and the reason in words. None where it need not."""
+    def _needed_anyway(self, name: str, maker: Derivation, reader: Step) -> tuple[str, str] | None:
+        """Why a value has to exist, whatever this reader does: a code, and the reason in words. None where it need not."""
+        label = self._graph.label(name)
+        if name in self._kept:
+            return "kept", f"{label!r} is to be kept"
         if name in self._graph.outputs:
-            return "output", f"{self._graph.label(name)!r} is an output of the graph, or is kept"
-        others = [step.name for step in self._readers[name] if not isinstance(step.work, Problem) or name in step.inputs[1:]]
-        if not others and maker.plan.lookups:
-            others = [step.name for step in self._readers[name][1:]]
+            return "output", f"{label!r} is an output of the graph"
+        if name in reader.inputs[1:]:
+            return "another consumer", f"{label!r} is its data and its indices"
+        others = [each for each in self._readers[name] if each is not reader]
+        if not maker.plan.lookups:  # a view costs nothing where it is read, however often
+            others = [each for each in others if not isinstance(each.work, Problem)]
         if others:
-            return "another consumer", f"{self._graph.label(name)!r} is read by {others[0]} as well"
+            return "another consumer", f"{label!r} is read by {others[0].name} as well"
         return None
 
+    def _in_order(self, steps: Collection[str]) -> tuple[str, ...]:
+        return tuple(sorted(set(steps), key=self._positions.__getitem__))
 
-def _tidied(plan: IndexPlan) -> IndexPlan:
-    """The canonical form at the plan's own element size; plans that read nothing stay as they are."""
-    return plan if plan.in_reach is None else simplify(plan)
+    def _cut(self, maker: Step, reader: Step, code: str, reason: str) -> None:
+        self.cuts.append(Cut(maker.name, reader.name, code, reason))
+
+
+def _computed(step: Step, inputs: Sequence[NDArray[Any]], result: TensorType) -> NDArray[Any] | None:
+    """The result of a step on known arrays; None where it is large, or where the step would raise, which it has to do later."""
+    work = step.work
+    if prod(result.shape) > MOST_KNOWN:
+        return None
+    try:
+        if isinstance(work, Problem):
+            return np.asarray(eager.execute(work, inputs, device="cpu"), order="C")
+        if isinstance(work, Concatenation):
+            return np.concatenate(inputs, work.axis)
+        return work.compute(inputs) if isinstance(work, Elementwise) else None
+    except (IndexError, ValueError):
+        return None

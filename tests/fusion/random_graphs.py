@@ -1,10 +1,11 @@
-"""Random chains of views and gathers, and what becomes of them step by step."""
+"""Random chains of views and gathers, with views of their indices and arithmetic on them; and what they are step by step."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,21 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import reference
 from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph
+from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Step
 from dmlgather.dialects.lowering import index_type
 from dmlgather.dialects.planned import Planned
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.dialects.views import SliceView
+from dmlgather.dialects.views import SliceView, StridedView
 from dmlgather.dialects.windows import Window
-from dmlgather.plan import IndexPlan, OutOfBounds, build, lookup
+from dmlgather.plan import OutOfBounds, build, lookup
 
 INDEX_TYPES = tuple(map(np.dtype, ("int8", "int16", "int32", "int64", "uint8", "uint32")))
-SMALL = 4
-"""The largest size of a dimension that is drawn."""
+ELEMENT_TYPES = tuple(map(np.dtype, ("int8", "int32", "float64")))
+LARGEST = 4
+"""The largest size of a dimension that is drawn; views make larger ones."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class RandomGraph:
     """A graph and arrays for its inputs."""
 
@@ -33,74 +35,137 @@ class RandomGraph:
     values: Mapping[str, NDArray[Any]] = field(repr=False)
 
 
+def compute(step: Step, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """The opaque operator of these graphs: all elements in reverse order. Like many operators, it may return any strides."""
+    return [np.asarray(inputs[0].ravel()[::-1].reshape(inputs[0].shape), order="F")]
+
+
 def gathering(
-    data: TensorType, indices: TensorType, axis: int, *, wraps: bool = True, policy: OutOfBounds, fill: bytes = b""
+    data: TensorType, indices: TensorType, axis: int, policy: OutOfBounds, *, wraps: bool, fill: bytes = b""
 ) -> Planned:
     """output[lead…, i…, trail…] = data[lead…, indices[i…], trail…] under a policy."""
     lead, trail = data.shape[:axis], data.shape[axis + 1 :]
     result = TensorType((*lead, *indices.shape, *trail), data.dtype)
-    source, looked_up, target = data.layout, indices.layout, result.layout
-    kind = index_type(indices.dtype)
+    source, looked_up, kind = data.layout, indices.layout, index_type(indices.dtype)
     in_strides = (*source.strides[:axis], *(0 for _ in indices.shape), *source.strides[axis + 1 :])
     index_strides = (*(0 for _ in lead), *looked_up.strides, *(0 for _ in trail))
     found = lookup(source, looked_up, axis, index_strides, kind, wraps=wraps)
-    plan = build(source, target, in_strides, data.dtype.itemsize, lookups=[found], indices=looked_up, index_type=kind)
-    return Planned(data, indices, result, under(plan, policy, fill))
+    plan = build(source, result.layout, in_strides, data.dtype.itemsize, lookups=[found], indices=looked_up, index_type=kind)
+    fill = fill if policy is OutOfBounds.FILL else b""
+    return Planned(data, indices, result, replace(plan, out_of_bounds=policy, fill=fill))
 
 
-def under(plan: IndexPlan, policy: OutOfBounds, fill: bytes) -> IndexPlan:
-    """The plan under a policy."""
-    return replace(plan, out_of_bounds=policy, fill=fill if policy is OutOfBounds.FILL else b"")
+class ChainMaker:
+    """Makes one random chain of so many views and gathers."""
+
+    def __init__(self, rng: random.Random, steps: int) -> None:
+        self._rng, self._graph, self._values = rng, GraphBuilder(), dict[str, NDArray[Any]]()
+        self._indices: list[str] = []
+        self._policies = rng.sample(list(OutOfBounds), rng.choice((1, 1, 2)))
+        dtype = rng.choice(ELEMENT_TYPES)
+        shape = tuple(rng.randint(1, LARGEST) for _ in range(rng.randint(1, 4)))
+        value = self._graph.input("data", TensorType(shape, dtype))
+        self._values[value] = np.random.default_rng(rng.getrandbits(64)).integers(1, 100, shape).astype(dtype)
+        outputs, before = list[str](), value
+        for number in range(steps):
+            value = self._next(f"step {number}", value)
+            if rng.random() < 0.06:
+                outputs.append(rng.choice((value, before)))
+            before = value
+        self.made = RandomGraph(self._graph.build([*outputs, value]), self._values)
+
+    def _next(self, name: str, value: str) -> str:
+        rng, graph, tensor = self._rng, self._graph, self._graph.types[value]
+        choice = rng.random()
+        if choice < 0.42 and tensor.shape:
+            return self._gathered(name, value)
+        if choice < 0.45:
+            return graph.opaque(name, "backwards", [value], [tensor])[0]
+        if choice < 0.48 and tensor.shape and prod(tensor.shape) < 100:
+            return graph.concatenated(name, [value, value], rng.randrange(tensor.rank))
+        return self._view(name, value)
+
+    def _view(self, name: str, value: str) -> str:
+        rng, graph, tensor = self._rng, self._graph, self._graph.types[value]
+        kind = rng.choice(("reshape", "transpose", "slice", "slice", "expand", "unfold"))
+        if kind == "reshape":
+            return graph.reshaped(name, value, _other_shape(rng, tensor.shape))
+        if kind == "transpose":
+            return graph.transposed(name, value, rng.sample(range(tensor.rank), tensor.rank))
+        if kind == "expand" and prod(tensor.shape) <= 64:
+            wide = [rng.choice((1, 2, 3)) if size == 1 else size for size in tensor.shape]
+            return graph.expanded(name, value, (*rng.choice(((), (2,))), *wide))
+        if kind == "unfold" and tensor.shape and tensor.shape[-1] >= 2 and prod(tensor.shape) <= 64:
+            *lead, last = tensor.shape
+            strides = (*tensor.layout.strides, 1)
+            return graph.problem(name, StridedView(tensor, (*lead, last - 1, 2), strides), value)
+        return graph.problem(name, SliceView(tensor, tuple(_window(rng, size) for size in tensor.shape)), value)
+
+    def _gathered(self, name: str, value: str) -> str:
+        rng, graph, data = self._rng, self._graph, self._graph.types[value]
+        axis, policy = rng.randrange(data.rank), rng.choice(self._policies)
+        if data.shape[axis] == 0 and policy not in (OutOfBounds.FILL, OutOfBounds.RAISE):
+            return value  # it cannot run
+        indices = self._index(f"{name} indices", data.shape[axis])
+        fill = bytes([rng.choice((7, 7, 7, 8))]) * data.dtype.itemsize
+        problem = gathering(data, graph.types[indices], axis, policy, wraps=rng.random() < 0.5, fill=fill)
+        return graph.problem(name, problem, value, indices) if prod(problem.output.shape) <= 4000 else value
+
+    def _index(self, name: str, size: int) -> str:
+        """Indices for an axis of that size: an input or a constant, perhaps one of before, with views and arithmetic behind."""
+        rng, graph = self._rng, self._graph
+        if self._indices and rng.random() < 0.5:
+            value = rng.choice(self._indices)
+        else:
+            tensor = TensorType(tuple(rng.randint(1, 3) for _ in range(rng.randint(0, 2))), rng.choice(INDEX_TYPES))
+            if rng.random() < 0.2:
+                value = graph.constant(_even_indices(rng, size) if rng.random() < 0.7 else random_indices(rng, tensor, size))
+            else:
+                value = graph.input(name, tensor)
+                self._values[value] = random_indices(rng, tensor, size)
+            self._indices.append(value)
+        for number in range(rng.choice((0, 0, 1, 1, 2, 3))):
+            step = f"{name}, {number}"
+            value = self._view(step, value) if rng.random() < 0.4 else self._arithmetic(step, value, size)
+            if prod(graph.types[value].shape) > 12:
+                value = graph.problem(f"{step}, cut", _first_of(graph.types[value]), value)
+        return value
+
+    def _arithmetic(self, name: str, value: str, size: int) -> str:
+        rng, graph, dtype = self._rng, self._graph, self._graph.types[value].dtype
+        number = graph.constant(np.array(rng.choice((0, 1, size - 1, size))).astype(dtype))
+        kind = rng.choice(("cast", "wrap", "wrap", "minimum", "maximum", "add", "subtract", "multiply"))
+        if kind == "cast":
+            return graph.elementwise(name, "cast", rng.choice(INDEX_TYPES), value)
+        if kind == "wrap":
+            negative = graph.elementwise(f"{name}, sign", "less", bool, value, graph.constant(np.zeros(1, dtype)))
+            moved = graph.elementwise(f"{name}, sum", "add", dtype, value, graph.constant(np.array(size).astype(dtype)))
+            return graph.elementwise(name, "where", dtype, negative, moved, value)
+        operands = (number, value) if kind == "subtract" else (value, number)
+        return graph.elementwise(name, kind, dtype, *operands)
 
 
 def random_chain(rng: random.Random, steps: int) -> RandomGraph:
-    """A chain of so many views and gathers. Now and then a gather has the indices of one before it, a value has another reader,
-    or is an output as well. Indices are good and bad.
+    """A chain of so many views and gathers over few elements. Gathers may share indices, these have views and arithmetic behind
+    them, good and bad ones; now and then a value has another reader, is an output as well, or goes through another operator.
     """
-    graph, values = GraphBuilder(), dict[str, NDArray[Any]]()
-    noise = np.random.default_rng(rng.getrandbits(64))
-    dtype = np.dtype(rng.choice(("int8", "int32", "float64")))
-    shape = tuple(rng.randint(1, SMALL) for _ in range(rng.randint(1, 4)))
-    value = graph.input("data", TensorType(shape, dtype))
-    values[value] = noise.integers(1, 100, shape).astype(dtype)
-    policies = rng.sample(list(OutOfBounds), rng.choice((1, 1, 2)))
-    outputs, indices, before = list[str](), list[str](), value
-    for number in range(steps):
-        if rng.random() < 0.4:
-            value = _gathered(rng, graph, f"gather {number}", value, indices=indices, values=values, policy=rng.choice(policies))
-        else:
-            value = random_view(rng, graph, f"view {number}", value)
-        if rng.random() < 0.08:
-            outputs.append(rng.choice((value, before)))
-        before = value
-    return RandomGraph(graph.build([*outputs, value]), values)
+    return ChainMaker(rng, steps).made
 
 
-def random_view(rng: random.Random, graph: GraphBuilder, name: str, value: str) -> str:
-    """The name of a random view of a value."""
-    shape = graph.types[value].shape
-    kind = rng.choice(("reshape", "transpose", "slice", "slice", "expand"))
-    if kind == "reshape":
-        return graph.reshaped(name, value, _other_shape(rng, shape))
-    if kind == "transpose":
-        return graph.transposed(name, value, rng.sample(range(len(shape)), len(shape)))
-    if kind == "expand" and np.prod(shape, dtype=int) <= 64:
-        wide = [rng.choice((1, 2, 3)) if size == 1 else size for size in shape]
-        return graph.expanded(name, value, (*(rng.choice(((), (2,)))), *wide))
-    return graph.problem(name, SliceView(graph.types[value], tuple(_window(rng, size) for size in shape)), value)
+def _first_of(tensor: TensorType) -> SliceView:
+    return SliceView(tensor, tuple(Window(0, min(size, 2), 1) for size in tensor.shape))
 
 
 def _window(rng: random.Random, size: int) -> Window:
     if rng.random() < 0.4 or size == 0:
         return Window.whole(size)
-    step = rng.choice((1, 1, 2, -1))
-    start = rng.randrange(size)
+    step, start = rng.choice((1, 1, 2, -1)), rng.randrange(size)
     room = start // -step if step < 0 else (size - 1 - start) // step
     return Window(start, rng.randint(0 if rng.random() < 0.05 else 1, room + 1), step)
 
 
 def _other_shape(rng: random.Random, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The same number of elements under another shape."""
+    """Sizes of as many elements."""
     parts = [factor for size in shape for factor in {4: (2, 2), 6: (2, 3), 8: (2, 4)}.get(size, (size,))]
     while len(parts) > 1 and rng.random() < 0.5:
         at = rng.randrange(len(parts) - 1)
@@ -110,61 +175,41 @@ def _other_shape(rng: random.Random, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(parts)
 
 
-def _gathered(
-    rng: random.Random,
-    graph: GraphBuilder,
-    name: str,
-    value: str,
-    *,
-    indices: list[str],
-    values: dict[str, NDArray[Any]],
-    policy: OutOfBounds,
-) -> str:
-    data = graph.types[value]
-    if not data.shape:
-        return value
-    axis = rng.randrange(data.rank)
-    if indices and rng.random() < 0.5:
-        index = rng.choice(indices)
-    else:
-        shape = tuple(rng.randint(1, 3) for _ in range(rng.randint(0, 2)))
-        index = graph.input(f"{name} indices", TensorType(shape, rng.choice(INDEX_TYPES)))
-        values[index] = random_indices(rng, graph.types[index], data.shape[axis])
-        indices.append(index)
-    problem = gathering(
-        data, graph.types[index], axis, wraps=rng.random() < 0.7, policy=policy, fill=b"\x07" * data.dtype.itemsize
-    )
-    if data.shape[axis] == 0 and policy not in (OutOfBounds.FILL, OutOfBounds.RAISE):
-        return value  # it cannot run
-    return graph.problem(name, problem, value, index)
+def _even_indices(rng: random.Random, size: int) -> NDArray[Any]:
+    """Indices that walk evenly, also in two dimensions."""
+    found = np.arange(0, max(size, 1), rng.choice((1, 1, 2)))[:: rng.choice((1, -1))]
+    if found.size % 2 == 0 and rng.random() < 0.3:
+        return found.reshape(2, -1).T
+    return found - size if rng.random() < 0.2 else found
 
 
 def random_indices(rng: random.Random, tensor: TensorType, size: int) -> NDArray[Any]:
     """Indices for an axis of that size: mostly good ones, in some arrays bad ones as well."""
-    low = 0 if tensor.dtype.kind == "u" else -size if rng.random() < 0.5 else 0
-    found = [rng.randrange(low, max(size, 1)) for _ in range(int(np.prod(tensor.shape, dtype=int)))]
-    if rng.random() < 0.3:
-        limits = np.iinfo(tensor.dtype)
-        found = [rng.choice((each, each, size, -size - 1 if low else size + 1, limits.max, limits.min)) for each in found]
+    limits = np.iinfo(tensor.dtype)
+    low = 0 if limits.min == 0 else -size if rng.random() < 0.5 else 0
+    found = [rng.randrange(low, max(size, 1)) for _ in range(prod(tensor.shape))]
+    if rng.random() < 0.25:
+        bad = (size, -size - 1 if limits.min else size + 1, limits.max, limits.min)
+        found = [rng.choice((each, each, *bad)) for each in found]
     return np.array(found, object).reshape(tensor.shape).astype(tensor.dtype)
 
 
 def step_by_step(example: RandomGraph) -> dict[str, NDArray[Any]] | str:
-    """Every value by the reference backend, one step after the other; the name of the first step that meets a bad index."""
+    """Every value by the reference backend, one step after the other; or the name of the first step that meets a bad index."""
     graph = example.graph.needed()
     values: dict[str, Any] = {**example.values, **graph.constants}
     for step in graph.steps:
-        inputs = [np.ascontiguousarray(values[name]) for name in step.inputs]
+        inputs = [np.asarray(values[name], order="C") for name in step.inputs]
         if isinstance(step.work, Problem):
             result = np.full(step.work.output.shape, 123, inputs[0].dtype)
             indices = inputs[1].ravel() if len(inputs) > 1 else None
-            flat = result.reshape(-1)
-            if reference.run(step.work.plan(), inputs[0].ravel(), indices, flat) is not None:
+            if reference.run(step.work.plan(), inputs[0].ravel(), indices, result.reshape(-1)) is not None:
                 return step.name
         elif isinstance(step.work, Elementwise):
             result = step.work.compute(inputs)
-        else:
-            assert isinstance(step.work, Concatenation)
+        elif isinstance(step.work, Concatenation):
             result = np.concatenate(inputs, step.work.axis)
+        else:
+            (result,) = compute(step, inputs)
         values[step.outputs[0]] = result
     return values

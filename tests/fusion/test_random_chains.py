@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dmlgather.fusion import fuse
-from tests.fusion.random_graphs import RandomGraph, random_chain, step_by_step
+from tests.fusion.random_graphs import RandomGraph, compute, random_chain, step_by_step
 
 
 def check(example: RandomGraph, device: str) -> None:
@@ -17,9 +17,9 @@ def check(example: RandomGraph, device: str) -> None:
     expected = step_by_step(example)
     if isinstance(expected, str):
         with pytest.raises(IndexError):
-            fused.run(example.values, device=device)
+            fused.run(example.values, compute=compute, device=device)
         return
-    found = fused.run(example.values, device=device)
+    found = fused.run(example.values, compute=compute, device=device)
     for name in example.graph.outputs:
         assert found[name].shape == expected[name].shape
         assert found[name].tobytes() == expected[name].tobytes()
