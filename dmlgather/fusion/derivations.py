@@ -21,12 +21,13 @@ from dmlgather.plan.index_function import IndexFunction
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """How one plan makes a value. data, indices: the values that it reads; indices is None where it looks nothing up. holds: the
-    names of the steps that it does.
+    """How one plan makes a value. data, indices: the values that it reads. holds: the names of the steps that it does.
+
+    Several index tensors lie one behind the other in one buffer; there are none where the plan looks nothing up.
     """
 
     data: str
-    indices: str | None
+    indices: tuple[str, ...]
     plan: IndexPlan
     holds: tuple[str, ...]
 
@@ -94,8 +95,8 @@ class IndexDerivations:
             except CompositionError as error:
                 refusal = refusal or error
             else:
-                return Derivation("", source.base if found.lookups else None, found, source.holds), refusal
-        return Derivation("", name, plan, ()), refusal
+                return Derivation("", (source.base,), found, source.holds), refusal
+        return Derivation("", (name,), plan, ()), refusal
 
     def _of(self, name: str) -> IndexDerivation | None:
         """The derivation of a value, of itself if it cannot be followed; None where it is no index."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
-from dmlgather.dialects.index_graph import IndexGraph, Step
+from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph
 from dmlgather.dialects.planned import Planned
 from dmlgather.dialects.problem import Problem
-from dmlgather.fusion.running import run
+from dmlgather.fusion.launchers import unlaunched
+from dmlgather.fusion.running import Compute, GraphRunner
 from dmlgather.plan import BytesMoved, IndexPlan, bytes_moved, canonicalise
+from dmlgather.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
 class FusedLaunch:
-    """One pass over memory. step: its name in the fused graph; holds: the names of the steps that it does, in order."""
+    """One launch. step: its name in the fused graph; holds: the names of the steps that it does, in order. plan: over packed
+    arrays, in canonical form.
+    """
 
     step: str
     holds: tuple[str, ...]
@@ -39,10 +44,18 @@ class Cut:
 
 @dataclass(frozen=True)
 class Fused:
-    """A graph after fusing. `fuse` makes it.
+    """A graph after fusing, which can be run. `fuse` makes it.
 
-    graph: the fused graph, whose outputs are those of the program, then the values that were kept. source: the graph before,
-    without steps that nothing needs. kept: the values that are kept.
+    graph: the fused graph, whose outputs are those of the program, then the values that are kept. source: the graph before,
+    without steps that nothing needs. kept: the names of the values that are kept.
+
+    >>> from dmlgather.dialects.problem import TensorType
+    >>> from dmlgather.dialects.views import ReshapeView, TransposeView
+    >>> image = TensorType((2, 3), np.dtype("uint8"))
+    >>> print(dg.fuse([TransposeView(image, (1, 0)), ReshapeView(TensorType((3, 2), image.dtype), (6,))]))
+    2 steps in 1 launch, 12 bytes moved, 12 saved
+    launch            steps it does                          bytes  cut from
+    step 1 (reshape)  step 0 (transpose), step 1 (reshape)      12
     """
 
     graph: IndexGraph
@@ -52,54 +65,68 @@ class Fused:
 
     @cached_property
     def launches(self) -> tuple[FusedLaunch, ...]:
-        """One for each problem that is left, in order."""
-        return tuple(_launch(step, step.work) for step in self.graph.steps if isinstance(step.work, Problem))
+        """The launches of one run, in order."""
+        return tuple(_launches(self.graph))
 
-    @property
+    @cached_property
     def bytes_moved(self) -> int:
-        """Bytes that all launches read and write."""
-        return sum(launch.bytes.total for launch in self.launches)
+        """Bytes that one run reads and writes, but for opaque steps."""
+        return _bytes(self.graph)
 
     @cached_property
     def bytes_saved(self) -> int:
         """Bytes that the steps one by one would read and write more."""
-        before = [_launch(step, step.work).bytes.total for step in self.source.steps if isinstance(step.work, Problem)]
-        return sum(before) - self.bytes_moved
+        return _bytes(self.source) - self.bytes_moved
 
-    def __call__(self, *arrays: Any, device: str | None = None) -> Any:
-        """Run on arrays: the graph's inputs, in order. Returns the output, or a tuple of several."""
-        if len(arrays) != len(self.graph.inputs):
-            raise TypeError(f"the graph has inputs {list(self.graph.inputs)}, got {len(arrays)} arrays")
-        found = self.run(dict(zip(self.graph.inputs, arrays, strict=True)), device=device)
-        results = tuple(found[name] for name in self.graph.outputs[: len(self.graph.outputs) - len(self.kept)])
-        return results[0] if len(results) == 1 else results
+    def __call__(self, *arrays: Any, out: Any = None, device: str | None = None, stream: Any = None) -> Any:
+        """Run on the graph's inputs, in order: arrays of NumPy, CuPy or any library with DLPack. Returns the output, of the first
+        input's kind, or a tuple of several.
+
+        out: an array to write, or one for each output of several. device: "cpu", "cuda", "cuda:N" or "reference"; None for where
+        the arrays lie. stream: as of a compiled operator. Raises as `run`.
+        """
+        names = self.graph.inputs
+        if len(arrays) != len(names):
+            raise TypeError(f"the graph takes {counted(len(names), 'array')} ({', '.join(names)}), got {len(arrays)}")
+        count = len(self.graph.outputs) - len(self.kept)
+        targets = [None] * count if out is None else [out] if count == 1 else [*out]
+        if len(targets) != count:
+            raise ValueError(f"out has {counted(len(targets), 'array')}, but the graph has {counted(count, 'output')}")
+        targets += [None] * len(self.kept)
+        results = self._run(dict(zip(names, arrays, strict=True)), targets, None, device, stream)[:count]
+        return results[0] if count == 1 else tuple(results)
 
     def run(
         self,
         values: Mapping[str, Any],
         *,
-        compute: Callable[[Step, Sequence[Any]], Sequence[Any]] | None = None,
+        compute: Compute | None = None,
+        out: Mapping[str, Any] | None = None,
         device: str | None = None,
+        stream: Any = None,
     ) -> dict[str, Any]:
-        """The outputs, and the values that were kept, by name. values: the inputs, by name.
+        """The outputs, and the values that are kept, by name. values: the inputs, by name.
 
-        compute: does an opaque step: from the step and its arrays to the arrays that it writes.
+        compute: does an opaque step: from the step and its arrays (NumPy's or CuPy's) to the arrays that it writes. out: arrays
+        to write, by the names of outputs. device, stream: as of a call.
+
+        Raises TypeError for arrays of another data type or on several devices, for a name that is missing, and for a stream on
+        the CPU; ValueError for another shape, an `out` that overlaps an input, and an opaque step without `compute`; IndexError
+        for a bad index under RAISE, as the step would that looks it up, and DeviceError for no usable GPU.
         """
-        try:
-            return run(self.graph, values, compute, device)
-        except IndexError:
-            if self.graph is not self.source:
-                run(self.source, values, compute, device)  # which names the bad index as the step on its own does
-            raise
-
-    def __str__(self) -> str:
-        lines = [f"{launch.step}: {' + '.join(launch.holds)}, {launch.bytes.total} bytes" for launch in self.launches]
-        lines += [f"{cut.maker} | {cut.reader}: {cut.code}: {cut.reason}" for cut in self.cuts]
-        return "\n".join((*lines, f"bytes moved: {self.bytes_moved}, saved: {self.bytes_saved}"))
+        if values.keys() != {*self.graph.inputs}:
+            raise TypeError(f"values has {sorted(values)}, but the graph takes {sorted(self.graph.inputs)}")
+        if unknown := {*(out or {})}.difference(self.graph.outputs):
+            raise TypeError(f"out has {sorted(unknown)}, but the graph's outputs are {sorted({*self.graph.outputs})}")
+        names = dict.fromkeys(self.graph.outputs)
+        given = {name: (out or {}).get(name) for name in names}
+        found = self._run(values, [given.pop(name, None) for name in self.graph.outputs], compute, device, stream)
+        return {name: found[self.graph.outputs.index(name)] for name in names}
 
     def to_json(self) -> dict[str, Any]:
         """As JSON-able data."""
         return {
+            "steps": len(self.source.steps),
             "launches": [
                 {
                     "step": launch.step,
@@ -114,7 +141,58 @@ class Fused:
             "bytes_saved": self.bytes_saved,
         }
 
+    def __str__(self) -> str:
+        rows = [("launch", "steps it does", "bytes", "cut from")]
+        for launch in self.launches:
+            cuts = [f"{cut.maker} ({cut.code})" for cut in self.cuts if cut.reader in launch.holds]
+            rows.append((launch.step, ", ".join(launch.holds), str(launch.bytes.total), ", ".join(cuts)))
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        table = [f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]
+        steps, launches = counted(len(self.source.steps), "step"), counted(len(self.launches), "launch")
+        head = f"{steps} in {launches}, {self.bytes_moved} bytes moved, {self.bytes_saved} saved"
+        reasons = [f"{cut.reader} is cut from {cut.maker}: {cut.reason}" for cut in self.cuts]
+        return "\n".join((head, *(table if self.launches else ()), *reasons))
 
-def _launch(step: Step, problem: Problem) -> FusedLaunch:
-    plan = canonicalise(problem.plan())
-    return FusedLaunch(step.name, problem.holds if isinstance(problem, Planned) else (step.name,), plan, bytes_moved(plan))
+    def _run(
+        self, values: Mapping[str, Any], out: Sequence[Any], compute: Compute | None, device: str | None, stream: Any
+    ) -> list[Any]:
+        try:
+            return self._runner.run(values, out, compute=compute, device=device, stream=stream)
+        except IndexError as error:
+            if all(len(launch.holds) == 1 for launch in self.launches):
+                raise
+            bad = error
+        # A step on its own says best which of its indices is bad, and steps one by one, which step is the first.
+        self._unfused.run(values, [None] * len(out), compute=compute, device=device, stream=stream)
+        raise bad
+
+    @cached_property
+    def _runner(self) -> GraphRunner:
+        return GraphRunner(self.graph)
+
+    @cached_property
+    def _unfused(self) -> GraphRunner:
+        return GraphRunner(self.source)
+
+
+def _launches(graph: IndexGraph) -> Iterator[FusedLaunch]:
+    without = unlaunched(graph)
+    for step in graph.steps:
+        if isinstance(step.work, Problem) and step.name not in without:
+            plan = canonicalise(step.work.plan())
+            yield FusedLaunch(
+                step.name, step.work.holds if isinstance(step.work, Planned) else (step.name,), plan, bytes_moved(plan)
+            )
+
+
+def _bytes(graph: IndexGraph) -> int:
+    """What one run of all but the opaque steps reads and writes."""
+
+    def size(name: str) -> int:
+        tensor = graph.types[name]
+        return prod(tensor.shape) * tensor.dtype.itemsize
+
+    others = (step for step in graph.steps if isinstance(step.work, Elementwise | Concatenation))
+    return sum(launch.bytes.total for launch in _launches(graph)) + sum(
+        size(name) for step in others for name in (*step.inputs, *step.outputs)
+    )

@@ -17,6 +17,7 @@ from dmlgather.dialects.planned import Planned
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.fusion.derivations import Derivation, IndexDerivations, tidied
 from dmlgather.fusion.fused import Cut, Fused
+from dmlgather.fusion.joined_indices import JoinedIndices
 from dmlgather.fusion.known_indices import with_known_indices
 from dmlgather.plan import CompositionError, compose
 
@@ -48,8 +49,8 @@ def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: Collection[st
     kept = tuple(name for name in dict.fromkeys(keep) if name not in graph.outputs)
     source = replace(graph, outputs=(*graph.outputs, *kept)).needed()
     fusing = _Fusing(source, kept)
-    steps = [found for step in source.steps if (found := fusing.fused(step)) is not None]
-    fused = replace(source, steps=tuple(steps), constants=fusing.constants).needed()
+    steps = tuple(found for step in source.steps for found in fusing.fused(step))
+    fused = replace(source, steps=steps, types=fusing.types, constants=fusing.constants).needed()
     return Fused(fused, source, tuple(fusing.cuts), kept)
 
 
@@ -58,67 +59,70 @@ class _Fusing:
 
     def __init__(self, graph: IndexGraph, kept: Collection[str]) -> None:
         self._graph, self._kept, self._makers = graph, kept, graph.makers
-        self.constants = dict(graph.constants)
+        self.constants, self.types = dict(graph.constants), dict(graph.types)
         self.cuts: list[Cut] = []
         self._derivations: dict[str, Derivation] = {}
         self._indices = IndexDerivations(graph, self.constants)
+        self._joined = JoinedIndices(self.types, self.constants)
         self._positions = {step.name: number for number, step in enumerate(graph.steps)}
         self._readers: dict[str, list[Step]] = {}
         for step in graph.steps:
             for name in dict.fromkeys(step.inputs):
                 self._readers.setdefault(name, []).append(step)
 
-    def fused(self, step: Step) -> Step | None:
-        """The step, or one that does the same and reads values that are made earlier; None where its result is known now."""
+    def fused(self, step: Step) -> list[Step]:
+        """The step, or steps that do the same and read values that are made earlier; none where its result is known now."""
         if not isinstance(step.work, Opaque) and all(name in self.constants for name in step.inputs):
             output = step.outputs[0]
-            known = _computed(step, [self.constants[name] for name in step.inputs], self._graph.types[output])
+            known = _computed(step, [self.constants[name] for name in step.inputs], self.types[output])
             if known is not None:
                 self.constants[output] = known
-                return None
+                return []
         if isinstance(step.work, Elementwise):
             self._indices.follow_arithmetic(step, step.work)
-        return self._fused_problem(step, step.work) if isinstance(step.work, Problem) else step
+        return self._fused_problem(step, step.work) if isinstance(step.work, Problem) else [step]
 
-    def _fused_problem(self, step: Step, problem: Problem) -> Step:
+    def _fused_problem(self, step: Step, problem: Problem) -> list[Step]:
         own = self._with_index_maker(step, problem)
-        if own.indices is None:
+        if not own.indices:
             self._indices.follow_view(step, own.plan)
         found = self._with_data_maker(own, step)
         self._derivations[step.outputs[0]] = found
-        reads = (found.data,) if found.indices is None else (found.data, found.indices)
-        if reads == step.inputs:
-            return step
-        data, *indices = (self._graph.types[name] for name in reads)
+        reads, joining = [found.data], list[Step]()
+        if found.indices:
+            joined, joining = self._joined.value(found.indices)
+            reads.append(joined)
+        if tuple(reads) == step.inputs:
+            return [step]
+        data, *indices = (self.types[name] for name in reads)
         work = Planned(data, indices[0] if indices else None, problem.output, found.plan, found.holds)
-        return Step(step.name, work, reads, step.outputs)
+        return [*joining, Step(step.name, work, tuple(reads), step.outputs)]
 
     def _with_index_maker(self, step: Step, problem: Problem) -> Derivation:
         """What a step does on its own data, with indices from where their makers have them."""
-        plan, (data, *others) = problem.plan(), step.inputs
-        if not others:
-            return Derivation(data, None, tidied(plan), (step.name,))
-        (name,) = others
-        if name in self.constants:
-            plan = with_known_indices(plan, self.constants[name].reshape(-1))
-            return Derivation(data, name if plan.lookups else None, tidied(plan), (step.name,))
-        found, refusal = self._indices.looked_up(plan, name)
-        plan = tidied(found.plan)
-        own = Derivation(data, found.indices if plan.lookups else None, plan, self._in_order((*found.holds, step.name)))
-        self._explain_indices(own.indices, step, refusal)
+        data, *indices = step.inputs
+        own, refusal = Derivation(data, tuple(indices), problem.plan(), ()), None
+        for name in indices:
+            if name in self.constants:
+                own = replace(own, plan=with_known_indices(own.plan, self.constants[name].reshape(-1)))
+            else:
+                found, refusal = self._indices.looked_up(own.plan, name)
+                own = replace(found, data=data)
+        plan = tidied(own.plan)
+        own = Derivation(data, own.indices if plan.lookups else (), plan, self._in_order((*own.holds, step.name)))
+        self._explain_indices(own, step, refusal)
         return own
 
-    def _explain_indices(self, name: str | None, reader: Step, refusal: CompositionError | None) -> None:
+    def _explain_indices(self, own: Derivation, reader: Step, refusal: CompositionError | None) -> None:
         """A cut between a step and the maker of its indices, where that is a gather, a view or arithmetic."""
-        maker = None if name is None else self._makers.get(name)
-        if maker is None or not isinstance(maker.work, Problem | Elementwise):
+        maker = self._makers.get(own.indices[0]) if own.indices else None
+        if maker is None or own.indices[0] in self.constants or not isinstance(maker.work, Problem | Elementwise):
             return
         if refusal is not None:
             self._cut(maker, reader, refusal.code, str(refusal))
         elif isinstance(maker.work, Problem):
-            self._cut(
-                maker, reader, "index of an index", "its indices are looked up themselves, and a plan looks up one index tensor"
-            )
+            reason = "its indices are looked up themselves, and a plan looks up one index tensor"
+            self._cut(maker, reader, "index of an index", reason)
         else:
             self._cut(maker, reader, "index arithmetic", "its indices are no function of one index in few linear pieces")
 
@@ -130,17 +134,30 @@ class _Fusing:
         cut = self._needed_anyway(own.data, maker, step)
         if cut is None:
             try:
-                plan = compose(own.plan, maker.plan, same_indices=own.indices == maker.indices)
+                return self._composed(own, maker)
             except CompositionError as error:
                 cut = error.code, str(error)
-            else:
-                plan, indices = tidied(plan), own.indices or maker.indices
-                if indices is not None and plan.lookups:  # a plan that only fills has lost the type
-                    plan = replace(plan, index_type=index_type(self._graph.types[indices].dtype))
-                holds = self._in_order((*maker.holds, *own.holds))
-                return Derivation(maker.data, indices if plan.lookups else None, plan, holds)
         self._cut(self._makers[own.data], step, *cut)
         return own
+
+    def _composed(self, own: Derivation, maker: Derivation) -> Derivation:
+        """Both in one plan. CompositionError where there is none, and where joining their indices would not be worth it."""
+        parts = maker.indices if {*own.indices} <= {*maker.indices} else (*maker.indices, *own.indices)
+        kind = self._joined.common_type(parts) if parts else None
+        if len(parts) > 1:
+            shown = " and ".join(self._graph.label(name) for name in parts)
+            between = self.types[own.data]
+            saved, cost = 2 * prod(between.shape) * between.dtype.itemsize, self._joined.cost(parts)
+            if kind is None or cost > saved:
+                why = "no integer type holds both" if kind is None else f"joining them moves {cost} bytes, and saves {saved}"
+                raise CompositionError(
+                    f"the steps look up {shown}, a plan looks up one index tensor, and {why}", "two index tensors"
+                )
+        outer, inner = (self._joined.read_by(each.plan, each.indices, parts) for each in (own, maker))
+        plan = tidied(compose(outer, inner, same_indices=True))
+        if kind is not None and plan.lookups:  # a plan that only fills has lost the type
+            plan = replace(plan, index_type=index_type(kind))
+        return Derivation(maker.data, parts if plan.lookups else (), plan, self._in_order((*maker.holds, *own.holds)))
 
     def _needed_anyway(self, name: str, maker: Derivation, reader: Step) -> tuple[str, str] | None:
         """Why a value has to exist, whatever this reader does: a code, and the reason in words. None where it need not."""

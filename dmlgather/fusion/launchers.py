@@ -1,0 +1,89 @@
+"""How the problems of a graph are launched, and which of them need no launch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+from dmlgather.backends import arrays
+from dmlgather.backends.devices import Device
+from dmlgather.backends.executor import ROUTES_KEPT, Executor
+from dmlgather.backends.footprints import Signature, logical, signature_on
+from dmlgather.dialects.index_graph import IndexGraph
+from dmlgather.dialects.problem import Problem
+from dmlgather.eager import Ready
+from dmlgather.fusion.derivations import tidied
+
+
+class Launcher:
+    """A problem whose programs are prepared once for each device and signatures of arrays, and kept."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._ready = lru_cache(ROUTES_KEPT)(self._prepared)
+        # A program on a GPU reports bad indices by stream, and threads may share one.
+        self._executor = lru_cache(ROUTES_KEPT)(lambda _thread: Executor(problem.lower))
+
+    def launch(self, inputs: Sequence[Any], out: Any, device: Device) -> None:
+        """Write the result into `out`; all arrays lie in the memory of the device. IndexError for a bad index under RAISE."""
+        thread = threading.get_ident() if device.on_gpu else 0
+        memory = device.memory
+        ready = self._ready(device, thread, *(signature_on(memory, array) for array in (*inputs, out)))
+        if ready is not None:
+            ready.write(inputs, out)
+            return
+        # No plan can say how the problem walks over these strides.
+        inputs = [array.copy(order="C") for array in inputs]
+        result = arrays.allocate(memory, self._problem.output.shape, out.dtype)
+        ready = self._ready(device, thread, *(signature_on(memory, array) for array in (*inputs, result)))
+        assert ready is not None, "a plan over packed arrays"
+        ready.write(inputs, result)
+        arrays.fill_from(out, memory, result)
+
+    def _prepared(self, device: Device, thread: int, *signatures: Signature) -> Ready | None:
+        names = (*self._problem.arguments, "the result")
+        try:
+            *inputs, out = map(logical, names, signatures)
+            self._problem.lower([found.layout for found in (*inputs, out)])
+        except ValueError:
+            if all(_is_packed(found) for found in signatures):
+                raise
+            return None
+        return Ready(self._problem, self._executor(thread).route(device, inputs, out))
+
+
+def _is_packed(found: Signature) -> bool:
+    try:
+        return logical("", found).whole
+    except ValueError:  # strides that are no whole elements
+        return False
+
+
+def unlaunched(graph: IndexGraph) -> frozenset[str]:
+    """The names of the steps that move nothing: they give all elements of their data in their order, perhaps under another shape.
+
+    Where such an output would be memory of an input, of a constant or of another output of the graph, it is a copy, and moved.
+    """
+    owner = {name: name for name in (*graph.inputs, *graph.constants)}
+    found = {}
+    for step in graph.steps:
+        owner |= {name: name for name in step.outputs}
+        if isinstance(step.work, Problem) and moves_nothing(step.work):
+            (output,) = step.outputs
+            owner[output], found[output] = owner[step.inputs[0]], step.name
+    taken = {*graph.inputs, *graph.constants}
+    for name in dict.fromkeys(graph.outputs):
+        if owner[name] in taken:
+            found.pop(name, None)
+        taken.add(owner[name])
+    return frozenset(found.values())
+
+
+def moves_nothing(problem: Problem) -> bool:
+    """Whether the output is all of the data, element by element, perhaps under another shape."""
+    plan = tidied(problem.plan())
+    straight = (plan.in_offset, plan.in_strides) in ((0, ()), (0, (1,))) and not plan.lookups
+    return straight and plan.elements == prod(problem.data.shape) == prod(problem.output.shape)
