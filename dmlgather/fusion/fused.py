@@ -50,12 +50,12 @@ class Fused:
     without steps that nothing needs. kept: the names of the values that are kept.
 
     >>> from dmlgather.dialects.problem import TensorType
-    >>> from dmlgather.dialects.views import ReshapeView, TransposeView
-    >>> image = TensorType((2, 3), np.dtype("uint8"))
-    >>> print(dg.fuse([TransposeView(image, (1, 0)), ReshapeView(TensorType((3, 2), image.dtype), (6,))]))
-    2 steps in 1 launch, 12 bytes moved, 12 saved
-    launch            steps it does                          bytes  cut from
-    step 1 (reshape)  step 0 (transpose), step 1 (reshape)      12
+    >>> from dmlgather.dialects.views import SliceView, TransposeView, Window
+    >>> image, turned = TensorType((2, 3), np.dtype("uint8")), TensorType((3, 2), np.dtype("uint8"))
+    >>> print(dg.fuse([TransposeView(image, (1, 0)), SliceView(turned, (Window(0, 2, 1), Window(0, 2, 1)))]))
+    2 steps in 1 launch, 8 bytes moved, 12 saved
+    launch          steps it does                       bytes  cut from
+    step 1 (slice)  step 0 (transpose), step 1 (slice)      8
     """
 
     graph: IndexGraph
