@@ -231,6 +231,13 @@ class Ready:
             outcome.raise_for_bad_index(problem.arguments[-1], problem.lookup_axes, problem.lookup_windows)
 
 
+def prepare(problem: Problem, policy: OutOfBounds, fill: bytes, device: Device, signatures: Sequence[Signature]) -> Ready:
+    """A problem on arrays of these signatures, inputs first, in the memory of the device that runs it. The program is kept."""
+    # A program on a GPU reports bad indices by stream, and threads may share one.
+    thread = threading.get_ident() if device.on_gpu else 0
+    return Ready(problem, _executor(problem, policy, fill, thread)(device, *signatures))
+
+
 class _Kept:
     """What is kept for calls of one key. ready: None until a call has run on NumPy's arrays as they were given."""
 
@@ -250,12 +257,9 @@ def _run(problem: Problem, taken: Sequence[Taken], out_of_bounds: str | Fill | N
     policy, fill = _policy(problem, out_of_bounds)
     if policy is OutOfBounds.FILL and first.array.dtype.hasobject:
         return _run_on_positions(problem, taken)
-    # A program on a GPU reports bad indices by stream, and threads may share one.
-    thread = threading.get_ident() if first.runs.on_gpu else 0
-    route_of = _executor(problem, policy, fill, thread)
     result = arrays.allocate(first.memory, problem.output.shape, first.array.dtype, like=first.given)
     inputs = [item.array for item in taken]
-    ready = Ready(problem, route_of(first.runs, *(signature_on(first.memory, array) for array in (*inputs, result))))
+    ready = prepare(problem, policy, fill, first.runs, [signature_on(first.memory, array) for array in (*inputs, result)])
     if kept is not None and not first.runs.on_gpu and all(item.array is item.given for item in taken):
         kept.ready = ready
     ready.write(inputs, result)

@@ -179,10 +179,9 @@ def _launches(graph: IndexGraph) -> Iterator[FusedLaunch]:
     without = unlaunched(graph)
     for step in graph.steps:
         if isinstance(step.work, Problem) and step.name not in without:
+            holds = step.work.holds if isinstance(step.work, Planned) else ()
             plan = canonicalise(step.work.plan())
-            yield FusedLaunch(
-                step.name, step.work.holds if isinstance(step.work, Planned) else (step.name,), plan, bytes_moved(plan)
-            )
+            yield FusedLaunch(step.name, holds or (step.name,), plan, bytes_moved(plan))
 
 
 def _bytes(graph: IndexGraph) -> int:

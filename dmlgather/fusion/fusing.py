@@ -17,7 +17,7 @@ from dmlgather.dialects.planned import Planned
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.fusion.derivations import Derivation, IndexDerivations, tidied
 from dmlgather.fusion.fused import Cut, Fused
-from dmlgather.fusion.joined_indices import JoinedIndices
+from dmlgather.fusion.joined_indices import JoinedIndices, Parts
 from dmlgather.fusion.known_indices import with_known_indices
 from dmlgather.plan import CompositionError, compose
 
@@ -25,12 +25,13 @@ MOST_KNOWN = 2**20
 """A result of up to so many elements is computed while fusing, where everything that it is made of is known."""
 
 
-def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: Collection[str] = ()) -> Fused:
+def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: Collection[str] = (), join: bool = True) -> Fused:
     """The graph with as few launches as can be proven to do the same: bit for bit, and under RAISE for the same indices.
 
     graph: a chain of problems, each of which reads as data what the one before it writes, is a graph as well. keep: the names of
     values that are to exist besides the outputs. Steps that neither needs are dropped, and what follows from constants alone is
-    computed now. ValueError for a name that is no value, and as `chain`.
+    computed now. join: whether two index tensors may be copied into one buffer where that moves fewer bytes, which adds steps to
+    the graph. ValueError for a name that is no value, and as `chain`.
 
     >>> from dmlgather.dialects.problem import TensorType
     >>> from dmlgather.dialects.views import ReshapeView, TransposeView
@@ -48,7 +49,7 @@ def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: Collection[st
             raise ValueError(f"keep names {name!r}, which is no value of the graph")
     kept = tuple(name for name in dict.fromkeys(keep) if name not in graph.outputs)
     source = replace(graph, outputs=(*graph.outputs, *kept)).needed()
-    fusing = _Fusing(source, kept)
+    fusing = _Fusing(source, kept, join)
     steps = tuple(found for step in source.steps for found in fusing.fused(step))
     fused = replace(source, steps=steps, types=fusing.types, constants=fusing.constants).needed()
     return Fused(fused, source, tuple(fusing.cuts), kept)
@@ -57,8 +58,8 @@ def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: Collection[st
 class _Fusing:
     """One pass over a graph, in the order of its steps."""
 
-    def __init__(self, graph: IndexGraph, kept: Collection[str]) -> None:
-        self._graph, self._kept, self._makers = graph, kept, graph.makers
+    def __init__(self, graph: IndexGraph, kept: Collection[str], join: bool) -> None:
+        self._graph, self._kept, self._join, self._makers = graph, kept, join, graph.makers
         self.constants, self.types = dict(graph.constants), dict(graph.types)
         self.cuts: list[Cut] = []
         self._derivations: dict[str, Derivation] = {}
@@ -145,19 +146,26 @@ class _Fusing:
         parts = maker.indices if {*own.indices} <= {*maker.indices} else (*maker.indices, *own.indices)
         kind = self._joined.common_type(parts) if parts else None
         if len(parts) > 1:
-            shown = " and ".join(self._graph.label(name) for name in parts)
-            between = self.types[own.data]
-            saved, cost = 2 * prod(between.shape) * between.dtype.itemsize, self._joined.cost(parts)
-            if kind is None or cost > saved:
-                why = "no integer type holds both" if kind is None else f"joining them moves {cost} bytes, and saves {saved}"
-                raise CompositionError(
-                    f"the steps look up {shown}, a plan looks up one index tensor, and {why}", "two index tensors"
-                )
+            self._check_worth(parts, kind, self.types[own.data])
         outer, inner = (self._joined.read_by(each.plan, each.indices, parts) for each in (own, maker))
         plan = tidied(compose(outer, inner, same_indices=True))
         if kind is not None and plan.lookups:  # a plan that only fills has lost the type
             plan = replace(plan, index_type=index_type(kind))
         return Derivation(maker.data, parts if plan.lookups else (), plan, self._in_order((*maker.holds, *own.holds)))
+
+    def _check_worth(self, parts: Parts, kind: np.dtype[Any] | None, between: TensorType) -> None:
+        """CompositionError unless joining index tensors moves fewer bytes than a value in between."""
+        saved, cost = 2 * prod(between.shape) * between.dtype.itemsize, self._joined.cost(parts)
+        if not self._join:
+            why = "and they are not to be joined"
+        elif kind is None:
+            why = "and no integer type holds the values of both"
+        elif cost > saved:
+            why = f"and joining them would move {cost} bytes, to save {saved}"
+        else:
+            return
+        shown = " and ".join(repr(self._graph.label(name)) for name in parts)
+        raise CompositionError(f"the steps look up {shown}; a plan looks up one index tensor, {why}", "two index tensors")
 
     def _needed_anyway(self, name: str, maker: Derivation, reader: Step) -> tuple[str, str] | None:
         """Why a value has to exist, whatever this reader does: a code, and the reason in words. None where it need not."""

@@ -36,8 +36,10 @@ class Launcher:
             ready.write(inputs, out)
             return
         # No plan can say how the problem walks over these strides.
-        inputs = [array.copy(order="C") for array in inputs]
-        result = arrays.allocate(memory, self._problem.output.shape, out.dtype)
+        *packed, result = (arrays.allocate(memory, array.shape, array.dtype) for array in (*inputs, out))
+        for copy, array in zip(packed, inputs, strict=True):
+            arrays.fill_from(copy, memory, array)
+        inputs = packed
         ready = self._ready(device, thread, *(signature_on(memory, array) for array in (*inputs, result)))
         assert ready is not None, "a plan over packed arrays"
         ready.write(inputs, result)

@@ -91,9 +91,14 @@ class _Values:
         taken = {*self.runner.graph.inputs, *self.runner.graph.constants}
         found = []
         for name in self.runner.graph.outputs:
-            found.append(self.now[name].copy() if name in taken else self.now[name])
+            found.append(self._copied(self.now[name]) if name in taken else self.now[name])
             taken.add(name)
         return found
+
+    def _copied(self, array: Any) -> Any:
+        copy = arrays.allocate(self.runs.memory, array.shape, array.dtype, like=self.like)
+        arrays.fill_from(copy, self.runs.memory, array)
+        return copy
 
     def _moved(self, step: Step, problem: Problem, inputs: Sequence[Any]) -> Any:
         (name,), data = step.outputs, inputs[0]

@@ -76,10 +76,10 @@ class _Reading:
             if write.value not in read and not self._hidden(write):
                 self.kept.setdefault(write.value, "no dispatch reads it, so it is a result")
         graph = self.builder.build([])
-        fused = fuse(replace(graph, outputs=tuple(self.kept)))
+        fused = fuse(replace(graph, outputs=tuple(self.kept)), join=False)
         while moved := dict(self._moved_too_far(fused)):
             self.kept.update(moved)
-            fused = fuse(replace(graph, outputs=tuple(self.kept)))
+            fused = fuse(replace(graph, outputs=tuple(self.kept)), join=False)
         launches = dict(self._launches(fused.graph))
         held = {number for launch in launches.values() for number in launch.commands}
         unneeded = tuple(number for number in self.numbers.values() if number not in held)

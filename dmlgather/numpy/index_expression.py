@@ -139,7 +139,8 @@ class IndexExpression:
         if len(self._links) == 1:
             problem = self.problem(x)
             return problem.plan(*resolve_policy(out_of_bounds, problem.out_of_bounds, problem.data.dtype))
-        fused = self.fused(x, out_of_bounds=out_of_bounds)
+        policy = resolve_policy(out_of_bounds, OutOfBounds.RAISE, type_of("x", x).dtype)
+        fused = fuse([_under(problem, *policy) for problem in self.problems(x)], join=False)
         if len(fused.launches) > 1:
             raise ValueError(f"{self} is {len(fused.launches)} plans: {fused.cuts[0].reason}; fused(x) has all of them")
         return fused.launches[0].plan
