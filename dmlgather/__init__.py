@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from dmlgather.explain import Explanation
     from dmlgather.fusion import Fused, fuse
-    from dmlgather.numpy.functions import index
+    from dmlgather.numpy.index_expression import index
     from dmlgather.operator import BoundOperator, CompiledOperator, compile  # noqa: A004 - the word users know
     from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, compose
     from dmlgather.policy import Fill
@@ -117,7 +117,7 @@ __getattr__, __dir__ = lazy_names(
         "compose": "plan",
         "distributed": "",
         "fuse": "fusion",
-        "index": "numpy.functions",
+        "index": "numpy.index_expression",
         "lax": "",
         "numpy": "",
         "onnx": "",

@@ -11,6 +11,7 @@ from dmlgather.directml import Code, Severity
 SOURCES = {
     "IR": "ONNX intermediate representation, https://onnx.ai/onnx/repo-docs/IR.html",
     "JAX": "jax.lax.gather, https://docs.jax.dev/en/latest/_autosummary/jax.lax.gather.html",
+    "NUMPY": "Indexing on ndarrays, https://numpy.org/doc/stable/user/basics.indexing.html",
     "ONNX": "ONNX operators, https://onnx.ai/onnx/operators/",
     "OPENVINO": "OpenVINO operations, https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets.html",
     "SHAPES": "ONNX shape inference, https://onnx.ai/onnx/repo-docs/ShapeInference.html",
@@ -35,10 +36,13 @@ _ROWS = (
     Code("EXP108", "every shape and type must be known when a node is described", _ERROR, "[BTD] DataType, Sizes"),
     Code("EXP109", "the node must be a gather or a slice", _ERROR, "[ONNX]"),
     Code("EXP110", "the repetitions that partial windows are read from must fit into a tensor", _ERROR, "[BTD] Strides, Remarks"),
-    Code("EXP111", "constant indices must be in range", _ERROR, "[ONNX] Gather, GatherElements, GatherND"),
+    Code("EXP111", "constant indices must be in range", _ERROR, "[ONNX] Gather, GatherElements, GatherND; [NUMPY]"),
     # Different results
     Code(
-        "EXP201", "indices should be in range: others give another result in DirectML", _WARNING, "[OPENVINO] Gather; [JAX]; [G]"
+        "EXP201",
+        "indices should be in range: others give another result in DirectML",
+        _WARNING,
+        "[OPENVINO] Gather; [JAX]; [NUMPY]; [G]",
     ),
     Code(
         "EXP202",

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from dmlgather.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from dmlgather.numpy.functions import index
-    from dmlgather.numpy.index_expression import IndexExpression
+    from dmlgather.numpy.index_expression import IndexExpression, index
 
 __all__ = ["IndexExpression", "index"]
 
-__getattr__, __dir__ = lazy_names(__name__, {"IndexExpression": "index_expression", "index": "functions"})
+__getattr__, __dir__ = lazy_names(__name__, {"IndexExpression": "index_expression", "index": "index_expression"})

@@ -1,9 +1,10 @@
-"""Index expressions, and chains of them: run, planned, fused, and described for DirectML."""
+"""dg.index: NumPy's spelling of what is taken from an array, run, planned, fused, and described for DirectML."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,29 +17,54 @@ from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.eager import execute, host_values, type_of
 from dmlgather.fusion import Fused, fuse
 from dmlgather.numpy.problems import export
-from dmlgather.numpy.problems.entries import is_placeholder, written
-from dmlgather.numpy.problems.links import Brackets, Link, Reshaped, Transposed, problems
+from dmlgather.numpy.problems.entries import is_placeholder, written, written_array
+from dmlgather.numpy.problems.links import Brackets, Link, Reshaped, TakenAlong, Transposed, problems
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.policy import Fill, resolve_policy
 
 
 class IndexExpression:
-    """What `dg.index[…]` makes: the brackets behind an array, and whatever else follows: brackets, `transpose` and `reshape`.
+    """What follows an array: brackets, and NumPy's take_along_axis, transpose and reshape. `dg.index` is the empty one.
+
+    `dg.index[:, ids, ::-1](x)` is x[:, ids, ::-1]. An entry between the brackets is what NumPy takes: an integer, a slice, `...`,
+    None, a list or array of integers, a mask. An index array may be replaced by a placeholder, a pair (shape, dtype), where only
+    a plan or a descriptor is wanted. Several steps are a chain, which runs fused.
 
     Index arrays are kept, not copied, and masks are read at once: leave both unchanged as long as the expression is in use.
+
+    >>> ids = np.array([2, 0])
+    >>> dg.index[:, ids, ::-1](np.arange(12).reshape(2, 3, 2)).tolist()
+    [[[5, 4], [1, 0]], [[11, 10], [7, 6]]]
+    >>> dg.index[:, ids][..., ::2].transpose(1, 0)(np.arange(12).reshape(2, 6)).tolist()
+    [[2, 8]]
     """
 
-    def __init__(self, links: tuple[Link, ...]) -> None:
+    def __init__(self, links: tuple[Link, ...] = ()) -> None:
         self._links = links
         # Those of the last call, because most calls are like the one before.
         self._problems: tuple[TensorType, tuple[Problem, ...]] | None = None
         self._fused: tuple[object, Fused] | None = None
 
     def __getitem__(self, key: Any) -> IndexExpression:
-        """The brackets [key] behind this expression."""
+        """The brackets [key] behind this expression.
+
+        Raises IndexError, ValueError and OverflowError for entries that NumPy refuses for every array; TypeError for masks that
+        are placeholders or lie on a GPU.
+        """
         items = key if isinstance(key, tuple) and not is_placeholder(key) else (key,)
         brackets = Brackets(written(_adopted(number, item) for number, item in enumerate(items)))
         return IndexExpression((*self._links, brackets))
+
+    def take_along_axis(self, indices: Any, axis: int = -1) -> IndexExpression:
+        """`numpy.take_along_axis` behind this expression: along `axis`, the elements at `indices`.
+
+        indices: an array of integers with as many dimensions as the data, broadcast with it off the axis; or a placeholder. axis:
+        an integer; for NumPy's None, reshape(-1) before. Raises as the brackets do.
+
+        >>> dg.index.take_along_axis([[1], [0]], axis=1)(np.array([[1, 2], [3, 4]])).tolist()
+        [[2], [3]]
+        """
+        return IndexExpression((*self._links, TakenAlong(written_array(_adopted(0, indices)), axis)))
 
     def transpose(self, *axes: Any) -> IndexExpression:
         """NumPy's `transpose` behind this expression. axes: several arguments, or one sequence; left out, the reverse order.
@@ -69,6 +95,8 @@ class IndexExpression:
         >>> [str(problem.output) for problem in dg.index[:, [2, 0]][0].problems(((4, 3, 5), "float32"))]
         ['float32 [4, 2, 5]', 'float32 [2, 5]']
         """
+        if not self._links:
+            raise ValueError("dg.index has no steps: write brackets behind it, dg.index[…]")
         data = type_of("x", x)
         last = self._problems
         if last is None or last[0] != data:
@@ -85,7 +113,7 @@ class IndexExpression:
             raise ValueError(f"{self} has {len(self._links)} steps: call problems(x), or fused(x)")
         return self.problems(x)[0]
 
-    @property
+    @cached_property
     def indices(self) -> tuple[Any, ...]:
         """The index tensor of each step that has one, for `fused` and for a descriptor's IndicesTensor.
 
@@ -171,7 +199,7 @@ class IndexExpression:
         There are none for index arrays of known values, which `to_directml` checks. Raises as `problems`.
 
         >>> [finding.expected for finding in dg.index[:, ((3,), "int64")].differences(((4, 10), "float32"))]
-        ['indices from -10 … 9']
+        ['indices from -10 to 9']
         """
         pairs = zip(self._links, self.problems(x), strict=True)
         return tuple(each for link, problem in pairs if _known(link) is None for each in export.differences(problem))
@@ -187,13 +215,17 @@ class IndexExpression:
                 return Report(subject="NumPy index", level=level, findings=(wrong, *others))
         return found if isinstance(found, Report | tuple) else (found,)
 
-    def _looking_up(self) -> Iterator[Brackets]:
-        return (link for link in self._links if isinstance(link, Brackets) and link.looks_up)
+    def _looking_up(self) -> Iterator[Brackets | TakenAlong]:
+        return (link for link in self._links if isinstance(link, Brackets | TakenAlong) and link.looks_up)
+
+
+index = IndexExpression()
+"""What follows an array, in NumPy's spelling: `dg.index[:, ids, ::-1](x)`."""
 
 
 def _known(link: Link) -> np.ndarray[Any, Any] | None:
     """The indices that a step looks up, where their values are known and lie on the host."""
-    if not isinstance(link, Brackets) or not link.looks_up or link.has_placeholder:
+    if not isinstance(link, Brackets | TakenAlong) or not link.looks_up or link.has_placeholder:
         return None
     with suppress(IndexError):
         indices = link.indices()

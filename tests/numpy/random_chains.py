@@ -1,4 +1,4 @@
-"""Random chains of brackets, transpose and reshape: what NumPy and `dg.index` make of them, fused and step by step."""
+"""Random chains in NumPy's spelling: what NumPy and `dg.index` make of them, fused and step by step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def some_chain(rng: random.Random, data: NDArray[Any]) -> tuple[IndexExpression,
         if kind < 0.6:
             key = some_expression(rng, found.shape, faults=0.02)
             chain, found = chain[key], numpys(found, key)
-        elif kind < 0.8:
+        elif kind < 0.7 and found.ndim:
+            chain, found = _taken_along(rng, chain, found)
+        elif kind < 0.85:
             axes = tuple(rng.sample(range(found.ndim), found.ndim))
             chain, found = chain.transpose(*axes), found.transpose(axes)
         else:
@@ -35,6 +37,16 @@ def some_chain(rng: random.Random, data: NDArray[Any]) -> tuple[IndexExpression,
         if isinstance(found, Exception) or found.ndim > 6:
             break
     return chain, found
+
+
+def _taken_along(rng: random.Random, chain: Any, found: NDArray[Any]) -> tuple[IndexExpression, NDArray[Any] | Exception]:
+    axis = rng.randrange(found.ndim)
+    size = found.shape[axis]
+    shape = [own if rng.random() < 0.7 else rng.choice((1, 2)) if own == 1 else 1 for own in found.shape]
+    shape[axis] = rng.randint(0, 3) if size else 0
+    values = [rng.randrange(-size, size) for _ in range(int(np.prod(shape)))]
+    ids = np.array(values, rng.choice(("int8", "int64"))).reshape(shape)
+    return chain.take_along_axis(ids, axis), np.take_along_axis(found, ids, axis)
 
 
 def _some_shape(rng: random.Random, size: int) -> tuple[int, ...]:

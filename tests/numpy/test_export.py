@@ -78,9 +78,9 @@ def test_what_reports_say() -> None:
 
 def test_differences_are_about_indices_of_unknown_values() -> None:
     (finding,) = dg.index[:, IDS].differences(X)
-    assert (finding.code, finding.severity, finding.expected) == ("EXP201", "warning", "indices from -10 … 9")
+    assert (finding.code, finding.severity, finding.expected) == ("EXP201", "warning", "indices from -10 to 9")
     (finding,) = dg.index[IDS, :, ((3,), "uint8")].differences(X)
-    assert finding.expected == "indices from -4 … 3 or -6 … 5, by the dimension that they index"
+    assert finding.expected == "indices from -4 to 3 or -6 to 5, by the dimension that they index"
     assert dg.index[:, [0, 1]].differences(X) == dg.index[0, ::-1].differences(X) == ()
     with pytest.raises(IndexError, match="entry 0 is 4"):
         dg.index[4].differences(X)

@@ -130,4 +130,3 @@ def test_arrays_of_other_libraries() -> None:
 def test_an_expression_is_shown_as_it_is_written() -> None:
     expression = dg.index[1:, ..., None, ::-1, :3, ((2, 5), "int8"), np.array([True, False]), True, -1]
     assert repr(expression) == "dg.index[1:, ..., None, ::-1, :3, int8 [2, 5], bool [2], bool [], -1]"
-    assert repr(dg.index) == "dg.index"

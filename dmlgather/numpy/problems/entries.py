@@ -56,6 +56,17 @@ def written(items: Iterable[Any]) -> tuple[WrittenEntry, ...]:
     return tuple(_written(number, item) for number, item in enumerate(items))
 
 
+def written_array(item: Any) -> WrittenEntry:
+    """An array of integers, as an argument that is no entry. IndexError, as NumPy, for any other type; otherwise as `written`."""
+    if not is_placeholder(item):
+        item = item if isinstance(item, np.ndarray) or hasattr(item, "__cuda_array_interface__") else np.asarray(item)
+        if item.dtype.kind not in "iu":
+            raise IndexError(f"indices has type {item.dtype}, but must be an array of integers")
+        if not item.ndim:
+            return WrittenEntry(TensorType((), _index_type(item.dtype)), (item,))
+    return _written(0, item)
+
+
 def _written(number: int, item: Any) -> WrittenEntry:
     if item is None or item is ... or isinstance(item, slice):
         return WrittenEntry(item)

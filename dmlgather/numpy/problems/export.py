@@ -7,7 +7,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dmlgather.dialects.advanced_indexing import AdvancedIndexing
 from dmlgather.dialects.constant_indices import first_out_of_range
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.exporter import Exporter
@@ -15,9 +14,15 @@ from dmlgather.dialects.indexing_form import FORMS, needed_by_indexing
 from dmlgather.dialects.problem import Problem
 from dmlgather.dialects.view_forms import VIEW_FORMS
 from dmlgather.directml import Finding
+from dmlgather.numpy.problems.take_along_axis import TakeAlongAxis, take_along_axis_form
 from dmlgather.wording import alternatives
 
-EXPORTER = Exporter({**FORMS, **VIEW_FORMS}, lambda problem: f"NumPy {problem.name}", needed_by_indexing, {"data": "x"})
+EXPORTER = Exporter(
+    {**FORMS, **VIEW_FORMS, TakeAlongAxis: take_along_axis_form},
+    lambda problem: f"NumPy {problem.name}",
+    needed_by_indexing,
+    {"data": "x"},
+)
 
 
 def out_of_range(problem: Problem, indices: NDArray[Any]) -> Finding | None:
@@ -35,11 +40,11 @@ def out_of_range(problem: Problem, indices: NDArray[Any]) -> Finding | None:
 
 def differences(problem: Problem) -> Iterator[Finding]:
     """The indices, of unknown values, for which the descriptors give elements and NumPy an IndexError."""
-    if not isinstance(problem, AdvancedIndexing) or not problem.axes:
+    if not problem.lookup_axes:
         return
-    sizes = [problem.data.shape[axis] for axis in problem.axes]
-    signed = problem.indices.dtype.kind == "i"
-    ranges = dict.fromkeys(f"{-size if signed else 0} … {size - 1}" for size in sizes)
+    sizes = [problem.data.shape[axis] for axis in problem.lookup_axes]
+    signed = problem.tensors[1].dtype.kind == "i"
+    ranges = dict.fromkeys(f"{-size if signed else 0} to {size - 1}" for size in sizes)
     yield CODES["EXP201"].finding(
         "indices",
         expected=f"indices from {alternatives(ranges)}" + (", by the dimension that they index" if len(ranges) > 1 else ""),

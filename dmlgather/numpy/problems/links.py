@@ -11,6 +11,7 @@ from dmlgather.dialects.advanced_indexing import Mask, indexing, stacked
 from dmlgather.dialects.problem import Problem, TensorType, check_axes, whole
 from dmlgather.dialects.views import ReshapeView, TransposeView
 from dmlgather.numpy.problems.entries import WrittenEntry
+from dmlgather.numpy.problems.take_along_axis import TakeAlongAxis
 from dmlgather.wording import counted
 
 MOST_DIMENSIONS = 64
@@ -47,6 +48,32 @@ class Brackets:
     def indices(self) -> Any:
         """The problem's `indices`. There is no placeholder. IndexError for index arrays that cannot be broadcast."""
         return stacked([each.entry for each in self.written], [array for each in self.written for array in each.arrays or ()])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TakenAlong:
+    """numpy.take_along_axis(x, …, axis)."""
+
+    written: WrittenEntry
+    axis: int
+    looks_up = True
+
+    def __str__(self) -> str:
+        return f".take_along_axis({self.written}, {self.axis})"
+
+    def problem(self, data: TensorType) -> Problem:
+        """ValueError for another axis or number of dimensions; IndexError for sizes that cannot be broadcast."""
+        assert isinstance(self.written.entry, TensorType)
+        return TakeAlongAxis(data, self.written.entry, self.axis)
+
+    @property
+    def has_placeholder(self) -> bool:
+        """Whether the values of the indices are not known."""
+        return self.written.arrays is None
+
+    def indices(self) -> Any:
+        """The problem's `indices`. There is no placeholder."""
+        return (self.written.arrays or ())[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +114,7 @@ class Reshaped:
         return ReshapeView(data, tuple(sizes))
 
 
-Link = Brackets | Transposed | Reshaped
+Link = Brackets | TakenAlong | Transposed | Reshaped
 
 
 def problems(links: Sequence[Link], data: TensorType) -> tuple[Problem, ...]:

@@ -1,0 +1,86 @@
+"""numpy.take_along_axis: rules, lowering and form. Source: NumPy's documentation and behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dmlgather.dialects import descriptors
+from dmlgather.dialects.descriptors import Dim, View
+from dmlgather.dialects.exporter import Descriptors, views
+from dmlgather.dialects.lowering import gathering
+from dmlgather.dialects.problem import Problem, TensorType, check_axis
+from dmlgather.directml import FeatureLevel
+from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build
+
+
+@dataclass(frozen=True)
+class TakeAlongAxis(Problem):
+    """output[c] = data[c with c[axis] replaced by indices[c]]. Off the axis, data and indices are broadcast to the same sizes.
+
+    axis: -r … r-1, stored as 0 … r-1. Negative indices count from the end. Where output is empty, no index is looked at.
+    """
+
+    data: TensorType
+    indices: TensorType
+    axis: int
+
+    name = "take_along_axis"
+    inputs = ("data", "indices")
+    out_of_bounds = OutOfBounds.RAISE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "axis", check_axis("axis", self.axis, self.data.rank, "data"))
+        if self.indices.rank != self.data.rank:
+            raise ValueError(f"indices is {self.indices} and data {self.data}: expected equally many dimensions")
+        for axis, (size, own) in enumerate(zip(self.data.shape, self.indices.shape, strict=True)):
+            if axis != self.axis and size != own and 1 not in (size, own):
+                raise IndexError(
+                    f"indices has size {own} in dimension {axis} and data {size}, but off the axis ({self.axis}) sizes must be "
+                    "equal, or 1"
+                )
+
+    @property
+    def wraps(self) -> bool:
+        return True
+
+    @property
+    def output(self) -> TensorType:
+        own = self.indices.shape
+        sizes = [1 if axis == self.axis else size for axis, size in enumerate(self.data.shape)]
+        return TensorType(np.broadcast_shapes(own, sizes), self.data.dtype)
+
+    @property
+    def lookup_axes(self) -> tuple[int, ...]:
+        return (self.axis,)
+
+    def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
+        data, indices, output = layouts
+        in_strides = [0 if axis == self.axis else step for axis, step in enumerate(_spread(data))]
+        if 0 in output.sizes:
+            return build(data, output, in_strides, self.data.dtype.itemsize)
+        return gathering(self, layouts, in_strides, _spread(indices))
+
+
+def _spread(layout: Layout) -> tuple[int, ...]:
+    """The strides with which a tensor is broadcast."""
+    return tuple(0 if size == 1 else step for size, step in zip(layout.sizes, layout.strides, strict=True))
+
+
+def take_along_axis_form(problem: TakeAlongAxis, level: FeatureLevel) -> Descriptors:
+    """GATHER_ELEMENTS, on tensors that are broadcast by strides of 0."""
+    data, indices, output = views(problem)
+    indices = replace(indices, dims=(*indices.dims, *(Dim(1, 0) for _ in data.dims[problem.data.rank :])))
+    sizes = list(output.sizes)
+    indices = _expanded(indices, sizes)
+    sizes[problem.axis] = problem.data.shape[problem.axis]
+    return descriptors.gather_elements(_expanded(data, sizes), indices, output, problem.axis, level)
+
+
+def _expanded(view: View, sizes: Sequence[int]) -> View:
+    """The view with its dimensions of size 1 repeated by strides of 0."""
+    return replace(
+        view, dims=tuple(dim if dim.size == size else Dim(size, 0) for dim, size in zip(view.dims, sizes, strict=True))
+    )

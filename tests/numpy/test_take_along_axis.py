@@ -1,0 +1,104 @@
+"""take_along_axis: the bits and errors of NumPy's, and GATHER_ELEMENTS."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dmlgather as dg
+from tests.dialects import binding
+from tests.numpy.judged import LEVELS
+
+X = ((4, 10, 6), "float32")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**63 - 1))
+def test_calls_give_what_numpy_gives(seed: int) -> None:
+    rng = random.Random(seed)
+    shape = [rng.randint(0 if rng.random() < 0.1 else 1, 4) for _ in range(rng.randint(1, 4))]
+    data = np.random.default_rng(seed).random(shape, np.float32)
+    sizes = [rng.choice((size, size, size, 1, 2)) for size in shape]
+    if rng.random() < 0.05:
+        sizes.append(1)
+    axis = rng.randint(-len(shape), len(shape) - 1 + (rng.random() < 0.05))
+    ids = np.random.default_rng(seed).integers(-3, 3, sizes).astype(rng.choice(("int64", "int16", "uint64", "float32", "bool")))
+    expected, found = _called(np.take_along_axis, data, ids, axis), _called(_ours, data, ids, axis)
+    if isinstance(expected, Exception):
+        assert isinstance(expected, type(found)), (shape, ids, axis, expected, found)
+        return
+    assert not isinstance(found, Exception), (shape, ids, axis, found)
+    assert (found.shape, found.tobytes()) == (expected.shape, expected.tobytes()), (shape, ids, axis)
+    level = rng.choice(LEVELS)
+    descs = dg.index.take_along_axis(ids, axis).to_directml(data, level)
+    if isinstance(descs, dg.Report):
+        reasons = {"EXP102"} if 0 in (*found.shape, *shape) else {"EXP106"} if level < LEVELS[2] else {"EXP104"}
+        assert {finding.code for finding in descs.findings} <= reasons, (shape, ids, axis, descs)
+        return
+    descs = descs if isinstance(descs, tuple) else (descs,)
+    assert descs[-1].operator.name == "GATHER_ELEMENTS"
+    (indices,) = dg.index.take_along_axis(ids, axis).indices
+    made = binding.run(descs, data=data, indices=indices, sizes=np.array(shape[axis]), level=level, device="cpu")
+    assert made[: found.nbytes].tobytes() == found.tobytes(), (shape, ids, axis, descs)
+
+
+def _ours(data: Any, ids: Any, axis: int) -> Any:
+    return dg.index.take_along_axis(ids, axis)(data)
+
+
+def _called(function: Any, *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except (IndexError, ValueError, TypeError) as error:
+        return error
+
+
+def test_placeholders_policies_and_spelling() -> None:
+    placeholder = ((4, 3, 6), "int64")
+    chain = dg.index.take_along_axis(placeholder, 1)
+    assert repr(chain) == "dg.index.take_along_axis(int64 [4, 3, 6], 1)"
+    desc = chain.to_directml(X)
+    assert isinstance(desc, dg.GatherElementsOperatorDesc)
+    assert desc.axis == 1
+    (finding,) = chain.differences(X)
+    assert (finding.code, finding.expected) == ("EXP201", "indices from -10 to 9")
+    data = np.arange(6).reshape(2, 3)
+    assert dg.index.take_along_axis([[5], [-1]])(data, out_of_bounds="clamp").tolist() == [[2], [5]]
+    with pytest.raises(IndexError, match=r"indices\[0, 0\] = 5 is out of range for axis 1 of size 3"):
+        dg.index.take_along_axis([[5], [-1]])(data)
+    far = dg.index.take_along_axis([[5], [-1]]).to_directml(data)
+    assert isinstance(far, dg.Report)
+    assert far.findings[0].code == "EXP111"
+
+
+@pytest.mark.parametrize(
+    ("indices", "axis", "error", "message"),
+    [
+        ([[0.5]], 0, IndexError, "indices has type float64, but must be an array of integers"),
+        ([[True]], 0, IndexError, "indices has type bool"),
+        ([0], 0, ValueError, r"indices is int64 \[1\] and data int64 \[2, 3\]: expected equally many dimensions"),
+        (0, 0, ValueError, r"indices is int64 \[\] and data"),
+        (
+            [[0, 0]],
+            0,
+            IndexError,
+            r"indices has size 2 in dimension 1 and data 3, but off the axis \(0\) sizes must be",
+        ),
+        ([[0]], 2, ValueError, "axis is 2, but data has rank 2: expected -2 … 1"),
+        ([[0]], None, TypeError, "axis is None"),
+    ],
+)
+def test_what_errors_say(indices: Any, axis: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        dg.index.take_along_axis(indices, axis)(np.arange(6).reshape(2, 3))
+
+
+def test_an_expression_without_steps_says_so() -> None:
+    assert repr(dg.index) == "dg.index"
+    with pytest.raises(ValueError, match="has no steps: write brackets behind it"):
+        dg.index(np.arange(3))
