@@ -24,7 +24,7 @@ _BAD_INDEX = ("indices element out of data bounds", "Out of range value in index
 _WRONG_TYPE = ("of input parameter", "bound to different types", "not currently registered", "Could not find an implementation")
 _BOUNDS = ("starts", "ends", "axes", "steps")
 _KINDS = vars(onnxruntime_pybind11_state).values()
-_REFUSALS: tuple[type[Exception], ...] = (
+REFUSALS: tuple[type[Exception], ...] = (
     RuntimeError,
     *(item for item in _KINDS if isinstance(item, type) and issubclass(item, Exception)),
 )
@@ -48,11 +48,12 @@ def judge(call: Call) -> Array | Refusal:
     model = _model(call)
     try:
         return _run(_session(model), feeds)
-    except _REFUSALS as error:
-        return Refusal(_kind(str(error)), str(error))
+    except REFUSALS as error:
+        return Refusal(kind_of(str(error)), str(error))
 
 
-def _kind(message: str) -> type[Exception]:
+def kind_of(message: str) -> type[Exception]:
+    """The exception that stands for a message of onnxruntime."""
     if any(phrase in message for phrase in _BAD_INDEX):
         return IndexError
     return TypeError if any(phrase in message for phrase in _WRONG_TYPE) else ValueError

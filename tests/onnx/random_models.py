@@ -82,17 +82,18 @@ def random_model(seed: int) -> tuple[ModelProto, dict[str, np.ndarray[Any, Any]]
     draft = Draft(rng, rng.choice(OPSETS))
     for number in range(rng.randint(1, 2)):
         shape = [rng.randint(1, 4) for _ in range(rng.randint(1, 4))]
-        array = _data(rng, np.dtype(rng.choice((*INTEGERS, *FLOATS, "bool"))), shape)
+        array = data(rng, np.dtype(rng.choice((*INTEGERS, *FLOATS, "bool"))), shape)
         draft.feeds[f"input{number}"] = array
         draft.pool.append(Value(f"input{number}", array.shape, array.dtype))
     for _ in range(rng.randint(2, 9)):
         rng.choice(STEPS)(draft, rng.choice(draft.pool))
     produced = {name for node in draft.nodes if node.op_type != "Constant" for name in node.output}
     outputs = [value for value in draft.pool if value.name in produced and (value.name not in draft.used or rng.random() < 0.2)]
-    return _model(draft, outputs), draft.feeds
+    return model_of(draft, outputs), draft.feeds
 
 
-def _model(draft: Draft, outputs: Sequence[Value]) -> ModelProto:
+def model_of(draft: Draft, outputs: Sequence[Value]) -> ModelProto:
+    """The model of a draft that gives these values."""
     kind = helper.np_dtype_to_tensor_dtype
     inputs = [helper.make_tensor_value_info(name, kind(array.dtype), array.shape) for name, array in draft.feeds.items()]
     results = [helper.make_tensor_value_info(value.name, kind(value.dtype), [None] * len(value.shape)) for value in outputs]
@@ -100,7 +101,8 @@ def _model(draft: Draft, outputs: Sequence[Value]) -> ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", draft.opset)], ir_version=8)
 
 
-def _data(rng: random.Random, dtype: np.dtype[Any], shape: Sequence[int]) -> np.ndarray[Any, Any]:
+def data(rng: random.Random, dtype: np.dtype[Any], shape: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Random elements of a type, among them the largest and the smallest integers."""
     generator = np.random.default_rng(rng.randrange(2**32))
     if dtype.kind == "f":
         return generator.standard_normal(shape).astype(dtype)
@@ -171,10 +173,11 @@ def _slice_to_shape(draft: Draft, value: Value) -> None:
 
 def _transpose_back(draft: Draft, value: Value) -> None:
     """A shape computed in the graph: transposed data under its former shape."""
+    if 0 in value.shape:
+        return
     turned = draft.add("Transpose", [value.name], value.shape[::-1], value.dtype)
     sizes = draft.add("Shape", [value.name], [len(value.shape)], np.int64)
-    if 0 not in value.shape:
-        draft.add("Reshape", [turned.name, sizes.name], value.shape, value.dtype)
+    draft.add("Reshape", [turned.name, sizes.name], value.shape, value.dtype)
 
 
 def _transpose(draft: Draft, value: Value) -> None:

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Opaque, Work
 from dmlgather.dialects.problem import Problem, TensorType
@@ -18,6 +18,7 @@ from dmlgather.dialects.views import ExpandView, ReshapeView, SliceView, Transpo
 from dmlgather.onnx.model.index_graph import index_graph
 from tests.onnx.graph_runs import run_graph
 from tests.onnx.modelling import parsed
+from tests.onnx.random_chains import fix_bounds
 from tests.onnx.random_models import random_model
 from tests.onnx.test_backend_judged import assert_same, by_onnxruntime
 
@@ -46,16 +47,6 @@ def test_graphs_of_random_models_compute_what_onnxruntime_does(seed: int) -> Non
     assume(model.graph.output)
     fix_bounds(model, feeds)
     assert_same(run_graph(index_graph(model, feeds), feeds, model), by_onnxruntime(model, feeds))
-
-
-def fix_bounds(model: onnx.ModelProto, feeds: dict[str, Any]) -> None:
-    """Make the inputs whose elements decide shapes initializers: a graph has no sizes that differ from run to run."""
-    gathers = ("Gather", "GatherElements", "GatherND")
-    bounds = {name for node in model.graph.node if node.op_type not in gathers for name in node.input[1:]}
-    model.graph.initializer.extend(numpy_helper.from_array(feeds.pop(name), name) for name in bounds & feeds.keys())
-    kept = [value for value in model.graph.input if value.name not in bounds]
-    del model.graph.input[:]
-    model.graph.input.extend(kept)
 
 
 @pytest.mark.parametrize(

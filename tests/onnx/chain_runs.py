@@ -1,0 +1,95 @@
+"""One random chain, run by onnxruntime, by the graph's steps, and fused: all must give the same bits, or refuse an index."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+from onnx import ModelProto
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotSupported
+
+from dmlgather.dialects.index_graph import Opaque, Step
+from dmlgather.fusion import Fused, fuse
+from dmlgather.fusion.running import run
+from dmlgather.onnx import Backend
+from dmlgather.onnx.model.index_graph import index_graph
+from tests.onnx.judge import REFUSALS, kind_of
+from tests.onnx.random_chains import random_chain
+
+Array = NDArray[Any]
+Outcome = list[Array] | type[IndexError]
+"""Outputs, or that an index is out of range."""
+
+
+def check_chain(seed: int, devices: Sequence[str] = ("cpu",)) -> Fused | None:
+    """Assert that a chain gives what onnxruntime does. Its fused graph; None where onnxruntime does not take one of its types."""
+    model, feeds = random_chain(random.Random(seed))
+    try:
+        expected = by_onnxruntime(model, feeds)
+    except NotSupported:
+        return None
+    fused = fuse(index_graph(model, feeds))
+    for device in devices:
+        assert_same(by_steps(fused, feeds, device), expected)
+        assert_same(by_fused(fused, feeds, device), expected)
+    if Backend.is_compatible(model):
+        prepared = Backend.prepare(model)
+        for _ in range(2):
+            assert_same(_outcome(lambda: prepared.run(feeds)), expected)
+    return fused
+
+
+def by_onnxruntime(model: ModelProto, feeds: Mapping[str, Array]) -> Outcome:
+    """What onnxruntime gives, without optimisations."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    try:
+        found: list[Array] = session.run(None, dict(feeds))
+    except REFUSALS as refusal:
+        if kind_of(str(refusal)) is not IndexError:
+            raise
+        return IndexError
+    return found
+
+
+def by_steps(fused: Fused, feeds: Mapping[str, Array], device: str) -> Outcome:
+    """What the steps give one by one."""
+    graph = fused.source
+    return _outcome(lambda: [run(graph, feeds, cast, device)[name] for name in graph.outputs])
+
+
+def by_fused(fused: Fused, feeds: Mapping[str, Array], device: str) -> Outcome:
+    """What the fused graph gives."""
+    found = fused.run
+    return _outcome(lambda: [found(feeds, compute=cast, device=device)[name] for name in fused.graph.outputs])
+
+
+def cast(step: Step, inputs: Sequence[Any]) -> list[Any]:
+    """The only opaque step of a chain: a conversion to or from floating point."""
+    assert isinstance(step.work, Opaque)
+    assert step.work.operator == "cast"
+    ((_, dtype),) = step.work.attributes  # type: ignore[misc, attr-defined] # pairs
+    return [inputs[0].astype(np.dtype(dtype))]
+
+
+def assert_same(ours: Outcome, theirs: Outcome) -> None:
+    """Assert that two outcomes are one."""
+    if isinstance(ours, type) or isinstance(theirs, type):
+        assert ours is theirs
+        return
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one.shape, one.dtype, one.tobytes()) == (other.shape, other.dtype, other.tobytes())
+
+
+def _outcome(compute: Any) -> Outcome:
+    try:
+        return list(compute())
+    except IndexError:
+        return IndexError

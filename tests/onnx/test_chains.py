@@ -1,0 +1,21 @@
+"""Random chains of ONNX nodes: fused, step by step and by onnxruntime to the same bits. `ci/chains` runs thousands."""
+
+from __future__ import annotations
+
+import random
+
+from tests.onnx.chain_runs import check_chain
+
+
+def test_fused_chains_give_what_onnxruntime_gives() -> None:
+    seed = random.SystemRandom().getrandbits(63)
+    print(f"random.Random({seed})")
+    rng = random.Random(seed)
+    for _ in range(30):
+        check_chain(rng.getrandbits(63))
+
+
+def test_most_chains_take_fewer_launches() -> None:
+    found = [fused for fused in map(check_chain, range(20)) if fused is not None]
+    before = sum(len([step for step in fused.source.steps if hasattr(step.work, "plan")]) for fused in found)
+    assert sum(len(fused.launches) for fused in found) < 0.6 * before
