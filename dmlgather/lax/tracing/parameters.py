@@ -10,26 +10,50 @@ import numpy as np
 from dmlgather.lax.tracing import jaxprs
 
 SHARED_NAMES: Mapping[str, str] = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "div": "divide",
+    "pow": "power",
+    "max": "maximum",
+    "min": "minimum",
+    "neg": "negative",
     "logistic": "sigmoid",
     "lt": "less",
-    "le": "lessorequal",
+    "le": "less_equal",
     "gt": "greater",
-    "ge": "greaterorequal",
+    "ge": "greater_equal",
     "eq": "equal",
+    **{name: name for name in ("abs", "ceil", "cos", "erf", "exp", "floor", "log", "sin", "sqrt", "tanh")},
 }
-"""What other dialects call a primitive, where that is not JAX's name."""
+"""What all dialects call an operator of floats without attributes."""
+
+REDUCTIONS = frozenset({"reduce_sum", "reduce_max", "reduce_min", "reduce_prod"})
+"""The sums, extrema and products over dimensions that are dropped."""
 
 
 def operator(eqn: Any) -> tuple[str, Hashable]:
     """What an equation computes of its inputs: the operator's name and its attributes. One with effects and a random one equal
     no other.
     """
-    name = jaxprs.primitive_name(eqn)
-    if jaxprs.of_lax(eqn):
-        if _is_matmul(eqn):
-            return "matmul", ()
-        name = SHARED_NAMES.get(name, name)
-    return name, _attributes(eqn)
+    return _shared(eqn) or (f"lax.{jaxprs.primitive_name(eqn)}", _attributes(eqn))
+
+
+def _shared(eqn: Any) -> tuple[str, Hashable] | None:
+    """The name and attributes that all dialects have for an equation; None for one that is JAX's alone."""
+    name = eqn.primitive.name
+    if not jaxprs.of_lax(eqn) or eqn.effects or any(jaxprs.extended(atom.aval.dtype) for atom in eqn.invars):
+        return None
+    given = {key: value for key, value in eqn.params.items() if value is not None}
+    if name == "convert_element_type":
+        return "cast", (("to", np.dtype(given["new_dtype"]).name),)
+    if any(np.dtype(atom.aval.dtype).kind != "f" for atom in eqn.invars):
+        return None
+    if name in REDUCTIONS and given.keys() == {"axes"}:
+        return name, (("axes", tuple(sorted(given["axes"]))), ("keepdims", False))
+    if _is_matmul(eqn):
+        return "matmul", ()
+    return (SHARED_NAMES[name], ()) if name in SHARED_NAMES and not given else None
 
 
 def _is_matmul(eqn: Any) -> bool:
