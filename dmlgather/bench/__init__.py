@@ -7,9 +7,10 @@ from dmlgather.bench.plots import plot, roofline
 from dmlgather.bench.runner import run
 from dmlgather.bench.suites import SUITES, Budget
 from dmlgather.bench.tables import lines
-from dmlgather.bench.workloads import TABLES, WORKLOADS
+from dmlgather.bench.workloads import CHAINS, TABLES, WORKLOADS, Workload
 
 __all__ = [
+    "CHAINS",
     "PEERS",
     "SUITES",
     "TABLES",
@@ -20,6 +21,7 @@ __all__ = [
     "CaseReport",
     "MismatchError",
     "Timing",
+    "Workload",
     "lines",
     "plot",
     "roofline",

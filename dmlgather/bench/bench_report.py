@@ -12,10 +12,15 @@ from pydantic import Field, computed_field
 
 from dmlgather.record import Record
 
-Role = Literal["ours", "checked", "peer", "copy", "launch"]
-"""ours: the bound operator; checked: the operator called with arrays; copy: the limit of memory; launch: an empty kernel."""
+Role = Literal["ours", "checked", "unfused", "peer", "copy", "launch"]
+"""ours: the bound operator, or a fused chain; checked: the operator called with arrays; unfused: a chain, each step a launch of
+dmlgather; copy: the limit of memory; launch: an empty kernel.
+"""
 
 Temperature = Literal["warm", "cold"]
+
+CHAIN = "chain"
+"""What stands in the place of the operator where there are several steps."""
 
 AHEAD = 0.95
 """The ratio below which the peer counts as faster. A smaller difference cannot be measured on a busy machine."""
@@ -154,6 +159,12 @@ class CaseReport(BenchRecord):
         """The median of the fastest peer (or of one peer's fastest spelling) divided by dmlgather's; None without a peer."""
         other = self.best("peer", temperature, peer)
         return None if other is None else other.median_ms(temperature) / self.ours.median_ms(temperature)
+
+    @property
+    def gain(self) -> float | None:
+        """The median of the chain step by step, divided by that of the fused one; None where there is no chain."""
+        other = self.best("unfused", "warm")
+        return None if other is None else other.median_ms("warm") / self.ours.median_ms("warm")
 
     def gigabytes_per_second(self, temperature: Temperature) -> float:
         """Useful bytes divided by dmlgather's time."""

@@ -9,11 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from dmlgather.bench.chains import Chain
 from dmlgather.bench.clocks import Contender
 from dmlgather.bench.peers import Stage
 from dmlgather.bench.workload_arrays import Array, WorkloadArrays
+from dmlgather.dialects.problem import Problem
+from dmlgather.dialects.views import ReshapeView
+from dmlgather.fusion import Fused, fuse
 from dmlgather.operator import CompiledOperator
 from dmlgather.operator import compile as prepare
+from dmlgather.plan import IndexPlan
 
 
 def operator(data: WorkloadArrays, stage: Stage) -> tuple[CompiledOperator, Contender]:
@@ -22,6 +27,40 @@ def operator(data: WorkloadArrays, stage: Stage) -> tuple[CompiledOperator, Cont
     bound = compiled.bind(*data.inputs, out=data.described_out)
     run: Callable[[], Any] = bound if stage.stream is None else lambda: bound(stage.stream)
     return compiled, Contender("dmlgather", "ours", "op.bind(x, i, out=out)()", run)
+
+
+def chain(data: WorkloadArrays, stage: Stage) -> tuple[IndexPlan, Contender, Contender]:
+    """The plan of a chain, and its calls: fused, and each step a launch into memory of its own. Reshapes are views there."""
+    kind = data.kind
+    assert isinstance(kind, Chain)
+    stated = (kind.shape, data.dtype)
+    fused = kind.expression.fused(stated)
+    (launch,) = fused.launches
+    given = () if data.index is None else (data.index,)
+    steps: list[tuple[Problem, Fused | None, Array]] = []
+    for problem in kind.expression.problems(stated):
+        view = isinstance(problem, ReshapeView)
+        made = None if view else data.library.empty(problem.output.shape, data.dtype)
+        steps.append((problem, None if view else fuse(problem), made))
+    steps[-1] = (*steps[-1][:2], data.out)
+
+    def run() -> Array:
+        value = data.x
+        for problem, step, made in steps:
+            if step is None:
+                value = value.reshape(problem.output.shape)
+            else:
+                value = step(value, *(given if problem.lookup_axes else ()), out=made, stream=stage.stream)
+        return value
+
+    steps_text, arguments = f"dg.index{kind.steps[1:]}", "x, i" if given else "x"
+    whole = Contender(
+        "dmlgather",
+        "ours",
+        f"{steps_text}.fused(x)({arguments}, out=out)",
+        lambda: fused(data.x, *given, out=data.out, stream=stage.stream),
+    )
+    return launch.plan, whole, Contender("dmlgather", "unfused", f"the steps of {steps_text}, one by one", run)
 
 
 def distributed(data: WorkloadArrays) -> tuple[Any, tuple[Contender, ...]]:

@@ -1,4 +1,4 @@
-"""The four kinds of workload. Each has the sizes of one problem, in elements, and its DirectML descriptor."""
+"""The kinds of workload that one operator does, each with the sizes of one problem, in elements, and its DirectML descriptor."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 
+from dmlgather.bench.chains import Chain
 from dmlgather.bench.draws import UNIFORM, Draw, Indices
 from dmlgather.directml import (
     BufferTensorDesc,
@@ -171,7 +172,8 @@ class ViewCopy(WorkloadKind):
         )
 
 
-Kind = Take | Along | Tuples | ViewCopy
+OneOperator = Take | Along | Tuples | ViewCopy
+Kind = OneOperator | Chain
 
 
 def fitted(kind: Kind, axis: int, itemsize: int, output_bytes: int, source_bytes: int) -> Kind:
@@ -189,6 +191,9 @@ def _with_less_output(kind: Kind, axis: int) -> Kind:
     """Half the output: fewer indices or tuples, or half of a dimension of x. Strides that count that dimension shrink with it."""
     if isinstance(kind, Tuples) or (isinstance(kind, Take) and axis == kind.axis):
         return replace(kind, count=_half(kind.count))
+    if isinstance(kind, Chain) and kind.takes_rows and axis == 0:
+        assert kind.count is not None
+        return replace(kind, count=_half(kind.count))
     smaller = replace(kind, shape=_halved(kind.shape, axis))
     if not isinstance(kind, ViewCopy) or kind.strides is None or kind.order is None:
         return smaller
@@ -202,6 +207,8 @@ def _with_less_source(kind: Kind) -> Kind:
         case Take():
             return replace(kind, shape=_halved(kind.shape, kind.axis))
         case Tuples():
+            return replace(kind, shape=_halved(kind.shape, 0))
+        case Chain() if kind.takes_rows:
             return replace(kind, shape=_halved(kind.shape, 0))
     return kind
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from dmlgather.backends import cpu, cuda
 from dmlgather.bench import contenders
-from dmlgather.bench.bench_report import CaseReport, Cluster, Measured, Timing, Traffic, Usage
+from dmlgather.bench.bench_report import CHAIN, CaseReport, Cluster, Measured, Timing, Traffic, Usage
+from dmlgather.bench.chains import Chain
 from dmlgather.bench.clocks import Clock, Contender, DeviceClock, HostClock, Samples, interleave
 from dmlgather.bench.dask_cluster import ClusterClock, Workers
 from dmlgather.bench.draws import UNIFORM
@@ -153,23 +154,31 @@ class DeviceRig(Rig):
     def prepare(self, case: Case) -> PreparedCase:
         host = make(case.kind, case.dtype, self.random(case.name))
         arrays = host if self.cupy is None else host.moved(self.cupy)
-        compiled, ours = contenders.operator(arrays, self.stage)
+        compiled, unfused = None, list[Contender]()
+        if isinstance(case.kind, Chain):
+            plan, ours, *unfused = contenders.chain(arrays, self.stage)
+        else:
+            compiled, ours = contenders.operator(arrays, self.stage)
+            plan = compiled.plan
         arrays.poison()
         ours.run()
         arrays.wait()
+        judge = Judge(case.name, arrays, arrays.out.copy())
+        for entrant in unfused:
+            judge.compare(entrant)
         backend = cpu.prepare if self.cupy is None else partial(cuda.prepare, device=0)
         return PreparedCase(
             arrays,
-            (ours,),
-            Judge(case.name, arrays, arrays.out.copy()),
+            (ours, *unfused),
+            judge,
             self._others(case, compiled, arrays),
-            traffic(compiled.plan, host.index, LINE if self.cupy is None else SECTOR),
-            backend(compiled.plan).describe(),
+            traffic(plan, host.index, LINE if self.cupy is None else SECTOR),
+            backend(plan).describe(),
         )
 
-    def _others(self, case: Case, compiled: CompiledOperator, arrays: WorkloadArrays) -> Iterator[Contender]:
+    def _others(self, case: Case, compiled: CompiledOperator | None, arrays: WorkloadArrays) -> Iterator[Contender]:
         yield from contenders.copies(arrays, self.stage)
-        if case.workload.name == FLOOR:
+        if compiled is not None and case.workload.name == FLOOR:
             yield contenders.checked(compiled, arrays)
             if self.cupy is not None:
                 yield contenders.empty_launch(self.cupy)
@@ -232,7 +241,7 @@ def _described(case: Case, prepared: PreparedCase) -> dict[str, Any]:
         "group": case.workload.group,
         "what": case.workload.what,
         "device": case.device,
-        "operator": prepared.arrays.descriptor.operator.name,
+        "operator": CHAIN if isinstance(case.kind, Chain) else prepared.arrays.descriptor.operator.name,
         "dtype": case.dtype,
         "index_type": None if index is None else str(index.dtype),
         "draw": None if index is None else str(getattr(case.kind, "draw", UNIFORM)),

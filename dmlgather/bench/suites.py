@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dmlgather.bench.errors import BenchError
 from dmlgather.bench.kinds import Kind, fitted
-from dmlgather.bench.workloads import TABLES, WORKLOADS, Workload
+from dmlgather.bench.workloads import CHAINS, TABLES, WORKLOADS, Workload
 from dmlgather.host import available_memory
 from dmlgather.wording import counted
 
@@ -68,12 +68,13 @@ SUITES: dict[str, tuple[SuitePart, ...]] = {
     "cpu": (SuitePart("cpu", CPU),),
     "gpu": (SuitePart("cuda", GPU, own=True),),
     "full": (SuitePart("cpu", CPU, wide=True), SuitePart("cuda", GPU, own=True, wide=True)),
+    "chains": (SuitePart("cpu", CPU, CHAINS), SuitePart("cuda", GPU, CHAINS, own=True)),
     "distributed": (SuitePart("cluster", CLUSTER, TABLES, own=True),),
 }
 """smoke: nine small cases, in seconds. cpu: every workload as float32 and uint8 (those about a row's width in their own type).
-gpu: full sizes on the first GPU. full: both (without the GPU's part where there is no GPU) and the sweeps. distributed: rows of a
-table in a file that is larger than the memory of the workers; the table is at most a third of the free memory, so that it stays
-in the page cache.
+gpu: full sizes on the first GPU. full: both (without the GPU's part where there is no GPU) and the sweeps. chains: several steps,
+fused and one by one, on both. distributed: rows of a table in a file that is larger than the memory of the workers; the table is
+at most a third of the free memory, so that it stays in the page cache.
 """
 
 

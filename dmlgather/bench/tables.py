@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from dmlgather.bench.bench_report import AHEAD, BenchReport, CaseReport, Cluster, Measured
+from dmlgather.bench.bench_report import AHEAD, CHAIN, BenchReport, CaseReport, Cluster, Measured
 from dmlgather.wording import counted
 
 LOST = "◀"
@@ -15,6 +16,11 @@ LOST = "◀"
 
 RIVAL, GOAL = "fused-loop", 2.0
 """The peer of the cluster's goal, and how many times as long as it dmlgather may take at most."""
+
+GAIN = 1.5
+"""How many times as fast as its steps a fused chain of two or more passes is to be at least."""
+
+_GAIN_LEGEND = f"unfused: the time of dmlgather for the steps one by one, divided by that of the fused chain; goal: {GAIN:g}"
 
 Row = tuple[str, ...]
 
@@ -54,6 +60,7 @@ def notes(report: BenchReport) -> list[str]:
     """One line each: the machine, the legend, indices out of range, missing peers, workloads that a peer cannot do, footnotes."""
     machine, table = report.machine, table_of(report)
     where = f"{machine.processor}, {machine.cpus} CPUs" + (f"; {machine.gpu.name}" if machine.gpu else "")
+    chained = all(case.operator == CHAIN for case in report.cases)
     cannot: dict[tuple[str, str], dict[str, None]] = {}
     for case in report.cases:
         for name, why in case.cannot.items():
@@ -61,7 +68,10 @@ def notes(report: BenchReport) -> list[str]:
     return [
         f"suite {report.suite} on {where}, {report.date}" + ("" if report.seed is None else f", seed {report.seed}"),
         *table.legend,
-        "an index out of range, dmlgather: clamped; a negative one counts from the end, as in DirectML",
+        "an index out of range, dmlgather: "
+        + ("raises" if chained else "clamped")
+        + "; a negative one counts from the end, as in "
+        + ("NumPy" if chained else "DirectML"),
         *(f"an index out of range, {name}: {bounds}" for name, bounds in report.peers.items()),
         *(f"{name} took no part: {why}" for name, why in report.missing.items()),
         *(f"{name} cannot do {', '.join(workloads)}: {why}" for (name, why), workloads in cannot.items()),
@@ -100,11 +110,17 @@ def _device_table(report: BenchReport) -> ResultTable:
     means, peers = report.geometric_means, tuple(report.peers)
     last = ("geometric mean", "", "", "", "", "", _ratio(means["warm"].get("best")), _ratio(means["cold"].get("best")))
     calls = [(case.name, item) for case in report.cases for item in case.measured if item.role in ("checked", "launch")]
+    gains = [case.gain for case in report.cases if case.gain is not None]
+    chains = (_ratio(statistics.geometric_mean(gains)),) if gains else ()
     return ResultTable(
-        heading=("case", "MB", "ours ms", "GB/s", "of copy", "best peer", "ratio", "cold", *peers),
+        heading=(
+            *("case", "MB", "ours ms", "GB/s", "of copy", "best peer", "ratio", "cold"),
+            *(("unfused",) if gains else ()),
+            *peers,
+        ),
         rows=[
-            *(_case_row(case, peers) for case in report.cases),
-            (*last, *(_ratio(means["warm"].get(name)) for name in peers)),
+            *(_case_row(case, peers, chains=bool(gains)) for case in report.cases),
+            (*last, *chains, *(_ratio(means["warm"].get(name)) for name in peers)),
         ],
         words=(0, 5),
         judged=(6,),
@@ -112,12 +128,13 @@ def _device_table(report: BenchReport) -> ResultTable:
         legend=(
             f"times are medians of interleaved rounds, warm unless marked cold; {_RATIO_LEGEND}; of copy: the rate of moving "
             "the necessary bytes, divided by the rate of a copy",
+            *([_GAIN_LEGEND] if gains else []),
         ),
         footnotes=[f"{name}: {item.spelling} takes {_call(item)}" for name, item in calls],
     )
 
 
-def _case_row(case: CaseReport, peers: Sequence[str]) -> Row:
+def _case_row(case: CaseReport, peers: Sequence[str], *, chains: bool) -> Row:
     best, share = case.best("peer", "warm"), case.share_of_copy("warm")
     return (
         case.name,
@@ -128,6 +145,7 @@ def _case_row(case: CaseReport, peers: Sequence[str]) -> Row:
         "-" if best is None else best.name,
         _ratio(case.ratio("warm")),
         _ratio(case.ratio("cold")),
+        *((_ratio(case.gain),) if chains else ()),
         *(_ratio(case.ratio("warm", name)) for name in peers),
     )
 

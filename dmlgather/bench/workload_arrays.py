@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dmlgather.bench.chains import Chain
 from dmlgather.bench.kinds import Kind, Take
 from dmlgather.directml import OperatorDesc
 from dmlgather.plan import reach
@@ -48,7 +49,8 @@ class WorkloadArrays:
 
     @cached_property
     def descriptor(self) -> OperatorDesc:
-        """The DirectML descriptor."""
+        """The DirectML descriptor. A chain has none."""
+        assert not isinstance(self.kind, Chain)
         return self.kind.descriptor(self.dtype)
 
     @property

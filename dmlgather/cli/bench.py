@@ -22,8 +22,8 @@ def bench(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="smoke: seconds; cpu: minutes; gpu: on the first GPU; full: both, and sweeps; distributed: dask workers. "
-            "Default: smoke.",
+            help="smoke: seconds; cpu: minutes; gpu: on the first GPU; full: both, and sweeps; chains: fused and step by step; "
+            "distributed: dask workers. Default: smoke.",
         ),
     ] = None,
     peers: Annotated[str | None, typer.Option(metavar="NAME,NAME…", help="Compare with these. Default: all installed.")] = None,

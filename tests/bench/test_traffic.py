@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlgather.bench.kinds import ALL, BACK, EVERY_OTHER, Along, Kind, Take, Tuples, ViewCopy
+from dmlgather.bench.kinds import ALL, BACK, EVERY_OTHER, Along, OneOperator, Take, Tuples, ViewCopy
 from dmlgather.bench.traffic import traffic
 from dmlgather.directml import lower
 
 
-def counted(kind: Kind, dtype: str, indices: Any, sector: int) -> tuple[int, int, int, int]:
+def counted(kind: OneOperator, dtype: str, indices: Any, sector: int) -> tuple[int, int, int, int]:
     """Bytes of indices, output, fetched sectors and touched sectors."""
     index = None if indices is None else np.asarray(indices, np.int64)
     found = traffic(lower(kind.descriptor(dtype)), index, sector)
@@ -49,7 +49,7 @@ def counted(kind: Kind, dtype: str, indices: Any, sector: int) -> tuple[int, int
         (ViewCopy((3, 64), (ALL, ALL), strides=(32, 1)), "uint8", None, (0, 192, 192, 128)),
     ],
 )  # fmt: skip
-def test_by_hand(kind: Kind, dtype: str, indices: Sequence[Any] | None, expected: tuple[int, int, int, int]) -> None:
+def test_by_hand(kind: OneOperator, dtype: str, indices: Sequence[Any] | None, expected: tuple[int, int, int, int]) -> None:
     assert counted(kind, dtype, indices, 32) == expected
 
 

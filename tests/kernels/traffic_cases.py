@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather.bench.chains import Chain
 from dmlgather.bench.draws import UNIFORM, Distinct
 from dmlgather.bench.kinds import ALL, BACK, Along, Kind, Take, ViewCopy
 from dmlgather.bench.suites import SUITES, cases
@@ -74,6 +75,7 @@ class CaseGroup:
     def cases(self) -> Iterator[TrafficCase]:
         """A case for each type."""
         for dtype in self.dtypes:
+            assert not isinstance(self.kind, Chain)
             plan = lower(self.kind.descriptor(dtype))
             yield TrafficCase(f"{self.name}, {dtype}", plan, np.dtype(dtype).itemsize)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dmlgather.bench.chains import Chain
 from dmlgather.bench.errors import UnsupportedWorkloadError
 from dmlgather.bench.kinds import Along, Take, Tuples, ViewCopy
 from dmlgather.bench.peers.peer import Peer, Spelling, Stage
@@ -60,6 +61,10 @@ class JaxPeer(Peer):
         stored = data.base.reshape([kind.shape[axis] for axis in order])
         text = "x[…]" if back == tuple(range(len(back))) else f"x.transpose({back})"
         yield self._compiled(f"jit(lambda x: {text})", lambda x: x.transpose(back)[kind.slices], stored)
+
+    def chain(self, data: WorkloadArrays, kind: Chain, /) -> Iterator[Spelling]:
+        given = [data.x] if data.index is None else [data.x, data.index]
+        yield self._compiled(f"jit(lambda x, i: {kind.steps})", lambda x, i=None: kind.applied(kind.steps, x, i), *given)
 
     def array(self, result: Any) -> Array:
         if self.stage.device == "cpu":

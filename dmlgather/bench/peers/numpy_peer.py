@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dmlgather.bench.chains import Chain
 from dmlgather.bench.kinds import Along, Take, Tuples, ViewCopy
 from dmlgather.bench.peers.peer import Peer, Spelling
 from dmlgather.bench.workload_arrays import Array, WorkloadArrays
@@ -62,3 +63,13 @@ class NumpyPeer(Peer):
 
         yield Spelling("np.copyto(out, x[…])", copy)
         yield Spelling("np.array(x[…], order='C')", lambda: np.array(view, order="C"), preallocated=False)
+
+    def chain(self, data: WorkloadArrays, kind: Chain, /) -> Iterator[Spelling]:
+        x, i, out = data.x, data.index, data.out
+        steps = compile(kind.steps, "<chain>", "eval")
+
+        def run() -> Array:
+            np.copyto(out, kind.applied(steps, x, i))
+            return out
+
+        yield Spelling(f"out[...] = {kind.steps}", run)

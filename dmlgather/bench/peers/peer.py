@@ -1,4 +1,4 @@
-"""Peers: libraries that do the four kinds of workload in their own ways."""
+"""Peers: libraries that do the kinds of workload in their own ways."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dmlgather.bench.chains import Chain
 from dmlgather.bench.errors import UnsupportedWorkloadError
 from dmlgather.bench.kinds import Along, Take, Tuples, ViewCopy
 from dmlgather.bench.workload_arrays import Array, WorkloadArrays
@@ -65,6 +66,8 @@ class Peer(ABC):
                 return self.tuples(data, data.kind)
             case ViewCopy():
                 return self.view(data, data.kind)
+            case Chain():
+                return self.chain(data, data.kind)
 
     @abstractmethod
     def take(self, data: WorkloadArrays, kind: Take, /) -> Iterator[Spelling]:
@@ -81,6 +84,10 @@ class Peer(ABC):
     @abstractmethod
     def view(self, data: WorkloadArrays, kind: ViewCopy, /) -> Iterator[Spelling]:
         """Ways to copy a view."""
+
+    def chain(self, data: WorkloadArrays, kind: Chain, /) -> Iterator[Spelling]:  # noqa: ARG002 - others can
+        """Ways to do several steps. Not all peers have one here."""
+        raise UnsupportedWorkloadError("one operation is measured, and this is several")
 
     def array(self, result: Any) -> Array:
         """The result of a spelling as an array of the workload's library."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from dmlgather.bench.chains import Chain
 from dmlgather.bench.errors import UnsupportedWorkloadError
 from dmlgather.bench.kinds import ALL, BACK, Along, Take, Tuples, ViewCopy
 from dmlgather.bench.peers.peer import Peer, Spelling, Stage
@@ -67,6 +68,13 @@ class TorchPeer(Peer):
             yield Spelling(f"torch.flip(x, {reversed_axes})", lambda: flip(x, reversed_axes), preallocated=False)
         else:
             raise UnsupportedWorkloadError("torch slices take no negative step")
+
+    def chain(self, data: WorkloadArrays, kind: Chain, /) -> Iterator[Spelling]:
+        x, out = self._tensor(data.x), self._tensor(data.out)
+        i = None if data.index is None else self._tensor(data.index)
+        text = kind.in_torch or kind.steps
+        steps = compile(text, "<chain>", "eval")
+        yield Spelling(f"out.copy_({text})", lambda: out.copy_(kind.applied(steps, x, i)))
 
     def array(self, result: Any) -> Array:
         if self.stage.device == "cpu":
