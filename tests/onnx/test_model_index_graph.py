@@ -93,7 +93,7 @@ def test_graphs_of_random_models_compute_what_onnxruntime_does(seed: int) -> Non
         ("t = Tile(i, two) y = Gather(x, t)", ["reshape", "expand", "reshape", "Gather"]),
         ("y = Where(c, x, x)", ["where"]),
         ("h = CumSum(i, lone) y = Gather(x, h)", ["onnx.cumsum!", "Gather"]),
-        ("s = Shape(x) f = Cast <to = 1> (s) h = Sqrt(f) c = Cast <to = 7> (h) y = Reshape(x, flat)", ["reshape"]),
+        ("s = Shape(x) f = Cast <to = 1> (s) h = Sqrt(f) w = Cast <to = 7> (h) y = Reshape(x, flat)", ["reshape"]),
     ],
 )
 def test_what_becomes_of_a_node(nodes: str, expected: list[str]) -> None:
@@ -165,6 +165,10 @@ def test_what_is_no_model_or_breaks_a_rule_is_refused() -> None:
         read("m (float[2,3] x, float[3,3] z) => (float[a,b] y) { y = Concat <axis = 1> (x, z) }")
     with pytest.raises(ValueError, match="Transpose node that gives 'y': input 'z' is defined nowhere"):
         read("m (float[2,3] x) => (float[a,b] y) { y = Transpose(z) }")
+    with pytest.raises(ValueError, match="Exp node that gives 'y': output 'y' is also an input, an initializer, or given by"):
+        read("m (float[2,3] x) => (float[a,b] y) { y = Neg(x) y = Exp(x) }")
+    with pytest.raises(ValueError, match="Neg node that gives 'x': output 'x' is also an input"):
+        read("m (float[2,3] x, float[2,3] z) => (float[a,b] x) { x = Neg(z) }")
     with pytest.raises(TypeError, match="input 's' is a sequence, but a graph of indices has tensors only"):
         read("m (seq(float[2]) s, int64 i) => (float[2] y) { y = SequenceAt(s, i) }")
     with pytest.raises(TypeError, match="SequenceConstruct node that gives 's': 's' is a sequence, but a graph of indices has"):

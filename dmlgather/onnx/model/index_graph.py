@@ -134,5 +134,6 @@ class _Translation:
             raise ValueError(
                 f"the type of {place.name!r} is not known, only {known}: its sizes follow when the model runs, or ONNX does not "
                 f"know the operator; state it, as in inputs={{{place.name!r}: {shown}}}, or in the model's value_info"
+                f"{f'. Shape inference: {self._model.remark}' if self._model.remark else ''}"
             )
         return TensorType(shape, known.dtype)

@@ -66,7 +66,8 @@ class SizedModel:
     """A model whose inputs have stated sizes.
 
     stated: the types of its inputs, and what else was stated. functions: which graphs inside nodes may call. nodes: in order; the
-    branch of an If whose condition is known stands in the place of the If. main: the names of the model's own graph.
+    branch of an If whose condition is known stands in the place of the If. main: the names of the model's own graph. remark: why
+    shapes could not be inferred at once; empty when they were.
     """
 
     def __init__(self, model: ModelProto, inputs: Mapping[str, Stated]) -> None:
@@ -89,7 +90,7 @@ class SizedModel:
         self._same: dict[Place, Place] = {}
         lean = _lean(model, inlined, opset, self.stated)
         limits = InferenceLimits.of_file(lean.ByteSize())
-        graph, _ = infer(ModelFile(lean, self.functions, limits, MOST_SITES), lean.graph, lean.opset_import)
+        graph, self.remark = infer(ModelFile(lean, self.functions, limits, MOST_SITES), lean.graph, lean.opset_import)
         self._propagation = Propagation(NodeRequests(limits, lean.ir_version))
         self.main = Scope(graph, GraphNames(ModelSizes(), ""))
         for node, own in inlined:
@@ -115,6 +116,10 @@ class SizedModel:
                 reason = scope.undefined(name) if name else None
                 if reason is not None:
                     raise ValueError(f"input {name!r} is {reason}")
+            for name in node.output:
+                given = scope is self.main and (name in self.stated.inputs or name in self._tensors)
+                if name and (given or name not in scope.pending):
+                    raise ValueError(f"output {name!r} is also an input, an initializer, or given by another node")
             own = node.domain in DOMAINS
             taken = taken_branch(node, scope)
             inside = {}
