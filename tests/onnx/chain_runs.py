@@ -77,8 +77,8 @@ def cast(step: Step, inputs: Sequence[Any]) -> list[Any]:
     """The only opaque step of a chain: a conversion to or from floating point."""
     assert isinstance(step.work, Opaque)
     assert step.work.operator == "cast"
-    ((_, dtype),) = step.work.attributes  # type: ignore[misc, attr-defined] # pairs
-    return [inputs[0].astype(np.dtype(dtype))]
+    attributes: Any = step.work.attributes
+    return [inputs[0].astype(np.dtype(dict(attributes)["to"]))]
 
 
 def assert_same(ours: Outcome, theirs: Outcome) -> None:

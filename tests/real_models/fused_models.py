@@ -11,6 +11,7 @@ import argparse
 import subprocess
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import ModelProto
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from dmlgather.dialects.index_graph import IndexGraph, Opaque
 from dmlgather.fusion import Fused, fuse
@@ -38,9 +39,11 @@ RUNS = 2
 
 
 class FusedModel(Record):
-    """What fusing makes of a model. steps: of its graph, in all and without opaque ones. before, after: passes over memory, and
-    the bytes that they move. parts: that only move elements and compute with integers. compared: their outputs, in all runs.
-    refused: why there is no graph.
+    """What fusing makes of a model.
+
+    steps: of its graph, in all. moving: without opaque ones. launches, bytes: passes over memory and what they move, before and
+    after. cuts: why steps stay apart, by code. parts: that only move elements and compute with integers. compared: their outputs,
+    in all runs. refused: why there is no graph.
     """
 
     steps: int = 0
@@ -49,6 +52,7 @@ class FusedModel(Record):
     launches_after: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
+    cuts: dict[str, int] = Field({})
     parts: int = 0
     compared: int = 0
     refused: str | None = None
@@ -92,7 +96,8 @@ def main(argv: list[str]) -> int:
 
 def fused_model(model: ListedModel, path: Path) -> tuple[FusedModel, list[str]]:
     """What fusing makes of a model, and what is wrong with it."""
-    proto, faults, compared = onnx.load(path), [], 0
+    proto, compared = onnx.load(path), 0
+    faults: list[str] = []
     counts = FusedModel()
     for run in range(RUNS):
         feeds = inputs(model, proto.graph, run)
@@ -114,6 +119,7 @@ def fused_model(model: ListedModel, path: Path) -> tuple[FusedModel, list[str]]:
             launches_after=len(fused.launches),
             bytes_before=fused.bytes_moved + fused.bytes_saved,
             bytes_after=fused.bytes_moved,
+            cuts=dict(sorted(Counter(cut.code for cut in fused.cuts).items())),
             parts=len(parts),
             compared=compared,
         )
