@@ -10,8 +10,10 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things: "1 entry", "2 entries", "0 files", "3 launches"."""
-    several = thing[:-1] + "ies" if thing.endswith("y") else thing + ("es" if thing.endswith("ch") else "s")
+    """A number of things: "1 entry", "2 entries", "0 files", "3 launches", "2 arrays"."""
+    several = (
+        thing[:-1] + "ies" if thing.endswith("y") and thing[-2] not in "aeou" else thing + ("es" if thing.endswith("ch") else "s")
+    )
     return f"{number} {thing if number == 1 else several}"
 
 

@@ -64,7 +64,7 @@ class _Fusing:
         self.cuts: list[Cut] = []
         self._derivations: dict[str, Derivation] = {}
         self._indices = IndexDerivations(graph, self.constants)
-        self._joined = JoinedIndices(self.types, self.constants)
+        self._joined = JoinedIndices(self.types, self.constants, graph.steps)
         self._positions = {step.name: number for number, step in enumerate(graph.steps)}
         self._readers: dict[str, list[Step]] = {}
         for step in graph.steps:

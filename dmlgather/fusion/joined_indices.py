@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -22,9 +23,10 @@ Parts = tuple[str, ...]
 class JoinedIndices:
     """Makes the values that hold several index tensors, and the steps that write them."""
 
-    def __init__(self, types: dict[str, TensorType], constants: dict[str, NDArray[Any]]) -> None:
-        """types, constants: of the graph. What is made is added."""
+    def __init__(self, types: dict[str, TensorType], constants: dict[str, NDArray[Any]], steps: Iterable[Step]) -> None:
+        """types, constants: of the graph with these steps. What is made is added to them."""
         self._types, self._constants = types, constants
+        self._taken = {step.name for step in steps}
         self._made: dict[Parts, tuple[str, list[Step]]] = {}
 
     def common_type(self, parts: Parts) -> np.dtype[Any] | None:
@@ -67,8 +69,8 @@ class JoinedIndices:
             return name, []
         steps: list[Step] = []
 
-        def added(work: Work, result: TensorType, *inputs: str) -> str:
-            written = self._named(name, result)
+        def added(what: str, work: Work, result: TensorType, *inputs: str) -> str:
+            written = self._named(what, result)
             steps.append(Step(written, work, inputs, (written,)))
             return written
 
@@ -77,16 +79,16 @@ class JoinedIndices:
             value, given = part, self._types[part]
             tensor, row = TensorType(given.shape, kind), TensorType((prod(given.shape),), kind)
             if given.dtype != kind:
-                value = added(Elementwise("cast", kind), tensor, value)
+                value = added(f"{part} as {kind}", Elementwise("cast", kind), tensor, value)
             if given.shape != row.shape:
-                value = added(ReshapeView(tensor, row.shape), row, value)
+                value = added(f"{part} in one row", ReshapeView(tensor, row.shape), row, value)
             flat.append(value)
-        return added(Concatenation(0), TensorType((sum(map(self._size, parts)),), kind), *flat), steps
+        return added(name, Concatenation(0), TensorType((sum(map(self._size, parts)),), kind), *flat), steps
 
     def _named(self, name: str, tensor: TensorType) -> str:
-        """A new value, of that name or of one with a number behind it."""
+        """The name of a new value, and of the step that writes it; with a number behind it where it is taken."""
         free, number = name, 1
-        while free in self._types:
+        while free in self._types or free in self._taken:
             number += 1
             free = f"{name} ({number})"
         self._types[free] = tensor

@@ -145,7 +145,7 @@ def _arithmetic(work: Elementwise | Concatenation, inputs: Sequence[Any], xp: An
 
 
 def _constants(graph: IndexGraph, memory: Device) -> dict[str, Any]:
-    return {name: arrays.move(array, CPU, memory) for name, array in graph.constants.items()}
+    return {name: arrays.move(np.asarray(array, order="C"), CPU, memory) for name, array in graph.constants.items()}
 
 
 def _handed_back(result: Any, memory: Device, home: Device, taken: Sequence[eager.Taken]) -> Any:

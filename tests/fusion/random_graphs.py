@@ -19,6 +19,7 @@ from dmlgather.dialects.planned import Planned
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import SliceView, StridedView
 from dmlgather.dialects.windows import Window
+from dmlgather.eager import execute
 from dmlgather.plan import OutOfBounds, build, lookup
 
 INDEX_TYPES = tuple(map(np.dtype, ("int8", "int16", "int32", "int64", "uint8", "uint32")))
@@ -188,14 +189,24 @@ def random_indices(rng: random.Random, tensor: TensorType, size: int) -> NDArray
     limits = np.iinfo(tensor.dtype)
     low = 0 if limits.min == 0 else -size if rng.random() < 0.5 else 0
     found = [rng.randrange(low, max(size, 1)) for _ in range(prod(tensor.shape))]
-    if rng.random() < 0.25:
+    if found and rng.random() < 0.25:
         bad = (size, -size - 1 if limits.min else size + 1, limits.max, limits.min)
-        found = [rng.choice((each, each, *bad)) for each in found]
+        found[rng.randrange(len(found))] = rng.choice(bad)
+        found = [rng.choice((*[each] * 6, *bad)) for each in found]
     return np.array(found, object).reshape(tensor.shape).astype(tensor.dtype)
 
 
+def refusal(problem: Problem, inputs: Sequence[NDArray[Any]]) -> str:
+    """What a problem on its own says of a bad index."""
+    try:
+        execute(problem, inputs, device="reference")
+    except IndexError as error:
+        return str(error)
+    raise AssertionError("the reference backend met a bad index before")
+
+
 def step_by_step(example: RandomGraph) -> dict[str, NDArray[Any]] | str:
-    """Every value by the reference backend, one step after the other; or the name of the first step that meets a bad index."""
+    """Every value by the reference backend, one step after the other; or the message of the first step that meets a bad index."""
     graph = example.graph.needed()
     values: dict[str, Any] = {**example.values, **graph.constants}
     for step in graph.steps:
@@ -204,7 +215,7 @@ def step_by_step(example: RandomGraph) -> dict[str, NDArray[Any]] | str:
             result = np.full(step.work.output.shape, 123, inputs[0].dtype)
             indices = inputs[1].ravel() if len(inputs) > 1 else None
             if reference.run(step.work.plan(), inputs[0].ravel(), indices, result.reshape(-1)) is not None:
-                return step.name
+                return refusal(step.work, inputs)
         elif isinstance(step.work, Elementwise):
             result = step.work.compute(inputs)
         elif isinstance(step.work, Concatenation):

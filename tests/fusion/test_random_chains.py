@@ -1,22 +1,30 @@
-"""Fused and unfused chains give the same bits, or raise for the same step; the reference backend, step by step, is the judge."""
+"""Fused and unfused chains give the same bits, or the same error; the reference backend, step by step, is the judge."""
 
 from __future__ import annotations
 
 import random
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from dmlgather.fusion import fuse
+from dmlgather.backends import arrays
+from dmlgather.fusion import derivations, fuse, fusing
+from dmlgather.fusion.joined_indices import JoinedIndices
+from dmlgather.plan import IndexPlan, OutOfBounds
 from tests.fusion.random_graphs import RandomGraph, compute, random_chain, step_by_step
 
 
 def check(example: RandomGraph, device: str) -> None:
     """Assert that the fused graph gives what its steps give one by one."""
-    fused = fuse(example.graph)
     expected = step_by_step(example)
+    fused = fuse(example.graph)
     if isinstance(expected, str):
-        with pytest.raises(IndexError):
+        with pytest.raises(IndexError, match=f"^{re.escape(expected)}$"):
             fused.run(example.values, compute=compute, device=device)
         return
     found = fused.run(example.values, compute=compute, device=device)
@@ -25,15 +33,102 @@ def check(example: RandomGraph, device: str) -> None:
         assert found[name].tobytes() == expected[name].tobytes()
 
 
-@pytest.mark.parametrize("device", ["cpu", "reference"])
-def test_fused_is_unfused(device: str) -> None:
+def check_many(count: int, device: str) -> None:
+    """`check` of so many random chains of 2 to 8 steps. The seed is printed."""
     seed = random.SystemRandom().getrandbits(64)
     print(f"random.Random({seed})")
     rng = random.Random(seed)
-    for _ in range(100):
+    for _ in range(count):
         check(random_chain(rng, rng.randint(2, 8)), device)
 
 
-def test_a_chain_of_views_is_one_launch() -> None:
+@pytest.fixture(autouse=True)
+def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays that a run allocates are full of ones."""
+    allocate = arrays.allocate
+
+    def filled(*args: Any, **kwargs: Any) -> Any:
+        found = allocate(*args, **kwargs)
+        found.reshape(-1).view(np.uint8)[...] = 255
+        return found
+
+    monkeypatch.setattr(arrays, "allocate", filled)
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_fused_is_unfused(device: str) -> None:
+    check_many(40, device)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_thousands_of_chains(device: str) -> None:
+    check_many(1000, device)
+
+
+def test_most_chains_become_few_launches() -> None:
     rng = random.Random(1)
-    assert np.mean([len(fuse(random_chain(rng, 6).graph).launches) for _ in range(50)]) < 3
+    examples = [fuse(random_chain(rng, 6).graph) for _ in range(40)]
+    before = sum(len(step.inputs) > 0 for fused in examples for step in fused.source.steps)
+    assert sum(len(fused.launches) for fused in examples) < before / 2
+
+
+COMPOSE = sys.modules["dmlgather.plan.compose"]  # whose name in its package is the function
+
+
+def moved(plan: IndexPlan, *_: Any) -> IndexPlan:
+    """One element further, where there is one."""
+    try:
+        return replace(plan, in_offset=plan.in_offset + 1)
+    except ValueError:
+        return plan
+
+
+def without_wrap(plan: IndexPlan, *_: Any) -> IndexPlan:
+    return replace(plan, lookups=tuple(replace(lookup, wrap=0) for lookup in plan.lookups))
+
+
+def clamping(plan: IndexPlan, *_: Any) -> IndexPlan:
+    reads = all(lookup.limit for lookup in plan.lookups)
+    return replace(plan, out_of_bounds=OutOfBounds.CLAMP, fill=b"") if reads else plan
+
+
+def from_the_start(plan: IndexPlan, *_: Any) -> IndexPlan:
+    return replace(plan, lookups=tuple(replace(lookup, index_offset=0) for lookup in plan.lookups)) if _inside(plan) else plan
+
+
+def _inside(plan: IndexPlan) -> bool:
+    return all(min(lookup.index_strides, default=0) >= 0 for lookup in plan.lookups)
+
+
+def unchecked(*_: Any) -> None:
+    """Takes the place of a check."""
+
+
+FAULTS: dict[str, tuple[Any, str, Callable[..., Any], int]] = {
+    "a wrong offset": (COMPOSE, "_composed", moved, 2),
+    "indices that are not checked any more": (COMPOSE, "_check_coverage", unchecked, 8),
+    "a policy for another": (COMPOSE, "_check_mergeable", unchecked, 10),
+    "an index of an index": (COMPOSE, "_check_values", unchecked, 31),
+    "a wrong wrap": (derivations, "look_up_arguments", without_wrap, 1),
+    "a policy that is dropped": (derivations, "look_up_arguments", clamping, 3),
+    "indices from the start of their view": (derivations, "compose_indices", from_the_start, 146),
+    "known indices that are not in range": (fusing, "with_known_indices", clamping, 26),
+    "the wrong one of joined indices": (JoinedIndices, "read_by", from_the_start, 0),
+}
+"""What to break: a function of a module, what its result becomes, and the number of a chain that shows it. (Where the makers of
+random chains change, a later one does.)
+"""
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_wrong_merge_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, function, fault, first = FAULTS[name]
+    right = getattr(place, function)
+    monkeypatch.setattr(place, function, fault if fault is unchecked else lambda *args: fault(right(*args)))
+    for number in range(first, first + 400):
+        try:
+            check(random_chain(random.Random(number), 6), "reference")
+        except (AssertionError, IndexError, ValueError, pytest.fail.Exception):
+            return
+    pytest.fail(f"400 random chains did not show {name}")

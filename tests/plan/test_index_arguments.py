@@ -62,7 +62,7 @@ RULES: dict[str, Callable[[int], int]] = {
 def test_a_plan_that_looks_up_arguments_reads_the_same(rule: str, policy: OutOfBounds, index_type: IndexType) -> None:
     function = tabled(RULES[rule], index_type)
     low, high = value_range(index_type)
-    for wrap, size in ((0, SIZE), (SIZE, SIZE), (3, SIZE), (200, SIZE), (SIZE, 1), (0, 1)):
+    for wrap, size in ((0, SIZE), (SIZE, SIZE), (200, SIZE), (SIZE, 1)):
         before = under(policy, wrap, size)
         try:
             after = look_up_arguments(before, function, index_type)

@@ -1,0 +1,234 @@
+"""Where fusing stops: each reason has a smallest graph, and a graph beside it that goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+
+import dmlgather as dg
+from dmlgather.dialects.graph_building import GraphBuilder
+from dmlgather.dialects.problem import TensorType
+from dmlgather.dialects.views import ReshapeView, SliceView, StridedView, TransposeView
+from dmlgather.dialects.windows import Window
+from dmlgather.fusion import Fused, fuse
+from dmlgather.plan import OutOfBounds
+from tests.fusion.random_graphs import gathering
+
+FLOATS = TensorType((6, 8), np.dtype(np.float32))
+CLAMP, FILL, RAISE = OutOfBounds.CLAMP, OutOfBounds.FILL, OutOfBounds.RAISE
+
+
+class Graph(GraphBuilder):
+    """A builder with data "x" and indices "i" (4 of int64)."""
+
+    def __init__(self, index_type: str = "int64") -> None:
+        super().__init__()
+        self.x = self.input("x", FLOATS)
+        self.i = self.input("i", TensorType((4,), np.dtype(index_type)))
+
+    def gathered(self, name: str, value: str, indices: str, axis: int = 0, *, policy: OutOfBounds = CLAMP, fill: int = 0) -> str:
+        problem = gathering(self.types[value], self.types[indices], axis, policy, wraps=False, fill=bytes([fill]) * 4)
+        return self.problem(name, problem, value, indices)
+
+    def cropped(self, name: str, value: str, count: int = 2) -> str:
+        tensor = self.types[value]
+        return self.problem(name, SliceView(tensor, (Window(0, count, 1), *map(Window.whole, tensor.shape[1:]))), value)
+
+    def fused(self, *outputs: str, **options: object) -> Fused:
+        return fuse(self.build(outputs), **options)  # type: ignore[arg-type] # options of `fuse`
+
+
+def codes(fused: Fused) -> list[tuple[str, str, str]]:
+    return [(cut.maker, cut.reader, cut.code) for cut in fused.cuts]
+
+
+def test_another_consumer() -> None:
+    graph = Graph()
+    rows = graph.gathered("rows", graph.x, graph.i)
+    first, second = graph.cropped("first", rows), graph.transposed("second", rows, (1, 0))
+    fused = graph.fused(first, second)
+    assert codes(fused) == [("rows", "first", "another consumer"), ("rows", "second", "another consumer")]
+    assert fused.cuts[0].reason == "'rows' is read by second as well"
+    assert len(fused.launches) == 3
+    assert len(graph.fused(first).launches) == 1
+
+
+def test_a_view_goes_into_each_of_its_readers_unless_it_has_to_exist() -> None:
+    graph = Graph()
+    turned = graph.transposed("turned", graph.x, (1, 0))
+    first, second = graph.cropped("first", turned), graph.gathered("second", turned, graph.i)
+    fused = graph.fused(first, second)
+    assert [launch.holds for launch in fused.launches] == [("turned", "first"), ("turned", "second")]
+    (opaque,) = graph.opaque("relu", "relu", [turned], [graph.types[turned]])
+    fused = graph.fused(first, second, opaque)
+    assert codes(fused) == [("turned", "first", "another consumer"), ("turned", "second", "another consumer")]
+
+
+def test_what_is_an_output_or_kept_exists() -> None:
+    graph = Graph()
+    rows = graph.gathered("rows", graph.x, graph.i)
+    first = graph.cropped("first", rows)
+    assert codes(graph.fused(rows, first)) == [("rows", "first", "output")]
+    fused = graph.fused(first, keep=[rows])
+    assert codes(fused) == [("rows", "first", "kept")]
+    assert fused.kept == ("rows",)
+    assert {*fused.run({"x": np.zeros((6, 8), np.float32), "i": np.arange(4)})} == {"first", "rows"}
+    with pytest.raises(ValueError, match="keep names 'nothing', which is no value of the graph"):
+        graph.fused(first, keep=["nothing"])
+
+
+def test_data_that_is_its_own_index_exists() -> None:
+    builder = GraphBuilder()
+    numbers = builder.input("n", TensorType((2, 2), np.dtype("int64")))
+    flat = builder.reshaped("flat", builder.transposed("turned", numbers, (1, 0)), (4,))
+    own = builder.problem("own", gathering(builder.types[flat], builder.types[flat], 0, CLAMP, wraps=False), flat, flat)
+    fused = fuse(builder.build([own]))
+    assert fused.cuts[0].code == "another consumer"
+    assert fused.cuts[0].reason == "'flat' is its data and its indices"
+    values = np.array([[3, 1], [2, 0]])
+    assert fused(values).tolist() == values.T.reshape(4)[values.T.reshape(4)].tolist()
+
+
+def test_two_index_tensors() -> None:
+    graph = Graph()
+    few, many = graph.i, graph.input("many", TensorType((400,), np.dtype("int64")))
+    rows = graph.gathered("rows", graph.x, few)
+    columns = graph.gathered("columns", rows, few, axis=1)
+    assert codes(graph.fused(columns)) == [], "the same index tensor"
+    other = graph.gathered("other", rows, graph.input("j", TensorType((4,), np.dtype("int32"))), axis=1)
+    fused = graph.fused(other)
+    assert codes(fused) == [], "joined"
+    assert [step.name for step in fused.graph.steps] == ["j as int64", "i and j joined", "other"]
+    assert codes(graph.fused(other, join=False)) == [("rows", "other", "two index tensors")]
+    wide = graph.gathered("wide", rows, many, axis=1)
+    (cut,) = graph.fused(wide).cuts
+    assert cut.reason == (
+        "the steps look up 'i' and 'many'; a plan looks up one index tensor, and joining them would move 6464 bytes, to save 256"
+    )
+    unsigned = graph.gathered("unsigned", rows, graph.input("u", TensorType((1,), np.dtype("uint64"))), axis=1)
+    (cut,) = graph.fused(unsigned).cuts
+    assert cut.reason.endswith("and no integer type holds the values of both")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "merged"),
+    [
+        ((CLAMP, 0), (CLAMP, 0), CLAMP),
+        ((CLAMP, 0), (OutOfBounds.PROMISE, 0), CLAMP),
+        ((OutOfBounds.PROMISE, 0), (CLAMP, 0), CLAMP),
+        ((OutOfBounds.PROMISE, 0), (OutOfBounds.PROMISE, 0), OutOfBounds.PROMISE),
+        ((FILL, 1), (FILL, 1), FILL),
+        ((RAISE, 0), (RAISE, 0), RAISE),
+        ((FILL, 1), (FILL, 2), None),
+        ((CLAMP, 0), (FILL, 0), None),
+        ((FILL, 0), (CLAMP, 0), None),
+        ((RAISE, 0), (CLAMP, 0), None),
+        ((FILL, 0), (RAISE, 0), None),
+    ],
+)
+def test_two_policies(first: tuple[OutOfBounds, int], second: tuple[OutOfBounds, int], merged: OutOfBounds | None) -> None:
+    graph = Graph()
+    rows = graph.gathered("rows", graph.x, graph.i, 0, policy=first[0], fill=first[1])
+    fused = graph.fused(graph.gathered("columns", rows, graph.i, 1, policy=second[0], fill=second[1]))
+    if merged is None:
+        assert codes(fused) == [("rows", "columns", "two policies")]
+    else:
+        (launch,) = fused.launches
+        assert launch.plan.out_of_bounds is merged
+
+
+def test_unchecked_indices() -> None:
+    for policy, cuts in ((RAISE, ["unchecked indices"]), (FILL, []), (CLAMP, [])):
+        graph = Graph()
+        fused = graph.fused(graph.cropped("first", graph.gathered("rows", graph.x, graph.i, policy=policy)))
+        assert [cut.code for cut in fused.cuts] == cuts
+    graph = Graph()
+    rows = graph.gathered("rows", graph.x, graph.i, policy=RAISE)
+    assert codes(graph.fused(graph.transposed("turned", rows, (1, 0)))) == []
+    diagonal = graph.problem("diagonal", StridedView(graph.types[rows], (4,), (9,)), rows)
+    assert codes(graph.fused(diagonal)) == [], "every row is looked up for its element of the diagonal"
+    nothing = graph.cropped("nothing", rows, 0)
+    assert codes(graph.fused(nothing)) == [("rows", "nothing", "unchecked indices")]
+    columns = graph.gathered("columns", graph.x, graph.i, 1, policy=RAISE)
+    both = graph.gathered("both", columns, graph.i, policy=RAISE)
+    pairs = graph.problem("pairs", StridedView(graph.types[both], (4,), (5,)), both)
+    fused = graph.fused(pairs)  # each index is looked up, which is not seen where one step moves along two of them
+    assert codes(fused) == [("both", "pairs", "unchecked indices")]
+
+
+def test_an_index_of_an_index() -> None:
+    graph = Graph()
+    rows = graph.gathered("rows", graph.x, graph.i)
+    assert codes(graph.fused(graph.gathered("again", rows, graph.i))) == [("rows", "again", "index of an index")]
+    picked = graph.gathered("picked", graph.i, graph.i)
+    fused = graph.fused(graph.gathered("rows", graph.x, picked))
+    assert codes(fused) == [("picked", "rows (2)", "index of an index")]
+
+
+def clipped(graph: Graph) -> str:
+    below = graph.elementwise("below", "minimum", "int64", graph.i, graph.constant(5))
+    return graph.elementwise("f", "maximum", "int64", below, graph.constant(0))
+
+
+def changed(operator: str, constant: object, graph: Graph) -> str:
+    return graph.elementwise("f", operator, graph.types[graph.i].dtype, graph.i, graph.constant(constant))
+
+
+ARITHMETIC: dict[str, tuple[str, Callable[[Graph], str], int]] = {
+    "a wider type": ("int32", lambda graph: graph.elementwise("f", "cast", "int64", graph.i), 0),
+    "clipped": ("int64", clipped, 0),
+    "from the end": ("int64", lambda graph: graph.elementwise("f", "subtract", "int64", graph.constant(5), graph.i), 0),
+    "clipped on one side": ("int64", partial(changed, "minimum", 3), 1),
+    "moved, and round the end of the type": ("uint8", partial(changed, "add", np.uint8(2)), 1),
+    "a sum of two": (
+        "int64",
+        lambda graph: graph.elementwise("f", "add", "int64", graph.i, graph.input("j", graph.types["i"])),
+        1,
+    ),
+    "another constant for each": ("int64", partial(changed, "add", [0, 0, 0, 1]), 1),
+    "a remainder": ("int64", partial(changed, "remainder", 6), 1),
+}
+"""The type of the index "i", what is done to it, and how many cuts that makes under RAISE."""
+
+
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_index_arithmetic(name: str) -> None:
+    index_type, arithmetic, cuts = ARITHMETIC[name]
+    graph = Graph(index_type)
+    fused = graph.fused(graph.gathered("rows", graph.x, arithmetic(graph), policy=RAISE))
+    assert codes(fused) == [("f", "rows", "index arithmetic")] * cuts
+
+
+def test_what_is_not_one_walk() -> None:
+    graph = Graph()
+    fused = graph.fused(graph.cropped("first", graph.reshaped("flat", graph.transposed("turned", graph.x, (1, 0)), (48,)), 7))
+    assert codes(fused) == [("flat", "first", "not one walk")]
+
+
+def test_a_step_that_cannot_run_stays_as_it_is() -> None:
+    builder = GraphBuilder()
+    nothing, ids = builder.input("x", TensorType((0, 2), FLOATS.dtype)), builder.input("i", TensorType((3,), np.dtype("int64")))
+    turned = builder.transposed("turned", nothing, (1, 0))
+    problem = gathering(builder.types[turned], builder.types[ids], 1, CLAMP, wraps=False)
+    fused = fuse(builder.build([builder.problem("rows", problem, turned, ids)]))
+    assert [cut.code for cut in fused.cuts] == ["cannot run"]
+    with pytest.raises(ValueError, match="indexes an axis of size 0 while the output has 6 elements"):
+        fused(np.empty((0, 2), np.float32), np.zeros(3, np.int64))
+
+
+def test_dead_steps_are_dropped() -> None:
+    graph = Graph()
+    graph.gathered("dead", graph.x, graph.i, policy=RAISE)
+    fused = graph.fused(graph.transposed("turned", graph.x, (1, 0)))
+    assert [step.name for step in fused.source.steps] == ["turned"]
+
+
+def test_a_chain_is_a_graph() -> None:
+    views = [TransposeView(FLOATS, (1, 0)), ReshapeView(TensorType((8, 6), FLOATS.dtype), (48,))]
+    assert len(dg.fuse(views).launches) == 1
+    assert len(dg.fuse(views[0]).launches) == 1
+    with pytest.raises(ValueError, match="a chain has at least one problem"):
+        dg.fuse([])

@@ -1,0 +1,250 @@
+"""Running fused graphs: arrays of any layout in, arrays of one's own out, memory that is given back, errors of the steps."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dmlgather.backends import arrays, cpu
+from dmlgather.dialects.graph_building import GraphBuilder
+from dmlgather.dialects.index_graph import Step
+from dmlgather.dialects.problem import TensorType
+from dmlgather.dialects.views import ReshapeView, SliceView, TransposeView
+from dmlgather.dialects.windows import Window
+from dmlgather.fusion import Fused, fuse
+from dmlgather.plan import OutOfBounds
+from tests.fusion.random_graphs import gathering
+
+FLOATS = TensorType((4, 6), np.dtype(np.float32))
+X = np.arange(24, dtype=np.float32).reshape(4, 6)
+IDS = np.array([3, 1, 1])
+
+
+def gather_and_turn(policy: OutOfBounds = OutOfBounds.RAISE) -> Fused:
+    """x[i].T, one launch."""
+    graph = GraphBuilder()
+    x, i = graph.input("x", FLOATS), graph.input("i", TensorType((3,), np.dtype("int64")))
+    rows = graph.problem("rows", gathering(FLOATS, graph.types[i], 0, policy, wraps=True), x, i)
+    return fuse(graph.build([graph.transposed("turned", rows, (1, 0))]))
+
+
+def flattened() -> Fused:
+    """x.T.reshape(24)[2:14], one launch."""
+    turned, flat = TransposeView(FLOATS, (1, 0)), ReshapeView(TensorType((6, 4), FLOATS.dtype), (24,))
+    return fuse([turned, flat, SliceView(flat.output, (Window(4, 12, 1),))])
+
+
+def layouts(array: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """The same elements in other places."""
+    wide = np.zeros((2 * array.shape[0], 3 * array.shape[1]), array.dtype)
+    wide[::2, ::3] = array
+    odd = np.zeros(array.shape, np.dtype([("byte", "u1"), ("it", array.dtype)]))
+    odd["it"] = array
+    return {
+        "packed": array,
+        "transposed": np.asfortranarray(array),
+        "apart": wide[::2, ::3],
+        "reversed": array[::-1, ::-1].copy()[::-1, ::-1],
+        "at odd addresses": odd["it"],
+    }
+
+
+@pytest.mark.parametrize("layout", layouts(X))
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_inputs_of_any_layout(layout: str, device: str) -> None:
+    found = layouts(X)[layout]
+    assert gather_and_turn()(found, IDS, device=device).tolist() == X[IDS].T.tolist()
+    assert gather_and_turn()(found, np.repeat(IDS, 2)[::2], device=device).tolist() == X[IDS].T.tolist()
+    assert flattened()(found, device=device).tolist() == X.T.reshape(24)[4:16].tolist()
+
+
+def test_an_input_that_is_broadcast() -> None:
+    rows = np.broadcast_to(X[:1], (4, 6))
+    assert flattened()(rows).tolist() == rows.T.reshape(24)[4:16].tolist()
+
+
+@pytest.mark.parametrize("layout", [name for name in layouts(X) if name != "at odd addresses"])
+def test_outputs_of_any_layout(layout: str) -> None:
+    out = layouts(np.full((6, 3), -1, np.float32))[layout]
+    assert gather_and_turn()(X, IDS, out=out) is out
+    assert out.tolist() == X[IDS].T.tolist()
+    views = fuse([TransposeView(FLOATS, (1, 0)), ReshapeView(TensorType((6, 4), FLOATS.dtype), (4, 6))])
+    out = layouts(np.full((4, 6), -1, np.float32))[layout]
+    assert views(X, out=out) is out
+    assert out.tolist() == X.T.reshape(4, 6).tolist()
+
+
+def test_what_out_may_not_be() -> None:
+    fused = gather_and_turn()
+    with pytest.raises(TypeError, match="out for 'turned' is float64 \\[6, 3\\], expected float32 \\[6, 3\\]"):
+        fused(X, IDS, out=np.empty((6, 3)))
+    with pytest.raises(ValueError, match="out for 'turned' is float32 \\[3, 6\\], expected float32 \\[6, 3\\]"):
+        fused(X, IDS, out=np.empty((3, 6), np.float32))
+    with pytest.raises(ValueError, match="out for 'turned' overlaps input 'x': pass another array"):
+        fused(X, IDS, out=X.reshape(-1)[:18].reshape(6, 3))
+    with pytest.raises(ValueError, match="out is read-only"):
+        fused(X, IDS, out=np.broadcast_to(np.float32(0), (6, 3)))
+    with pytest.raises(TypeError, match="out has \\['rows'\\], but the graph's outputs are \\['turned'\\]"):
+        fused.run({"x": X, "i": IDS}, out={"rows": X})
+    interleaved = np.zeros((6, 6), np.float32)
+    assert fused(X, interleaved.view(np.int64)[::2, 0], out=interleaved[:, 3:]).tolist() == X[[0, 0, 0]].T.tolist(), "apart"
+
+
+def test_what_inputs_may_not_be() -> None:
+    fused = gather_and_turn()
+    with pytest.raises(TypeError, match="the graph takes 2 arrays \\(x, i\\), got 1"):
+        fused(X)
+    with pytest.raises(TypeError, match="x is float64 \\[4, 6\\], expected float32 \\[4, 6\\]"):
+        fused(X.astype(float), IDS)
+    with pytest.raises(ValueError, match="i is int64 \\[2\\], expected int64 \\[3\\]"):
+        fused(X, IDS[:2])
+    with pytest.raises(TypeError, match="values has \\['x'\\], but the graph takes \\['i', 'x'\\]"):
+        fused.run({"x": X})
+    with pytest.raises(TypeError, match="the arrays are on the CPU, which has no streams"):
+        fused(X, IDS, stream=1)
+
+
+def several() -> Fused:
+    """x, x as a row, a constant, x.T twice, and x.T as a row."""
+    graph = GraphBuilder()
+    x = graph.input("x", FLOATS)
+    turned = graph.transposed("turned", x, (1, 0))
+    rows = [graph.reshaped("row", x, (24,)), graph.constant([7, 8]), turned, turned, graph.reshaped("other row", turned, (24,))]
+    return fuse(graph.build([x, *rows]))
+
+
+def test_outputs_share_no_memory() -> None:
+    fused = several()
+    results = fused(X)
+    expected = (X, X.reshape(-1), np.array([7, 8]), X.T, X.T, X.T.reshape(-1))
+    assert [result.tolist() for result in results] == [array.tolist() for array in expected]
+    for number, result in enumerate(results):
+        others = [X, *fused.graph.constants.values(), *results[:number]]
+        assert not any(np.shares_memory(result, other) for other in others)
+    out = [np.zeros(array.shape, array.dtype) for array in expected]
+    assert all(one is other for one, other in zip(fused(X, out=out), out, strict=True))
+    assert [result.tolist() for result in out] == [array.tolist() for array in expected]
+    with pytest.raises(ValueError, match="out has 1 array, but the graph has 6 outputs"):
+        fused(X, out=[X])
+    with pytest.raises(ValueError, match="out for 'turned' overlaps out for 'x'"):
+        fused.run({"x": X}, out={"x": out[0], "turned": out[0].T})
+
+
+def test_what_moves_nothing_is_not_launched() -> None:
+    graph = GraphBuilder()
+    x = graph.input("x", FLOATS)
+    row = graph.reshaped("row", x, (24,))
+    (relu,) = graph.opaque("relu", "relu", [row], [graph.types[row]])
+    fused = fuse(graph.build([graph.reshaped("again", relu, (2, 12))]))
+    assert fused.launches == ()
+    assert (fused.bytes_moved, fused.bytes_saved) == (0, 0)
+    seen: list[Any] = []
+
+    def compute(step: Step, inputs: Sequence[Any]) -> list[Any]:
+        seen.extend(inputs)
+        return [inputs[0] + 1]
+
+    assert fused.run({"x": X}, compute=compute)["again"].tolist() == (X + 1).reshape(2, 12).tolist()
+    assert np.shares_memory(seen[0], X)
+
+
+def test_opaque_steps_are_the_callers() -> None:
+    graph = GraphBuilder()
+    x = graph.input("x", FLOATS)
+    (relu,) = graph.opaque("relu", "relu", [x], [FLOATS])
+    fused = fuse(graph.build([graph.transposed("turned", relu, (1, 0))]))
+    with pytest.raises(ValueError, match="relu is an operator that only its dialect can run: say compute="):
+        fused(X)
+    for result, message in (
+        ([], "relu gave 0 arrays, expected 1: \\['relu'\\]"),
+        ([X.T], "'relu' of relu is float32 \\[6, 4\\], expected float32 \\[4, 6\\]"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fused.run({"x": X}, compute=lambda step, inputs, result=result: result)
+    with pytest.raises(TypeError, match="'relu' of relu is float64 \\[4, 6\\], expected float32 \\[4, 6\\]"):
+        fused.run({"x": X}, compute=lambda step, inputs: [inputs[0].astype(float)])
+    turned = fused.run({"x": X}, compute=lambda step, inputs: [np.asfortranarray(inputs[0])])["turned"]
+    assert turned.tolist() == X.T.tolist()
+
+
+def test_memory_is_given_back_behind_the_last_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = GraphBuilder()
+    x = graph.input("x", FLOATS)
+    value = x
+    for number in range(4):
+        value = graph.transposed(f"turned {number}", value, (1, 0))
+        (value,) = graph.opaque(f"relu {number}", "relu", [value], [graph.types[value]])
+    fused = fuse(graph.build([value]))
+    made: list[weakref.ref[Any]] = []
+    allocate = arrays.allocate
+
+    def observed(*args: Any, **kwargs: Any) -> Any:
+        assert sum(reference() is not None for reference in made) <= 1, "the data of the step in front, no more"
+        made.append(weakref.ref(result := allocate(*args, **kwargs)))
+        return result
+
+    monkeypatch.setattr(arrays, "allocate", observed)
+    fused.run({"x": X}, compute=lambda step, inputs: [inputs[0] + 1])
+    assert len(made) == 4
+
+
+def test_programs_are_prepared_once_for_each_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    fused, prepared = gather_and_turn(), []
+    prepare = cpu.prepare
+    monkeypatch.setattr(cpu, "prepare", lambda plan: prepared.append(plan) or prepare(plan))
+    for _ in range(3):
+        fused(X, IDS)
+        fused(np.asfortranarray(X), IDS)
+    assert len(prepared) == 2
+
+
+def test_a_bad_index_is_named_as_its_step_names_it() -> None:
+    graph = GraphBuilder()
+    x, i = graph.input("x", FLOATS), graph.input("i", TensorType((2, 3), np.dtype("int32")))
+    wide = graph.elementwise("wide", "cast", "int64", graph.transposed("turned", i, (1, 0)))
+    columns = graph.problem("columns", gathering(FLOATS, graph.types[wide], 1, OutOfBounds.RAISE, wraps=True), x, wide)
+    fused = fuse(graph.build([graph.reshaped("flat", columns, (24,))]))
+    assert [launch.holds for launch in fused.launches] == [("turned", "wide", "columns", "flat")]
+    bad = np.array([[0, 1, 6], [-7, 2, 3]], np.int32)  # of which the step meets -7 first, and memory holds 6 first
+    for device in ("cpu", "reference"):
+        with pytest.raises(IndexError) as error:
+            fused(X, bad, device=device)
+        assert str(error.value) == "indices[0, 1] = -7 is out of range for axis 1 of size 6: valid indices are -6 … 5"
+
+
+def test_strings() -> None:
+    words = np.array([["a", "bb", "c"], ["d", "ee", "f"]])
+    graph = GraphBuilder()
+    text, i = graph.input("x", TensorType((2, 3), np.dtype(object))), graph.input("i", TensorType((2,), np.dtype("int64")))
+    turned = graph.transposed("turned", text, (1, 0))
+    for policy, expected in ((OutOfBounds.CLAMP, ["f", "f"]), (OutOfBounds.FILL, ["f", ""])):
+        problem = gathering(graph.types[turned], graph.types[i], 0, policy, wraps=True, fill=bytes(8))
+        rows = graph.problem(f"rows {policy}", problem, turned, i)
+        last = SliceView(graph.types[rows], (Window.whole(2), Window(1, 1, 1)))
+        fused = fuse(graph.build([graph.problem(f"last {policy}", last, rows)]))
+        assert len(fused.launches) == 1
+        result = fused(words, np.array([-1, 5]))
+        assert result.ravel().tolist() == expected
+        assert result.dtype == words.dtype
+
+
+def test_a_graph_without_inputs() -> None:
+    graph = GraphBuilder()
+    ids = graph.constant([2, 0])
+    assert fuse(graph.build([ids]))().tolist() == [2, 0]
+
+
+def test_reports() -> None:
+    fused = gather_and_turn()
+    assert str(fused) == (
+        "2 steps in 1 launch, 168 bytes moved, 144 saved\nlaunch  steps it does  bytes  cut from\nturned  rows, turned     168"
+    )
+    report = fused.to_json()
+    assert (report["bytes_moved"], report["bytes_saved"], report["steps"]) == (168, 144, 2)
+    assert report["launches"][0]["holds"] == ["rows", "turned"]
+    assert report["launches"][0]["bytes"] == {"index": 24, "read": 72, "written": 72, "total": 168}
