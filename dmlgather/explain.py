@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Explanation:
     """The result of `CompiledOperator.explain`: `str()` gives text, `to_json()` plain data, `picture()` SVG, `legend()` words.
 
-    lowest_level: "3_0". plan: as lowered over the described layouts; canonical: its canonical form. cpu, cuda: what runs it
-    there, in words. bytes_moved: of one run. A notebook shows the picture and the text.
+    lowest_level: "3_0"; "" where DirectML's levels do not matter. plan: as lowered over the described layouts; canonical: its
+    canonical form. cpu, cuda: what runs it there, in words. bytes_moved: of one run. A notebook shows the picture and the text.
     """
 
     operator: str
@@ -66,6 +66,8 @@ class Explanation:
 
     @property
     def _title(self) -> str:
+        if self.lowest_level == "":
+            return self.operator
         level = f"lowest feature level {self.lowest_level}" if self.lowest_level else "which no feature level takes"
         return f"{self.operator}, {level}"
 
@@ -96,7 +98,7 @@ def explain(desc: OperatorDesc, plan: IndexPlan) -> Explanation:
 
 
 def explain_problem(problem: Problem, operator: str, lowest_level: str | None) -> Explanation:
-    """Explain a dialect's call over packed arrays. lowest_level: of DirectML, None where no level takes it."""
+    """Explain a dialect's call over packed arrays. lowest_level: as of an `Explanation`; None where no level takes the call."""
     plan = problem.plan()
     return _explained(operator, lowest_level, plan, partial(_of_problem, problem, plan))
 

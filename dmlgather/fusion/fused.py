@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph
 from dmlgather.dialects.planned import Planned
@@ -15,6 +15,9 @@ from dmlgather.fusion.launchers import unlaunched
 from dmlgather.fusion.running import Compute, GraphRunner
 from dmlgather.plan import BytesMoved, IndexPlan, bytes_moved, canonicalise
 from dmlgather.wording import counted
+
+if TYPE_CHECKING:
+    from dmlgather.fusion.explaining import FusedExplanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,14 @@ class Fused:
         given = {name: (out or {}).get(name) for name in names}
         found = self._run(values, [given.pop(name, None) for name in self.graph.outputs], compute, device, stream)
         return {name: found[self.graph.outputs.index(name)] for name in names}
+
+    def explain(self) -> FusedExplanation:
+        """Each launch with its plan, canonical plan, what each device runs, and a picture; with what was cut and saved."""
+        from dmlgather.fusion import explaining
+
+        problems = {step.name: step.work for step in self.graph.steps if isinstance(step.work, Problem)}
+        found = [explaining.explained(problems[launch.step], ", ".join(launch.holds)) for launch in self.launches]
+        return explaining.FusedExplanation(str(self), self.to_json(), tuple(found))
 
     def to_json(self) -> dict[str, Any]:
         """As JSON-able data."""

@@ -34,7 +34,7 @@ def look_up_arguments(plan: IndexPlan, function: IndexFunction, index_type: Inde
         if all(each is not None for each in found):
             return _with_lookups(plan, [each for each in found if each is not None], index_type, policy)
     raise CompositionError(
-        "the arithmetic in front of the lookups is none that wrap, limit, offset and policy of a lookup can say",
+        "the wrap, limit, offset and policy of a lookup cannot say what the arithmetic in front of it does",
         "index arithmetic",
     )
 

@@ -13,10 +13,14 @@ import numpy as np
 import pytest
 
 from dmlgather.backends import arrays
+from dmlgather.backends.cuda.families import launches_for
+from dmlgather.dialects.problem import Problem
 from dmlgather.fusion import derivations, fuse, fusing
 from dmlgather.fusion.joined_indices import JoinedIndices
 from dmlgather.plan import IndexPlan, OutOfBounds
+from dmlgather.selftest.random_plans import random_buffers
 from tests.fusion.random_graphs import RandomGraph, compute, random_chain, step_by_step
+from tests.kernels.ptx.runs import Case, differs
 
 
 def check(example: RandomGraph, device: str) -> None:
@@ -66,11 +70,24 @@ def test_thousands_of_chains(device: str) -> None:
     check_many(1000, device)
 
 
-def test_most_chains_become_few_launches() -> None:
+def test_most_chains_become_few_launches_that_a_gpu_takes() -> None:
     rng = random.Random(1)
-    examples = [fuse(random_chain(rng, 6).graph) for _ in range(40)]
-    before = sum(len(step.inputs) > 0 for fused in examples for step in fused.source.steps)
-    assert sum(len(fused.launches) for fused in examples) < before / 2
+    examples = [fuse(random_chain(rng, 6).graph) for _ in range(30)]
+    problems = sum(isinstance(step.work, Problem) for fused in examples for step in fused.source.steps)
+    launches = [launch for fused in examples for launch in fused.launches]
+    assert len(launches) < problems / 2
+    for launch in launches:
+        assert launch.plan.empty or launches_for(launch.plan, 16)
+
+
+@pytest.mark.heavy
+def test_kernels_run_fused_chains() -> None:
+    seed = random.SystemRandom().getrandbits(64)
+    print(f"random.Random({seed})")
+    rng = random.Random(seed)
+    for _ in range(150):
+        for launch in fuse(random_chain(rng, rng.randint(2, 8)).graph).launches:
+            assert not differs(Case.of(launch.plan, random_buffers(launch.plan, rng), 16))
 
 
 COMPOSE = sys.modules["dmlgather.plan.compose"]  # whose name in its package is the function
