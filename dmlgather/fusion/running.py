@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -116,7 +115,7 @@ class _Values:
     def _computed(self, step: Step, inputs: Sequence[Any]) -> dict[str, Any]:
         """What a step without a plan writes, by name."""
         if isinstance(step.work, Elementwise | Concatenation):
-            results: Sequence[Any] = [_arithmetic(step.work, inputs, import_module("cupy" if self.runs.on_gpu else "numpy"))]
+            results: Sequence[Any] = [_arithmetic(step.work, inputs, self.runs.on_gpu)]
         elif self.compute is None:
             raise ValueError(f"{step.name} is an operator that only its dialect can run: say compute=")
         else:
@@ -135,13 +134,16 @@ class _Values:
         return arrays.move(found, home, self.runs.memory)
 
 
-def _arithmetic(work: Elementwise | Concatenation, inputs: Sequence[Any], xp: Any) -> Any:
+def _arithmetic(work: Elementwise | Concatenation, inputs: Sequence[Any], on_gpu: bool) -> Any:
+    if not on_gpu:
+        return work.compute(inputs) if isinstance(work, Elementwise) else np.concatenate(inputs, work.axis)
+    import cupy
+
     if isinstance(work, Concatenation):
-        return xp.concatenate(inputs, work.axis)
+        return cupy.concatenate(inputs, work.axis)
     if work.operator == "cast":
         return inputs[0].astype(work.dtype)
-    with np.errstate(all="ignore"):
-        return xp.asarray(getattr(xp, ELEMENTWISE[work.operator].__name__)(*inputs)).astype(work.dtype)
+    return getattr(cupy, ELEMENTWISE[work.operator].__name__)(*inputs).astype(work.dtype)
 
 
 def _constants(graph: IndexGraph, memory: Device) -> dict[str, Any]:

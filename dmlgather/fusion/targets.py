@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
+
+import numpy as np
 
 from dmlgather.backends import arrays
 from dmlgather.backends.addresses import address_of
@@ -66,12 +67,9 @@ class Targets:
                 raise ValueError(f"out for {name!r} overlaps {other}: pass another array")
 
     def _overlap(self, one: Any, other: Any) -> bool:
-        xp = import_module("cupy" if self._memory.on_gpu else "numpy")
-        if not xp.may_share_memory(one, other):
-            return False
         try:
             found = [logical("", signature_on(self._memory, array)) for array in (one, other)]
-        except ValueError:  # strides that are no whole elements
-            return True
+        except ValueError:  # strides that are no whole elements, which no GPU has
+            return np.may_share_memory(one, other)
         pointers = [array.data.ptr if self._memory.on_gpu else address_of(array) for array in (one, other)]
         return share_memory(found[0], pointers[0], found[1], pointers[1])

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 import dmlgather as dg
 from dmlgather.dialects.graph_building import GraphBuilder
@@ -173,7 +174,7 @@ def clipped(graph: Graph) -> str:
     return graph.elementwise("f", "maximum", "int64", below, graph.constant(0))
 
 
-def changed(operator: str, constant: object, graph: Graph) -> str:
+def changed(operator: str, constant: ArrayLike, graph: Graph) -> str:
     return graph.elementwise("f", operator, graph.types[graph.i].dtype, graph.i, graph.constant(constant))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tests.test_operator_devices import ArrayDriver, DeviceArray
 
 
@@ -35,6 +37,9 @@ class ModelDriver(ArrayDriver):
     def asarray(self, array: Any, *, order: str = "K", blocking: bool = False) -> ModelArray:
         self.moved.append(tuple(array.shape))
         return _as_model_array(super().asarray(array, order=order, blocking=blocking))
+
+    def concatenate(self, arrays: Any, axis: int) -> ModelArray:
+        return ModelArray(np.concatenate([array.held for array in arrays], axis), arrays[0].device.id)
 
 
 def _as_model_array(array: DeviceArray) -> ModelArray:

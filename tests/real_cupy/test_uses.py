@@ -11,6 +11,7 @@ import pytest
 
 from dmlgather.backends.arrays import _CudaStream
 from dmlgather.backends.cuda.sources import OPTIONS
+from dmlgather.dialects.index_graph import ELEMENTWISE
 from tests.real_cupy.signatures import INSTANCES_ONLY, complaint, exists, find, parameters
 from tests.real_cupy.uses import Use, uses
 
@@ -34,6 +35,11 @@ def found() -> list[Use]:
 
 def test_every_name_exists() -> None:
     assert missing(found()) == {}
+
+
+def test_the_arithmetic_of_graphs_exists(cupy: Any) -> None:
+    """It is looked up by NumPy's names."""
+    assert [function for function in ELEMENTWISE.values() if not callable(getattr(cupy, function.__name__, None))] == []
 
 
 def missing(found: list[Use]) -> dict[str, set[str]]:
