@@ -7,7 +7,7 @@ be there, and outside of what it writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -61,6 +61,8 @@ class _Reading:
         """The command of each step."""
         self.kept: dict[str, str] = {}
         """The values that have to lie in their resources, and why."""
+        self.apart: dict[str, str] = {}
+        """Likewise, values that dispatches behind them have to read there."""
 
     def fused(self) -> FusedModel:
         """See `fuse_model`."""
@@ -75,15 +77,24 @@ class _Reading:
         for write in (write for writes in self.writes.values() for write in writes):
             if write.value not in read and not self._hidden(write):
                 self.kept.setdefault(write.value, "no dispatch reads it, so it is a result")
-        graph = self.builder.build([])
-        fused = fuse(replace(graph, outputs=tuple(self.kept)), join=False)
+        fused = fuse(self._graph(), join=False)
         while moved := dict(self._moved_too_far(fused)):
-            self.kept.update(moved)
-            fused = fuse(replace(graph, outputs=tuple(self.kept)), join=False)
+            self.apart |= moved
+            fused = fuse(self._graph(), join=False)
         launches = dict(self._launches(fused.graph))
         held = {number for launch in launches.values() for number in launch.commands}
         unneeded = tuple(number for number in self.numbers.values() if number not in held)
-        return FusedModel(self.model, fused, launches, tuple(self._explained(fused.cuts)), unneeded)
+        return FusedModel(self.model, fused, launches, tuple(self._explained(fused)), unneeded)
+
+    def _graph(self) -> IndexGraph:
+        """The dispatches, of which none reads through a value that is `apart`: it reads the resource in which the value lies."""
+        graph = self.builder.build([])
+        lying = {name: f"{name} as it lies in its resource" for name in self.apart}
+        self.regions |= {alias: self.regions[name] for name, alias in lying.items()}
+        steps = tuple(replace(step, inputs=tuple(lying.get(name, name) for name in step.inputs)) for step in graph.steps)
+        types = {**graph.types, **{alias: graph.types[name] for name, alias in lying.items()}}
+        outputs = tuple(dict.fromkeys((*self.kept, *self.apart)))
+        return replace(graph, inputs=(*graph.inputs, *lying.values()), steps=steps, types=types, outputs=outputs)
 
     def _dispatch(self, number: int, command: Dispatch) -> None:
         """Add the step of a dispatch."""
@@ -200,12 +211,17 @@ class _Reading:
             problem = Planned(types[0], types[1] if plan.lookups else None, output.tensor, plan)
             yield self.numbers[step.name], ModelLaunch(commands, problem, tuple(inputs), output)
 
-    def _explained(self, cuts: Sequence[Cut]) -> Iterator[Cut]:
+    def _explained(self, fused: Fused) -> Iterator[Cut]:
         """The cuts; for a value that has to exist, with the reason why."""
+        makers = self.builder.build([]).makers
         outputs = {step.name: step.outputs[0] for step in self.builder.steps}
-        for cut in cuts:
+        for cut in fused.cuts:
             reason = self.kept.get(outputs[cut.maker])
             yield replace(cut, reason=reason) if cut.code == "output" and reason is not None else cut
+        for step in self.builder.steps:
+            for name in step.inputs:
+                if name in self.apart:
+                    yield Cut(makers[name].name, step.name, "output", self.apart[name])
 
 
 def _region(desc: OperatorDesc, field: str, bound: BufferBinding) -> Region:

@@ -48,17 +48,17 @@ class Weights:
         self._path = path
         self._read: dict[tuple[str | int | None, ...], Value] = {}
 
-    def constant(self, layer: Layer, largest: int) -> Value:
-        """The value of a Const layer, of at most `largest` elements. IRError for what breaks the format."""
-        key = (*map(layer.data.get, ("element_type", "shape", "offset", "size")), largest)
+    def constant(self, layer: Layer, largest: int, types: tuple[str, ...] = READ_TYPES) -> Value:
+        """The value of a Const layer, of at most `largest` elements, of one of `types`. IRError for what breaks the format."""
+        key = (*map(layer.data.get, ("element_type", "shape", "offset", "size")), largest, len(types))
         if key not in self._read:
-            self._read[key] = _constant(layer, self._path, largest)
+            self._read[key] = _constant(layer, self._path, largest, types)
         return self._read[key]
 
 
-def _constant(layer: Layer, path: Path, largest: int) -> Value:
+def _constant(layer: Layer, path: Path, largest: int, types: tuple[str, ...]) -> Value:
     name, shape = layer.data.get("element_type", "").strip().lower(), shape_of(layer)
-    if name not in READ_TYPES:
+    if name not in types:
         return Unknown(f"a constant of type {printable(name[:40]) or 'unknown'}")
     if shape is None or None in shape:
         raise IRError(f"{layer} has shape {layer.data.get('shape')!r}, expected a number for each size", layer.line)
@@ -67,7 +67,7 @@ def _constant(layer: Layer, path: Path, largest: int) -> Value:
         raise IRError(
             f"{layer} has shape {printable(layer.data['shape'][:80])!r}, expected at most {LARGEST} elements", layer.line
         )
-    dtype = np.dtype(TYPES.names[name]).newbyteorder("<")
+    dtype = TYPES.dtype_of(name).newbyteorder("<")
     offset, size = (number_of(layer.data.get(key, ""), f"{key} of {layer}", layer.line) for key in ("offset", "size"))
     needed = elements * dtype.itemsize
     if size != needed and (size, needed) != (1, 0):  # which OpenVINO writes for a constant without elements

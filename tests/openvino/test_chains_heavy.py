@@ -1,0 +1,24 @@
+"""Thousands of random IRs: their graphs compute what OpenVINO computes, fused or not. ci/chains runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dmlgather.fusion import fuse
+from tests.openvino.random_chains import random_ir
+from tests.openvino.test_index_graph import bits, live, same
+
+COUNT = 2000
+FIRST = 1000
+"""The ordinary suite has chains before it."""
+
+
+@pytest.mark.heavy
+def test_chains_of_layers(tmp_path: Path) -> None:
+    for seed in range(FIRST, FIRST + COUNT):
+        path, feeds = random_ir(seed, tmp_path)
+        graph = same(path, feeds)
+        fused = fuse(graph).run({name: feeds[name] for name in graph.inputs})
+        assert any(bits([fused[name] for name in graph.outputs]) == bits(live(path, feeds)) for _ in range(3)), seed
