@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import prod
@@ -31,7 +32,7 @@ def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: Collection[st
     graph: a chain of problems, each of which reads as data what the one before it writes, is a graph as well. keep: the names of
     values that are to exist besides the outputs. Steps that neither needs are dropped, and what follows from constants alone is
     computed now. join: whether two index tensors may be copied into one buffer where that moves fewer bytes, which adds steps to
-    the graph. ValueError for a name that is no value, and as `chain`.
+    the graph. ValueError for a name that is no value, for two steps of one name, and as `chain`.
 
     >>> from dmlgather.dialects.problem import TensorType
     >>> from dmlgather.dialects.views import ReshapeView, TransposeView
@@ -47,6 +48,9 @@ def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: Collection[st
     for name in keep:
         if name not in graph.types:
             raise ValueError(f"keep names {name!r}, which is no value of the graph")
+    for name, count in Counter(step.name for step in graph.steps).items():
+        if count > 1:
+            raise ValueError(f"{count} steps are called {name!r}: each needs a name of its own")
     kept = tuple(name for name in dict.fromkeys(keep) if name not in graph.outputs)
     source = replace(graph, outputs=(*graph.outputs, *kept)).needed()
     fusing = _Fusing(source, kept, join)

@@ -50,7 +50,7 @@ def _walked(plan: IndexPlan, number: int, positions: NDArray[Any]) -> IndexPlan:
     steps, total = list[list[tuple[int, int]]](), np.array(first)
     for axis, size in enumerate(plan.shape):
         along = np.moveaxis(positions, axis, 0).reshape(positions.shape[axis], -1)[:, 0] - first
-        parts = [(size, 0)] if along.size == 1 else _even_steps([int(each) for each in along])
+        parts = [(size, 0)] if along.size == 1 else _even_steps(along)
         if parts is None:
             return plan
         total = total + along.reshape([-1 if axis == other else 1 for other in range(plan.rank)])
@@ -75,19 +75,19 @@ def _walked(plan: IndexPlan, number: int, positions: NDArray[Any]) -> IndexPlan:
     )
 
 
-def _even_steps(positions: Sequence[int]) -> list[tuple[int, int]] | None:
+def _even_steps(positions: NDArray[Any]) -> list[tuple[int, int]] | None:
     """Positions, of which the first is 0, as nested loops: sizes and steps, outermost first. None where there are none."""
     step = positions[1]
-    inside = next((number for number, each in enumerate(positions) if each != number * step), len(positions))
-    if inside == len(positions):
-        return [(inside, step)]
+    line = step * np.arange(positions.size)
+    breaks = np.flatnonzero(positions != line)
+    if not breaks.size:
+        return [(positions.size, int(step))]
+    inside = int(breaks[0])
     groups = positions[::inside]
-    if len(positions) % inside or any(
-        each != groups[number // inside] + number % inside * step for number, each in enumerate(positions)
-    ):
+    if positions.size % inside or (positions.reshape(-1, inside) != groups[:, None] + line[:inside]).any():
         return None
     outer = _even_steps(groups)
-    return None if outer is None else [*outer, (inside, step)]
+    return None if outer is None else [*outer, (inside, int(step))]
 
 
 def _nested(parts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:

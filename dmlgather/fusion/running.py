@@ -52,8 +52,9 @@ class GraphRunner:
             targets = Targets(self.graph, out, runs.memory, inputs)
             like = taken[0].given if taken else None
             values = _Values(self, runs, targets, compute, like, inputs | self._constants(runs.memory))
-            for step in self.graph.steps:
-                values.add(step)
+            with runs.current():
+                for step in self.graph.steps:
+                    values.add(step)
             home = taken[0].home if taken else runs.memory
             results = values.results()
             found = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike
 
 import dmlgather as dg
 from dmlgather.dialects.graph_building import GraphBuilder
+from dmlgather.dialects.index_graph import Step
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.views import ReshapeView, SliceView, StridedView, TransposeView
 from dmlgather.dialects.windows import Window
@@ -174,6 +176,12 @@ def clipped(graph: Graph) -> str:
     return graph.elementwise("f", "maximum", "int64", below, graph.constant(0))
 
 
+def wrapped(graph: Graph) -> str:
+    negative = graph.elementwise("negative", "less", bool, graph.i, graph.constant(0))
+    above = graph.elementwise("above", "add", "int64", graph.i, graph.constant(6))
+    return graph.elementwise("f", "where", "int64", negative, above, graph.i)
+
+
 def changed(operator: str, constant: ArrayLike, graph: Graph) -> str:
     return graph.elementwise("f", operator, graph.types[graph.i].dtype, graph.i, graph.constant(constant))
 
@@ -181,6 +189,7 @@ def changed(operator: str, constant: ArrayLike, graph: Graph) -> str:
 ARITHMETIC: dict[str, tuple[str, Callable[[Graph], str], int]] = {
     "a wider type": ("int32", lambda graph: graph.elementwise("f", "cast", "int64", graph.i), 0),
     "clipped": ("int64", clipped, 0),
+    "wrapped": ("int64", wrapped, 0),
     "from the end": ("int64", lambda graph: graph.elementwise("f", "subtract", "int64", graph.constant(5), graph.i), 0),
     "clipped on one side": ("int64", partial(changed, "minimum", 3), 1),
     "moved, and round the end of the type": ("uint8", partial(changed, "add", np.uint8(2)), 1),
@@ -218,6 +227,22 @@ def test_a_step_that_cannot_run_stays_as_it_is() -> None:
     assert [cut.code for cut in fused.cuts] == ["cannot run"]
     with pytest.raises(ValueError, match="indexes an axis of size 0 while the output has 6 elements"):
         fused(np.empty((0, 2), np.float32), np.zeros(3, np.int64))
+
+
+def test_a_wrap_in_front_of_a_gather_that_wraps() -> None:
+    graph = Graph()
+    problem = gathering(FLOATS, graph.types[graph.i], 0, RAISE, wraps=True)
+    fused = graph.fused(graph.problem("rows", problem, graph.x, wrapped(graph)))
+    assert codes(fused) == [("f", "rows", "index arithmetic")]
+    assert fused.run({"x": np.ones((6, 8), np.float32), "i": np.full(4, -7)})["rows"].all(), "which no single lookup takes"
+
+
+def test_names_of_steps_are_names() -> None:
+    graph = Graph().build([])
+    twice = tuple(Step("turn", TransposeView(FLOATS, (1, 0)), ("x",), (name,)) for name in ("a", "b"))
+    types = {**graph.types, "a": twice[0].work.output, "b": twice[1].work.output}  # type: ignore[union-attr] # problems
+    with pytest.raises(ValueError, match="2 steps are called 'turn': each needs a name of its own"):
+        fuse(replace(graph, steps=twice, types=types, outputs=("b",)))
 
 
 def test_dead_steps_are_dropped() -> None:

@@ -1,0 +1,90 @@
+"""Gathers by known indices: views where these walk evenly; every result is NumPy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dmlgather.dialects.graph_building import GraphBuilder
+from dmlgather.dialects.problem import TensorType
+from dmlgather.fusion import Fused, fuse, fusing
+from dmlgather.plan import OutOfBounds
+from tests.fusion.random_graphs import gathering
+
+X = np.arange(24 * 3, dtype=np.int16).reshape(24, 3)
+
+
+def picked(indices: NDArray[Any], policy: OutOfBounds = OutOfBounds.RAISE) -> Fused:
+    """X[indices], with known indices."""
+    graph = GraphBuilder()
+    x = graph.input("x", TensorType(X.shape, X.dtype))
+    known = graph.constant(indices)
+    problem = gathering(graph.types[x], graph.types[known], 0, policy, wraps=True, fill=b"\xff\xff")
+    return fuse(graph.build([graph.problem("rows", problem, x, known)]))
+
+
+EVEN = {
+    "counting": np.arange(24),
+    "counting down": np.arange(24)[::-1],
+    "every third": np.arange(0, 24, 3, dtype=np.uint8),
+    "from the end": np.arange(-5, 0),
+    "round the end": np.arange(-3, 3) - 21,
+    "groups": np.array([0, 1, 2, 10, 11, 12, 20, 21, 22]),
+    "groups of groups": np.array([0, 1, 6, 7, 12, 13, 18, 19])[::-1],
+    "columns first": np.arange(24).reshape(4, 6).T,
+    "a block": np.arange(24).reshape(4, 6)[1:3, ::2].astype(np.uint64),
+    "the same again and again": np.full((2, 3), 5),
+    "one": np.array(-1),
+    "repeated": np.repeat(np.arange(4), 3),
+}
+
+UNEVEN = {
+    "in any order": np.array([3, 0, 2, 1]),
+    "groups of several sizes": np.array([0, 1, 2, 10, 11]),
+    "groups apart from each other": np.array([0, 1, 5, 6, 20, 21]),
+    "not a sum of rows and columns": np.array([[0, 1], [2, 4]]),
+}
+
+
+@pytest.mark.parametrize("name", EVEN | UNEVEN)
+def test_indices_that_walk_evenly_make_a_view(name: str) -> None:
+    indices = (EVEN | UNEVEN)[name]
+    fused = picked(indices)
+    (launch,) = fused.launches
+    assert bool(launch.plan.lookups) == (name in UNEVEN)
+    assert fused(X).tolist() == X[indices].tolist()
+
+
+def test_what_is_out_of_bounds_stays_so() -> None:
+    far = np.arange(20, 28)
+    with pytest.raises(IndexError, match="indices\\[4\\] = 24 is out of range for axis 0 of size 24"):
+        picked(far)(X)
+    filled = picked(far, OutOfBounds.FILL)(X)
+    assert filled.tolist() == [*X[20:].tolist(), *[[-1] * 3] * 4]
+    clamped = picked(far, OutOfBounds.CLAMP)(X)
+    assert clamped.tolist() == X[np.minimum(far, 23)].tolist()
+
+
+def test_only_small_results_are_computed_while_fusing(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = GraphBuilder()
+    known = graph.constant(np.arange(6).reshape(2, 3))
+    turned = graph.transposed("turned", known, (1, 0))
+    sums = graph.elementwise("sums", "add", "int64", turned, graph.constant(1))
+    both = graph.concatenated("both", [turned, sums], 0)
+    built = graph.build([both])
+    assert fuse(built).graph.steps == ()
+    assert fuse(built)().tolist() == [[0, 3], [1, 4], [2, 5], [1, 4], [2, 5], [3, 6]]
+    monkeypatch.setattr(fusing, "MOST_KNOWN", 6)
+    assert [step.name for step in fuse(built).graph.steps] == ["both"]
+
+
+def test_what_would_raise_while_fusing_raises_when_it_runs() -> None:
+    graph = GraphBuilder()
+    table, far = graph.constant(X), graph.constant(np.array([24]))
+    problem = gathering(graph.types[table], graph.types[far], 0, OutOfBounds.RAISE, wraps=True)
+    fused = fuse(graph.build([graph.problem("rows", problem, table, far)]))
+    with pytest.raises(IndexError, match="indices\\[0\\] = 24 is out of range"):
+        fused()
