@@ -118,8 +118,10 @@ class DeviceOutcome(Outcome):
 
 
 def _position(layout: Layout, bad: BadIndex, lookups: int) -> tuple[int, ...] | None:
-    """Coordinates of a bad index. Where there are several lookups, each reads its own component along the last dimension."""
-    if lookups == 1:
+    """Coordinates of a bad index. Where there are several lookups, each reads its own component along the last dimension, or all
+    read one index.
+    """
+    if lookups == 1 or not layout.sizes:
         return layout.position(bad.offset)
     address = bad.offset - layout.offset - bad.lookup * layout.strides[-1]
     outer = coordinates(address, layout.sizes[:-1], layout.strides[:-1])

@@ -56,7 +56,9 @@ def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: Collection[st
     fusing = _Fusing(source, kept, join)
     steps = tuple(found for step in source.steps for found in fusing.fused(step))
     fused = replace(source, steps=steps, types=fusing.types, constants=fusing.constants).needed()
-    return Fused(fused, source, tuple(fusing.cuts), kept)
+    done = {step.name for step in fused.steps}
+    done.update(name for step in fused.steps if isinstance(step.work, Planned) for name in step.work.holds)
+    return Fused(fused, source, tuple(cut for cut in fusing.cuts if cut.reader in done), kept)
 
 
 class _Fusing:
@@ -205,5 +207,5 @@ def _computed(step: Step, inputs: Sequence[NDArray[Any]], result: TensorType) ->
         if isinstance(work, Concatenation):
             return np.concatenate(inputs, work.axis)
         return work.compute(inputs) if isinstance(work, Elementwise) else None
-    except (IndexError, ValueError):
+    except (IndexError, TypeError, ValueError):
         return None

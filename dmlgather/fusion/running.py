@@ -118,7 +118,7 @@ class _Values:
         if isinstance(step.work, Elementwise | Concatenation):
             results: Sequence[Any] = [_arithmetic(step.work, inputs, self.runs.on_gpu)]
         elif self.compute is None:
-            raise ValueError(f"{step.name} is an operator that only its dialect can run: say compute=")
+            raise ValueError(f"{step.name} is an operator that only its dialect can run: call run with compute=")
         else:
             results = [self._adopted(each) for each in self.compute(step, inputs)]
         if len(results) != len(step.outputs):

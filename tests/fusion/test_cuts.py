@@ -13,9 +13,11 @@ from numpy.typing import ArrayLike
 import dmlgather as dg
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import Step
+from dmlgather.dialects.planned import Planned
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.views import ReshapeView, SliceView, StridedView, TransposeView
 from dmlgather.dialects.windows import Window
+from dmlgather.eager import execute
 from dmlgather.fusion import Fused, fuse
 from dmlgather.plan import OutOfBounds
 from tests.fusion.random_graphs import gathering
@@ -210,6 +212,19 @@ def test_index_arithmetic(name: str) -> None:
     graph = Graph(index_type)
     fused = graph.fused(graph.gathered("rows", graph.x, arithmetic(graph), policy=RAISE))
     assert codes(fused) == [("f", "rows", "index arithmetic")] * cuts
+
+
+def test_two_lookups_of_one_scalar_name_it() -> None:
+    builder = GraphBuilder()
+    x, i = builder.input("x", FLOATS), builder.input("i", TensorType((), np.dtype("int64")))
+    row = builder.problem("row", gathering(FLOATS, builder.types[i], 0, RAISE, wraps=True), x, i)
+    element = builder.problem("element", gathering(builder.types[row], builder.types[i], 0, RAISE, wraps=True), row, i)
+    fused = fuse(builder.build([element]))
+    (step,) = fused.graph.steps
+    assert isinstance(step.work, Planned)
+    assert len(step.work.packed.lookups) == 2
+    with pytest.raises(IndexError, match=r"^indices\[\] = 7 is out of range for axis 0 of size 6: valid indices are -6 … 5$"):
+        execute(step.work, [np.zeros((6, 8), np.float32), np.array(7)])
 
 
 def test_what_is_not_one_walk() -> None:

@@ -26,7 +26,7 @@ def picked(indices: NDArray[Any], policy: OutOfBounds = OutOfBounds.RAISE) -> Fu
     return fuse(graph.build([graph.problem("rows", problem, x, known)]))
 
 
-EVEN = {
+EVEN: dict[str, NDArray[Any]] = {
     "counting": np.arange(24),
     "counting down": np.arange(24)[::-1],
     "every third": np.arange(0, 24, 3, dtype=np.uint8),
@@ -41,7 +41,7 @@ EVEN = {
     "repeated": np.repeat(np.arange(4), 3),
 }
 
-UNEVEN = {
+UNEVEN: dict[str, NDArray[Any]] = {
     "in any order": np.array([3, 0, 2, 1]),
     "groups of several sizes": np.array([0, 1, 2, 10, 11]),
     "groups apart from each other": np.array([0, 1, 5, 6, 20, 21]),

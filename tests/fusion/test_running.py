@@ -158,7 +158,7 @@ def test_opaque_steps_are_the_callers() -> None:
     x = graph.input("x", FLOATS)
     (relu,) = graph.opaque("relu", "relu", [x], [FLOATS])
     fused = fuse(graph.build([graph.transposed("turned", relu, (1, 0))]))
-    with pytest.raises(ValueError, match="relu is an operator that only its dialect can run: say compute="):
+    with pytest.raises(ValueError, match="relu is an operator that only its dialect can run: call run with compute="):
         fused(X)
     with pytest.raises(ValueError, match="relu gave 0 arrays, expected 1: \\['relu'\\]"):
         fused.run({"x": X}, compute=lambda step, inputs: [])
