@@ -132,7 +132,7 @@ def test_the_example(tmp_path: Path) -> None:
 def test_what_is_printed_between_stays(tmp_path: Path) -> None:
     model = check(tmp_path, made(dispatch("flip", "a", "b"), shown("b"), dispatch("flip", "b", "c"), shown("c")))
     assert launches(model) == [("flip",), ("flip",)]
-    (cut,) = fuse_model(model).cuts
+    (cut,) = fuse_model(model).fused.cuts
     assert (cut.code, cut.reason) == ("output", "'b' is printed or written to a file behind it")
     same(model, tmp_path)
 
@@ -167,7 +167,7 @@ def test_an_input_that_is_overwritten_meanwhile(tmp_path: Path) -> None:
     model = made(dispatch("flip", "a", "b"), dispatch("flip", "c", "a"), dispatch("flip", "b", "d"), shown("d"), shown("a"))
     checked = check(tmp_path, model)
     assert launches(checked) == [("flip",), ("flip",), ("flip",)]
-    assert fuse_model(checked).cuts[0].reason == "'a', which it is made of, is overwritten by dispatch 'flip'"
+    assert fuse_model(checked).fused.cuts[0].reason == "'a', which it is made of, is overwritten by dispatch 'flip'"
     same(checked, tmp_path)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dmlgather.cli import explained_launches
 from dmlgather.cli.common import AllowOutside, AsJson, load
 from dmlgather.cli.explained_nodes import STATED, load_nodes, places, subject_of
 from dmlgather.cli.failures import say
@@ -53,6 +54,9 @@ def explain(
     Of an ONNX model or an OpenVINO IR, each gather, slice, DepthToSpace and SpaceToDepth is explained whose types and sizes are
     known. For another one, a line says why not.
 
+    Of a DxDispatch model that runs several dispatches, it also says which of them run as one launch with `dmlgather run --fuse`,
+    why others do not, and how many bytes are not moved then.
+
     A picture shows the index values that a model gives to its first dispatch, or the constants of its node, and the values of a
     small input; for a descriptor it invents a few indices. Of an ONNX model or an IR, it shows one node.
 
@@ -73,12 +77,16 @@ def explain(
         return 2
     checked = load(file, allow_outside, executes=False)
     explanations = _of_descriptors(checked, only)
+    fused = explained_launches.fused(checked) if only is None else None
+    launches = explained_launches.launches(fused) if fused else {}
     if picture is not None:
-        _draw_model(checked, explanations, picture)
+        _draw_model(checked, explanations, launches, picture)
     if as_json:
-        _write_json([{"name": name, **explanation.to_json()} for name, explanation in explanations.items()])
+        found = [{"name": name, **explanation.to_json()} for name, explanation in explanations.items()]
+        _write_json([*found, *([explained_launches.as_json(fused)] if fused else [])])
         return 0
-    _write([(f"dispatchable '{printable(name)}'\n" if name else "") + str(each) for name, each in explanations.items()], legend)
+    blocks = [(f"dispatchable '{printable(name)}'\n" if name else "") + str(each) for name, each in explanations.items()]
+    _write([*blocks, *([f"with --fuse: {fused.fused}"] if fused else []), *map(str, launches.values())], legend)
     return 0
 
 
@@ -155,7 +163,9 @@ def _of_descriptors(checked: CheckedFile, only: str | None) -> dict[str, Explana
     return {name: compile_operator(checked.dispatchables[name].desc).explain() for name in names}
 
 
-def _draw_model(checked: CheckedFile, explanations: Mapping[str, Explanation], target: Path) -> None:
+def _draw_model(
+    checked: CheckedFile, explanations: Mapping[str, Explanation], launches: Mapping[str, Explanation], target: Path
+) -> None:
     from dmlgather.picture.model_values import with_initial_values
     from dmlgather.wording import printable
 
@@ -164,7 +174,8 @@ def _draw_model(checked: CheckedFile, explanations: Mapping[str, Explanation], t
         return
     shown = list(explanations.items())[:MOST_PICTURES]
     subjects = [(name, explanation.subject(printable(name))) for name, explanation in shown]
-    _draw([with_initial_values(subject, checked, name) if name else subject for name, subject in subjects], target)
+    drawn = [with_initial_values(subject, checked, name) if name else subject for name, subject in subjects]
+    _draw([*drawn, *(each.subject() for each in list(launches.values())[: MOST_PICTURES - len(drawn)])], target)
     if len(explanations) > MOST_PICTURES:
         say(f"The picture shows the first {MOST_PICTURES} of {len(explanations)} dispatchables; --only NAME draws another")
 

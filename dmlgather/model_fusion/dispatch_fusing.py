@@ -84,7 +84,7 @@ class _Reading:
         launches = dict(self._launches(fused.graph))
         held = {number for launch in launches.values() for number in launch.commands}
         unneeded = tuple(number for number in self.numbers.values() if number not in held)
-        return FusedModel(self.model, fused, launches, tuple(self._explained(fused)), unneeded)
+        return FusedModel(self.model, replace(fused, cuts=tuple(self._explained(fused))), launches, unneeded)
 
     def _graph(self) -> IndexGraph:
         """The dispatches, of which none reads through a value that is `apart`: it reads the resource in which the value lies."""
@@ -209,7 +209,7 @@ class _Reading:
             )
             types = [region.tensor for region in inputs]
             problem = Planned(types[0], types[1] if plan.lookups else None, output.tensor, plan)
-            yield self.numbers[step.name], ModelLaunch(commands, problem, tuple(inputs), output)
+            yield self.numbers[step.name], ModelLaunch(commands, step.work, problem, tuple(inputs), output)
 
     def _explained(self, fused: Fused) -> Iterator[Cut]:
         """The cuts; for a value that has to exist, with the reason why."""
