@@ -110,7 +110,7 @@ HEAVY = {
         "plan.c", "room = least(room, most(1, offsets / places))", "room = least(room, most(1, offsets))"
     ),
     "a part of a run that ends within an element": Mutation(
-        "plan.c", "block_units / LARGEST_ELEMENT * LARGEST_ELEMENT + LARGEST_ELEMENT", "block_units + 1"
+        "plan.c", "least(size, block_units) / LARGEST_ELEMENT * LARGEST_ELEMENT + LARGEST_ELEMENT", "block_units + 1"
     ),
     # Copies
     "a window too many": Mutation("copy_loops.c", "i + s.need <= s.groups;", "i + s.count <= s.groups;"),
