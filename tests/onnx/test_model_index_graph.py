@@ -10,7 +10,7 @@ import onnx
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Opaque, Work
 from dmlgather.dialects.problem import Problem, TensorType
@@ -62,6 +62,9 @@ def test_graphs_of_random_models_compute_what_onnxruntime_does(seed: int) -> Non
         ("y = Transpose <perm = [0, 1]> (x)", []),
         ("s = Constant <value_ints = [2, 1, 4]> () y = Expand(x, s)", ["expand"]),
         ("s = Shape(x) y = ConstantOfShape(s)", []),
+        ("r = Range(lone, three, lone) y = Add(r, i)", ["add"]),
+        ("f = Cast <to = 1> (three) o = Cast <to = 1> (lone) y = Range(o, f, o)", []),
+        ("f = Cast <to = 1> (three) o = Div(f, f) h = Div(o, f) y = Range(o, f, h)", ["onnx.range!"]),
         ("y = Concat <axis = -1> (x, x)", ["concatenation"]),
         ("y = Concat <axis = 0> (x)", []),
         ("y, z = Split <axis = 1> (x)", ["slice"]),
@@ -98,8 +101,8 @@ def test_graphs_of_random_models_compute_what_onnxruntime_does(seed: int) -> Non
 )
 def test_what_becomes_of_a_node(nodes: str, expected: list[str]) -> None:
     text = f"""m (float[2,4] x, int64[1] i, int64[1] k, int64[1,1] n, bool[2,1] c) => (float[a,b] y)
-    <int64[1] zero = {{0}},
-    int64[1] one = {{1}}, int64[1] two = {{2}}, int64 lone = {{1}}, int64[1] flat = {{-1}}> {{ {nodes} }}"""
+    <int64[1] zero = {{0}}, int64[1] flat = {{-1}},
+    int64[1] one = {{1}}, int64[1] two = {{2}}, int64 lone = {{1}}, int64 three = {{2000}}> {{ {nodes} }}"""
     graph = index_graph(parsed(text), {"y": (1, 4)} if "onnx.slice!" in expected else {})
     assert works(graph) == expected
 
@@ -232,6 +235,22 @@ def test_what_floating_point_rounds_is_no_constant() -> None:
     { y = Identity(x) e = Exp(two) r = Sqrt(two) }""")
     assert works(graph) == ["exp!"]
     assert graph.constants[graph.outputs[2]].tobytes() == np.sqrt(np.float32(2)).tobytes()
+
+
+def test_large_constants_are_computed_where_every_runtime_gives_the_same_bits() -> None:
+    text = """m (float[3000] x) => (float[a] y) <int64[1] size = {{3000}}>
+    {{ o = ConstantOfShape <value = float[1] {{3.0}}> (size) h = ConstantOfShape <value = float[1] {{0.1}}> (size) {} }}"""
+    shape = TensorType((3000,), np.dtype("float32"))
+    graph = read(text.format("c = Concat <axis = 0> (o, h) w = Mul(c, c) y = Add(x, x)"))
+    assert works(graph) == ["add!"]
+    weights = np.arange(3000, dtype=np.float32)
+    model = parsed("m (float[3000] x) => (float[3000] y) { d = Div(w, v) s = Sqrt(d) e = Exp(s) y = Mul(x, e) }")
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in (("w", weights), ("v", weights + 1)))
+    graph = index_graph(model)
+    assert works(graph) == ["exp!", "multiply!"]
+    (constant,) = graph.constants.values()
+    assert constant.tobytes() == np.sqrt(weights / (weights + 1)).tobytes()
+    assert graph.types["y"] == shape
 
 
 def test_external_data_that_is_not_loaded_is_named() -> None:

@@ -12,7 +12,7 @@ from dmlgather.files import FileError
 from dmlgather.onnx.model.node_labels import label, naming
 from dmlgather.onnx.model.node_steps import steps_of
 from dmlgather.onnx.model.opaque_operators import InnerGraphs, opaque_attributes, opaque_name
-from dmlgather.onnx.model.shared_operators import shared_operator
+from dmlgather.onnx.model.shared_operators import exact_result, shared_operator
 from dmlgather.onnx.model.sized_model import Place, PlacedNode, SizedModel
 from dmlgather.onnx.model.stated_types import Stated
 from dmlgather.onnx.model.translated_node import TranslatedNode
@@ -115,6 +115,9 @@ class _Translation:
         shared = shared_operator(call)
         if shared is not None:
             operator, attributes, inputs = shared
+            array = exact_result(operator, [self._builder.known(name) for name in inputs])
+            if array is not None:
+                return [self._builder.constant(array, call.output)]
             return [*self._builder.opaque(call.name, operator, inputs, types, attributes=attributes, outputs=names)]
         rank = call.tensor.rank if call.given(0) else None
         own = opaque_attributes(node, placed.opset, rank, self._model.functions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
+from math import ceil, floor, prod
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,9 @@ from dmlgather.onnx.model.node_arithmetic import Row, arithmetic
 from dmlgather.onnx.model.translated_node import TranslatedNode
 from dmlgather.onnx.problems.node_reading import ARRAYS, in_family, problem_of
 from dmlgather.onnx.problems.operator_versions import DOMAINS
+
+MOST_COUNTED = 2**20
+"""The largest number in a Range that becomes a constant: even float32 holds every integer up to there."""
 
 
 def steps_of(call: TranslatedNode) -> tuple[str, ...] | None:
@@ -96,6 +99,18 @@ def _constant_of_shape(call: TranslatedNode) -> tuple[str, ...] | None:
     element = np.zeros((), np.float32) if value is None else tensor(value).reshape(())
     sizes = integers("ConstantOfShape", "shape", call.values[0])
     return (call.graph.expanded(call.name, call.graph.constant(element), sizes, output=call.output),)
+
+
+def _range(call: TranslatedNode) -> tuple[str, ...] | None:
+    """A constant, where start and step are integers of at most 2^20: then every runtime computes the same elements."""
+    values = [float(np.asarray(value).reshape(())) for value in call.values if value is not None]
+    if len(values) != 3 or not all(np.isfinite(values)):
+        return None
+    start, limit, step = values
+    if not step or not (start.is_integer() and step.is_integer()) or max(map(abs, values)) > MOST_COUNTED:
+        return None
+    elements = range(int(start), ceil(limit) if step > 0 else floor(limit), int(step))
+    return (call.graph.constant(np.array(elements, call.tensor.dtype), call.output),)
 
 
 def _tile(call: TranslatedNode) -> tuple[str, ...] | None:
@@ -184,6 +199,7 @@ _ROWS: Mapping[str, Row] = {
     "Flatten": _flatten,
     "Expand": _expand,
     "ConstantOfShape": _constant_of_shape,
+    "Range": _range,
     "Tile": _tile,
     "Concat": _concat,
     "Split": _split,

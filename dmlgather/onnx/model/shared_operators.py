@@ -6,8 +6,12 @@ count from the front. What constants decide, such as the axes of a sum, stands i
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import NamedTuple
+from collections.abc import Hashable, Mapping, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dmlgather.dialects.problem import check_axes
 from dmlgather.dialects.windows import integers
@@ -54,6 +58,22 @@ _PLAIN: Mapping[str, tuple[str, str]] = {
 }
 """The shared name of an operator without attributes, and the kinds of types for which all dialects mean the same by it."""
 
+_EXACT: Mapping[str, Any] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "negative": np.negative,
+    "abs": np.abs,
+    "ceil": np.ceil,
+    "floor": np.floor,
+    "sqrt": np.sqrt,
+}
+"""The shared operators that IEEE 754 defines to the bit, with the functions of NumPy."""
+
+MOST_ELEMENTS = 2**20
+"""Elements of a constant that is computed, at most."""
+
 _REDUCTIONS: Mapping[str, str] = {
     "ReduceSum": "reduce_sum",
     "ReduceMean": "reduce_mean",
@@ -82,6 +102,20 @@ def shared_operator(call: TranslatedNode) -> SharedOperator | None:
         along = call.opset >= 13 or axis == call.tensor.rank - 1  # before, all dimensions from the axis on are one
         return SharedOperator("softmax", (("axis", axis),), inputs) if along else None
     return _reduction(call, _REDUCTIONS[operator]) if operator in _REDUCTIONS else None
+
+
+def exact_result(operator: str, inputs: Sequence[NDArray[Any] | None]) -> NDArray[Any] | None:
+    """The result of a shared operator on floating-point numbers; None where an input is not known, where runtimes may round it
+    differently, and where it is large.
+    """
+    known = [array for array in inputs if array is not None and array.dtype in (np.float32, np.float64)]
+    if operator not in _EXACT or len(known) < len(inputs):
+        return None
+    if prod(np.broadcast_shapes(*(array.shape for array in known))) > MOST_ELEMENTS:
+        return None
+    with np.errstate(all="ignore"):
+        result = np.asarray(_EXACT[operator](*known))
+    return None if np.isnan(result).any() else result  # whose payload IEEE 754 leaves open
 
 
 def _reduction(call: TranslatedNode, name: str) -> SharedOperator | None:
