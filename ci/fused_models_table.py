@@ -1,4 +1,4 @@
-"""The table of fused models on ONNX's page, generated from the committed counts.
+"""The table of fused models on the page about fusing, generated from the committed counts.
 
 <!-- fused models: ci/pages writes it -->
 (generated)
