@@ -10,6 +10,7 @@ import struct
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -100,6 +101,14 @@ class PageDriver(ModelDriver):
             steps.append(step)
 
 
+@dataclass(frozen=True)
+class TorchDevice:
+    """What dmlgather uses of a torch.device."""
+
+    type: str
+    index: int
+
+
 class Tensor:
     """What the page and dmlgather use of a torch.Tensor on a GPU. asked: the streams of those who took it by DLPack."""
 
@@ -109,6 +118,20 @@ class Tensor:
 
     dtype = property(lambda self: self.held.dtype)
     shape = property(lambda self: self.held.shape)
+    layout = "strided"
+    device = TorchDevice("cuda", 0)
+    requires_grad = False
+
+    def data_ptr(self) -> int:
+        return self.held.ctypes.data
+
+    def is_conj(self) -> bool:
+        return False
+
+    def detach(self) -> Tensor:
+        return self
+
+    is_neg, resolve_conj, resolve_neg = is_conj, detach, detach
 
     def __dlpack__(self, *, stream: int) -> np.ndarray[Any, Any]:
         self.asked.append(stream)
@@ -128,9 +151,10 @@ class TorchStandIn:
     """What the page uses of torch."""
 
     def __init__(self) -> None:
-        self.Tensor = Tensor
+        self.Tensor, self.strided = Tensor, Tensor.layout
+        self.nn = SimpleNamespace(Parameter=Tensor)
         self._current = SimpleNamespace(cuda_stream=7)
-        self.cuda = SimpleNamespace(Stream=self._made, stream=self._entered, current_stream=lambda: self._current)
+        self.cuda = SimpleNamespace(Stream=self._made, stream=self._entered, current_stream=lambda device=None: self._current)
 
     def rand(self, *sizes: int, device: str) -> Tensor:
         assert device == "cuda"
@@ -140,9 +164,10 @@ class TorchStandIn:
         assert device == "cuda"
         return Tensor(np.random.default_rng().integers(0, high, sizes))
 
-    def empty(self, *sizes: int, device: str) -> Tensor:
-        assert device == "cuda"
-        return Tensor(np.full(sizes, np.nan, np.float32))
+    def empty(self, *sizes: Any, device: Any, dtype: Any = np.float32) -> Tensor:
+        assert device in ("cuda", Tensor.device)
+        shape = sizes[0] if sizes and isinstance(sizes[0], tuple) else sizes
+        return Tensor(np.full(shape, 77, dtype))
 
     def from_dlpack(self, array: DeviceArray) -> Tensor:
         return Tensor(array.held)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlgather.backends import jax_arrays
+from dmlgather.backends import jax_arrays, torch_tensors
 from dmlgather.backends.devices import CPU, Device, stream_pointer
 
 _DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
@@ -36,6 +36,8 @@ def adopt(array: Any) -> tuple[Any, Device]:
         return array, Device("cuda", array.device.id)
     if jax_arrays.is_jax(array):
         jax_arrays.check_usable(array)
+    elif torch_tensors.is_torch(array):
+        array = torch_tensors.plain(array)
     if not hasattr(array, "__dlpack__"):
         if hasattr(array, "__cuda_array_interface__"):  # arrays of Numba, for one
             return _by_cuda_array_interface(array)
@@ -48,6 +50,8 @@ def adopt(array: Any) -> tuple[Any, Device]:
         try:
             return np.from_dlpack(array), CPU
         except (BufferError, RuntimeError, TypeError):  # a data type that NumPy's DLPack lacks, such as bfloat16
+            if torch_tensors.is_torch(array):
+                return torch_tensors.host_array(array), CPU
             if not hasattr(array, "__array_interface__") and not hasattr(array, "__array__"):
                 raise
             return np.asarray(array), CPU
@@ -69,6 +73,8 @@ def adopt(array: Any) -> tuple[Any, Device]:
 
 def adopt_output(out: Any) -> tuple[Any, Device]:
     """As `adopt`. ValueError for an array on a GPU that its library says must not be written: CuPy's view does not keep that."""
+    if torch_tensors.is_torch(out):
+        torch_tensors.check_written(out)
     adopted, device = adopt(out)
     if device.on_gpu and adopted is not out:
         interface = getattr(out, "__cuda_array_interface__", None)
@@ -181,6 +187,8 @@ def hand_back(result: Any, like: Any) -> Any:
         return result
     if jax_arrays.is_jax(like):
         return jax_arrays.hand_back(result, like)
+    if torch_tensors.is_torch(like):
+        return torch_tensors.hand_back(result, like)
     namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else None
     library = sys.modules.get(type(like).__module__.partition(".")[0])
     for module in (namespace, library, getattr(library, "dlpack", None)):

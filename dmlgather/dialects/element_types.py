@@ -18,10 +18,12 @@ OF_ML_DTYPES = ("bfloat16", "float8_", *BELOW_A_BYTE)
 
 
 def numpy_type(data_type: Any) -> np.dtype[Any]:
-    """The NumPy type for a type or a name, those of ml_dtypes included; the object type for strings.
+    """The NumPy type for a type or a name, those of ml_dtypes and PyTorch's included; the object type for strings.
 
     TypeError, as NumPy's own, for anything else.
     """
+    if type(data_type).__module__ == "torch":  # torch.bfloat16
+        data_type = str(data_type).removeprefix("torch.")
     if isinstance(data_type, str) and data_type.startswith(OF_ML_DTYPES):
         try:
             import ml_dtypes

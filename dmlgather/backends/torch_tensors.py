@@ -1,0 +1,93 @@
+"""Tensors of PyTorch: which of them can be used, and how. PyTorch is imported only if the caller did so."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def is_torch(array: Any) -> bool:
+    """Whether this is a torch.Tensor."""
+    torch = sys.modules.get("torch")
+    kind = getattr(torch, "Tensor", None)
+    return kind is not None and isinstance(array, kind)
+
+
+def plain(tensor: Any) -> Any:
+    """The tensor without history, and with the elements that it stands for in memory: a conjugate or negative view is copied,
+    because DLPack hands on what is copied from.
+
+    Raises TypeError for a tensor without elements of its own in host or CUDA memory, RuntimeError, as PyTorch, for one whose
+    gradient is wanted.
+    """
+    _check(tensor)
+    return tensor.detach().resolve_conj().resolve_neg()
+
+
+def check_written(tensor: Any) -> None:
+    """TypeError and RuntimeError as `plain`, and RuntimeError for a conjugate or negative view, which cannot be written."""
+    _check(tensor)
+    if tensor.is_conj() or tensor.is_neg():
+        raise RuntimeError("out is a conjugate or negative view: pass a tensor of its own")
+
+
+def _check(tensor: Any) -> None:
+    torch = sys.modules["torch"]
+    found = type(tensor)
+    if found not in (torch.Tensor, torch.nn.Parameter):  # a class with rules of its own, such as a tensor that is being traced
+        raise TypeError(f"expected a torch.Tensor, got one of the class {found.__module__}.{found.__qualname__}")
+    if tensor.layout is not torch.strided:
+        raise TypeError(f"expected a dense tensor, got one of layout {tensor.layout}: pass tensor.to_dense()")
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise TypeError(f"expected a tensor in host or CUDA memory, got one on {tensor.device}")
+    try:
+        tensor.data_ptr()
+    except RuntimeError:
+        raise TypeError("expected a tensor with elements, got one without, as vmap makes: call this outside of it") from None
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise RuntimeError(
+            "the tensor requires grad, but no gradient is recorded here: pass tensor.detach(), or call this in torch.no_grad()"
+        )
+
+
+def bits(tensor: Any) -> Any:
+    """The tensor, as one of integers over the same memory where NumPy lacks its type, such as bfloat16; on every device."""
+    torch = sys.modules["torch"]
+    if hasattr(np, str(tensor.dtype).removeprefix("torch.")):
+        return tensor
+    return tensor.view({1: torch.uint8, 2: torch.int16, 4: torch.int32}[tensor.dtype.itemsize])
+
+
+def host_array(tensor: Any) -> NDArray[Any]:
+    """The array over a plain tensor in host memory of a type that ml_dtypes adds to NumPy's. TypeError for another type."""
+    try:
+        import ml_dtypes
+
+        dtype = np.dtype(getattr(ml_dtypes, str(tensor.dtype).removeprefix("torch.")))
+    except (ImportError, AttributeError):
+        raise TypeError(f"NumPy has no type for {tensor.dtype}: pass a view of an integer type") from None
+    return bits(tensor).numpy().view(dtype)  # type: ignore[no-any-return]
+
+
+def storage(tensor: Any) -> Any:
+    """All elements of the memory of which a tensor is a view, as one dimension. TypeError and RuntimeError as `plain`."""
+    _check(tensor)
+    return tensor.as_strided((tensor.untyped_storage().nbytes() // tensor.dtype.itemsize,), (1,), 0)
+
+
+def empty(like: Any, sizes: Sequence[int]) -> Any:
+    """A new packed tensor of the type of `like`, beside it."""
+    torch = sys.modules["torch"]
+    return torch.empty(tuple(sizes), dtype=like.dtype, device=like.device)
+
+
+def hand_back(result: Any, like: Any) -> Any:
+    """`result` (NumPy or CuPy), of the type of `like`, as a tensor over the same memory."""
+    torch = sys.modules["torch"]
+    if result.dtype.isbuiltin == 1:
+        return torch.from_dlpack(result)
+    return torch.from_dlpack(result.view(f"i{result.dtype.itemsize}")).view(like.dtype)
