@@ -2,7 +2,7 @@
 
 A block with a title is a file. A page that has such blocks runs from top to bottom in an empty folder of its own, where they
 are written; other pages run in the checkout. CuPy and torch are stand-ins over host memory on docs/gpu.md (tests/gpu_page.py),
-unless DMLGATHER_REAL_GPU is set.
+unless DMLGATHER_REAL_GPU is set. The blocks of docs/torch.md have the marker torch.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
@@ -106,6 +107,16 @@ PARSERS = (
     parse_files,
 )
 GPU_PAGE = "docs/gpu.md"
+TORCH_PAGE = ROOT / "docs" / "torch.md"
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are deselected by their markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The blocks of the page about PyTorch need it."""
+    for item in items:
+        if item.path == TORCH_PAGE:
+            item.add_marker(pytest.mark.torch)
+
 
 pytest_collect_file = (
     Sybil(PARSERS, fixtures=["tmp_path_factory"], patterns=["README.md", "docs/*.md"], excludes=[GPU_PAGE])

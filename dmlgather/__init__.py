@@ -1,4 +1,4 @@
-"""The gather and slice operators of DirectML, ONNX, OpenVINO and JAX on any OS, with the same bits on CPU and NVIDIA GPU.
+"""The gather and slice operators of DirectML, ONNX, OpenVINO, JAX and PyTorch on any OS, the same bits on CPU and NVIDIA GPU.
 
 Importing this package loads nothing else; NumPy, Pydantic, CuPy, ONNX, JAX, Dask, Typer and Rich are loaded by what needs them.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dmlgather.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from dmlgather import distributed, lax, numpy, onnx, openvino
+    from dmlgather import distributed, lax, numpy, onnx, openvino, torch
     from dmlgather.backends.cuda.driver import DeviceError
     from dmlgather.comparing.comparison import Comparison, compare
     from dmlgather.directml import (
@@ -91,6 +91,7 @@ __all__ = [
     "openvino",
     "parse_descriptor",
     "support",
+    "torch",
     "validate",
 ]
 
@@ -122,5 +123,6 @@ __getattr__, __dir__ = lazy_names(
         "numpy": "",
         "onnx": "",
         "openvino": "",
+        "torch": "",
     },
 )

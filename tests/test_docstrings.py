@@ -17,7 +17,7 @@ import dmlgather
 NO_MODULES = ("__main__", ".libdmlgather")  # the second is the compiled engine
 MODULES = [found.name for found in pkgutil.walk_packages(dmlgather.__path__, "dmlgather.") if not found.name.endswith(NO_MODULES)]
 
-FACES = [dmlgather, dmlgather.onnx, dmlgather.openvino, dmlgather.lax, dmlgather.distributed]
+FACES = [dmlgather, dmlgather.onnx, dmlgather.openvino, dmlgather.lax, dmlgather.torch, dmlgather.distributed]
 
 PUBLIC = {f"{face.__name__}.{name}": getattr(face, name) for face in FACES for name in face.__all__}
 

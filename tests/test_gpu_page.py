@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -44,6 +45,20 @@ def test_without_a_stream_the_exchange_is_with_the_current_one_of_cupy(gpu: Page
     assert isinstance(result, Tensor)
     assert result.held.tobytes() == table[ids[0]].tobytes()
     assert {asked for tensor in inputs for asked in tensor.asked} == {1000} == {*gpu.streams}
+
+
+def test_the_functions_of_the_torch_dialect_run_on_torchs_stream(gpu: PageDriver) -> None:
+    table, ids = fresh()
+    weight, index = Tensor(table), Tensor(ids[0] % ROWS)
+    with sys.modules["torch"].cuda.stream(SimpleNamespace(cuda_stream=9)):
+        result = dg.torch.index_select(weight, 0, index)
+        assert dg.torch.index_select(weight, 0, index, out=result) is result
+    assert isinstance(result, Tensor)
+    assert result.held.tobytes() == table[ids[0]].tobytes()
+    assert {asked for tensor in (weight, index, result) for asked in tensor.asked} == {9} == {*gpu.streams}
+    assert gpu.current == {}
+    with pytest.raises(IndexError, match=r"index\[0\] = -1 is out of range"):
+        dg.torch.index_select(weight, 0, Tensor(np.array([-1])))
 
 
 class OnlyInterface:

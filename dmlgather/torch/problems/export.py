@@ -1,0 +1,149 @@
+"""From PyTorch's operators to DirectML: the descriptors, or why there are none, and where the two differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+
+from dmlgather.dialects import descriptors
+from dmlgather.dialects.advanced_indexing import AdvancedIndexing
+from dmlgather.dialects.descriptors import Dim, View
+from dmlgather.dialects.export_codes import CODES
+from dmlgather.dialects.exporter import Descriptors, Exporter, views
+from dmlgather.dialects.indexing_form import FORMS, indexing_form, needed_by_indexing
+from dmlgather.dialects.problem import Problem
+from dmlgather.dialects.view_forms import VIEW_FORMS
+from dmlgather.directml import DepthSpaceOrder, FeatureLevel, Finding, Report
+from dmlgather.torch.problems.gathers import (
+    TorchEmbedding,
+    TorchGather,
+    TorchGatherProblem,
+    TorchIndexSelect,
+    TorchTake,
+    TorchTakeAlongDim,
+)
+from dmlgather.torch.problems.indexing import TorchIndexing
+from dmlgather.torch.problems.pixels import PixelProblem, PixelShuffle, PixelUnshuffle
+from dmlgather.torch.problems.rolling import Rolling
+from dmlgather.wording import alternatives
+
+ONE = Dim(1, 0)
+"""What a tensor without dimensions has instead."""
+
+
+def _index_select(problem: TorchIndexSelect, level: FeatureLevel) -> Descriptors:
+    data, indices, output = views(problem)
+    if not problem.data.rank:
+        data, output = (replace(view, dims=(ONE, *view.dims)) for view in (data, output))
+    return descriptors.gather(data, replace(indices, dims=indices.dims or (ONE,)), output, problem.dim, level)
+
+
+def _gather(problem: TorchGather, level: FeatureLevel) -> Descriptors:
+    data, indices, output = views(problem)
+    parts = data.dims[problem.data.rank :]
+    if not problem.data.rank:
+        data = replace(data, dims=(ONE, *parts))
+    if not problem.indices.rank:
+        indices, output = replace(indices, dims=(ONE,)), replace(output, dims=(ONE, *parts))
+    return _elements(data, indices, output, problem.dim, level)
+
+
+def _take_along_dim(problem: TorchTakeAlongDim, level: FeatureLevel) -> Descriptors:
+    data, indices, output = views(problem)
+    return _elements(_broadcast(data, output, problem.dim), _broadcast(indices, output, problem.dim), output, problem.dim, level)
+
+
+def _broadcast(view: View, output: View, dim: int) -> View:
+    """The view with output's sizes off dim, where its own are 1, by strides of 0."""
+    pairs = enumerate(zip(view.dims, output.sizes, strict=False))
+    return replace(view, dims=tuple(own if axis == dim or own.size == size else Dim(size, 0) for axis, (own, size) in pairs))
+
+
+def _elements(data: View, indices: View, output: View, dim: int, level: FeatureLevel) -> Descriptors:
+    """One element per index, where data may have the dimensions of its type behind those of the indices."""
+    parts = (Dim(part.size, 0) for part in data.dims[indices.rank :])
+    return descriptors.gather_elements(data, replace(indices, dims=(*indices.dims, *parts)), output, dim, level)
+
+
+def _rows(problem: TorchTake | TorchEmbedding, level: FeatureLevel) -> Descriptors:
+    data, indices, output = views(problem)
+    return descriptors.gather(data, indices, output, 0, level)
+
+
+def _shuffle(problem: PixelShuffle, level: FeatureLevel) -> Descriptors:
+    data, output = _one_batch(problem)
+    return descriptors.depth_to_space(data, output, problem.upscale_factor, DepthSpaceOrder.COLUMN_ROW_DEPTH, level)
+
+
+def _unshuffle(problem: PixelUnshuffle, level: FeatureLevel) -> Descriptors:
+    data, output = _one_batch(problem)
+    return descriptors.space_to_depth(data, output, problem.downscale_factor, DepthSpaceOrder.COLUMN_ROW_DEPTH, level)
+
+
+def _one_batch(problem: PixelProblem) -> Iterator[View]:
+    """Both tensors with one dimension before channels, rows and columns."""
+    behind = problem.data.rank - 3
+    for view in views(problem):
+        yield View.packed(view.name, view.data_type, (prod(view.sizes[:behind]), *view.sizes[behind:]))
+
+
+EXPORTER = Exporter(
+    {
+        TorchIndexSelect: _index_select,
+        TorchGather: _gather,
+        TorchTake: _rows,
+        TorchTakeAlongDim: _take_along_dim,
+        TorchEmbedding: _rows,
+        PixelShuffle: _shuffle,
+        PixelUnshuffle: _unshuffle,
+        TorchIndexing: indexing_form,
+        **FORMS,
+        **VIEW_FORMS,
+    },
+    lambda problem: f"PyTorch {problem.name}",
+    needed_by_indexing,
+)
+
+
+def express(work: Problem | Rolling, level: FeatureLevel) -> Descriptors | Report:
+    """The descriptors for what a call does, or why there are none."""
+    if isinstance(work, Problem):
+        return EXPORTER.express(work, level)
+    found: list[Descriptors] = []
+    for problem in work.chain():
+        descs = EXPORTER.express(problem, level)
+        if isinstance(descs, Report):
+            return descs.model_copy(update={"subject": "PyTorch roll"})
+        found.append(descs)
+    return tuple(desc for descs in found for desc in descs)
+
+
+def differences(problem: Problem | Rolling) -> Iterator[Finding]:
+    """The indices for which the descriptors give elements, and PyTorch an error or other elements, at any level."""
+    if isinstance(problem, AdvancedIndexing):
+        index, outside = "indices", "an IndexError"
+    elif isinstance(problem, TorchGatherProblem):
+        index, error = problem.called[1], problem.bad_index.__name__
+        outside = f"{'an' if error.startswith('I') else 'a'} {error}"
+    else:
+        return
+    remedy = "compare the indices with these bounds before they are bound, unless all are known to be in range"
+    sizes = [problem.data.shape[axis] if problem.data.rank else 1 for axis in problem.lookup_axes]
+    if isinstance(problem, TorchTakeAlongDim):
+        outside, remedy = f"the element at the remainder by {sizes[0]}", "take the remainder by the size before they are bound"
+    bounds = dict.fromkeys(f"{-size if problem.wraps else 0} to {size - 1}" for size in sizes if size)
+    if bounds:
+        yield CODES["EXP201"].finding(
+            index,
+            expected=f"indices from {alternatives(bounds)}" + (", by the dimension that they index" if len(bounds) > 1 else ""),
+            got=f"{outside} in PyTorch, the nearest element in DirectML",
+            remedy=remedy,
+        )
+    if bounds and not problem.wraps:
+        yield CODES["EXP202"].finding(
+            index,
+            expected="indices from 0 on",
+            got=f"{outside} in PyTorch, an element counted from the end in DirectML from level 3_0 on",
+            remedy="compare them with 0 with the others",
+        )

@@ -1,0 +1,299 @@
+"""Functions on PyTorch's tensors, and on any other arrays, that plan and describe their calls as well."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, ParamSpec
+
+import numpy as np
+
+from dmlgather.backends import arrays, torch_tensors
+from dmlgather.backends.addresses import address_of
+from dmlgather.backends.devices import Device
+from dmlgather.backends.footprints import check_output, logical, share_memory, signature_on
+from dmlgather.dialects.exporter import Descriptors
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
+from dmlgather.eager import EagerFunction, Request, prepare, take, type_of
+from dmlgather.plan import IndexPlan
+from dmlgather.policy import resolve_policy
+from dmlgather.torch.problems import export
+from dmlgather.torch.problems.rolling import Rolling
+
+P = ParamSpec("P")
+
+Work = Problem | Rolling
+"""What makes one result."""
+
+Described = OperatorDesc | Descriptors | Report
+
+
+@dataclass(frozen=True, slots=True)
+class TorchRequest(Request):
+    """What one call asks for.
+
+    problem_of: gives a tuple where the call has several results. out: the array that takes the result; None for a new one.
+    modulo: whether the indices count modulo the size of their dimension.
+    """
+
+    problem_of: Callable[..., Work | tuple[Work, ...]]  # type: ignore[assignment] # which is more than a Problem
+    out: Any = None
+    modulo: bool = False
+
+
+class TorchFunction(EagerFunction[P]):
+    """A function on tensors. Like `plan`, `to_directml` and `differences` need only shapes and types.
+
+    A call with several results gives a tuple, and so do the methods, with an entry for each.
+    """
+
+    def __init__(self, request: Callable[P, TorchRequest]) -> None:
+        super().__init__(request, keyed=False)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Run on tensors; the result is the same kind of array as the first, and `out` where that is given."""
+        request = self._request(*args, **kwargs)
+        assert isinstance(request, TorchRequest)
+        with _in_order(request):
+            call = _TorchRun(request)
+            return _of_each(call.work, call.run)
+
+    def plan(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """The plan of the same call over packed tensors. A tensor may be replaced by anything with `shape` and `dtype`, or by a
+        pair (shape, dtype); `device` and `out` change nothing. Of roll, a tuple: each plan writes its part of the result.
+        """
+        request = self._request(*args, **kwargs)
+        if request.device is not None:
+            Device.parse(request.device)
+
+        def planned(work: Work) -> IndexPlan | tuple[IndexPlan, ...]:
+            if isinstance(work, Rolling):
+                return tuple(part.plan() for part in work.parts)
+            return work.plan(*resolve_policy(request.out_of_bounds, work.out_of_bounds, work.data.dtype))
+
+        return _of_each(_work(request)(), planned)
+
+    def problem(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """What the same call asks for, without tensors. Arguments as for `plan`. Of roll, a tuple of views, of which each reads
+        what the one before it writes.
+
+        >>> dg.torch.index_select.problem(((4, 10), "float32"), 1, ((3,), "int64")).output.shape
+        (4, 3)
+        """
+
+        def stated(work: Work) -> Problem | tuple[Problem, ...]:
+            return tuple(work.chain()) if isinstance(work, Rolling) else work
+
+        return _of_each(_work(self._request(*args, **kwargs))(), stated)
+
+    def inputs(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Any, ...]:
+        """The arrays that plans and descriptors of a call read, in order: the data, and the indices where there are any.
+
+        These are the arguments, but for what a call does before it runs: take flattens its input, as_strided reads the storage,
+        `index` broadcasts several index tensors to one shape and stacks them behind it, take_along_dim takes remainders.
+
+        >>> dg.torch.index.inputs(np.zeros((4, 5)), ([[0], [1]], [2, 3]))[1].tolist()
+        [[[0, 2], [0, 3]], [[1, 2], [1, 3]]]
+        """
+        request = self._request(*args, **kwargs)
+        assert isinstance(request, TorchRequest)
+        given = tuple(request.arrays.values())
+        for name, item in request.arrays.items():
+            if isinstance(item, tuple | TensorType):
+                raise TypeError(f"{name} has no elements: pass arrays")
+        return (*given[:-1], given[-1] % _modulus(_work(request)())) if request.modulo else given
+
+    def to_directml(self, *args: Any, level: str | FeatureLevel = "6_4", **kwargs: Any) -> Described | tuple[Described, ...]:
+        """The DirectML descriptor for a call, or a report of why there is none.
+
+        Arguments as for the call, without `out`, `out_of_bounds` and `device`. A tensor may be replaced by anything with `shape`
+        and `dtype`, or by a pair (shape, dtype). level: the feature level to write for.
+
+        Returns one descriptor; a tuple, in the order in which they run, where one cannot do it; or a Report whose findings say
+        which rule of the operator the call breaks, or what the level does not take (`docs/expressing.md`, which also says how to
+        bind tensors). Raises ValueError for an unknown level, TypeError for what has no shape and type.
+
+        >>> desc = dg.torch.index_select.to_directml(((4, 10), "float32"), 1, ((3,), "int64"))
+        >>> desc.operator.name, desc.axis, desc.output_tensor.sizes
+        ('GATHER', 1, (4, 3))
+        """
+        at = FeatureLevel.parse(level)
+        make = _work(self._asked(args, kwargs))
+        try:
+            work = make()
+        except (IndexError, RuntimeError, AssertionError, TypeError, ValueError) as error:
+            broken = ValueError(str(error))
+            return export.EXPORTER.to_directml(lambda: _raise(broken), at, "PyTorch", self.__name__)  # type: ignore[attr-defined]
+
+        def described(each: Work) -> Described:
+            descs = export.express(each, at)
+            return descs if isinstance(descs, Report) or len(descs) > 1 else descs[0]
+
+        return _of_each(work, described)  # type: ignore[no-any-return]
+
+    def differences(self, *args: Any, **kwargs: Any) -> tuple[Finding, ...]:
+        """The indices for which the descriptors of `to_directml` give elements where PyTorch gives an error, or other elements.
+
+        Arguments as for `to_directml`. Returns findings of severity warning: EXP201 for indices out of range, EXP202 for negative
+        ones where PyTorch does not count them from the end. Views have none. Raises as the function itself.
+
+        >>> [finding.expected for finding in dg.torch.take.differences(((5, 2), "float32"), ((3,), "int64"))]
+        ['indices from -10 to 9']
+        """
+        work = _work(self._asked(args, kwargs))()
+        return () if isinstance(work, tuple) else tuple(export.differences(work))
+
+    def _asked(self, args: Any, kwargs: Mapping[str, Any]) -> Request:
+        for name in ("out", "out_of_bounds", "device"):
+            if kwargs.get(name) is not None:
+                raise TypeError(f"{name} is given, but a descriptor has none: leave it out")
+        return self._request(*args, **kwargs)
+
+
+def _raise(error: Exception) -> Any:
+    raise error
+
+
+def _work(request: Request) -> Callable[[], Any]:
+    """What makes the problems of a call from its arrays' types. What has no type raises here."""
+    types = [type_of(name, item) for name, item in request.arrays.items()]
+    return lambda: request.problem_of(*types)
+
+
+def _modulus(problem: Problem) -> int:
+    """The size that indices count modulo: of the dimension that they index. Where that is 0, every index stays out of range."""
+    return problem.data.shape[problem.lookup_axes[0]] or 1
+
+
+def _of_each(work: Any, function: Callable[[Work], Any]) -> Any:
+    return tuple(map(function, work)) if isinstance(work, tuple) else function(work)
+
+
+def _in_order(request: TorchRequest) -> AbstractContextManager[Any]:
+    """Makes PyTorch's current stream CuPy's, where tensors lie on a GPU, so that nothing waits. RuntimeError, as PyTorch, for
+    tensors on several devices.
+    """
+    tensors = [item for item in request.arrays.values() if torch_tensors.is_torch(item)]
+    devices = {item.device for item in tensors}
+    if len(devices) > 1 and request.device is None:
+        places = ", ".join(sorted(map(str, devices)))
+        raise RuntimeError(f"tensors lie on different devices ({places}); move them to one, or say device=")
+    on_gpu = next((device for device in devices if device.type == "cuda"), None)
+    if on_gpu is None:
+        return nullcontext()
+    stream = sys.modules["torch"].cuda.current_stream(on_gpu)
+    return arrays.on_stream(stream, Device("cuda", on_gpu.index))
+
+
+class _TorchRun:
+    """A call with its arrays, and what it does with them."""
+
+    def __init__(self, request: TorchRequest) -> None:
+        given = request.arrays
+        # Plans move bits: a type that NumPy lacks is one of integers, and only the problem knows it.
+        self.taken = take({name: _bits(name, item) for name, item in given.items()}, request.device)
+        self.work = request.problem_of(*(type_of(name, item) for name, item in given.items()))
+        self._first = next(iter(given.values()))
+        if request.modulo:
+            assert isinstance(self.work, Problem)
+            self.taken[-1] = replace(self.taken[-1], array=self.taken[-1].array % _modulus(self.work))
+        self._out, self._policy = request.out, request.out_of_bounds
+
+    def run(self, work: Work) -> Any:
+        """One result: `out`, or a new array."""
+        output = work.output
+        given = self._new(output) if self._out is None else self._fitting(output)
+        target, home = arrays.adopt_output(_bits("out", given))
+        inputs = [item.array for item in self.taken]
+        if isinstance(work, Rolling):
+            self._roll(work, inputs[0], target, home)
+        else:
+            self._write(work, inputs, target, home)
+        return given if self._out is not None or torch_tensors.is_torch(given) else arrays.hand_back(given, self._first)
+
+    def _roll(self, work: Rolling, data: Any, target: Any, home: Device) -> None:
+        """Write each part to its place, of the flattened tensor where that is rolled."""
+        shape = work.data.shape
+        flat = target.reshape(shape)  # a copy where its elements lie apart
+        for part in work.parts:
+            places = zip(part.start, part.problem.output.shape, strict=True)
+            self._write(part.problem, [data.reshape(shape)], flat[tuple(slice(first, first + n) for first, n in places)], home)
+        if shape != target.shape and not target.flags.c_contiguous:
+            arrays.fill_from(target, home, flat.reshape(target.shape))
+
+    def _new(self, output: TensorType) -> Any:
+        if torch_tensors.is_torch(self._first):
+            return torch_tensors.empty(self._first, output.shape)
+        return arrays.allocate(self.taken[0].home, output.shape, output.dtype, like=self._first)
+
+    def _fitting(self, output: TensorType) -> Any:
+        """`out`. As in PyTorch, a tensor without elements is resized, and RuntimeError says what does not fit."""
+        out, first = self._out, self.taken[0]
+        if torch_tensors.is_torch(out):
+            torch_tensors.check_written(out)
+            if 0 in out.shape and out.dtype == getattr(self._first, "dtype", None):
+                out.resize_(output.shape)
+        if (found := type_of("out", out)) != output:
+            raise RuntimeError(f"out is {found}, expected {output}")
+        target, home = arrays.adopt_output(_bits("out", out))
+        if home != first.home:
+            raise RuntimeError(f"out lies on {home} and {first.name} on {first.home}: expected one device")
+        written = logical("out", signature_on(home, target))
+        try:
+            check_output(written)
+        except ValueError as error:
+            raise RuntimeError(str(error)) from None
+        for item in self.taken:
+            read = logical(item.name, signature_on(item.memory, item.array))
+            if item.memory == home and share_memory(read, _pointer(item.array), written, _pointer(target)):
+                raise RuntimeError(f"out shares memory with {item.name}: pass another tensor")
+        return out
+
+    def _write(self, problem: Problem, inputs: list[Any], target: Any, home: Device) -> None:
+        """Run into `target`, which lies on the device `home`."""
+        memory, runs = self.taken[0].memory, self.taken[0].runs
+        result = target if memory == home else arrays.allocate(memory, target.shape, target.dtype)
+        policy, fill = resolve_policy(self._policy, problem.out_of_bounds, problem.data.dtype)
+        ready = prepare(problem, policy, fill, runs, [signature_on(memory, array) for array in (*inputs, result)])
+        try:
+            ready.write(inputs, result)
+        except IndexError as error:
+            raise getattr(problem, "bad_index", IndexError)(str(error)) from None
+        if result is not target:
+            arrays.fill_from(target, home, arrays.move(result, memory, home))
+
+
+def _bits(name: str, item: Any) -> Any:
+    """A tensor with its elements in memory, as integers where NumPy lacks its type; anything else as it is."""
+    if not torch_tensors.is_torch(item):
+        return item
+    try:
+        return torch_tensors.bits(torch_tensors.plain(item))
+    except (TypeError, RuntimeError) as error:
+        raise type(error)(f"{name}: {error}") from None
+
+
+def _pointer(array: Any) -> int:
+    """Where the first element of NumPy's or CuPy's array lies."""
+    return address_of(array) if isinstance(array, np.ndarray) else int(array.data.ptr)
+
+
+def flattened(name: str, item: Any) -> Any:
+    """An array with one dimension, over the same memory where that is possible; of what is no array, its type so."""
+    if not isinstance(item, tuple) and hasattr(item, "reshape"):
+        return item.reshape(-1)
+    found = type_of(name, item)
+    return TensorType((prod(found.shape),), found.dtype)
+
+
+def contiguous(item: Any) -> Any:
+    """An array, or its copy where it is not contiguous; what is no array as it is."""
+    if hasattr(item, "contiguous"):
+        return item.contiguous()
+    if hasattr(item, "flags") and not item.flags.c_contiguous:
+        return item.copy(order="C")
+    return item

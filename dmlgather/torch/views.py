@@ -1,0 +1,282 @@
+"""PyTorch's views, and what else moves elements without an index, as functions that return copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from dmlgather.backends import torch_tensors
+from dmlgather.torch.problems import rolling, views, windows
+from dmlgather.torch.problems.pixels import PixelShuffle, PixelUnshuffle
+from dmlgather.torch.torch_function import TorchFunction, TorchRequest, contiguous, flattened
+
+
+def _view(problem: Callable[..., Any], input: Any, out: Any, device: str | None) -> TorchRequest:  # noqa: A002 - PyTorch's name
+    return TorchRequest(problem, {"input": input}, None, device, out)
+
+
+@TorchFunction
+def select(input: Any, dim: int, index: int, *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002 - as above
+    """torch.select: element `index` of dimension `dim`, x[:, index] for dim 1.
+
+    input: shape [lead…, size, trail…]. index: -size … size - 1. Returns shape [lead…, trail…]. Raises IndexError for another
+    index or dim, as PyTorch.
+
+    >>> dg.torch.select(np.array([[10, 20], [30, 40]]), 1, -1).tolist()
+    [20, 40]
+    """
+    return _view(partial(windows.select, dim=dim, index=index), input, out, device)
+
+
+@TorchFunction
+def narrow(
+    input: Any,  # noqa: A002
+    dim: int,
+    start: int,
+    length: int,
+    *,
+    out: Any = None,
+    device: str | None = None,
+) -> TorchRequest:
+    """torch.narrow: `length` elements of dimension `dim` from `start` on.
+
+    start: -size … size. Returns shape [lead…, length, trail…]. Raises what PyTorch raises: IndexError for another start or dim,
+    RuntimeError for a length that does not fit.
+
+    >>> dg.torch.narrow(np.arange(5), 0, -3, 2).tolist()
+    [2, 3]
+    """
+    return _view(partial(windows.narrow, dim=dim, start=start, length=length), input, out, device)
+
+
+@TorchFunction
+def slice(  # noqa: A001 - the operator's name
+    input: Any,  # noqa: A002
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+    *,
+    out: Any = None,
+    device: str | None = None,
+) -> TorchRequest:
+    """aten::slice: x[start:end:step] along `dim`, with start and end clamped.
+
+    start, end: negative ones count from the end. step: 1 or more. Raises what PyTorch raises: IndexError for another dim,
+    RuntimeError for another step.
+
+    >>> dg.torch.slice(np.arange(10), 0, 1, -1, 3).tolist()
+    [1, 4, 7]
+    """
+    return _view(partial(windows.slice_along, dim=dim, start=start, end=end, step=step), input, out, device)
+
+
+@TorchFunction
+def flip(input: Any, dims: Sequence[int], *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
+    """torch.flip: the dimensions of a list or tuple, reversed.
+
+    Returns the shape of input. Raises what PyTorch raises: IndexError for another dimension, RuntimeError for one named twice.
+
+    >>> dg.torch.flip(np.array([[1, 2], [3, 4]]), (0, 1)).tolist()
+    [[4, 3], [2, 1]]
+    """
+    return _view(partial(windows.flip, dims=dims), input, out, device)
+
+
+@TorchFunction
+def chunk(input: Any, chunks: int, dim: int = 0, *, device: str | None = None) -> TorchRequest:  # noqa: A002
+    """torch.chunk: at most `chunks` parts of dimension `dim`, of equal sizes but for the last, as a tuple of copies.
+
+    Raises what PyTorch raises: RuntimeError for fewer than one chunk, IndexError for another dim.
+
+    >>> [part.tolist() for part in dg.torch.chunk(np.arange(5), 2)]
+    [[0, 1, 2], [3, 4]]
+    """
+    return _view(partial(windows.chunk, chunks=chunks, dim=dim), input, None, device)
+
+
+@TorchFunction
+def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0, *, device: str | None = None) -> TorchRequest:
+    """torch.split: parts of dimension `dim`, each of a size but for the last, or of the sizes in a list; a tuple of copies.
+
+    Raises what PyTorch raises: RuntimeError for sizes that do not fit, IndexError for another dim.
+
+    >>> [part.tolist() for part in dg.torch.split(np.arange(5), [1, 4])]
+    [[0], [1, 2, 3, 4]]
+    """
+    problem = partial(windows.split, split_size_or_sections=split_size_or_sections, dim=dim)
+    return TorchRequest(problem, {"tensor": tensor}, None, device)
+
+
+@TorchFunction
+def tensor_split(
+    input: Any,  # noqa: A002
+    indices_or_sections: Any,
+    dim: int = 0,
+    *,
+    device: str | None = None,
+) -> TorchRequest:
+    """torch.tensor_split: so many parts of dimension `dim`, or the parts before, between and behind indices; a tuple of copies.
+
+    indices_or_sections: an integer, a list or tuple of integers, or a tensor of int64 in host memory, of one dimension or none.
+    Raises what PyTorch raises: RuntimeError for fewer than one section and for another tensor, IndexError for another dim.
+
+    >>> [part.tolist() for part in dg.torch.tensor_split(np.arange(5), (1, 3))]
+    [[0], [1, 2], [3, 4]]
+    """
+    return _view(partial(windows.tensor_split, indices_or_sections=indices_or_sections, dim=dim), input, None, device)
+
+
+@TorchFunction
+def permute(input: Any, dims: Sequence[int], *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
+    """torch.permute: dimension i of the result is dimension dims[i].
+
+    Raises what PyTorch raises: RuntimeError unless each dimension is named once, IndexError for another one.
+
+    >>> dg.torch.permute(np.zeros((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
+    return _view(partial(views.permute, dims=dims), input, out, device)
+
+
+@TorchFunction
+def transpose(input: Any, dim0: int, dim1: int, *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
+    """torch.transpose: two dimensions, exchanged. Raises IndexError for another dimension, as PyTorch.
+
+    >>> dg.torch.transpose(np.array([[1, 2], [3, 4]]), 0, 1).tolist()
+    [[1, 3], [2, 4]]
+    """
+    return _view(partial(views.transpose, dim0=dim0, dim1=dim1), input, out, device)
+
+
+@TorchFunction
+def expand(input: Any, size: Sequence[int], *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
+    """torch.Tensor.expand: dimensions of size 1 repeated, and new ones in front.
+
+    size: a list or tuple, -1 for a size as it is. Raises RuntimeError for sizes that do not fit, as PyTorch.
+
+    >>> dg.torch.expand(np.array([[1], [2]]), (-1, 3)).tolist()
+    [[1, 1, 1], [2, 2, 2]]
+    """
+    return _view(partial(views.expand, size=size), input, out, device)
+
+
+@TorchFunction
+def unfold(
+    input: Any,  # noqa: A002
+    dimension: int,
+    size: int,
+    step: int,
+    *,
+    out: Any = None,
+    device: str | None = None,
+) -> TorchRequest:
+    """torch.Tensor.unfold: windows of `size` elements of a dimension, `step` apart; a window is a new last dimension.
+
+    input: is copied first if it is not contiguous. Raises what PyTorch raises: RuntimeError for a size or step that does not fit,
+    IndexError for another dimension.
+
+    >>> dg.torch.unfold(np.arange(5), 0, 3, 2).tolist()
+    [[0, 1, 2], [2, 3, 4]]
+    """
+    problem = partial(views.unfold, dimension=dimension, size=size, step=step)
+    return _view(problem, contiguous(input), out, device)
+
+
+@TorchFunction
+def diagonal(
+    input: Any,  # noqa: A002
+    offset: int = 0,
+    dim1: int = 0,
+    dim2: int = 1,
+    *,
+    out: Any = None,
+    device: str | None = None,
+) -> TorchRequest:
+    """torch.diagonal: the diagonal of two dimensions, as a new last one.
+
+    input: is copied first if it is not contiguous. offset: above the main diagonal, or below it where negative. Raises what
+    PyTorch raises: IndexError for another dimension, RuntimeError where both are one.
+
+    >>> dg.torch.diagonal(np.arange(9).reshape(3, 3), 1).tolist()
+    [1, 5]
+    """
+    return _view(partial(views.diagonal, offset=offset, dim1=dim1, dim2=dim2), contiguous(input), out, device)
+
+
+@TorchFunction
+def as_strided(
+    input: Any,  # noqa: A002
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+    *,
+    out: Any = None,
+    device: str | None = None,
+) -> TorchRequest:
+    """torch.as_strided: element i… is element storage_offset + i · stride of the storage of input.
+
+    input: of a tensor, its storage is read, as PyTorch does; other arrays must be contiguous. storage_offset: by default, where
+    input begins. Raises what PyTorch raises: RuntimeError for sizes, strides or an offset below 0, and for elements outside.
+
+    >>> dg.torch.as_strided(np.arange(6), (2, 3), (2, 1)).tolist()
+    [[0, 1, 2], [2, 3, 4]]
+    """
+    start = 0
+    if torch_tensors.is_torch(input):
+        start, data = input.storage_offset(), torch_tensors.storage(input)
+    else:
+        flags = getattr(input, "flags", None)
+        if flags is not None and not flags.c_contiguous:
+            raise ValueError("input is not contiguous: pass a copy (numpy.ascontiguousarray)")
+        data = flattened("input", input)
+    offset = start if storage_offset is None else storage_offset
+    return _view(partial(views.as_strided, size=size, stride=stride, storage_offset=offset), data, out, device)
+
+
+@TorchFunction
+def pixel_shuffle(input: Any, upscale_factor: int, *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
+    """torch.nn.functional.pixel_shuffle: output[…, c, h · r + i, w · r + j] = input[…, c · r² + i · r + j, h, w].
+
+    input: shape […, channels · r², rows, columns], r being upscale_factor. Returns shape […, channels, rows · r, columns · r].
+    Raises RuntimeError for sizes or a factor that do not fit, as PyTorch.
+
+    >>> dg.torch.pixel_shuffle(np.arange(8).reshape(1, 4, 1, 2), 2).tolist()
+    [[[[0, 2, 1, 3], [4, 6, 5, 7]]]]
+    """
+    return _view(partial(PixelShuffle, upscale_factor=upscale_factor), input, out, device)
+
+
+@TorchFunction
+def pixel_unshuffle(input: Any, downscale_factor: int, *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
+    """torch.nn.functional.pixel_unshuffle: output[…, c · r² + i · r + j, h, w] = input[…, c, h · r + i, w · r + j].
+
+    input: shape […, channels, rows · r, columns · r], r being downscale_factor. Returns shape […, channels · r², rows, columns].
+    Raises RuntimeError for sizes or a factor that do not fit, as PyTorch.
+
+    >>> dg.torch.pixel_unshuffle(np.arange(8).reshape(1, 1, 2, 4), 2).tolist()
+    [[[[0, 2]], [[1, 3]], [[4, 6]], [[5, 7]]]]
+    """
+    return _view(partial(PixelUnshuffle, downscale_factor=downscale_factor), input, out, device)
+
+
+@TorchFunction
+def roll(
+    input: Any,  # noqa: A002
+    shifts: int | Sequence[int],
+    dims: int | Sequence[int] | None = None,
+    *,
+    out: Any = None,
+    device: str | None = None,
+) -> TorchRequest:
+    """torch.roll: element i of a dimension is element i - shift, counted around the end.
+
+    shifts, dims: an integer or equally many; without dims, one shift rolls the flattened input. No plan does this alone: the
+    result is written in two parts for each rolled dimension, and `plan` gives a plan for each. Raises what PyTorch raises:
+    RuntimeError for unequal numbers, IndexError for another dimension.
+
+    >>> dg.torch.roll(np.array([[1, 2, 3], [4, 5, 6]]), 1, 1).tolist()
+    [[3, 1, 2], [6, 4, 5]]
+    """
+    return _view(partial(rolling.roll, shifts=shifts, dims=dims), input, out, device)

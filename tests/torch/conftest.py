@@ -1,0 +1,12 @@
+"""Modules named test_live_… need PyTorch, and all of their tests have the marker torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Not to read them where their tests are deselected: without PyTorch, they cannot be read."""
+    return True if collection_path.name.startswith("test_live_") and "not torch" in config.option.markexpr else None

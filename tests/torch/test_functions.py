@@ -1,0 +1,170 @@
+"""PyTorch's functions on NumPy arrays, without PyTorch: what they give, as what they are described, and what errors say."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import subprocess
+import sys
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import dmlgather as dg
+from dmlgather.plan import canonicalise
+
+X = np.arange(24.0).reshape(2, 3, 4)
+IDS = np.array([2, 0])
+TABLE, ROWS = ((4, 10), "float32"), ((3,), "int64")
+
+
+def test_a_column_gather_is_gather_with_axis_1_however_it_is_spelled() -> None:
+    spelled: list[Any] = [
+        dg.torch.index_select.to_directml(TABLE, 1, ROWS),
+        dg.torch.index.to_directml(TABLE, (slice(None), ROWS)),
+        dg.torch.index.to_directml(TABLE, np.s_[:, [2, 0, 1]]),
+        dg.torch.index.to_directml(TABLE, np.s_[..., [2, 0, 1]]),
+    ]
+    for desc in spelled:
+        assert desc == spelled[0]
+        assert (desc.operator.name, desc.axis, desc.output_tensor.sizes) == ("GATHER", 1, (4, 3))
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "operators"),
+    [
+        ("index_select", (TABLE, 0, ROWS), ["GATHER"]),
+        ("gather", (TABLE, 1, ((4, 3), "int64")), ["GATHER_ELEMENTS"]),
+        ("take_along_dim", (TABLE, ((1, 3), "int64"), 1), ["GATHER_ELEMENTS"]),
+        ("take", (TABLE, ROWS), ["GATHER"]),
+        ("embedding", (((2, 3), "int32"), TABLE), ["GATHER"]),
+        ("index", (TABLE, (ROWS, ROWS)), ["GATHER_ND1"]),
+        ("index", (TABLE, np.s_[1:, ::2]), ["SLICE1"]),
+        ("select", (TABLE, 1, -1), ["SLICE1"]),
+        ("narrow", (TABLE, 1, 2, 3), ["SLICE1"]),
+        ("slice", (TABLE, 1, 2, None, 3), ["SLICE1"]),
+        ("flip", (TABLE, (0, 1)), ["SLICE1"]),
+        ("permute", (TABLE, (1, 0)), ["SLICE1"]),
+        ("transpose", (TABLE, 0, 1), ["SLICE1"]),
+        ("expand", (TABLE, (3, -1, -1)), ["SLICE1"]),
+        ("diagonal", (TABLE, 2), ["SLICE1"]),
+        ("unfold", (TABLE, 1, 2, 2), ["SLICE1"]),
+        ("unfold", (TABLE, 1, 3, 1), ["SLICE1", "SLICE1"]),
+        ("roll", (TABLE, 3, 1), ["SLICE1", "SLICE1"]),
+        ("pixel_shuffle", (((1, 8, 2, 3), "float32"), 2), ["DEPTH_TO_SPACE1"]),
+        ("pixel_unshuffle", (((1, 2, 4, 6), "float32"), 2), ["SPACE_TO_DEPTH1"]),
+    ],
+)
+def test_what_each_function_becomes(function: str, arguments: tuple[Any, ...], operators: list[str]) -> None:
+    described = getattr(dg.torch, function).to_directml(*arguments)
+    descs = described if isinstance(described, tuple) else (described,)
+    assert [desc.operator.name for desc in descs] == operators
+
+
+def test_several_results_have_an_entry_each() -> None:
+    cases: list[tuple[Any, Any]] = [(dg.torch.chunk, 2), (dg.torch.split, [3, 7]), (dg.torch.tensor_split, 2)]
+    for function, more in cases:
+        results, plans = function(X[0], 2, 1), function.plan(TABLE, more, 1)
+        assert [plan.shape[0] for plan in plans] == [4, 4]
+        assert len(results) == len(plans) == len(function.to_directml(TABLE, more, 1)) == 2
+        assert function.differences(TABLE, more, 1) == ()
+        assert [desc.operator.name for desc in function.to_directml(TABLE, more, 1)] == ["SLICE1", "SLICE1"]
+
+
+def test_calls_of_one_meaning_have_one_plan() -> None:
+    assert canonicalise(dg.torch.index_select.plan(TABLE, 1, ROWS)) == canonicalise(
+        dg.lax.gather.plan(
+            TABLE, ((3, 1), "int64"), dg.lax.GatherDimensionNumbers((0,), (1,), (1,)), (4, 1), out_of_bounds="raise"
+        )
+    )
+    assert canonicalise(dg.torch.index.plan(TABLE, (slice(None), ROWS))) == canonicalise(dg.onnx.gather.plan(TABLE, ROWS, 1))
+    assert canonicalise(dg.torch.flip.plan(TABLE, (1,))) == canonicalise(dg.onnx.slice.plan(TABLE, [-1], [-11], [1], [-1]))
+    shuffled = (((2, 8, 2, 3), "float32"), 2)
+    assert canonicalise(dg.torch.pixel_shuffle.plan(*shuffled)) == canonicalise(dg.onnx.depth_to_space.plan(*shuffled, "CRD"))
+
+
+def test_arrays_of_numpy() -> None:
+    assert (dg.torch.index_select(X, 1, IDS) == X[:, IDS]).all()
+    assert (dg.torch.gather(X, 2, X.astype(np.int64) % 4) == np.take_along_axis(X, X.astype(np.int64) % 4, 2)).all()
+    assert (dg.torch.index(X, np.s_[:, IDS, ::2]) == X[:, IDS, ::2]).all()
+    assert (dg.torch.roll(X, (1, -2), (0, 2)) == np.roll(X, (1, -2), (0, 2))).all()
+    assert (dg.torch.roll(X[:, ::2], 5) == np.roll(X[:, ::2], 5)).all()
+    assert (dg.torch.diagonal(X.T, -1) == np.diagonal(X.T, -1)).all()
+    assert (dg.torch.unfold(X, 2, 3, 1) == np.lib.stride_tricks.sliding_window_view(X, 3, 2)).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: dg.torch.index_select(X, 3, IDS), IndexError, "dim is 3, but input has 3 dimensions: expected -3 … 2"),
+        (
+            lambda: dg.torch.index_select(X, 0, IDS),
+            IndexError,
+            "index[0] = 2 is out of range for axis 0 of size 2: valid indices are 0 … 1",
+        ),
+        (lambda: dg.torch.index_select(X, 1, IDS - 1), RuntimeError, "index[1] = -1 is out of range for axis 1 of size 3"),
+        (lambda: dg.torch.gather(X, 0, IDS), RuntimeError, "index has 1 dimensions and input 3, but gather takes equal numbers"),
+        (lambda: dg.torch.take(X, IDS.astype(np.int32)), RuntimeError, "index has type int32, but torch.take takes int64"),
+        (lambda: dg.torch.embedding(IDS, X), RuntimeError, "weight is float64 [2, 3, 4], but embedding takes two dimensions"),
+        (lambda: dg.torch.embedding(IDS, X[0], max_norm=1), ValueError, "max_norm is 1, which changes rows of weight"),
+        (lambda: dg.torch.embedding(IDS, X[0], 3), AssertionError, "padding_idx is 3, but weight has 3 rows: expected -3 … 2"),
+        (lambda: dg.torch.select(X, 1, cast("Any", 1.5)), TypeError, "index is 1.5 of type float, expected an integer"),
+        (lambda: dg.torch.narrow(X, 1, 1, 3), RuntimeError, "expected a length of at most 2"),
+        (lambda: dg.torch.unfold(X, 1, 4, 1), RuntimeError, "size is 4, but dimension 1 has size 3: expected at most that"),
+        (lambda: dg.torch.as_strided(X, (2,), (23,), 1), RuntimeError, "reach element 24, but there are 24"),
+        (lambda: dg.torch.expand(X, (5, 3, 4)), RuntimeError, "size[0] is 5, but dimension 0 of input has size 2"),
+        (lambda: dg.torch.pixel_shuffle(X, 2), RuntimeError, "input has size 2 in dimension -3"),
+        (lambda: dg.torch.index(X, np.s_[::-1]), ValueError, "entry 0 has step -1, expected 1 or more"),
+        (lambda: dg.torch.index_select(np.array(["a"]), 0, IDS), TypeError, "input has type"),
+        (lambda: dg.torch.index_select([1, 2], 0, IDS), TypeError, "input: expected an array"),
+        (lambda: dg.torch.index.inputs(TABLE, (0, ROWS)), TypeError, "input has no elements: pass arrays"),
+        (lambda: dg.torch.take.to_directml(TABLE, ROWS, out_of_bounds="clamp"), TypeError, "a descriptor has none"),
+    ],
+)
+def test_errors_say_the_rule_and_both_values(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as raised:
+        call()
+    assert type(raised.value) is error
+    assert text in str(raised.value)
+
+
+def test_a_broken_call_has_a_report() -> None:
+    report = dg.torch.gather.to_directml(TABLE, 5, ROWS)
+    assert isinstance(report, dg.Report)
+    assert [finding.code for finding in report.findings] == ["EXP101"]
+    assert "dim is 5, but input has 2 dimensions" in str(report)
+    rolled = dg.torch.roll.to_directml(((0, 3), "float32"), 1, 1)
+    assert isinstance(rolled, dg.Report)
+    assert rolled.subject == "PyTorch roll"
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: dg.torch.index_select.differences(TABLE, 1, ROWS), ["EXP201 indices from 0 to 9", "EXP202 indices from 0 on"]),
+        (lambda: dg.torch.take.differences(TABLE, ROWS), ["EXP201 indices from -40 to 39"]),
+        (lambda: dg.torch.take_along_dim.differences(TABLE, ((1, 3), "int64"), 1), ["EXP201 indices from -10 to 9"]),
+        (
+            lambda: dg.torch.index.differences(TABLE, (ROWS, ROWS)),
+            ["EXP201 indices from -4 to 3 or -10 to 9, by the dimension that they index"],
+        ),
+        (lambda: dg.torch.index.differences(TABLE, np.s_[1:]), []),
+        (lambda: dg.torch.flip.differences(TABLE, (0,)), []),
+    ],
+)
+def test_differences(call: Any, said: list[str]) -> None:
+    assert [f"{finding.code} {finding.expected}" for finding in call()] == said
+
+
+def test_functions_are_pickled_and_shown_as_functions() -> None:
+    assert pickle.loads(pickle.dumps(dg.torch.gather)) is dg.torch.gather
+    assert str(inspect.signature(dg.torch.take)).startswith("(input: 'Any', index: 'Any', *, out")
+
+
+def test_no_call_loads_pytorch() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\nimport numpy as np, dmlgather as dg\n"
+        "assert dg.torch.index_select(np.arange(3), 0, np.array([2])).tolist() == [2]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,0 +1,65 @@
+"""A thousand good and a thousand bad calls against PyTorch: bits of results, and the classes of errors."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+import torch
+
+from tests.torch.disagreements import DISAGREEMENTS, disagreement
+from tests.torch.drafts import MAKERS, draft
+from tests.torch.judge import bits, live, ours
+
+pytestmark = pytest.mark.torch
+
+CALLS = 1_000
+"""Good ones, and bad ones."""
+
+
+def test_calls_give_pytorchs_bits_and_errors() -> None:
+    seed = random.SystemRandom().getrandbits(64)
+    print(f"random.Random({seed})")
+    rng = random.Random(seed)
+    good, bad = Counter[str](), Counter[str]()
+    while min(good.total(), bad.total()) < CALLS:
+        operation = rng.choice(list(MAKERS))
+        call = draft(rng, operation, faulty=rng.random() < 0.7)
+        theirs, found = live(call), ours(call)
+        if theirs.error is found.error and theirs.same_bits(found):
+            (bad if theirs.error else good)[operation] += 1
+        else:
+            assert disagreement(call, theirs, found), f"{call}\nPyTorch: {theirs}\ndmlgather: {found}"
+    assert min(good[name] for name in MAKERS) >= 15, good
+    assert min(bad[name] for name in MAKERS) >= 5, bad
+
+
+def test_devices_agree() -> None:
+    rng = random.Random(17)
+    for operation in MAKERS:
+        for _ in range(8):
+            call = draft(rng, operation, faulty=False)
+            assert ours(call).same_bits(ours(call, device="reference")), call
+
+
+def test_results_are_new_packed_tensors() -> None:
+    rng = random.Random(5)
+    for operation in MAKERS:
+        for _ in range(10):
+            call = draft(rng, operation, faulty=False)
+            tensors = [each for each in call.arguments if isinstance(each, torch.Tensor)]
+            before = [bits(each) for each in tensors]
+            for result in ours(call).tensors:
+                assert result.is_contiguous()
+                assert not result.requires_grad
+                result.zero_()
+            assert [bits(each) for each in tensors] == before, call
+
+
+@pytest.mark.parametrize("name", DISAGREEMENTS)
+def test_where_both_differ_they_still_do(name: str) -> None:
+    row = DISAGREEMENTS[name]
+    theirs, found = live(row.example), ours(row.example)
+    assert theirs.error is not found.error or not theirs.same_bits(found)
+    assert disagreement(row.example, theirs, found) == name

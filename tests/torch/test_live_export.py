@@ -1,0 +1,142 @@
+"""Descriptors of random calls give PyTorch's bits, and plans do."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import dmlgather as dg
+from dmlgather.backends import reference
+from dmlgather.dialects.exporter import LEVELS
+from tests.dialects import binding
+from tests.torch.drafts import MAKERS, Drawing, draft
+from tests.torch.judge import TorchCall, bits, live
+
+pytestmark = pytest.mark.torch
+
+INDEX = {"index_select": 2, "gather": 2, "take": 1, "take_along_dim": 1, "embedding": 0}
+"""Which argument is the index."""
+
+
+def packed(call: TorchCall) -> TorchCall:
+    """The call with its data packed, as plans and descriptors read it, and of a type that both libraries keep the bits of."""
+    arguments = [each.contiguous().clone() if isinstance(each, torch.Tensor) and each.dim() else each for each in call.arguments]
+    return TorchCall(call.operation, tuple(arguments))
+
+
+def inputs(call: TorchCall) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Data, and the index that descriptors bind."""
+    if call.operation == "index":
+        return call.arguments[0], None
+    where = INDEX.get(call.operation)
+    data = call.arguments[1 if call.operation == "embedding" else 0]
+    return data, None if where is None else call.arguments[where]
+
+
+@pytest.mark.parametrize("operation", sorted({*MAKERS} - {"index"}))
+def test_descriptors_and_plans_give_pytorchs_bits(operation: str) -> None:
+    rng = random.Random(f"export of {operation}")
+    said = Counter[str]()
+    for _ in range(60):
+        call = packed(draft(rng, operation, faulty=False))
+        right = live(call)
+        data, index = inputs(call)
+        if right.error is not None or data.dtype in (torch.float16, torch.bfloat16) or data.is_conj():
+            continue
+        level = rng.choice(LEVELS)
+        described = getattr(dg.torch, operation).to_directml(*call.arguments, level=level)
+        plans = getattr(dg.torch, operation).plan(*call.arguments)
+        if operation == "roll":
+            check_parts(plans, data, right.tensors[0])
+        several = operation in ("chunk", "split", "tensor_split")
+        for tensor, each, plan in zip(
+            right.tensors, described if several else [described], plans if several else [plans], strict=True
+        ):
+            if operation != "roll":
+                check_plan(plan, call, data, index, tensor)
+            if isinstance(each, dg.Report):
+                empty = 0 in (*data.shape, *tensor.shape, *(() if index is None else index.shape))
+                codes = {finding.code for finding in each.findings}
+                assert (codes == {"EXP102"}) == empty, (str(call), str(each))
+                said["refused"] += 1
+                continue
+            descs = each if isinstance(each, tuple) else (each,)
+            assert all(dg.validate(desc, level).ok for desc in descs)
+            assert run(descs, call, data, index, level)[: tensor.nbytes].tobytes() == bits(tensor), (str(call), level)
+            said["taken"] += 1
+    assert said["taken"] >= 10, said
+
+
+def run(descs: Any, call: TorchCall, data: torch.Tensor, index: torch.Tensor | None, level: Any) -> Any:
+    size = data.numel() if call.operation == "take" or len(call.arguments) == 2 else 1
+    if call.operation == "take_along_dim" and len(call.arguments) == 3:
+        size = data.shape[call.arguments[2]]
+        assert index is not None
+        index = index % size  # what the descriptors' caller does
+    return binding.run(
+        descs,
+        data=np.frombuffer(bits(data), np.uint8),
+        indices=None if index is None else index.numpy(),
+        sizes=np.array(size),
+        level=level,
+        device="cpu",
+    )
+
+
+def check_plan(plan: dg.IndexPlan, call: TorchCall, data: torch.Tensor, index: torch.Tensor | None, right: torch.Tensor) -> None:
+    """The reference makes the right bits of the plan, over packed buffers."""
+    if call.operation == "take_along_dim" and len(call.arguments) == 3 and index is not None:
+        index = index % max(data.shape[call.arguments[2]], 1)
+    if call.operation == "as_strided":
+        data = data.reshape(-1)
+    width = np.dtype(f"V{plan.element_bytes}")
+    result = np.zeros(plan.out_extent, width)
+    flat = None if index is None else index.reshape(-1).numpy()
+    bad = reference.prepare(plan).run(np.frombuffer(bits(data), width), flat, result)
+    assert bad is None, call
+    assert result.tobytes() == bits(right), call
+
+
+def check_parts(plans: tuple[dg.IndexPlan, ...], data: torch.Tensor, right: torch.Tensor) -> None:
+    """The plans of a roll write all of the result, each a part of it."""
+    width = np.dtype(f"V{data.dtype.itemsize}")
+    result = np.zeros(right.numel(), width)
+    for plan in plans:
+        reference.prepare(plan).run(np.frombuffer(bits(data), width), None, result)
+    assert result.tobytes() == bits(right)
+    assert sum(plan.elements for plan in plans) == right.numel()
+
+
+def test_index_expressions_give_pytorchs_bits() -> None:
+    rng = random.Random(11)
+    taken = 0
+    for _ in range(200):
+        call = packed(TorchCall("index", MAKERS["index"](Drawing(rng, faulty=False))))
+        right = live(call)
+        data, key = call.arguments
+        if right.error is not None or data.is_conj():
+            continue
+        level = rng.choice(LEVELS)
+        described: Any = dg.torch.index.to_directml(data, key, level=level)
+        if isinstance(described, dg.Report):
+            continue
+        indices = dg.torch.index.inputs(data, key)[-1]
+        descs = described if isinstance(described, tuple) else (described,)
+        looks_up = any("indices_tensor" in desc.operator.inputs for desc in descs)
+        problem = dg.torch.index.problem(data, key)
+        found = binding.run(
+            descs,
+            data=np.frombuffer(bits(data), np.uint8),
+            indices=indices.numpy() if looks_up else None,
+            sizes=np.array([data.shape[axis] for axis in problem.lookup_axes]) if looks_up else np.array(0),
+            level=level,
+            device="cpu",
+        )
+        assert found[: right.tensors[0].nbytes].tobytes() == bits(right.tensors[0]), (str(call), level)
+        taken += 1
+    assert taken > 60
