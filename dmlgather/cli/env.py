@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from dmlgather.cli.nvidia_driver import Driver
 
 PACKAGES = ("numpy", "pydantic", "typer", "rich")
-OPTIONAL = {"onnx": "onnx", "lxml": "openvino", "ml_dtypes": "openvino", "jax": "jax", "dask": "dask", "zarr": "dask"}
+OPTIONAL = {
+    "onnx": "onnx",
+    "lxml": "openvino",
+    "ml_dtypes": "openvino",
+    "jax": "jax",
+    "torch": "torch",
+    "dask": "dask",
+    "zarr": "dask",
+}
 """Packages that only some models, types and functions need, and the extra that installs each."""
 CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 NVRTC = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")

@@ -34,7 +34,7 @@ def test_the_test_environment_has_its_peers() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [*PRESENT, pytest.param("torch", marks=pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed"))],
+    [*PRESENT, pytest.param("torch", marks=pytest.mark.torch)],
 )
 def test_a_peer_agrees_with_the_documented_pseudocode(name: str) -> None:
     peer = PEERS[name](ON_CPU)
