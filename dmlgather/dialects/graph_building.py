@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -38,8 +39,8 @@ class GraphBuilder:
     def constant(self, value: ArrayLike, name: str = "") -> str:
         """A known value. Arrays with the same type, shape and bytes are one constant, under the first one's name."""
         array = np.asarray(value)
-        content = array.tolist().__repr__() if array.dtype.hasobject else array.tobytes()
-        key = (str(array.dtype), array.shape, content)
+        content = array.tolist().__repr__().encode() if array.dtype.hasobject else array.tobytes()
+        key = (str(array.dtype), array.shape, hashlib.sha256(content).digest())  # weights are not held twice
         if key not in self._same:
             self._same[key] = self._new(name or f"constant {len(self._constants)}", TensorType(array.shape, array.dtype))
             self._constants[self._same[key]] = array

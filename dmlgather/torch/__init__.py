@@ -21,6 +21,7 @@ from dmlgather.lazy import lazy_names
 if TYPE_CHECKING:
     from dmlgather.torch.functions import embedding, gather, index_select, take, take_along_dim
     from dmlgather.torch.indexing import index
+    from dmlgather.torch.tracing.trace import trace
     from dmlgather.torch.views import (
         as_strided,
         chunk,
@@ -61,6 +62,7 @@ __all__ = [
     "take",
     "take_along_dim",
     "tensor_split",
+    "trace",
     "transpose",
     "unfold",
 ]
@@ -68,5 +70,6 @@ __all__ = [
 _GATHERS = ("embedding", "gather", "index_select", "take", "take_along_dim")
 
 __getattr__, __dir__ = lazy_names(
-    __name__, {**dict.fromkeys(__all__, "views"), **dict.fromkeys(_GATHERS, "functions"), "index": "indexing"}
+    __name__,
+    {**dict.fromkeys(__all__, "views"), **dict.fromkeys(_GATHERS, "functions"), "trace": "tracing.trace", "index": "indexing"},
 )

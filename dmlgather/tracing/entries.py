@@ -70,6 +70,37 @@ class Directml:
 
 
 @dataclass(frozen=True, slots=True)
+class DynamicSizes:
+    """What holds of a node at every size that a program with dynamic shapes takes.
+
+    shapes: of what is read and written, with expressions for sizes: "[x[0],5], [i[0]] -> [i[0],5]", where x[0] is the first size
+    of the argument x. verdict: "taken", "refused" or "unknown": whether DirectML takes it. provided: the conditions that sizes
+    must meet so that no tensor is empty. lowest: the feature level that takes it at every such size. reasons: why it is refused.
+    """
+
+    shapes: str
+    verdict: str
+    provided: tuple[str, ...] = ()
+    lowest: str | None = None
+    reasons: tuple[Finding, ...] = ()
+
+    def __str__(self) -> str:
+        level = f" from {self.lowest}" if self.lowest is not None else ""
+        provided = f" provided {', '.join(self.provided)}" if self.provided else ""
+        return f"{self.shapes}: {self.verdict}{level}{provided}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON-able data."""
+        return {
+            "shapes": self.shapes,
+            "verdict": self.verdict,
+            "provided": list(self.provided),
+            "lowest": self.lowest,
+            "reasons": [finding.model_dump(mode="json") for finding in self.reasons],
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Runs:
     """The runs of an equation.
 
@@ -97,7 +128,8 @@ class TraceEntry:
     key_words: what the plan reads where operand holds PRNG keys: their words, uint32[5,2] of key<fry>[5]; else None.
     plan: over packed arrays. bytes_moved: by one run of the plan. no_plan: why plan, problem, bytes_moved and directml are None.
     launches: the numbers of the launches of a fused run that do it; none where the result is known or no output needs it, and
-    inside loops, branches and what else is run as a whole. runs: None unless the function was executed.
+    inside loops, branches and what else is run as a whole. dynamic: what holds at other sizes; None where all are fixed.
+    runs: None unless the function was executed.
     """
 
     where: str
@@ -115,6 +147,7 @@ class TraceEntry:
     directml: Directml | None = None
     no_plan: str = ""
     launches: tuple[int, ...] = ()
+    dynamic: DynamicSizes | None = None
     runs: Runs | None = None
 
     @property
@@ -143,6 +176,8 @@ class TraceEntry:
                 f"  directml  {self.directml}",
                 *(f"  {'plan' if number == 0 else '':9} {line}" for number, line in enumerate(str(self.plan).splitlines())),
             ]
+        if self.dynamic is not None:
+            lines.append(f"  dynamic   {self.dynamic}")
         if self.runs is not None:
             lines.append(f"  runs      {self.runs}")
         return "\n".join(lines)
@@ -160,6 +195,7 @@ class TraceEntry:
             "directml": None if self.directml is None else self.directml.to_json(),
             "no_plan": self.no_plan or None,
             "launches": list(self.launches),
+            "dynamic": None if self.dynamic is None else self.dynamic.to_json(),
         }
 
 

@@ -1,0 +1,1 @@
+"""From a PyTorch program to its gathers, slices and views."""

@@ -1,0 +1,89 @@
+"""A traced program whose gathers, slices and views run fused by dmlgather, and whose opaque nodes run by PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dmlgather.backends import arrays
+from dmlgather.backends.devices import CPU, Device
+from dmlgather.dialects.index_graph import IndexGraph, Step
+from dmlgather.fusion import Fused, fuse
+from dmlgather.torch.tracing import nodes
+from dmlgather.torch.tracing.exported import ExportedGraph
+from dmlgather.torch.tracing.index_graph import TorchGraph
+from dmlgather.torch.tracing.tensors import tensor_of, with_tensors
+
+
+@dataclass(frozen=True, slots=True)
+class FusedTorchProgram:
+    """read: the program's graph at the sizes that were traced. fused: that graph, fused."""
+
+    program: ExportedGraph
+    read: TorchGraph
+    fused: Fused
+
+    @classmethod
+    def of(cls, program: ExportedGraph, read: TorchGraph) -> FusedTorchProgram:
+        """Fused. Random nodes are kept, whether their results are needed or not, so that each draws the numbers of its turn."""
+        drawn = [name for step in read.graph.steps if _is_random(read, step) for name in step.outputs]
+        return cls(program, read, fuse(read.graph, keep=drawn))
+
+    def launches(self) -> Mapping[str, tuple[int, ...]]:
+        """The numbers of the launches that do a step, by the step's name."""
+        done: dict[str, list[int]] = {}
+        for number, launch in enumerate(self.fused.launches):
+            for step in launch.holds:
+                done.setdefault(step, []).append(number)
+        return {step: tuple(numbers) for step, numbers in done.items()}
+
+    def run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What the program returns; see `Trace.run`."""
+        leaves = self.program.leaves(args, kwargs)
+        of_torch = any(nodes.is_tensor(leaf) for leaf in leaves)
+        values, home = self._inputs(leaves)
+        found = self.fused.run(values, compute=self._computing(home))
+        results = iter(self.read.graph.outputs)
+        returned = []
+        for node in self.program.outputs[: self.program.results]:
+            if nodes.gives_tensor(node):
+                array = found[next(results)]
+                returned.append(tensor_of(array) if of_torch or not leaves else array)
+            else:
+                returned.append(self.program.number_of(node, leaves))
+        return self.program.returned(returned)
+
+    def values(self, args: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
+        """Values of the graph, by name, when each step runs by itself."""
+        values, home = self._inputs(self.program.leaves(args, {}))
+        graph: IndexGraph = replace(self.read.graph, outputs=tuple(dict.fromkeys(names)))
+        alone = Fused(graph, graph, ())
+        return alone.run(values, compute=self._computing(home))
+
+    def _inputs(self, leaves: Sequence[Any]) -> tuple[dict[str, Any], Device]:
+        """The arrays of the graph's inputs, and the device on which they lie. TypeError and ValueError as the fused run."""
+        taken = [
+            arrays.adopt(leaf.detach() if nodes.is_tensor(leaf) else leaf) for leaf in (leaves[each] for each in self.read.inputs)
+        ]
+        for number, (node, leaf) in enumerate(zip(self.program.inputs, leaves, strict=True)):
+            constant = node.meta.get("val")
+            if number not in self.read.inputs and isinstance(constant, bool | int | float | str) and leaf != constant:
+                raise ValueError(f"{node.name} is {leaf!r}, but the program was exported for {constant!r}")
+        values = {name: array for name, (array, _) in zip(self.read.graph.inputs, taken, strict=True)}
+        return values, taken[0][1] if taken else CPU
+
+    def _computing(self, home: Device) -> Any:
+        """What runs an opaque step on the device `home`."""
+
+        def compute(step: Step, inputs: Sequence[Any]) -> list[Any]:
+            node, given = self.read.opaque[step.name]
+            by_name = dict(zip(step.inputs, inputs, strict=True))
+            results = nodes.run(node, with_tensors(given, by_name))
+            return [arrays.move(*arrays.adopt(result.detach()), home) for result in results]
+
+        return compute
+
+
+def _is_random(read: TorchGraph, step: Step) -> bool:
+    return step.name in read.opaque and nodes.is_random(read.opaque[step.name][0].target)
