@@ -1,6 +1,7 @@
 // Inner loops of plans without lookups, for the instruction set that the compiler's flags name; ISA is the suffix of its name.
 #include "copy_loops.h"
 
+#include "turned.h"
 #include "vectors.h"
 
 enum { STREAMED = 2048 };  // bytes of the shortest row whose lines may bypass the cache
@@ -46,7 +47,9 @@ static copy_loop *loop_for_units(int64_t unit) {
 typedef struct {
     int64_t unit, inner, in1, group, step, groups, rows, out0, in0, count, need, low, span, loads, at[4];
     window pick[4];
+    enum { UNKNOWN, FITS, NOT } state;
 } shuffle;
+_Static_assert(sizeof(shuffle) <= KEPT_BYTES, "a shuffle fits into what is kept of a box");
 
 INLINE window picked(window v, window pick) {
 #if defined(__AVX512VBMI__)
@@ -109,8 +112,8 @@ INLINE window picked_window(const char *in, const shuffle *s, int64_t loads) {
 // Groups first to last - 1 of a row, unit by unit.
 INLINE void copy_groups(char *out, const char *in, const shuffle *s, int64_t first, int64_t last) {
     const int64_t n = last - first;
-    const copy_box rest = s->inner == 1 ? (copy_box){s->unit, 1, n, 0, s->group, 0, s->step}
-                                        : (copy_box){s->unit, n, s->inner, s->group, s->unit, s->step, s->in1};
+    const copy_box rest = s->inner == 1 ? (copy_box){s->unit, 1, n, 0, s->group, 0, s->step, NULL}
+                                        : (copy_box){s->unit, n, s->inner, s->group, s->unit, s->step, s->in1, NULL};
     loop_for_units(s->unit)(out + first * s->group, in + first * s->step, &rest);
 }
 INLINE void copy_windows(char *out, const char *in, const shuffle *plan, int64_t loads, int streams) {
@@ -137,85 +140,27 @@ INLINE void copy_windows(char *out, const char *in, const shuffle *plan, int64_t
     END_STREAM(streams);
 }
 INLINE void copy_shuffled(char *out, const char *in, const copy_box *box, int streams) {
-    shuffle s;
-    if (!plan_shuffle(box, &s)) loop_for_units(box->unit)(out, in, box);
-    else if (s.loads == 1) copy_windows(out, in, &s, 1, streams);
-    else if (s.loads == 2) copy_windows(out, in, &s, 2, streams);
-    else if (s.loads == 3) copy_windows(out, in, &s, 3, streams);
-    else copy_windows(out, in, &s, 4, streams);
+    shuffle own = {0}, *const s = box->kept ? box->kept : &own;
+    if (s->state == UNKNOWN) {
+        const int fits = plan_shuffle(box, s);
+        s->state = fits ? FITS : NOT;
+    }
+    if (s->state == NOT) loop_for_units(box->unit)(out, in, box);
+    else if (s->loads == 1) copy_windows(out, in, s, 1, streams);
+    else if (s->loads == 2) copy_windows(out, in, s, 2, streams);
+    else if (s->loads == 3) copy_windows(out, in, s, 3, streams);
+    else copy_windows(out, in, s, 4, streams);
 }
 static void shuffled(char *out, const char *in, const copy_box *box) { copy_shuffled(out, in, box, 0); }
 static void streamed_shuffled(char *out, const char *in, const copy_box *box) { copy_shuffled(out, in, box, 1); }
 
-// Transposed: tiles of a cache line on both sides. A tile's source rows are read whole, once, and its output rows written whole, once:
-// with steps of a power of two they all fall into the same few sets of the cache.
-#if defined(__clang__) || __GNUC__ >= 12
-#define SHUFFLED(type, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define SHUFFLED(type, a, b, ...) __builtin_shuffle(a, b, (type){__VA_ARGS__})
-#endif
-// turn##bits: transposes a square of units in registers; its rows are a line apart. Interleaving the halves log2 times does it.
-#define TURN(bits, low, high)                                                          \
-    typedef uint##bits##_t lanes##bits __attribute__((vector_size(16)));               \
-    INLINE void turn##bits(char *out, const char *in) {                                \
-        enum { N = 128 / bits };                                                       \
-        lanes##bits a[N], b[N];                                                        \
-        for (int i = 0; i < N; i++) memcpy(&a[i], in + i * LINE, 16);                  \
-        for (int done = 1; done < N; done *= 2) {                                      \
-            for (int i = 0; i < N; i++)                                                \
-                b[i] = i % 2 ? SHUFFLED(lanes##bits, a[i / 2], a[i / 2 + N / 2], high) \
-                             : SHUFFLED(lanes##bits, a[i / 2], a[i / 2 + N / 2], low); \
-            for (int i = 0; i < N; i++) a[i] = b[i];                                   \
-        }                                                                              \
-        for (int i = 0; i < N; i++) memcpy(out + i * LINE, &a[i], 16);                 \
+#define TURNED(name, unit, bits, streams)                                                   \
+    static void name##unit(char *out, const char *in, const copy_box *b) {                 \
+        copy_transposed(out, in, NULL, b, unit, turn##bits, STEPS, streams);               \
     }
-#define LIST(...) __VA_ARGS__
-TURN(8, LIST(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), LIST(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31))
-TURN(16, LIST(0, 8, 1, 9, 2, 10, 3, 11), LIST(4, 12, 5, 13, 6, 14, 7, 15))
-TURN(32, LIST(0, 4, 1, 5), LIST(2, 6, 3, 7))
-TURN(64, LIST(0, 2), LIST(1, 3))
-
-// A row of a tile, in the parts in which it was just stored: a wider load would wait until those stores have left the store buffer.
-INLINE void copy_row(char *out, const char *in, int streams) {
-    for (int64_t i = 0; i < LINE; i += 16) {
-        streams ? stream(out + i, in + i, 16) : (void)memcpy(out + i, in + i, 16);
-        APART();
-    }
-}
-INLINE void copy_transposed(char *out, const char *in, const copy_box *box, const int64_t unit, void turn(char *, const char *),
-                            int streams) {
-    const int64_t tile = LINE / unit, part = 16 / unit;
-    char from[64 * LINE] __attribute__((aligned(64))), to[64 * LINE] __attribute__((aligned(64)));
-    copy_box b = *box;
-    if (b.in0 < 0) in += (b.n0 - 1) * b.in0, out += (b.n0 - 1) * b.out0, b.out0 = -b.out0;
-    const int64_t head = b.out0 % LINE ? 0 : (int64_t)(-(uintptr_t)out & (LINE - 1));  // bytes up to whole lines, in all rows alike
-    streams = streams && b.out0 % LINE == 0 && head % unit == 0;
-    memset(from, 0, tile * LINE);
-    for (int64_t j = 0, height; j < b.n1; j += height) {
-        height = least(b.n1 - j, j || head < unit ? tile : head / unit);
-        for (int64_t i = 0; i < b.n0; i += tile) {
-            const int64_t width = least(b.n0 - i, tile);
-            const char *source = in + i * unit + j * b.in1;
-            char *target = out + i * b.out0 + j * unit;
-            for (int64_t k = 0; k < height; k++) {
-                if (i + tile < b.n0) __builtin_prefetch(source + k * b.in1 + LINE);
-                if (width == tile) copy_row(from + k * LINE, source + k * b.in1, 0);
-                else copy_part(from + k * LINE, source + k * b.in1, width * unit);
-            }
-            for (int64_t y = 0; y < width; y += part)
-                for (int64_t x = 0; x < height; x += part) turn(to + y * LINE + x * unit, from + x * LINE + y * unit);
-            for (int64_t k = 0; k < width; k++)
-                if (height == tile) copy_row(target + k * b.out0, to + k * LINE, streams);
-                else copy_part(target + k * b.out0, to + k * LINE, height * unit);
-        }
-    }
-    END_STREAM(streams);
-}
-#define TRANSPOSED(name, streams)                                                                                            \
-    static void name##1(char *out, const char *in, const copy_box *b) { copy_transposed(out, in, b, 1, turn8, streams); }  \
-    static void name##2(char *out, const char *in, const copy_box *b) { copy_transposed(out, in, b, 2, turn16, streams); } \
-    static void name##4(char *out, const char *in, const copy_box *b) { copy_transposed(out, in, b, 4, turn32, streams); } \
-    static void name##8(char *out, const char *in, const copy_box *b) { copy_transposed(out, in, b, 8, turn64, streams); } \
+#define TRANSPOSED(name, streams)                                                           \
+    TURNED(name, 1, 8, streams) TURNED(name, 2, 16, streams)                                \
+    TURNED(name, 4, 32, streams) TURNED(name, 8, 64, streams)                               \
     static copy_loop *const name[] = {name##1, name##2, name##4, name##8};
 TRANSPOSED(transposed, 0) TRANSPOSED(streamed_transposed, 1)
 
@@ -224,7 +169,7 @@ static void tiled(char *out, const char *in, const copy_box *box) {
     const copy_box b = *box;
     for (int64_t i = 0; i < b.n0; i += 16)
         for (int64_t j = 0; j < b.n1; j += 16) {
-            const copy_box tile = {b.unit, least(b.n0 - i, 16), least(b.n1 - j, 16), b.out0, b.out1, b.in0, b.in1};
+            const copy_box tile = {b.unit, least(b.n0 - i, 16), least(b.n1 - j, 16), b.out0, b.out1, b.in0, b.in1, NULL};
             loop_for_units(b.unit)(out + i * b.out0 + j * b.out1, in + i * b.in0 + j * b.in1, &tile);
         }
 }

@@ -3,13 +3,17 @@
 
 #include <stdint.h>
 
+enum { KEPT_BYTES = 512 };
+
 // A two-dimensional copy of n0 x n1 units of `unit` bytes. Steps are in bytes, between units; they may be negative, and those of the
-// source 0. Source and output never overlap.
+// source 0. Source and output never overlap. kept: KEPT_BYTES of memory, a line's multiple, zero before the first call, where a loop keeps
+// what it works out of the box, which is the same in all calls; NULL: it works it out each time.
 typedef struct {
     int64_t unit;
     int64_t n0, n1;
     int64_t out0, out1;
     int64_t in0, in1;
+    void *kept;
 } copy_box;
 
 typedef void copy_loop(char *out, const char *in, const copy_box *box);

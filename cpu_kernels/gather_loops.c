@@ -1,5 +1,6 @@
 #include "gather_loops.h"
 
+#include "turned.h"
 #include "vectors.h"
 
 // ---- Indices become offsets ---------------------------------------------------------------------------------------------------------
@@ -163,6 +164,13 @@ INLINE void load_packed(char *out, const char *base, const void *offsets, const 
     END_STREAM(streams);
 }
 
+// Units that lie side by side in both: along a row of output, and along the rows of the source that the offsets name.
+INLINE void load_turned(char *out, const char *base, const void *offsets, const load_box *box, int wide, int64_t unit,
+                        void turn(char *, const char *), int streams) {
+    const copy_box turned = {.unit = unit, .n0 = box->n0, .n1 = box->n1, .out0 = box->out0, .out1 = unit, .in0 = box->in0};
+    copy_transposed(out, base, offsets, &turned, unit, turn, wide ? WIDE_ONES : NARROW, streams);
+}
+
 #define VARIANT(name, call)                                                                             \
     static void name(char *out, const char *base, const void *offsets, const load_box *box) { call; }
 #define UNITS(name, part, two, streams)                                                        \
@@ -174,6 +182,13 @@ INLINE void load_packed(char *out, const char *base, const void *offsets, const 
     VARIANT(streamed##unit##_narrow, load_packed(out, base, offsets, box, 0, unit, 1))         \
     VARIANT(streamed##unit##_wide, load_packed(out, base, offsets, box, 1, unit, 1))
 
+#define TURNED(unit, bits)                                                                               \
+    VARIANT(turned##unit##_narrow, load_turned(out, base, offsets, box, 0, unit, turn##bits, 0))         \
+    VARIANT(turned##unit##_wide, load_turned(out, base, offsets, box, 1, unit, turn##bits, 0))           \
+    VARIANT(streamed_turned##unit##_narrow, load_turned(out, base, offsets, box, 0, unit, turn##bits, 1)) \
+    VARIANT(streamed_turned##unit##_wide, load_turned(out, base, offsets, box, 1, unit, turn##bits, 1))
+
+TURNED(1, 8) TURNED(2, 16) TURNED(4, 32) TURNED(8, 64)
 PACKED(1) PACKED(2) PACKED(4) PACKED(8) PACKED(16)
 UNITS(one, 1, 0, 0)
 UNITS(pair1, 1, 1, 0)
@@ -185,12 +200,26 @@ UNITS(pair32, 32, 1, 0)
 UNITS(run, 0, 0, 0)
 UNITS(streamed, 0, 0, 1)
 
+enum { TURNS = 2 };
+// Whether rows of units are turned: the source is walked along its rows, all of which the offsets of one row of output name.
+static int turns(const load_box *b) {
+    return b->in0 == b->unit && b->place0 == 0 && b->n0 * b->unit >= 16 && b->n1 * b->unit >= 16;
+}
+
 // In order of preference.
 static const struct {
     int64_t least, most;  // bytes of a unit
-    int packed, streams;  // whether the units must lie side by side, and bypass the cache
+    int packed, streams;  // whether the units must lie side by side (TURNS: also those of a row of the source), and bypass the cache
     load_loop *narrow, *wide;
 } LOADS[] = {
+    {1, 1, TURNS, 1, streamed_turned1_narrow, streamed_turned1_wide},
+    {2, 2, TURNS, 1, streamed_turned2_narrow, streamed_turned2_wide},
+    {4, 4, TURNS, 1, streamed_turned4_narrow, streamed_turned4_wide},
+    {8, 8, TURNS, 1, streamed_turned8_narrow, streamed_turned8_wide},
+    {1, 1, TURNS, 0, turned1_narrow, turned1_wide},
+    {2, 2, TURNS, 0, turned2_narrow, turned2_wide},
+    {4, 4, TURNS, 0, turned4_narrow, turned4_wide},
+    {8, 8, TURNS, 0, turned8_narrow, turned8_wide},
     {1, 1, 1, 1, streamed1_narrow, streamed1_wide},
     {2, 2, 1, 1, streamed2_narrow, streamed2_wide},
     {4, 4, 1, 1, streamed4_narrow, streamed4_wide},
@@ -215,6 +244,7 @@ static const struct {
 static load_loop *choose_load(const load_box *box, int wide, int streams) {
     int row = 0;
     while (box->unit < LOADS[row].least || box->unit > LOADS[row].most || (LOADS[row].packed && box->out1 != box->unit) ||
+           (LOADS[row].packed == TURNS && !turns(box)) ||
            (LOADS[row].streams && !streams))
         ++row;
     return wide ? LOADS[row].wide : LOADS[row].narrow;

@@ -117,10 +117,19 @@ static int64_t run_block(int64_t size, int64_t block_units) {
     return size <= LONGEST_RUN ? size : BLOCK_BYTES;
 }
 
+// Units of the blocks of rows that are looked up and turned: of the source, which are walked along, and of output. 0: there are none.
+static void turned_block(const program *p, int64_t block[2]) {
+    const dim *const row = &p->dims[p->looked - 1], *const last = &p->dims[p->looked];
+    if (p->kind != UNITS || p->looked < 1 || row->moved || row->in != p->unit || last->out != p->unit || p->unit > 8) return;
+    const copy_box box = {.unit = p->unit, .n0 = row->size, .n1 = last->size, .in0 = p->unit, .in1 = LINE};
+    best_block(&box, block);
+}
+
 static void cut(program *p, int64_t block_units) {
     const int64_t target = block_units ? block_units : most(1, BLOCK_BYTES / p->unit);
     const int64_t offsets = least(block_units ? block_units : MOST_OFFSETS, p->wide ? MOST_OFFSETS / 2 : MOST_OFFSETS);
-    int64_t units = 1, places = 1, best[2] = {1, 1};
+    int64_t units = 1, places = 1, best[2] = {1, 1}, turned[2] = {0, 0};
+    if (!block_units) turned_block(p, turned);
     for (int d = p->rank - 1; d >= 0; --d) {
         dim *const one = &p->dims[d];
         int64_t room = most(1, target / units);
@@ -133,6 +142,8 @@ static void cut(program *p, int64_t block_units) {
         if (d == p->row && !block_units) room = best[0];
         if (d == p->looked && p->strip) room = least(room, p->strip / p->unit);
         if (d < p->looked && p->strip && one->in) room = 1;
+        if (d == p->looked - 1 && turned[0]) room = turned[0];
+        if (d == p->looked && turned[1]) room = turned[1];
         if (one->moved) room = least(room, most(1, offsets / places));
         one->block = most(1, least(one->size, room));
         one->blocks = (one->size + one->block - 1) / one->block;

@@ -151,7 +151,9 @@ static void fill_dims(const block_work *w, int d, char *out, int64_t place) {
 
 static void move_parts(block_work *w, char *out, const char *in) {
     const program *const p = w->p;
-    const copy_box box = box_of(w);
+    _Alignas(LINE) char kept[KEPT_BYTES] = {0};
+    copy_box box = box_of(w);
+    box.kept = kept;
     copy_loop *const loop = p->loops->choose_copy(&box, p->streams).run;
     if (p->kind == COPY) copy_dims(w, 0, out, in, &box, loop);
     else copy_parts(w, 0, out, in, 0, &box, loop);

@@ -9,6 +9,7 @@ from dmlgather.bench.draws import Ascending, Distinct, Experts, Zipf
 from dmlgather.bench.kinds import ALL, BACK, EVERY_OTHER, Along, Kind, Take, Tuples, ViewCopy
 
 BOTH = ("float32", "uint8")
+FLOATS = ("float32", "float16")
 HALF, SINGLE, BYTES = ("float16",), ("float32",), ("uint8",)
 
 
@@ -135,19 +136,19 @@ TABLES = (
 CHAINS = (
     Workload("attention-heads", "chain", "heads of 64 split, and 256 of 1024 tokens taken: 32 x 1024 x 1024",
              Chain((32, 1024, 1024), "x.reshape(-1, 1024, 16, 64).transpose(0, 2, 1, 3)[:, :, i]", 256, 1,
-                   in_torch="x.reshape(-1, 1024, 16, 64).permute(0, 2, 1, 3)[:, :, i]"), "float16"),
+                   in_torch="x.reshape(-1, 1024, 16, 64).permute(0, 2, 1, 3)[:, :, i]"), "float16", types=FLOATS),
     Workload("patches", "chain", "64 images 3 x 256 x 256 cropped to 224 x 224, in patches of 16 x 16, channels last",
              Chain((64, 3, 256, 256),
                    "x[:, :, 16:240, 16:240].reshape(-1, 3, 14, 16, 14, 16).transpose(0, 2, 4, 3, 5, 1)",
-                   in_torch="x[:, :, 16:240, 16:240].reshape(-1, 3, 14, 16, 14, 16).permute(0, 2, 4, 3, 5, 1)"), "float16"),
+                   in_torch="x[:, :, 16:240, 16:240].reshape(-1, 3, 14, 16, 14, 16).permute(0, 2, 4, 3, 5, 1)"), "float16", types=FLOATS),
     Workload("kv-reorder-crop", "chain", "16 beams of a layer's KV cache reordered, and cropped to 1024 of 2048 tokens",
-             Chain((16, 32, 2048, 128), "x[i][:, :, :1024]", 16), "float16", shrink=1),
+             Chain((16, 32, 2048, 128), "x[i][:, :, :1024]", 16), "float16", shrink=1, types=FLOATS),
     Workload("flip-crop", "chain", "64 images 256 x 256 x 3 to 224 x 224, left to right, channels first",
              Chain((64, 256, 256, 3), "x[:, 16:240, 16:240][:, :, ::-1].transpose(0, 3, 1, 2)",
                    in_torch="x[:, 16:240, 16:240].flip(2).permute(0, 3, 1, 2)"), "uint8"),
     Workload("embedding-transpose", "chain", "16 sequences of 512 tokens from a vocabulary of 30,522 x 768, channels first",
              Chain((30_522, 768), "x[i].reshape(-1, 512, 768).transpose(0, 2, 1)", 8192,
-                   in_torch="x[i].reshape(-1, 512, 768).permute(0, 2, 1)"), "float16"),
+                   in_torch="x[i].reshape(-1, 512, 768).permute(0, 2, 1)"), "float16", types=FLOATS),
 )  # fmt: skip
 """Workloads of several steps."""
 

@@ -75,12 +75,28 @@ def each_load(rng: random.Random) -> Iterator[IndexPlan]:
         plan = gather((13, unit // size), (rng.choice((1, 2, 21, 150, 600)),), 0, Kind(size, IndexType.INT64)).plan
         plan = apart(plan, rng.choice((1, 3))) if is_apart else plan
         yield wide(plan) if is_wide else plan
+    for size, is_apart, is_wide in product(ELEMENT_BYTES, (False, True), (False, True)):
+        plan = turned_rows(Kind(size, IndexType.INT64), rng.choice((3, 16, 64, 150, 600)), rng.choice((3, 16, 70, 130)))
+        plan = apart(plan, rng.choice((1, 3))) if is_apart else plan
+        yield wide(plan) if is_wide else plan
 
 
 def transposed_rows(kind: Kind) -> IndexPlan:
     """output[i, a, b] = input[indices[i], b, a]."""
     plan = gather((5, 8, 9), (12,), 0, kind).plan
     return replace(plan, shape=(12, 9, 8), in_strides=(0, 1, 9), out_strides=(72, 8, 1))
+
+
+def turned_rows(kind: Kind, rows: int = 50, columns: int = 70) -> IndexPlan:
+    """output[a, i] = input[indices[i], a]."""
+    plan = gather((40, columns), (rows,), 0, kind).plan
+    return replace(
+        plan,
+        shape=(columns, rows),
+        in_strides=(1, 0),
+        out_strides=(rows, 1),
+        lookups=tuple(replace(lookup, index_strides=(0, 1)) for lookup in plan.lookups),
+    )
 
 
 def looked_up(kind: Kind) -> tuple[IndexPlan, ...]:
@@ -96,6 +112,7 @@ def looked_up(kind: Kind) -> tuple[IndexPlan, ...]:
         gather((9, 100), (12,), 0, kind).plan,
         gather((2, 9, 30), (4, 3), 1, kind).plan,
         transposed_rows(kind),
+        turned_rows(kind),
     )
 
 

@@ -122,12 +122,16 @@ HEAVY = {
     ),
     "a load that is too few": Mutation("copy_loops.c", "if (place[k] >= at + WINDOW) next", "if (place[k] > at + WINDOW) next"),
     "reversed windows from the wrong end": Mutation("copy_loops.c", "s->step < 0 ? s->low - over : s->low;", "s->low;"),
-    "a tile too wide": Mutation("copy_loops.c", "const int64_t width = least(b.n0 - i, tile);", "const int64_t width = tile;"),
-    "the source's mirrored rows not turned": Mutation("copy_loops.c", "b.out0 = -b.out0;", "b.out0 = b.out0;"),
+    "wide offsets read as narrow ones": Mutation("gather_loops.c", "wide ? WIDE_ONES : NARROW", "NARROW"),
+    "rows turned that are walked with another step": Mutation("gather_loops.c", "b->in0 == b->unit && b->place0", "b->place0"),
+    "rows turned of which each has offsets of its own": Mutation("gather_loops.c", " && b->place0 == 0 &&", " &&"),
+    "what is kept of a box used for another": Mutation("walk.c", "KEPT_BYTES] = {0}", "KEPT_BYTES]"),
+    "a tile too wide": Mutation("turned.h", "const int64_t width = least(b.n0 - i, tile);", "const int64_t width = tile;"),
+    "the source's mirrored rows not turned": Mutation("turned.h", "b.out0 = -b.out0;", "b.out0 = b.out0;"),
     "unaligned rows past the cache": Mutation(
-        "copy_loops.c", "streams = streams && b.out0 % LINE == 0 && head % unit == 0;", "", small=True
+        "turned.h", "streams = streams && b.out0 % LINE == 0 && head % unit == 0;", "", small=True
     ),
-    "first rows of tiles without the head": Mutation("copy_loops.c", "j || head < unit ? tile : head / unit", "tile", small=True),
+    "first rows of tiles without the head": Mutation("turned.h", "j || head < unit ? tile : head / unit", "tile", small=True),
     "tiles that leave the last rows": Mutation("copy_loops.c", "{b.unit, least(b.n0 - i, 16),", "{b.unit, 16,"),
     "streamed windows that begin within a unit": Mutation("copy_loops.c", " && head % s.group == 0) {", ") {", small=True),
     "row step of a box forgotten": Mutation(

@@ -48,7 +48,7 @@ def compiler() -> list[str]:
 def built(isa: str, kernels: Path = KERNELS) -> Path:
     """The test program of one instruction set, built by the first process that asks for this content."""
     with_system = "ziglang" not in compiler()
-    sources = [PROGRAM, *sorted(kernels.glob("copy_loops.*"))]
+    sources = [PROGRAM, *sorted(kernels.glob("copy_loops.*")), kernels / "turned.h"]
     flags = (*WARNINGS, *(SANITIZED if with_system else ("-O1",)), f"-DISA={isa}")
     key = hashlib.sha256(repr((compiler(), flags, ISAS[isa])).encode() + b"\0".join(s.read_bytes() for s in sources)).hexdigest()
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dmlgather" / "cpu-kernels"
@@ -92,13 +92,13 @@ def test_broken_loops_are_noticed(change: str, tmp_path: Path) -> None:
     """By a wrong byte, or by a sanitizer."""
     before, after = BROKEN[change]
     isa = next(reversed([name for name in ISAS if name != "avx512"]))
-    for name in ("copy_loops.c", "copy_loops.h", "vectors.h"):
-        text = (KERNELS / name).read_text()
-        assert text.count(before) == (name == "copy_loops.c")
+    texts = {name: (KERNELS / name).read_text() for name in ("copy_loops.c", "copy_loops.h", "turned.h", "vectors.h")}
+    assert sum(text.count(before) for text in texts.values()) == 1
+    for name, text in texts.items():
         (tmp_path / name).write_text(text.replace(before, after))
     done = tried(built(isa, tmp_path), 1, 6000)
     assert done.returncode
-    assert "is wrong" in done.stdout or "copy_loops.c:" in done.stderr
+    assert "is wrong" in done.stdout or "copy_loops.c:" in done.stderr or "turned.h:" in done.stderr
 
 
 @pytest.mark.parametrize(("target", "isa"), TARGETS)
