@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         support,
         validate,
     )
+    from dmlgather.equivalence import Counterexample, Equivalence, equivalent
     from dmlgather.explain import Explanation
     from dmlgather.fusion import Fused, fuse
     from dmlgather.numpy.index_expression import index
@@ -52,11 +53,13 @@ __all__ = [
     "Comparison",
     "CompiledOperator",
     "CompositionError",
+    "Counterexample",
     "DataType",
     "DepthSpaceOrder",
     "DepthToSpace1OperatorDesc",
     "DescriptorError",
     "DeviceError",
+    "Equivalence",
     "Explanation",
     "FeatureLevel",
     "Fill",
@@ -82,6 +85,7 @@ __all__ = [
     "compile",
     "compose",
     "distributed",
+    "equivalent",
     "fuse",
     "index",
     "lax",
@@ -104,7 +108,9 @@ __getattr__, __dir__ = lazy_names(
         "Comparison": "comparing.comparison",
         "CompiledOperator": "operator",
         "CompositionError": "plan",
+        "Counterexample": "equivalence",
         "DeviceError": "backends.cuda.driver",
+        "Equivalence": "equivalence",
         "Explanation": "explain",
         "Fill": "policy",
         "Fused": "fusion",
@@ -117,6 +123,7 @@ __getattr__, __dir__ = lazy_names(
         "compile": "operator",
         "compose": "plan",
         "distributed": "",
+        "equivalent": "equivalence",
         "fuse": "fusion",
         "index": "numpy.index_expression",
         "lax": "",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dmlgather.dialects.index_graph import Elementwise
-from dmlgather.plan.index_function import IndexFunction, Intervals, Piece, common, refined
+from dmlgather.plan.index_function import IndexFunction, Intervals, Piece, common, refined, united
 
 MOST_PIECES = 64
 """A function with more pieces is not followed: the remainder of a wide range, or a product that wraps around often."""
@@ -76,7 +76,7 @@ def truths(condition: IndexFunction) -> tuple[Intervals, Intervals]:
     """The values of the index for which a condition is true, and those for which it is false."""
     false = condition.preimage(0, 0)
     outside = ((-(2**200), -1), (1, 2**200))
-    return tuple(each for low, high in outside for each in condition.preimage(low, high)), false
+    return united(each for low, high in outside for each in condition.preimage(low, high)), false
 
 
 def _parts(operator: str, low: int, high: int, operands: tuple[Piece, ...]) -> Sequence[Piece] | None:

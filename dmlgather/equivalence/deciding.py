@@ -1,0 +1,35 @@
+"""Deciding whether two graphs index alike: a proof, or a counterexample."""
+
+from __future__ import annotations
+
+from dmlgather.dialects.index_graph import IndexGraph
+from dmlgather.equivalence.matching import matched
+from dmlgather.equivalence.proof import prove
+from dmlgather.equivalence.results import Equivalence, Given
+from dmlgather.equivalence.search import Search
+
+
+def decide(first: IndexGraph, second: IndexGraph, *, given: Given = "any", flat: bool = False, seed: int = 0) -> Equivalence:
+    """Whether two graphs write the same bits for the same inputs, and raise for the same ones.
+
+    given: for which inputs. flat: elements are compared in row-major order, whatever the shapes of inputs and outputs are. seed:
+    of the search for a counterexample. ValueError for another `given`.
+    """
+    if given not in ("any", "valid"):
+        raise ValueError(f"given is {given!r}, expected 'any' or 'valid'")
+    first, second = first.needed(), second.needed()
+    inputs = matched(first, second, flat=flat)
+    if isinstance(inputs, str):
+        return Equivalence("different", given, inputs)
+    proof = prove(first, second, inputs, valid=given == "valid")
+    if proof.proven:
+        return Equivalence("proven", given)
+    found = Search(first, second, inputs, valid=given == "valid", seed=seed).run()
+    if found is not None and not found.doubt:
+        output = found.counterexample.output
+        what = (
+            f"output {output!r} differs for some inputs" if output is not None else "one program raises where the other does not"
+        )
+        return Equivalence("different", given, what, counterexample=found.counterexample)
+    reasons = [proof.reason, *([] if found is None else [found.doubt])]
+    return Equivalence("not proven", given, "; ".join(reasons), proof.step)

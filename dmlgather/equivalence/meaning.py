@@ -1,0 +1,208 @@
+"""What a program means: a formula for each output, and the checks that raise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from dmlgather.dialects.index_arithmetic import whole_range
+from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Opaque, Step
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.equivalence.checks import Checks, RaisesAlways
+from dmlgather.equivalence.elementwise import computed
+from dmlgather.equivalence.leaves import whole_leaf
+from dmlgather.equivalence.parts import PartMaker
+from dmlgather.equivalence.reading import Pointed, Reader
+from dmlgather.equivalence.symbols import (
+    NOTHING,
+    Formula,
+    Guard,
+    Leaf,
+    Read,
+    Sum,
+    SymbolicTensor,
+    guarded,
+    plus,
+    scaled,
+    simplest,
+)
+from dmlgather.plan import IndexPlan, Lookup, OutOfBounds, packed_strides
+from dmlgather.plan.canonical import simplify
+from dmlgather.plan.index_function import lookup_function
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """outputs: in the program's order. checks: of all steps; None where the program raises whatever the inputs are.
+
+    makers: the step that wrote each opaque leaf, by its number. stops: the step at which a leaf had to be made of a tensor that
+    is followed no further, and why.
+    """
+
+    outputs: tuple[SymbolicTensor, ...]
+    checks: Checks | None
+    makers: dict[int, str]
+    stops: dict[int, tuple[str, str]]
+
+
+def meaning(
+    graph: IndexGraph, inputs: Sequence[Leaf], parts: PartMaker, given: Checks | None = None, *, valid: bool = False
+) -> Meaning:
+    """What a program means.
+
+    inputs: the leaf of each input. given: what is known to hold. valid: every index is taken to be in range, by the rules of its
+    own step, and is checked for it.
+    """
+    known = Checks(parts) if given is None else given.copy()
+    interpreter = _Interpreter(graph, Reader(parts, known, computed), valid)
+    try:
+        outputs = interpreter.run(inputs)
+    except RaisesAlways:
+        return Meaning((), None, interpreter.makers, interpreter.reader.stops)
+    return Meaning(outputs, known, interpreter.makers, interpreter.reader.stops)
+
+
+class _Interpreter:
+    """Follows a program step by step."""
+
+    def __init__(self, graph: IndexGraph, reader: Reader, valid: bool) -> None:
+        self.graph, self.reader, self.valid = graph, reader, valid
+        self.parts, self.leaves = reader.parts, reader.leaves
+        self.values: dict[str, SymbolicTensor] = {}
+        self.makers: dict[int, str] = {}
+
+    def run(self, inputs: Sequence[Leaf]) -> tuple[SymbolicTensor, ...]:
+        """The outputs. RaisesAlways where a check always fails."""
+        graph = self.graph
+        for name, leaf in zip(graph.inputs, inputs, strict=True):
+            self.values[name] = self._whole(leaf)
+        for name, array in graph.constants.items():
+            self.values[name] = self.parts.settled(self._whole(self.leaves.constant(array)))
+        for step in graph.steps:
+            self._step(step)
+        return tuple(self.values[name] for name in graph.outputs)
+
+    @staticmethod
+    def _whole(leaf: Leaf) -> SymbolicTensor:
+        if not leaf.elements:
+            return SymbolicTensor((0,), NOTHING, leaf.dtype)
+        return SymbolicTensor((leaf.elements,) if leaf.elements > 1 else (), whole_leaf(leaf), leaf.dtype)
+
+    def _step(self, step: Step) -> None:
+        tensors = [self.values[name] for name in step.inputs]
+        types = [self.graph.types[name] for name in step.inputs]
+        output = self.graph.types[step.outputs[0]]
+        match step.work:
+            case Problem():
+                found = self._problem(step.work, tensors, output, step)
+                if found is None:
+                    self._opaque(step, Opaque("plan", simplify(step.work.plan())), tensors, types)
+                    return
+            case _ if 0 in output.shape and not isinstance(step.work, Opaque):
+                found = SymbolicTensor((0,), NOTHING, output.dtype)
+            case Elementwise():
+                pointed = [self._broadcast(tensor, each, output, step) for tensor, each in zip(tensors, types, strict=True)]
+                sizes, formulas = self.reader.aligned(pointed, step.name)
+                formula = computed(self.reader, step.work, sizes, formulas, [each.dtype for each in types])
+                found = SymbolicTensor(sizes, formula, output.dtype)
+            case Concatenation(axis):
+                leaf = self.leaves.concatenation(tensors, [each.shape for each in types], axis, f"the output of {step.name}")
+                self.makers.setdefault(leaf.number, step.name)
+                found = self._whole(leaf)
+            case Opaque():
+                self._opaque(step, step.work, tensors, types)
+                return
+        self.values[step.outputs[0]] = self.parts.settled(replace(found, formula=simplest(found.formula)))
+
+    def _opaque(self, step: Step, work: Opaque, tensors: Sequence[SymbolicTensor], types: Sequence[TensorType]) -> None:
+        """Outputs that are known by what makes them."""
+        forms = tuple((each.shape, self.parts.form(tensor)) for tensor, each in zip(tensors, types, strict=True))
+        for number, name in enumerate(step.outputs):
+            output = self.graph.types[name]
+            key = (work.operator, work.attributes, forms, number, output.shape)
+            leaf = self.leaves.leaf("opaque", key, output.dtype, prod(output.shape), f"the output of {step.name}")
+            self.makers.setdefault(leaf.number, step.name)
+            self.values[name] = self._whole(leaf)
+
+    def _broadcast(self, tensor: SymbolicTensor, own: TensorType, output: TensorType, step: Step) -> Pointed:
+        """A tensor at each point of the output, by NumPy's broadcasting."""
+        new = (0,) * (output.rank - own.rank)
+        packed = packed_strides(own.shape)
+        strides = (*new, *(0 if size == 1 else stride for size, stride in zip(own.shape, packed, strict=True)))
+        kept = [axis for axis, size in enumerate(output.shape) if size > 1]
+        at = Sum(0, tuple(strides[axis] for axis in kept))
+        return self.reader.read(tensor, tuple(output.shape[axis] for axis in kept), at, step.name)
+
+    def _problem(
+        self, problem: Problem, tensors: Sequence[SymbolicTensor], output: TensorType, step: Step
+    ) -> SymbolicTensor | None:
+        plan = problem.plan()
+        if self.valid and plan.lookups:
+            plan = replace(plan, out_of_bounds=OutOfBounds.RAISE, fill=b"")
+        plan = simplify(plan)
+        if plan.out_of_bounds is OutOfBounds.RAISE:
+            self._check(plan, tensors[1], step)
+        if plan.empty:
+            return SymbolicTensor((0,), NOTHING, output.dtype)
+        fill = _fill(plan.fill, output.dtype)
+        if plan.constant:
+            return self._filled(fill, output.dtype, plan.elements)
+        size, packed = output.dtype.itemsize, packed_strides(plan.shape)
+        if (plan.element_bytes, plan.out_strides, plan.out_offset, plan.elements) != (size, packed, 0, prod(output.shape)):
+            return None
+        return self._gather(plan, tensors, fill, output.dtype, step)
+
+    def _gather(
+        self, plan: IndexPlan, tensors: Sequence[SymbolicTensor], fill: int | bytes, dtype: np.dtype[Any], step: Step
+    ) -> SymbolicTensor:
+        """What a plan in canonical form writes."""
+        address = Formula(Sum(plan.in_offset, plan.in_strides))
+        pointed = [self._indices(lookup, plan.shape, tensors[1], step) for lookup in plan.lookups]
+        sizes, (address, *indices) = self.reader.aligned([(plan.shape, address), *pointed], step.name)
+        at = self.reader.as_sum(address, sizes)
+        guards = []
+        for lookup, formula in zip(plan.lookups, indices, strict=True):
+            function = lookup_function(lookup, plan.out_of_bounds, *whole_range(tensors[1].dtype))
+            position, refusal = self.reader.looked_up(function, formula, sizes)
+            at = plus(at, scaled(position, lookup.in_stride))
+            if refusal is not None and plan.out_of_bounds is OutOfBounds.FILL:
+                guards.append(Guard(*refusal, fill))
+        if any(not guard.allowed for guard in guards):
+            return self._filled(fill, dtype, plan.elements)
+        finer, formula = self.reader.read(tensors[0], sizes, at, step.name)
+        refusals = [(sizes, guard.formula) for guard in guards]
+        sizes, (formula, *looked_at) = self.reader.aligned([(finer, formula), *refusals], step.name)
+        guards = [replace(guard, formula=each) for guard, each in zip(guards, looked_at, strict=True)]
+        return SymbolicTensor(sizes, guarded(formula, guards), dtype)
+
+    def _indices(self, lookup: Lookup, sizes: tuple[int, ...], indices: SymbolicTensor, step: Step) -> Pointed:
+        """What a lookup reads in the index tensor, at each point."""
+        return self.reader.read(indices, sizes, Sum(lookup.index_offset, lookup.index_strides), step.name)
+
+    def _check(self, plan: IndexPlan, indices: SymbolicTensor, step: Step) -> None:
+        """Every index that the plan looks up is in range."""
+        if 0 in plan.index_shape:
+            return
+        for lookup in plan.lookups:
+            sizes, formula = self._indices(lookup, plan.index_shape, indices, step)
+            allowed = lookup_function(lookup, plan.out_of_bounds, *whole_range(indices.dtype)).domain
+            self.reader.checks.add(SymbolicTensor(sizes, formula, indices.dtype), allowed)
+
+    def _filled(self, fill: int | bytes, dtype: np.dtype[Any], elements: int) -> SymbolicTensor:
+        """A tensor of one value."""
+        if isinstance(fill, int):
+            formula = Formula(Sum(fill, (0,)))
+        else:
+            formula = Formula(Read(self.leaves.constant(np.frombuffer(fill, dtype)), Sum(0, (0,))))
+        return SymbolicTensor((elements,), formula, dtype)
+
+
+def _fill(fill: bytes, dtype: np.dtype[Any]) -> int | bytes:
+    """The fill of a plan as a guard has it."""
+    if fill and dtype.kind in "biu" and (value := int(np.frombuffer(fill, dtype)[0])) < 2**63:
+        return value
+    return fill

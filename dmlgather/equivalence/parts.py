@@ -1,0 +1,277 @@
+"""A tensor as parts: points that have one formula with other numbers in it. So all that is known of a tensor can be evaluated."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.equivalence.leaves import whole_leaf
+from dmlgather.equivalence.points import merged
+from dmlgather.equivalence.restriding import strided_sums
+from dmlgather.equivalence.symbols import (
+    Addend,
+    Formula,
+    Guard,
+    Leaf,
+    Pointwise,
+    Read,
+    Sum,
+    SymbolicTensor,
+    guarded,
+    leaves_of,
+    mapped,
+    order,
+    plus,
+    scaled,
+    simplest,
+)
+from dmlgather.equivalence.tables import MOST_POINTS, Coordinates, Integers, Tables, among, applied, strided
+from dmlgather.equivalence.walking import Course, course
+from dmlgather.plan import CompositionError
+
+_BITS = Leaf(-1, "bits", np.dtype(np.uint8), 0, "known elements")
+
+KNOWN = Formula(Read(_BITS, Sum(0, ())))
+"""Stands for known elements that are no integers; its numbers are their bits: [points, bytes of an element]."""
+
+
+class MixedError(Exception):
+    """What one formula looks up has several formulas at different points."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """places: the points, in row-major order. formula: its sums without offsets and strides. numbers: of each sum at each point,
+    in the order of `sums`.
+    """
+
+    places: Integers
+    formula: Formula
+    numbers: tuple[NDArray[Any], ...]
+
+    @property
+    def digest(self) -> Hashable:
+        """Equal for parts that are equal."""
+        return self.formula, tuple(
+            hashlib.sha256(np.ascontiguousarray(each).data).hexdigest() for each in (self.places, *self.numbers)
+        )
+
+
+class PartMaker:
+    """Takes tensors apart into parts, and puts one part together as a tensor again."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables, self.leaves = tables, tables.leaves
+
+    def settled(self, tensor: SymbolicTensor) -> SymbolicTensor:
+        """The tensor in canonical form: what is known of it is evaluated, and tables that are strided are strides again."""
+        tensor = merged(tensor)
+        parts = self.parts(tensor) if self._evaluable(tensor) else None
+        return self.tensor(parts[0], tensor.dtype) if parts and len(parts) == 1 else tensor
+
+    def form(self, tensor: SymbolicTensor) -> Hashable:
+        """Equal for tensors whose elements are equal, as far as that can be seen."""
+        tensor = self.settled(tensor)
+        parts = (self.parts(tensor) if self._evaluable(tensor) else None) or ()
+        return (tensor.dtype, tensor.elements, tuple(part.digest for part in parts)) if len(parts) > 1 else tensor
+
+    def parts(self, tensor: SymbolicTensor) -> list[Part] | None:
+        """The parts of a tensor in canonical order, by their first points. None where it is too large, and where what is looked
+        up has several formulas itself.
+        """
+        if not 0 < tensor.elements <= MOST_POINTS:
+            return None
+        places = np.arange(tensor.elements, dtype=np.int64)
+        coordinates = np.unravel_index(places, tensor.sizes) if tensor.sizes else ()
+        try:
+            found = list(self._of(tensor.formula, tensor.sizes, coordinates, places))
+        except MixedError:
+            return None
+        together: dict[Formula, list[Part]] = {}
+        for part in found:
+            together.setdefault(part.formula, []).append(part)
+        return sorted(map(_joined, together.values()), key=lambda part: int(part.places[0]))
+
+    @staticmethod
+    def _evaluable(tensor: SymbolicTensor) -> bool:
+        """Whether something may be known of a tensor."""
+        return any(leaf.kind in ("constant", "concatenation") for leaf in leaves_of(tensor.formula))
+
+    def tensor(self, part: Part, dtype: np.dtype[Any]) -> SymbolicTensor:
+        """The tensor whose only part this is."""
+        numbers = list(part.numbers)
+        if part.formula.content == KNOWN.content:
+            leaf = self.leaves.constant(np.ascontiguousarray(numbers[-1]).view(dtype).reshape(-1))
+            part = replace(part, formula=Formula(whole_leaf(leaf).content, part.formula.guards))
+            numbers[-1] = part.places
+        sizes, restored = strided_sums(self.tables, numbers)
+        rest = iter(restored)
+        formula = mapped(part.formula, lambda *_: next(rest))
+        return merged(SymbolicTensor(sizes, simplest(guarded(Formula(formula.content), formula.guards)), dtype))
+
+    def _of(self, formula: Formula, sizes: Sequence[int], coordinates: Coordinates, places: Integers) -> Iterator[Part]:
+        """The parts of a formula at points. coordinates: one array for each of `sizes`, as long as `places`."""
+        guards: list[Guard] = []
+        numbers: list[NDArray[Any]] = []
+        here = np.ones(len(places), bool)
+        for guard in formula.guards:
+            values = self.tables.known_formula(guard.formula, coordinates)
+            if values is None:
+                looked_up, more = self._single(guard.formula, sizes, coordinates, len(places))
+                guards.append(Guard(looked_up, guard.allowed, guard.fill))
+                numbers += more
+                continue
+            refused = here & ~among(np.broadcast_to(values, places.shape), guard.allowed)
+            here &= ~refused
+            if refused.any():
+                behind = (tuple(guards), [each[refused] for each in numbers])
+                yield _behind(*behind, _filled(guard.fill, places[refused]))
+        if here.all():
+            inside = coordinates
+        else:
+            inside, places, numbers = [each[here] for each in coordinates], places[here], [each[here] for each in numbers]
+        if len(places):
+            for part in self._content(formula, sizes, inside, places):
+                chosen = np.searchsorted(places, part.places)
+                yield _behind(tuple(guards), [each[chosen] for each in numbers], part)
+
+    def _content(self, formula: Formula, sizes: Sequence[int], coordinates: Coordinates, places: Integers) -> Iterator[Part]:
+        """The parts of a formula without its guards."""
+        content = formula.content
+        values = self.tables.known_formula(Formula(content), coordinates)
+        if values is not None:
+            yield Part(places, Formula(Sum(0, ())), (np.broadcast_to(values, places.shape),))
+            return
+        if isinstance(content, Read):
+            at = self.tables.known(content.at, coordinates)
+            array = self.leaves.constants.get(content.leaf)
+            if at is not None and array is not None and not array.dtype.hasobject:
+                yield _known(places, array[np.broadcast_to(at, places.shape)])
+                return
+            if content.leaf in self.leaves.concatenations:
+                yield from self._concatenated(content, at, sizes, coordinates, places)
+                return
+        stripped, numbers = self._single_content(content, sizes, coordinates, len(places))
+        yield Part(places, Formula(stripped), tuple(numbers))
+
+    def _concatenated(
+        self,
+        read: Read,
+        at: Integers | None,
+        sizes: Sequence[int],
+        coordinates: Coordinates,
+        places: Integers,
+    ) -> Iterator[Part]:
+        """The parts of what is read from a concatenation: each of the tensor that the points lead to."""
+        joined = self.leaves.concatenations[read.leaf]
+        length = sum(joined.lengths)
+        if at is not None:
+            outer, along, inner = np.unravel_index(np.broadcast_to(at, places.shape), (joined.outer, length, joined.inner))
+        else:
+            way = self._course(read.at, sizes, (joined.outer, length, joined.inner))
+            known = None if way is None else self.tables.known(way.along(1), coordinates)
+            if way is None or known is None:
+                stripped, numbers = self._single_content(read, sizes, coordinates, len(places))
+                yield Part(places, Formula(stripped), tuple(numbers))
+                return
+            along = np.broadcast_to(known, places.shape)
+        start = 0
+        for tensor, size in zip(joined.tensors, joined.lengths, strict=True):
+            here = (along >= start) & (along < start + size)
+            if here.any() and at is not None:
+                address = (outer[here] * size + along[here] - start) * joined.inner + inner[here]
+                inside = np.unravel_index(address, tensor.sizes) if tensor.sizes else ()
+                yield from self._of(tensor.formula, tensor.sizes, inside, places[here])
+            elif here.any():
+                content = tensor.formula.content
+                if not isinstance(content, Read) or tensor.formula != whole_leaf(content.leaf) or way is None:
+                    raise MixedError
+                across = plus(scaled(way.along(0), size * joined.inner), way.along(2))
+                inside_part, numbers = self._sum(across, sizes, [each[here] for each in coordinates], int(here.sum()))
+                numbers[0] = numbers[0] + (along[here] - start) * joined.inner
+                yield Part(places[here], Formula(Read(content.leaf, inside_part)), tuple(numbers))
+            start += size
+
+    @staticmethod
+    def _course(at: Sum, sizes: Sequence[int], inner: Sequence[int]) -> Course | None:
+        """How an address walks over these sizes; None where the points would have to be split for it."""
+        try:
+            found = course(at, sizes, inner)
+        except CompositionError:
+            return None
+        return found if found.sizes == tuple(sizes) else None
+
+    def _single(
+        self, formula: Formula, sizes: Sequence[int], coordinates: Coordinates, count: int
+    ) -> tuple[Formula, list[NDArray[Any]]]:
+        """The only part of a formula, without its places. MixedError where it has several."""
+        parts = list(self._of(formula, sizes, coordinates, np.arange(count, dtype=np.int64)))
+        if len({part.formula for part in parts}) > 1:
+            raise MixedError
+        part = _joined(parts)
+        return part.formula, list(part.numbers)
+
+    def _single_content(
+        self, content: Read | Sum | Pointwise, sizes: Sequence[int], coordinates: Coordinates, count: int
+    ) -> tuple[Read | Sum | Pointwise, list[NDArray[Any]]]:
+        """Content without offsets and strides, and its numbers."""
+        if isinstance(content, Sum):
+            return self._sum(content, sizes, coordinates, count)
+        if isinstance(content, Read):
+            at, numbers = self._sum(content.at, sizes, coordinates, count)
+            return Read(content.leaf, at), numbers
+        found = [self._single(operand, sizes, coordinates, count) for operand in content.operands]
+        operands = tuple(formula for formula, _ in found)
+        return Pointwise(content.work, content.dtypes, operands), [each for _, numbers in found for each in numbers]
+
+    def _sum(self, each: Sum, sizes: Sequence[int], coordinates: Coordinates, count: int) -> tuple[Sum, list[NDArray[Any]]]:
+        """A sum without offset and strides, and its numbers: its own, then those of its addends."""
+        numbers = np.broadcast_to(strided(each, coordinates), (count,)) if coordinates else np.full(count, each.offset, np.int64)
+        kept: list[tuple[str, Addend, list[NDArray[Any]]]] = []
+        for addend in each.addends:
+            values = self.tables.known_formula(addend.formula, coordinates)
+            known = None if values is None else applied(addend.function, values)
+            if known is not None:
+                numbers = numbers + known
+                continue
+            formula, more = self._single(addend.formula, sizes, coordinates, count)
+            found = Addend(addend.function, formula)
+            kept.append((order(found), found, more))
+        kept.sort(key=lambda item: (item[0], [int(each[0]) for each in item[2]]))
+        rest = [each for _, _, more in kept for each in more]
+        return Sum(0, (), tuple(addend for _, addend, _ in kept)), [np.broadcast_to(numbers, (count,)), *rest]
+
+
+def _filled(fill: int | bytes, places: Integers) -> Part:
+    """The part of points that are filled."""
+    if isinstance(fill, int):
+        return Part(places, Formula(Sum(0, ())), (np.full(places.shape, fill, np.int64),))
+    return _known(places, np.broadcast_to(np.frombuffer(fill, f"V{len(fill)}"), places.shape))
+
+
+def _known(places: Integers, elements: NDArray[Any]) -> Part:
+    """The part of known elements that are no integers."""
+    bits = np.ascontiguousarray(elements).view(np.uint8).reshape(len(places), -1)
+    return Part(places, KNOWN, (bits,))
+
+
+def _behind(guards: tuple[Guard, ...], numbers: Sequence[NDArray[Any]], part: Part) -> Part:
+    """A part behind guards; numbers: of the guards, at the part's places."""
+    if not guards:
+        return part
+    return Part(part.places, Formula(part.formula.content, (*guards, *part.formula.guards)), (*numbers, *part.numbers))
+
+
+def _joined(parts: Sequence[Part]) -> Part:
+    """Parts with one formula as one part."""
+    if len(parts) == 1:
+        return parts[0]
+    places = np.concatenate([part.places for part in parts])
+    new = np.argsort(places)
+    numbers = tuple(np.concatenate(each)[new] for each in zip(*(part.numbers for part in parts), strict=True))
+    return Part(places[new], parts[0].formula, numbers)

@@ -1,0 +1,38 @@
+"""`equivalent`: whether two programs of any kind index alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dmlgather.equivalence.deciding import decide
+from dmlgather.equivalence.results import Equivalence, Given
+from dmlgather.graph_sources import read_program
+
+
+def equivalent(
+    first: Any, second: Any, /, *example: Any, inputs: Mapping[str, Any] | None = None, given: Given = "any", seed: int = 0
+) -> Equivalence:
+    """Whether two programs index alike: proven for all inputs of the stated shapes, or a counterexample, or not proven.
+
+    first, second: each a path (.onnx, .xml, or .json of a DxDispatch model or a descriptor), an onnx.ModelProto, a function of
+    JAX or a closed jaxpr, what `dg.index` or `dg.fuse` gives, descriptors of DirectML, a problem or a chain of problems, or an
+    IndexGraph. example: the arguments of functions, as arrays or jax.ShapeDtypeStruct; of `dg.index`, the first one is the data.
+    inputs: what models leave open, as for `dg.onnx.index_graph`.
+
+    given: "any": for all inputs, both programs raise or both write the same bits. "valid": the same, but only for inputs for
+    which no index of the first program is out of range, by the rules of its own operators; there the second one must not raise.
+    seed: of the search for a counterexample.
+
+    Operators that do not index are not looked into: they give the same where operator, attributes and inputs are equal. Raises
+    ValueError for another `given`, FileError for a file that cannot be used, TypeError for what is no program.
+
+    >>> import jax
+    >>> table, ids = jax.ShapeDtypeStruct((100, 8), "float32"), jax.ShapeDtypeStruct((4,), "int32")
+    >>> print(dg.equivalent(lambda x, i: x[i][:, ::-1], lambda x, i: x[:, ::-1][i], table, ids))
+    proven: equal for all inputs of these shapes
+    >>> print(dg.equivalent(lambda x, i: x[i], lambda x, i: x.at[i].get(mode="fill"), table, ids).verdict)
+    different
+    """
+    one, two = (read_program(source, *example, inputs=inputs) for source in (first, second))
+    return decide(one.graph, two.graph, given=given, flat=one.buffers or two.buffers, seed=seed)

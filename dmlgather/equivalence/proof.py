@@ -1,0 +1,74 @@
+"""The proof that two programs index alike: by their meanings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dmlgather.dialects.index_graph import IndexGraph
+from dmlgather.equivalence.leaves import Leaves
+from dmlgather.equivalence.matching import Matched
+from dmlgather.equivalence.meaning import Meaning, meaning
+from dmlgather.equivalence.parts import PartMaker
+from dmlgather.equivalence.symbols import Leaf, SymbolicTensor, leaves_of
+from dmlgather.equivalence.tables import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """proven: whether it was. reason: why it was not. step: the first step that stops it, or ""."""
+
+    proven: bool
+    reason: str = ""
+    step: str = ""
+
+
+def prove(first: IndexGraph, second: IndexGraph, inputs: Matched, *, valid: bool) -> Proof:
+    """Prove that two programs raise for the same inputs, and else write the same.
+
+    valid: only for inputs for which no index of the first program is out of range; there the second one does not raise.
+    """
+    parts = PartMaker(Tables(Leaves()))
+    leaves = [
+        parts.leaves.leaf("input", number, kind.dtype, kind.layout.extent, name)
+        for number, (name, kind) in enumerate(zip(inputs.names, inputs.types, strict=True))
+    ]
+    one = _meaning(first, [leaves[number] for number in inputs.first], parts, valid)
+    others = [leaves[number] for number in inputs.second]
+    two = meaning(second, others, parts, one.checks) if valid else _meaning(second, others, parts, valid)
+    return _compared(one, two, parts, first)
+
+
+def _meaning(graph: IndexGraph, inputs: list[Leaf], parts: PartMaker, valid: bool) -> Meaning:
+    """What a program means where its own checks on inputs hold, which are found first."""
+    found = meaning(graph, inputs, parts, valid=valid)
+    return found if found.checks is None else meaning(graph, inputs, parts, found.checks.of_inputs(), valid=valid)
+
+
+def _compared(one: Meaning, two: Meaning, parts: PartMaker, graph: IndexGraph) -> Proof:
+    if one.checks is None or two.checks is None:
+        if one.checks is two.checks:
+            return Proof(True)
+        side = "first" if one.checks is None else "second"
+        return Proof(False, f"the {side} program raises for all inputs")
+    checks = one.checks.difference(two.checks)
+    if checks:
+        return Proof(False, checks)
+    for name, a, b in zip(graph.outputs, one.outputs, two.outputs, strict=True):
+        if parts.form(a) != parts.form(b):
+            return _stopped(graph.label(name), a, b, one, two)
+    return Proof(True)
+
+
+def _stopped(output: str, a: SymbolicTensor, b: SymbolicTensor, one: Meaning, two: Meaning) -> Proof:
+    """Why two outputs are not known to be equal."""
+    for own, tensor, others, side, other in ((one, a, b, "first", "second"), (two, b, a, "second", "first")):
+        alone = {leaf.number for leaf in leaves_of(tensor.formula)} - {leaf.number for leaf in leaves_of(others.formula)}
+        for number in sorted(alone):
+            if number in own.stops:
+                step, why = own.stops[number]
+                return Proof(False, f"output {output!r}: {step} of the {side} program is followed no further: {why}", step)
+            if number in own.makers:
+                step = own.makers[number]
+                reason = f"the {other} program does not do {step} with inputs that are known to be equal"
+                return Proof(False, f"output {output!r}: {reason}", step)
+    return Proof(False, f"output {output!r}: the programs read other elements, or compute with them otherwise")

@@ -1,0 +1,136 @@
+"""Formulas at tables of points: what strides cannot say, as arrays; and arrays that are strided, as strides again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.dialects.index_arithmetic import whole_range
+from dmlgather.equivalence.leaves import Leaves
+from dmlgather.equivalence.symbols import Addend, Formula, Read, Sum, mapped, total
+from dmlgather.plan import packed_strides, reach
+from dmlgather.plan.index_function import IndexFunction, Intervals
+
+MOST_POINTS = 2**20
+"""Tensors with more elements are compared by strides alone."""
+
+Integers = NDArray[np.int64]
+
+Coordinates = Sequence[Integers]
+"""Of each dimension, arrays that broadcast with each other."""
+
+
+def grid(sizes: Sequence[int]) -> Coordinates:
+    """The coordinates of all points, each array long in its own dimension only."""
+    return [
+        np.arange(size, dtype=np.int64).reshape([-1 if other == axis else 1 for other in range(len(sizes))])
+        for axis, size in enumerate(sizes)
+    ]
+
+
+def strided(each: Sum, coordinates: Coordinates) -> Integers:
+    """The integers offset + coordinates · strides, of the shape in which they vary."""
+    found = np.full((1,) * (coordinates[0].ndim if coordinates else 0), each.offset, np.int64)
+    for stride, coordinate in zip(each.strides, coordinates, strict=True):
+        if stride:
+            found = found + stride * coordinate
+    return found
+
+
+def applied(function: IndexFunction, values: Integers) -> Integers | None:
+    """The function of each value; None where it is not defined for one of them."""
+    found, defined = np.zeros_like(values), np.zeros(values.shape, bool)
+    for piece in function.pieces:
+        inside = (values >= piece.low) & (values <= piece.high)
+        found[inside] = piece.slope * values[inside] + piece.constant
+        defined |= inside
+    return found if defined.all() else None
+
+
+def among(values: Integers, allowed: Intervals) -> NDArray[np.bool_]:
+    """Whether each value is one of those that are allowed."""
+    found = np.zeros(values.shape, bool)
+    for low, high in allowed:
+        found |= (values >= low) & (values <= high)
+    return found
+
+
+class Tables:
+    """Evaluates what is known of formulas, and makes formulas of arrays."""
+
+    def __init__(self, leaves: Leaves) -> None:
+        self.leaves = leaves
+
+    def span(self, each: Sum, sizes: Sequence[int]) -> tuple[int, int]:
+        """A range that holds the sum at every point of a tensor that has elements."""
+        low, high = reach(sizes, each.strides, each.offset)
+        return low + sum(addend.function.low for addend in each.addends), high + sum(
+            addend.function.high for addend in each.addends
+        )
+
+    def value_range(self, formula: Formula, sizes: Sequence[int]) -> tuple[int, int]:
+        """A range that holds the integers that a formula gives."""
+        content = formula.content
+        if isinstance(content, Sum):
+            low, high = self.span(content, sizes)
+        elif isinstance(content, Read):
+            array = self.leaves.integers.get(content.leaf)
+            low, high = whole_range(content.leaf.dtype) if array is None else (int(array.min()), int(array.max()))
+        else:
+            low, high = whole_range(content.work.dtype)
+        fills = [guard.fill for guard in formula.guards if isinstance(guard.fill, int)]
+        return min([low, *fills]), max([high, *fills])
+
+    def known(self, each: Sum, coordinates: Coordinates) -> Integers | None:
+        """The sum at each point, of the shape in which it varies; None where it depends on what is not known."""
+        found = strided(each, coordinates)
+        for addend in each.addends:
+            values = self.known_formula(addend.formula, coordinates)
+            results = None if values is None else applied(addend.function, values)
+            if results is None:
+                return None
+            found = found + results
+        return found
+
+    def known_formula(self, formula: Formula, coordinates: Coordinates) -> Integers | None:
+        """The integers that a formula gives, likewise."""
+        content = formula.content
+        if formula.guards:
+            return None
+        if isinstance(content, Sum):
+            return self.known(content, coordinates)
+        if isinstance(content, Read):
+            array = self.leaves.integers.get(content.leaf)
+            at = None if array is None else self.known(content.at, coordinates)
+            return None if array is None or at is None else array[at]
+        operands = [self.known_formula(operand, coordinates) for operand in content.operands]
+        if content.work.dtype.kind not in "biu" or any(operand is None for operand in operands):
+            return None
+        arrays = [each.astype(dtype) for each, dtype in zip(operands, content.dtypes, strict=True) if each is not None]
+        return content.work.compute(arrays).astype(np.int64)
+
+    def table(self, numbers: Integers) -> Sum:
+        """The sum that is these numbers: strided if they are, else read from a constant. numbers: one dimension for each of the
+        points, of its size, or 1 where they do not vary along it.
+        """
+        first = int(numbers.flat[0])
+        steps = tuple(
+            int(numbers[(0,) * axis + (1,) + (0,) * (numbers.ndim - axis - 1)]) - first if size > 1 else 0
+            for axis, size in enumerate(numbers.shape)
+        )
+        if (numbers == strided(Sum(first, steps), grid(numbers.shape))).all():
+            return Sum(first, steps)
+        strides = [stride if size > 1 else 0 for stride, size in zip(packed_strides(numbers.shape), numbers.shape, strict=True)]
+        least, most = int(numbers.min()), int(numbers.max())
+        read = Formula(Read(self.leaves.constant(numbers - least), Sum(0, tuple(strides))))
+        return total(least, (0,) * numbers.ndim, [Addend(IndexFunction.identity(0, most - least), read)])
+
+    def at_places(self, formula: Formula, coordinates: Coordinates) -> Formula:
+        """The formula over the points with these coordinates of its own: arrays of one dimension."""
+        return mapped(formula, lambda offset, strides: self.table(self._along(Sum(offset, strides), coordinates)))
+
+    @staticmethod
+    def _along(each: Sum, coordinates: Coordinates) -> Integers:
+        return np.broadcast_to(strided(each, coordinates), coordinates[0].shape)

@@ -1,0 +1,150 @@
+"""Programs of every kind as graphs: files, models, functions, descriptors, problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dmlgather.dialects.index_graph import IndexGraph, chain
+from dmlgather.dialects.problem import Problem
+from dmlgather.files import FileError, open_regular
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+FILES = {".onnx": "an ONNX model", ".xml": "an OpenVINO IR", ".json": "a DxDispatch model or a descriptor"}
+"""What files hold, by their suffixes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadProgram:
+    """graph: of a program. buffers: whether its tensors are buffers of DirectML, whose sizes say less than an array's shape:
+    leading 1s are added, and a buffer with strides has one dimension.
+    """
+
+    graph: IndexGraph
+    buffers: bool = False
+
+
+def read_program(source: Any, *example: Any, inputs: Mapping[str, Any] | None = None) -> ReadProgram:
+    """A program as a graph.
+
+    source: the path of an ONNX model (.onnx), of an OpenVINO IR (.xml), or of a DxDispatch model or a descriptor (.json); an
+    onnx.ModelProto; a function of JAX or a closed jaxpr; what `dg.index` or `dg.fuse` gives; descriptors of DirectML; a problem,
+    or problems of which each reads what the one before it wrote; an IndexGraph. example: the arguments of a function, as arrays
+    or jax.ShapeDtypeStruct; the first one is the data of a `dg.index`. inputs: what a model leaves open: shapes by the names of
+    inputs, and of an ONNX model also types, arrays, and numbers by the names of sizes.
+
+    FileError for a file that cannot be used; TypeError for another source, and for what does not go with it; and what the readers
+    raise.
+    """
+    from dmlgather.directml import OperatorDesc
+    from dmlgather.fusion import Fused
+    from dmlgather.numpy.index_expression import IndexExpression
+
+    if isinstance(source, str | PathLike):
+        return _of_file(Path(source), inputs)
+    if isinstance(source, Sequence) and source:
+        if all(isinstance(each, Problem) for each in source):
+            return ReadProgram(chain(source))
+        if all(isinstance(each, OperatorDesc) for each in source):
+            return _of_descriptors(source)
+    if isinstance(source, IndexExpression):
+        if not example:
+            raise TypeError(
+                "what dg.index gives says nothing of its data: give an array, or its (shape, dtype), behind the programs"
+            )
+        return ReadProgram(chain(source.problems(example[0])))
+    match source:
+        case IndexGraph():
+            return ReadProgram(source)
+        case Problem():
+            return ReadProgram(chain([source]))
+        case Fused():
+            count = len(source.graph.outputs) - len(source.kept)
+            return ReadProgram(replace(source.graph, outputs=source.graph.outputs[:count]))
+        case OperatorDesc():
+            return _of_descriptors([source])
+    packages = {each.__module__.partition(".")[0] for each in type(source).__mro__}
+    if "onnx" in packages:
+        return ReadProgram(_of_onnx(source, inputs))
+    if callable(source) or "jax" in packages:
+        from dmlgather.lax.tracing.index_graph import index_graph
+
+        return ReadProgram(index_graph(source, *example))
+    raise TypeError(
+        f"no program is read from {type(source).__name__}: expected a path, an onnx.ModelProto, a function or closed jaxpr of "
+        "JAX, what dg.index or dg.fuse gives, descriptors, problems, or an IndexGraph"
+    )
+
+
+def _of_file(path: Path, inputs: Mapping[str, Any] | None) -> ReadProgram:
+    match path.suffix.lower():
+        case ".onnx":
+            return ReadProgram(_of_onnx(_onnx_model(path), inputs))
+        case ".xml":
+            return ReadProgram(_of_ir(path, inputs))
+        case ".json":
+            return _of_json(path)
+    known = ", ".join(f"{what} ({suffix})" for suffix, what in FILES.items())
+    raise FileError(f"{path}: its name does not say what it is: expected {known}")
+
+
+def _of_descriptors(descriptors: Sequence[Any]) -> ReadProgram:
+    from dmlgather.dialects.descriptor_graph import descriptor_graph
+
+    return ReadProgram(descriptor_graph(descriptors), buffers=True)
+
+
+def _of_json(path: Path) -> ReadProgram:
+    from dmlgather.dialects.descriptor_graph import model_graph
+    from dmlgather.directml.dxdispatch.model_file import check_file
+
+    checked = check_file(path)
+    if checked.kind == "model" and checked.ok and not checked.refusals:
+        return ReadProgram(model_graph(checked), buffers=True)
+    if checked.kind == "descriptor" and checked.ok:
+        return _of_descriptors([each.desc for each in checked.dispatchables.values()])
+    first = next(iter((*checked.problems, *checked.errors, *checked.refusals)), None)
+    raise FileError(str(first) if first is not None else f"{path}: is neither a DxDispatch model nor a descriptor")
+
+
+def _of_ir(path: Path, inputs: Mapping[str, Any] | None) -> IndexGraph:
+    try:
+        from dmlgather.openvino.model.index_graph import index_graph
+
+        return index_graph(path, inputs)
+    except FileError as error:
+        raise FileError(f"{path}: {error}") from None
+
+
+def _of_onnx(model: ModelProto, inputs: Mapping[str, Any] | None) -> IndexGraph:
+    from dmlgather.onnx.model.index_graph import index_graph
+
+    return index_graph(model, inputs)
+
+
+def _onnx_model(path: Path) -> ModelProto:
+    """The model in a file, with its external data."""
+    try:
+        import onnx
+        from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
+    except ImportError as error:
+        text = f"{path}: is an ONNX model, and the package onnx is missing ({error}): pip install 'dmlgather[onnx]'"
+        raise FileError(text) from None
+    try:
+        with open_regular(path):
+            pass
+        model = onnx.load(path)
+    except FileError as error:
+        raise FileError(f"{path}: {error}") from None
+    except (DecodeError, UnicodeDecodeError):
+        raise FileError(f"{path}: is no ONNX model, or a damaged one: it cannot be decoded as protobuf") from None
+    except (onnx.checker.ValidationError, ValueError) as error:
+        raise FileError(f"{path}: its external data cannot be read: {error}") from None
+    if not model.HasField("graph"):
+        raise FileError(f"{path}: holds no graph: it is no ONNX model, or one that was cut off")
+    return model
