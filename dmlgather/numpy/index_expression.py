@@ -14,7 +14,7 @@ from dmlgather.dialects.exporter import Descriptors
 from dmlgather.dialects.planned import Planned
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
-from dmlgather.eager import execute, host_values, type_of
+from dmlgather.eager import host_values, type_of
 from dmlgather.fusion import Fused, fuse
 from dmlgather.numpy.problems import export
 from dmlgather.numpy.problems.entries import is_placeholder, written, written_array
@@ -141,22 +141,28 @@ class IndexExpression:
             last = self._fused = (data, policy), fuse(steps)
         return last[1]
 
-    def __call__(self, x: Any, *, out_of_bounds: str | Fill | None = None, device: str | None = None) -> Any:
+    def __call__(
+        self,
+        x: Any,
+        *,
+        out: Any = None,
+        out_of_bounds: str | Fill | None = None,
+        device: str | None = None,
+        stream: Any = None,
+    ) -> Any:
         """x[…] and what follows, as a new array of the same kind as `x`; several steps are fused.
 
-        x: any type of whole bytes; strings on the CPU. out_of_bounds: what an index of an index array does: None for NumPy's own
-        rule, an IndexError; else "clamp", "raise", "promise" or a Fill. device: None for where the arrays are; "cpu", "cuda",
-        "cuda:N" or "reference".
+        x: any type of whole bytes; strings on the CPU. out: an array that is written and returned.
+        out_of_bounds: what an index of an index array does: None for NumPy's own rule, an IndexError; else "clamp", "raise",
+        "promise" or a Fill. device: None for where the arrays are; "cpu", "cuda", "cuda:N" or "reference". stream: of a GPU.
 
-        Raises what NumPy raises; TypeError for placeholders in the place of index arrays, and for arrays on several devices.
+        Raises what NumPy raises; TypeError for placeholders in the place of index arrays, and for arrays on several devices;
+        ValueError for an `out` of another shape, or that overlaps an input.
 
         >>> dg.index[[0, 7], ::-1](np.array([[1, 2], [3, 4]]), out_of_bounds="clamp").tolist()
         [[2, 1], [4, 3]]
         """
-        steps = self.problems(x)
-        if len(steps) == 1:
-            return execute(steps[0], (x, *self.indices), out_of_bounds=out_of_bounds, device=device)
-        return self.fused(x, out_of_bounds=out_of_bounds)(x, *self.indices, device=device)
+        return self.fused(x, out_of_bounds=out_of_bounds)(x, *self.indices, out=out, device=device, stream=stream)
 
     def plan(self, x: Any, *, out_of_bounds: str | Fill | None = None) -> IndexPlan:
         """The plan over packed arrays; arguments as for `problems` and the call. ValueError where several steps are not one plan.

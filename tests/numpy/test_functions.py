@@ -108,6 +108,22 @@ def test_policies() -> None:
         dg.index[:, ids].plan(CUBE, out_of_bounds="wrap")
 
 
+def test_a_result_is_written_to_an_array_that_is_given() -> None:
+    out = np.full((2, 2, 4), -1, np.int32)
+    for expression in (dg.index[:, [2, 0]], dg.index[:, [2, 0]][..., ::-1]):
+        assert expression(CUBE, out=out) is out
+        assert (out == expression(CUBE)).all()
+    with pytest.raises(ValueError, match="out"):
+        dg.index[:, [2, 0]](CUBE, out=np.empty((2, 3, 4), np.int32))
+    with pytest.raises(TypeError, match="out"):
+        dg.index[:, [2, 0]](CUBE, out=np.empty((2, 2, 4), np.int64))
+    data = CUBE.copy()
+    with pytest.raises(ValueError, match="out .* overlaps input"):
+        dg.index[:, [2, 0]](data, out=data[:, :2])
+    with pytest.raises(TypeError, match="stream"):
+        dg.index[0](CUBE, stream=7)
+
+
 def test_strings_and_wide_elements() -> None:
     words = np.array([["a", "bc"], ["d", ""]])
     assert dg.index[::-1, [1, 0]](words).tolist() == [["", "d"], ["bc", "a"]]
