@@ -118,7 +118,7 @@ def test_a_result_is_written_to_an_array_that_is_given() -> None:
     with pytest.raises(TypeError, match="out"):
         dg.index[:, [2, 0]](CUBE, out=np.empty((2, 2, 4), np.int64))
     data = CUBE.copy()
-    with pytest.raises(ValueError, match="out .* overlaps input"):
+    with pytest.raises(ValueError, match=r"out .* overlaps input"):
         dg.index[:, [2, 0]](data, out=data[:, :2])
     with pytest.raises(TypeError, match="stream"):
         dg.index[0](CUBE, stream=7)
