@@ -46,6 +46,19 @@ def test_two_gathers_are_one_launch_but_two_plans() -> None:
         chain.problem(X)
 
 
+def test_joined_index_tensors_are_no_plan_of_the_index_arrays() -> None:
+    chain, table = dg.index[((300,), "int64")][:, ((4,), "int32")], ((1000, 1000), "float32")
+    assert len(chain.fused(table).launches) == 1
+    with pytest.raises(ValueError, match="is 2 plans: "):
+        chain.plan(table)
+    data, rows, columns = (
+        np.random.default_rng().random(table[0], np.float32),
+        np.arange(-100, 200),
+        np.array([5, -1, 0, 7], np.int32),
+    )
+    assert (dg.index[rows][:, columns](data) == data[rows][:, columns]).all()
+
+
 def test_the_policy_of_a_chain_holds_in_each_step() -> None:
     data = np.arange(24).reshape(4, 6)
     far, ids = np.array([0, 9]), np.array([5, -9])
