@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from dmlgather.operator import BoundOperator, CompiledOperator, compile  # noqa: A004 - the word users know
     from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, compose
     from dmlgather.policy import Fill
+    from dmlgather.translation import Translation, translate
 
 __version__ = "0.1.0"
 
@@ -80,6 +81,7 @@ __all__ = [
     "SliceOperatorDesc",
     "SpaceToDepth1OperatorDesc",
     "TensorFlags",
+    "Translation",
     "canonicalise",
     "compare",
     "compile",
@@ -96,6 +98,7 @@ __all__ = [
     "parse_descriptor",
     "support",
     "torch",
+    "translate",
     "validate",
 ]
 
@@ -118,6 +121,7 @@ __getattr__, __dir__ = lazy_names(
         "IndexType": "plan",
         "Lookup": "plan",
         "OutOfBounds": "plan",
+        "Translation": "translation",
         "canonicalise": "plan",
         "compare": "comparing.comparison",
         "compile": "operator",
@@ -131,5 +135,6 @@ __getattr__, __dir__ = lazy_names(
         "onnx": "",
         "openvino": "",
         "torch": "",
+        "translate": "translation",
     },
 )

@@ -18,6 +18,7 @@ from dmlgather.backends.footprints import Signature, logical, signature_on
 from dmlgather.backends.routes import Route
 from dmlgather.dialects.call_keys import read_call
 from dmlgather.dialects.element_types import STRING_KINDS, numpy_type
+from dmlgather.dialects.planned import under
 from dmlgather.dialects.problem import Problem, TensorType, whole
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.policy import Fill, resolve_policy
@@ -56,9 +57,9 @@ class EagerFunction(Generic[P]):
         slots = self._slots
         inputs: list[Any] = [None] * (len(slots) // 2)
         key = read_call(args, kwargs, slots, inputs) if slots else None
-        kept = _kept(self, key) if key is not None else _Kept()
-        if kept.ready is not None:
-            return kept.ready.result(inputs)
+        kept = _kept(self, key) if key is not None else []
+        if kept:
+            return kept[0].result(inputs)
         request = self._request(*args, **kwargs)
         taken = take(request.arrays, request.device)
         problem = request.problem_of(*(item.type for item in taken))
@@ -71,11 +72,19 @@ class EagerFunction(Generic[P]):
         """The plan of the same call over packed arrays. An array may be replaced by anything with `shape` and `dtype`, or by a
         pair (shape, dtype); `device` changes nothing.
         """
+        return self.problem(*args, **kwargs).plan()
+
+    def problem(self, *args: P.args, **kwargs: P.kwargs) -> Problem:
+        """What the same call asks for, without arrays: `dg.translate` takes it. Arguments as for `plan`.
+
+        >>> dg.onnx.gather.problem(((30522, 384), "float32"), ((1, 128), "int64")).output.shape
+        (1, 128, 384)
+        """
         request = self._request(*args, **kwargs)
         if request.device is not None:
             Device.parse(request.device)
         problem = request.problem_of(*(type_of(name, item) for name, item in request.arrays.items()))
-        return problem.plan(*_policy(problem, request.out_of_bounds))
+        return under(problem, *_policy(problem, request.out_of_bounds))
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -238,21 +247,13 @@ def prepare(problem: Problem, policy: OutOfBounds, fill: bytes, device: Device, 
     return Ready(problem, _executor(problem, policy, fill, thread)(device, *signatures))
 
 
-class _Kept:
-    """What is kept for calls of one key. ready: None until a call has run on NumPy's arrays as they were given."""
-
-    __slots__ = ("ready",)
-
-    def __init__(self) -> None:
-        self.ready: Ready | None = None
-
-
 @lru_cache(maxsize=EXECUTORS_KEPT)
-def _kept(_function: EagerFunction[Any], _key: Hashable) -> _Kept:
-    return _Kept()
+def _kept(_function: EagerFunction[Any], _key: Hashable) -> list[Ready]:
+    """What is kept for calls of one key: nothing until a call has run on NumPy's arrays as they were given."""
+    return []
 
 
-def _run(problem: Problem, taken: Sequence[Taken], out_of_bounds: str | Fill | None, kept: _Kept | None = None) -> Any:
+def _run(problem: Problem, taken: Sequence[Taken], out_of_bounds: str | Fill | None, kept: list[Ready] | None = None) -> Any:
     first = taken[0]
     policy, fill = _policy(problem, out_of_bounds)
     if policy is OutOfBounds.FILL and first.array.dtype.hasobject:
@@ -261,7 +262,7 @@ def _run(problem: Problem, taken: Sequence[Taken], out_of_bounds: str | Fill | N
     inputs = [item.array for item in taken]
     ready = prepare(problem, policy, fill, first.runs, [signature_on(first.memory, array) for array in (*inputs, result)])
     if kept is not None and not first.runs.on_gpu and all(item.array is item.given for item in taken):
-        kept.ready = ready
+        kept[:] = [ready]
     ready.write(inputs, result)
     returned = arrays.move(result, first.memory, first.home)
     if result.dtype.hasobject:
@@ -282,9 +283,8 @@ def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
 
 
 def _policy(problem: Problem, choice: str | Fill | None) -> tuple[OutOfBounds, bytes]:
-    if choice is None:
-        return problem.out_of_bounds, problem.fill
-    return resolve_policy(choice, problem.out_of_bounds, problem.output.dtype)
+    own = problem.out_of_bounds
+    return (own, problem.fill) if choice is None else resolve_policy(choice, own, problem.output.dtype)
 
 
 @lru_cache(maxsize=EXECUTORS_KEPT)

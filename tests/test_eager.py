@@ -256,3 +256,15 @@ def test_threads_may_call_at_once() -> None:
     eager.forget()
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(calls, range(8)))
+
+
+def test_a_call_is_stated_without_arrays() -> None:
+    stated = dg.onnx.gather.problem(DATA, INDICES)
+    assert (stated.name, stated.output.shape, stated.plan()) == (
+        "Gather",
+        DATA[INDICES].shape,
+        dg.onnx.gather.plan(DATA, INDICES),
+    )
+    clamped = dg.onnx.gather.problem(DATA, INDICES, out_of_bounds="clamp")
+    assert clamped.plan() == dg.onnx.gather.plan(DATA, INDICES, out_of_bounds="clamp") != stated.plan()
+    assert dg.onnx.slice.problem(DATA, [0], [1], out_of_bounds="clamp") == dg.onnx.slice.problem(DATA, [0], [1])

@@ -11,7 +11,21 @@ from typing import Annotated
 import typer
 
 from dmlgather import __version__
-from dmlgather.cli import bench, check, compare, conformance, env, explain, header, levels, rule, run_model, schema, selftest
+from dmlgather.cli import (
+    bench,
+    check,
+    compare,
+    conformance,
+    env,
+    explain,
+    header,
+    levels,
+    rule,
+    run_model,
+    schema,
+    selftest,
+    translate,
+)
 from dmlgather.cli.failures import INTERRUPTED, UsageError, guarded, interrupted, say
 from dmlgather.wording import printable
 
@@ -31,6 +45,7 @@ SUBCOMMANDS: dict[str, Callable[..., int]] = {
     "levels": levels.levels,
     "explain": explain.explain,
     "compare": compare.compare,
+    "translate": translate.translate,
     "schema": schema.schema,
     "header": header.header,
     "env": env.env,

@@ -134,7 +134,9 @@ class _ModelGraph:
         """The value of what print shows of a resource."""
         values = self.model.resources[resource].values
         dtype = np.dtype(values.data_type.name.lower())
-        return self.contents[resource].elements(values.count, dtype, f"'{resource}' as it is shown")
+        value = self.contents[resource].elements(values.count, dtype, f"'{resource}' as it is shown")
+        self.labels.setdefault(value, resource)
+        return value
 
     def _pieces(self, resource: Resource) -> list[HeldPart]:
         """What a resource holds at first: zeros, its values, zeros."""

@@ -67,6 +67,13 @@ class Planned(Problem):
         return plan
 
 
+def under(problem: Problem, out_of_bounds: OutOfBounds, fill: bytes) -> Problem:
+    """The problem with another policy for its indices. fill: the bytes of one element, for FILL."""
+    if not problem.lookup_axes or (out_of_bounds, fill) == (problem.out_of_bounds, problem.fill):
+        return problem
+    return Planned(problem.data, problem.tensors[1], problem.output, problem.plan(out_of_bounds, fill))
+
+
 def _copy(source: Layout, target: Layout, element_bytes: int) -> IndexPlan:
     return build(source, target, source.strides, element_bytes)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dmlgather.backends import arrays
 from dmlgather.dialects.exporter import Descriptors
-from dmlgather.dialects.planned import Planned
+from dmlgather.dialects.planned import under
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.eager import host_values, type_of
@@ -137,7 +137,7 @@ class IndexExpression:
         policy = resolve_policy(out_of_bounds, OutOfBounds.RAISE, data.dtype)
         last = self._fused
         if last is None or last[0] != (data, policy):
-            steps = [_under(problem, *policy) for problem in self.problems(data)]
+            steps = [under(problem, *policy) for problem in self.problems(data)]
             last = self._fused = (data, policy), fuse(steps)
         return last[1]
 
@@ -174,7 +174,7 @@ class IndexExpression:
             problem = self.problem(x)
             return problem.plan(*resolve_policy(out_of_bounds, problem.out_of_bounds, problem.data.dtype))
         policy = resolve_policy(out_of_bounds, OutOfBounds.RAISE, type_of("x", x).dtype)
-        fused = fuse([_under(problem, *policy) for problem in self.problems(x)], join=False)
+        fused = fuse([under(problem, *policy) for problem in self.problems(x)], join=False)
         if len(fused.launches) > 1:
             raise ValueError(f"{self} is {len(fused.launches)} plans: {fused.cuts[0].reason}; fused(x) has all of them")
         return fused.launches[0].plan
@@ -237,13 +237,6 @@ def _known(link: Link) -> np.ndarray[Any, Any] | None:
         indices = link.indices()
         return indices if isinstance(indices, np.ndarray) else None
     return None
-
-
-def _under(problem: Problem, policy: OutOfBounds, fill: bytes) -> Problem:
-    """The problem with another policy for its indices."""
-    if not problem.lookup_axes or policy is problem.out_of_bounds:
-        return problem
-    return Planned(problem.data, problem.tensors[1], problem.output, problem.plan(policy, fill))
 
 
 def _adopted(number: int, item: Any) -> Any:

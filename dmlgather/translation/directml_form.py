@@ -1,0 +1,121 @@
+"""Descriptors of a graph whose problems have some, and the DxDispatch model that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dmlgather.dialects.descriptors import storage_type
+from dmlgather.dialects.index_graph import IndexGraph, Step
+from dmlgather.dialects.problem import Problem
+from dmlgather.dialects.views import ReshapeView
+from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
+from dmlgather.directml.dxdispatch.values import dtype_of
+from dmlgather.directml.fields import wire_name
+from dmlgather.directml.tensor import rounded_up
+from dmlgather.translation.directml_target import descriptors_of
+from dmlgather.translation.targets import UntranslatableError
+
+
+class DispatchSequence:
+    """The dispatches of a graph at a feature level. A reshaped value lies in the same buffer as the value itself."""
+
+    def __init__(self, graph: IndexGraph, level: FeatureLevel) -> None:
+        self.graph = graph
+        self.buffers: dict[str, str] = {name: name for name in (*graph.inputs, *graph.constants)}
+        """By value, the buffer that holds it."""
+        self.dispatches: list[tuple[OperatorDesc, dict[str, str]]] = []
+        """Each with the buffer of each tensor, by field."""
+        for step in graph.steps:
+            self._add(step, level)
+        wanted = {self.buffers[value] for value in graph.outputs}
+        for dispatch in reversed(self.dispatches[:]):  # descriptors need not bind indices that cannot matter
+            desc, bound = dispatch
+            if bound[desc.operator.output] in wanted:
+                wanted.update(bound.values())
+            else:
+                self.dispatches.remove(dispatch)
+
+    def _add(self, step: Step, level: FeatureLevel) -> None:
+        work, output = step.work, step.outputs[0]
+        if not isinstance(work, Problem):
+            raise UntranslatableError(f"{step.name}: it joins several values, which DirectML's gathers and slices cannot do")
+        if isinstance(work, ReshapeView):
+            self.buffers[output] = self.buffers[step.inputs[0]]
+            return
+        before = self.buffers[step.inputs[0]]
+        descs = descriptors_of(work, level)
+        for number, desc in enumerate(descs):
+            written = output if number == len(descs) - 1 else f"{output}: part {number}"
+            bound = {"input_tensor": before, desc.operator.output: written}
+            if "indices_tensor" in desc.operator.inputs:
+                bound["indices_tensor"] = self.buffers[step.inputs[1]]
+            self.dispatches.append((desc, bound))
+            before = written
+        self.buffers[output] = output
+
+    def form(self, outputs: Sequence[str]) -> tuple[OperatorDesc, ...] | dict[str, Any]:
+        """The descriptors, where each further one's InputTensor is the output of the one before, indices are inputs and the last
+        one writes the only output; else a model, as `model` gives.
+
+        UntranslatableError where there are none.
+        """
+        if not self.dispatches:
+            raise UntranslatableError("nothing is moved: the output is the input, or known, so that DirectML has nothing to do")
+        before = self.graph.inputs[0]
+        for desc, bound in self.dispatches:
+            if bound["input_tensor"] != before or bound.get("indices_tensor", self.graph.inputs[-1]) not in self.graph.inputs:
+                return self.model(outputs)
+            before = bound[desc.operator.output]
+        if [self.buffers[value] for value in self.graph.outputs] != [before]:
+            return self.model(outputs)
+        return tuple(desc for desc, _ in self.dispatches)
+
+    def model(self, outputs: Sequence[str]) -> dict[str, Any]:
+        """A DxDispatch model as JSON data: it prints the outputs, which are resources of these names. Inputs hold zeros.
+
+        Constants are listed with all their values. UntranslatableError where indices would have to be converted first.
+        """
+        names = dict(zip((self.buffers[value] for value in self.graph.outputs), outputs, strict=True))
+        tensors: dict[str, tuple[BufferTensorDesc, int]] = {}
+        dispatchables, commands = dict[str, Any](), list[dict[str, Any]]()
+        for number, (desc, bound) in enumerate(self.dispatches):
+            name = f"{desc.operator.name.lower()} {number}"
+            dispatchables[name] = desc.document()
+            bindings = {wire_name(field): names.get(buffer, buffer) for field, buffer in bound.items()}
+            commands.append({"type": "dispatch", "dispatchable": name, "bindings": bindings})
+            for field, buffer in bound.items():
+                tensor = desc.tensor(field)
+                self._check_type(buffer, tensor)
+                elements = -(-tensor.total_bytes // tensor.data_type.bytes)
+                if buffer not in tensors or tensors[buffer][1] < elements:
+                    tensors[buffer] = tensor, elements
+        resources = {
+            names.get(buffer, buffer): {
+                "initialValuesDataType": tensor.data_type.name,
+                "initialValues": self._values(buffer, tensor),
+                "sizeInBytes": rounded_up(elements * tensor.data_type.bytes),
+            }
+            for buffer, (tensor, elements) in tensors.items()
+        }
+        commands += [{"type": "print", "resource": name} for name in names.values()]
+        return {"resources": resources, "dispatchables": dispatchables, "commands": commands}
+
+    def _check_type(self, buffer: str, tensor: BufferTensorDesc) -> None:
+        """UntranslatableError for indices that the descriptor reads in another type than the graph has them in."""
+        value = self.graph.types.get(buffer)
+        stored = None if value is None else storage_type(value.dtype)
+        if stored is not None and stored[0] is not tensor.data_type:
+            raise UntranslatableError(
+                f"the level reads {buffer!r}, which is {value}, as {tensor.data_type.name}: use level 3_0 or newer, or convert it"
+            )
+
+    def _values(self, buffer: str, tensor: BufferTensorDesc) -> object:
+        array = self.graph.constants.get(buffer)
+        if array is None:
+            value = self.graph.types.get(buffer)
+            return {"valueCount": tensor.span if value is None else value.layout.extent, "value": 0}
+        values = np.frombuffer(array.tobytes(), dtype_of(tensor.data_type))
+        return [value if np.isfinite(value) else str(value) for value in values.tolist()]

@@ -1,0 +1,118 @@
+"""`dmlgather translate`: what is printed and written, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.cli.command import EXAMPLES, Command
+from tests.dxdispatch.models import GATHER, MODEL, changed, write
+
+PROVEN = "proven: equal for all inputs of these shapes"
+
+
+def saved(path: Path, nodes: str) -> Path:
+    """An ONNX model of these nodes, from x and i to y."""
+    text = f'<ir_version: 8, opset_import: ["" : 13]> g (float[3,4] x, int64[2] i) => (float[2,4] y) {{ {nodes} }}'
+    onnx.save(onnx.parser.parse_model(text), path)
+    return path
+
+
+def test_a_model_is_translated_and_proven(tmp_path: Path, command: Command) -> None:
+    target = tmp_path / "model.onnx"
+    ended = command("translate", EXAMPLES / "gather_2.json", "--to", "onnx", "--opset", 17, "-o", target)
+    lines = ended.out.splitlines()
+    assert (ended.code, ended.err) == (0, f"Written to '{target}'\n")
+    assert lines[0].startswith("dispatch '")
+    assert lines[1].endswith("clamp to at most 2, Gather-13 (axis 0)")
+    assert lines[2:] == [f"  {PROVEN}", f"{EXAMPLES / 'gather_2.json'} to onnx, opset 17", f"  {PROVEN}"]
+    assert [node.op_type for node in onnx.load(target).graph.node if node.op_type in ("Clip", "Gather")] == ["Clip", "Gather"]
+
+
+@pytest.mark.parametrize(("to", "name"), [("openvino", "m.xml"), ("directml", "m.json")])
+def test_other_libraries(to: str, name: str, tmp_path: Path, command: Command) -> None:
+    ended = command("translate", EXAMPLES / "slice1_1.json", "--to", to, "-o", tmp_path / name)
+    assert (ended.code, ended.out.count(PROVEN)) == (0, 2)
+    assert (tmp_path / name).stat().st_size > 0
+
+
+def test_what_directml_writes_is_a_model(tmp_path: Path, command: Command) -> None:
+    """An ONNX model as a DxDispatch model, which runs: its inputs hold zeros."""
+    model = saved(tmp_path / "m.onnx", "y = Gather(x, i)")
+    ended = command("translate", model, "--to", "directml", "-o", tmp_path / "m.json")
+    assert (ended.code, ended.out.count("for which no index of the first program is out of range")) == (0, 2)
+    assert command("run", "--device", "cpu", tmp_path / "m.json").out == "Resource 'y': 0, 0, 0, 0, 0, 0, 0, 0\n"
+
+
+def test_the_first_other_operator_is_named(tmp_path: Path, command: Command) -> None:
+    model = saved(tmp_path / "m.onnx", "r = Relu(x) y = Gather(r, i)")
+    ended = command("translate", model, "--to", "onnx", "-o", tmp_path / "out.onnx")
+    assert (ended.code, ended.err) == (1, "")
+    assert (
+        ended.out.splitlines()[-1] == "  refused: Relu node that gives 'r': it is relu, which neither gathers, slices nor views"
+    )
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_a_stream(tmp_path: Path, command: Command) -> None:
+    stream = tmp_path / "dump.jsonl"
+    stream.write_text(f"{json.dumps(GATHER)}\n")
+    ended = command("translate", stream, "--to", "onnx")
+    assert (ended.code, ended.out.splitlines()[0]) == (0, "line 1: GATHER")
+    stream.write_text("{\n")
+    ended = command("translate", stream, "--to", "onnx")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"dmlgather: {stream}, line 1:1:")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--to", "coreml"), "expected onnx, openvino, jax or directml, got 'coreml'"),
+        (("--to", "onnx", "-o", "m.json"), "expected a file that ends in .onnx, got 'm.json'"),
+        (("--to", "jax", "--opset", 13), "opset is 13, but it is of 'onnx'"),
+        (("--to", "onnx", "--opset", 99), "opset is 99, expected 1 … 28"),
+        (("--to", "directml", "--level", "7"), "7"),
+        ((), "--to"),
+    ],
+)
+def test_a_wrong_command_line(options: tuple[object, ...], words: str, command: Command) -> None:
+    ended = command("translate", EXAMPLES / "slice.json", *options)
+    assert (ended.code, ended.out) == (2, "")
+    assert words in " ".join(ended.err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "words"),
+    [
+        ("{}", 2, "expected a model"),
+        (json.dumps(changed((("commands",), []), start=MODEL)), 2, "no dispatch writes a resource"),
+        (json.dumps(changed((("dispatchables", "gather", "desc", "Axis"), 7), start=MODEL)), 1, "DML206"),
+        (json.dumps(changed((("dispatchables", "gather", "type"), "DML_OPERATOR_GEMM"), start=MODEL)), 2, "DML_OPERATOR_GEMM"),
+    ],
+)
+def test_a_file_that_cannot_be_used(content: str, code: int, words: str, tmp_path: Path, command: Command) -> None:
+    path = tmp_path / "model.json"
+    path.write_text(content)
+    ended = command("translate", path, "--to", "onnx")
+    assert (ended.code, ended.out) == (code, "")
+    assert words in ended.err
+
+
+def test_a_file_that_is_none(tmp_path: Path, command: Command) -> None:
+    for name in ("missing.json", "missing.onnx", "model.txt"):
+        ended = command("translate", tmp_path / name, "--to", "onnx")
+        assert (ended.code, ended.out) == (2, "")
+        assert name in ended.err
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "file").write_text("")
+    for to, name in (("onnx", "m.onnx"), ("openvino", "m.xml"), ("directml", "m.json")):
+        ended = command("translate", write(tmp_path, MODEL), "--to", to, "-o", tmp_path / "file" / name)
+        assert ended.code == 2, to
+        assert "dmlgather: " in ended.err
+        assert "internal error" not in ended.err

@@ -1,0 +1,28 @@
+"""Random problems of every dialect, translated to every library: the same bits there, and proven."""
+
+from __future__ import annotations
+
+import pytest
+
+import dmlgather as dg
+from tests.translation.judging import VERSIONS, always_equal, judge
+from tests.translation.random_problems import random_problem
+
+
+@pytest.mark.parametrize(
+    ("to", "seeds"), [("onnx", range(30)), ("openvino", range(30)), ("directml", range(30)), ("jax", range(4))]
+)
+def test_a_translation_gives_the_same_bits(to: str, seeds: range) -> None:
+    assert judge(seeds, [to])[to] > len(seeds) / 3
+
+
+@pytest.mark.parametrize("to", ["onnx", "openvino", "directml"])
+def test_a_translation_is_proven(to: str) -> None:
+    proven = []
+    for seed in range(15):
+        problem = random_problem(seed)
+        made = dg.translate(problem, to, **VERSIONS[to][0])  # type: ignore[arg-type] # each has its own type
+        if made.proof is not None:
+            assert made.proof.verdict != "different", (seed, str(made), str(made.proof))
+            proven.append(bool(made.proof) and (made.proof.given == "any" or not always_equal(problem, to)))
+    assert sum(proven) >= 0.9 * len(proven)

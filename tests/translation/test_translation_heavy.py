@@ -1,0 +1,49 @@
+"""As test_translated.py and test_translated_models.py, with thousands; `ci/translate` runs it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import dmlgather as dg
+from tests.translation.judging import VERSIONS, always_equal, judge
+from tests.translation.random_problems import random_problem
+from tests.translation.whole_models import judge_model
+
+pytestmark = pytest.mark.heavy
+
+PROBLEMS = int(os.environ.get("PROBLEMS", "2000"))
+FIRST = int(os.environ.get("SEED", "0"))
+
+
+@pytest.mark.parametrize(("to", "share"), [("onnx", 1), ("openvino", 1), ("directml", 1), ("jax", 10)])
+def test_random_problems(to: str, share: int) -> None:
+    seeds = range(FIRST, FIRST + PROBLEMS // share)
+    found = judge(seeds, [to])
+    print(f"\n{to}: {found}")
+    assert found[to] > len(seeds) / 3
+
+
+@pytest.mark.parametrize("to", VERSIONS)
+def test_random_proofs(to: str) -> None:
+    """None is wrong, and most are proven."""
+    found: Counter[str] = Counter()
+    for seed in range(FIRST, FIRST + PROBLEMS // 4):
+        problem = random_problem(seed)
+        made = dg.translate(problem, to, **VERSIONS[to][seed % len(VERSIONS[to])])  # type: ignore[arg-type] # each has its own type
+        if made.proof is None:
+            continue
+        assert made.proof.verdict != "different", (seed, str(made), str(made.proof))
+        enough = made.proof.given == "any" or not always_equal(problem, to)
+        found["proven" if made.proof and enough else "not proven, or for less"] += 1
+    print(f"\n{to}: {found}")
+    assert found["proven"] >= 0.95 * found.total()
+
+
+def test_random_models(tmp_path: Path) -> None:
+    found = Counter(judge_model(seed, tmp_path, opset=26) for seed in range(FIRST, FIRST + PROBLEMS // 4))
+    print(f"\n{found}")
+    assert found["equal"] > found.total() / 2

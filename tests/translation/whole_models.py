@@ -1,0 +1,39 @@
+"""DxDispatch models as ONNX models, run in onnxruntime as they stand, against `dmlgather run`."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+
+import dmlgather as dg
+from dmlgather.directml.dxdispatch.model_file import check_file
+from dmlgather.translation.directml_sources import of_checked
+from dmlgather.translation.writing import write
+from tests.dialects.test_descriptor_graph import shown_by_running
+from tests.dxdispatch.random_chains import random_model
+
+REFUSED = "elements as others of another size"
+"""A dispatch reads what another wrote as elements of another size, which ONNX cannot say."""
+
+
+def judge_model(source: int | Path, folder: Path, opset: int) -> str:
+    """Translate a model, or a seed's random one, and run it: "equal", or why it was refused. AssertionError for other bits."""
+    if isinstance(source, int):
+        path = folder / "model.json"
+        path.write_text(json.dumps(random_model(source)))
+    else:
+        path = source
+    checked = check_file(path)
+    file = of_checked(checked)
+    made = dg.translate(file.graph, "onnx", opset=opset)
+    if not made.ok:
+        assert REFUSED in made.reason or "no BitCast" in made.reason, (source, made.reason)
+        return "elements of another size" if REFUSED in made.reason else "no BitCast"
+    target = folder / "model.onnx"
+    write(made, file.initial, target)
+    onnx, ort = import_module("onnx"), import_module("onnxruntime")
+    onnx.checker.check_model(str(target), full_check=True)
+    got = ort.InferenceSession(target).run(None, {})
+    assert [array.tobytes() for array in got] == shown_by_running(checked), (source, str(made))
+    return "equal"
