@@ -90,7 +90,7 @@ class _Drawing:
         return len(self.indices) - 1
 
     def anywhere(self, shape: Sequence[int], size: int) -> int:
-        return self.index(shape, -2 * size, 3 * size)
+        return self.index(shape, -2 * size, 3 * max(size, 1))  # of no elements, any index is outside
 
 
 Found = tuple[Step, str, tuple[int, ...]] | None
