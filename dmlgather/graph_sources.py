@@ -22,21 +22,25 @@ FILES = {".onnx": "an ONNX model", ".xml": "an OpenVINO IR", ".json": "a DxDispa
 @dataclass(frozen=True, slots=True)
 class ReadProgram:
     """graph: of a program. buffers: whether its tensors are buffers of DirectML, whose sizes say less than an array's shape:
-    leading 1s are added, and a buffer with strides has one dimension.
+    leading 1s are added, and a buffer with strides has one dimension. stated: the names of `inputs` that the program has.
     """
 
     graph: IndexGraph
     buffers: bool = False
+    stated: frozenset[str] = frozenset()
 
 
-def read_program(source: Any, *example: Any, inputs: Mapping[str, Any] | None = None) -> ReadProgram:
+def read_program(source: Any, *example: Any, inputs: Mapping[str, Any] | None = None, others: bool = False) -> ReadProgram:
     """A program as a graph.
 
     source: the path of an ONNX model (.onnx), of an OpenVINO IR (.xml), or of a DxDispatch model or a descriptor (.json); an
-    onnx.ModelProto; a function of JAX or a closed jaxpr; what `dg.index` or `dg.fuse` gives; descriptors of DirectML; a problem,
-    or problems of which each reads what the one before it wrote; an IndexGraph. example: the arguments of a function, as arrays
-    or jax.ShapeDtypeStruct; the first one is the data of a `dg.index`. inputs: what a model leaves open: shapes by the names of
-    inputs, and of an ONNX model also types, arrays, and numbers by the names of sizes.
+    onnx.ModelProto; a function of JAX or a closed jaxpr; a module, a function or an ExportedProgram of PyTorch; what `dg.index`
+    or `dg.fuse` gives; descriptors of DirectML; a problem, or problems of which each reads what the one before it wrote; an
+    IndexGraph. A function is PyTorch's where an example is a tensor of PyTorch, else JAX's; one of jax.jit always is JAX's.
+
+    example: the arguments of a function, as arrays, tensors or jax.ShapeDtypeStruct; the first one is the data of a `dg.index`.
+    inputs: what a model leaves open: shapes by the names of inputs, and of an ONNX model also types, arrays, and numbers by the
+    names of sizes. others: whether they may name what this program does not have, and another one has.
 
     FileError for a file that cannot be used; TypeError for another source, and for what does not go with it; and what the readers
     raise.
@@ -46,7 +50,7 @@ def read_program(source: Any, *example: Any, inputs: Mapping[str, Any] | None = 
     from dmlgather.numpy.index_expression import IndexExpression
 
     if isinstance(source, str | PathLike):
-        return _of_file(Path(source), inputs)
+        return _of_file(Path(source), inputs or {}, others)
     if isinstance(source, Sequence) and source:
         if all(isinstance(each, Problem) for each in source):
             return ReadProgram(chain(source))
@@ -68,27 +72,56 @@ def read_program(source: Any, *example: Any, inputs: Mapping[str, Any] | None = 
             return ReadProgram(replace(source.graph, outputs=source.graph.outputs[:count]))
         case OperatorDesc():
             return _of_descriptors([source])
-    packages = {each.__module__.partition(".")[0] for each in type(source).__mro__}
+    packages = _packages(source)
     if "onnx" in packages:
-        return ReadProgram(_of_onnx(source, inputs))
+        return _of_onnx(source, inputs or {}, others)
+    by_example = callable(source) and "jax" not in packages and any("torch" in _packages(each) for each in example)
+    if "torch" in packages or by_example:
+        from dmlgather.torch.tracing.index_graph import index_graph as torch_graph
+
+        return ReadProgram(torch_graph(source, *map(_for_torch, example)))
     if callable(source) or "jax" in packages:
         from dmlgather.lax.tracing.index_graph import index_graph
 
-        return ReadProgram(index_graph(source, *example))
+        return ReadProgram(index_graph(source, *map(_for_jax, example)))
     raise TypeError(
         f"no program is read from {type(source).__name__}: expected a path, an onnx.ModelProto, a function or closed jaxpr of "
-        "JAX, what dg.index or dg.fuse gives, descriptors, problems, or an IndexGraph"
+        "JAX, a program of PyTorch, what dg.index or dg.fuse gives, descriptors, problems, or an IndexGraph"
     )
 
 
-def _of_file(path: Path, inputs: Mapping[str, Any] | None) -> ReadProgram:
-    match path.suffix.lower():
-        case ".onnx":
-            return ReadProgram(_of_onnx(_onnx_model(path), inputs))
-        case ".xml":
-            return ReadProgram(_of_ir(path, inputs))
-        case ".json":
-            return _of_json(path)
+def _packages(value: Any) -> set[str]:
+    """The packages that the classes of a value come from."""
+    return {each.__module__.partition(".")[0].replace("jaxlib", "jax") for each in type(value).__mro__}
+
+
+def _for_torch(argument: Any) -> Any:
+    """An example as PyTorch takes it: a NumPy array as a tensor."""
+    if "numpy" not in _packages(argument):
+        return argument
+    import torch
+
+    return torch.from_numpy(argument)
+
+
+def _for_jax(argument: Any) -> Any:
+    """An example as JAX takes it: a tensor of PyTorch as an array."""
+    return argument.numpy(force=True) if "torch" in _packages(argument) else argument
+
+
+def _of_file(path: Path, inputs: Mapping[str, Any], others: bool) -> ReadProgram:
+    try:
+        match path.suffix.lower():
+            case ".onnx":
+                return _of_onnx(_onnx_model(path), inputs, others)
+            case ".xml":
+                return _of_ir(path, inputs, others)
+            case ".json":
+                return _of_json(path)
+    except TypeError as error:
+        raise TypeError(f"{path}: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     known = ", ".join(f"{what} ({suffix})" for suffix, what in FILES.items())
     raise FileError(f"{path}: its name does not say what it is: expected {known}")
 
@@ -112,19 +145,37 @@ def _of_json(path: Path) -> ReadProgram:
     raise FileError(str(first) if first is not None else f"{path}: is neither a DxDispatch model nor a descriptor")
 
 
-def _of_ir(path: Path, inputs: Mapping[str, Any] | None) -> IndexGraph:
+def _of_ir(path: Path, inputs: Mapping[str, Any], others: bool) -> ReadProgram:
     try:
         from dmlgather.openvino.model.index_graph import index_graph
+        from dmlgather.openvino.model.ir_xml import read_xml
 
-        return index_graph(path, inputs)
+        layers = [layer for every in read_xml(path).all("layers") for layer in every.all("layer")]
+        ports = [port for layer in layers for output in layer.all("output") for port in output.all("port")]
+        names = [layer.get("name") or "" for layer in layers]
+        names += [name for port in ports for name in (port.get("names") or "").split(",")]
+        stated = _stated(inputs, set(names), set(), others)
+        return ReadProgram(index_graph(path, stated), stated=frozenset(stated))
     except FileError as error:
         raise FileError(f"{path}: {error}") from None
 
 
-def _of_onnx(model: ModelProto, inputs: Mapping[str, Any] | None) -> IndexGraph:
+def _of_onnx(model: ModelProto, inputs: Mapping[str, Any], others: bool) -> ReadProgram:
     from dmlgather.onnx.model.index_graph import index_graph
 
-    return index_graph(model, inputs)
+    tensors = {value.name for value in model.graph.input} | {name for node in model.graph.node for name in node.output}
+    sizes = {size.dim_param for value in model.graph.input for size in value.type.tensor_type.shape.dim}
+    stated = _stated(inputs, tensors, sizes, others)
+    return ReadProgram(index_graph(model, stated), stated=frozenset(stated))
+
+
+def _stated(inputs: Mapping[str, Any], tensors: set[str], sizes: set[str], others: bool) -> dict[str, Any]:
+    """What is stated of a model, which has these tensors and sizes. A number for a tensor is the size of its only dimension."""
+    return {
+        name: (item,) if isinstance(item, int) and name in tensors else item
+        for name, item in inputs.items()
+        if not others or name in tensors or name in sizes
+    }
 
 
 def _onnx_model(path: Path) -> ModelProto:

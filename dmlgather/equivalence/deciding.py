@@ -23,7 +23,7 @@ def decide(first: IndexGraph, second: IndexGraph, *, given: Given = "any", flat:
         return Equivalence("different", given, inputs)
     proof = prove(first, second, inputs, valid=given == "valid")
     if proof.proven:
-        return Equivalence("proven", given)
+        return Equivalence("proven", given, "; ".join(inputs.remarks))
     found = Search(first, second, inputs, valid=given == "valid", seed=seed).run()
     if found is not None and not found.doubt:
         output = found.counterexample.output
@@ -31,5 +31,5 @@ def decide(first: IndexGraph, second: IndexGraph, *, given: Given = "any", flat:
             f"output {output!r} differs for some inputs" if output is not None else "one program raises where the other does not"
         )
         return Equivalence("different", given, what, counterexample=found.counterexample)
-    reasons = [proof.reason, *([] if found is None else [found.doubt])]
+    reasons = [proof.reason, *([] if found is None else [found.doubt]), *inputs.remarks]
     return Equivalence("not proven", given, "; ".join(reasons), proof.step)

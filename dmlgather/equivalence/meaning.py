@@ -79,7 +79,7 @@ class _Interpreter:
         """The outputs. RaisesAlways where a check always fails."""
         graph = self.graph
         for name, leaf in zip(graph.inputs, inputs, strict=True):
-            self.values[name] = self._whole(leaf)
+            self.values[name] = self._whole(leaf, graph.types[name].dtype)
         for name, array in graph.constants.items():
             self.values[name] = self.parts.settled(self._whole(self.leaves.constant(array)))
         for step in graph.steps:
@@ -87,10 +87,12 @@ class _Interpreter:
         return tuple(self.values[name] for name in graph.outputs)
 
     @staticmethod
-    def _whole(leaf: Leaf) -> SymbolicTensor:
+    def _whole(leaf: Leaf, dtype: np.dtype[Any] | None = None) -> SymbolicTensor:
+        """The tensor that is a leaf. dtype: an integer type that holds more than the leaf's values; None for the leaf's own."""
+        dtype = dtype or leaf.dtype
         if not leaf.elements:
-            return SymbolicTensor((0,), NOTHING, leaf.dtype)
-        return SymbolicTensor((leaf.elements,) if leaf.elements > 1 else (), whole_leaf(leaf), leaf.dtype)
+            return SymbolicTensor((0,), NOTHING, dtype)
+        return SymbolicTensor((leaf.elements,) if leaf.elements > 1 else (), whole_leaf(leaf), dtype)
 
     def _step(self, step: Step) -> None:
         tensors = [self.values[name] for name in step.inputs]
@@ -110,9 +112,8 @@ class _Interpreter:
                 formula = computed(self.reader, step.work, sizes, formulas, [each.dtype for each in types])
                 found = SymbolicTensor(sizes, formula, output.dtype)
             case Concatenation(axis):
-                leaf = self.leaves.concatenation(tensors, [each.shape for each in types], axis, f"the output of {step.name}")
-                self.makers.setdefault(leaf.number, step.name)
-                found = self._whole(leaf)
+                what = f"the output of {step.name}"
+                found = self._whole(self.leaves.concatenation(tensors, [each.shape for each in types], axis, what))
             case Opaque():
                 self._opaque(step, step.work, tensors, types)
                 return

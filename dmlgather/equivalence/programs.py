@@ -16,16 +16,18 @@ def equivalent(
     """Whether two programs index alike: proven for all inputs of the stated shapes, or a counterexample, or not proven.
 
     first, second: each a path (.onnx, .xml, or .json of a DxDispatch model or a descriptor), an onnx.ModelProto, a function of
-    JAX or a closed jaxpr, what `dg.index` or `dg.fuse` gives, descriptors of DirectML, a problem or a chain of problems, or an
-    IndexGraph. example: the arguments of functions, as arrays or jax.ShapeDtypeStruct; of `dg.index`, the first one is the data.
-    inputs: what models leave open, as for `dg.onnx.index_graph`.
+    JAX or a closed jaxpr, a module, a function or an ExportedProgram of PyTorch, what `dg.index` or `dg.fuse` gives, descriptors
+    of DirectML, a problem or a chain of problems, or an IndexGraph. A function is PyTorch's where an example is a tensor of
+    PyTorch, else JAX's; one of jax.jit always is JAX's. example: the arguments of functions, as arrays, tensors or
+    jax.ShapeDtypeStruct; of `dg.index`, the first one is the data. inputs: what models leave open, as for `dg.onnx.index_graph`.
 
     given: "any": for all inputs, both programs raise or both write the same bits. "valid": the same, but only for inputs for
     which no index of the first program is out of range, by the rules of its own operators; there the second one must not raise.
     seed: of the search for a counterexample.
 
     Operators that do not index are not looked into: they give the same where operator, attributes and inputs are equal. Raises
-    ValueError for another `given`, FileError for a file that cannot be used, TypeError for what is no program.
+    ValueError for another `given` and for `inputs` that neither program has, FileError for a file that cannot be used, TypeError
+    for what is no program, and what the readers of programs raise.
 
     >>> import jax
     >>> table, ids = jax.ShapeDtypeStruct((100, 8), "float32"), jax.ShapeDtypeStruct((4,), "int32")
@@ -34,5 +36,8 @@ def equivalent(
     >>> print(dg.equivalent(lambda x, i: x[i], lambda x, i: x.at[i].get(mode="fill"), table, ids).verdict)
     different
     """
-    one, two = (read_program(source, *example, inputs=inputs) for source in (first, second))
+    one, two = (read_program(source, *example, inputs=inputs, others=True) for source in (first, second))
+    unknown = sorted({*(inputs or {})} - one.stated - two.stated)
+    if unknown:
+        raise ValueError(f"inputs names {', '.join(map(repr, unknown))}, which neither program has")
     return decide(one.graph, two.graph, given=given, flat=one.buffers or two.buffers, seed=seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dmlgather.dialects.index_graph import IndexGraph
@@ -9,7 +10,7 @@ from dmlgather.equivalence.leaves import Leaves
 from dmlgather.equivalence.matching import Matched
 from dmlgather.equivalence.meaning import Meaning, meaning
 from dmlgather.equivalence.parts import PartMaker
-from dmlgather.equivalence.symbols import Leaf, SymbolicTensor, leaves_of
+from dmlgather.equivalence.symbols import Leaf
 from dmlgather.equivalence.tables import Tables
 
 
@@ -35,7 +36,7 @@ def prove(first: IndexGraph, second: IndexGraph, inputs: Matched, *, valid: bool
     one = _meaning(first, [leaves[number] for number in inputs.first], parts, valid)
     others = [leaves[number] for number in inputs.second]
     two = meaning(second, others, parts, one.checks) if valid else _meaning(second, others, parts, valid)
-    return _compared(one, two, parts, first)
+    return _compared(one, two, parts, (first, second))
 
 
 def _meaning(graph: IndexGraph, inputs: list[Leaf], parts: PartMaker, valid: bool) -> Meaning:
@@ -44,7 +45,7 @@ def _meaning(graph: IndexGraph, inputs: list[Leaf], parts: PartMaker, valid: boo
     return found if found.checks is None else meaning(graph, inputs, parts, found.checks.of_inputs(), valid=valid)
 
 
-def _compared(one: Meaning, two: Meaning, parts: PartMaker, graph: IndexGraph) -> Proof:
+def _compared(one: Meaning, two: Meaning, parts: PartMaker, graphs: Sequence[IndexGraph]) -> Proof:
     if one.checks is None or two.checks is None:
         if one.checks is two.checks:
             return Proof(True)
@@ -53,22 +54,22 @@ def _compared(one: Meaning, two: Meaning, parts: PartMaker, graph: IndexGraph) -
     checks = one.checks.difference(two.checks)
     if checks:
         return Proof(False, checks)
-    for name, a, b in zip(graph.outputs, one.outputs, two.outputs, strict=True):
+    for name, a, b in zip(graphs[0].outputs, one.outputs, two.outputs, strict=True):
         if parts.form(a) != parts.form(b):
-            return _stopped(graph.label(name), a, b, one, two)
+            return _stopped(graphs[0].label(name), one, two, graphs)
     return Proof(True)
 
 
-def _stopped(output: str, a: SymbolicTensor, b: SymbolicTensor, one: Meaning, two: Meaning) -> Proof:
-    """Why two outputs are not known to be equal."""
-    for own, tensor, others, side, other in ((one, a, b, "first", "second"), (two, b, a, "second", "first")):
-        alone = {leaf.number for leaf in leaves_of(tensor.formula)} - {leaf.number for leaf in leaves_of(others.formula)}
-        for number in sorted(alone):
-            if number in own.stops:
-                step, why = own.stops[number]
-                return Proof(False, f"output {output!r}: {step} of the {side} program is followed no further: {why}", step)
-            if number in own.makers:
-                step = own.makers[number]
-                reason = f"the {other} program does not do {step} with inputs that are known to be equal"
-                return Proof(False, f"output {output!r}: {reason}", step)
+def _stopped(output: str, one: Meaning, two: Meaning, graphs: Sequence[IndexGraph]) -> Proof:
+    """Why two outputs are not known to be equal: the first step, of the first program if it has one, that has no partner."""
+    for own, others, graph, side, other in ((one, two, graphs[0], "first", "second"), (two, one, graphs[1], "second", "first")):
+        alone = {step: "" for leaf, step in own.makers.items() if leaf not in others.makers}
+        alone |= {step: why for leaf, (step, why) in own.stops.items() if leaf not in others.stops}
+        for step in graph.steps:
+            if alone.get(step.name):
+                reason = f"{step.name} of the {side} program is followed no further: {alone[step.name]}"
+                return Proof(False, f"output {output!r}: {reason}", step.name)
+            if step.name in alone:
+                reason = f"the {other} program does not do {step.name} with inputs that are known to be equal"
+                return Proof(False, f"output {output!r}: {reason}", step.name)
     return Proof(False, f"output {output!r}: the programs read other elements, or compute with them otherwise")

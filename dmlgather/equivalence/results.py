@@ -65,7 +65,8 @@ class Equivalence:
     """Whether two programs index alike; true where that is proven.
 
     verdict: "proven", "different" or "not proven". given: for which inputs. reason: why it is not proven, or in what the programs
-    differ. step: the first step that stops the proof, or "". counterexample: where the programs differ for some inputs.
+    differ; of a proof, what was compared for fewer values. step: the first step that stops the proof, or "". counterexample:
+    where the programs differ for some inputs.
     """
 
     verdict: Literal["proven", "different", "not proven"]
@@ -78,10 +79,10 @@ class Equivalence:
         return self.verdict == "proven"
 
     def __str__(self) -> str:
-        inputs = "all inputs" if self.given == "any" else "all inputs for which no index of the first program is out of range"
+        inputs = "all inputs" if self.given == "any" else "all inputs for which no index of the first program is out of range,"
         match self.verdict:
             case "proven":
-                head = f"proven: equal for {inputs} of these shapes"
+                head = f"proven: equal for {inputs} of these shapes{self.reason and f' ({self.reason})'}"
             case "different":
                 head = f"different: {self.reason}"
             case _:

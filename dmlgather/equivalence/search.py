@@ -105,7 +105,10 @@ class Search:
         """Both programs on the same inputs. The second one is not run where the first one's inputs do not count."""
         runs = []
         for graph, numbers, valid in ((self.first, self.inputs.first, self.valid), (self.second, self.inputs.second, False)):
-            given = [arrays[number].reshape(graph.types[name].shape) for number, name in zip(numbers, graph.inputs, strict=True)]
+            given = [
+                arrays[number].reshape(graph.types[name].shape).astype(graph.types[name].dtype, copy=False)
+                for number, name in zip(numbers, graph.inputs, strict=True)
+            ]
             runs.append(evaluate(graph, given, opaque, valid=valid, origins=origins, numbers=numbers))
             if valid and runs[0].error is not None:
                 runs.append(runs[0])
