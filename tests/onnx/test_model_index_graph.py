@@ -218,6 +218,13 @@ m (float[3,2] x, bool c) => (float[a,b] y) <bool known = {{{known}}}>
 > }}"""
 
 
+def test_outputs_that_identities_name_are_labelled_so() -> None:
+    graph = read("""m (float[3,2] x, int64[2] i) => (float[2,2] y, float[2,2] z, float[3,2] w, float[2,2] h)
+    { g = Gather(x, i) y = Identity(g) z = Identity(y) w = Identity(x) h = Neg(g) }""")
+    assert graph.outputs == ("g", "g", "x", "h")
+    assert [graph.label(name) for name in graph.outputs] == ["y", "y", "x", "h"]
+
+
 def test_branches() -> None:
     assert works(read(BRANCHES.format(condition="known", known=1))) == ["transpose"]
     taken = read(BRANCHES.format(condition="known", known=0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dmlgather.dialects.graph_building import GraphBuilder
@@ -63,12 +64,15 @@ class _Translation:
             self._values[Place(model.main, name)] = self._builder.input(name, tensor)
 
     def graph(self, outputs: list[str]) -> IndexGraph:
-        """The graph that gives these of the model's values."""
+        """The graph that gives these of the model's values. A result to which an Identity gives that name has it as its label."""
         results = [self._model.place(self._model.main, name) for name in outputs]
         for placed in self._needed(results):
             with naming(placed.node):
                 self._translate(placed)
-        return self._builder.build([self._value(place) for place in results])
+        built = self._builder.build([self._value(place) for place in results])
+        made = built.makers
+        named = {value: name for value, name in zip(reversed(built.outputs), reversed(outputs), strict=True) if value in made}
+        return replace(built, labels={value: name for value, name in named.items() if value not in outputs})
 
     def _needed(self, results: list[Place]) -> list[PlacedNode]:
         """The nodes that compute what these values need, in order."""

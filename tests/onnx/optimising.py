@@ -1,0 +1,88 @@
+"""What onnxruntime's optimisations make of a model, as a model."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.defs
+import onnxruntime
+from numpy.typing import NDArray
+from onnx import ModelProto
+
+from dmlgather.dialects.index_graph import IndexGraph
+from dmlgather.onnx.model.index_graph import index_graph
+from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
+
+Feeds = Mapping[str, NDArray[Any]]
+
+LEVELS = {
+    "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+}
+
+REWRITING = (
+    *(
+        "ConvAddFusion",
+        "ConvAffineFusion",
+        "ConvBNFusion",
+        "ConvMulFusion",
+        "DivMulFusion",
+        "GemmActivationFusion",
+        "GemmSumFusion",
+    ),
+    *("MatMulAddFusion", "MatMulScaleFusion", "MatMulTransposeFusion", "MatMul_BatchNormalization_Fusion", "NotWhereFusion"),
+)
+"""The optimisers of level basic that compute floating-point results in another way."""
+
+
+def optimised(model: ModelProto, feeds: Feeds, level: str, without: tuple[str, ...] = ()) -> ModelProto:
+    """The model as onnxruntime optimises it for inputs of these shapes. without: optimisers that it leaves out."""
+    fixed = ModelProto()
+    fixed.CopyFrom(model)
+    for value in fixed.graph.input:
+        for dimension, size in zip(
+            value.type.tensor_type.shape.dim, feeds[value.name].shape if value.name in feeds else (), strict=False
+        ):
+            dimension.dim_value = size
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "optimised.onnx")
+        options = _options(LEVELS[level])
+        options.optimized_model_filepath = str(path)
+        onnxruntime.InferenceSession(
+            fixed.SerializeToString(), options, providers=["CPUExecutionProvider"], disabled_optimizers=list(without)
+        )
+        return onnx.load(path)
+
+
+def graph_of(model: ModelProto, feeds: Feeds) -> IndexGraph:
+    """The graph of a model, with the types of onnxruntime's own operators as a run shows them."""
+    opset = own_opset(model.opset_import)
+    unknown = [each for each in model.graph.node if each.domain not in DOMAINS or not onnx.defs.has(each.op_type, opset, "")]
+    own = [name for node in unknown for name in node.output if name]
+    return index_graph(model, {**feeds, **_shown(model, feeds, own)})
+
+
+def _shown(model: ModelProto, feeds: Feeds, names: list[str]) -> dict[str, NDArray[Any]]:
+    if not names:
+        return {}
+    shown = ModelProto()
+    shown.CopyFrom(model)
+    outputs = {value.name for value in model.graph.output}
+    shown.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in outputs)
+    options = _options(onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
+    session = onnxruntime.InferenceSession(shown.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    found = session.run(names, dict(feeds))
+    return {name: np.asarray(array) for name, array in zip(names, found, strict=True)}
+
+
+def _options(level: Any) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = level
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return options
