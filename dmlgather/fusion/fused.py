@@ -66,6 +66,9 @@ class Fused:
     cuts: tuple[Cut, ...]
     kept: tuple[str, ...] = ()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Fused, (self.graph, self.source, self.cuts, self.kept)  # prepared programs are prepared again
+
     @cached_property
     def launches(self) -> tuple[FusedLaunch, ...]:
         """The launches of one run, in order."""

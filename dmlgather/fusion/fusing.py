@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -32,7 +32,8 @@ def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: Collection[st
     graph: a chain of problems, each of which reads as data what the one before it writes, is a graph as well. keep: the names of
     values that are to exist besides the outputs. Steps that neither needs are dropped, and what follows from constants alone is
     computed now. join: whether two index tensors may be copied into one buffer where that moves fewer bytes, which adds steps to
-    the graph. ValueError for a name that is no value, for two steps of one name, and as `chain`.
+    the graph. TypeError for what is no graph and no problems; ValueError for a name that is no value, for two steps of one name,
+    and as `chain`.
 
     >>> from dmlgather.dialects.problem import TensorType
     >>> from dmlgather.dialects.views import ReshapeView, TransposeView
@@ -44,7 +45,7 @@ def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: Collection[st
     1
     """
     if not isinstance(graph, IndexGraph):
-        graph = chain([graph] if isinstance(graph, Problem) else list(graph))
+        graph = chain(_listed(graph))
     for name in keep:
         if name not in graph.types:
             raise ValueError(f"keep names {name!r}, which is no value of the graph")
@@ -59,6 +60,14 @@ def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: Collection[st
     done = {step.name for step in fused.steps}
     done.update(name for step in fused.steps if isinstance(step.work, Planned) for name in step.work.holds)
     return Fused(fused, source, tuple(cut for cut in fusing.cuts if cut.reader in done), kept)
+
+
+def _listed(given: object) -> list[Problem]:
+    problems = [given] if isinstance(given, Problem) else list(given) if isinstance(given, Iterable) else None
+    wrong = given if problems is None else next((each for each in problems if not isinstance(each, Problem)), None)
+    if problems is None or wrong is not None:
+        raise TypeError(f"fuse takes an IndexGraph, a Problem or a list of Problems, got {type(wrong).__name__}")
+    return problems
 
 
 class _Fusing:

@@ -41,7 +41,7 @@ def _positions(plan: IndexPlan, lookup: Lookup, indices: NDArray[Any]) -> NDArra
         shape[axis] = size
         addresses = addresses + step * np.arange(size).reshape(shape)
     values = indices[addresses].astype(object if indices.dtype == np.uint64 else np.int64)
-    return np.asarray(np.where(values < 0, values + lookup.wrap, values))
+    return np.asarray(values + np.where(values < 0, lookup.wrap, 0))
 
 
 def _walked(plan: IndexPlan, number: int, positions: NDArray[Any]) -> IndexPlan:

@@ -14,10 +14,10 @@ from dmlgather import eager
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.dialects.element_types import STRING_KINDS
-from dmlgather.dialects.index_graph import ELEMENTWISE, Concatenation, Elementwise, IndexGraph, Step
+from dmlgather.dialects.index_graph import ELEMENTWISE, Concatenation, Elementwise, IndexGraph, Opaque, Step
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.fusion.launchers import Launcher, unlaunched
-from dmlgather.fusion.targets import Targets, check_type
+from dmlgather.fusion.targets import Targets, check_type, overlap
 from dmlgather.plan import OutOfBounds
 
 Compute = Callable[[Step, Sequence[Any]], Sequence[Any]]
@@ -30,6 +30,7 @@ class GraphRunner:
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self.unlaunched = graph, unlaunched(graph)
         self.launchers = {step.name: Launcher(step.work) for step in graph.steps if isinstance(step.work, Problem)}
+        self.has_opaque = any(isinstance(step.work, Opaque) for step in graph.steps)
         self.last_readers = {name: step.name for step in graph.steps for name in step.inputs}
         self._constants = lru_cache(maxsize=None)(partial(_constants, graph))
 
@@ -51,7 +52,8 @@ class GraphRunner:
             inputs = {item.name: item.array for item in taken}
             targets = Targets(self.graph, out, runs.memory, inputs)
             like = taken[0].given if taken else None
-            values = _Values(self, runs, targets, compute, like, inputs | self._constants(runs.memory))
+            given_values = inputs | self._constants(runs.memory)
+            values = _Values(self, runs, targets, compute, like, given_values, dict(given_values))
             with runs.current():
                 for step in self.graph.steps:
                     values.add(step)
@@ -66,13 +68,16 @@ class GraphRunner:
 
 @dataclass(slots=True)
 class _Values:
-    """The values of one run. like: the kind of array that is returned. now: those that exist, by name."""
+    """The values of one run. like: the kind of array that is returned. given: inputs and constants, by name. now: those that
+    exist, by name.
+    """
 
     runner: GraphRunner
     runs: Device
     targets: Targets
     compute: Compute | None
     like: Any
+    given: Mapping[str, Any]
     now: dict[str, Any]
 
     def add(self, step: Step) -> None:
@@ -88,12 +93,16 @@ class _Values:
 
     def results(self) -> list[Any]:
         """The graph's outputs, none of them memory of an input, of a constant, or of another output."""
-        taken = {*self.runner.graph.inputs, *self.runner.graph.constants}
-        found = []
+        taken, found = {*self.given}, list[Any]()
         for name in self.runner.graph.outputs:
-            found.append(self._copied(self.now[name]) if name in taken else self.now[name])
+            array = self.now[name]
+            found.append(self._copied(array) if name in taken or self._shared(array, found) else array)
             taken.add(name)
         return found
+
+    def _shared(self, array: Any, found: Sequence[Any]) -> bool:
+        """Whether an array may be memory of an input, of a constant, or of what was found before: opaque steps may give views."""
+        return self.runner.has_opaque and any(overlap(self.runs.memory, array, each) for each in (*self.given.values(), *found))
 
     def _copied(self, array: Any) -> Any:
         copy = arrays.allocate(self.runs.memory, array.shape, array.dtype, like=self.like)

@@ -63,13 +63,15 @@ class Targets:
 
     def _check_apart(self, name: str, array: Any, others: Mapping[str, Any]) -> None:
         for other, taken in others.items():
-            if self._overlap(array, taken):
+            if overlap(self._memory, array, taken):
                 raise ValueError(f"out for {name!r} overlaps {other}: pass another array")
 
-    def _overlap(self, one: Any, other: Any) -> bool:
-        try:
-            found = [logical("", signature_on(self._memory, array)) for array in (one, other)]
-        except ValueError:  # strides that are no whole elements, which no GPU has
-            return np.may_share_memory(one, other)
-        pointers = [array.data.ptr if self._memory.on_gpu else address_of(array) for array in (one, other)]
-        return share_memory(found[0], pointers[0], found[1], pointers[1])
+
+def overlap(memory: Device, one: Any, other: Any) -> bool:
+    """Whether two arrays in one memory have elements that share bytes, or may have."""
+    try:
+        found = [logical("", signature_on(memory, array)) for array in (one, other)]
+    except ValueError:  # strides that are no whole elements, which no GPU has
+        return np.may_share_memory(one, other)
+    pointers = [array.data.ptr if memory.on_gpu else address_of(array) for array in (one, other)]
+    return share_memory(found[0], pointers[0], found[1], pointers[1])

@@ -45,6 +45,8 @@ class IndexExpression:
         self._problems: tuple[TensorType, tuple[Problem, ...]] | None = None
         self._fused: tuple[object, Fused] | None = None
 
+    __iter__ = None  # list(dg.index) would ask for index[0], index[1], … without end
+
     def __getitem__(self, key: Any) -> IndexExpression:
         """The brackets [key] behind this expression.
 

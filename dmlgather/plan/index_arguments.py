@@ -11,6 +11,9 @@ from dmlgather.plan.index_function import IndexFunction, Piece, lookup_function
 from dmlgather.plan.index_plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.plan.walk import CompositionError
 
+MOST_ADDED = 2**63 - 1
+"""The largest wrap that devices can add to an index."""
+
 
 def look_up_arguments(plan: IndexPlan, function: IndexFunction, index_type: IndexType) -> IndexPlan:
     """The plan that does with v what `plan` does with function(v), for every v of `index_type`, for which `function` is defined.
@@ -101,7 +104,7 @@ def _wraps(target: IndexFunction, first: int, slope: int, *, index_may_be_negati
         ends = {value for piece in target.pieces if piece.low < 0 for value in (piece.low, min(piece.high, -1))}
         positions = {value: target(value) for value in ends}
         found = {(at - first) // slope - value for value, at in positions.items() if at is not None and not (at - first) % slope}
-        yield from sorted(wrap for wrap in found if wrap > 0)
+        yield from sorted(wrap for wrap in found if 0 < wrap <= MOST_ADDED)
 
 
 def _with_lookups(plan: IndexPlan, found: Sequence[_Expressed], index_type: IndexType, policy: OutOfBounds) -> IndexPlan:

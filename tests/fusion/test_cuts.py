@@ -273,3 +273,15 @@ def test_a_chain_is_a_graph() -> None:
     assert len(dg.fuse(views[0]).launches) == 1
     with pytest.raises(ValueError, match="a chain has at least one problem"):
         dg.fuse([])
+
+
+def test_what_no_device_can_add_to_an_index_is_not_looked_up() -> None:
+    graph = Graph()
+    row = graph.reshaped("row", graph.x, (1, 48))
+    fused = graph.fused(graph.gathered("rows", row, graph.elementwise("twice", "add", "int64", graph.i, graph.i), policy=RAISE))
+    assert [(cut.maker, cut.reader, cut.code) for cut in fused.cuts] == [("twice", "rows", "index arithmetic")]
+    x = np.arange(48, dtype=np.float32).reshape(6, 8)
+    least = -(2**63)
+    assert fused(x, np.array([least, 0, least, 0])).tolist() == [x.ravel().tolist()] * 4, (
+        "twice the least index wraps around to 0"
+    )

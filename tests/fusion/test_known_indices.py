@@ -17,10 +17,10 @@ from tests.fusion.random_graphs import gathering
 X = np.arange(24 * 3, dtype=np.int16).reshape(24, 3)
 
 
-def picked(indices: NDArray[Any], policy: OutOfBounds = OutOfBounds.RAISE) -> Fused:
-    """X[indices], with known indices."""
+def picked(indices: NDArray[Any], policy: OutOfBounds = OutOfBounds.RAISE, shape: tuple[int, ...] = X.shape) -> Fused:
+    """x[indices], with known indices, where x has this shape and the type of X."""
     graph = GraphBuilder()
-    x = graph.input("x", TensorType(X.shape, X.dtype))
+    x = graph.input("x", TensorType(shape, X.dtype))
     known = graph.constant(indices)
     problem = gathering(graph.types[x], graph.types[known], 0, policy, wraps=True, fill=b"\xff\xff")
     return fuse(graph.build([graph.problem("rows", problem, x, known)]))
@@ -88,3 +88,7 @@ def test_what_would_raise_while_fusing_raises_when_it_runs() -> None:
     fused = fuse(graph.build([graph.problem("rows", problem, table, far)]))
     with pytest.raises(IndexError, match="indices\\[0\\] = 24 is out of range"):
         fused()
+
+
+def test_the_largest_index_is_clamped() -> None:
+    assert picked(np.array(2**63 - 1), OutOfBounds.CLAMP, (24,))(X[:, 0]).tolist() == X[23, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -170,6 +171,24 @@ def test_opaque_steps_are_the_callers() -> None:
     assert turned.tolist() == X.T.tolist()
 
 
+def test_what_opaque_steps_give_is_copied_where_it_is_memory_of_others() -> None:
+    graph = GraphBuilder()
+    x, constant = graph.input("x", FLOATS), graph.constant(X + 1)
+    outputs = [x]
+    for number, source in enumerate((x, constant, graph.transposed("turned", x, (1, 0)))):
+        (same,) = graph.opaque(f"same {number}", "identity", [source], [graph.types[source]])
+        outputs += [source, same, graph.reshaped(f"row {number}", same, (24,))]
+    fused = fuse(graph.build(outputs))
+    results = fused.run({"x": X}, compute=lambda step, inputs: [inputs[0][...]])
+    assert [*results] == outputs[1:]
+    for name, result in results.items():
+        others = [X, *fused.graph.constants.values(), *(other for key, other in results.items() if key != name)]
+        assert not any(np.shares_memory(result, other) for other in others), name
+    for number, expected in enumerate((X, X + 1, X.T)):
+        for result in (results[f"same {number}"], results[f"row {number}"]):
+            assert result.ravel().tolist() == expected.ravel().tolist()
+
+
 def test_memory_is_given_back_behind_the_last_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = GraphBuilder()
     x = graph.input("x", FLOATS)
@@ -217,6 +236,14 @@ def test_a_bad_index_is_named_as_its_step_names_it() -> None:
         with pytest.raises(IndexError) as error:
             fused(X, bad, device=device)
         assert str(error.value) == "indices[0, 1] = -7 is out of range for axis 1 of size 6: valid indices are -6 … 5"
+
+
+def test_a_fused_graph_that_has_run_is_pickled() -> None:
+    fused = gather_and_turn()
+    expected = fused(X, IDS)
+    again = pickle.loads(pickle.dumps(fused))
+    assert again == fused
+    assert again(X, IDS).tobytes() == expected.tobytes()
 
 
 def test_strings() -> None:

@@ -113,6 +113,13 @@ def test_what_has_no_form_of_its_own_is_opaque() -> None:
     assert works(graph) == ["lax.scatter", "rev", "lax.sort"]
 
 
+def test_loops_without_results_are_opaque_and_dropped() -> None:
+    def fn(x: Any) -> Any:
+        return lax.scan(lambda x, _: (x, None), lax.while_loop(lambda x: False, lambda x: x, x)[::2], None, length=3)[0]
+
+    assert works(agrees(fn, X, opaque=2).needed()) == ["slice"]
+
+
 def test_keys_are_their_words() -> None:
     keys = jax.random.split(jax.random.key(0), 4)
 

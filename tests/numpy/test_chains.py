@@ -126,3 +126,8 @@ def test_transpose_and_reshape_take_what_numpys_take() -> None:
         found = chain(data)
         assert (found.shape, found.tolist()) == (expected.shape, expected.tolist())
     assert repr(dg.index[:, IDS][0].transpose(1, 0).reshape(-1)) == "dg.index[:, int64 [3]][0].transpose(1, 0).reshape(-1)"
+
+
+def test_an_expression_is_no_sequence() -> None:
+    with pytest.raises(TypeError, match="'IndexExpression' object is not iterable"):
+        list(dg.index[::2])  # type: ignore[call-overload] # what a user may try

@@ -65,7 +65,7 @@ def value_type(aval: Any) -> TensorType:
 
 def steps_of(call: Call) -> tuple[str, ...] | None:
     """The values that an equation writes, after its steps were added; None where it is opaque."""
-    if not jaxprs.of_lax(call.eqn) or call.eqn.effects:
+    if not jaxprs.of_lax(call.eqn) or call.eqn.effects or not call.eqn.outvars:  # a loop may have only what it does not change
         return None
     name = call.eqn.primitive.name
     types = [*call.types, call.result]
