@@ -11,16 +11,15 @@ import numpy as np
 from dmlgather.plan import Lookup, OutOfBounds
 from dmlgather.translation.targets import IndexRule, Target
 
+WIDE_UNSIGNED = ("uint32", "uint64")
+
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Indices for the target's operator. valid: the value that says which were in range, where the target does not fill itself.
-    exact: False where an index out of range has another result.
-    """
+    """Indices for the target's operator. valid: the value that says which were in range, where that is needed to fill."""
 
     value: str
     valid: str | None = None
-    exact: bool = True
 
 
 class Fitter:
@@ -40,19 +39,30 @@ class Fitter:
         wraps = signed and bool(self.wraps.any())
         own_wrap = wraps and self.rule.wraps and (self.wraps == self.limits).all()
         guards = signed and self.rule.wraps and not own_wrap
-        changes = (wraps and not own_wrap) or (self.kept and guards) or not (self.kept or self.source is OutOfBounds.RAISE)
-        value = self._in_type(value, changes)
+        clamps = not self.kept and self.source is not OutOfBounds.RAISE
+        if clamps and dtype.name in WIDE_UNSIGNED and dtype.name not in self.rule.types:
+            return self._clamped_first(value)
+        value = self._in_type(value, changes=(wraps and not own_wrap) or (self.kept and guards) or clamps)
         if wraps and not own_wrap:
             value = self._where_negative(value, self._computed("add", value, self._number(value, self.wraps)))
-        if self.kept:
-            return Fitted(self._guarded(value) if guards else value)
-        if self.source is OutOfBounds.RAISE:
-            return Fitted(value, exact=False)
+        if not clamps:
+            return Fitted(self._guarded(value) if self.kept and guards else value)
         lowest = -self.limits if own_wrap else 0 * self.limits
         clamped = self._clamped(value, lowest, self.limits - 1, signed)
-        if self.source is OutOfBounds.CLAMP:
-            return Fitted(clamped)
-        return Fitted(clamped, valid=self.target.computed("equal", np.bool_, clamped, value))
+        return Fitted(clamped, self._valid(clamped, value))
+
+    def _clamped_first(self, value: str) -> Fitted:
+        """Unsigned indices, clamped in their own type, of which the target then takes what is left. (onnxruntime before 1.32 does
+        not clamp every int64.)
+        """
+        own, greatest = np.iinfo(self.target.type_of(value).dtype), max([1, *self.limits])
+        clamped = self._clamped(value, None, np.minimum(self.limits - 1, own.max), signed=False)
+        kind = next(name for name in self.rule.types if np.iinfo(name).max >= greatest)
+        return Fitted(self.target.cast(clamped, kind), self._valid(clamped, value))
+
+    def _valid(self, clamped: str, value: str) -> str | None:
+        """Which indices were in range, for a source that fills."""
+        return None if self.source is OutOfBounds.CLAMP else self.target.computed("equal", np.bool_, clamped, value)
 
     def _guarded(self, value: str) -> str:
         """Negative indices, which the target would count from the end, as indices that it treats as the source treats them."""
@@ -69,7 +79,7 @@ class Fitter:
             value = self._computed("maximum", value, self._number(value, lowest))
         return self._computed("minimum", value, self._number(value, last))
 
-    def _in_type(self, value: str, changes: bool) -> str:
+    def _in_type(self, value: str, *, changes: bool) -> str:
         """The indices in a type that the target takes, and in which the arithmetic that `changes` them does not overflow."""
         dtype = self.target.type_of(value).dtype
         greatest = max([1, *self.limits, *self.wraps])
