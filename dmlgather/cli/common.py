@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,6 +28,15 @@ MemoryLimit = Annotated[
     typer.Option(
         metavar="SIZE",
         help="Host memory that may be taken, such as 500MiB or 2GB. What needs more, or more than is free, is refused at once.",
+        show_default=False,
+    ),
+]
+
+StatedInputs = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME=SIZES[:TYPE],…",
+        help="What models leave open: shapes of inputs, as in ids=1x128 or ids=1x128:int64, and named sizes, as in seq=128.",
         show_default=False,
     ),
 ]
@@ -78,3 +87,30 @@ def missing_gpu() -> str | None:
     except DeviceError as error:
         return str(error)
     return None
+
+
+def stated_inputs(text: str | None) -> dict[str, Any]:
+    """What --inputs states, by name: a number, a shape, or a shape with a type."""
+    import numpy as np
+
+    from dmlgather.dialects.problem import TensorType
+
+    found: dict[str, Any] = {}
+    for part in filter(None, (each.strip() for each in (text or "").split(","))):
+        match = re.fullmatch(r"(?P<name>.+)=(?P<sizes>\d+(x\d+)*)?(:(?P<dtype>\w+))?", part, re.ASCII)
+        if match is None:
+            raise typer.BadParameter(f"expected NAME=SIZES, such as ids=1x128 or seq=128, got {part!r}", param_hint="'--inputs'")
+        sizes = tuple(map(int, (match["sizes"] or "").split("x"))) if match["sizes"] else ()
+        if match["dtype"]:
+            try:
+                found[match["name"]] = TensorType(sizes, np.dtype(match["dtype"]))
+            except TypeError:
+                raise typer.BadParameter(f"{match['dtype']!r} is no data type of NumPy", param_hint="'--inputs'") from None
+        else:
+            found[match["name"]] = sizes[0] if len(sizes) == 1 else sizes
+    return found
+
+
+def hint(error: Exception) -> str:
+    """What follows a message that says how inputs are stated in Python."""
+    return " (on the command line: --inputs N=1,x=1x2)" if "inputs=" in str(error) else ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dmlgather.cli.common import AllowOutside, load
+from dmlgather.cli.common import AllowOutside, StatedInputs, hint, load, stated_inputs
 from dmlgather.cli.failures import say
 from dmlgather.output import put
 from dmlgather.wording import alternatives, printable
@@ -22,7 +22,7 @@ def translate(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A DxDispatch model or a descriptor (.json), descriptors on lines (.jsonl), or an ONNX model (.onnx).",
+            help="A DxDispatch model or a descriptor (.json), descriptors on lines (.jsonl), an ONNX model, an OpenVINO IR.",
             show_default=False,
         ),
     ],
@@ -43,6 +43,7 @@ def translate(
         int | None, typer.Option(min=1, help="Of OpenVINO: the operation set; 16 by default.", show_default=False)
     ] = None,
     level: Annotated[str | None, typer.Option(help="Of DirectML: the feature level; 6_4 by default.", show_default=False)] = None,
+    inputs: StatedInputs = None,
     allow_outside: AllowOutside = False,
 ) -> int:
     """Translate a model that consists of gathers, slices, DepthToSpace, SpaceToDepth and views to another library.
@@ -67,7 +68,7 @@ def translate(
         raise typer.BadParameter(f"expected a file that ends in {KINDS[to].suffix}, got '{name}'", param_hint="'--output'")
     given = {"opset": opset, "version": version, "level": level}
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    source = _read(file, allow_outside)
+    source = _read(file, allow_outside, stated_inputs(inputs))
     if not source.graph.outputs:
         say(f"{file}: no dispatch writes a resource, so there is nothing to translate")
         return 2
@@ -89,7 +90,7 @@ def translate(
     return 0 if clean else 1
 
 
-def _read(file: Path, allow_outside: bool) -> TranslatableFile:
+def _read(file: Path, allow_outside: bool, inputs: dict[str, Any]) -> TranslatableFile:
     """The program that a file holds. FileError where it cannot be used."""
     from dmlgather.directml.dxdispatch.descriptor_lines import SUFFIXES
     from dmlgather.directml.types import FeatureLevel
@@ -102,9 +103,9 @@ def _read(file: Path, allow_outside: bool) -> TranslatableFile:
     if file.suffix.lower() == ".json":
         return of_checked(load(file, allow_outside))
     try:
-        return TranslatableFile(read_program(file).graph)
+        return TranslatableFile(read_program(file, inputs=inputs).graph)
     except (TypeError, ValueError) as error:  # sizes that are not known, or a node that breaks a rule
-        raise FileError(f"{file}: {error}") from None
+        raise FileError(f"{file}: {error}{hint(error)}") from None
 
 
 def _tell(name: str, made: Translation, *, steps: bool = True) -> bool:

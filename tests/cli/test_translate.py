@@ -57,6 +57,20 @@ def test_the_first_other_operator_is_named(tmp_path: Path, command: Command) -> 
     assert not (tmp_path / "out.onnx").exists()
 
 
+def test_open_sizes_are_stated(tmp_path: Path, command: Command) -> None:
+    """And an IR goes the way back."""
+    text = '<ir_version: 8, opset_import: ["" : 13]> g (float[N,4] x, int64[2] i) => (float[2,4] y) { y = Gather(x, i) }'
+    model = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(text), model)
+    refused = command("translate", model, "--to", "openvino")
+    assert (refused.code, refused.out) == (2, "")
+    assert "--inputs N=1" in refused.err
+    ended = command("translate", model, "--to", "openvino", "--inputs", "N=3", "-o", tmp_path / "m.xml")
+    assert (ended.code, ended.out.count("proven:")) == (0, 2)
+    back = command("translate", tmp_path / "m.xml", "--to", "onnx")
+    assert (back.code, back.out.count("proven:")) == (0, 2)
+
+
 def test_a_stream(tmp_path: Path, command: Command) -> None:
     stream = tmp_path / "dump.jsonl"
     stream.write_text(f"{json.dumps(GATHER)}\n")
