@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.chain_count import CHAINS
 from tests.lax.fused_chains import faults
 from tests.lax.random_chains import random_chain
 
 pytestmark = pytest.mark.heavy
 
-CHAINS, AT_ONCE = 2_000, 50
+AT_ONCE = 50
 
 
 @pytest.mark.parametrize("batch", range(CHAINS // AT_ONCE))

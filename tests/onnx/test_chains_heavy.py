@@ -6,9 +6,8 @@ import random
 
 import pytest
 
+from tests.chain_count import CHAINS
 from tests.onnx.chain_runs import check_chain
-
-CHAINS = 2_000
 
 
 @pytest.mark.heavy

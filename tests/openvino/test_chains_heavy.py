@@ -7,17 +7,14 @@ from pathlib import Path
 import pytest
 
 from dmlgather.fusion import fuse
+from tests.chain_count import seeds
 from tests.openvino.random_chains import random_ir
 from tests.openvino.test_index_graph import bits, live, same
-
-COUNT = 2000
-FIRST = 1000
-"""The ordinary suite has chains before it."""
 
 
 @pytest.mark.heavy
 def test_chains_of_layers(tmp_path: Path) -> None:
-    for seed in range(FIRST, FIRST + COUNT):
+    for seed in seeds():
         path, feeds = random_ir(seed, tmp_path)
         graph = same(path, feeds)
         fused = fuse(graph).run({name: feeds[name] for name in graph.inputs})
