@@ -24,7 +24,8 @@ def decide(first: IndexGraph, second: IndexGraph, *, given: Given = "any", flat:
     proof = prove(first, second, inputs, valid=given == "valid")
     if proof.proven:
         return Equivalence("proven", given, "; ".join(inputs.remarks))
-    found = Search(first, second, inputs, valid=given == "valid", seed=seed).run()
+    search = Search(first, second, inputs, valid=given == "valid", seed=seed)
+    found = search.run()
     if found is not None and not found.doubt:
         output = found.counterexample.output
         what = (
@@ -32,4 +33,6 @@ def decide(first: IndexGraph, second: IndexGraph, *, given: Given = "any", flat:
         )
         return Equivalence("different", given, what, counterexample=found.counterexample)
     reasons = [proof.reason, *([] if found is None else [found.doubt]), *inputs.remarks]
+    if search.too_large:
+        reasons.append("the programs are too large to be run, so no counterexample was searched")
     return Equivalence("not proven", given, "; ".join(reasons), proof.step)

@@ -242,4 +242,4 @@ def _moved_tags(problem: Problem, tags: Tags, arrays: Sequence[NDArray[Any]], fi
 def _digest(array: NDArray[Any]) -> Hashable:
     if array.dtype.hasobject:
         return tuple(array.reshape(-1).tolist())
-    return hashlib.sha256(np.ascontiguousarray(array).data).digest()
+    return hashlib.sha256(array.tobytes()).digest()

@@ -45,7 +45,7 @@ class Leaves:
         if array.dtype.hasobject:
             key: Hashable = tuple(array.ravel().tolist())
         else:
-            key = hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
+            key = hashlib.sha256(array.tobytes()).hexdigest()
         leaf = self.leaf("constant", key, array.dtype, array.size, f"constant {array.dtype} {list(array.shape)}")
         if leaf not in self.constants:
             self.constants[leaf] = array.reshape(-1)

@@ -99,7 +99,10 @@ class PartMaker:
 
     @staticmethod
     def _evaluable(tensor: SymbolicTensor) -> bool:
-        """Whether something may be known of a tensor."""
+        """Whether something may be known of a tensor that is not settled."""
+        content = tensor.formula.content
+        if isinstance(content, Read) and content.leaf.dtype.kind not in "biu" and tensor.formula == whole_leaf(content.leaf):
+            return content.leaf.kind == "concatenation"
         return any(leaf.kind in ("constant", "concatenation") for leaf in leaves_of(tensor.formula))
 
     def tensor(self, part: Part, dtype: np.dtype[Any]) -> SymbolicTensor:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dmlgather.dialects.index_arithmetic import MOST_PIECES
 from dmlgather.dialects.index_graph import Elementwise
 from dmlgather.equivalence.checks import Checks
 from dmlgather.equivalence.leaves import whole_leaf
@@ -35,7 +36,7 @@ from dmlgather.equivalence.symbols import (
 from dmlgather.equivalence.tables import MOST_POINTS, Coordinates, Integers, applied, grid, strided
 from dmlgather.equivalence.walking import course, walked
 from dmlgather.plan import CompositionError
-from dmlgather.plan.index_function import IndexFunction, Intervals, united
+from dmlgather.plan.index_function import IndexFunction, Intervals, Piece, united
 
 MOST_SUMS = 200
 """A formula with more sums is not carried on: its tensor becomes a leaf."""
@@ -116,13 +117,27 @@ class Reader:
                 if found is not None:
                     others = replace(each, addends=tuple(other for other in each.addends if other != addend))
                     return self._unfolded(sizes, plus(others, found))
-            table = self.leaves.integers.get(content.leaf) if isinstance(content, Read) else None
-            if table is not None and isinstance(content, Read) and content.at.addends and len(pieces) == 1:
-                found = self._strides_of(table, sizes, content.at)
+            table = self.leaves.integers.get(content.leaf) if isinstance(content, Read) and not addend.formula.guards else None
+            if table is not None and isinstance(content, Read) and content.at.addends:
+                found = self._strides_of(table, sizes, content.at) if len(pieces) == 1 else None
+                if found is not None:
+                    found = scaled(found, pieces[0].slope, pieces[0].constant)
+                else:
+                    found = self._function_of(table, content.at, addend.function)
                 if found is not None:
                     others = replace(each, addends=tuple(other for other in each.addends if other != addend))
-                    return self._unfolded(sizes, plus(others, scaled(found, pieces[0].slope, pieces[0].constant)))
+                    return self._unfolded(sizes, plus(others, found))
         return each
+
+    @staticmethod
+    def _function_of(table: Integers, at: Sum, function: IndexFunction) -> Sum | None:
+        """The function of what a small table holds at an address that depends on one index alone."""
+        if not at.fixed or len(at.addends) > 1 or len(table) > MOST_PIECES:
+            return None
+        (addend,) = at.addends
+        held = IndexFunction(tuple(Piece(place, place, 0, value) for place, value in enumerate(table.tolist())))
+        found = addend.function.scaled(1, at.offset).then(held).then(function)
+        return total(0, at.strides, [Addend(found, addend.formula)])
 
     def _through(self, function: IndexFunction, inner: Sum, sizes: Sequence[int]) -> Sum | None:
         """The function of a sum as a sum itself, where it is one."""

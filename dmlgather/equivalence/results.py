@@ -13,7 +13,7 @@ Given = Literal["any", "valid"]
 """For which inputs: all, or those for which no index of the first program is out of range."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Counterexample:
     """Inputs for which two programs differ.
 

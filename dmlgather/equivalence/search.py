@@ -18,10 +18,13 @@ from dmlgather.equivalence.results import Counterexample
 from dmlgather.equivalence.trial_inputs import MOST_PLACES, TrialInputs, arithmetic_constants, indices_of, limits
 from dmlgather.plan import unravel
 
-MOST_WORK = 2**25
+MOST_WORK = 2**27
 """Elements that all runs of a search write, where a step counts as STEP_WORK at least."""
 
 STEP_WORK = 2**14
+
+LARGEST = 2**28
+"""Elements that both programs may write together: programs with more are not run."""
 
 MOST_DOUBTS = 8
 """Differences that depend on opaque steps after which no certain one is searched any more."""
@@ -55,6 +58,7 @@ class Search:
             for kind, limits_ in zip(inputs.types, looked_up, strict=True)
         ]
         graphs = (first, second)
+        self.writes = [prod(graph.types[name].shape) for graph in graphs for step in graph.steps for name in step.outputs]
         opaque = [
             graph.types[name]
             for graph in graphs
@@ -66,7 +70,9 @@ class Search:
         self.opaque_indices, self.simplify = _opaque_indices(graphs, own), not opaque
 
     def run(self) -> Found | None:
-        """The first inputs for which the programs certainly differ, else those for which they may; None where none are found."""
+        """The first inputs for which the programs certainly differ, else those for which they may; None where none are found, and
+        where the programs are too large to be run.
+        """
         doubtful: list[Found] = []
         for arrays in self._trials():
             self.seed += 1  # what stands for opaque outputs is drawn anew
@@ -93,11 +99,14 @@ class Search:
         return found
 
     def _trials(self) -> Iterator[list[NDArray[Any]]]:
-        """As many inputs as the work allows, one at least."""
-        graphs = (self.first, self.second)
-        writes = [prod(graph.types[name].shape) for graph in graphs for step in graph.steps for name in step.outputs]
-        cost = sum(max(each, STEP_WORK) for each in writes)
-        return islice(self.trials, max(1, MOST_WORK // max(cost, STEP_WORK)))
+        """As many inputs as the work allows, one at least unless the programs are too large."""
+        cost = sum(max(each, STEP_WORK) for each in self.writes)
+        return islice(self.trials, 0 if self.too_large else max(1, MOST_WORK // max(cost, STEP_WORK)))
+
+    @property
+    def too_large(self) -> bool:
+        """Whether the programs are not run."""
+        return sum(self.writes) > LARGEST
 
     def _both(
         self, arrays: Sequence[NDArray[Any]], opaque: OpaqueOutputs, origins: Origins | None = None

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dmlgather.dialects.index_arithmetic import whole_range
 from dmlgather.equivalence.leaves import Leaves
-from dmlgather.equivalence.symbols import Addend, Formula, Read, Sum, mapped, total
+from dmlgather.equivalence.symbols import Addend, Formula, Pointwise, Read, Sum, mapped, total
 from dmlgather.plan import packed_strides, reach
 from dmlgather.plan.index_function import IndexFunction, Intervals
 
@@ -79,9 +79,18 @@ class Tables:
             array = self.leaves.integers.get(content.leaf)
             low, high = whole_range(content.leaf.dtype) if array is None else (int(array.min()), int(array.max()))
         else:
-            low, high = whole_range(content.work.dtype)
+            low, high = self._computed_range(content, sizes)
         fills = [guard.fill for guard in formula.guards if isinstance(guard.fill, int)]
         return min([low, *fills]), max([high, *fills])
+
+    def _computed_range(self, content: Pointwise, sizes: Sequence[int]) -> tuple[int, int]:
+        """A range that holds what arithmetic gives: of a remainder, that of its divisor where it is known."""
+        least, most = whole_range(content.work.dtype)
+        if content.work.operator == "remainder":
+            low, high = self.value_range(content.operands[1], sizes)
+            if low == high != 0 and least <= low <= most:
+                return min(0, low + 1), max(0, low - 1)
+        return least, most
 
     def known(self, each: Sum, coordinates: Coordinates) -> Integers | None:
         """The sum at each point, of the shape in which it varies; None where it depends on what is not known."""

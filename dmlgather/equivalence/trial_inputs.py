@@ -29,7 +29,7 @@ RANDOM_ROUNDS = 100
 @dataclass(frozen=True, slots=True)
 class Indices:
     """What is tried for an input whose elements are looked up. below: 0 … below - 1 are in range wherever they are looked up.
-    edges: the values at which something may change, those nearest to 0 first.
+    edges: the values at which something may change, those nearest to 0 first, then those near the ends of the type.
     """
 
     below: int
@@ -54,10 +54,14 @@ def limits(graph: IndexGraph) -> dict[str, set[int]]:
 def indices_of(dtype: np.dtype[Any], own: set[int], others: set[int]) -> Indices:
     """What is tried for one input. own: the limits of its lookups. others: further numbers at which something may change."""
     least, most = whole_range(dtype)
+    below = max(min((limit for limit in own if limit), default=1), 1)
+    if dtype.itemsize == 1:
+        return Indices(below, tuple(sorted(range(least, most + 1), key=lambda value: (abs(value), value))))
     near = {sign * number + move for number in own | others for sign in (1, -1) for move in (-1, 0, 1)} | {-1, 0, 1}
     edges = sorted((value for value in near if least <= value <= most), key=lambda value: (abs(value), value))
-    ends = [value for value in (least, least + 1, most - 1, most) if value not in edges]
-    return Indices(max(min((limit for limit in own if limit), default=1), 1), (*edges[: MOST_EDGES - 4], *ends))
+    moves = sorted({0, 1, *map(abs, own | others)})[: MOST_EDGES // 8]
+    ends = {end for move in moves for end in (least + move, most - move) if least <= end <= most}.difference(edges)
+    return Indices(below, (*edges[: MOST_EDGES - len(ends)], *sorted(ends)))
 
 
 def arithmetic_constants(graph: IndexGraph) -> set[int]:

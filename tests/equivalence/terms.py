@@ -110,7 +110,9 @@ class Take(Node):
         x, ids = values
         data, indices = graph.types[x], graph.types[ids]
         if self.mode == "raise":
-            return graph.problem("take", Gather(data, indices, self.axis), x, ids)
+            if indices.dtype.itemsize < 4:  # which ONNX does not take
+                ids = graph.elementwise("wide", "cast", "int64", ids)
+            return graph.problem("take", Gather(data, graph.types[ids], self.axis), x, ids)
         ids = graph.reshaped("tuples", ids, (*indices.shape, 1))
         lead, rank = self.axis, data.rank + indices.rank - 1
         window = tuple(axis for axis in range(rank) if not lead <= axis < lead + indices.rank)
@@ -230,7 +232,8 @@ class Other(Node):
     x: Node
 
     def of(self, arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        return np.cumsum(arrays[0].astype(np.int64)).astype(arrays[0].dtype).reshape(arrays[0].shape)
+        with np.errstate(over="ignore"):  # of float16
+            return np.cumsum(arrays[0].astype(np.int64)).astype(arrays[0].dtype).reshape(arrays[0].shape)
 
     def build(self, graph: GraphBuilder, values: Sequence[str]) -> str:
         kind = graph.types[values[0]]

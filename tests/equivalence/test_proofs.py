@@ -300,6 +300,14 @@ def test_large_tensors_are_compared_by_strides() -> None:
     assert decide(one, two)
 
 
+def test_programs_that_are_too_large_to_run_are_not_run() -> None:
+    large = typed(2**15, 2**14)
+    one = graph(other, large)
+    found = decide(one, graph(lambda b, x: b.transposed("t", other(b, b.transposed("t", x, (1, 0))), (1, 0)), large))
+    assert found.verdict == "not proven"
+    assert found.reason.endswith("the programs are too large to be run, so no counterexample was searched")
+
+
 @pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "complex128", "object"])
 def test_every_type_of_data(dtype: str) -> None:
     kind: Any = typed(5, 6, dtype=dtype)
