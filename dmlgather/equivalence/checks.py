@@ -10,7 +10,7 @@ import numpy as np
 from dmlgather.equivalence.parts import PartMaker
 from dmlgather.equivalence.points import moving
 from dmlgather.equivalence.symbols import Formula, Leaf, Read, Sum, SymbolicTensor, leaves_of, mapped
-from dmlgather.equivalence.tables import among, grid
+from dmlgather.equivalence.tables import among
 from dmlgather.plan.index_function import Intervals, common, united, within
 
 Place: TypeAlias = tuple[int, ...] | SymbolicTensor
@@ -54,7 +54,7 @@ class Checks:
     def add(self, tensor: SymbolicTensor, allowed: Intervals) -> None:
         """Every element of an integer tensor must be one of those that are allowed. RaisesAlways where one never is."""
         tensor = self.parts.settled(moving(replace(tensor, dtype=_INDEX)))
-        known = self.parts.tables.known_formula(tensor.formula, grid(tensor.sizes))
+        known = self.parts.tables.known_over(tensor.formula, tensor.sizes)
         if known is not None:
             if not among(known, allowed).all():
                 raise RaisesAlways

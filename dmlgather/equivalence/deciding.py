@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.equivalence.matching import matched
-from dmlgather.equivalence.proof import prove
+from dmlgather.equivalence.proof import Proof, prove
 from dmlgather.equivalence.results import Equivalence, Given
 from dmlgather.equivalence.search import Search
 
@@ -21,7 +21,10 @@ def decide(first: IndexGraph, second: IndexGraph, *, given: Given = "any", flat:
     inputs = matched(first, second, flat=flat)
     if isinstance(inputs, str):
         return Equivalence("different", given, inputs)
-    proof = prove(first, second, inputs, valid=given == "valid")
+    try:
+        proof = prove(first, second, inputs, valid=given == "valid")
+    except RecursionError:
+        proof = Proof(False, "the programs look up indices in each other, or compute with them, more deeply than can be followed")
     if proof.proven:
         return Equivalence("proven", given, "; ".join(inputs.remarks))
     search = Search(first, second, inputs, valid=given == "valid", seed=seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from dmlgather.dialects.index_arithmetic import arithmetic, computed_in, truths,
 from dmlgather.dialects.index_graph import Elementwise
 from dmlgather.equivalence.reading import Reader, Refusal
 from dmlgather.equivalence.symbols import Addend, Formula, Guard, Pointwise, Sum, guarded, order, plus, scaled, simplest, total
-from dmlgather.equivalence.tables import grid
+from dmlgather.equivalence.tables import MOST_POINTS, as_table
 from dmlgather.plan.index_function import IndexFunction, within
 
 _COMMUTATIVE = {"add", "multiply", "minimum", "maximum", "and", "or", "equal", "not_equal"}
@@ -72,10 +73,11 @@ def _integers(
     reader: Reader, work: Elementwise, sizes: tuple[int, ...], operands: Sequence[Sum], dtypes: Sequence[np.dtype[Any]]
 ) -> Sum | None:
     """The step as a sum: known, linear, or a function of what one formula gives. None where it is none of these."""
-    values = [reader.tables.known(operand, grid(sizes)) for operand in operands]
+    values = [reader.tables.known_over(Formula(operand), sizes) for operand in operands]
     arrays = [each.astype(dtype) for each, dtype in zip(values, dtypes, strict=True) if each is not None]
-    if len(arrays) == len(values):
-        return reader.tables.table(work.compute(arrays).astype(np.int64))
+    if len(arrays) == len(values) and prod(np.broadcast_shapes(*(each.shape for each in arrays))) <= MOST_POINTS:
+        found = as_table(work.compute(arrays))
+        return None if found is None else reader.tables.table(found)
     if not all(operand.fixed and len(operand.addends) < 2 for operand in operands):
         linear = _linear(reader, work, sizes, operands, dtypes)
         if linear is not None:
@@ -88,8 +90,8 @@ def _integers(
         IndexFunction.constant(operand.offset, *_EVERYWHERE) if each is None else each[0]
         for operand, each in zip(operands, functions, strict=True)
     ]
-    found = arithmetic(work, given, dtypes)
-    return None if found is None else total(0, (0,) * len(sizes), [Addend(found, sources.pop())])
+    result = arithmetic(work, given, dtypes)
+    return None if result is None else total(0, (0,) * len(sizes), [Addend(result, sources.pop())])
 
 
 def _linear(

@@ -110,7 +110,7 @@ class _Interpreter:
                 pointed = [self._broadcast(tensor, each, output, step) for tensor, each in zip(tensors, types, strict=True)]
                 sizes, formulas = self.reader.aligned(pointed, step.name)
                 formula = computed(self.reader, step.work, sizes, formulas, [each.dtype for each in types])
-                found = SymbolicTensor(sizes, formula, output.dtype)
+                found = self.reader.shortened(SymbolicTensor(sizes, formula, output.dtype), step.name)
             case Concatenation(axis):
                 what = f"the output of {step.name}"
                 found = self._whole(self.leaves.concatenation(tensors, [each.shape for each in types], axis, what))

@@ -40,8 +40,12 @@ KNOWN = Formula(Read(_BITS, Sum(0, ())))
 """Stands for known elements that are no integers; its numbers are their bits: [points, bytes of an element]."""
 
 
+_LARGE = np.dtype(np.uint64)
+"""The type of integers that no table holds."""
+
+
 class MixedError(Exception):
-    """What one formula looks up has several formulas at different points."""
+    """What one formula looks up has several formulas at different points, or is too large for a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,7 @@ class PartMaker:
         for guard in formula.guards:
             values = self.tables.known_formula(guard.formula, coordinates)
             if values is None:
-                looked_up, more = self._single(guard.formula, sizes, coordinates, len(places))
+                looked_up, more = self._single(guard.formula, _LARGE, sizes, coordinates, len(places))
                 guards.append(Guard(looked_up, guard.allowed, guard.fill))
                 numbers += more
                 continue
@@ -210,14 +214,22 @@ class PartMaker:
         return found if found.sizes == tuple(sizes) else None
 
     def _single(
-        self, formula: Formula, sizes: Sequence[int], coordinates: Coordinates, count: int
+        self, formula: Formula, dtype: np.dtype[Any], sizes: Sequence[int], coordinates: Coordinates, count: int
     ) -> tuple[Formula, list[NDArray[Any]]]:
-        """The only part of a formula, without its places. MixedError where it has several."""
+        """The only part of a formula, without its places. MixedError where it has several. dtype: of elements that are known, but
+        that no table of integers holds.
+        """
         parts = list(self._of(formula, sizes, coordinates, np.arange(count, dtype=np.int64)))
         if len({part.formula for part in parts}) > 1:
             raise MixedError
         part = _joined(parts)
-        return part.formula, list(part.numbers)
+        if part.formula.content != KNOWN.content:
+            return part.formula, list(part.numbers)
+        elements, numbers = np.unique(
+            np.ascontiguousarray(part.numbers[-1]).view(f"V{part.numbers[-1].shape[1]}"), return_inverse=True
+        )
+        leaf = self.leaves.constant(elements.view(dtype))
+        return Formula(Read(leaf, Sum(0, ())), part.formula.guards), [*part.numbers[:-1], numbers.reshape(count)]
 
     def _single_content(
         self, content: Read | Sum | Pointwise, sizes: Sequence[int], coordinates: Coordinates, count: int
@@ -228,12 +240,17 @@ class PartMaker:
         if isinstance(content, Read):
             at, numbers = self._sum(content.at, sizes, coordinates, count)
             return Read(content.leaf, at), numbers
-        found = [self._single(operand, sizes, coordinates, count) for operand in content.operands]
+        found = [
+            self._single(operand, dtype, sizes, coordinates, count)
+            for operand, dtype in zip(content.operands, content.dtypes, strict=True)
+        ]
         operands = tuple(formula for formula, _ in found)
         return Pointwise(content.work, content.dtypes, operands), [each for _, numbers in found for each in numbers]
 
     def _sum(self, each: Sum, sizes: Sequence[int], coordinates: Coordinates, count: int) -> tuple[Sum, list[NDArray[Any]]]:
         """A sum without offset and strides, and its numbers: its own, then those of its addends."""
+        if not self.tables.fits(each, coordinates):
+            raise MixedError
         numbers = np.broadcast_to(strided(each, coordinates), (count,)) if coordinates else np.full(count, each.offset, np.int64)
         kept: list[tuple[str, Addend, list[NDArray[Any]]]] = []
         for addend in each.addends:
@@ -242,7 +259,7 @@ class PartMaker:
             if known is not None:
                 numbers = numbers + known
                 continue
-            formula, more = self._single(addend.formula, sizes, coordinates, count)
+            formula, more = self._single(addend.formula, _LARGE, sizes, coordinates, count)
             found = Addend(addend.function, formula)
             kept.append((order(found), found, more))
         kept.sort(key=lambda item: (item[0], [int(each[0]) for each in item[2]]))

@@ -41,6 +41,9 @@ from dmlgather.plan.index_function import IndexFunction, Intervals, Piece, unite
 MOST_SUMS = 200
 """A formula with more sums is not carried on: its tensor becomes a leaf."""
 
+MOST_COMPUTED = 48
+"""The result of arithmetic whose formula has more sums becomes a leaf: a chain that reads each value twice would double it."""
+
 Pointed = tuple[tuple[int, ...], Formula]
 """Sizes, and a formula over them."""
 
@@ -82,6 +85,14 @@ class Reader:
         leaf = self.leaves.tensor(merged(tensor), f"what {step} reads")
         self.stops.setdefault(leaf.number, (step, why))
         return sizes, Formula(Read(leaf, at))
+
+    def shortened(self, tensor: SymbolicTensor, step: str) -> SymbolicTensor:
+        """What a step computes; as a leaf, where its formula is too long to be carried on."""
+        if sum(1 for _ in sums(tensor.formula)) <= MOST_COMPUTED:
+            return tensor
+        leaf = self.leaves.tensor(merged(tensor), f"what {step} computes")
+        self.stops.setdefault(leaf.number, (step, "its formula is too long"))
+        return SymbolicTensor((tensor.elements,) if tensor.elements > 1 else (), whole_leaf(leaf), tensor.dtype)
 
     def _walked(self, tensor: SymbolicTensor, sizes: tuple[int, ...], at: Sum) -> Pointed:
         way = course(at, sizes, tensor.sizes)
@@ -253,7 +264,7 @@ class Reader:
             inside = function.restricted(((low, high),))
             if len(inside.pieces) == 1 and inside.domain == ((low, high),):
                 return scaled(each, inside.pieces[0].slope, inside.pieces[0].constant), None
-            values = self.tables.known(each, grid(sizes))
+            values = self.tables.known_over(Formula(each), sizes)
             results = None if values is None else applied(function, values)
             if results is not None:
                 return self.tables.table(results), None

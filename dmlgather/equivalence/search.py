@@ -24,7 +24,7 @@ MOST_WORK = 2**27
 STEP_WORK = 2**14
 
 LARGEST = 2**28
-"""Elements that both programs may write together: programs with more are not run."""
+"""Elements that both programs may write together, and that an input may have: programs with more are not run."""
 
 MOST_DOUBTS = 8
 """Differences that depend on opaque steps after which no certain one is searched any more."""
@@ -106,7 +106,7 @@ class Search:
     @property
     def too_large(self) -> bool:
         """Whether the programs are not run."""
-        return sum(self.writes) > LARGEST
+        return max([sum(self.writes), *(prod(kind.shape) for kind in self.inputs.types)]) > LARGEST
 
     def _both(
         self, arrays: Sequence[NDArray[Any]], opaque: OpaqueOutputs, origins: Origins | None = None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.dialects.index_arithmetic import whole_range
 from dmlgather.equivalence.leaves import Leaves
-from dmlgather.equivalence.symbols import Addend, Formula, Pointwise, Read, Sum, mapped, total
+from dmlgather.equivalence.symbols import Addend, Formula, Pointwise, Read, Sum, mapped, sums, total
 from dmlgather.plan import packed_strides, reach
 from dmlgather.plan.index_function import IndexFunction, Intervals
 
@@ -39,14 +42,28 @@ def strided(each: Sum, coordinates: Coordinates) -> Integers:
     return found
 
 
+def fit(low: int, high: int) -> bool:
+    """Whether tables hold all integers from `low` to `high`; they do not hold the large ones of uint64."""
+    return low >= -(2**63) and high < 2**63
+
+
 def applied(function: IndexFunction, values: Integers) -> Integers | None:
-    """The function of each value; None where it is not defined for one of them."""
+    """The function of each value; None where it is not defined for one of them, or where a table may not hold the result."""
     found, defined = np.zeros_like(values), np.zeros(values.shape, bool)
     for piece in function.pieces:
         inside = (values >= piece.low) & (values <= piece.high)
-        found[inside] = piece.slope * values[inside] + piece.constant
+        if inside.any():
+            start = max(piece.low, -(2**63))
+            if not fit(*piece.results) or not fit(piece.slope, piece.slope):
+                return None
+            found[inside] = piece.slope * (values[inside] - start) + piece.at(start)
         defined |= inside
     return found if defined.all() else None
+
+
+def as_table(integers: NDArray[Any]) -> Integers | None:
+    """Integers of any type as a table; None where it does not hold them."""
+    return integers.astype(np.int64) if not integers.size or fit(0, int(integers.max())) else None
 
 
 def among(values: Integers, allowed: Intervals) -> NDArray[np.bool_]:
@@ -80,7 +97,9 @@ class Tables:
             low, high = whole_range(content.leaf.dtype) if array is None else (int(array.min()), int(array.max()))
         else:
             low, high = self._computed_range(content, sizes)
-        fills = [guard.fill for guard in formula.guards if isinstance(guard.fill, int)]
+        fills = [  # guards hold the large integers of uint64 as bytes
+            guard.fill if isinstance(guard.fill, int) else int.from_bytes(guard.fill, sys.byteorder) for guard in formula.guards
+        ]
         return min([low, *fills]), max([high, *fills])
 
     def _computed_range(self, content: Pointwise, sizes: Sequence[int]) -> tuple[int, int]:
@@ -92,8 +111,21 @@ class Tables:
                 return min(0, low + 1), max(0, low - 1)
         return least, most
 
+    def fits(self, each: Sum, coordinates: Coordinates) -> bool:
+        """Whether a table holds the sum at each point."""
+        low, high = self.span(each, [int(coordinate.max(initial=0)) + 1 for coordinate in coordinates])
+        return fit(min(low, each.offset), max(high, each.offset))
+
+    def known_over(self, formula: Formula, sizes: Sequence[int]) -> Integers | None:
+        """The integers that a formula gives over all points, likewise; None where it varies over too many, too."""
+        moves = [each.strides for each in sums(formula)]
+        along = [size if any(move[axis] for move in moves) else 1 for axis, size in enumerate(sizes)]
+        return self.known_formula(formula, grid(along)) if prod(along) <= MOST_POINTS else None
+
     def known(self, each: Sum, coordinates: Coordinates) -> Integers | None:
-        """The sum at each point, of the shape in which it varies; None where it depends on what is not known."""
+        """The sum at each point, of the shape in which it varies; None where it depends on what is unknown, or is too large."""
+        if not self.fits(each, coordinates):
+            return None
         found = strided(each, coordinates)
         for addend in each.addends:
             values = self.known_formula(addend.formula, coordinates)
@@ -118,7 +150,7 @@ class Tables:
         if content.work.dtype.kind not in "biu" or any(operand is None for operand in operands):
             return None
         arrays = [each.astype(dtype) for each, dtype in zip(operands, content.dtypes, strict=True) if each is not None]
-        return content.work.compute(arrays).astype(np.int64)
+        return as_table(content.work.compute(arrays))
 
     def table(self, numbers: Integers) -> Sum:
         """The sum that is these numbers: strided if they are, else read from a constant. numbers: one dimension for each of the
