@@ -24,7 +24,7 @@ def test_calls_give_what_numpy_gives(seed: int) -> None:
     check_call(seed)
 
 
-@pytest.mark.parametrize("entry", REFUSED, ids=lambda entry: f"{type(entry).__name__}-{entry}"[:40].replace(" ", ""))
+@pytest.mark.parametrize("entry", REFUSED, ids=lambda entry: type(entry).__name__)
 def test_what_numpy_refuses_is_refused_with_the_same_type_of_error(entry: Any) -> None:
     for key in (entry, (entry, 0), ([0], entry), (..., entry)):
         expected, found = numpys(CUBE, key), run(key, CUBE)
