@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import prod
 from typing import Any
 
@@ -77,7 +78,8 @@ def _integers(
     arrays = [each.astype(dtype) for each, dtype in zip(values, dtypes, strict=True) if each is not None]
     if len(arrays) == len(values) and prod(np.broadcast_shapes(*(each.shape for each in arrays))) <= MOST_POINTS:
         found = as_table(work.compute(arrays))
-        return None if found is None else reader.tables.table(found)
+        with suppress(OverflowError):
+            return None if found is None else reader.tables.table(found)
     if not all(operand.fixed and len(operand.addends) < 2 for operand in operands):
         linear = _linear(reader, work, sizes, operands, dtypes)
         if linear is not None:

@@ -46,7 +46,7 @@ class OpaqueOutputs:
     def number(self, step: Step, work: Opaque, inputs: Sequence[NDArray[Any]]) -> int:
         """The number of a step's operator with these inputs: equal for equal ones, of either program."""
         given = tuple((each.shape, str(each.dtype), _digest(each)) for each in inputs)
-        key = (work.operator, work.attributes, given)
+        key = (work.operator, work.attributes, repr(work.attributes), given)  # 0.0 and -0.0 are equal
         if key not in self.applied:
             self.applied[key] = len(self.applied)
             self.names.append(step.name)

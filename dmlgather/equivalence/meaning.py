@@ -124,7 +124,7 @@ class _Interpreter:
         forms = tuple((each.shape, self.parts.form(tensor)) for tensor, each in zip(tensors, types, strict=True))
         for number, name in enumerate(step.outputs):
             output = self.graph.types[name]
-            key = (work.operator, work.attributes, forms, number, output.shape)
+            key = (work.operator, work.attributes, repr(work.attributes), forms, number, output.shape)  # 0.0 and -0.0 are equal
             leaf = self.leaves.leaf("opaque", key, output.dtype, prod(output.shape), f"the output of {step.name}")
             self.makers.setdefault(leaf.number, step.name)
             self.values[name] = self._whole(leaf)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,8 +32,7 @@ from dmlgather.equivalence.symbols import (
     simplest,
 )
 from dmlgather.equivalence.tables import MOST_POINTS, Coordinates, Integers, Tables, among, applied, strided
-from dmlgather.equivalence.walking import Course, course
-from dmlgather.plan import CompositionError
+from dmlgather.equivalence.walking import unsplit_course
 
 _BITS = Leaf(-1, "bits", np.dtype(np.uint8), 0, "known elements")
 
@@ -76,7 +76,9 @@ class PartMaker:
         """The tensor in canonical form: what is known of it is evaluated, and tables that are strided are strides again."""
         tensor = merged(tensor)
         parts = self.parts(tensor) if self._evaluable(tensor) else None
-        return self.tensor(parts[0], tensor.dtype) if parts and len(parts) == 1 else tensor
+        with suppress(OverflowError):
+            return self.tensor(parts[0], tensor.dtype) if parts and len(parts) == 1 else tensor
+        return tensor
 
     def form(self, tensor: SymbolicTensor) -> Hashable:
         """Equal for tensors whose elements are equal, as far as that can be seen."""
@@ -113,9 +115,8 @@ class PartMaker:
         """The tensor whose only part this is."""
         numbers = list(part.numbers)
         if part.formula.content == KNOWN.content:
-            leaf = self.leaves.constant(np.ascontiguousarray(numbers[-1]).view(dtype).reshape(-1))
-            part = replace(part, formula=Formula(whole_leaf(leaf).content, part.formula.guards))
-            numbers[-1] = part.places
+            formula, numbers = self._constant(part, dtype)
+            part = replace(part, formula=formula)
         sizes, restored = strided_sums(self.tables, numbers)
         rest = iter(restored)
         formula = mapped(part.formula, lambda *_: next(rest))
@@ -180,7 +181,7 @@ class PartMaker:
         if at is not None:
             outer, along, inner = np.unravel_index(np.broadcast_to(at, places.shape), (joined.outer, length, joined.inner))
         else:
-            way = self._course(read.at, sizes, (joined.outer, length, joined.inner))
+            way = unsplit_course(read.at, sizes, (joined.outer, length, joined.inner))
             known = None if way is None else self.tables.known(way.along(1), coordinates)
             if way is None or known is None:
                 stripped, numbers = self._single_content(read, sizes, coordinates, len(places))
@@ -204,15 +205,6 @@ class PartMaker:
                 yield Part(places[here], Formula(Read(content.leaf, inside_part)), tuple(numbers))
             start += size
 
-    @staticmethod
-    def _course(at: Sum, sizes: Sequence[int], inner: Sequence[int]) -> Course | None:
-        """How an address walks over these sizes; None where the points would have to be split for it."""
-        try:
-            found = course(at, sizes, inner)
-        except CompositionError:
-            return None
-        return found if found.sizes == tuple(sizes) else None
-
     def _single(
         self, formula: Formula, dtype: np.dtype[Any], sizes: Sequence[int], coordinates: Coordinates, count: int
     ) -> tuple[Formula, list[NDArray[Any]]]:
@@ -225,11 +217,13 @@ class PartMaker:
         part = _joined(parts)
         if part.formula.content != KNOWN.content:
             return part.formula, list(part.numbers)
-        elements, numbers = np.unique(
-            np.ascontiguousarray(part.numbers[-1]).view(f"V{part.numbers[-1].shape[1]}"), return_inverse=True
-        )
-        leaf = self.leaves.constant(elements.view(dtype))
-        return Formula(Read(leaf, Sum(0, ())), part.formula.guards), [*part.numbers[:-1], numbers.reshape(count)]
+        return self._constant(part, dtype)
+
+    def _constant(self, part: Part, dtype: np.dtype[Any]) -> tuple[Formula, list[NDArray[Any]]]:
+        """The formula of a part of known elements, and its numbers: read from a constant, one after the other."""
+        *numbers, bits = part.numbers
+        leaf = self.leaves.constant(np.ascontiguousarray(bits).view(dtype).reshape(-1))
+        return Formula(Read(leaf, Sum(0, ())), part.formula.guards), [*numbers, np.arange(len(part.places), dtype=np.int64)]
 
     def _single_content(
         self, content: Read | Sum | Pointwise, sizes: Sequence[int], coordinates: Coordinates, count: int

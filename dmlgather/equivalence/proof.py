@@ -35,6 +35,8 @@ def prove(first: IndexGraph, second: IndexGraph, inputs: Matched, *, valid: bool
     ]
     one = _meaning(first, [leaves[number] for number in inputs.first], parts, valid)
     others = [leaves[number] for number in inputs.second]
+    if valid and one.checks is None:
+        return Proof(False, "an index of the first program is out of range for all inputs")
     two = meaning(second, others, parts, one.checks) if valid else _meaning(second, others, parts, valid)
     return _compared(one, two, parts, (first, second))
 

@@ -34,7 +34,7 @@ from dmlgather.equivalence.symbols import (
     total,
 )
 from dmlgather.equivalence.tables import MOST_POINTS, Coordinates, Integers, applied, grid, strided
-from dmlgather.equivalence.walking import course, walked
+from dmlgather.equivalence.walking import course, unsplit_course, walked
 from dmlgather.plan import CompositionError
 from dmlgather.plan.index_function import IndexFunction, Intervals, Piece, united
 
@@ -175,7 +175,10 @@ class Reader:
         address = strided(Sum(low, (*at.strides, *(factor for _, factor in indices))), places)
         if int(address.min()) < 0 or int(address.max()) >= len(table):
             return None
-        found = self.tables.table(table[address])
+        try:
+            found = self.tables.table(table[address])
+        except OverflowError:
+            return None
         if found.addends:
             return None
         steps, factors = found.strides[: len(sizes)], found.strides[len(sizes) :]
@@ -198,11 +201,8 @@ class Reader:
         joined = self.leaves.concatenations.get(content.leaf) if isinstance(content, Read) else None
         if joined is None or not isinstance(content, Read):
             return sizes, formula
-        try:
-            way = course(content.at, sizes, (joined.outer, sum(joined.lengths), joined.inner))
-        except CompositionError:
-            return sizes, formula
-        if way.sizes != sizes:
+        way = unsplit_course(content.at, sizes, (joined.outer, sum(joined.lengths), joined.inner))
+        if way is None:
             return sizes, formula
         low, high = self.tables.span(way.along(1), sizes)
         ends = accumulate(joined.lengths)

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from dmlgather.equivalence.symbols import Sum, plus
-from dmlgather.equivalence.tables import Integers, Tables
+from dmlgather.equivalence.tables import Integers, Tables, check_differences
 
 
 def strided_sums(tables: Tables, numbers: Sequence[Integers]) -> tuple[tuple[int, ...], list[Sum]]:
     """Sizes and a sum for each array of numbers. What is strided at the outer or the inner end gets strides, the rest in
-    between is a table.
+    between is a table. OverflowError where a table does not hold their differences.
     """
+    for each in numbers:
+        check_differences(each)
     block = np.stack(numbers)
     outer: list[tuple[int, list[int]]] = []
     inner: list[tuple[int, list[int]]] = []

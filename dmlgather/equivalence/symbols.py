@@ -147,9 +147,7 @@ def simplest(formula: Formula) -> Formula:
     content = formula.content
     if isinstance(content, Sum) and content.fixed and len(content.addends) == 1:
         (addend,) = content.addends
-        if all((piece.slope, piece.constant + content.offset) == (1, 0) for piece in addend.function.pieces):
-            return guarded(addend.formula, formula.guards)
-        if all(piece.low == piece.high == piece.at(piece.low) + content.offset for piece in addend.function.pieces):
+        if all(end == piece.at(end) + content.offset for piece in addend.function.pieces for end in (piece.low, piece.high)):
             return guarded(addend.formula, formula.guards)
     return formula
 

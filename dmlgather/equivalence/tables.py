@@ -66,6 +66,12 @@ def as_table(integers: NDArray[Any]) -> Integers | None:
     return integers.astype(np.int64) if not integers.size or fit(0, int(integers.max())) else None
 
 
+def check_differences(numbers: Integers) -> None:
+    """OverflowError unless a table holds all differences of these numbers, and twice as much."""
+    if int(numbers.max()) - int(numbers.min()) >= 2**62:
+        raise OverflowError("the numbers differ by 2^62 or more")
+
+
 def among(values: Integers, allowed: Intervals) -> NDArray[np.bool_]:
     """Whether each value is one of those that are allowed."""
     found = np.zeros(values.shape, bool)
@@ -154,8 +160,9 @@ class Tables:
 
     def table(self, numbers: Integers) -> Sum:
         """The sum that is these numbers: strided if they are, else read from a constant. numbers: one dimension for each of the
-        points, of its size, or 1 where they do not vary along it.
+        points, of its size, or 1 where they do not vary along it. OverflowError where a table does not hold their differences.
         """
+        check_differences(numbers)
         first = int(numbers.flat[0])
         steps = tuple(
             int(numbers[(0,) * axis + (1,) + (0,) * (numbers.ndim - axis - 1)]) - first if size > 1 else 0

@@ -65,6 +65,15 @@ def course(at: Sum, sizes: Sequence[int], inner: Sequence[int]) -> Course:
     return Course(tuple(walk.sizes[dim] for dim in dims), walk.start, steps, tuple(addend for addend, _ in indices))
 
 
+def unsplit_course(at: Sum, sizes: Sequence[int], inner: Sequence[int]) -> Course | None:
+    """As `course`; None where strides cannot say it, and where the points would have to be split for it."""
+    try:
+        found = course(at, sizes, inner)
+    except CompositionError:
+        return None
+    return found if found.sizes == tuple(sizes) else None
+
+
 def walked(at: Sum) -> tuple[int, list[tuple[Addend, int]]]:
     """An address as an offset, and addends from 0 on with how far a unit of each leads."""
     offset, found = at.offset, []

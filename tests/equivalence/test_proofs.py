@@ -147,12 +147,42 @@ EQUAL: dict[str, tuple[Program, Program, tuple[TensorType, ...]]] = {
 }  # fmt: skip
 
 
+FAR = [-(2**63), 0, 2**63 - 1, 5, 2**62]
+
+EQUAL |= {
+    "constants at both ends of int64": (
+        lambda b, i: take(b, number(b, FAR), i),
+        lambda b, i: take(b, b.reshaped("r", b.transposed("t", number(b, [FAR]), (1, 0)), (5,)), i),
+        (IDS,),
+    ),
+    "constants that int64 does not hold": (
+        lambda b, i: do(b, "cast", take(b, number(b, [2**64 - 1, 3], "uint64"), i), dtype="int64"),
+        lambda b, i: take(b, do(b, "cast", number(b, [2**64 - 1, 3], "uint64"), dtype="int64"), i),
+        (IDS,),
+    ),
+}
+
+
 @pytest.mark.parametrize("row", EQUAL)
 def test_equal_programs_are_proven(row: str) -> None:
     one, two, types = EQUAL[row]
     assert str(decide(graph(one, *types), graph(two, *types))) == "proven: equal for all inputs of these shapes"
     assert decide(graph(two, *types), graph(one, *types))
 
+
+EQUAL |= {
+    "a mask between data and constants that are not one value": (
+        lambda b, x, m: b.transposed("t", do(b, "where", m, x, number(b, np.arange(80).reshape(10, 8), "float32")), (1, 0)),
+        lambda b, x, m: do(
+            b,
+            "where",
+            b.transposed("t", m, (1, 0)),
+            b.transposed("t", x, (1, 0)),
+            number(b, np.arange(80).reshape(10, 8).T, "float32"),
+        ),
+        (X, typed(10, 8, dtype="bool")),
+    ),
+}
 
 DIFFERENT: dict[str, tuple[Program, Program, tuple[TensorType, ...]]] = {
     "another window": (
@@ -187,6 +217,11 @@ DIFFERENT: dict[str, tuple[Program, Program, tuple[TensorType, ...]]] = {
         lambda b, x, i: lax_take(b, x, do(b, "add", i, number(b, 100, "int8"))),
         lambda b, x, i: lax_take(b, x, do(b, "add", do(b, "cast", i, dtype="int16"), number(b, 100, "int16"))),
         (X, ids(4, dtype="int8")),
+    ),
+    "an unsigned index that is -1 when cast": (
+        lambda b, x: lax_take(b, x, do(b, "cast", number(b, [-1, 0]), dtype="uint64")),
+        lambda b, x: lax_take(b, x, number(b, [-1, 0])),
+        (X,),
     ),
     "positions of an opaque output": (
         lambda b, x: cut(b, other(b, x), (0, 1, 1), (0, 8, 1)),
@@ -239,6 +274,16 @@ def test_an_operator_that_is_not_looked_into_stops_the_proof() -> None:
     assert turned.step == "relu"
     assert "the second program does not do relu with inputs that are known to be equal" in turned.reason
     assert turned.counterexample is None
+
+
+def test_operators_with_another_zero_are_others() -> None:
+    """0.0 and -0.0 are equal in Python."""
+    one, two = (
+        graph(lambda b, x, zero=zero: b.opaque("pad", "pad", [x], [b.types[x]], attributes=(("value", zero),))[0], X)
+        for zero in (0.0, -0.0)
+    )
+    assert decide(one, one)
+    assert decide(one, two).verdict == "not proven"
 
 
 def test_indices_that_an_opaque_step_computes() -> None:
