@@ -23,6 +23,8 @@ from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 
+import tests.no_telemetry  # noqa: F401 - before anything imports openvino
+
 ROOT = Path(__file__).parent
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # before anything imports JAX, which else looks for other devices and says so
 

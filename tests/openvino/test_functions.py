@@ -13,9 +13,9 @@ import pytest
 
 import dmlgather as dg
 from tests.kernels.host_driver import installed
+from tests.no_telemetry import TELEMETRY
 from tests.openvino.examples import EXAMPLES, Example
 from tests.openvino.judge import judge
-from tests.openvino.runtime import TELEMETRY
 from tests.openvino.specification import INTEGERS, Array, Call, gather
 from tests.test_devices_agree import EXECUTIONS
 from tests.test_operator_devices import ArrayDriver, DeviceArray
