@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dmlgather.directml.dxdispatch.model_file import check_file
@@ -17,7 +18,7 @@ FILES = {
     "gather-3-mended": "gather_3.json",
     "slice-sample": "slice.json",
 }
-OTHERS = {"gather_3_as_printed.json", "gather_nd_sizes.json"}
+OTHERS = {"chain.json", "gather_3_as_printed.json", "gather_nd_sizes.json"}
 
 
 def _line(example: Example) -> str:
@@ -42,6 +43,14 @@ def test_every_device_gives_the_documented_result(example: Example, device: str)
 def test_the_file_holds_the_documented_operator(example: Example) -> None:
     (found,) = check_file(FOLDER / FILES[example.name]).dispatchables.values()
     assert found.desc == example.desc
+
+
+@pytest.mark.parametrize("option", [(), ("--fuse",)], ids=["step by step", "fused"])
+def test_the_chain_gives_what_numpy_gives(option: tuple[str, ...], capfd: pytest.CaptureFixture[str]) -> None:
+    table = np.arange(24).reshape(6, 4)
+    expected = ", ".join(map(str, table[[5, 0, 2]][::-1, 1:].reshape(-1)))
+    ended = Command(capfd)("run", "--device", "cpu", *option, FOLDER / "chain.json")
+    assert (ended.code, ended.out) == (0, f"Resource 'output': {expected}\n")
 
 
 def test_every_file_is_tested() -> None:
