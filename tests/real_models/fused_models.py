@@ -8,9 +8,7 @@ Exit code 1: bits differ, or a count is not the recorded one; 2: a wheel cannot 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
-import zipfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,7 +26,7 @@ from dmlgather.onnx.model.index_graph import index_graph
 from dmlgather.record import Record
 from tests.real_models.flattening import flattened
 from tests.real_models.inputs import inputs
-from tests.real_models.listed import ListedModel, packages
+from tests.real_models.listed import ListedModel, fetched
 from tests.real_models.regions import regions
 from tests.real_models.stepping import session
 
@@ -68,26 +66,18 @@ def main(argv: list[str]) -> int:
     recorded = known.validate_json(RECORD.read_bytes()) if RECORD.exists() else {}
     found: dict[str, FusedModel] = {}
     wrong = 0
-    for package in packages():
-        for model in package.models:
-            name = package.name_of(model)
-            if options.texts and not any(text in name for text in options.texts):
-                continue
-            try:
-                package.fetch()
-            except (OSError, ValueError, KeyError, zipfile.BadZipFile, subprocess.CalledProcessError) as error:
-                print(f"ci/fused: {package.package} {package.version}: {error}", file=sys.stderr)
-                return 2
-            found[name], faults = fused_model(model, package.path(model.member))
-            print(f"{name}: {_shown(found[name])}", flush=True)
-            for fault in faults:
-                print(f"  {fault}", flush=True)
-            changed = not options.record and found[name] != recorded.get(name)
-            print(
-                f"  recorded: {_shown(recorded[name])}" if changed and name in recorded else "  not recorded" if changed else "",
-                end="\n" * changed,
-            )
-            wrong += len(faults) + changed
+    for package, model in fetched(options.texts, "ci/fused"):
+        name = package.name_of(model)
+        found[name], faults = fused_model(model, package.path(model.member))
+        print(f"{name}: {_shown(found[name])}", flush=True)
+        for fault in faults:
+            print(f"  {fault}", flush=True)
+        changed = not options.record and found[name] != recorded.get(name)
+        print(
+            f"  recorded: {_shown(recorded[name])}" if changed and name in recorded else "  not recorded" if changed else "",
+            end="\n" * changed,
+        )
+        wrong += len(faults) + changed
     if options.record:
         RECORD.write_bytes(known.dump_json(recorded | found, indent=1) + b"\n")
     print(f"{len(found)} models, {wrong} wrong or changed")

