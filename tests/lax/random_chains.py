@@ -83,8 +83,8 @@ class _Drawing:
         return tuple(int(size) for size in self.rng.integers(1, 5, rank))
 
     def index(self, shape: Sequence[int], low: int, high: int) -> int:
-        """A new index array with values from `low` below `high`, and its number."""
-        dtype = np.dtype(str(self.rng.choice(INDEX_TYPES)))
+        """A new index array with values from `low` below `high`, and its number. JAX refuses a type that cannot hold the size."""
+        dtype = np.dtype(str(self.rng.choice([name for name in INDEX_TYPES if np.iinfo(name).max >= high])))
         low = max(low, int(np.iinfo(dtype).min))
         self.indices.append(self.rng.integers(low, high, shape).astype(dtype))
         return len(self.indices) - 1
