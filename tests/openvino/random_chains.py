@@ -65,8 +65,8 @@ def _gather(chain: _Chain, node: Any) -> Any:
     taken = [rng.randint(1, 4) for _ in range(rng.randint(0, 2))]
     if prod(taken) * prod(shape) > 600:
         taken = []
-    # Where the index is out of range, the CPU plugin drops a Gather of one index from a dimension of size 1, and reads memory that is
-    # not the tensor's if that is a list of integers.
+    # Where an index is out of range, the CPU plugin drops a Gather of one index from a dimension of size 1, and reads beyond a
+    # list of integers.
     judged = version == 8 and shape[axis] > 1 and (len(shape) > 1 or node.get_output_element_type(0) not in INTEGERS)
     beyond = rng.choice((0, 0, 2)) if judged else 0
     made = chain.indices(taken, shape[axis], wraps=version == 8, beyond=beyond)
