@@ -32,6 +32,8 @@ class Checks:
         self.parts = parts
         self.allowed: dict[Formula, dict[Place, Intervals]] = {}
         """By the formula of an element without its numbers, and by its place."""
+        self.added = 0
+        """How many were added: what is known changes with it."""
         self._leaves: set[Leaf] = set()
 
     def copy(self) -> Checks:
@@ -80,6 +82,7 @@ class Checks:
         if known is not None and within(known, allowed):
             return
         formula, places = self._places(tensor)
+        self.added += 1
         found = self.allowed.setdefault(formula, {})
         for place in places:
             found[place] = common(found.get(place, allowed), allowed)

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from dmlgather.equivalence.symbols import Formula, Leaf, Read, Sum, SymbolicTensor
 
+MAY_BE_KNOWN = ("constant", "concatenation")
+"""The kinds of leaves of which something may be known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:

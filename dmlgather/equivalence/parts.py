@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.equivalence.leaves import whole_leaf
+from dmlgather.equivalence.leaves import MAY_BE_KNOWN, whole_leaf
 from dmlgather.equivalence.points import merged
 from dmlgather.equivalence.restriding import strided_sums
 from dmlgather.equivalence.symbols import (
@@ -109,7 +109,7 @@ class PartMaker:
         content = tensor.formula.content
         if isinstance(content, Read) and content.leaf.dtype.kind not in "biu" and tensor.formula == whole_leaf(content.leaf):
             return content.leaf.kind == "concatenation"
-        return any(leaf.kind in ("constant", "concatenation") for leaf in leaves_of(tensor.formula))
+        return any(leaf.kind in MAY_BE_KNOWN for leaf in leaves_of(tensor.formula))
 
     def tensor(self, part: Part, dtype: np.dtype[Any]) -> SymbolicTensor:
         """The tensor whose only part this is."""

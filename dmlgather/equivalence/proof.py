@@ -44,7 +44,8 @@ def prove(first: IndexGraph, second: IndexGraph, inputs: Matched, *, valid: bool
 def _meaning(graph: IndexGraph, inputs: list[Leaf], parts: PartMaker, valid: bool) -> Meaning:
     """What a program means where its own checks on inputs hold, which are found first."""
     found = meaning(graph, inputs, parts, valid=valid)
-    return found if found.checks is None else meaning(graph, inputs, parts, found.checks.of_inputs(), valid=valid)
+    given = None if found.checks is None else found.checks.of_inputs()
+    return meaning(graph, inputs, parts, given, valid=valid) if given is not None and given.allowed else found
 
 
 def _compared(one: Meaning, two: Meaning, parts: PartMaker, graphs: Sequence[IndexGraph]) -> Proof:

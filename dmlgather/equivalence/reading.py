@@ -14,7 +14,7 @@ import numpy as np
 from dmlgather.dialects.index_arithmetic import MOST_PIECES
 from dmlgather.dialects.index_graph import Elementwise
 from dmlgather.equivalence.checks import Checks
-from dmlgather.equivalence.leaves import whole_leaf
+from dmlgather.equivalence.leaves import MAY_BE_KNOWN, whole_leaf
 from dmlgather.equivalence.parts import KNOWN, PartMaker
 from dmlgather.equivalence.points import finest, merged, split
 from dmlgather.equivalence.symbols import (
@@ -26,6 +26,7 @@ from dmlgather.equivalence.symbols import (
     Sum,
     SymbolicTensor,
     guarded,
+    leaves_of,
     mapped,
     moved,
     plus,
@@ -65,6 +66,7 @@ class Reader:
         self.parts, self.tables, self.leaves, self.checks = parts, parts.tables, parts.leaves, checks
         self.compute = compute
         self.stops: dict[int, tuple[str, str]] = {}
+        self._computed: dict[tuple[int, tuple[int, ...], Pointwise], Formula] = {}
 
     def read(self, tensor: SymbolicTensor, sizes: tuple[int, ...], at: Sum, step: str) -> Pointed:
         """What lies in a tensor at an address, which is never outside it. The sizes may become finer."""
@@ -106,7 +108,11 @@ class Reader:
         return guarded(Formula(formula.content), [each for guard in formula.guards for each in self._refusing(guard)])
 
     def _recomputed(self, sizes: tuple[int, ...], each: Pointwise) -> Formula:
-        return self.compute(self, each.work, sizes, each.operands, each.dtypes)
+        """What a step makes of operands. It is kept: arithmetic on arithmetic is looked at again with each step that reads it."""
+        key = (self.checks.added, sizes, each)
+        if key not in self._computed:
+            self._computed[key] = self.compute(self, each.work, sizes, each.operands, each.dtypes)
+        return self._computed[key]
 
     @staticmethod
     def _refusing(guard: Guard) -> list[Guard]:
@@ -278,6 +284,8 @@ class Reader:
 
     def constant(self, formula: Formula, sizes: Sequence[int], dtype: np.dtype[Any]) -> int | bytes | None:
         """The element that a formula gives at every point, as a guard has it; None where it is not known, or not one."""
+        if not formula.guards and not all(leaf.kind in MAY_BE_KNOWN for leaf in leaves_of(formula)):
+            return None
         part = self.parts.parts(SymbolicTensor(tuple(sizes), formula, dtype))
         if not part or len(part) > 1 or part[0].formula not in (KNOWN, Formula(Sum(0, ()))):
             return None

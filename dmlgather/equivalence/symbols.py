@@ -86,6 +86,14 @@ class Formula:
 
     content: Read | Sum | Pointwise
     guards: tuple[Guard, ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.content, self.guards)))
+
+    def __hash__(self) -> int:
+        """Kept, because formulas hold formulas, and each is a key many times."""
+        return self._hash
 
 
 @dataclass(frozen=True, slots=True)

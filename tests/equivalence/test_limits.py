@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.equivalence import decide
+from dmlgather.equivalence import decide, elementwise, meaning
+from dmlgather.equivalence.parts import PartMaker
 from tests.equivalence.making import Program, do, graph, ids, lax_take, number, typed
 
 
@@ -53,6 +58,32 @@ def added(times: int) -> Program:
 
 def test_arithmetic_that_reads_each_value_twice_is_cut_into_leaves() -> None:
     assert decide(graph(added(40), ids(2)), graph(added(40), ids(2))).verdict == "proven"
+
+
+def test_nested_selections_take_time_that_grows_with_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is computed a few times, however deep it lies, and what depends on inputs is never searched for known elements."""
+    done = Counter[str]()
+
+    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            done[name] += 1
+            return function(*args)
+
+        return call
+
+    monkeypatch.setattr(meaning, "computed", counted("steps", elementwise.computed))
+    monkeypatch.setattr(PartMaker, "parts", counted("parts", PartMaker.parts))
+
+    def program(b: GraphBuilder, x: str, *masks: str) -> str:
+        for mask in masks:
+            x = do(b, "where", mask, b.input(f"other of {mask}", typed(6)), x)
+        return x
+
+    names = [f"mask {number}" for number in range(40)]
+    one, other = (graph(program, typed(6), *[typed(6, dtype="bool")] * 40, names=["x", *names]) for _ in range(2))
+    assert decide(one, other).verdict == "proven"
+    assert done["steps"] <= 4 * 2 * 40
+    assert done["parts"] == 0
 
 
 def test_lookups_in_lookups_end_with_an_answer() -> None:
