@@ -17,9 +17,9 @@ from dmlgather.backends.executor import ROUTES_KEPT, Executor
 from dmlgather.backends.footprints import Signature, logical, signature_on
 from dmlgather.backends.routes import Route
 from dmlgather.dialects.call_keys import read_call
-from dmlgather.dialects.element_types import STRING_KINDS, numpy_type
+from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.dialects.planned import under
-from dmlgather.dialects.problem import Problem, TensorType, whole
+from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.policy import Fill, resolve_policy
 
@@ -136,7 +136,7 @@ def type_of(name: str, item: Any) -> TensorType:
     else:
         raise TypeError(f"{name} is of type {type(item).__name__}, expected an array or a pair (shape, dtype)")
     try:
-        found = TensorType(tuple(whole("size", size) for size in shape), numpy_type(dtype))
+        found = TensorType.stated(shape, dtype)
     except TypeError as error:
         if hasattr(item, "__dlpack__"):  # a library with types of its own, such as torch
             return _taken(name, item, None).type

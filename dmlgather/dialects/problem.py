@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from dmlgather.dialects.element_types import numpy_type
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 
@@ -19,6 +20,13 @@ class TensorType:
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+
+    @classmethod
+    def stated(cls, shape: Any, dtype: Any) -> TensorType:
+        """Of sizes and a type as users write them. TypeError for anything else."""
+        if not isinstance(shape, Iterable):
+            raise TypeError("expected the sizes of all dimensions, such as (3, 4)")
+        return cls(tuple(whole("size", size) for size in shape), numpy_type(dtype))
 
     @property
     def rank(self) -> int:

@@ -57,33 +57,50 @@ class IndexExpression:
         brackets = Brackets(written(_adopted(number, item) for number, item in enumerate(items)))
         return IndexExpression((*self._links, brackets))
 
-    def take_along_axis(self, indices: Any, axis: int = -1) -> IndexExpression:
+    def take_along_axis(self, indices: Any, axis: int | None = -1) -> IndexExpression:
         """`numpy.take_along_axis` behind this expression: along `axis`, the elements at `indices`.
 
         indices: an array of integers with as many dimensions as the data, broadcast with it off the axis; or a placeholder. axis:
-        an integer; for NumPy's None, reshape(-1) before. Raises as the brackets do.
+        an integer; None for the data as one dimension, of which NumPy makes two steps. Raises as the brackets do.
 
         >>> dg.index.take_along_axis([[1], [0]], axis=1)(np.array([[1, 2], [3, 4]])).tolist()
         [[2], [3]]
         """
+        if axis is None:
+            return self.reshape(-1).take_along_axis(indices, 0)
         return IndexExpression((*self._links, TakenAlong(written_array(_adopted(0, indices)), axis)))
 
     def transpose(self, *axes: Any) -> IndexExpression:
-        """NumPy's `transpose` behind this expression. axes: several arguments, or one sequence; left out, the reverse order.
+        """NumPy's `transpose` behind this expression. axes: several arguments, or one sequence; left out or None for the reverse
+        order.
 
         >>> dg.index[:, [1, 0]].transpose(1, 0)(np.array([[1, 2], [3, 4]])).tolist()
         [[2, 4], [1, 3]]
         """
-        return IndexExpression((*self._links, Transposed(_listed(axes))))
+        return IndexExpression((*self._links, Transposed(_listed(axes) if axes else None)))
 
-    def reshape(self, *shape: Any) -> IndexExpression:
-        """NumPy's `reshape` behind this expression, in row-major order. shape: as several arguments, or as one sequence; one size
-        may be -1.
+    def reshape(self, *shape: Any, order: str | None = "C", copy: bool | None = None) -> IndexExpression:
+        """NumPy's `reshape` behind this expression. shape: as several arguments, or as one sequence; one size may be -1; None for
+        the shape as it is. order: "C" or None for row-major order, "F" for column-major order, which is three steps. copy: None
+        or True; the result is a new array.
+
+        Raises TypeError without a shape; ValueError for the order "A", which depends on memory, and for `copy=False`.
 
         >>> dg.index[::-1].reshape(2, -1)(np.arange(6)).tolist()
         [[5, 4, 3], [2, 1, 0]]
+        >>> dg.index[::-1].reshape(2, -1, order="F")(np.arange(6)).tolist()
+        [[5, 3, 1], [4, 2, 0]]
         """
-        return IndexExpression((*self._links, Reshaped(_listed(shape))))
+        if not shape:
+            raise TypeError("reshape has no shape: write the sizes, or () for an array without dimensions")
+        if order not in ("C", "c", "F", "f", None):
+            raise ValueError(f"order is {order!r}, expected 'C' or 'F', which do not depend on how an array lies in memory")
+        if copy is not None and not copy:
+            raise ValueError(f"copy is {copy!r}, but the result is a new array: leave copy out")
+        sizes = _listed(shape)
+        if order in ("F", "f") and sizes is not None:
+            return self.transpose().reshape(sizes[::-1]).transpose()
+        return IndexExpression((*self._links, Reshaped(sizes)))
 
     def __repr__(self) -> str:
         return f"dg.index{''.join(map(str, self._links))}"
@@ -255,6 +272,9 @@ def _adopted(number: int, item: Any) -> Any:
     return host_values(f"entry {number}", item) if decides else array
 
 
-def _listed(given: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The integers of a method that takes them as several arguments or as one sequence."""
-    return tuple(given[0]) if len(given) == 1 and isinstance(given[0], Sequence) else given
+def _listed(given: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The integers of a method that takes them as several arguments, as one sequence, or as an array; None for None alone."""
+    if len(given) > 1:
+        return given
+    (only,) = given
+    return None if only is None else tuple(only) if isinstance(only, Sequence) or getattr(only, "ndim", None) else given

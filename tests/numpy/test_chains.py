@@ -114,18 +114,59 @@ def test_what_errors_say(chain: Any, message: str) -> None:
         chain.problems(X)
 
 
-def test_transpose_and_reshape_take_what_numpys_take() -> None:
+_AXES: tuple[tuple[Any, ...], ...] = (
+    *((), (None,), ((2, 0, -2),), ([1, 0, 2],), (np.array([1, 2, 0]),), (range(3),)),
+    *(((),), ([],), (None, None, None), ("210",), ({0, 1, 2},), (0, 1), (0.0, 1, 2)),
+    *((0, 0, 1), (3, 0, 1), (True, 0, 2), ((0, 1), 2)),
+)
+_SHAPES: tuple[tuple[Any, ...], ...] = (
+    *((-1,), ((4, -1),), ([2, 12],), (np.array([6, 4]),), (np.int8(24),), (None,)),
+    *((), ((),), (5, -1), (-1, -1), ("24",), (24.0,), ([[24]],), (True, 24), (2, None)),
+)
+CALLS: tuple[tuple[str, tuple[Any, ...], dict[str, Any]], ...] = (
+    *(("transpose", axes, {}) for axes in _AXES),
+    *(("reshape", shape, {}) for shape in _SHAPES),
+    *(("reshape", (6, 4), {"order": order}) for order in ("C", "F", "c", "f", None, "K")),
+    *(("reshape", (shape,), {"order": "F"}) for shape in ((4, -1), -1, None, (5, -1), (2, 2, 2, 3))),
+    *(("reshape", (6, 4), {"copy": copy}) for copy in (None, True)),
+)
+"""Methods of an array with arguments, good and bad."""
+
+
+@pytest.mark.parametrize(("method", "arguments", "options"), CALLS, ids=str)
+def test_methods_take_what_numpys_take(method: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
     data = np.arange(24).reshape(2, 3, 4)
-    for chain, expected in (
-        (dg.index[...].transpose(), data.T),
-        (dg.index[...].transpose((2, 0, -2)), data.transpose(2, 0, -2)),
-        (dg.index[...].reshape(-1), data.reshape(-1)),
-        (dg.index[...].reshape((4, -1)), data.reshape(4, -1)),
-        (dg.index[0, 0, 0].reshape(()), data[0, 0, 0]),
-    ):
-        found = chain(data)
+    found, expected = (_called(target, method, arguments, options, data) for target in (dg.index[...], data))
+    if isinstance(expected, Exception):
+        assert isinstance(expected, type(found)), (expected, found)
+    else:
         assert (found.shape, found.tolist()) == (expected.shape, expected.tolist())
+
+
+def _called(target: Any, method: str, arguments: tuple[Any, ...], options: dict[str, Any], data: Any) -> Any:
+    try:
+        made = getattr(target, method)(*arguments, **options)
+        return made if isinstance(made, np.ndarray) else made(data)
+    except (TypeError, ValueError) as error:
+        return error
+
+
+def test_what_of_numpys_methods_depends_on_memory_is_refused() -> None:
+    with pytest.raises(ValueError, match="order is 'A', expected 'C' or 'F', which do not depend on how an array lies in memory"):
+        dg.index[...].reshape(24, order="A")
+    with pytest.raises(ValueError, match="copy is False, but the result is a new array: leave copy out"):
+        dg.index[...].reshape(24, copy=False)
+
+
+def test_take_along_axis_none_takes_from_the_flat_array() -> None:
+    data, ids = np.arange(24).reshape(2, 3, 4), np.array([23, -2, 0])
+    assert dg.index.take_along_axis(ids, None)(data).tolist() == np.take_along_axis(data, ids, None).tolist()
+
+
+def test_a_chain_is_shown_as_it_is_written() -> None:
     assert repr(dg.index[:, IDS][0].transpose(1, 0).reshape(-1)) == "dg.index[:, int64 [3]][0].transpose(1, 0).reshape(-1)"
+    assert repr(dg.index[...].transpose().reshape(None).reshape(())) == "dg.index[...].transpose().reshape(None).reshape(())"
+    assert repr(dg.index.take_along_axis([3], None)) == "dg.index.reshape(-1).take_along_axis(int64 [1], 0)"
 
 
 def test_an_expression_is_no_sequence() -> None:

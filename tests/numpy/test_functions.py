@@ -73,7 +73,8 @@ def test_placeholders_stand_for_index_arrays(placeholder: Any) -> None:
         (((3,), "float32"), IndexError, "an index array must have an integer type"),
         (((), "int64"), ValueError, "an index array has at least one dimension"),
         (((-1,), "int64"), ValueError, "sizes of 0 or more"),
-        ((("n",), "int64"), TypeError, "size is 'n' of type str, expected an integer"),
+        ((("n",), "int64"), TypeError, r"entry 1 is \(\('n',\), 'int64'\): size is 'n' of type str, expected an integer"),
+        (((3,), "integer"), TypeError, r"entry 1 is \(\(3,\), 'integer'\): data type 'integer' not understood"),
     ],
 )
 def test_what_errors_about_placeholders_say(placeholder: Any, error: type[Exception], message: str) -> None:

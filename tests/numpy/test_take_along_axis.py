@@ -90,7 +90,8 @@ def test_placeholders_policies_and_spelling() -> None:
             r"indices has size 2 in dimension 1 and data 3, but off the axis \(0\) sizes must be",
         ),
         ([[0]], 2, ValueError, "axis is 2, but data has rank 2: expected -2 … 1"),
-        ([[0]], None, TypeError, "axis is None"),
+        ([[0]], None, ValueError, r"indices is int64 \[1, 1\] and data int64 \[6\]: expected equally many dimensions"),
+        ([[0]], "0", TypeError, "axis is '0' of type str, expected an integer"),
     ],
 )
 def test_what_errors_say(indices: Any, axis: Any, error: type[Exception], message: str) -> None:

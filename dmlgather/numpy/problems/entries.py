@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from dmlgather.dialects.advanced_indexing import POSITIONS, Entry, Mask
-from dmlgather.dialects.element_types import numpy_type
-from dmlgather.dialects.problem import TensorType, whole
+from dmlgather.dialects.problem import TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +94,11 @@ def _index_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _placeholder(number: int, item: Any) -> WrittenEntry:
-    shape, dtype = (item.shape, item.dtype) if hasattr(item, "shape") else item
-    shape, dtype = tuple(whole("size", size) for size in shape), numpy_type(dtype)
+    try:
+        found = TensorType.stated(*((item.shape, item.dtype) if hasattr(item, "shape") else item))
+    except TypeError as error:
+        raise TypeError(f"entry {number} is {item!r}: {error}") from None
+    shape, dtype = found.shape, found.dtype
     if dtype.kind == "b":
         raise TypeError(f"entry {number} is {item!r}, but a mask's values decide the result's shape: write the mask itself")
     if dtype.kind not in "iu":

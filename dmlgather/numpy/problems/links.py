@@ -78,32 +78,37 @@ class TakenAlong:
 
 @dataclass(frozen=True, slots=True)
 class Transposed:
-    """x.transpose(axes): the dimensions in that order; () for the reverse order."""
+    """x.transpose(axes): the dimensions in that order; None for the reverse order."""
 
-    axes: tuple[Any, ...]
+    axes: tuple[Any, ...] | None
 
     def __str__(self) -> str:
-        return f".transpose({', '.join(map(str, self.axes))})"
+        return f".transpose({'' if self.axes is None else _written(self.axes)})"
 
     def problem(self, data: TensorType) -> Problem:
         """ValueError unless `axes` names each dimension once, counted from either end."""
-        if self.axes and len(self.axes) != data.rank:
-            raise ValueError(f"axes is {self.axes}, but there are {counted(data.rank, 'dimension')}: expected each once")
-        return TransposeView(data, check_axes("axes", self.axes or range(data.rank)[::-1], data.rank, "data"))
+        if self.axes is None:
+            return TransposeView(data, tuple(range(data.rank)[::-1]))
+        axes = tuple(whole(f"axes[{number}]", axis) for number, axis in enumerate(self.axes))
+        if len(axes) != data.rank:
+            raise ValueError(f"axes is {axes}, but there are {counted(data.rank, 'dimension')}: expected each once")
+        return TransposeView(data, check_axes("axes", axes, data.rank, "data"))
 
 
 @dataclass(frozen=True, slots=True)
 class Reshaped:
-    """x.reshape(shape), in row-major order; one size may be -1: whatever is left."""
+    """x.reshape(shape), in row-major order; one size may be -1: whatever is left. None for the shape as it is."""
 
-    shape: tuple[Any, ...]
+    shape: tuple[Any, ...] | None
 
     def __str__(self) -> str:
-        return f".reshape({', '.join(map(str, self.shape))})"
+        return f".reshape({None if self.shape is None else _written(self.shape)})"
 
     def problem(self, data: TensorType) -> Problem:
         """ValueError for another number of elements, and for a size below -1 or a second -1."""
-        sizes = [whole("size", size) for size in self.shape]
+        if self.shape is None:
+            return ReshapeView(data, data.shape)
+        sizes = [whole(f"shape[{number}]", size) for number, size in enumerate(self.shape)]
         if min(sizes, default=0) < -1 or sizes.count(-1) > 1:
             raise ValueError(f"shape is {self.shape}, expected sizes of 0 or more, and at most one -1")
         if -1 in sizes:
@@ -112,6 +117,11 @@ class Reshaped:
                 raise ValueError(f"shape is {self.shape}, but data is {data}: no size in the place of -1 gives as many elements")
             sizes[sizes.index(-1)] = prod(data.shape) // others
         return ReshapeView(data, tuple(sizes))
+
+
+def _written(integers: Sequence[Any]) -> str:
+    """Integers as arguments; no integers as one argument."""
+    return ", ".join(map(str, integers)) or "()"
 
 
 Link = Brackets | TakenAlong | Transposed | Reshaped
