@@ -39,7 +39,15 @@ class TargetRow(NamedTuple):
 
 
 def _opset(value: Any) -> int:
-    return _between("opset", value, 1, NEWEST_OPSET)
+    import onnx
+
+    opset, known = _between("opset", value, 1, NEWEST_OPSET), onnx.defs.onnx_opset_version()
+    if opset > known:
+        raise ValueError(
+            f"opset is {opset}, but onnx {onnx.__version__}, which is installed, knows opsets up to {known}: use one of these, "
+            "or a newer onnx (pip install --upgrade onnx)"
+        )
+    return opset
 
 
 def _operation_set(value: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,8 +56,12 @@ def _entry(rng: random.Random, sizes: Sequence[int], faulty: bool) -> Any:
 
 
 def numpys(data: NDArray[Any], expression: tuple[Any, ...]) -> NDArray[Any] | Exception:
-    """What NumPy gives, or the error that it raises."""
-    try:
-        return np.asarray(data[expression])
-    except (IndexError, ValueError, TypeError, OverflowError) as error:
-        return error
+    """What NumPy gives, or the error that it raises. NumPy 2.2 only warns of an index out of bounds where the result is empty."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "Out of bound index found", DeprecationWarning)
+        try:
+            return np.asarray(data[expression])
+        except (IndexError, ValueError, TypeError, OverflowError) as error:
+            return error
+        except DeprecationWarning as warning:
+            return IndexError(f"an index is out of bounds: {warning}")

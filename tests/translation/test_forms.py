@@ -145,12 +145,24 @@ def test_the_reason_why_not(problem: Problem, to: str, version: dict[str, Any], 
         (("openvino", {"version": 0}), ValueError, "version is 0, expected 1 … 16"),
         (("directml", {"level": "9_9"}), ValueError, "9_9"),
         (("onnx", {"opset": "13"}), TypeError, "opset is '13' of type str, expected an integer"),
+        ((["onnx"], {}), ValueError, r"to is \['onnx'\], expected 'onnx', "),
     ],
 )
-def test_no_such_target(arguments: tuple[str, dict[str, Any]], error: type[Exception], words: str) -> None:
+def test_no_such_target(arguments: tuple[Any, dict[str, Any]], error: type[Exception], words: str) -> None:
     to, version = arguments
     with pytest.raises(error, match=words):
         dg.translate(dg.onnx.gather.problem(TABLE, IDS), to, **version)
+
+
+def test_an_opset_that_the_installed_onnx_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    import onnx
+
+    monkeypatch.setattr(onnx, "__version__", "1.19.0")
+    monkeypatch.setattr(onnx.defs, "onnx_opset_version", lambda: 24)
+    problem = dg.onnx.gather.problem(TABLE, IDS)
+    assert dg.translate(problem, "onnx", opset=24).ok
+    with pytest.raises(ValueError, match=r"opset is 25, but onnx 1.19.0, which is installed, knows opsets up to 24: use one of"):
+        dg.translate(problem, "onnx", opset=25)
 
 
 def test_constant_indices_are_computed_at_once() -> None:

@@ -30,7 +30,8 @@ def test_an_example_gives_what_run_prints(path: Path, tmp_path: Path) -> None:
 
 
 def test_random_models_give_what_run_prints(tmp_path: Path) -> None:
-    assert Counter(judge_model(seed, tmp_path, opset=26) for seed in range(12))["equal"] > 3
+    found = Counter(judge_model(seed, tmp_path) for seed in range(12))
+    assert found["equal"] + found["no BitCast"] > 3  # before opset 26 there is none
 
 
 def test_a_resource_that_is_read_and_written(tmp_path: Path) -> None:

@@ -44,6 +44,6 @@ def test_random_proofs(to: str) -> None:
 
 
 def test_random_models(tmp_path: Path) -> None:
-    found = Counter(judge_model(seed, tmp_path, opset=26) for seed in range(FIRST, FIRST + PROBLEMS // 4))
+    found = Counter(judge_model(seed, tmp_path) for seed in range(FIRST, FIRST + PROBLEMS // 4))
     print(f"\n{found}")
     assert found["equal"] > found.total() / 2

@@ -6,6 +6,8 @@ import json
 from importlib import import_module
 from pathlib import Path
 
+import onnx
+
 import dmlgather as dg
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.translation.directml_sources import of_checked
@@ -17,7 +19,11 @@ REFUSED = "elements as others of another size"
 """A dispatch reads what another wrote as elements of another size, which ONNX cannot say."""
 
 
-def judge_model(source: int | Path, folder: Path, opset: int) -> str:
+NEWEST = min(26, onnx.defs.onnx_opset_version())
+"""The opset of random models: the first one with BitCast, where the installed onnx knows it."""
+
+
+def judge_model(source: int | Path, folder: Path, opset: int = NEWEST) -> str:
     """Translate a model, or a seed's random one, and run it: "equal", or why it was refused. AssertionError for other bits.
 
     onnxruntime before 1.32 leaves some int64 indices of more than 32 bits unclamped, and refuses them.
@@ -35,7 +41,7 @@ def judge_model(source: int | Path, folder: Path, opset: int) -> str:
         return "elements of another size" if REFUSED in made.reason else "no BitCast"
     target = folder / "model.onnx"
     write(made, file.initial, target)
-    onnx, ort = import_module("onnx"), import_module("onnxruntime")
+    ort = import_module("onnxruntime")
     onnx.checker.check_model(str(target), full_check=True)
     try:
         got = ort.InferenceSession(target).run(None, {})
