@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dmlgather.dialects.index_graph import IndexGraph, chain
 from dmlgather.dialects.problem import Problem
 from dmlgather.files import FileError, open_regular
+from dmlgather.wording import counted
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -23,14 +24,18 @@ FILES = {".onnx": "an ONNX model", ".xml": "an OpenVINO IR", ".json": "a DxDispa
 class ReadProgram:
     """graph: of a program. buffers: whether its tensors are buffers of DirectML, whose sizes say less than an array's shape:
     leading 1s are added, and a buffer with strides has one dimension. stated: the names of `inputs` that the program has.
+    examples: how many examples were read.
     """
 
     graph: IndexGraph
     buffers: bool = False
     stated: frozenset[str] = frozenset()
+    examples: int = 0
 
 
-def read_program(source: Any, *example: Any, inputs: Mapping[str, Any] | None = None, others: bool = False) -> ReadProgram:
+def read_program(
+    source: Any, *example: Any, inputs: Mapping[str, Any] | None = None, others: bool = False, argument: str = "source"
+) -> ReadProgram:
     """A program as a graph.
 
     source: the path of an ONNX model (.onnx), of an OpenVINO IR (.xml), or of a DxDispatch model or a descriptor (.json); an
@@ -40,15 +45,20 @@ def read_program(source: Any, *example: Any, inputs: Mapping[str, Any] | None = 
 
     example: the arguments of a function, as arrays, tensors or jax.ShapeDtypeStruct; the first one is the data of a `dg.index`.
     inputs: what a model leaves open: shapes by the names of inputs, and of an ONNX model also types, arrays, and numbers by the
-    names of sizes. others: whether they may name what this program does not have, and another one has.
+    names of sizes. others: whether they may name what this program does not have, and another one has. argument: what messages
+    call the program.
 
     FileError for a file that cannot be used; TypeError for another source, and for what does not go with it; and what the readers
     raise.
     """
     from dmlgather.directml import OperatorDesc
+    from dmlgather.eager import type_of
     from dmlgather.fusion import Fused
     from dmlgather.numpy.index_expression import IndexExpression
 
+    if not isinstance(inputs, Mapping | None):
+        text = f"inputs is of type {type(inputs).__name__}, expected a mapping from names to shapes, such as {{'x': (1, 3)}}"
+        raise TypeError(text)
     if isinstance(source, str | PathLike):
         return _of_file(Path(source), inputs or {}, others)
     if isinstance(source, Sequence) and source:
@@ -61,7 +71,7 @@ def read_program(source: Any, *example: Any, inputs: Mapping[str, Any] | None = 
             raise TypeError(
                 "what dg.index gives says nothing of its data: give an array, or its (shape, dtype), behind the programs"
             )
-        return ReadProgram(chain(source.problems(example[0])))
+        return ReadProgram(chain(source.problems(type_of("the first example", example[0]))), examples=1)
     match source:
         case IndexGraph():
             return ReadProgram(source)
@@ -79,15 +89,37 @@ def read_program(source: Any, *example: Any, inputs: Mapping[str, Any] | None = 
     if "torch" in packages or by_example:
         from dmlgather.torch.tracing.index_graph import index_graph as torch_graph
 
-        return ReadProgram(torch_graph(source, *map(_for_torch, example)))
+        return ReadProgram(torch_graph(source, *map(_for_torch, example)), examples=len(example))
     if callable(source) or "jax" in packages:
         from dmlgather.lax.tracing.index_graph import index_graph
 
-        return ReadProgram(index_graph(source, *map(_for_jax, example)))
+        example = example if callable(source) else ()  # a jaxpr states the types of its arguments
+        return ReadProgram(index_graph(source, *map(_for_jax, example)), examples=len(example))
     raise TypeError(
-        f"no program is read from {type(source).__name__}: expected a path, an onnx.ModelProto, a function or closed jaxpr of "
-        "JAX, a program of PyTorch, what dg.index or dg.fuse gives, descriptors, problems, or an IndexGraph"
+        f"{argument} is {_described(source)}, which is no program: expected a path, an onnx.ModelProto, a function or closed "
+        "jaxpr of JAX, a program of PyTorch, what dg.index or dg.fuse gives, descriptors, problems, or an IndexGraph"
     )
+
+
+def check_all_read(programs: Sequence[ReadProgram], example: Sequence[Any], inputs: Mapping[str, Any] | None) -> None:
+    """ValueError for `inputs` that no program has, TypeError for examples that no program reads."""
+    unknown = sorted({*(inputs or {})}.difference(*(program.stated for program in programs)), key=str)
+    if unknown:
+        whose = "the program does not have" if len(programs) == 1 else "neither program has"
+        raise ValueError(f"inputs names {', '.join(map(repr, unknown))}, which {whose}")
+    most = max(program.examples for program in programs)
+    if len(example) > most:
+        whose = "the program reads" if len(programs) == 1 else "the programs read"
+        raise TypeError(f"got {counted(len(example), 'example')}, of which {whose} {most or 'none'}: leave the rest out")
+
+
+def _described(source: Any) -> str:
+    """What was given in the place of a program, in words."""
+    what = f"of type {type(source).__name__}"
+    if isinstance(source, list | tuple):
+        items = ", ".join(dict.fromkeys(type(each).__name__ for each in source))
+        what += f" and holds {items or 'nothing'}"
+    return what
 
 
 def _packages(value: Any) -> set[str]:

@@ -98,6 +98,8 @@ def _read(file: Path, allow_outside: bool, inputs: dict[str, Any]) -> Translatab
     from dmlgather.graph_sources import read_program
     from dmlgather.translation.directml_sources import TranslatableFile, of_checked, of_stream
 
+    if inputs and file.suffix.lower() in {*SUFFIXES, ".json"}:
+        raise typer.BadParameter(f"'{printable(str(file))}' leaves no size open: leave it out", param_hint="'--inputs'")
     if file.suffix.lower() in SUFFIXES:
         return of_stream(file, FeatureLevel.LEVEL_6_4)
     if file.suffix.lower() == ".json":

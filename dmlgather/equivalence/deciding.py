@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from dmlgather.dialects.index_graph import IndexGraph
+from dmlgather.dialects.problem import whole
 from dmlgather.equivalence.matching import matched
 from dmlgather.equivalence.proof import Proof, prove
 from dmlgather.equivalence.results import Equivalence, Given
 from dmlgather.equivalence.search import Search
 
 
+def check_decision(given: object, seed: object) -> None:
+    """ValueError for another `given` and for a negative seed, TypeError for a seed that is no integer."""
+    if given not in ("any", "valid"):
+        raise ValueError(f"given is {given!r}, expected 'any' or 'valid'")
+    if whole("seed", seed) < 0:
+        raise ValueError(f"seed is {seed}, expected an integer of 0 or more")
+
+
 def decide(first: IndexGraph, second: IndexGraph, *, given: Given = "any", flat: bool = False, seed: int = 0) -> Equivalence:
     """Whether two graphs write the same bits for the same inputs, and raise for the same ones.
 
     given: for which inputs. flat: elements are compared in row-major order, whatever the shapes of inputs and outputs are. seed:
-    of the search for a counterexample. ValueError for another `given`.
+    of the search for a counterexample. ValueError and TypeError for another `given` or `seed`.
     """
-    if given not in ("any", "valid"):
-        raise ValueError(f"given is {given!r}, expected 'any' or 'valid'")
+    check_decision(given, seed)
     first, second = first.needed(), second.needed()
     inputs = matched(first, second, flat=flat)
     if isinstance(inputs, str):

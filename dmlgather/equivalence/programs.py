@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dmlgather.equivalence.deciding import decide
+from dmlgather.equivalence.deciding import check_decision, decide
 from dmlgather.equivalence.results import Equivalence, Given
-from dmlgather.graph_sources import read_program
+from dmlgather.graph_sources import check_all_read, read_program
 
 
 def equivalent(
@@ -26,8 +26,8 @@ def equivalent(
     seed: of the search for a counterexample.
 
     Operators that do not index are not looked into: they give the same where operator, attributes and inputs are equal. Raises
-    ValueError for another `given` and for `inputs` that neither program has, FileError for a file that cannot be used, TypeError
-    for what is no program, and what the readers of programs raise.
+    ValueError for another `given`, a negative `seed`, and `inputs` that neither program has, FileError for a file that cannot be
+    used, TypeError for what is no program and for examples that neither program reads, and what the readers of programs raise.
 
     >>> import jax
     >>> table, ids = jax.ShapeDtypeStruct((100, 8), "float32"), jax.ShapeDtypeStruct((4,), "int32")
@@ -36,8 +36,8 @@ def equivalent(
     >>> print(dg.equivalent(lambda x, i: x[i], lambda x, i: x.at[i].get(mode="fill"), table, ids).verdict)
     different
     """
-    one, two = (read_program(source, *example, inputs=inputs, others=True) for source in (first, second))
-    unknown = sorted({*(inputs or {})} - one.stated - two.stated)
-    if unknown:
-        raise ValueError(f"inputs names {', '.join(map(repr, unknown))}, which neither program has")
+    check_decision(given, seed)
+    one = read_program(first, *example, inputs=inputs, others=True, argument="first")
+    two = read_program(second, *example, inputs=inputs, others=True, argument="second")
+    check_all_read([one, two], example, inputs)
     return decide(one.graph, two.graph, given=given, flat=one.buffers or two.buffers, seed=seed)

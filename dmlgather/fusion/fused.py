@@ -95,6 +95,9 @@ class Fused:
         if len(arrays) != len(names):
             raise TypeError(f"the graph takes {counted(len(names), 'array')} ({', '.join(names)}), got {len(arrays)}")
         count = len(self.graph.outputs) - len(self.kept)
+        if count != 1 and not isinstance(out, list | tuple | None):
+            text = f"out is of type {type(out).__name__}, but the graph has {counted(count, 'output')}: expected a list of arrays"
+            raise TypeError(text)
         targets = [None] * count if out is None else [out] if count == 1 else [*out]
         if len(targets) != count:
             raise ValueError(f"out has {counted(len(targets), 'array')}, but the graph has {counted(count, 'output')}")
@@ -116,15 +119,20 @@ class Fused:
         compute: does an opaque step: from the step and its arrays (NumPy's or CuPy's) to the arrays that it writes. out: arrays
         to write, by the names of outputs. device, stream: as of a call.
 
-        Raises TypeError for arrays of another data type or on several devices, for a name that is missing, and for a stream on
-        the CPU; ValueError for another shape, an `out` that overlaps an input, and an opaque step without `compute`; IndexError
-        for a bad index under RAISE, as the step would that looks it up, and DeviceError for no usable GPU.
+        Raises TypeError for arrays of another data type or on several devices, for what is no mapping, for a name that is
+        missing, and for a stream on the CPU; ValueError for another shape, an `out` that overlaps an input, and an opaque step
+        without `compute`; IndexError for a bad index under RAISE, as the step would that looks it up, and DeviceError for no
+        usable GPU.
         """
-        if values.keys() != {*self.graph.inputs}:
-            raise TypeError(f"values has {sorted(values)}, but the graph takes {sorted(self.graph.inputs)}")
-        if unknown := {*(out or {})}.difference(self.graph.outputs):
-            raise TypeError(f"out has {sorted(unknown)}, but the graph's outputs are {sorted({*self.graph.outputs})}")
-        names = dict.fromkeys(self.graph.outputs)
+        wanted, names = self.graph.inputs, dict.fromkeys(self.graph.outputs)
+        _check_mapping("values", values, wanted)
+        _check_mapping("out", {} if out is None else out, [*names])
+        if values.keys() != {*wanted}:
+            raise TypeError(f"values has {sorted(values, key=str)}, but the graph takes {sorted(wanted)}")
+        if unknown := {*(out or {})}.difference(names):
+            raise TypeError(f"out has {sorted(unknown, key=str)}, but the graph's outputs are {sorted(names)}")
+        if compute is not None and not callable(compute):
+            raise TypeError(f"compute is of type {type(compute).__name__}, expected a function of a step and its arrays")
         given = {name: (out or {}).get(name) for name in names}
         found = self._run(values, [given.pop(name, None) for name in self.graph.outputs], compute, device, stream)
         return {name: found[self.graph.outputs.index(name)] for name in names}
@@ -187,6 +195,16 @@ class Fused:
     @cached_property
     def _unfused(self) -> GraphRunner:
         return GraphRunner(self.source)
+
+
+def _check_mapping(argument: str, given: object, names: Sequence[str]) -> None:
+    """TypeError for anything but a mapping. names: those that it may have."""
+    if not isinstance(given, Mapping):
+        example = names[0] if names else "name"
+        text = (
+            f"{argument} is of type {type(given).__name__}, expected a mapping from names to arrays, such as {{{example!r}: …}}"
+        )
+        raise TypeError(f"{text}; called as a function, the graph takes arrays in order")
 
 
 def _launches(graph: IndexGraph) -> Iterator[FusedLaunch]:

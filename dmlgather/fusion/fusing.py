@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -21,19 +21,20 @@ from dmlgather.fusion.fused import Cut, Fused
 from dmlgather.fusion.joined_indices import JoinedIndices, Parts
 from dmlgather.fusion.known_indices import with_known_indices
 from dmlgather.plan import CompositionError, compose
+from dmlgather.wording import shortened
 
 MOST_KNOWN = 2**20
 """A result of up to so many elements is computed while fusing, where everything that it is made of is known."""
 
 
-def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: Collection[str] = (), join: bool = True) -> Fused:
+def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: str | Collection[str] = (), join: bool = True) -> Fused:
     """The graph with as few launches as can be proven to do the same: bit for bit, and under RAISE for the same indices.
 
     graph: a chain of problems, each of which reads as data what the one before it writes, is a graph as well. keep: the names of
-    values that are to exist besides the outputs. Steps that neither needs are dropped, and what follows from constants alone is
-    computed now. join: whether two index tensors may be copied into one buffer where that moves fewer bytes, which adds steps to
-    the graph. TypeError for what is no graph and no problems; ValueError for a name that is no value, for two steps of one name,
-    and as `chain`.
+    values that are to exist besides the outputs, or one name. Steps that neither needs are dropped, and what follows from
+    constants alone is computed now. join: whether two index tensors may be copied into one buffer where that moves fewer bytes,
+    which adds steps to the graph. TypeError for what is no graph and no problems, or no names; ValueError for a name that is no
+    value, for two steps of one name, and as `chain`.
 
     >>> from dmlgather.dialects.problem import TensorType
     >>> from dmlgather.dialects.views import ReshapeView, TransposeView
@@ -46,13 +47,11 @@ def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: Collection[st
     """
     if not isinstance(graph, IndexGraph):
         graph = chain(_listed(graph))
-    for name in keep:
-        if name not in graph.types:
-            raise ValueError(f"keep names {name!r}, which is no value of the graph")
+    keep = _names(keep, graph)
     for name, count in Counter(step.name for step in graph.steps).items():
         if count > 1:
             raise ValueError(f"{count} steps are called {name!r}: each needs a name of its own")
-    kept = tuple(name for name in dict.fromkeys(keep) if name not in graph.outputs)
+    kept = tuple(name for name in keep if name not in graph.outputs)
     source = replace(graph, outputs=(*graph.outputs, *kept)).needed()
     fusing = _Fusing(source, kept, join)
     steps = tuple(found for step in source.steps for found in fusing.fused(step))
@@ -63,11 +62,29 @@ def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: Collection[st
 
 
 def _listed(given: object) -> list[Problem]:
-    problems = [given] if isinstance(given, Problem) else list(given) if isinstance(given, Iterable) else None
-    wrong = given if problems is None else next((each for each in problems if not isinstance(each, Problem)), None)
-    if problems is None or wrong is not None:
-        raise TypeError(f"fuse takes an IndexGraph, a Problem or a list of Problems, got {type(wrong).__name__}")
-    return problems
+    """The problems of a chain. TypeError for anything else."""
+    if isinstance(given, Problem):
+        return [given]
+    what = f"graph is of type {type(given).__name__}"
+    if isinstance(given, Iterable) and not isinstance(given, str | Mapping):
+        problems = list(given)
+        wrong = [number for number, each in enumerate(problems) if not isinstance(each, Problem)]
+        if not wrong:
+            return problems
+        what += f", whose item {wrong[0]} is of type {type(problems[wrong[0]]).__name__}"
+    raise TypeError(f"{what}: fuse takes an IndexGraph, a Problem or a list of Problems; what dg.index gives has fused(x)")
+
+
+def _names(given: object, graph: IndexGraph) -> list[str]:
+    """Names of values of a graph, each once. TypeError for anything else, ValueError for another name."""
+    names = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else None
+    if names is None or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"keep is {shortened(repr(given))}, expected the name of a value, or a list of names")
+    for name in names:
+        if name not in graph.types:
+            known = shortened(", ".join(map(repr, graph.types)))
+            raise ValueError(f"keep names {name!r}, which is no value of the graph: its values are {known}")
+    return list(dict.fromkeys(names))
 
 
 class _Fusing:

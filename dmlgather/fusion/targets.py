@@ -42,7 +42,10 @@ class Targets:
             if out is None:
                 self._given.append(None)
                 continue
-            array, home = arrays.adopt_output(out)
+            try:
+                array, home = arrays.adopt_output(out)
+            except TypeError as error:
+                raise TypeError(f"out for {name!r}: {error}") from None
             check_type(f"out for {name!r}", TensorType(tuple(array.shape), array.dtype), graph.types[name])
             check_output(logical(f"out for {name!r}", signature_on(home, array)))
             self._given.append((out, array, home))

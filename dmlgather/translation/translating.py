@@ -13,7 +13,7 @@ from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel
 from dmlgather.equivalence import Equivalence
-from dmlgather.graph_sources import read_program
+from dmlgather.graph_sources import check_all_read, read_program
 from dmlgather.translation.libraries import TARGETS, TargetRow
 from dmlgather.translation.proofs import prove
 from dmlgather.translation.restating import output_names, restated_if_possible
@@ -89,8 +89,9 @@ def translate(
 
     Where the other library cannot say it, `form` is None and `reason` says why. `proof` says for which inputs both do the same.
 
-    Raises ValueError for another library, opset, operation set or level, TypeError for the version of another library,
-    ModuleNotFoundError without the library's package, and what reading the source raises.
+    Raises ValueError for another library, opset, operation set or level, TypeError for the version of another library and for
+    examples that the program does not read, ModuleNotFoundError without the library's package, and what reading the source
+    raises.
 
     >>> rows = dg.openvino.gather.problem(((5, 4), "float32"), ((3,), "int64"), axis=0)  # an index out of range gives zeros
     >>> made = dg.translate(rows, "onnx")
@@ -107,7 +108,9 @@ def translate(
     ['Clip', 'Equal', 'Gather', 'Reshape', 'Where']
     """
     row, chosen = _row(to, {"opset": opset, "version": version, "level": level})
-    graph = graph_of_problem(source) if isinstance(source, Problem) else read_program(source, *example, inputs=inputs).graph
+    read = read_program(source, *example, inputs=inputs)
+    check_all_read([read], example, inputs)
+    graph = graph_of_problem(source) if isinstance(source, Problem) else read.graph
     try:
         stated = restated_if_possible(graph, lambda builder: row.target(builder, chosen))
         form = row.form(stated, chosen, output_names(graph))
@@ -118,7 +121,7 @@ def translate(
 
 def _row(to: str, given: Mapping[str, Any]) -> tuple[TargetRow, Any]:
     """The row of a target, and the version that was asked for. ValueError for another target, TypeError for another's version."""
-    if to not in TARGETS:
+    if not isinstance(to, str) or to not in TARGETS:
         raise ValueError(f"to is {to!r}, expected {alternatives(map(repr, TARGETS))}")
     row = TARGETS[to]
     if find_spec(row.package) is None:

@@ -69,6 +69,9 @@ def test_open_sizes_are_stated(tmp_path: Path, command: Command) -> None:
     assert (ended.code, ended.out.count("proven:")) == (0, 2)
     back = command("translate", tmp_path / "m.xml", "--to", "onnx")
     assert (back.code, back.out.count("proven:")) == (0, 2)
+    none = command("translate", EXAMPLES / "slice1_1.json", "--to", "onnx", "--inputs", "N=3")
+    assert (none.code, none.out) == (2, "")
+    assert "leaves no size open" in " ".join(none.err.split())
 
 
 def test_a_stream(tmp_path: Path, command: Command) -> None:

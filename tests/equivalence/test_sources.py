@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
@@ -33,6 +35,8 @@ HEADS = """agraph (float[2, 16, 12] x, int64[5] ids) => (float[2, 5, 3, 4] y) {
     same = Identity(back)
     y = Relu(same)
 }"""
+
+TABLE = ((3, 2), "float32")
 
 X, IDS = jnp.zeros((2, 16, 12), "float32"), jnp.zeros(5, "int32")
 
@@ -132,10 +136,45 @@ def test_files_that_are_no_programs(tmp_path: Path, name: str, content: bytes, m
 
 
 def test_what_is_no_program() -> None:
-    with pytest.raises(TypeError, match="no program is read from int"):
+    with pytest.raises(TypeError, match="first is of type int, which is no program: expected a path"):
         dg.equivalent(3, 4)
+    with pytest.raises(TypeError, match="second is of type list and holds int, NoneType, which is no program"):
+        dg.equivalent(dg.index[0], [3, 4, None], TABLE)
+    with pytest.raises(TypeError, match="second is of type tuple and holds nothing"):
+        dg.equivalent(dg.index[0], (), TABLE)
     with pytest.raises(TypeError, match="give an array, or its \\(shape, dtype\\), behind the programs"):
         dg.equivalent(dg.index[0], dg.index[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"inputs": ["N"]}, TypeError, r"inputs is of type list, expected a mapping from names to shapes, such as \{'x': "),
+        ({"given": None}, ValueError, "given is None, expected 'any' or 'valid'"),
+        ({"seed": None}, TypeError, "seed is None of type NoneType, expected an integer"),
+        ({"seed": -1}, ValueError, "seed is -1, expected an integer of 0 or more"),
+    ],
+)
+def test_other_arguments_are_refused(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        dg.equivalent(dg.index[0], dg.index[0], TABLE, **options)
+
+
+def test_examples_that_no_program_reads_are_refused() -> None:
+    with pytest.raises(TypeError, match="got 2 examples, of which the programs read 1: leave the rest out"):
+        dg.equivalent(dg.index[0], dg.index[0], TABLE, TABLE)
+    with pytest.raises(TypeError, match="the first example is of type int, expected an array or a pair"):
+        dg.equivalent(dg.index[0], dg.index[0], 3)
+    problem = dg.index[0].problem(TABLE)
+    with pytest.raises(TypeError, match="got 1 example, of which the program reads none"):
+        dg.translate(problem, "jax", TABLE)
+    with pytest.raises(ValueError, match="inputs names 'x', which the program does not have"):
+        dg.translate(problem, "jax", inputs={"x": (1,)})
+
+
+def test_a_jaxpr_is_compared_with_what_needs_an_example() -> None:
+    data = np.zeros((3, 2), np.float32)
+    assert dg.equivalent(jax.make_jaxpr(lambda x: x[::2])(data), dg.index[::2], data)
 
 
 def test_results_read_well() -> None:

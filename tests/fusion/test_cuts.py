@@ -81,8 +81,12 @@ def test_what_is_an_output_or_kept_exists() -> None:
     assert codes(fused) == [("rows", "first", "kept")]
     assert fused.kept == ("rows",)
     assert {*fused.run({"x": np.zeros((6, 8), np.float32), "i": np.arange(4)})} == {"first", "rows"}
-    with pytest.raises(ValueError, match="keep names 'nothing', which is no value of the graph"):
+    assert dg.fuse(graph.build([first]), keep=rows).kept == ("rows",)
+    with pytest.raises(ValueError, match="keep names 'nothing', which is no value of the graph: its values are 'x', 'i', 'rows'"):
         graph.fused(first, keep=["nothing"])
+    for wrong in (None, 3, [3], [["rows"]]):
+        with pytest.raises(TypeError, match=r"keep is .*, expected the name of a value, or a list of names"):
+            graph.fused(first, keep=wrong)
 
 
 def test_data_that_is_its_own_index_exists() -> None:
@@ -273,6 +277,15 @@ def test_a_chain_is_a_graph() -> None:
     assert len(dg.fuse(views[0]).launches) == 1
     with pytest.raises(ValueError, match="a chain has at least one problem"):
         dg.fuse([])
+    for wrong, what in (
+        (None, "NoneType"),
+        ("model.onnx", "str"),
+        ({"a": views[0]}, "dict"),
+        ([views[0], None], "list, whose item 1 is of type NoneType"),
+        (dg.index[0], "IndexExpression"),
+    ):
+        with pytest.raises(TypeError, match=f"graph is of type {what}: fuse takes an IndexGraph, a Problem or a list"):
+            dg.fuse(wrong)  # type: ignore[arg-type] # what a user may try
 
 
 def test_what_no_device_can_add_to_an_index_is_not_looked_up() -> None:

@@ -106,6 +106,17 @@ def test_what_inputs_may_not_be() -> None:
         fused(X, IDS[:2])
     with pytest.raises(TypeError, match="values has \\['x'\\], but the graph takes \\['i', 'x'\\]"):
         fused.run({"x": X})
+    with pytest.raises(TypeError, match="values has \\[3, 'x'\\], but the graph takes \\['i', 'x'\\]"):
+        fused.run({"x": X, 3: IDS})  # type: ignore[dict-item] # as below, what a user may try
+    for wrong in ([X, IDS], None, X):
+        with pytest.raises(TypeError, match=r"values is of type .*, expected a mapping from names to arrays, such as {'x': …}"):
+            fused.run(wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"out is of type ndarray, expected a mapping .*, such as {'turned': …}"):
+        fused.run({"x": X, "i": IDS}, out=X)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"out for 'turned': expected an array .*, got int"):
+        fused(X, IDS, out=3)
+    with pytest.raises(TypeError, match="compute is of type int, expected a function of a step and its arrays"):
+        fused.run({"x": X, "i": IDS}, compute=3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="the arrays are on the CPU, which has no streams"):
         fused(X, IDS, stream=1)
 
@@ -132,6 +143,8 @@ def test_outputs_share_no_memory() -> None:
     assert [result.tolist() for result in out] == [array.tolist() for array in expected]
     with pytest.raises(ValueError, match="out has 1 array, but the graph has 6 outputs"):
         fused(X, out=[X])
+    with pytest.raises(TypeError, match="out is of type ndarray, but the graph has 6 outputs: expected a list of arrays"):
+        fused(X, out=np.zeros((6, 4, 6), np.float32))
     with pytest.raises(ValueError, match="out for 'turned' overlaps out for 'x'"):
         fused.run({"x": X}, out={"x": out[0], "turned": out[0].T})
 

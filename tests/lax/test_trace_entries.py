@@ -68,6 +68,8 @@ def test_arguments_are_what_make_jaxpr_takes() -> None:
     assert [entry.equation for entry in trace] == ["gather float32[8,5], int32[3,1] -> float32[3,5]"]
     with pytest.raises(TypeError, match=r"argument 0 is ShapeDtypeStruct\(shape=\(3,\).*execute=True needs an array"):
         dg.lax.trace(lambda tree: tree["x"][tree["idx"][0]], tree, execute=True)
+    with pytest.raises(TypeError, match="fn is of type str, expected a function of JAX's arrays"):
+        dg.lax.trace("model.onnx", X)  # type: ignore[arg-type] # what a user may try
     (entry,) = dg.lax.trace(lambda x, *, i: x[i], X, i=IDX, execute=True)
     assert entry.runs is not None
     assert entry.runs.equal

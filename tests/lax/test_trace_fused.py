@@ -156,6 +156,7 @@ def test_a_function_of_nothing() -> None:
         ((X[:4], IDX), r"x is float32\[4, 5\], but float32\[8, 5\] was traced: trace the function again"),
         ((X, IDX * 1.5), r"i is float32\[3\], but int32\[3\] was traced"),
         ((X, jax.ShapeDtypeStruct((3,), np.int32)), r"i is ShapeDtypeStruct.*, a shape without values: run needs an array"),  # type: ignore[no-untyped-call] # JAX's
+        (("a", IDX), "x is of type str, expected an array, or a number"),
     ],
 )
 def test_other_arguments_are_refused(args: Any, message: str) -> None:

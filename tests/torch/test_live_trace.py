@@ -323,6 +323,12 @@ def test_a_program_is_read_at_the_sizes_of_the_example() -> None:
         index_graph(program, X[:, :4])
     with pytest.raises(TypeError, match="leave dynamic_shapes out"):
         index_graph(program, X, dynamic_shapes=({0: batch},))
+    with pytest.raises(ValueError, match="x has 1 dimension, but the program was exported for 2"):
+        index_graph(program, X[0])
+    with pytest.raises(TypeError, match=r"x is torch.float64, but the program was exported for torch.float32"):
+        index_graph(program, X.double())
+    with pytest.raises(TypeError, match="x is of type str, expected a tensor"):
+        index_graph(program, "x")
 
 
 class _Rows(torch.nn.Module):  # type: ignore[misc] # as above
@@ -333,7 +339,11 @@ class _Rows(torch.nn.Module):  # type: ignore[misc] # as above
 def test_other_sources_and_arguments_are_refused() -> None:
     with pytest.raises(TypeError, match="source is of type int, expected a module, a function or an ExportedProgram"):
         dg.torch.trace(3)
+    with pytest.raises(TypeError, match=r"source is the class _Rows, expected an object of it: _Rows\(…\)"):
+        dg.torch.trace(_Rows, X)
     traced = dg.torch.trace(lambda x: x[1:], X)
+    with pytest.raises(TypeError, match="x is of type NoneType, expected a tensor, or another array"):
+        traced.run(None)
     with pytest.raises(TypeError, match=r"the arguments form .* was exported: export the program again for others"):
         traced.run(X, X)
     with pytest.raises(ValueError, match=r"float32 \[7, 5\]"):

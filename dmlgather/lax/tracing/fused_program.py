@@ -72,7 +72,10 @@ class FusedProgram:
                 raise TypeError(f"{name} is {leaf}, a shape without values: run needs an array")
             if isinstance(leaf, jax.Array | np.ndarray) and (leaf.shape, leaf.dtype) == (aval.shape, aval.dtype):
                 continue
-            found = jax.eval_shape(lambda x: x, leaf)  # with the type that JAX makes of it
+            try:
+                found = jax.eval_shape(lambda x: x, leaf)  # with the type that JAX makes of it
+            except TypeError:
+                raise TypeError(f"{name} is of type {type(leaf).__name__}, expected an array, or a number") from None
             if (found.shape, found.dtype) != (aval.shape, aval.dtype):
                 raise TypeError(
                     f"{name} is {found.dtype}{list(found.shape)}, but {aval.dtype}{list(aval.shape)} was traced: "

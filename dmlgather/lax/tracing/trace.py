@@ -36,12 +36,15 @@ def trace(fn: Callable[..., Any], /, *args: Any, execute: bool = False, **kwargs
     plan on the CPU on what the equation reads, and compare the bytes with what JAX's primitive wrote. The trace's `run` runs the
     function fused.
 
-    Needs the package jax. Raises what fn and JAX raise, and TypeError for ShapeDtypeStructs with `execute`.
+    Needs the package jax. Raises what fn and JAX raise, and TypeError for what is no function, and for ShapeDtypeStructs with
+    `execute`.
 
     >>> trace = dg.lax.trace(lambda x, rows: x[rows], np.zeros((8, 5), np.float32), np.array([1, 7], np.int32))
     >>> trace[0].equation, str(trace[0].directml)
     ('gather float32[8,5], int32[2,1] -> float32[2,5]', 'GATHER from 1_0')
     """
+    if not callable(fn):
+        raise TypeError(f"fn is of type {type(fn).__name__}, expected a function of JAX's arrays, which its arguments follow")
     jax = jaxprs.library()
     program, shapes = jax.make_jaxpr(fn, return_shape=True)(*args, **kwargs)
     fused = FusedProgram.of(program, jax.tree.structure((args, kwargs)), jax.tree.structure(shapes))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dmlgather.torch.tracing.nodes import graph_place, is_tensor, library, number, plain
+from dmlgather.wording import counted
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class ExportedGraph:
         if isinstance(program, torch.export.ExportedProgram):
             if dynamic_shapes is not None:
                 raise TypeError("an ExportedProgram states its dynamic shapes: leave dynamic_shapes out")
+        elif isinstance(source, type):
+            raise TypeError(f"source is the class {source.__name__}, expected an object of it: {source.__name__}(…)")
         elif callable(source):
             program = torch.export.export(_module(torch, source), tuple(example), dynamic_shapes=dynamic_shapes)
         else:
@@ -73,13 +76,16 @@ class ExportedGraph:
         return (node for node in self.program.graph.nodes if node.op not in ("placeholder", "output"))
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The leaves of the user's arguments. TypeError for another tree than was exported."""
+        """The leaves of the user's arguments. TypeError for another tree than was exported, and for what is no array."""
         pytree = library().utils._pytree
         leaves, tree = pytree.tree_flatten((tuple(args), dict(kwargs)))
         expected = self.program.call_spec.in_spec
         if len(leaves) != len(self.inputs) or (expected is not None and tree != expected):
             shown = (" ".join(str(each).split()) for each in (tree, expected))
             raise TypeError("the arguments form {}, but {} was exported: export the program again for others".format(*shown))
+        for node, leaf in zip(self.inputs, leaves, strict=True):
+            if is_tensor(node.meta.get("val")) and not hasattr(leaf, "shape"):
+                raise TypeError(f"{node.name} is of type {type(leaf).__name__}, expected a tensor, or another array")
         return list(leaves)
 
     def returned(self, leaves: Sequence[Any]) -> Any:
@@ -122,7 +128,7 @@ class ExportedGraph:
     def values(self, example: Sequence[Any]) -> dict[Any, int]:
         """The values of the symbols for arguments as `example`; as exported where there are none.
 
-        ValueError for sizes that do not fit the program, and where no example is known.
+        TypeError for tensors of another type; ValueError for sizes that do not fit the program, and where no example is known.
         """
         if not example:
             if self.program.example_inputs is None:
@@ -130,15 +136,24 @@ class ExportedGraph:
             args, kwargs = self.program.example_inputs
         else:
             args, kwargs = example, {}
-        return self._solved(self.leaves(args, kwargs))
+        leaves = self.leaves(args, kwargs)
+        for node, leaf in zip(self.inputs, leaves, strict=True):
+            if is_tensor(leaf) and is_tensor(node.meta.get("val")) and leaf.dtype != node.meta["val"].dtype:
+                raise TypeError(f"{node.name} is {leaf.dtype}, but the program was exported for {node.meta['val'].dtype}")
+        return self._solved(leaves)
 
     def _solved(self, leaves: Sequence[Any]) -> dict[Any, int]:
         found: dict[Any, int] = {}
         pairs = [(node, leaf) for node, leaf in zip(self.inputs, leaves, strict=True) if hasattr(leaf, "shape")]
+        for node, leaf in pairs:
+            rank = len(node.meta["val"].shape)
+            if len(leaf.shape) != rank:
+                text = f"{node.name} has {counted(len(leaf.shape), 'dimension')}, but the program was exported for {rank}"
+                raise ValueError(text)
         sizes = [
             (node, axis, size, int(given))
             for node, leaf in pairs
-            for axis, (size, given) in enumerate(zip(node.meta["val"].shape, leaf.shape, strict=False))
+            for axis, (size, given) in enumerate(zip(node.meta["val"].shape, leaf.shape, strict=True))
         ]
         for _, _, size, given in sizes:
             if not isinstance(size, int):
