@@ -67,9 +67,8 @@ class Leaves:
         lengths: list[int] = []
         for tensor, shape in zip(parts, shapes, strict=True):
             content = tensor.formula.content
-            within = self.concatenations.get(content.leaf) if isinstance(content, Read) else None
-            whole = whole_leaf(content.leaf) == tensor.formula if isinstance(content, Read) else False
-            if within is not None and whole and (within.outer, within.inner) == (outer, inner):
+            within = self.concatenations.get(content.leaf) if isinstance(content, Read) and is_whole(tensor) else None
+            if within is not None and (within.outer, within.inner) == (outer, inner):
                 tensors += within.tensors
                 lengths += within.lengths
             elif shape[axis]:
@@ -84,3 +83,9 @@ class Leaves:
 def whole_leaf(leaf: Leaf) -> Formula:
     """The formula of a tensor that is the whole leaf, walked as one dimension (none where it has one element)."""
     return Formula(Read(leaf, Sum(0, (1,) if leaf.elements > 1 else ())))
+
+
+def is_whole(tensor: SymbolicTensor) -> bool:
+    """Whether a tensor is one leaf from the first element to the last one."""
+    content = tensor.formula.content
+    return isinstance(content, Read) and tensor.elements == content.leaf.elements and tensor.formula == whole_leaf(content.leaf)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.equivalence.leaves import MAY_BE_KNOWN, whole_leaf
+from dmlgather.equivalence.leaves import MAY_BE_KNOWN, is_whole, whole_leaf
 from dmlgather.equivalence.points import merged
 from dmlgather.equivalence.restriding import strided_sums
 from dmlgather.equivalence.symbols import (
@@ -107,7 +107,7 @@ class PartMaker:
     def _evaluable(tensor: SymbolicTensor) -> bool:
         """Whether something may be known of a tensor that is not settled."""
         content = tensor.formula.content
-        if isinstance(content, Read) and content.leaf.dtype.kind not in "biu" and tensor.formula == whole_leaf(content.leaf):
+        if isinstance(content, Read) and content.leaf.dtype.kind not in "biu" and is_whole(tensor):
             return content.leaf.kind == "concatenation"
         return any(leaf.kind in MAY_BE_KNOWN for leaf in leaves_of(tensor.formula))
 

@@ -150,6 +150,11 @@ EQUAL: dict[str, tuple[Program, Program, tuple[TensorType, ...]]] = {
 FAR = [-(2**63), 0, 2**63 - 1, 5, 2**62]
 
 EQUAL |= {
+    "the first elements of a constant": (
+        lambda b: other(b, cut(b, number(b, np.arange(8), "float32"), (0, 4, 1))),
+        lambda b: other(b, number(b, np.arange(4), "float32")),
+        (),
+    ),
     "constants at both ends of int64": (
         lambda b, i: take(b, number(b, FAR), i),
         lambda b, i: take(b, b.reshaped("r", b.transposed("t", number(b, [FAR]), (1, 0)), (5,)), i),
@@ -222,6 +227,11 @@ DIFFERENT: dict[str, tuple[Program, Program, tuple[TensorType, ...]]] = {
         lambda b, x: lax_take(b, x, do(b, "cast", number(b, [-1, 0]), dtype="uint64")),
         lambda b, x: lax_take(b, x, number(b, [-1, 0])),
         (X,),
+    ),
+    "the first elements of a concatenation, joined with others": (
+        lambda b, x, y: cut(b, b.concatenated("c", [cut(b, b.concatenated("c", [x, y], 0), (0, 6, 1)), y], 0), (0, 7, 1)),
+        lambda b, x, y: cut(b, b.concatenated("c", [x, y, y], 0), (0, 7, 1)),
+        (typed(4), typed(4)),
     ),
     "positions of an opaque output": (
         lambda b, x: cut(b, other(b, x), (0, 1, 1), (0, 8, 1)),
