@@ -18,4 +18,4 @@ def test_chains_of_layers(tmp_path: Path) -> None:
         path, feeds = random_ir(seed, tmp_path)
         graph = same(path, feeds)
         fused = fuse(graph).run({name: feeds[name] for name in graph.inputs})
-        assert any(bits([fused[name] for name in graph.outputs]) == bits(live(path, feeds)) for _ in range(3)), seed
+        assert bits([fused[name] for name in graph.outputs]) == bits(live(path, feeds)), seed
