@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import dmlgather as dg
+from tests.chain_drawing import Chain
 from tests.lax.judge import QUICKLY, jax
-from tests.lax.random_chains import Chain
 from tests.lax.stepping import stepped
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -11,70 +10,35 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-MOST_ELEMENTS = 2000
+from tests.chain_drawing import Chain, ChainDrawing, Drawn
+
 TYPES = ("float32", "int32", "uint8", "float16", "bool", "complex64", "int16")
 INDEX_TYPES = ("int32", "int32", "int8", "uint8", "int16", "uint32")
 MODES = ("promise_in_bounds", "clip", "fill")
 
-Step = Callable[[Any, Sequence[Any]], Any]
-"""From the array and all index arrays to the next array."""
-
-
-@dataclass(frozen=True)
-class Chain:
-    """A function and its arguments. texts: its steps, for people."""
-
-    steps: tuple[Step, ...]
-    texts: tuple[str, ...]
-    x: Any
-    indices: tuple[Any, ...]
-
-    def __call__(self, x: Any, *indices: Any) -> Any:
-        for step in self.steps:
-            x = step(x, indices)
-        return x
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        return self.x, *self.indices
-
-    def __str__(self) -> str:
-        return f"x {self.x.dtype}{list(self.x.shape)}: {', '.join(self.texts)}"
-
 
 def random_chain(rng: np.random.Generator, length: int) -> Chain:
     """A chain of that many steps."""
-    drawing = _Drawing(rng)
-    for _ in range(length):
-        drawing.add_step()
-    return Chain(tuple(drawing.steps), tuple(drawing.texts), drawing.x, tuple(drawing.indices))
+    return _Drawing(rng).chain(length)
 
 
-class _Drawing:
+class _Drawing(ChainDrawing):
     """A chain that grows. shape: of what its steps give so far."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng = rng
-        self.shape = tuple(int(size) for size in rng.integers(1, 7, rng.integers(1, 5)))
-        dtype = np.dtype(str(rng.choice(TYPES)))
-        bits = rng.bytes(prod(self.shape) * dtype.itemsize)
+    def data(self, shape: list[int]) -> Any:
+        self.shape = tuple(shape)
+        dtype = np.dtype(str(self.rng.choice(TYPES)))
+        bits = self.rng.bytes(prod(shape) * dtype.itemsize)
         values = np.frombuffer(bits, np.uint8) % 2 if dtype.kind == "b" else np.frombuffer(bits, dtype)
-        self.x = values.astype(dtype).reshape(self.shape)
-        self.indices: list[Any] = []
-        self.steps: list[Step] = []
-        self.texts: list[str] = []
+        return values.astype(dtype).reshape(shape)
 
-    def add_step(self) -> None:
-        while True:
-            kind = KINDS[int(self.rng.integers(len(KINDS)))] if self.shape else _broadcast  # most take an axis
-            count = len(self.indices)
-            found = kind(self)
-            if found is not None and prod(found[2]) <= MOST_ELEMENTS and len(found[2]) <= 6:
-                break
-            del self.indices[count:]
-        step, text, self.shape = found
-        self.steps.append(step)
-        self.texts.append(text)
+    def draw(self) -> Drawn | None:
+        kind = KINDS[int(self.rng.integers(len(KINDS)))] if self.shape else _broadcast  # most take an axis
+        return kind(self)
+
+    def add_step(self, drawn: Drawn) -> None:
+        super().add_step(drawn)
+        self.shape = drawn[2]
 
     def axis(self) -> int:
         return int(self.rng.integers(len(self.shape)))
@@ -93,10 +57,7 @@ class _Drawing:
         return self.index(shape, -2 * size, 3 * max(size, 1))  # of no elements, any index is outside
 
 
-Found = tuple[Step, str, tuple[int, ...]] | None
-
-
-def _rows(chain: _Drawing) -> Found:
+def _rows(chain: _Drawing) -> Drawn | None:
     axis, picked = chain.axis(), chain.sizes(int(chain.rng.integers(1, 3)))
     if not (size := chain.shape[axis]):
         return None
@@ -106,7 +67,7 @@ def _rows(chain: _Drawing) -> Found:
     return lambda x, i: x[(*whole, i[number])], f"x[{':, ' * axis}i{list(picked)}]", shape
 
 
-def _pairs(chain: _Drawing) -> Found:
+def _pairs(chain: _Drawing) -> Drawn | None:
     if len(chain.shape) < 2 or 0 in chain.shape[:2]:
         return None
     picked = chain.sizes(1)
@@ -114,7 +75,7 @@ def _pairs(chain: _Drawing) -> Found:
     return lambda x, i: x[i[one], i[other]], f"x[i{list(picked)}, j]", (*picked, *chain.shape[2:])
 
 
-def _at(chain: _Drawing) -> Found:
+def _at(chain: _Drawing) -> Drawn | None:
     axis, mode = chain.axis(), str(chain.rng.choice(MODES))
     size = chain.shape[axis]
     if not size:
@@ -126,7 +87,7 @@ def _at(chain: _Drawing) -> Found:
     return lambda x, i: jnp.asarray(x).at[(*place, i[number])].get(mode=mode), f"at[{axis}].get({mode})", shape
 
 
-def _take(chain: _Drawing) -> Found:
+def _take(chain: _Drawing) -> Drawn | None:
     axis, mode = chain.axis(), (None, "clip", "fill", "wrap")[chain.rng.integers(4)]
     if not chain.shape[axis]:
         return None
@@ -136,7 +97,7 @@ def _take(chain: _Drawing) -> Found:
     return lambda x, i: jnp.take(x, i[number], axis=axis, mode=mode), f"take({axis}, {mode})", shape
 
 
-def _take_along_axis(chain: _Drawing) -> Found:
+def _take_along_axis(chain: _Drawing) -> Drawn | None:
     axis, mode = chain.axis(), (None, "clip", "fill")[chain.rng.integers(3)]
     if not chain.shape[axis]:
         return None
@@ -145,7 +106,7 @@ def _take_along_axis(chain: _Drawing) -> Found:
     return lambda x, i: jnp.take_along_axis(x, i[number], axis=axis, mode=mode), f"take_along_axis({axis}, {mode})", shape
 
 
-def _normalised(chain: _Drawing) -> Found:
+def _normalised(chain: _Drawing) -> Drawn | None:
     axis, size = (place := chain.axis()), chain.shape[place]
     if not size:
         return None
@@ -160,7 +121,7 @@ def _normalised(chain: _Drawing) -> Found:
     return step, f"normalised({axis})", shape
 
 
-def _computed(chain: _Drawing) -> Found:
+def _computed(chain: _Drawing) -> Drawn | None:
     axis = chain.axis()
     size, picked = chain.shape[axis], chain.sizes(1)
     if not size:
@@ -175,7 +136,7 @@ def _computed(chain: _Drawing) -> Found:
     return step, f"computed({axis}, {factor}, {term})", shape
 
 
-def _dynamic_slice(chain: _Drawing) -> Found:
+def _dynamic_slice(chain: _Drawing) -> Drawn | None:
     taken = tuple(int(chain.rng.integers(0 if chain.rng.random() < 0.02 else min(size, 1), size + 1)) for size in chain.shape)
     number = chain.anywhere((len(taken),), max(chain.shape))
     fixed = [bool(chain.rng.random() < 0.3) for _ in taken]
@@ -188,7 +149,7 @@ def _dynamic_slice(chain: _Drawing) -> Found:
     return step, f"dynamic_slice({list(taken)})", taken
 
 
-def _gather(chain: _Drawing) -> Found:
+def _gather(chain: _Drawing) -> Drawn | None:
     """Windows that start at index vectors of some components, in a random mode."""
     rank = len(chain.shape)
     components = sorted(int(axis) for axis in chain.rng.permutation(rank)[: chain.rng.integers(1, rank + 1)])
@@ -206,7 +167,7 @@ def _gather(chain: _Drawing) -> Found:
     return lambda x, i: lax.gather(x, i[number], numbers, windows, mode=mode), f"gather({windows}, {components}, {mode})", shape
 
 
-def _slice(chain: _Drawing) -> Found:
+def _slice(chain: _Drawing) -> Drawn | None:
     parts = []
     for size in chain.shape:
         step = int(chain.rng.choice([1, 1, 2, 3, -1, -2]))
@@ -218,17 +179,17 @@ def _slice(chain: _Drawing) -> Found:
     return (lambda x, i: x[tuple(parts)], f"x[{parts}]", shape) if prod(shape) or chain.rng.random() < 0.1 else None
 
 
-def _flip(chain: _Drawing) -> Found:
+def _flip(chain: _Drawing) -> Drawn | None:
     axis = chain.axis()
     return lambda x, i: jnp.flip(x, axis), f"flip({axis})", chain.shape
 
 
-def _transpose(chain: _Drawing) -> Found:
+def _transpose(chain: _Drawing) -> Drawn | None:
     order = tuple(int(axis) for axis in chain.rng.permutation(len(chain.shape)))
     return lambda x, i: jnp.transpose(x, order), f"transpose({order})", tuple(chain.shape[axis] for axis in order)
 
 
-def _reshape(chain: _Drawing) -> Found:
+def _reshape(chain: _Drawing) -> Drawn | None:
     rest = prod(chain.shape)
     shape: list[int] = []
     while rest > 1 and len(shape) < 3:
@@ -238,12 +199,12 @@ def _reshape(chain: _Drawing) -> Found:
     return lambda x, i: jnp.reshape(x, shape), f"reshape({shape})", tuple(shape)
 
 
-def _broadcast(chain: _Drawing) -> Found:
+def _broadcast(chain: _Drawing) -> Drawn | None:
     shape = (*chain.sizes(1), *(int(chain.rng.integers(1, 4)) if size == 1 else size for size in chain.shape))
     return lambda x, i: jnp.broadcast_to(x, shape), f"broadcast_to({shape})", shape
 
 
-def _dimensions(chain: _Drawing) -> Found:
+def _dimensions(chain: _Drawing) -> Drawn | None:
     if 1 in chain.shape and len(chain.shape) > 1:
         axis = chain.shape.index(1)
         return lambda x, i: jnp.squeeze(x, axis), f"squeeze({axis})", (*chain.shape[:axis], *chain.shape[axis + 1 :])
@@ -251,7 +212,7 @@ def _dimensions(chain: _Drawing) -> Found:
     return lambda x, i: jnp.expand_dims(x, axis), f"expand_dims({axis})", (*chain.shape[:axis], 1, *chain.shape[axis:])
 
 
-def _joined(chain: _Drawing) -> Found:
+def _joined(chain: _Drawing) -> Drawn | None:
     axis, shift = chain.axis(), int(chain.rng.integers(1, 4))
     if chain.rng.random() < 0.5:
         return lambda x, i: jnp.roll(x, shift, axis), f"roll({shift}, {axis})", chain.shape
@@ -259,7 +220,7 @@ def _joined(chain: _Drawing) -> Found:
     return lambda x, i: jnp.concatenate([x, jnp.flip(x, axis)], axis), f"mirrored({axis})", shape
 
 
-KINDS: tuple[Callable[[_Drawing], Found], ...] = (
+KINDS: tuple[Callable[[_Drawing], Drawn | None], ...] = (
     *(_rows, _rows, _pairs, _at, _at, _take, _take, _take_along_axis, _normalised, _computed, _dynamic_slice, _gather),
     *(_slice, _slice, _flip, _transpose, _transpose, _reshape, _reshape, _broadcast, _dimensions, _joined),
 )

@@ -14,9 +14,10 @@ from jax import lax
 
 import dmlgather as dg
 from dmlgather.plan import compose
+from tests.chain_drawing import Chain, check_fresh_chains
 from tests.lax.everyday import EXPRESSIONS, Expression, data, indices
 from tests.lax.fused_chains import faults
-from tests.lax.random_chains import Chain, random_chain
+from tests.lax.random_chains import random_chain
 
 RNG = np.random.default_rng()
 X, IDX = data(RNG, 8, 5), indices(RNG, 8, 3)
@@ -30,9 +31,7 @@ def same(found: Any, expected: Any) -> bool:
 
 
 def test_random_chains_give_jaxs_bits() -> None:
-    seed = np.random.SeedSequence().entropy
-    rng = np.random.default_rng(seed)
-    assert faults([random_chain(rng, int(rng.integers(2, 9))) for _ in range(16)]) == [], f"seed {seed}"
+    check_fresh_chains(random_chain, faults, 16)
 
 
 def test_a_wrong_merge_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

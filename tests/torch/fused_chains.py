@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from dmlgather.torch.tracing.trace import trace
-from tests.torch.random_chains import Chain
+from tests.chain_drawing import Chain
 
 
 def faults(chains: Sequence[Chain]) -> list[str]:
     """What is wrong with the fused runs of chains, all of which are exported at once."""
 
     def all_of_them(arguments: Any) -> list[Any]:
-        return [chain(x, indices) for chain, (x, indices) in zip(chains, arguments, strict=True)]
+        return [chain(*each) for chain, each in zip(chains, arguments, strict=True)]
 
-    arguments = [(chain.x, chain.indices) for chain in chains]
+    arguments = [chain.arguments for chain in chains]
     expected = all_of_them(arguments)
     traced: Any = trace(all_of_them, arguments, execute=True)
     found = [f"{entry.equation}: {entry.runs}" for entry in traced if not entry.runs.equal]

@@ -3,78 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 import torch
 
-MOST_ELEMENTS = 2000
-TYPES = (torch.float32, torch.int32, torch.uint8, torch.float16, torch.bool, torch.complex64, torch.int64, torch.bfloat16)
+from tests.chain_drawing import Chain, ChainDrawing, Drawn, Step
 
-Step = Callable[[Any, Sequence[Any]], Any]
-"""From the tensor and all index tensors to the next tensor."""
+TYPES = (torch.float32, torch.int32, torch.uint8, torch.float16, torch.bool, torch.complex64, torch.int64, torch.bfloat16)
 
 Found = tuple[Step, str] | None
 """A step, and what people call it; None where the tensor does not fit."""
 
 
-@dataclass(frozen=True, eq=False)
-class Chain:
-    """A function and its arguments. texts: its steps, for people."""
-
-    steps: tuple[Step, ...]
-    texts: tuple[str, ...]
-    x: Any
-    indices: tuple[Any, ...]
-
-    def __call__(self, x: Any, indices: Sequence[Any]) -> Any:
-        for step in self.steps:
-            x = step(x, indices)
-        return x
-
-    def __str__(self) -> str:
-        return f"x {self.x.dtype}{list(self.x.shape)}: {', '.join(self.texts)}"
-
-
 def random_chain(rng: np.random.Generator, length: int) -> Chain:
     """A chain of that many steps. PyTorch itself says the shapes."""
-    drawing = _Drawing(rng)
-    for _ in range(length):
-        drawing.add_step()
-    return Chain(tuple(drawing.steps), tuple(drawing.texts), drawing.x, tuple(drawing.indices))
+    return _Drawing(rng).chain(length)
 
 
-class _Drawing:
+class _Drawing(ChainDrawing):
     """A chain that grows. now: what its steps give so far."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng = rng
-        shape = [int(size) for size in rng.integers(1, 7, rng.integers(1, 5))]
-        dtype = TYPES[int(rng.integers(len(TYPES)))]
-        values = torch.from_numpy(rng.integers(0, 256, (prod(shape) * dtype.itemsize,), np.uint8))
-        self.x = (values % 2 if dtype == torch.bool else values).view(dtype).reshape(shape)
-        if dtype in (torch.float16, torch.bfloat16):  # PyTorch makes quiet NaNs of signalling ones there
-            self.x = self.x.nan_to_num()
-        self.now = self.x
-        self.indices: list[Any] = []
-        self.steps: list[Step] = []
-        self.texts: list[str] = []
+    def data(self, shape: list[int]) -> Any:
+        dtype = TYPES[int(self.rng.integers(len(TYPES)))]
+        values = torch.from_numpy(self.rng.integers(0, 256, (prod(shape) * dtype.itemsize,), np.uint8))
+        found = (values % 2 if dtype == torch.bool else values).view(dtype).reshape(shape)
+        # PyTorch makes quiet NaNs of signalling ones in types of 16 bits.
+        self.now = found.nan_to_num() if dtype in (torch.float16, torch.bfloat16) else found
+        return self.now
 
-    def add_step(self) -> None:
-        while True:
-            count = len(self.indices)
-            kind = KINDS[int(self.rng.integers(len(KINDS)))] if self.now.dim() and self.now.numel() else _broadcast
-            found = kind(self)
-            if found is not None:
-                after = found[0](self.now, self.indices)
-                if after.numel() <= MOST_ELEMENTS and after.dim() <= 6:
-                    break
-            del self.indices[count:]
-        self.now = after
-        self.steps.append(found[0])
-        self.texts.append(found[1])
+    def draw(self) -> Drawn | None:
+        kind = KINDS[int(self.rng.integers(len(KINDS)))] if self.now.dim() and self.now.numel() else _broadcast
+        found = kind(self)
+        return None if found is None else (*found, tuple(found[0](self.now, self.indices).shape))
+
+    def add_step(self, drawn: Drawn) -> None:
+        super().add_step(drawn)
+        self.now = drawn[0](self.now, self.indices)
 
     def axis(self) -> int:
         return int(self.rng.integers(self.now.dim()))

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from tests.chain_count import CHAINS
+from tests.chain_drawing import AT_ONCE, check_fresh_chains
 from tests.torch.fused_chains import faults
 from tests.torch.random_chains import random_chain
 
 pytestmark = [pytest.mark.torch, pytest.mark.heavy]
 
-AT_ONCE = 50
-
 
 @pytest.mark.parametrize("batch", range(CHAINS // AT_ONCE))
 def test_random_chains_give_pytorchs_bits(batch: int) -> None:
-    seed = np.random.SeedSequence().entropy
-    rng = np.random.default_rng(seed)
-    assert faults([random_chain(rng, int(rng.integers(2, 9))) for _ in range(AT_ONCE)]) == [], f"batch {batch}, seed {seed}"
+    check_fresh_chains(random_chain, faults)

@@ -17,9 +17,10 @@ from dmlgather.dialects.index_graph import Elementwise, IndexGraph, Opaque
 from dmlgather.plan import compose
 from dmlgather.torch.tracing.index_graph import index_graph
 from dmlgather.tracing.trace import Trace
+from tests.chain_drawing import Chain, check_fresh_chains
 from tests.test_docstrings import NEED_TORCH, run_examples
 from tests.torch.fused_chains import content, faults
-from tests.torch.random_chains import Chain, random_chain
+from tests.torch.random_chains import random_chain
 
 pytestmark = pytest.mark.torch
 
@@ -213,9 +214,7 @@ def test_names_that_all_dialects_share(fn: Callable[..., Any], expected: Any) ->
 
 
 def test_random_chains_give_pytorchs_bits() -> None:
-    seed = np.random.SeedSequence().entropy
-    rng = np.random.default_rng(seed)
-    assert faults([random_chain(rng, int(rng.integers(2, 9))) for _ in range(24)]) == [], f"seed {seed}"
+    check_fresh_chains(random_chain, faults, 24)
 
 
 def test_a_wrong_merge_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
