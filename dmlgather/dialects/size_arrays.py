@@ -6,7 +6,7 @@ left to NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +15,9 @@ import numpy as np
 from dmlgather.dialects.sizes import KnownSize, Sizes
 
 Array = np.ndarray[Any, Any]
+
+KEPT_ELEMENTS = 1024
+"""The most elements of a value that is kept while a model is checked: bounds of slices, shapes and axes have fewer."""
 
 
 def size_array(sizes: Sequence[KnownSize]) -> Array:
@@ -27,6 +30,18 @@ def size_array(sizes: Sequence[KnownSize]) -> Array:
 def has_names(array: Array) -> bool:
     """Whether an array's elements are objects: numbers and names."""
     return bool(array.dtype == object)
+
+
+def known_sizes(array: Array) -> list[KnownSize]:
+    """The elements that are integers or names, in order."""
+    return [size for each in array.reshape(-1) if isinstance(size := plain(each), int | str)]
+
+
+def with_numbers(array: Array, number: Callable[[KnownSize], int], dtype: np.dtype[Any] | type) -> Array:
+    """The array with numbers for its names. number: makes one of each element; int64 holds the nearest one."""
+    limits = np.iinfo(np.int64)
+    found = [min(max(number(size), limits.min), limits.max) for size in known_sizes(array)]
+    return np.array(found, np.int64).reshape(array.shape).astype(dtype)
 
 
 def tidy(array: Array, dtype: np.dtype[Any]) -> Array:

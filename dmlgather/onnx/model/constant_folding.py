@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
+from dmlgather.dialects.size_arrays import KEPT_ELEMENTS
 from dmlgather.onnx.model.moving_operators import COMPUTED_HERE, MOVED
 from dmlgather.onnx.model.node_requests import NodeAnswer
 from dmlgather.onnx.model.partial_types import PartialType
@@ -22,7 +23,6 @@ from dmlgather.onnx.model.size_names import ModelSizes
 from dmlgather.onnx.model.subgraphs import operator_name
 from dmlgather.onnx.model.symbolic_elements import ELEMENTWISE, REDUCTIONS, Arithmetic, cast, elementwise, reduced, sequence
 from dmlgather.onnx.model.values import (
-    KEPT_ELEMENTS,
     Array,
     Element,
     Value,

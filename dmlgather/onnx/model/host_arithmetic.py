@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from dmlgather.dialects.size_arrays import KEPT_ELEMENTS
 from dmlgather.onnx.model.host_inputs import HOST_INPUTS, UNREAD_INPUTS
 from dmlgather.onnx.model.local_functions import Functions, Key
 from dmlgather.onnx.model.partial_types import type_of_value
 from dmlgather.onnx.model.subgraphs import element_count, operator_name, subgraphs
-from dmlgather.onnx.model.values import KEPT_ELEMENTS
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto

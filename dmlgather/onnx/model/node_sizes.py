@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.dialects.size_arrays import has_names
+from dmlgather.dialects.size_arrays import has_names, with_numbers
 from dmlgather.dialects.sizes import KnownSize, Sizes
 from dmlgather.dialects.sliced_axes import SlicedAxis
 from dmlgather.dialects.unknown_sizes import Named, NodeSizes, named
@@ -78,9 +78,7 @@ def _numbers(value: NodeValue, number: Callable[[KnownSize], int]) -> NDArray[An
     elements = value.elements
     if isinstance(elements, Unknown) or not has_names(elements):
         return None if isinstance(elements, Unknown) else elements
-    limits = np.iinfo(np.int64)
-    found = [min(max(number(each), limits.min), limits.max) for each in elements.flat]
-    return np.array(found, np.int64).reshape(elements.shape).astype(value.type.dtype or np.int64)
+    return with_numbers(elements, number, value.type.dtype or np.int64)
 
 
 def _sliced_axes(site: NodeSite, data: Named) -> Iterator[SlicedAxis]:

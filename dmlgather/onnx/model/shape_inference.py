@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from dmlgather.dialects.size_arrays import KEPT_ELEMENTS
 from dmlgather.onnx.model.inference_process import InferenceFailedError, InferenceLimitError, InferenceLimits
 from dmlgather.onnx.model.subgraphs import subgraphs
 from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
-
-MOST_VALUES = 1024
-"""The most elements of a tensor that can be a shape."""
 
 HIDDEN = "dmlgather.hidden"
 """The domain of nodes that inference is kept from: it has no operators."""
@@ -92,7 +90,7 @@ def _hide(model: ModelProto, plain: GraphProto) -> bool:
     """
     long = {value.name for graph in _graphs(plain) for value in _values(graph) if _is_long(value)}
     tensors = [tensor for graph in _graphs(plain) for tensor in graph.initializer]
-    long.update(tensor.name for tensor in tensors if len(tensor.dims) == 1 and tensor.dims[0] > MOST_VALUES)
+    long.update(tensor.name for tensor in tensors if len(tensor.dims) == 1 and tensor.dims[0] > KEPT_ELEMENTS)
     opset, found = own_opset(model.opset_import), False
     for graph, typed in zip(_graphs(model.graph), _graphs(plain), strict=True):
         given: set[str] = set()
@@ -132,7 +130,7 @@ def _values(graph: GraphProto) -> Iterable[ValueInfoProto]:
 
 def _is_long(value: ValueInfoProto) -> bool:
     dims = value.type.tensor_type.shape.dim
-    return len(dims) == 1 and dims[0].dim_value > MOST_VALUES
+    return len(dims) == 1 and dims[0].dim_value > KEPT_ELEMENTS
 
 
 def _propagates(node: NodeProto, opset: int) -> bool:

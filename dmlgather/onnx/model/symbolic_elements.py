@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
-from dmlgather.dialects.size_arrays import plain
+from dmlgather.dialects.size_arrays import KEPT_ELEMENTS, plain
 from dmlgather.dialects.sizes import KnownSize
 from dmlgather.onnx.model.size_names import ModelSizes
-from dmlgather.onnx.model.values import KEPT_ELEMENTS, Array, Element, array_of, objects
+from dmlgather.onnx.model.values import Array, Element, array_of, objects
 
 WIDE = frozenset(("int32", "int64", "uint32", "uint64", "float32", "float64"))
 """The types of numbers that hold every size. float32 rounds sizes from 2^24 on, which no model means."""

@@ -12,9 +12,6 @@ from dmlgather.dialects.size_arrays import has_names
 
 Array = np.ndarray[Any, Any]
 
-KEPT_ELEMENTS = 1024
-"""The most elements of a tensor whose values are kept: bounds of slices, shapes and axes have fewer."""
-
 Element = int | float | str | Unknown
 """A number, the name of an expression of sizes, or why it is not known."""
 

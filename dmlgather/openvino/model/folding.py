@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
-from dmlgather.dialects.size_arrays import size_array
+from dmlgather.dialects.size_arrays import KEPT_ELEMENTS, size_array
 from dmlgather.openvino.model.constants import NOT_CONNECTED, Value, Weights
 from dmlgather.openvino.model.ir_layers import Layer, Port, PortKey
 from dmlgather.openvino.model.layer_arithmetic import OPERATIONS
-from dmlgather.openvino.model.layer_operations import MOST_DIMENSIONS, MOST_ELEMENTS, Computed, Operation, UnknownResultError
+from dmlgather.openvino.model.layer_operations import MOST_DIMENSIONS, Computed, Operation, UnknownResultError
 from dmlgather.openvino.model.tensors import Tensors
 from dmlgather.wording import printable
 
@@ -27,7 +27,7 @@ class Folding:
         self.tensors, self.graph, self.weights = tensors, tensors.graph, weights
         self._values: dict[PortKey, Value] = {}
 
-    def value(self, layer: Layer, port: Port, largest: int = MOST_ELEMENTS) -> Value:
+    def value(self, layer: Layer, port: Port, largest: int = KEPT_ELEMENTS) -> Value:
         """The value of a layer's input port, or why it is not known. largest: elements that a constant may have there."""
         connected = self.graph.source(layer, port)
         if connected is None:
@@ -108,7 +108,7 @@ class Folding:
         return self.value(layer, port)
 
     def _kept(self, layer: Layer, value: np.ndarray) -> Value:
-        return value if value.size <= MOST_ELEMENTS else Unknown(f"{value.size} elements that {layer} computes")
+        return value if value.size <= KEPT_ELEMENTS else Unknown(f"{value.size} elements that {layer} computes")
 
     def _sizes(self, layer: Layer) -> Value:
         """What ShapeOf gives: sizes that are not known are symbols."""

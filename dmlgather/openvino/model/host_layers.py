@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from dmlgather.dialects.size_arrays import KEPT_ELEMENTS
 from dmlgather.openvino.model.ir_layers import Layer, LayerGraph, Port
-from dmlgather.openvino.model.layer_operations import MOST_ELEMENTS
 
 _SHAPE = _AXES = _ONE = (1,)
 
@@ -74,7 +74,7 @@ UNREAD_PORTS: Mapping[str, tuple[int, ...]] = {"ConvertLike": (1,), "ShapeOf": (
 def host_layers(graph: LayerGraph) -> frozenset[int]:
     """The ids of the layers that are the host's arithmetic, bodies aside. What enters or leaves a body counts as the device's.
 
-    A layer is one if its tensors have at most MOST_ELEMENTS elements, and every layer that reads a result of it reads it as a
+    A layer is one if its tensors have at most KEPT_ELEMENTS elements, and every layer that reads a result of it reads it as a
     shape, a bound or the like, or is one itself.
     """
     reads = (graph.source(layer, port) for layer in graph.layers.values() for _, port in _read_ports(layer))
@@ -110,4 +110,4 @@ def _given(graph: LayerGraph, layer: Layer, port: Port) -> Port:
 def _is_small_port(port: Port) -> bool:
     """A port without sizes is a scalar, or of unknown rank."""
     sizes = port.shape or ()
-    return None not in sizes and math.prod(size for size in sizes if size is not None) <= MOST_ELEMENTS
+    return None not in sizes and math.prod(size for size in sizes if size is not None) <= KEPT_ELEMENTS

@@ -14,12 +14,13 @@ from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.dialects.problem import TensorType, whole
+from dmlgather.dialects.size_arrays import KEPT_ELEMENTS
 from dmlgather.dialects.sizes import Sizes
 from dmlgather.openvino.model.constants import LARGEST, READ_TYPES, Weights, shape_of
 from dmlgather.openvino.model.ir_layers import Layer, Port, PortKey, Shape, element_type, read_model
 from dmlgather.openvino.model.ir_xml import IRError, read_xml
 from dmlgather.openvino.model.layer_arithmetic import OPERATIONS
-from dmlgather.openvino.model.layer_operations import MOST_DIMENSIONS, MOST_ELEMENTS, Operation, UnknownResultError
+from dmlgather.openvino.model.layer_operations import MOST_DIMENSIONS, Operation, UnknownResultError
 from dmlgather.openvino.model.layer_steps import steps_of
 from dmlgather.openvino.model.opaque_layers import identity, shape_of_output
 from dmlgather.openvino.model.translated_layer import TranslatedLayer, label, tensor_name
@@ -174,7 +175,7 @@ class _LayerTranslation:
         values: list[NDArray[Any]] = []
         for number, tensor in enumerate(call.types):
             value = np.array(tensor.shape, np.int64) if layer.type == "ShapeOf" else call.known(number)
-            if value is None or value.size > MOST_ELEMENTS or value.ndim > MOST_DIMENSIONS:
+            if value is None or value.size > KEPT_ELEMENTS or value.ndim > MOST_DIMENSIONS:
                 return None
             values.append(value)
         if layer.type.startswith("Reduce") and not call.integers:  # the order of float additions is not OpenVINO's

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from dmlgather.dialects.problem import check_axes
-from dmlgather.dialects.size_arrays import Array, compared, elementwise, has_names
+from dmlgather.dialects.size_arrays import KEPT_ELEMENTS, Array, compared, elementwise, has_names
 from dmlgather.openvino.model.constants import convert
-from dmlgather.openvino.model.layer_operations import MOST_ELEMENTS, Computed, Operation, typed
+from dmlgather.openvino.model.layer_operations import Computed, Operation, typed
 from dmlgather.openvino.model.moving_layers import MOVING
 from dmlgather.openvino.problems.data_types import TYPES
 
@@ -46,7 +46,7 @@ def _broadcast(operation: Operation) -> list[Array]:
     shapes = {each.shape for each in operation.inputs}
     if rule != "numpy" and len(shapes) > 1:
         raise operation.unknown(f"auto_broadcast {rule!r} of different shapes")
-    if math.prod(np.broadcast_shapes(*shapes)) > MOST_ELEMENTS:
+    if math.prod(np.broadcast_shapes(*shapes)) > KEPT_ELEMENTS:
         raise operation.unknown("too many elements")
     return list(np.broadcast_arrays(*operation.inputs))
 
@@ -147,7 +147,7 @@ def _range(operation: Operation) -> list[Array]:
     (start,), (stop,), (step,) = bounds
     if step == 0:
         raise ValueError("its step is 0")
-    if len(range(start, stop, step)) > MOST_ELEMENTS:
+    if len(range(start, stop, step)) > KEPT_ELEMENTS:
         raise operation.unknown("too many elements")
     return [typed(operation, np.array(range(start, stop, step), np.int64))]
 

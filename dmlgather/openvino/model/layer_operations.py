@@ -10,9 +10,6 @@ from dmlgather.dialects.sizes import Sizes
 from dmlgather.openvino.model.ir_layers import Layer, number_of
 from dmlgather.openvino.problems.data_types import integer_type
 
-MOST_ELEMENTS = 1024
-"""The most elements of a value that is computed, and of a constant that it is computed from."""
-
 MOST_DIMENSIONS = 32
 """The most dimensions of an array; NumPy broadcasts no more."""
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from dmlgather.dialects.problem import TensorType, check_axes, check_axis
-from dmlgather.dialects.size_arrays import Array, has_names
+from dmlgather.dialects.size_arrays import KEPT_ELEMENTS, Array, has_names
 from dmlgather.dialects.windows import WindowProblem
-from dmlgather.openvino.model.layer_operations import MOST_DIMENSIONS, MOST_ELEMENTS, Computed, Operation
+from dmlgather.openvino.model.layer_operations import MOST_DIMENSIONS, Computed, Operation
 from dmlgather.openvino.model.layer_reading import attributes_of, version_of
 from dmlgather.openvino.problems.layer_problems import problem_of
 from dmlgather.wording import counted
@@ -95,7 +95,7 @@ def _variadic_split(operation: Operation) -> list[Array]:
 def _broadcast_to(operation: Operation) -> list[Array]:
     sizes = operation.integers(1)
     mode = operation.layer.data.get("mode", "numpy").strip().lower()
-    if mode not in ("numpy", "bidirectional") or len(sizes) > MOST_DIMENSIONS or math.prod(sizes) > MOST_ELEMENTS:
+    if mode not in ("numpy", "bidirectional") or len(sizes) > MOST_DIMENSIONS or math.prod(sizes) > KEPT_ELEMENTS:
         raise operation.unknown(f"mode {mode!r} to {sizes[:8]}")
     target = sizes if mode == "numpy" else np.broadcast_shapes(operation.input(0).shape, tuple(sizes))
     return [np.broadcast_to(operation.input(0), target)]

@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-
 from dmlgather.dialects.checked_model import CheckedTensor, Unknown
 from dmlgather.dialects.element_types import OF_ML_DTYPES
 from dmlgather.dialects.problem import TensorType
-from dmlgather.dialects.size_arrays import has_names, plain
+from dmlgather.dialects.size_arrays import has_names, known_sizes, with_numbers
 from dmlgather.dialects.sizes import KnownSize, Sizes
 from dmlgather.dialects.sliced_axes import SlicedAxis
 from dmlgather.dialects.unknown_sizes import NodeSizes
@@ -70,9 +68,7 @@ def _numbers(site: LayerSite, role: str, number: Callable[[KnownSize], int]) -> 
     assert not isinstance(value, Unknown), "it would be missing"
     if not has_names(value):
         return value
-    limits = np.iinfo(np.int64)
-    found = [min(max(number(size), limits.min), limits.max) for size in _elements(value)]
-    return np.array(found, np.int64).reshape(value.shape).astype(integer_type(site.inputs[role].type))
+    return with_numbers(value, number, integer_type(site.inputs[role].type))
 
 
 def _tensor_type(site: LayerSite, tensor: CheckedTensor, shape: tuple[int, ...]) -> TensorType:
@@ -88,7 +84,7 @@ def _elements(value: Value) -> list[KnownSize]:
     assert not isinstance(value, Unknown), "it would be missing"
     if value.dtype.kind not in "iuO":  # which the problem's own rules refuse
         return []
-    return [size for each in value.reshape(-1) if isinstance(size := plain(each), int | str)]
+    return known_sizes(value)
 
 
 def _bounds(site: LayerSite, role: str, count: int, default: int) -> list[KnownSize]:
