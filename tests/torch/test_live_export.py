@@ -14,7 +14,8 @@ import dmlgather as dg
 from dmlgather.backends import reference
 from dmlgather.dialects.exporter import LEVELS
 from tests.dialects import binding
-from tests.torch.drafts import MAKERS, Drawing, draft
+from tests.torch.drafts import MAKERS, draft
+from tests.torch.drawing import Drawing
 from tests.torch.judge import TorchCall, bits, live
 
 pytestmark = pytest.mark.torch

@@ -10,7 +10,7 @@ import torch
 from torch._subclasses import FakeTensorMode
 
 import dmlgather as dg
-from tests.torch.drafts import EVERYWHERE, SOMEWHERE
+from tests.torch.drawing import EVERYWHERE, SOMEWHERE
 from tests.torch.judge import same_bits
 
 pytestmark = pytest.mark.torch
