@@ -71,7 +71,7 @@ def fold(operands: Operands) -> list[Value]:
     try:
         found = _folded(operands)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        found = Unknown(f"computed by {node.op_type}, which is ill-formed: {shortened(str(error), 200)}")
+        found = Unknown(f"computed by {node.op_type}, which is ill-formed: {shortened(str(error), 200)}", computed=True)
     if isinstance(found, Unknown):
         return [found] * len(node.output)
     return [_kept(value) for value in found]
@@ -115,12 +115,9 @@ def computed_when_run(node: NodeProto, values: Sequence[Value | None], passes_on
     found = [(name, why) for name, value in zip(node.input, values, strict=True) if (why := first_unknown([value])) is not None]
     decided_by = next((why.decided_by for _, why in found if why.decided_by), None)
     if not passes_on or not found:
-        return Unknown(f"computed when the model runs, by {operator_name(node)}", decided_by)
+        return Unknown(f"computed when the model runs, by {operator_name(node)}", decided_by, computed=True)
     name, why = found[0]
-    reason = (
-        why.reason if why.reason.startswith(("computed", "the shape of")) else f"computed from {printable(name)!r}, {why.reason}"
-    )
-    return Unknown(reason, decided_by)
+    return why.computed_from(printable(name), decided_by)
 
 
 def _shape(operands: Operands) -> list[Value] | Unknown:
@@ -128,9 +125,8 @@ def _shape(operands: Operands) -> list[Value] | Unknown:
     node, known = operands.node, operands.types[0]
     if known.shape is None:
         why = operands.values[0]
-        return Unknown(
-            f"the shape of {node.input[0]!r}, which is not known", why.decided_by if isinstance(why, Unknown) else None
-        )
+        decided_by = why.decided_by if isinstance(why, Unknown) else None
+        return Unknown(f"the shape of {node.input[0]!r}, which is not known", decided_by, computed=True)
     sizes: list[Element] = [Unknown("a size") if size is None else size for size in known.shape]
     if node.op_type == "Size":
         arithmetic = Arithmetic(operands.names)

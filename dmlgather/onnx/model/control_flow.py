@@ -92,11 +92,11 @@ def _stacked(values: Sequence[Value]) -> Value:
         or len({value.shape for value in arrays}) > 1
         or sum(value.size for value in arrays) > KEPT_ELEMENTS
     ):
-        return Unknown("computed when the model runs, by Loop")
+        return Unknown("computed when the model runs, by Loop", computed=True)
     return np.stack([value.astype(object) for value in arrays] if len({value.dtype for value in arrays}) > 1 else arrays)
 
 
 def _without_scans(node: NodeProto, carried: Sequence[Value]) -> list[Value]:
     """The outputs after no iteration: what iterations give is empty, of a shape that is not known."""
-    nothing = Unknown("computed when the model runs, by Loop, which has no iteration")
+    nothing = Unknown("computed when the model runs, by Loop, which has no iteration", computed=True)
     return [*carried, *[nothing] * (len(node.output) - len(carried))]

@@ -52,7 +52,7 @@ class Scope:
         self.better: set[str] = set()
         """Names of which more is known than shape inference of the whole graph found."""
         self.values: dict[str, Value] = {
-            name: Unknown(f"computed when the model runs, by {operator_name(node)}")
+            name: Unknown(f"computed when the model runs, by {operator_name(node)}", computed=True)
             for node in graph.node
             for name in node.output
         }

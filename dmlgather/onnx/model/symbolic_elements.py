@@ -64,7 +64,7 @@ class Arithmetic:
             if isinstance(one, Unknown):
                 return one
             if isinstance(one, float) and not math.isfinite(one):
-                return Unknown(f"computed from {one}")
+                return Unknown(f"computed from {one}", computed=True)
         return [plain(one) for one in operands]
 
 

@@ -68,15 +68,15 @@ class Folding:
     def _outputs(self, layer: Layer) -> list[Value]:
         run = OPERATIONS.get(layer.type)
         if run is None or not layer.opset.lower().startswith("opset"):
-            what = "an input of the graph" if layer.type == "Parameter" else f"computed when the model runs, by {layer}"
-            return [Unknown(what)] * len(layer.outputs)
+            computed = Unknown(f"computed when the model runs, by {layer}", computed=True)
+            return [Unknown("an input of the graph") if layer.type == "Parameter" else computed] * len(layer.outputs)
         try:
             values = self._run(layer, run)
         except UnknownResultError as error:
-            return [Unknown(str(error))] * len(layer.outputs)
+            return [Unknown(str(error), computed=True)] * len(layer.outputs)
         except (ValueError, TypeError, IndexError, ArithmeticError) as error:
             reason = f"computed by {layer}, which is ill-formed: {printable(str(error))}"
-            return [Unknown(reason)] * len(layer.outputs)
+            return [Unknown(reason, computed=True)] * len(layer.outputs)
         return [self._kept(layer, np.asarray(value, object) if isinstance(value, str) else np.asarray(value)) for value in values]
 
     def _run(self, layer: Layer, run: Computed) -> list[np.ndarray]:
@@ -86,7 +86,7 @@ class Folding:
             inputs = [self._values_of_input(layer, port) for port in layer.inputs]
         for port, value in zip(layer.inputs, inputs, strict=True):
             if isinstance(value, Unknown):
-                raise UnknownResultError(self._origin(layer, port, value.reason))
+                raise UnknownResultError(value.computed_from(self.tensors.input(layer, "", port).name).reason)
             if value.ndim > MOST_DIMENSIONS:
                 raise UnknownResultError(f"computed by {layer}: {value.ndim} dimensions")
         results = run(Operation(layer, [value for value in inputs if not isinstance(value, Unknown)], self.tensors.names.sizes))
@@ -94,17 +94,11 @@ class Folding:
             raise ValueError(f"it has {len(layer.outputs)} outputs, expected {len(results)}")
         return results
 
-    def _origin(self, layer: Layer, port: Port, reason: str) -> str:
-        """The reason why the result of a layer is not known, where an input is not: it names where that begins."""
-        if reason.startswith(("computed", "the shape of")):
-            return reason
-        return f"computed from {self.tensors.input(layer, '', port).name!r}, {reason}"
-
     def _values_of_input(self, layer: Layer, port: Port) -> Value:
         connected = self.graph.source(layer, port)
         if connected is not None and connected[0].type != "Const" and connected[0].id is not None:
             key = (connected[0].id, connected[1].id)
-            return self._values.get(key, Unknown(f"computed by {layer}, which needs its own result"))
+            return self._values.get(key, Unknown(f"computed by {layer}, which needs its own result", computed=True))
         return self.value(layer, port)
 
     def _kept(self, layer: Layer, value: np.ndarray) -> Value:
@@ -116,4 +110,6 @@ class Folding:
             raise ValueError(f"it has {len(layer.inputs)} inputs, expected 1")
         tensor = self.tensors.input(layer, "data", layer.inputs[0])
         shape = self.tensors.shape(layer, tensor, layer.inputs[0])
-        return Unknown(f"the shape of {tensor.name!r}, which is not known") if shape is None else size_array(shape)
+        if shape is None:
+            return Unknown(f"the shape of {tensor.name!r}, which is not known", computed=True)
+        return size_array(shape)
