@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial, update_wrapper
+from functools import lru_cache, update_wrapper
 from typing import Any, Generic, ParamSpec
 
 import numpy as np
 
-from dmlgather.backends import arrays
+from dmlgather import ready
+from dmlgather.backends import arrays, torch_tensors
 from dmlgather.backends.devices import Device
-from dmlgather.backends.executor import ROUTES_KEPT, Executor
-from dmlgather.backends.footprints import Signature, logical, signature_on
-from dmlgather.backends.routes import Route
+from dmlgather.backends.footprints import signature_on
 from dmlgather.dialects.call_keys import read_call
 from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.dialects.planned import under
@@ -25,8 +23,8 @@ from dmlgather.policy import Fill, resolve_policy
 
 P = ParamSpec("P")
 
-EXECUTORS_KEPT = 256
-"""Problems whose prepared programs are kept (least recently used leave first)."""
+CALLS_KEPT = 256
+"""Keys of calls whose routes are kept (least recently used leave first)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +54,10 @@ class EagerFunction(Generic[P]):
         """Run on arrays; the result is the same kind of array as the first."""
         slots = self._slots
         inputs: list[Any] = [None] * (len(slots) // 2)
-        key = read_call(args, kwargs, slots, inputs) if slots else None
-        kept = _kept(self, key) if key is not None else []
-        if kept:
-            return kept[0].result(inputs)
+        key = read_call(args, kwargs, slots, inputs, torch_tensors.key) if slots else None
+        kept = kept_for(self, key) if key is not None else []
+        if kept and (result := kept[0](inputs)) is not None:
+            return result
         request = self._request(*args, **kwargs)
         taken = take(request.arrays, request.device)
         problem = request.problem_of(*(item.type for item in taken))
@@ -105,8 +103,8 @@ class EagerFunction(Generic[P]):
 
 def forget() -> None:
     """Drop what was prepared for earlier calls: for tests."""
-    _kept.cache_clear()
-    _executor.cache_clear()
+    kept_for.cache_clear()
+    ready.forget()
 
 
 def execute(
@@ -220,50 +218,28 @@ def _taken(name: str, given: Any, target: Device | None) -> Taken:
     return Taken(name, given, arrays.move(array, home, runs.memory), home, runs.memory, runs)
 
 
-class Ready:
-    """A problem on arrays for which a route was found."""
-
-    def __init__(self, problem: Problem, route: Route) -> None:
-        self._problem, self._route, self._shape = problem, route, problem.output.shape
-
-    def result(self, inputs: Sequence[Any]) -> Any:
-        """A new array, from NumPy's arrays."""
-        out = np.empty(self._shape, inputs[0].dtype)
-        self.write(inputs, out)
-        return out
-
-    def write(self, inputs: Sequence[Any], out: Any) -> None:
-        """Run into `out`. IndexError for a bad index under RAISE."""
-        outcome = self._route.run(inputs, out)
-        if outcome is not None:
-            problem = self._problem
-            outcome.raise_for_bad_index(problem.arguments[-1], problem.lookup_axes, problem.lookup_windows)
-
-
-def prepare(problem: Problem, policy: OutOfBounds, fill: bytes, device: Device, signatures: Sequence[Signature]) -> Ready:
-    """A problem on arrays of these signatures, inputs first, in the memory of the device that runs it. The program is kept."""
-    # A program on a GPU reports bad indices by stream, and threads may share one.
-    thread = threading.get_ident() if device.on_gpu else 0
-    return Ready(problem, _executor(problem, policy, fill, thread)(device, *signatures))
-
-
-@lru_cache(maxsize=EXECUTORS_KEPT)
-def _kept(_function: EagerFunction[Any], _key: Hashable) -> list[Ready]:
-    """What is kept for calls of one key: nothing until a call has run on NumPy's arrays as they were given."""
+@lru_cache(maxsize=CALLS_KEPT)
+def kept_for(_function: EagerFunction[Any], _key: Hashable) -> list[Callable[..., Any]]:
+    """What runs calls of a key: nothing until one has run on NumPy's arrays, or on tensors in host memory, as they were given."""
     return []
 
 
-def _run(problem: Problem, taken: Sequence[Taken], out_of_bounds: str | Fill | None, kept: list[Ready] | None = None) -> Any:
+def _run(
+    problem: Problem, taken: Sequence[Taken], out_of_bounds: str | Fill | None, kept: list[Callable[..., Any]] | None = None
+) -> Any:
     first = taken[0]
     policy, fill = _policy(problem, out_of_bounds)
     if policy is OutOfBounds.FILL and first.array.dtype.hasobject:
         return _run_on_positions(problem, taken)
     result = arrays.allocate(first.memory, problem.output.shape, first.array.dtype, like=first.given)
     inputs = [item.array for item in taken]
-    ready = prepare(problem, policy, fill, first.runs, [signature_on(first.memory, array) for array in (*inputs, result)])
-    if kept is not None and not first.runs.on_gpu and all(item.array is item.given for item in taken):
-        kept[:] = [ready]
-    ready.write(inputs, result)
+    found = ready.prepare(problem, policy, fill, first.runs, [signature_on(first.memory, array) for array in (*inputs, result)])
+    if kept is not None and not first.runs.on_gpu:
+        if all(item.array is item.given for item in taken):
+            kept[:] = [found.result]
+        elif all(torch_tensors.is_torch(item.given) for item in taken):
+            kept[:] = [found.tensor]
+    found.write(inputs, result)
     returned = arrays.move(result, first.memory, first.home)
     if result.dtype.hasobject:
         return returned.astype(first.given.dtype)
@@ -285,16 +261,3 @@ def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
 def _policy(problem: Problem, choice: str | Fill | None) -> tuple[OutOfBounds, bytes]:
     own = problem.out_of_bounds
     return (own, problem.fill) if choice is None else resolve_policy(choice, own, problem.output.dtype)
-
-
-@lru_cache(maxsize=EXECUTORS_KEPT)
-def _executor(problem: Problem, out_of_bounds: OutOfBounds, fill: bytes, _thread: int) -> Callable[..., Route]:
-    """From the device that runs and the signatures of the arrays, inputs first, to the route there."""
-    executor = Executor(partial(problem.lower, out_of_bounds=out_of_bounds, fill=fill))
-    names = (*problem.arguments, "the result")
-
-    def route(device: Device, *signatures: Signature) -> Route:
-        *inputs, out = map(logical, names, signatures)
-        return executor.route(device, inputs, out)
-
-    return lru_cache(ROUTES_KEPT)(route)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather import eager
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.backends.footprints import signature_on
@@ -30,6 +29,7 @@ from dmlgather.files import check_place_inside, writing_inside
 from dmlgather.model_fusion import FusedModel, ModelLaunch, Region, fuse_model
 from dmlgather.operator import CompiledOperator
 from dmlgather.operator import compile as compile_operator
+from dmlgather.ready import Ready, prepare
 from dmlgather.wording import amount, counted
 
 
@@ -83,7 +83,7 @@ class PreparedDispatch:
 class PreparedLaunch:
     """Dispatches that are ready to run as one. inputs, out: arrays of the problem's types, which are parts of resources."""
 
-    ready: eager.Ready
+    ready: Ready
     inputs: tuple[Any, ...]
     out: Any
 
@@ -180,7 +180,7 @@ class Runner:
         *inputs, out = map(self._part, (*launch.inputs, launch.output))
         where = [signature_on(self.device.memory, array) for array in (*inputs, out)]
         problem = launch.problem
-        ready = eager.prepare(problem, problem.out_of_bounds, problem.fill, self.device, where)
+        ready = prepare(problem, problem.out_of_bounds, problem.fill, self.device, where)
         return PreparedLaunch(ready, tuple(inputs), out)
 
     def _part(self, region: Region) -> Any:

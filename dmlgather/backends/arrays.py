@@ -114,19 +114,24 @@ def _is_cupy(array: Any) -> bool:
 def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any], like: Any = None) -> Any:
     """A new packed array of shape `sizes` on `device`, such that `hand_back` need not copy it where `like` is an array of JAX.
 
-    ValueError for more bytes than an address can count, where sizes of 0 count as 1, as NumPy's do.
+    ValueError as `check_size`.
     """
-    if prod(max(size, 1) for size in sizes) * dtype.itemsize > sys.maxsize:
-        raise ValueError(
-            f"the result has shape {tuple(sizes)} of {dtype}, but an array spans at most {sys.maxsize} bytes, where sizes of 0 "
-            "count as 1: choose smaller sizes"
-        )
+    check_size(sizes, dtype)
     if not device.on_gpu:
         return jax_arrays.empty(sizes, dtype) if jax_arrays.is_jax(like) else np.empty(tuple(sizes), dtype)
     import cupy
 
     with device.current():
         return cupy.empty(tuple(sizes), dtype)
+
+
+def check_size(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:
+    """ValueError for a result of more bytes than an address can count, where sizes of 0 count as 1, as NumPy's do."""
+    if prod(max(size, 1) for size in sizes) * dtype.itemsize > sys.maxsize:
+        raise ValueError(
+            f"the result has shape {tuple(sizes)} of {dtype}, but an array spans at most {sys.maxsize} bytes, where sizes of 0 "
+            "count as 1: choose smaller sizes"
+        )
 
 
 def move(array: Any, source: Device, target: Device) -> Any:

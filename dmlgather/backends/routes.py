@@ -37,6 +37,12 @@ class Route(ABC):
         policy. ValueError when `out` overlaps an input, TypeError as `stream_pointer`.
         """
 
+    def run_at(self, pointers: Sequence[int], out: int) -> bool:  # noqa: ARG002 - of those that can
+        """Execute on arrays at these addresses on the host. False where `run` has to do it, or has to say what is wrong: where
+        nothing executes on addresses, where `out` overlaps an input, and under RAISE for a bad index.
+        """
+        return False
+
     @abstractmethod
     def bind(self, inputs: Sequence[Any], out: Any) -> BoundRun:
         """A function that repeats `run` on these arrays at the least cost and keeps their memory alive. ValueError as `run`.
@@ -82,6 +88,16 @@ class HostRoute(Route):
         elif (bad := self._launch(data, indices, target)) < 0:
             return None
         return None if bad is None else HostOutcome(self.plan, self._inputs[1], self._inputs[1].flat(inputs[1]), bad)
+
+    def run_at(self, pointers: Sequence[int], out: int) -> bool:
+        if self._launch is None:
+            return False
+        try:
+            data, indices, target = self._lowest(pointers, out)
+        except ValueError:
+            return False
+        ran: bool = self._launch(data, indices, target) < 0
+        return ran
 
     def bind(self, inputs: Sequence[Any], out: Any) -> BoundRun:
         self._lowest([*map(address_of, inputs)], address_of(out))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,35 @@ def host_array(tensor: Any) -> NDArray[Any]:
     return bits(tensor).numpy().view(dtype)  # type: ignore[no-any-return]
 
 
+def key(tensor: Any) -> tuple[Hashable, ...] | None:
+    """What a call on a tensor depends on besides its address: type, shape and strides. None for tensors outside of host memory,
+    and for those with which `plain` would do something.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or type(tensor) is not torch.Tensor:
+        return None
+    try:
+        if not tensor.is_cpu or tensor.layout is not torch.strided or tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
+            return None
+        tensor.data_ptr()  # which a tensor inside of vmap has not
+        return tensor.dtype, tensor.shape, tensor.stride()
+    except RuntimeError:
+        return None
+
+
+def host_view(tensor: Any) -> NDArray[Any] | None:
+    """The array over a tensor, without DLPack's exchange. None for tensors outside of host memory, for those with which `plain`
+    would do something, and for types that NumPy lacks.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or type(tensor) is not torch.Tensor:
+        return None
+    try:
+        return tensor.numpy()  # type: ignore[no-any-return] # which refuses whatever is not such a tensor
+    except (RuntimeError, TypeError):
+        return None
+
+
 def storage(tensor: Any) -> Any:
     """All elements of the memory of which a tensor is a view, as one dimension. TypeError and RuntimeError as `plain`."""
     _check(tensor)
@@ -89,5 +118,5 @@ def hand_back(result: Any, like: Any) -> Any:
     """`result` (NumPy or CuPy), of the type of `like`, as a tensor over the same memory."""
     torch = sys.modules["torch"]
     if result.dtype.isbuiltin == 1:
-        return torch.from_dlpack(result)
+        return torch.from_numpy(result) if isinstance(result, np.ndarray) else torch.from_dlpack(result)
     return torch.from_dlpack(result.view(f"i{result.dtype.itemsize}")).view(like.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from enum import Enum
 from struct import pack
 from typing import Any, TypeVar
@@ -26,11 +26,16 @@ def plain(kind: type[T]) -> type[T]:
 
 
 def read_call(
-    args: Sequence[Any], kwargs: Mapping[str, Any], slots: Mapping[int | str, int], inputs: list[Any]
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    slots: Mapping[int | str, int],
+    inputs: list[Any],
+    other: Callable[[Any], tuple[Hashable, ...] | None] = lambda _: None,
 ) -> tuple[Hashable, ...] | None:
-    """The key of a call; None where an array argument is no numpy.ndarray, or where no key says what another argument means.
+    """The key of a call; None where an array argument has none, or where no key says what another argument means.
 
     slots: the number of each array argument, by position and by name. inputs: an entry per array argument, which is set here.
+    other: the key of an array argument that is no numpy.ndarray; None for none.
     """
     items: list[Any] = []
     places: Iterable[tuple[int | str, Any]] = (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args)
@@ -44,6 +49,9 @@ def read_call(
         elif type(value) is _NDARRAY:
             inputs[slot] = value
             items += (value.dtype, value.shape, value.strides)
+        elif (found := other(value)) is not None:
+            inputs[slot] = value
+            items += found
         else:
             return None
     return tuple(items)

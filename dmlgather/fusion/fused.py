@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph
 from dmlgather.dialects.planned import Planned
 from dmlgather.dialects.problem import Problem
+from dmlgather.fusion.graph_routes import Compute
 from dmlgather.fusion.launchers import unlaunched
-from dmlgather.fusion.running import Compute, GraphRunner
+from dmlgather.fusion.running import GraphRunner
 from dmlgather.plan import BytesMoved, IndexPlan, bytes_moved, canonicalise
 from dmlgather.wording import counted
 
@@ -94,16 +95,17 @@ class Fused:
         names = self.graph.inputs
         if len(arrays) != len(names):
             raise TypeError(f"the graph takes {counted(len(names), 'array')} ({', '.join(names)}), got {len(arrays)}")
-        count = len(self.graph.outputs) - len(self.kept)
-        if count != 1 and not isinstance(out, list | tuple | None):
-            text = f"out is of type {type(out).__name__}, but the graph has {counted(count, 'output')}: expected a list of arrays"
-            raise TypeError(text)
-        targets = [None] * count if out is None else [out] if count == 1 else [*out]
-        if len(targets) != count:
-            raise ValueError(f"out has {counted(len(targets), 'array')}, but the graph has {counted(count, 'output')}")
-        targets += [None] * len(self.kept)
-        results = self._run(dict(zip(names, arrays, strict=True)), targets, None, device, stream)[:count]
-        return results[0] if count == 1 else tuple(results)
+        count, targets = len(self.graph.outputs) - len(self.kept), tuple[Any, ...]()
+        if out is not None:
+            if count != 1 and not isinstance(out, list | tuple):
+                outputs = counted(count, "output")
+                raise TypeError(f"out is of type {type(out).__name__}, but the graph has {outputs}: expected a list of arrays")
+            targets = (out,) if count == 1 else (*out,)
+            if len(targets) != count:
+                raise ValueError(f"out has {counted(len(targets), 'array')}, but the graph has {counted(count, 'output')}")
+            targets += (None,) * len(self.kept)
+        results = self._run(arrays, targets, None, device, stream)
+        return results[0] if count == 1 else tuple(results[:count])
 
     def run(
         self,
@@ -124,18 +126,22 @@ class Fused:
         without `compute`; IndexError for a bad index under RAISE, as the step would that looks it up, and DeviceError for no
         usable GPU.
         """
-        wanted, names = self.graph.inputs, dict.fromkeys(self.graph.outputs)
-        _check_mapping("values", values, wanted)
-        _check_mapping("out", {} if out is None else out, [*names])
-        if values.keys() != {*wanted}:
-            raise TypeError(f"values has {sorted(values, key=str)}, but the graph takes {sorted(wanted)}")
-        if unknown := {*(out or {})}.difference(names):
-            raise TypeError(f"out has {sorted(unknown, key=str)}, but the graph's outputs are {sorted(names)}")
+        inputs, places, targets = self.graph.inputs, self._places, list[Any]()
+        _check_mapping("values", values, inputs)
+        if out is not None:
+            _check_mapping("out", out, [*places])
+        if values.keys() != self._names:
+            raise TypeError(f"values has {sorted(values, key=str)}, but the graph takes {sorted(inputs)}")
+        if out:
+            if unknown := {*out}.difference(places):
+                raise TypeError(f"out has {sorted(unknown, key=str)}, but the graph's outputs are {sorted(places)}")
+            targets = [None] * len(self.graph.outputs)
+            for name, array in out.items():
+                targets[places[name]] = array
         if compute is not None and not callable(compute):
             raise TypeError(f"compute is of type {type(compute).__name__}, expected a function of a step and its arrays")
-        given = {name: (out or {}).get(name) for name in names}
-        found = self._run(values, [given.pop(name, None) for name in self.graph.outputs], compute, device, stream)
-        return {name: found[self.graph.outputs.index(name)] for name in names}
+        found = self._run([values[name] for name in inputs], targets, compute, device, stream)
+        return {name: found[place] for name, place in places.items()}
 
     def explain(self) -> FusedExplanation:
         """Each launch with its plan, canonical plan, what each device runs, and a picture; with what was cut and saved."""
@@ -176,16 +182,16 @@ class Fused:
         return "\n".join((head, *(table if self.launches else ()), *reasons))
 
     def _run(
-        self, values: Mapping[str, Any], out: Sequence[Any], compute: Compute | None, device: str | None, stream: Any
+        self, given: Sequence[Any], out: Sequence[Any], compute: Compute | None, device: str | None, stream: Any
     ) -> list[Any]:
         try:
-            return self._runner.run(values, out, compute=compute, device=device, stream=stream)
+            return self._runner.run(given, out, compute=compute, device=device, stream=stream)
         except IndexError as error:
             if all(len(launch.holds) == 1 for launch in self.launches):
                 raise
             bad = error
         # A step on its own says best which of its indices is bad, and steps one by one, which step is the first.
-        self._unfused.run(values, [None] * len(out), compute=compute, device=device, stream=stream)
+        self._unfused.run(given, compute=compute, device=device, stream=stream)
         raise bad
 
     @cached_property
@@ -196,10 +202,19 @@ class Fused:
     def _unfused(self) -> GraphRunner:
         return GraphRunner(self.source)
 
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self.graph.inputs)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """The first place of each output among the outputs."""
+        return {name: self.graph.outputs.index(name) for name in self.graph.outputs}
+
 
 def _check_mapping(argument: str, given: object, names: Sequence[str]) -> None:
     """TypeError for anything but a mapping. names: those that it may have."""
-    if not isinstance(given, Mapping):
+    if type(given) is not dict and not isinstance(given, Mapping):
         example = names[0] if names else "name"
         text = (
             f"{argument} is of type {type(given).__name__}, expected a mapping from names to arrays, such as {{{example!r}: …}}"

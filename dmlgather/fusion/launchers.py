@@ -14,8 +14,8 @@ from dmlgather.backends.executor import ROUTES_KEPT, Executor
 from dmlgather.backends.footprints import Signature, logical, signature_on
 from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.dialects.problem import Problem
-from dmlgather.eager import Ready
 from dmlgather.fusion.derivations import tidied
+from dmlgather.ready import Ready
 
 
 class Launcher:
@@ -27,7 +27,16 @@ class Launcher:
         # A program on a GPU reports bad indices by stream, and threads may share one.
         self._executor = lru_cache(ROUTES_KEPT)(lambda _thread: Executor(problem.lower))
 
-    def launch(self, inputs: Sequence[Any], out: Any, device: Device) -> None:
+    def ready(self, device: Device, *signatures: Signature) -> Ready | None:
+        """The problem on arrays of these signatures, inputs first, on the host. None where `launch` has to copy them, or refuses
+        them.
+        """
+        try:
+            return self._ready(device, 0, *signatures)
+        except ValueError:
+            return None
+
+    def launch(self, device: Device, inputs: Sequence[Any], out: Any) -> None:
         """Write the result into `out`; all arrays lie in the memory of the device. IndexError for a bad index under RAISE."""
         thread = threading.get_ident() if device.on_gpu else 0
         memory = device.memory

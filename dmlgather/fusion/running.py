@@ -1,163 +1,146 @@
-"""Running a graph on arrays: problems by their plans, arithmetic and concatenations by NumPy or CuPy, the rest by the caller."""
+"""Running a graph on arrays: those of NumPy and tensors by the route for their signatures, all others after they are adopted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from dmlgather import eager
-from dmlgather.backends import arrays
+from dmlgather.backends import arrays, torch_tensors
 from dmlgather.backends.devices import CPU, Device
+from dmlgather.backends.executor import ROUTES_KEPT
+from dmlgather.backends.footprints import WRITEABLE, Signature, check_output, logical
 from dmlgather.dialects.element_types import STRING_KINDS
-from dmlgather.dialects.index_graph import ELEMENTWISE, Concatenation, Elementwise, IndexGraph, Opaque, Step
-from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.fusion.launchers import Launcher, unlaunched
-from dmlgather.fusion.targets import Targets, check_type, overlap
-from dmlgather.plan import OutOfBounds
+from dmlgather.dialects.index_graph import IndexGraph
+from dmlgather.dialects.problem import TensorType
+from dmlgather.fusion.graph_routes import Compute, GraphCall, GraphParts, GraphRoute, Signatures, signature_of
+from dmlgather.fusion.targets import Targets, check_type
 
-Compute = Callable[[Step, Sequence[Any]], Sequence[Any]]
-"""Does an opaque step: from the step and its arrays, NumPy's or CuPy's, to the arrays that it writes."""
+_NDARRAY = np.ndarray
+_NEW = GraphCall(np.empty)
+_ON_THE_HOST = {None: CPU, "cpu": CPU, "reference": Device("reference")}
 
 
 class GraphRunner:
-    """Runs one graph. Its programs are prepared once for each device and layouts, and kept; so are constants on a GPU."""
+    """Runs one graph. Its routes are made once for each device and signatures of arrays, and kept."""
 
     def __init__(self, graph: IndexGraph) -> None:
-        self.graph, self.unlaunched = graph, unlaunched(graph)
-        self.launchers = {step.name: Launcher(step.work) for step in graph.steps if isinstance(step.work, Problem)}
-        self.has_opaque = any(isinstance(step.work, Opaque) for step in graph.steps)
-        self.last_readers = {name: step.name for step in graph.steps for name in step.inputs}
-        self._constants = lru_cache(maxsize=None)(partial(_constants, graph))
+        self.graph, self._parts = graph, GraphParts(graph)
+        self._route = lru_cache(ROUTES_KEPT)(partial(GraphRoute, self._parts))
+        self._known = lru_cache(ROUTES_KEPT)(self._route_on_the_host)
 
     def run(
         self,
-        given: Mapping[str, Any],
-        out: Sequence[Any],
+        given: Sequence[Any],
+        out: Sequence[Any] = (),
         *,
         compute: Compute | None = None,
         device: str | None = None,
         stream: Any = None,
     ) -> list[Any]:
-        """The graph's outputs, in order. given: arrays by the names of the inputs. out: for each output, an array or None."""
-        with _on(stream, device, [given[name] for name in self.graph.inputs]):
-            taken = eager.take({name: given[name] for name in self.graph.inputs}, device)
+        """The graph's outputs, in order, which are the caller's own. given: an array for each input. out: nothing, or for each
+        output an array or None.
+        """
+        found = self._at_once(given, out, compute, device) if stream is None else None
+        return self._adopting(given, out, compute, device, stream) if found is None else found
+
+    def _at_once(self, given: Sequence[Any], out: Sequence[Any], compute: Compute | None, device: str | None) -> list[Any] | None:
+        """The outputs, where all arrays are NumPy's, or all inputs tensors in host memory. None for all others, and for what does
+        not fit: adopting says why.
+        """
+        if device is not None and type(device) is not str:
+            return None
+        key: list[Any] = [device]
+        for array in given:
+            if type(array) is not _NDARRAY:
+                return None if out else self._at_once_on_tensors(given, device)
+            key.append((array.dtype, array.shape, array.strides, WRITEABLE))
+        targets: dict[str, Any] = {}
+        if out:
+            for name, array in zip(self.graph.outputs, out, strict=True):
+                if array is not None:
+                    if type(array) is not _NDARRAY or not array.flags.writeable or name in targets:
+                        return None
+                    key.append((name, (array.dtype, array.shape, array.strides, WRITEABLE)))
+                    targets[name] = array
+        route = self._known(tuple(key))
+        if route is None or (targets and not route.apart(given, targets.values())):
+            return None
+        values = dict(zip(self.graph.inputs, given, strict=True))
+        if self.graph.constants:
+            values |= self._parts.constants(CPU)
+        found = route.run(_NEW if compute is None and not targets else GraphCall(_NEW.empty, compute, targets), values)
+        if targets:
+            for number, array in enumerate(out):
+                if array is not None and array is not found[number]:
+                    array[...] = found[number]
+                    found[number] = array
+        return [*map(_own, found)] if self._parts.has_opaque else found
+
+    def _at_once_on_tensors(self, given: Sequence[Any], device: str | None) -> list[Any] | None:
+        """The outputs as tensors, where all inputs are tensors in host memory; else None."""
+        if self._parts.has_opaque:
+            return None
+        taken = [torch_tensors.host_view(tensor) for tensor in given]
+        if any(array is None for array in taken):
+            return None
+        found = self._at_once(taken, (), None, device)
+        return None if found is None else [torch_tensors.hand_back(array, given[0]) for array in found]
+
+    def _route_on_the_host(self, key: tuple[Any, ...]) -> GraphRoute | None:
+        """The route for a device and the signatures of arrays: of the inputs, then of what is written, with their names. None for
+        arrays that do not fit, and for strings and objects.
+        """
+        types, count = self.graph.types, len(self.graph.inputs) + 1
+        inputs: Signatures = tuple(zip(self.graph.inputs, key[1:count], strict=True))
+        targets: Signatures = key[count:]
+        for name, (dtype, shape, *_) in (*inputs, *targets):
+            if TensorType(shape, dtype) != types[name] or dtype.hasobject or dtype.kind in STRING_KINDS:
+                return None
+        try:
+            for tensor in types.values():
+                arrays.check_size(tensor.shape, tensor.dtype)
+            for name, signature in targets:
+                check_output(logical(name, signature))
+        except ValueError:
+            return None
+        device = _ON_THE_HOST.get(key[0])
+        return None if device is None else self._route(device, inputs, targets)
+
+    def _adopting(
+        self, given: Sequence[Any], out: Sequence[Any], compute: Compute | None, device: str | None, stream: Any
+    ) -> list[Any]:
+        """The outputs, of arrays of every kind and place. Raises TypeError and ValueError for what does not fit."""
+        with _on(stream, device, given):
+            taken = eager.take(dict(zip(self.graph.inputs, given, strict=True)), device)
             for item in taken:
                 check_type(item.name, item.type, self.graph.types[item.name])
             runs = taken[0].runs if taken else Device.parse(device or CPU)
             inputs = {item.name: item.array for item in taken}
-            targets = Targets(self.graph, out, runs.memory, inputs)
-            like = taken[0].given if taken else None
-            given_values = inputs | self._constants(runs.memory)
-            values = _Values(self, runs, targets, compute, like, given_values, dict(given_values))
+            targets = Targets(self.graph, out or (None,) * len(self.graph.outputs), runs.memory, inputs)
+            new = partial(arrays.allocate, runs.memory, like=taken[0].given if taken else None)
+            route = self._route(runs, *(_signatures(runs, each) for each in (inputs, targets.direct)))
             with runs.current():
-                for step in self.graph.steps:
-                    values.add(step)
+                results = route.run(GraphCall(new, compute, targets.direct), inputs | self._parts.constants(runs.memory))
             home = taken[0].home if taken else runs.memory
-            results = values.results()
             found = []
             for number, result in enumerate(results):
                 written = targets.returned(number, result)
-                found.append(written if written is not None else _handed_back(result, runs.memory, home, taken))
+                found.append(written if written is not None else _own(_handed_back(result, runs.memory, home, taken)))
             return found
 
 
-@dataclass(slots=True)
-class _Values:
-    """The values of one run. like: the kind of array that is returned. given: inputs and constants, by name. now: those that
-    exist, by name.
-    """
-
-    runner: GraphRunner
-    runs: Device
-    targets: Targets
-    compute: Compute | None
-    like: Any
-    given: Mapping[str, Any]
-    now: dict[str, Any]
-
-    def add(self, step: Step) -> None:
-        """Do a step, and drop what nothing needs behind it."""
-        inputs = [self.now[name] for name in step.inputs]
-        if isinstance(step.work, Problem):
-            self.now[step.outputs[0]] = self._moved(step, step.work, inputs)
-        else:
-            self.now |= self._computed(step, inputs)
-        for name in {*step.inputs, *step.outputs}.difference(self.runner.graph.outputs):
-            if self.runner.last_readers.get(name, step.name) == step.name:
-                del self.now[name]
-
-    def results(self) -> list[Any]:
-        """The graph's outputs, none of them memory of an input, of a constant, or of another output."""
-        taken, found = {*self.given}, list[Any]()
-        for name in self.runner.graph.outputs:
-            array = self.now[name]
-            found.append(self._copied(array) if name in taken or self._shared(array, found) else array)
-            taken.add(name)
-        return found
-
-    def _shared(self, array: Any, found: Sequence[Any]) -> bool:
-        """Whether an array may be memory of an input, of a constant, or of what was found before: opaque steps may give views."""
-        return self.runner.has_opaque and any(overlap(self.runs.memory, array, each) for each in (*self.given.values(), *found))
-
-    def _copied(self, array: Any) -> Any:
-        copy = arrays.allocate(self.runs.memory, array.shape, array.dtype, like=self.like)
-        arrays.fill_from(copy, self.runs.memory, array)
-        return copy
-
-    def _moved(self, step: Step, problem: Problem, inputs: Sequence[Any]) -> Any:
-        (name,), data = step.outputs, inputs[0]
-        if step.name in self.runner.unlaunched:
-            return data.reshape(problem.output.shape)
-        if problem.out_of_bounds is OutOfBounds.FILL and data.dtype.hasobject:
-            return eager.execute(problem, inputs, device=str(self.runs))  # which knows what strings are filled with
-        result = self.targets.direct.get(name)
-        if result is None:
-            like = self.like if name in self.runner.graph.outputs else None
-            result = arrays.allocate(self.runs.memory, problem.output.shape, data.dtype, like=like)
-        self.runner.launchers[step.name].launch(inputs, result, self.runs)
-        return result
-
-    def _computed(self, step: Step, inputs: Sequence[Any]) -> dict[str, Any]:
-        """What a step without a plan writes, by name."""
-        if isinstance(step.work, Elementwise | Concatenation):
-            results: Sequence[Any] = [_arithmetic(step.work, inputs, self.runs.on_gpu)]
-        elif self.compute is None:
-            raise ValueError(f"{step.name} is an operator that only its dialect can run: call run with compute=")
-        else:
-            results = [self._adopted(each) for each in self.compute(step, inputs)]
-        if len(results) != len(step.outputs):
-            raise ValueError(f"{step.name} gave {len(results)} arrays, expected {len(step.outputs)}: {list(step.outputs)}")
-        for name, array in zip(step.outputs, results, strict=True):
-            check_type(f"{name!r} of {step.name}", TensorType(tuple(array.shape), array.dtype), self.runner.graph.types[name])
-        return dict(zip(step.outputs, results, strict=True))
-
-    def _adopted(self, array: Any) -> Any:
-        """What an opaque step gave, in the memory where the graph runs; strings as objects."""
-        found, home = arrays.adopt(array)
-        if found.dtype.kind in STRING_KINDS:
-            found = found.astype(object)
-        return arrays.move(found, home, self.runs.memory)
+def _signatures(runs: Device, found: Mapping[str, Any]) -> tuple[tuple[str, Signature], ...]:
+    return () if runs.on_gpu else tuple((name, signature_of(array)) for name, array in found.items())
 
 
-def _arithmetic(work: Elementwise | Concatenation, inputs: Sequence[Any], on_gpu: bool) -> Any:
-    if not on_gpu:
-        return work.compute(inputs) if isinstance(work, Elementwise) else np.concatenate(inputs, work.axis)
-    import cupy
-
-    if isinstance(work, Concatenation):
-        return cupy.concatenate(inputs, work.axis)
-    if work.operator == "cast":
-        return inputs[0].astype(work.dtype)
-    return getattr(cupy, ELEMENTWISE[work.operator].__name__)(*inputs).astype(work.dtype)
-
-
-def _constants(graph: IndexGraph, memory: Device) -> dict[str, Any]:
-    return {name: arrays.move(np.asarray(array, order="C"), CPU, memory) for name, array in graph.constants.items()}
+def _own(array: Any) -> Any:
+    """An array that may be written: an opaque step may give one of NumPy's that may not."""
+    return array.copy() if isinstance(array, np.ndarray) and not array.flags.writeable else array
 
 
 def _handed_back(result: Any, memory: Device, home: Device, taken: Sequence[eager.Taken]) -> Any:

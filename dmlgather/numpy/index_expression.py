@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,9 @@ from dmlgather.numpy.problems.entries import is_placeholder, written, written_ar
 from dmlgather.numpy.problems.links import Brackets, Link, Reshaped, TakenAlong, Transposed, problems
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.policy import Fill, resolve_policy
+
+KEPT = 32
+"""Types of data for which an expression keeps its problems, and fused steps (least recently used leave first)."""
 
 
 class IndexExpression:
@@ -41,9 +44,13 @@ class IndexExpression:
 
     def __init__(self, links: tuple[Link, ...] = ()) -> None:
         self._links = links
-        # Those of the last call, because most calls are like the one before.
-        self._problems: tuple[TensorType, tuple[Problem, ...]] | None = None
-        self._fused: tuple[object, Fused] | None = None
+        self._problems = lru_cache(KEPT)(partial(_problems, links))
+        self._fused = lru_cache(KEPT)(partial(_fused, self._problems))
+        # For arrays of NumPy, by the type and the shape alone: a TensorType takes as long as a call.
+        self._fused_at_once = lru_cache(KEPT)(partial(_fused_at_once, self._fused))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return IndexExpression, (self._links,)
 
     __iter__ = None  # list(dg.index) would ask for index[0], index[1], … without end
 
@@ -114,13 +121,7 @@ class IndexExpression:
         >>> [str(problem.output) for problem in dg.index[:, [2, 0]][0].problems(((4, 3, 5), "float32"))]
         ['float32 [4, 2, 5]', 'float32 [2, 5]']
         """
-        if not self._links:
-            raise ValueError("dg.index has no steps: write brackets behind it, dg.index[…]")
-        data = type_of("x", x)
-        last = self._problems
-        if last is None or last[0] != data:
-            last = self._problems = data, problems(self._links, data)
-        return last[1]
+        return self._problems(type_of("x", x))
 
     def problem(self, x: Any) -> Problem:
         """The problem, as `problems`. ValueError where there are several.
@@ -153,12 +154,7 @@ class IndexExpression:
         1
         """
         data = type_of("x", x)
-        policy = resolve_policy(out_of_bounds, OutOfBounds.RAISE, data.dtype)
-        last = self._fused
-        if last is None or last[0] != (data, policy):
-            steps = [under(problem, *policy) for problem in self.problems(data)]
-            last = self._fused = (data, policy), fuse(steps)
-        return last[1]
+        return self._fused(data, resolve_policy(out_of_bounds, OutOfBounds.RAISE, data.dtype))
 
     def __call__(
         self,
@@ -181,7 +177,11 @@ class IndexExpression:
         >>> dg.index[[0, 7], ::-1](np.array([[1, 2], [3, 4]]), out_of_bounds="clamp").tolist()
         [[2, 1], [4, 3]]
         """
-        return self.fused(x, out_of_bounds=out_of_bounds)(x, *self.indices, out=out, device=device, stream=stream)
+        if type(x) is np.ndarray and out_of_bounds is None:
+            fused = self._fused_at_once(x.dtype, x.shape)
+        else:
+            fused = self.fused(x, out_of_bounds=out_of_bounds)
+        return fused(x, *self.indices, out=out, device=device, stream=stream)
 
     def plan(self, x: Any, *, out_of_bounds: str | Fill | None = None) -> IndexPlan:
         """The plan over packed arrays; arguments as for `problems` and the call. ValueError where several steps are not one plan.
@@ -244,8 +244,21 @@ class IndexExpression:
         return (link for link in self._links if isinstance(link, Brackets | TakenAlong) and link.looks_up)
 
 
-index = IndexExpression()
-"""What follows an array, in NumPy's spelling: `dg.index[:, ids, ::-1](x)`."""
+def _problems(links: tuple[Link, ...], data: TensorType) -> tuple[Problem, ...]:
+    if not links:
+        raise ValueError("dg.index has no steps: write brackets behind it, dg.index[…]")
+    return problems(links, data)
+
+
+def _fused(
+    problems_of: Callable[[TensorType], tuple[Problem, ...]], data: TensorType, policy: tuple[OutOfBounds, bytes]
+) -> Fused:
+    return fuse([under(problem, *policy) for problem in problems_of(data)])
+
+
+def _fused_at_once(fused: Callable[..., Fused], dtype: np.dtype[Any], shape: tuple[int, ...]) -> Fused:
+    data = type_of("x", (shape, dtype))
+    return fused(data, resolve_policy(None, OutOfBounds.RAISE, data.dtype))
 
 
 def _known(link: Link) -> np.ndarray[Any, Any] | None:
@@ -278,3 +291,7 @@ def _listed(given: tuple[Any, ...]) -> tuple[Any, ...] | None:
         return given
     (only,) = given
     return None if only is None else tuple(only) if isinstance(only, Sequence) or getattr(only, "ndim", None) else given
+
+
+index = IndexExpression()
+"""What follows an array, in NumPy's spelling: `dg.index[:, ids, ::-1](x)`."""

@@ -17,7 +17,8 @@ from dmlgather.policy import Fill
 from dmlgather.torch.problems import indexing
 from dmlgather.torch.problems.arguments import integer, is_integer
 from dmlgather.torch.problems.gathers import INDEX_TYPES
-from dmlgather.torch.torch_function import TorchFunction, TorchRequest
+from dmlgather.torch.torch_function import TorchFunction
+from dmlgather.torch.torch_run import TorchRequest
 
 LONGEST_SEQUENCE = 31
 """Entries of a list that PyTorch takes for a tuple where one of them is no number."""
@@ -55,7 +56,7 @@ def index(
     given = {"input": input}
     if problem_looks_up(entries):
         given["indices"] = _stacked(input, entries, arrays)
-    return TorchRequest(problem, given, out_of_bounds, device, out)
+    return TorchRequest(problem, given, out_of_bounds, device, out, keyed=False)
 
 
 def problem_looks_up(entries: Sequence[Entry]) -> bool:

@@ -2,47 +2,26 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from math import prod
+import inspect
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, ParamSpec
 
-import numpy as np
-
-from dmlgather.backends import arrays, torch_tensors
-from dmlgather.backends.addresses import address_of
+from dmlgather.backends import torch_tensors
 from dmlgather.backends.devices import Device
-from dmlgather.backends.footprints import check_output, logical, share_memory, signature_on
+from dmlgather.dialects.call_keys import read_call
 from dmlgather.dialects.exporter import Descriptors
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
-from dmlgather.eager import EagerFunction, Request, prepare, take, type_of
+from dmlgather.eager import EagerFunction, Request, kept_for, type_of
 from dmlgather.plan import IndexPlan
 from dmlgather.policy import resolve_policy
 from dmlgather.torch.problems import export
 from dmlgather.torch.problems.rolling import Rolling
+from dmlgather.torch.torch_run import TorchRequest, TorchRun, Work, in_order, modulus
 
 P = ParamSpec("P")
 
-Work = Problem | Rolling
-"""What makes one result."""
-
 Described = OperatorDesc | Descriptors | Report
-
-
-@dataclass(frozen=True, slots=True)
-class TorchRequest(Request):
-    """What one call asks for.
-
-    problem_of: gives a tuple where the call has several results. out: the array that takes the result; None for a new one.
-    modulo: whether the indices count modulo the size of their dimension.
-    """
-
-    problem_of: Callable[..., Work | tuple[Work, ...]]  # type: ignore[assignment] # which is more than a Problem
-    out: Any = None
-    modulo: bool = False
 
 
 class TorchFunction(EagerFunction[P]):
@@ -56,11 +35,22 @@ class TorchFunction(EagerFunction[P]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Run on tensors; the result is the same kind of array as the first, and `out` where that is given."""
+        slots = self._slots
+        inputs: list[Any] = [None] * (len(slots) // 2 + 1)
+        key = read_call(args, kwargs, slots, inputs, _key) if slots else None
+        kept = kept_for(self, key) if key is not None else []
+        if kept and (result := kept[0](inputs)) is not None:
+            return result
         request = self._request(*args, **kwargs)
         assert isinstance(request, TorchRequest)
-        with _in_order(request):
-            call = _TorchRun(request)
-            return _of_each(call.work, call.run)
+        with in_order(request):
+            call = TorchRun(request)
+            result = _of_each(call.work, call.run)
+        if not slots:
+            self._slots = self._slots_of(request)
+        elif key is not None and read_call(args, kwargs, slots, inputs, _key) == key:  # which `out` has not where it was resized
+            kept[:] = call.known(inputs)
+        return result
 
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """The plan of the same call over packed tensors. A tensor may be replaced by anything with `shape` and `dtype`, or by a
@@ -105,7 +95,7 @@ class TorchFunction(EagerFunction[P]):
         for name, item in request.arrays.items():
             if isinstance(item, tuple | TensorType):
                 raise TypeError(f"{name} has no elements: pass arrays")
-        return (*given[:-1], given[-1] % _modulus(_work(request)())) if request.modulo else given
+        return (*given[:-1], given[-1] % modulus(_work(request)())) if request.modulo else given
 
     def to_directml(self, *args: Any, level: str | FeatureLevel = "6_4", **kwargs: Any) -> Described | tuple[Described, ...]:
         """The DirectML descriptor for a call, or a report of why there is none.
@@ -147,11 +137,25 @@ class TorchFunction(EagerFunction[P]):
         work = _work(self._asked(args, kwargs))()
         return () if isinstance(work, tuple) else tuple(export.differences(work))
 
+    def _slots_of(self, request: TorchRequest) -> dict[int | str, int]:
+        """The number of each array argument, and behind them of `out`. Empty where calls have no keys."""
+        slots: dict[int | str, int] = {}
+        if not request.keyed:
+            return slots
+        places = [*inspect.signature(self._request).parameters]
+        for slot, name in enumerate(request.arrays):
+            slots |= {name: slot, places.index(name): slot}
+        return slots | {"out": len(request.arrays)}
+
     def _asked(self, args: Any, kwargs: Mapping[str, Any]) -> Request:
         for name in ("out", "out_of_bounds", "device"):
             if kwargs.get(name) is not None:
                 raise TypeError(f"{name} is given, but a descriptor has none: leave it out")
         return self._request(*args, **kwargs)
+
+
+def _key(array: Any) -> tuple[Hashable, ...] | None:
+    return (None,) if array is None else torch_tensors.key(array)
 
 
 def _raise(error: Exception) -> Any:
@@ -164,136 +168,5 @@ def _work(request: Request) -> Callable[[], Any]:
     return lambda: request.problem_of(*types)
 
 
-def _modulus(problem: Problem) -> int:
-    """The size that indices count modulo: of the dimension that they index. Where that is 0, every index stays out of range."""
-    return problem.data.shape[problem.lookup_axes[0]] or 1
-
-
 def _of_each(work: Any, function: Callable[[Work], Any]) -> Any:
     return tuple(map(function, work)) if isinstance(work, tuple) else function(work)
-
-
-def _in_order(request: TorchRequest) -> AbstractContextManager[Any]:
-    """Makes PyTorch's current stream CuPy's, where tensors lie on a GPU, so that nothing waits. RuntimeError, as PyTorch, for
-    tensors on several devices.
-    """
-    tensors = [item for item in request.arrays.values() if torch_tensors.is_torch(item)]
-    devices = {item.device for item in tensors}
-    if len(devices) > 1 and request.device is None:
-        places = ", ".join(sorted(map(str, devices)))
-        raise RuntimeError(f"tensors lie on different devices ({places}); move them to one, or say device=")
-    on_gpu = next((device for device in devices if device.type == "cuda"), None)
-    if on_gpu is None:
-        return nullcontext()
-    stream = sys.modules["torch"].cuda.current_stream(on_gpu)
-    return arrays.on_stream(stream, Device("cuda", on_gpu.index))
-
-
-class _TorchRun:
-    """A call with its arrays, and what it does with them."""
-
-    def __init__(self, request: TorchRequest) -> None:
-        given = request.arrays
-        # Plans move bits: a type that NumPy lacks is one of integers, and only the problem knows it.
-        self.taken = take({name: _bits(name, item) for name, item in given.items()}, request.device)
-        self.work = request.problem_of(*(type_of(name, item) for name, item in given.items()))
-        self._first = next(iter(given.values()))
-        if request.modulo:
-            assert isinstance(self.work, Problem)
-            self.taken[-1] = replace(self.taken[-1], array=self.taken[-1].array % _modulus(self.work))
-        self._out, self._policy = request.out, request.out_of_bounds
-
-    def run(self, work: Work) -> Any:
-        """One result: `out`, or a new array."""
-        output = work.output
-        given = self._new(output) if self._out is None else self._fitting(output)
-        target, home = arrays.adopt_output(_bits("out", given))
-        inputs = [item.array for item in self.taken]
-        if isinstance(work, Rolling):
-            self._roll(work, inputs[0], target, home)
-        else:
-            self._write(work, inputs, target, home)
-        return given if self._out is not None or torch_tensors.is_torch(given) else arrays.hand_back(given, self._first)
-
-    def _roll(self, work: Rolling, data: Any, target: Any, home: Device) -> None:
-        """Write each part to its place, of the flattened tensor where that is rolled."""
-        shape = work.data.shape
-        flat = target.reshape(shape)  # a copy where its elements lie apart
-        for part in work.parts:
-            places = zip(part.start, part.problem.output.shape, strict=True)
-            self._write(part.problem, [data.reshape(shape)], flat[tuple(slice(first, first + n) for first, n in places)], home)
-        if shape != target.shape and not target.flags.c_contiguous:
-            arrays.fill_from(target, home, flat.reshape(target.shape))
-
-    def _new(self, output: TensorType) -> Any:
-        if torch_tensors.is_torch(self._first):
-            return torch_tensors.empty(self._first, output.shape)
-        return arrays.allocate(self.taken[0].home, output.shape, output.dtype, like=self._first)
-
-    def _fitting(self, output: TensorType) -> Any:
-        """`out`. As in PyTorch, a tensor without elements is resized, and RuntimeError says what does not fit."""
-        out, first = self._out, self.taken[0]
-        if torch_tensors.is_torch(out):
-            torch_tensors.check_written(out)
-            if 0 in out.shape and out.dtype == getattr(self._first, "dtype", None):
-                out.resize_(output.shape)
-        if (found := type_of("out", out)) != output:
-            raise RuntimeError(f"out is {found}, expected {output}")
-        target, home = arrays.adopt_output(_bits("out", out))
-        if home != first.home:
-            raise RuntimeError(f"out lies on {home} and {first.name} on {first.home}: expected one device")
-        written = logical("out", signature_on(home, target))
-        try:
-            check_output(written)
-        except ValueError as error:
-            raise RuntimeError(str(error)) from None
-        for item in self.taken:
-            read = logical(item.name, signature_on(item.memory, item.array))
-            if item.memory == home and share_memory(read, _pointer(item.array), written, _pointer(target)):
-                raise RuntimeError(f"out shares memory with {item.name}: pass another tensor")
-        return out
-
-    def _write(self, problem: Problem, inputs: list[Any], target: Any, home: Device) -> None:
-        """Run into `target`, which lies on the device `home`."""
-        memory, runs = self.taken[0].memory, self.taken[0].runs
-        result = target if memory == home else arrays.allocate(memory, target.shape, target.dtype)
-        policy, fill = resolve_policy(self._policy, problem.out_of_bounds, problem.data.dtype)
-        ready = prepare(problem, policy, fill, runs, [signature_on(memory, array) for array in (*inputs, result)])
-        try:
-            ready.write(inputs, result)
-        except IndexError as error:
-            raise getattr(problem, "bad_index", IndexError)(str(error)) from None
-        if result is not target:
-            arrays.fill_from(target, home, arrays.move(result, memory, home))
-
-
-def _bits(name: str, item: Any) -> Any:
-    """A tensor with its elements in memory, as integers where NumPy lacks its type; anything else as it is."""
-    if not torch_tensors.is_torch(item):
-        return item
-    try:
-        return torch_tensors.bits(torch_tensors.plain(item))
-    except (TypeError, RuntimeError) as error:
-        raise type(error)(f"{name}: {error}") from None
-
-
-def _pointer(array: Any) -> int:
-    """Where the first element of NumPy's or CuPy's array lies."""
-    return address_of(array) if isinstance(array, np.ndarray) else int(array.data.ptr)
-
-
-def flattened(name: str, item: Any) -> Any:
-    """An array with one dimension, over the same memory where that is possible; of what is no array, its type so."""
-    if not isinstance(item, tuple) and hasattr(item, "reshape"):
-        return item.reshape(-1)
-    found = type_of(name, item)
-    return TensorType((prod(found.shape),), found.dtype)
-
-
-def contiguous(item: Any) -> Any:
-    """An array, or its copy where it is not contiguous; what is no array as it is."""
-    if hasattr(item, "contiguous"):
-        return item.contiguous()
-    if hasattr(item, "flags") and not item.flags.c_contiguous:
-        return item.copy(order="C")
-    return item

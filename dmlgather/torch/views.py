@@ -9,7 +9,8 @@ from typing import Any
 from dmlgather.backends import torch_tensors
 from dmlgather.torch.problems import rolling, views, windows
 from dmlgather.torch.problems.pixels import PixelShuffle, PixelUnshuffle
-from dmlgather.torch.torch_function import TorchFunction, TorchRequest, contiguous, flattened
+from dmlgather.torch.torch_function import TorchFunction
+from dmlgather.torch.torch_run import TorchRequest, contiguous, flattened
 
 
 def _view(problem: Callable[..., Any], input: Any, out: Any, device: str | None) -> TorchRequest:  # noqa: A002 - PyTorch's name
@@ -232,7 +233,8 @@ def as_strided(
             raise ValueError("input is not contiguous: pass a copy (numpy.ascontiguousarray)")
         data = flattened("input", input)
     offset = start if storage_offset is None else storage_offset
-    return _view(partial(views.as_strided, size=size, stride=stride, storage_offset=offset), data, out, device)
+    problem = partial(views.as_strided, size=size, stride=stride, storage_offset=offset)
+    return TorchRequest(problem, {"input": data}, None, device, out, keyed=False)
 
 
 @TorchFunction

@@ -38,7 +38,8 @@ class Trace:
         """What the function returns for arguments of the traced shapes and types, by the launches of `fused`.
 
         Integer arithmetic and concatenations run in NumPy (CuPy on a GPU), and everything else in the traced library, operator
-        by operator. Arrays of NumPy give arrays of NumPy; with an array of the library among them all results are such.
+        by operator. Arrays of NumPy give arrays of NumPy; with an array of the library among them all results are such. Results
+        are the caller's own, also where the function returns an argument; all but arrays of JAX can be written.
 
         TypeError for other arguments than were traced, and what the library's operators raise.
         """

@@ -14,8 +14,10 @@ import pytest
 
 from dmlgather.backends import arrays
 from dmlgather.backends.cuda.families import launches_for
+from dmlgather.backends.devices import CPU
 from dmlgather.dialects.problem import Problem
-from dmlgather.fusion import derivations, fuse, fusing
+from dmlgather.fusion import derivations, fuse, fusing, running
+from dmlgather.fusion.graph_routes import GraphCall
 from dmlgather.fusion.joined_indices import JoinedIndices
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.selftest.random_plans import random_buffers
@@ -58,6 +60,7 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
         return found
 
     monkeypatch.setattr(arrays, "allocate", filled)
+    monkeypatch.setattr(running, "_NEW", GraphCall(lambda shape, dtype: filled(CPU, shape, dtype)))
 
 
 @pytest.mark.parametrize("device", ["cpu", "reference"])

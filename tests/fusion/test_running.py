@@ -17,9 +17,15 @@ from dmlgather.dialects.index_graph import Step
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.views import ReshapeView, SliceView, TransposeView
 from dmlgather.dialects.windows import Window
-from dmlgather.fusion import Fused, fuse
+from dmlgather.fusion import Fused, fuse, running
+from dmlgather.fusion.graph_routes import GraphCall
 from dmlgather.plan import IndexPlan, OutOfBounds
 from tests.fusion.random_graphs import gathering
+
+
+class Subclass(np.ndarray[Any, Any]):
+    """An array that is adopted before it is read."""
+
 
 FLOATS = TensorType((4, 6), np.dtype(np.float32))
 X = np.arange(24, dtype=np.float32).reshape(4, 6)
@@ -211,16 +217,21 @@ def test_memory_is_given_back_behind_the_last_reader(monkeypatch: pytest.MonkeyP
         (value,) = graph.opaque(f"relu {number}", "relu", [value], [graph.types[value]])
     fused = fuse(graph.build([value]))
     made: list[weakref.ref[Any]] = []
-    allocate = arrays.allocate
 
-    def observed(*args: Any, **kwargs: Any) -> Any:
-        assert sum(reference() is not None for reference in made) <= 1, "the data of the step in front, no more"
-        made.append(weakref.ref(result := allocate(*args, **kwargs)))
-        return result
+    def observed(make: Any) -> Any:
+        def observing(*args: Any, **kwargs: Any) -> Any:
+            assert sum(reference() is not None for reference in made) <= 1, "the data of the step in front, no more"
+            made.append(weakref.ref(result := make(*args, **kwargs)))
+            return result
 
-    monkeypatch.setattr(arrays, "allocate", observed)
-    fused.run({"x": X}, compute=lambda step, inputs: [inputs[0] + 1])
-    assert len(made) == 4
+        return observing
+
+    monkeypatch.setattr(arrays, "allocate", observed(arrays.allocate))
+    monkeypatch.setattr(running, "_NEW", GraphCall(observed(np.empty)))
+    for given in (X, X.view(Subclass)):
+        made.clear()
+        fused.run({"x": given}, compute=lambda step, inputs: [inputs[0] + 1])
+        assert len(made) == 4
 
 
 def test_programs_are_prepared_once_for_each_layout(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,3 +162,18 @@ def test_other_arguments_are_refused(args: Any, message: str) -> None:
     trace = dg.lax.trace(lambda x, i: x[i], X, IDX)
     with pytest.raises(TypeError, match=message):
         trace.run(*args)
+
+
+def test_results_are_the_callers_own() -> None:
+    def fn(x: Any, i: Any) -> Any:
+        return {"argument": x, "gathered": x[i], "opaque": jnp.sin(x), "view of it": jnp.sin(x).T, "constant": jnp.arange(3)}
+
+    trace = dg.lax.trace(fn, X, IDX)
+    before = X.tobytes()
+    for _ in range(2):
+        found = trace.run(X, IDX)
+        assert same(found, fn(jnp.asarray(X), IDX))
+        for result in found.values():
+            assert result.flags.writeable
+            result[...] = 0
+    assert X.tobytes() == before

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx.parser import parse_model
 
+from dmlgather.backends.devices import CPU
 from dmlgather.dialects.problem import TensorType
 from dmlgather.onnx import Backend
-from dmlgather.onnx.backend import fused_runs
+from dmlgather.onnx.backend import PreparedModel, fused_runs
 from dmlgather.onnx.backend.fused_nodes import FusedNodes, decides_shapes
+from dmlgather.onnx.backend.fused_runs import FusedRuns
 from dmlgather.onnx.backend.graph import read_model
+from dmlgather.onnx.model.partial_types import PartialType
 
 HEAD = '<ir_version: 8, opset_import: ["" : 13]>'
 X, IDS = np.arange(12, dtype=np.float32).reshape(3, 4), np.array([2, 0])
@@ -170,3 +175,67 @@ def test_threads_share_the_fused_graphs() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(run, [size % 50 + 1 for size in range(200)]))
+
+
+MODELS: dict[str, tuple[str, Callable[[Any, Any], list[Any]]]] = {
+    "two nodes": ("m (float[N,4] x, int64[K] i) => (float[a,b] y) { g = Gather(x, i) y = Transpose(g) }", lambda x, i: [x[i].T]),
+    "one node": ("m (float[N,4] x, int64[K] i) => (float[a,b] y) { y = Gather(x, i) }", lambda x, i: [x[i]]),
+    "an input, a constant and a result twice": (
+        "m (float[N,4] x, int64[K] i) => (float[a,b] x, int64[1] c, float[a,b] y, float[a,b] y)"
+        " { c = Constant <value = int64[1] {7}> () y = Gather(x, i) }",
+        lambda x, i: [x, np.array([7]), x[i], x[i]],
+    ),
+    "a cast": (
+        "m (float[N,4] x, int64[K] i) => (double[a,b] y) { g = Gather(x, i) y = Cast<to=11>(g) }",
+        lambda x, i: [x[i].astype(float)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("device", ["CPU", "REFERENCE"])
+def test_a_repeated_run_plans_nothing(name: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, expected = MODELS[name]
+    prepared = Backend.prepare(parsed(text), device)
+    x, i = np.arange(12, dtype=np.float32).reshape(3, 4), np.array([2, 0])
+
+    def check(x: Any, i: Any, given: Any) -> None:
+        results = prepared.run(given)
+        for number, (found, right) in enumerate(zip(results, expected(x, i), strict=True)):
+            assert (found.dtype, found.shape, found.tobytes()) == (right.dtype, right.shape, right.tobytes())
+            assert found.flags.c_contiguous
+            assert found.flags.writeable
+            others = [x, i, *prepared._constants, *results[:number]]
+            assert not any(np.shares_memory(found, other) for other in others if isinstance(other, np.ndarray))
+
+    for _ in range(2):
+        check(x, i, [x, i])
+    monkeypatch.setattr(PreparedModel, "_run", lambda *_: pytest.fail("planned again"))
+    for number in range(3):
+        other, index = x + number, np.roll(i, number)
+        check(other, index, [other, index])
+        check(other, index, {"i": index, "x": other})
+        check(other, index, (np.asfortranarray(other), np.repeat(index, 2)[::2]))
+
+
+def test_errors_of_repeated_runs_are_those_of_the_first() -> None:
+    prepared = Backend.prepare(parsed("m (float[N,4] x, int64[K] i) => (float[a,b] y) { y = Gather <axis = 0> (x, i) }"))
+    x = np.zeros((3, 4), np.float32)
+    for bad in (3, -4, 3, 5):
+        with pytest.raises(IndexError, match=rf"indices\[1\] = {bad} is out of range for axis 0 of size 3"):
+            prepared.run([x, np.array([0, bad])])
+        for wrong, error in ((x.astype(float), TypeError), (x[:, :3], ValueError), (x.view(np.ma.MaskedArray), TypeError)):
+            with pytest.raises(error):
+                prepared.run([wrong, np.array([0, 1])])
+        with pytest.raises(ValueError, match="and 1 were given"):
+            prepared.run([x])
+        assert prepared.run([x, np.array([0, 1])])[0].shape == (2, 4)
+
+
+def test_an_output_of_another_type_than_declared_is_refused_each_time() -> None:
+    prepared = Backend.prepare(parsed("m (float[N,4] x, int64[K] i) => (float[a,b] y) { y = Gather(x, i) }"))
+    prepared._graph = replace(prepared._graph, outputs=(("y", PartialType(np.dtype(float))),))
+    prepared._fused = FusedRuns(prepared._graph, {}, CPU)
+    for _ in range(3):
+        with pytest.raises(TypeError, match="output 'y' has type float, but the model declares double"):
+            prepared.run([np.zeros((3, 4), np.float32), np.array([0])])

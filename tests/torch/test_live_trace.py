@@ -354,3 +354,18 @@ def test_entries_name_their_launches() -> None:
     assert [entry.launches for entry in traced] == [(0,)] * 3
     assert traced.fused.bytes_saved > 0
     assert str(traced).splitlines()[0].split() == ["equation", "mode", "bytes", "DirectML", "launch", "where", "source"]
+
+
+def test_results_are_the_callers_own() -> None:
+    def fn(x: torch.Tensor, i: torch.Tensor) -> Any:
+        return x, x[i], torch.relu(x), torch.relu(x).T, torch.arange(3)
+
+    x, i = torch.arange(12.0).reshape(3, 4), torch.tensor([2, 0])
+    trace = dg.torch.trace(fn, x, i)
+    for _ in range(2):
+        for given, kind in (((x, i), torch.Tensor), ((x.numpy(), i.numpy()), np.ndarray)):
+            for result, expected in zip(trace.run(*given), fn(x, i), strict=True):
+                assert isinstance(result, kind)
+                assert np.array_equal(result, expected)
+                result[...] = 0  # a warning where it cannot be written
+    assert torch.equal(x, torch.arange(12.0).reshape(3, 4))

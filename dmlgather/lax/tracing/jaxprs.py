@@ -5,6 +5,7 @@ from __future__ import annotations
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,7 @@ def of_lax(eqn: Any) -> bool:
     return eqn.primitive is getattr(library().lax, f"{eqn.primitive.name}_p", None)
 
 
+@lru_cache(maxsize=256)
 def extended(dtype: Any) -> bool:
     """Whether a type is one of JAX's own, whose elements are no plain bits: PRNG keys and others."""
     jax = library()

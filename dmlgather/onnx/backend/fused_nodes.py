@@ -49,13 +49,18 @@ class FusedNodes:
         moved: Callable[[str, NDArray[Any]], Any],
     ) -> None:
         """inputs: the types of the inputs that a caller gives. known: the elements of constants, and of those inputs that decide
-        shapes. deciding: as `decides_shapes` finds. moved: gives the array of a constant in the device's memory. TypeError and
-        ValueError where an input breaks a rule of a node, IndexError for a bad index in what decides shapes.
+        shapes. deciding: as `decides_shapes` finds. moved: gives the array of a constant in the device's memory.
+
+        TypeError and ValueError where an input breaks a rule of a node, or an output has another type than the model declares,
+        IndexError for a bad index in what decides shapes.
         """
         nodes = _Nodes(inputs, known, deciding)
         for each in graph.nodes:
             nodes.add(each)
         built = nodes.builder.build([nodes.value(name) for name, _ in graph.outputs])
+        for (name, declared), value in zip(graph.outputs, built.outputs, strict=True):
+            if declared.dtype not in {None, built.types[value].dtype}:
+                raise TypeError(f"output {name!r} has another type than the model declares")
         read = [name for step in built.steps for name in step.inputs]
         unread = {name for step in built.steps for name in step.outputs}.difference(read)
         fused = fuse(built, keep=unread)  # a bad index is one wherever its element goes
@@ -81,6 +86,20 @@ class FusedNodes:
         found = self._fused.run(arrays | self._constants, compute=self._cast, device=str(device))
         made = self._passed_on | {name: DeviceTensor(array, memory, object()) for name, array in found.items()}
         return [made[name] if name in made else values[name] for name in self._outputs]
+
+    def results(self, given: Mapping[str, NDArray[Any]], device: Device) -> list[NDArray[Any]]:
+        """The model's outputs in order: packed arrays that no one else has. IndexError for a bad index.
+
+        given: arrays on the host for the inputs, of the types that these nodes are for.
+        """
+        read = {name: given[name] for name in self._inputs}
+        made = self._fused.run(read | self._constants, compute=self._cast, device=device.kind)
+        results: list[NDArray[Any]] = []
+        for number, name in enumerate(self._outputs):
+            array = made[name] if name in made else self._passed_on[name].on(CPU) if name in self._passed_on else given[name]
+            own = name in made and name not in self._outputs[:number] and array.flags.c_contiguous
+            results.append(array if own else np.array(array, order="C"))
+        return results
 
     def _cast(self, step: Step, inputs: Sequence[Any]) -> list[Any]:
         """The result of a Cast to or from floating point."""

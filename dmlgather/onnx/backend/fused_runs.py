@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from threading import Lock
 from typing import Any
 
@@ -32,32 +32,38 @@ class FusedRuns:
         self._kept: OrderedDict[Hashable, FusedNodes | None] = OrderedDict()
         self._lock = Lock()
 
-    def outputs(self, values: Mapping[str, DeviceTensor], given: Collection[str]) -> list[DeviceTensor] | None:
-        """The model's outputs; None where its nodes have to run one by one: there is one only, one of them will raise, or values
-        that decide shapes are seen for the first time and may never come again.
-
-        values: inputs and constants. given: the names of those that the caller gave.
+    def key_of(self, arrays: Mapping[str, Any]) -> Hashable:
+        """What a fused graph is made for: the types of the inputs, and the elements of those that decide shapes. arrays: inputs
+        that a caller gives, or at least their types; on the host those that decide shapes.
         """
-        if len(self._graph.nodes) < 2:
-            return None
-        nodes = self._nodes_for({name: values[name] for name in given})
-        if nodes is None:
-            return None
-        try:
-            return nodes.run(values, self._device)
-        except IndexError:
-            return None  # the node alone says which index it is
+        key: list[Hashable] = []
+        for name, array in arrays.items():
+            key.append((name, array.dtype, array.shape))
+            if name in self._deciding:
+                key.append(_content(array))
+        return tuple(key)
 
-    def _nodes_for(self, given: Mapping[str, DeviceTensor]) -> FusedNodes | None:
-        """The fused nodes for inputs like these."""
+    def made_for(self, key: Hashable) -> FusedNodes | None:
+        """The fused nodes for a key, where they exist."""
+        with self._lock:
+            nodes = self._kept.get(key)
+            if nodes is not None:
+                self._kept.move_to_end(key)
+            return nodes
+
+    def nodes_for(self, given: Mapping[str, DeviceTensor]) -> FusedNodes | None:
+        """The fused nodes for inputs like these, which the caller gave. None where the nodes have to run one by one: where one of
+        them will raise, and for inputs that are seen for the first time and may never come again: if they decide shapes, or the
+        model is a single node.
+        """
         known = {name: tensor.on(CPU) for name, tensor in given.items() if name in self._deciding}
-        key = (tuple((name, tensor.type) for name, tensor in given.items()), *map(_content, known.values()))
+        key = self.key_of({name: known.get(name, tensor.type) for name, tensor in given.items()})
         with self._lock:
             new, nodes = key not in self._kept, self._kept.pop(key, None)
             self._kept[key] = nodes
             if len(self._kept) > RUNS_KEPT:
                 self._kept.popitem(last=False)
-        if nodes is not None or (new and known):
+        if nodes is not None or (new and (known or len(self._graph.nodes) < 2)):
             return nodes
         types = {name: tensor.type for name, tensor in given.items()}
         constants = {name: array for name, array in self._graph.constants.items() if name not in given}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,8 @@ class PreparedModel(onnx.backend.base.BackendRep):
         self._computed_with = {name for each in graph.nodes for name in each.node.input[: each.arrays]}
         self._constants = {name: self._tensor(name, array, CPU) for name, array in graph.constants.items()}
         self._fused = FusedRuns(graph, self._constants, device)
+        required = [name for name in graph.inputs if name not in graph.constants]
+        self._names = {len(required): required, len(graph.inputs): list(graph.inputs)}
         self._outputs = onnx.backend.base.namedtupledict("Outputs", [name for name, _ in graph.outputs])
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -116,8 +119,29 @@ class PreparedModel(onnx.backend.base.BackendRep):
         TypeError and ValueError for inputs that break a rule of an operator.
         """
         _no_options("run", kwargs)
+        named = None if self._device.on_gpu else self._plain(inputs)
+        nodes = None if named is None else self._fused.made_for(self._fused.key_of(named))
+        if named is not None and nodes is not None:
+            with suppress(IndexError):  # the node alone says which index it is
+                return self._outputs(*nodes.results(named, self._device))
         with self._device.current():
             return self._outputs(*self._run(inputs))
+
+    def _plain(self, inputs: Any) -> dict[str, Any] | None:
+        """The inputs by name, in the model's order. None unless all are arrays of NumPy's own class without objects, and for what
+        `name_inputs` refuses.
+        """
+        names = self._names.get(len(inputs)) if type(inputs) in {list, tuple, dict} else None
+        if names is None:
+            return None
+        if type(inputs) is dict:
+            if inputs.keys() != {*names}:
+                return None
+            inputs = [inputs[name] for name in names]
+        for array in inputs:
+            if type(array) is not np.ndarray or array.dtype.hasobject:
+                return None
+        return dict(zip(names, inputs, strict=True))
 
     def _run(self, inputs: Any) -> list[Any]:
         named = name_inputs(inputs, self._graph.inputs, self._graph.constants)
@@ -125,7 +149,11 @@ class PreparedModel(onnx.backend.base.BackendRep):
         values = dict(self._constants)
         values |= {name: self._tensor(name, array, device) for name, (array, device) in adopted.items()}
         like, home = next(((named[name], device) for name, (_, device) in adopted.items()), (None, CPU))
-        outputs = self._fused.outputs(values, adopted) or self._one_by_one(values)
+        nodes, outputs = self._fused.nodes_for({name: values[name] for name in adopted}), None
+        if nodes is not None:
+            with suppress(IndexError):
+                outputs = nodes.run(values, self._device)
+        outputs = outputs or self._one_by_one(values)
         returned: set[object] = set()
         results = []
         for (name, declared), output in zip(self._graph.outputs, outputs, strict=True):

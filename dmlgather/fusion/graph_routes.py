@@ -1,0 +1,229 @@
+"""Graph routes: how a graph runs on all arrays of the same signatures. A run allocates what it writes, and launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dmlgather import eager
+from dmlgather.backends import arrays
+from dmlgather.backends.addresses import address_of
+from dmlgather.backends.devices import CPU, Device
+from dmlgather.backends.footprints import WRITEABLE, Signature, logical
+from dmlgather.dialects.element_types import STRING_KINDS
+from dmlgather.dialects.index_graph import ELEMENTWISE, Concatenation, Elementwise, IndexGraph, Opaque, Step
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.fusion.launchers import Launcher, unlaunched
+from dmlgather.fusion.targets import check_type, overlap
+from dmlgather.plan import OutOfBounds, packed_strides
+
+Compute: TypeAlias = Callable[[Step, Sequence[Any]], Sequence[Any]]
+"""Does an opaque step: from the step and its arrays, NumPy's or CuPy's, to the arrays that it writes."""
+
+Signatures: TypeAlias = tuple[tuple[str, Signature], ...]
+"""Signatures of arrays on the host, by the names of values."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCall:
+    """What a call of a graph gives besides the arrays to read.
+
+    empty: gives a new packed array of a shape and type where the graph runs. compute: does the opaque steps. targets: arrays that
+    are written in the place of new ones, by name.
+    """
+
+    empty: Callable[[tuple[int, ...], np.dtype[Any]], Any]
+    compute: Compute | None = None
+    targets: Mapping[str, Any] = field(default_factory=dict)
+
+
+Act: TypeAlias = Callable[[GraphCall, dict[str, Any]], None]
+"""Does a step: adds what it writes to the values that exist, by name."""
+
+
+class GraphParts:
+    """A graph, and what all of its routes share. Programs are prepared once, and kept; so are constants on a GPU."""
+
+    def __init__(self, graph: IndexGraph) -> None:
+        self.graph, self.unlaunched = graph, unlaunched(graph)
+        self.launchers = {step.name: Launcher(step.work) for step in graph.steps if isinstance(step.work, Problem)}
+        self.has_opaque = any(isinstance(step.work, Opaque) for step in graph.steps)
+        self.constants = lru_cache(maxsize=None)(partial(_constants, graph))
+        known = (*graph.inputs, *graph.constants)
+        self.results = tuple((name, name in {*known, *graph.outputs[:number]}) for number, name in enumerate(graph.outputs))
+        """The outputs, and whether each is an input, a constant, or an output before it."""
+        last_readers = {name: step.name for step in graph.steps for name in step.inputs}
+        kept = {*known, *graph.outputs}
+        self.dropped = {step.name: tuple(_dropped(step, last_readers, kept)) for step in graph.steps}
+        """What nothing needs behind a step, by the step's name."""
+
+
+class GraphRoute:
+    """How a graph runs on arrays of known signatures on the host, or on any on a GPU. Threads may share it."""
+
+    def __init__(self, parts: GraphParts, device: Device, inputs: Signatures, targets: Signatures) -> None:
+        """inputs, targets: of the graph's inputs, and of the arrays that are written; none on a GPU."""
+        self._parts, self._device = parts, device
+        self._acts = tuple(self._made(dict(inputs), dict(targets)))
+        self._gives_its_own = not parts.has_opaque and not any(taken for _, taken in parts.results)
+        self._spans = _spans(inputs, targets) if targets else ()
+
+    def run(self, call: GraphCall, values: dict[str, Any]) -> list[Any]:
+        """The graph's outputs, in order: none of them memory of an input, of a constant, or of another output.
+
+        values: inputs and constants, by name; what is made of them is added.
+        """
+        given = [*values.values()] if self._parts.has_opaque else None  # opaque steps may give views
+        for act, dropped in self._acts:
+            act(call, values)
+            for name in dropped:
+                del values[name]
+        if self._gives_its_own:
+            return [values[name] for name in self._parts.graph.outputs]
+        memory, found = self._device.memory, list[Any]()
+        for name, taken in self._parts.results:
+            array = values[name]
+            if taken or (given is not None and any(overlap(memory, array, each) for each in (*given, *found))):
+                copy = call.empty(array.shape, array.dtype)
+                arrays.fill_from(copy, memory, array)
+                array = copy
+            found.append(array)
+        return found
+
+    def apart(self, inputs: Sequence[Any], targets: Iterable[Any]) -> bool:
+        """Whether arrays of these signatures that are written lie apart from all others. Where not, they may still share no
+        element.
+        """
+        if self._spans is None:
+            return False
+        ranges: list[tuple[int, int]] = []
+        for array, (start, end) in zip((*inputs, *targets), self._spans, strict=True):
+            address = address_of(array)
+            low, high = address + start, address + end
+            if len(ranges) >= len(inputs) and any(low < other_high and other_low < high for other_low, other_high in ranges):
+                return False
+            ranges.append((low, high))
+        return True
+
+    def _made(self, known: dict[str, Signature], targets: Mapping[str, Signature]) -> Iterator[tuple[Act, tuple[str, ...]]]:
+        """What does each step, and what is dropped behind it. known: the signatures of values, as far as they follow."""
+        parts, device = self._parts, self._device
+        if not device.on_gpu:
+            known |= {name: signature_of(array) for name, array in parts.constants(CPU).items()}
+        for step in parts.graph.steps:
+            work = step.work
+            if not isinstance(work, Problem):
+                act: Act = partial(_compute, parts.graph.types, step, device)
+            elif step.name in parts.unlaunched:
+                act = partial(_reshape, step, work.output.shape)
+                if step.inputs[0] in known and logical("", known[step.inputs[0]]).whole:
+                    known[step.outputs[0]] = _packed(work.output)
+            elif work.out_of_bounds is OutOfBounds.FILL and work.data.dtype.hasobject:
+                act = partial(_fill_strings, step, work, device)
+            else:
+                (name,) = step.outputs
+                written = targets.get(name, _packed(work.output))
+                act = self._launching(step, work.output.shape, [known.get(each) for each in step.inputs], written)
+                if not device.on_gpu:
+                    known[name] = written
+            yield act, parts.dropped[step.name]
+
+    def _launching(self, step: Step, shape: tuple[int, ...], inputs: Sequence[Signature | None], written: Signature) -> Act:
+        """A launch, by a route that is found here where the signatures of its arrays are known."""
+        launcher = self._parts.launchers[step.name]
+        known = [found for found in inputs if found is not None]
+        ready = launcher.ready(self._device, *known, written) if len(known) == len(inputs) else None
+        write = partial(launcher.launch, self._device) if ready is None else ready.write
+        (name,), names = step.outputs, step.inputs
+
+        def act(call: GraphCall, values: dict[str, Any]) -> None:
+            arrays = [values[each] for each in names]
+            out = call.targets.get(name)
+            if out is None:
+                out = call.empty(shape, arrays[0].dtype)
+            write(arrays, out)
+            values[name] = out
+
+        return act
+
+
+def _reshape(step: Step, shape: tuple[int, ...], _: GraphCall, values: dict[str, Any]) -> None:
+    values[step.outputs[0]] = values[step.inputs[0]].reshape(shape)
+
+
+def _fill_strings(step: Step, problem: Problem, device: Device, _: GraphCall, values: dict[str, Any]) -> None:
+    """By the eager functions, which know what strings are filled with."""
+    inputs = [values[name] for name in step.inputs]
+    values[step.outputs[0]] = eager.execute(problem, inputs, device=str(device))
+
+
+def _compute(types: Mapping[str, TensorType], step: Step, device: Device, call: GraphCall, values: dict[str, Any]) -> None:
+    """What a step without a plan writes."""
+    inputs = [values[name] for name in step.inputs]
+    if isinstance(step.work, Elementwise | Concatenation):
+        results: Sequence[Any] = [_arithmetic(step.work, inputs, device.on_gpu)]
+    elif call.compute is None:
+        raise ValueError(f"{step.name} is an operator that only its dialect can run: call run with compute=")
+    else:
+        results = [_adopted(each, device.memory) for each in call.compute(step, inputs)]
+    if len(results) != len(step.outputs):
+        raise ValueError(f"{step.name} gave {len(results)} arrays, expected {len(step.outputs)}: {list(step.outputs)}")
+    for name, array in zip(step.outputs, results, strict=True):
+        check_type(f"{name!r} of {step.name}", TensorType(tuple(array.shape), array.dtype), types[name])
+        values[name] = array
+
+
+def _adopted(array: Any, memory: Device) -> Any:
+    """What an opaque step gave, in the memory where the graph runs; strings as objects."""
+    found, home = arrays.adopt(array)
+    if found.dtype.kind in STRING_KINDS:
+        found = found.astype(object)
+    return arrays.move(found, home, memory)
+
+
+def _arithmetic(work: Elementwise | Concatenation, inputs: Sequence[Any], on_gpu: bool) -> Any:
+    if not on_gpu:
+        return work.compute(inputs) if isinstance(work, Elementwise) else np.concatenate(inputs, work.axis)
+    import cupy
+
+    if isinstance(work, Concatenation):
+        return cupy.concatenate(inputs, work.axis)
+    if work.operator == "cast":
+        return inputs[0].astype(work.dtype)
+    return getattr(cupy, ELEMENTWISE[work.operator].__name__)(*inputs).astype(work.dtype)
+
+
+def _constants(graph: IndexGraph, memory: Device) -> dict[str, Any]:
+    return {name: arrays.move(np.asarray(array, order="C"), CPU, memory) for name, array in graph.constants.items()}
+
+
+def _dropped(step: Step, last_readers: Mapping[str, str], kept: Collection[str]) -> Iterator[str]:
+    for name in dict.fromkeys((*step.inputs, *step.outputs)):
+        if name not in kept and last_readers.get(name, step.name) == step.name:
+            yield name
+
+
+def signature_of(array: Any) -> Signature:
+    """The signature of an array on the host. It does not say whether the array can be written: what is read need not, and what is
+    written was checked.
+    """
+    return array.dtype, array.shape, array.strides, WRITEABLE
+
+
+def _packed(tensor: TensorType) -> Signature:
+    """The signature of a new array."""
+    strides = tuple(step * tensor.dtype.itemsize for step in packed_strides(tensor.shape))
+    return tensor.dtype, tensor.shape, strides, WRITEABLE
+
+
+def _spans(*found: Signatures) -> tuple[tuple[int, int], ...] | None:
+    """Where the memory of each array begins and ends, in bytes from its pointer. None where strides are no whole elements."""
+    try:
+        footprints = [logical(name, signature) for signatures in found for name, signature in signatures]
+    except ValueError:
+        return None
+    return tuple((each.start, each.end) for each in footprints)
