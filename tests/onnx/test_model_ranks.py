@@ -9,7 +9,7 @@ import pytest
 from tests.onnx.following import known_values
 from tests.onnx.modelling import parsed
 
-CONSTANTS = "float[4,2,3,3] w = {{{weights}}}, float[2] b = {{1, 2}}, int64 n = {{64}}, int64 step = {{16}}"
+CONSTANTS = "float[4,2,3,3] w = {{{weights}}}, float[2] b = {{1, 2}}, int64 n = {{64}}, int64[1] n1 = {{1}}, int64 step = {{16}}"
 
 RANKS = {
     "the data of a convolution": ("Y = Relu(X) Z = Conv(Y, w)", {"Y": 4, "Z": 4}),
@@ -18,6 +18,13 @@ RANKS = {
     "the inverse of a permutation of unknown length": ("Y = Transpose(X) V = Abs(Y) Z = Conv(V, w)", {"Y": 4, "V": 4}),
     "a spectrum": ("Z = STFT(X, step, , n) Y = Neg(Z)", {"Z": 4, "Y": 4}),
     "shapes that follow from it": ("Z = Conv(X, w) s = Shape(Z) Y = Reshape(Z, s)", {"s": 1, "Y": 4}),
+    "parts that are joined": (
+        "Y = Relu(X) T = Slice(Y, n1, n1) V = Concat<axis = 0>(T, Y) Z = Conv(V, w)",
+        {"Y": 4, "T": 4, "V": 4},
+    ),
+    "parts that one is split into": ("Y, V = Split<axis = 0>(X) T = Relu(Y) Z = Conv(V, w)", {"Y": 4, "T": 4, "V": 4}),
+    "the largest elements": ("Y, V = TopK(X, n1) Z = Conv(Y, w)", {"V": 4}),
+    "elements that are looked up": ("V = Cast<to = 7>(X) Y = GatherElements(X, V) Z = Conv(Y, w)", {"Y": 4, "V": 4}),
     "nothing": ("Y = Relu(X) Z = Add(Y, Y)", {"Y": None, "Z": None}),
 }
 

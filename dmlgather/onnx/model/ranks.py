@@ -5,7 +5,7 @@ Shapes are inferred forwards, so that a value without a declared shape hides all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dmlgather.onnx.model.partial_types import MOST_DIMENSIONS, PartialType
@@ -26,6 +26,14 @@ KEEPS_RANK = frozenset(
     )
 )
 """The operators whose first output has the rank of their first input."""
+
+ONE_RANK: Mapping[str, tuple[int | None, int | None]] = {
+    "Concat": (None, 1),
+    "GatherElements": (2, 1),
+    "Split": (1, None),
+    "TopK": (1, 2),
+}
+"""The operators of whose inputs and outputs several have one rank: the first so many of each; None: all."""
 
 BROADCASTS = frozenset(("Add", "Sub", "Mul", "Div", "Pow", "Mod"))
 """The operators whose output has the rank of the input of more dimensions; exporters often write a constant as the other."""
@@ -81,14 +89,17 @@ def _follows(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
     elif kind in ("LSTM", "GRU", "RNN"):
         yield inputs[0], 3
         yield from zip(node.output, (4, 3, 3), strict=False)
-    elif kind in KEEPS_RANK or (kind in BROADCASTS and len(inputs) == 2):
-        yield from _alike(inputs[0], output, rank) if kind in KEEPS_RANK else _broadcast(inputs[0], inputs[1], output, rank)
+    elif kind in KEEPS_RANK or kind in ONE_RANK:
+        few, made = ONE_RANK.get(kind, (1, 1))
+        yield from _alike([*inputs[:few], *node.output[:made]], rank)
+    elif kind in BROADCASTS and len(inputs) == 2:
+        yield from _broadcast(inputs[0], inputs[1], output, rank)
 
 
-def _alike(one: str, two: str, rank: Ranks) -> Iterator[tuple[str, int]]:
-    known = _first(rank(one), rank(two))
+def _alike(names: Sequence[str], rank: Ranks) -> Iterator[tuple[str, int]]:
+    known = next((number for name in names if (number := rank(name)) is not None), None)
     if known is not None:
-        yield from ((one, known), (two, known))
+        yield from ((name, known) for name in names)
 
 
 def _broadcast(left: str, right: str, output: str, rank: Ranks) -> Iterator[tuple[str, int]]:
