@@ -25,9 +25,25 @@ class Stated:
     symbols: frozenset[str]
 
 
+Claim = tuple[str, Range]
+"""The place of a node, and what it states of a symbol."""
+
+
 def contradictions(stated: Iterable[Stated]) -> Iterator[tuple[str, Finding]]:
     """A finding, with its place, for each symbol of which two nodes state what cannot be both."""
-    of_symbol: dict[str, list[tuple[str, Range]]] = {}
+    for symbol, pairs in _pairs(stated):
+        (here, one), (there, two) = pairs[0]
+        yield here, _finding(one.condition(symbol), two.condition(symbol), there)
+
+
+def contradicting(stated: Iterable[Stated]) -> set[str]:
+    """The places of nodes of which two state what cannot be both."""
+    return {place for _, pairs in _pairs(stated) for pair in pairs for place, _ in pair}
+
+
+def _pairs(stated: Iterable[Stated]) -> Iterator[tuple[str, list[tuple[Claim, Claim]]]]:
+    """The symbols of which nodes state what cannot be both, with pairs of such nodes."""
+    of_symbol: dict[str, list[Claim]] = {}
     for node in stated:
         for symbol, known in node.conditions.ranges.items():
             if symbol in node.symbols:
@@ -36,10 +52,9 @@ def contradictions(stated: Iterable[Stated]) -> Iterator[tuple[str, Finding]]:
         bounded = [(place, known) for place, known in ranges if known.high is not None]
         least = sorted(ranges, key=lambda each: -each[1].low)[:MOST_COMPARED]
         most = sorted(bounded, key=lambda each: each[1].high or 0)[:MOST_COMPARED]
-        pairs = ((one, two) for one in least for two in most if one[1].both(two[1]).empty and not exclusive(one[0], two[0]))
-        for (here, one), (there, two) in pairs:
-            yield here, _finding(one.condition(symbol), two.condition(symbol), there)
-            break
+        pairs = [(one, two) for one in least for two in most if one[1].both(two[1]).empty and not exclusive(one[0], two[0])]
+        if pairs:
+            yield symbol, pairs
 
 
 def exclusive(one: str, two: str) -> bool:
@@ -52,8 +67,7 @@ def exclusive(one: str, two: str) -> bool:
 def _finding(here: str, there: str, place: str) -> Finding:
     return CODES["EXP305"].finding(
         "data",
-        expected="sizes for which no tensor of the model is empty and all bounds that depend on sizes lie within their axes",
+        expected="sizes for which no tensor of the model is empty and each bound that depends on sizes has one sign",
         got=f"{printable(here)} for this node, but {printable(there)} for {printable(place)}",
-        remedy="correct the bounds of one of them; if the model never runs both, or ONNX is to cut a bound off, build descriptors"
-        " for the sizes that occur",
+        remedy="correct the bounds of one of them; if the model never runs both, build descriptors for the sizes that occur",
     )

@@ -79,12 +79,15 @@ def named(role: str, shape: Sequence[KnownSize | None]) -> Named:
     return tuple(f"{role}[{axis}]" if size is None else size for axis, size in enumerate(shape))
 
 
-def trial_sizes(node: NodeSizes) -> TrialSizes:
+def trial_sizes(node: NodeSizes, cut: bool = False) -> TrialSizes:
     """Values that show all that DirectML may make of a node: ordinary ones, those that make differences that the ordinary ones do
     not make, and the smallest.
+
+    cut: whether bounds that depend on sizes may lie outside their axes, where they are cut off. Otherwise they may only if they
+    have to.
     """
     any_sizes, nonempty_inputs, rules = _any_sizes(node), _nonempty_inputs(node), _rules(node)
-    for within in (True, False):
+    for within in (False,) if cut else (True, False):
         ways = _ways(node, nonempty_inputs, within)
         for way in ways:
             search = _Search(node, way.joined(rules))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dmlgather.dialects.checked_model import CheckedModel, Verdict
 from dmlgather.dialects.contradictions import exclusive
-from tests.onnx.modelling import by_place, checked, findings_of, only
+from tests.onnx.modelling import by_place, checked, findings_of, only, parsed
+from tests.real_models.stepping import session
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "onnx-check.md"
 
@@ -82,11 +84,22 @@ def test_conditions_that_contradict_each_other(tmp_path: Path) -> None:
 
 
 def test_contradictions_of_bounds_that_depend_on_sizes(tmp_path: Path) -> None:
-    """Sizes that DirectML cannot describe are not spoken of. ONNX cuts the second slice off, so that it is not empty."""
-    nodes = "s = Shape(x) n = Sub(s, five) [first] a = Slice(x, n, all) [second] y = Slice(t, zero, s)"
+    nodes = "s = Shape(x) n = Sub(s, five) [first] a = Slice(x, n, all) [second] y = Slice(t, s, all)"
     (finding,) = _checked(tmp_path, "float[N] x, float[3] t", nodes).findings
-    assert (finding.code, finding.got) == ("EXP305", "N >= 5 for this node, but 1 <= N <= 3 for second")
-    assert "all bounds that depend on sizes lie within their axes" in finding.expected
+    assert (finding.code, finding.got) == ("EXP305", "N >= 5 for this node, but N <= 2 for second")
+    assert "each bound that depends on sizes has one sign" in finding.expected
+
+
+@pytest.mark.parametrize("of", [5, 6, 9])
+def test_a_bound_that_is_cut_off_contradicts_nothing(tmp_path: Path, of: int) -> None:
+    """Where the first slice leaves something, onnxruntime cuts the second one off."""
+    nodes = "s = Shape(x) n = Sub(s, five) [first] a = Slice(x, n, all) [second] b = Slice(t, zero, s) y = Concat<axis = 0>(a, b)"
+    model = parsed(f"agraph (float[N] x, float[3] t) => (float[M] y) <{CONSTANTS}> {{ {nodes} }}")
+    found = checked(tmp_path, model)
+    assert not found.findings
+    assert [(node.verdict, node.provided) for node in found.nodes] == [(Verdict.TAKEN, ("N >= 5",)), (Verdict.TAKEN, ("N >= 1",))]
+    feeds = {"x": np.zeros(of, np.float32), "t": np.zeros(3, np.float32)}
+    assert session(model.SerializeToString()).run(None, feeds)[0].shape == (8,)
 
 
 def test_sizes_that_are_not_found_name_their_input(tmp_path: Path) -> None:

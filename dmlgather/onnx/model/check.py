@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor
-from dmlgather.dialects.contradictions import Stated, contradictions
+from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor, Verdict
+from dmlgather.dialects.contradictions import Stated, contradicting, contradictions
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.relatives import found
 from dmlgather.dialects.size_arrays import has_names
@@ -40,6 +40,7 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4", include_host: boo
     judged = [(site, judge(site, level, contents.sizes, contents.origins)) for site in contents.sites]
     if not include_host:
         judged = [(site, of_host(each) if site.host else each) for site, each in judged]
+    judged = _reconciled(judged, level, contents)
     findings = [
         *_graph_findings(contents),
         *((site.place, finding) for site, each in judged for finding in each.findings),
@@ -54,6 +55,21 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4", include_host: boo
         findings=tuple(LocatedFinding.of(finding, str(path), None, None, place) for place, finding in findings),
         calls={site.place: each.call for site, each in judged if each.call is not None},
     )
+
+
+def _reconciled(
+    judged: list[tuple[NodeSite, Judged]], level: FeatureLevel, contents: ModelContents
+) -> list[tuple[NodeSite, Judged]]:
+    """The verdicts, where nodes whose conditions contradict each other may have bounds that are cut off, as ONNX does."""
+    cut: set[str] = set()
+    while more := contradicting(_stated(judged, contents.sizes)) - cut:
+        cut |= more
+        for number, (site, _) in enumerate(judged):
+            if site.place in more:
+                wider = judge(site, level, contents.sizes, contents.origins, cut=True)
+                if wider.verdict is Verdict.TAKEN:
+                    judged[number] = (site, wider)
+    return judged
 
 
 def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:

@@ -26,9 +26,9 @@ from dmlgather.onnx.problems.node_reading import ARRAYS, UnknownTypeError, Unkno
 from dmlgather.wording import printable
 
 
-def judge(site: NodeSite, level: FeatureLevel, sizes: Sizes, origins: Mapping[str, str]) -> Judged:
+def judge(site: NodeSite, level: FeatureLevel, sizes: Sizes, origins: Mapping[str, str], *, cut: bool = False) -> Judged:
     """Whether DirectML takes the node at a feature level, and why not. sizes: of the node's model. origins: the input of the
-    model that decides a symbol of these.
+    model that decides a symbol of these. cut: as of `trial_sizes`.
     """
     undefined = tuple(undefined_name(role, value.name, value.undefined) for role, value in roles(site).items() if value.undefined)
     if undefined:
@@ -37,7 +37,7 @@ def judge(site: NodeSite, level: FeatureLevel, sizes: Sizes, origins: Mapping[st
         return Judged(Verdict.UNREACHED, reason=site.unreached)
     try:
         node = node_sizes(site, sizes)
-        found = trial_sizes(node)
+        found = trial_sizes(node, cut)
         if found.possible is None:
             return Judged(Verdict.UNKNOWN, (_no_sizes(node, origins),))
         problems = list(_problems(site, node, found))
