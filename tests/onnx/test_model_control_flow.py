@@ -10,7 +10,7 @@ import pytest
 
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.onnx.model.check import check_model
-from tests.onnx.following import contents_of, known_values
+from tests.onnx.following import contents_of, known_values, ran, with_outputs
 from tests.onnx.modelling import HEAD, parsed
 
 CONSTANTS = "int64[1] zero = {0}, int64[1] one = {1}, int64 eight = {8}, int64 second = {1}, int64 three = {3}, bool yes = {1}"
@@ -101,6 +101,37 @@ def test_loops(tmp_path: Path, times: str, on: str, condition: str, value: int |
     known, _ = known_values(model, tmp_path)
     elements = known["Z"].elements
     assert (None if isinstance(elements, Unknown) else elements.tolist()) == value
+
+
+CARRIED = {
+    "it keeps its sizes": ("m = Relu(k)", ("N", 4)),
+    "it grows": ("m = Concat <axis = 0> (k, k)", (None, 4)),
+    "its dimensions change places": ("m = Transpose(k)", (None, None)),
+    "its rank changes": ("m = Unsqueeze(k, zero)", None),
+}
+
+
+@pytest.mark.parametrize(("work", "shape"), CARRIED.values(), ids=CARRIED)
+@pytest.mark.parametrize("on", [False, True])
+def test_what_a_loop_carries(tmp_path: Path, work: str, shape: tuple[object, ...] | None, on: bool) -> None:
+    """How often the loop is gone through depends on an input: one time or three."""
+    body = f"(int64 i, bool o, float k) => (bool go, float m, float r) {{ go = Identity(on) {work} r = Neg(k) }}"
+    model = parsed(f"agraph (float[N,4] X, bool on) => () <{CONSTANTS}> {{ Z, R = Loop(three, yes, X) <body = b {body}> }}")
+    graph = model.graph.node[0].attribute[0].g
+    for value in (*graph.input[2:], *graph.output[1:]):
+        value.type.tensor_type.ClearField("shape")
+    known, sizes = known_values(model, tmp_path)
+    found = {name: value.type.shape for name, value in known.items()}
+    symbols = [None if each is None else [size if size in (4, "N") else None for size in each] for each in found.values()]
+    assert symbols == [None if shape is None else [*shape], None if shape is None else [None, *shape]]
+    runs = ran(with_outputs(model), {"X": np.zeros((2, 4), np.float32), "on": np.array(on)})
+    if runs is None:
+        assert on
+        assert shape != ("N", 4), "onnxruntime stacks values of one shape only"
+        return
+    for name, each in found.items():
+        pairs = zip(each or (), runs[name].shape, strict=each is not None)
+        assert all(sizes.at(size, {"N": 2}) == there for size, there in pairs if size in (4, "N"))
 
 
 def test_loops_in_loops_end(tmp_path: Path) -> None:

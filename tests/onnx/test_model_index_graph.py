@@ -16,6 +16,7 @@ from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGrap
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import ExpandView, ReshapeView, SliceView, TransposeView
 from dmlgather.onnx.model.index_graph import index_graph
+from tests.onnx.following import ran, with_outputs
 from tests.onnx.graph_runs import run_graph
 from tests.onnx.modelling import parsed
 from tests.onnx.random_chains import fix_bounds
@@ -286,3 +287,30 @@ def test_works_are_the_shared_ones() -> None:
         "Gather",
         *(cls.__name__ for cls in (ExpandView, ReshapeView, Concatenation)),
     ]
+
+
+LOOPS = {
+    "a condition that an input decides": (
+        "Z",
+        "float[c,d] m",
+        "n = Constant <value = float {9}> () q = ReduceMax <keepdims = 0> (m) go = Less(q, n)",
+    ),
+    "iterations that are counted": (
+        "Z, R",
+        "float[c,d] m, float[e,f] r",
+        "n = Constant <value = int64 {1}> () go = Less(i, n) r = Neg(k)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("results", "given", "condition"), LOOPS.values(), ids=LOOPS)
+def test_a_loop_that_keeps_sizes(results: str, given: str, condition: str) -> None:
+    model = parsed(f"""agraph (float[2,4] x) => (float y) <int64 three = {{3}}, bool yes = {{1}}> {{
+      {results} = Loop(three, yes, x) <body = b (int64 i, bool o, float[a,b] k) => (bool go, {given}) {{ m = Add(k, k) {condition} }}>
+      y = Transpose({results[-1]})
+    }}""")
+    graph, shown = index_graph(model), with_outputs(model)
+    assert works(graph) == ["onnx.loop!", "transpose"]
+    runs = ran(shown, {"x": np.arange(8, dtype=np.float32).reshape(2, 4) - 3})
+    assert runs is not None
+    assert {name: graph.types[name].shape for name in runs} == {name: each.shape for name, each in runs.items()}

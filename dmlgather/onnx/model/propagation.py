@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.onnx.model.constant_folding import Operands, computed_when_run, fold
-from dmlgather.onnx.model.control_flow import join_branches, loop_results, taken_branch
+from dmlgather.onnx.model.control_flow import Run, join_branches, loop_results, loop_types, taken_branch
 from dmlgather.onnx.model.following_shapes import following_shapes
 from dmlgather.onnx.model.node_requests import NodeAnswer, NodeRequests
 from dmlgather.onnx.model.partial_types import PartialType
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 4_000
 """The most nodes, graphs and initializers that are visited again, in all loops of a model together, to find out what the loops
-compute.
+compute; as many again for the types that they keep.
 """
+
+NO_TYPES: Mapping[str, PartialType] = {}
 
 
 class Propagation:
@@ -30,7 +32,8 @@ class Propagation:
 
     def __init__(self, requests: NodeRequests) -> None:
         self.requests = requests
-        self.steps = MOST_STEPS
+        self.steps = self._steps_for_types = MOST_STEPS
+        self._finds_types = False
 
     def visit(self, node: NodeProto, opset: int | None, scope: Scope, inside: Mapping[str, Scope]) -> None:
         """Keep what follows for a node's outputs. opset: of ONNX's own domain; None where the node is not from it, or calls a
@@ -42,8 +45,7 @@ class Propagation:
         elif node.op_type == "If" and inside:
             join_branches(node, scope, inside)
         elif any(True for _ in subgraphs(node)):
-            results = loop_results(node, scope, lambda graph, given: self._run(graph, opset, scope, given))
-            _learn(node, scope, results or [computed_when_run(node, values)] * len(node.output))
+            self._repeat(node, opset, scope, values)
         else:
             self._follow(node, opset, scope, types, values)
         for name in node.output:
@@ -52,12 +54,46 @@ class Propagation:
                 scope.reader.names.note_origin(scope.type(name).shape, value.decided_by)
         scope.visited(node)
 
-    def _run(self, graph: GraphProto, opset: int, outer: Scope, given: Mapping[str, Value]) -> Scope | None:
+    def _repeat(self, node: NodeProto, opset: int, scope: Scope, values: Sequence[Value | None]) -> None:
+        """Keep what follows for the outputs of a node with graphs that run several times. values: of its inputs."""
+
+        def run(graph: GraphProto, given: Mapping[str, Value], types: Mapping[str, PartialType]) -> Scope | None:
+            return self._run(graph, opset, scope, given, types)
+
+        lasting = self._lasting(node, scope, run) if _is_open(node, scope) else None
+        found, types = loop_results(node, scope, run) or ([computed_when_run(node, values)] * len(node.output), [])
+        _learn(node, scope, found)
+        for each in (types, lasting or ()):
+            for name, known in zip(node.output, each, strict=False):
+                if name:
+                    scope.learn_type(name, known)
+
+    def _lasting(self, node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | None:
+        """As `loop_types`. Its steps are counted apart from those for values, of which a loop may take all."""
+        if self._finds_types:
+            return loop_types(node, scope, run)
+        values, self.steps, self._finds_types = self.steps, self._steps_for_types, True
+        try:
+            return loop_types(node, scope, run)
+        finally:
+            self._steps_for_types, self.steps, self._finds_types = self.steps, values, False
+
+    def _run(
+        self,
+        graph: GraphProto,
+        opset: int,
+        outer: Scope,
+        given: Mapping[str, Value],
+        types: Mapping[str, PartialType] = NO_TYPES,
+    ) -> Scope | None:
         """The scope of a graph inside a node once its nodes are visited; None where that takes too many steps."""
         self.steps -= 1 + len(graph.initializer)  # a scope costs as well
         if self.steps < 0:
             return None
         scope = Scope(graph, outer.reader.inside(outer.reader.path), outer, given=given)
+        for name, known in types.items():
+            scope.learn_type(name, known)
+            scope.retyped = True
         for node in graph.node:
             self.steps -= 1
             if self.steps < 0:
@@ -83,7 +119,7 @@ class Propagation:
         dtype = types[0].dtype if types and node.op_type != "ConstantOfShape" else None
         for name, shape in zip(node.output, following_shapes(operands) or (), strict=False):
             scope.learn_type(name, PartialType(dtype, None if shape is None else tuple(shape)))
-        helps = any(map(scope.is_better, node.input)) or any(map(scope.is_stated, node.output))
+        helps = scope.retyped or any(map(scope.is_better, node.input)) or any(map(scope.is_stated, node.output))
         if helps and _is_open(node, scope):
             for name, known in ask(values).types.items():
                 scope.learn_type(name, known)

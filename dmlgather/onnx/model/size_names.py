@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dmlgather.dialects.sizes import KnownSize, Sizes
@@ -30,6 +31,7 @@ class ModelSizes:
         """The input of the model that decides a symbol."""
         self._follows: dict[str, KnownSize] = {}
         self._taken: set[str] = set()
+        self._symbols_so_far: set[str] = set()
         self._open: set[str] = set()
         self.stated: set[str] = set()
         """Open symbols that the model has, so that shape inference asked no further."""
@@ -44,9 +46,14 @@ class ModelSizes:
             number += 1
         self._taken.add(own)
         name = self.sizes.symbol(own)
+        self._symbols_so_far.add(name)
         if found:
             self._open.add(name)
         return name
+
+    def snapshot(self) -> SymbolsSoFar:
+        """The symbols that there are now."""
+        return SymbolsSoFar(self, frozenset(self._symbols_so_far))
 
     def note_origin(self, shape: Iterable[Size] | None, tensor: str) -> None:
         """Keep that an input of the model decides the sizes in a shape of which no other one was said to."""
@@ -83,6 +90,23 @@ class ModelSizes:
 
     def _symbols(self, size: KnownSize) -> frozenset[str]:
         return self.sizes.symbols(size) if isinstance(size, str) else frozenset()
+
+
+@dataclass(frozen=True)
+class SymbolsSoFar:
+    """Symbols before a graph inside a node is visited."""
+
+    names: ModelSizes
+    symbols: frozenset[str]
+
+    def outside(self, known: PartialType) -> PartialType:
+        """The type without the sizes that have symbols of the graph inside."""
+        if known.shape is None:
+            return known
+        return known.sized([size if self._is_outside(size) else None for size in known.shape])
+
+    def _is_outside(self, size: Size) -> bool:
+        return not isinstance(size, str) or self.names.sizes.symbols(size) <= self.symbols
 
 
 class GraphNames:
