@@ -306,7 +306,8 @@ LOOPS = {
 @pytest.mark.parametrize(("results", "given", "condition"), LOOPS.values(), ids=LOOPS)
 def test_a_loop_that_keeps_sizes(results: str, given: str, condition: str) -> None:
     model = parsed(f"""agraph (float[2,4] x) => (float y) <int64 three = {{3}}, bool yes = {{1}}> {{
-      {results} = Loop(three, yes, x) <body = b (int64 i, bool o, float[a,b] k) => (bool go, {given}) {{ m = Add(k, k) {condition} }}>
+      {results} = Loop(three, yes, x) <body =
+        b (int64 i, bool o, float[a,b] k) => (bool go, {given}) {{ m = Add(k, k) {condition} }}>
       y = Transpose({results[-1]})
     }}""")
     graph, shown = index_graph(model), with_outputs(model)

@@ -27,6 +27,7 @@ from dmlgather.record import Record
 from tests.real_models.flattening import flattened
 from tests.real_models.inputs import inputs
 from tests.real_models.listed import ListedModel, fetched
+from tests.real_models.observing import same_bits
 from tests.real_models.regions import regions
 from tests.real_models.stepping import session
 
@@ -126,8 +127,7 @@ def _faults(part: IndexGraph, seen: Mapping[str, NDArray[Any]]) -> list[str]:
         faults += [
             f"{name!r}, {how}, is not what onnxruntime gives"
             for name in part.outputs
-            if (found[name].shape, found[name].dtype, found[name].tobytes())
-            != (seen[name].shape, seen[name].dtype, np.ascontiguousarray(seen[name]).tobytes())
+            if not same_bits(found[name], np.ascontiguousarray(seen[name]).reshape(seen[name].shape))
         ]
     return faults
 

@@ -14,6 +14,9 @@ from tests.real_models.listed import ListedModel
 UNSTATED = (1, 9)
 """The smallest and the largest of a size that the list does not have."""
 
+WORDS = ("", "a", "noun", "\u540d\u8a5e")
+"""The elements of inputs of strings."""
+
 
 def inputs(model: ListedModel, graph: GraphProto, run: int) -> dict[str, NDArray[Any]]:
     """The inputs of the run of that number, the same each time. Run 0 has the smallest sizes."""
@@ -47,11 +50,15 @@ class _Inputs:
         shape = [self.sizes[size] if isinstance(size, str) else size for size in _shape(value)]
         dtype = data_type(value.type.tensor_type.elem_type)
         assert dtype is not None, f"{value.name} has a type"
+        if value.name in self.model.values:
+            return np.array(self.model.values[value.name], dtype).reshape(shape)
         if value.name in self.model.choices:
             return np.full(shape, self._chosen(value.name), dtype)
         if value.name in self.model.numbers or dtype.kind in "iub":
             low, end = self.model.numbers.get(value.name, (0, 2))
             return self.random.integers(low, self.sizes.get(end, 0) if isinstance(end, str) else end, shape).astype(dtype)
+        if dtype.kind == "O":
+            return self.random.choice(WORDS, shape).astype(object)
         return self.random.standard_normal(shape).astype(dtype)
 
 

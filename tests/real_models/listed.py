@@ -46,6 +46,9 @@ class ListedModel(Record):
     numbers: dict[str, Span] = Field({})
     """The whole numbers that an input may have. Otherwise integers are 0 or 1, and floats any."""
 
+    values: dict[str, tuple[float, ...]] = Field({})
+    """All elements of an input."""
+
     choices: dict[str, tuple[int, ...]] = Field({})
     """The values that an input or a size takes in turn, in one run after the other."""
 

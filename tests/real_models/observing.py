@@ -135,7 +135,7 @@ class ModelRuns:
         for device in ("cpu", "reference")[: 2 if call.expected.size <= FEW else 1]:
             self.executions += 1
             found = FUNCTIONS[call.operator](*arrays, **call.named, opset=call.opset, device=device)
-            if not _same(found, call.expected):
+            if not same_bits(found, call.expected):
                 faults.append(f"its plan gives other bits than onnxruntime on {device}")
         return faults
 
@@ -144,7 +144,7 @@ def _dtype(array: Array) -> np.dtype[Any]:
     return np.dtype(object) if array.dtype.kind in "OUS" else array.dtype
 
 
-def _same(one: Array, two: Array) -> bool:
+def same_bits(one: Array, two: Array) -> bool:
     if one.shape != two.shape or _dtype(one) != _dtype(two):
         return False
     return one.tolist() == two.tolist() if one.dtype.kind in "OUS" else one.tobytes() == two.tobytes()

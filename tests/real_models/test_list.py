@@ -58,15 +58,17 @@ def test_a_changed_count_is_a_difference_and_a_changed_time_is_none() -> None:
 
 def test_inputs_are_what_the_list_says() -> None:
     graph = onnx.parser.parse_graph(
-        "g (int64[N, M] ids, float[?, K] x, int64 rate, bool[N] mask, float[N] given) => (int64[N, M] y) { y = Identity(ids) }"
+        "g (int64[N, M] ids, float[?, K] x, int64 rate, bool[N] mask, float[2] scales, string[N] words, float[N] given) "
+        "=> (int64[N, M] y) { y = Identity(ids) }"
     )
-    del graph.input[4]
+    del graph.input[6]
     model = ListedModel.model_validate(
         {
             "member": "m.onnx",
             "sha256": "",
             "sizes": {"N": [2, 5], "K": "N", "x[0]": [3, 3]},
             "numbers": {"ids": [1, "N"]},
+            "values": {"scales": [0, 0.5]},
             "choices": {"rate": [8, 16], "M": [7, 9]},
         }
     )
@@ -81,6 +83,9 @@ def test_inputs_are_what_the_list_says() -> None:
         assert fed["mask"].dtype == bool
         assert fed["ids"].min() >= 1
         assert fed["ids"].max() < rows
+        assert fed["scales"].tolist() == [0, 0.5]
+        assert fed["words"].shape == (rows,)
+        assert set(map(type, fed["words"].tolist())) == {str}
         assert fed["rate"] == (8, 16)[run % 2]
         assert all(np.array_equal(one, two) for one, two in zip(fed.values(), inputs(model, graph, run).values(), strict=True))
     assert min(seen) == inputs(model, graph, 0)["ids"].shape[0] == 2

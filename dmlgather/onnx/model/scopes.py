@@ -49,7 +49,7 @@ class Scope:
                 reader.names.note_origin(known.shape, name)
         found = {value.name: reader.read(type_of_value(value)) for value in (*graph.value_info, *graph.output)}
         self.types = found | self.types
-        self.retyped = outer is not None and outer.retyped
+        self.retyped: bool = outer is not None and outer.retyped
         """Whether the graph's inputs have other types than shape inference of the whole model took them to have."""
         self.better: set[str] = set()
         """Names of which more is known than shape inference of the whole graph found."""
