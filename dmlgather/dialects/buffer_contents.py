@@ -25,12 +25,12 @@ BYTE = np.dtype(np.uint8)
 
 class HeldPart(NamedTuple):
     """Bytes start … stop - 1 of a buffer. They are those of a value, in row-major order, from its byte `at` on; `value` returns
-    the value's name.
+    the value's name, and is None for zeros.
     """
 
     start: int
     stop: int
-    value: Callable[[], str]
+    value: Callable[[], str] | None
     at: int = 0
 
 
@@ -151,7 +151,7 @@ class BufferContents:
         if sum(part.stop - part.start for part in parts) < stop - start:
             raise ValueError(f"bytes {start} … {stop - 1} of {self.name!r} are read, but not all of them were ever written")
         name = f"'{self.name}' from byte {start} on"
-        if len(parts) == 1 and self._holds(parts[0], dtype):
+        if len(parts) == 1 and parts[0].value is not None and self._holds(parts[0], dtype):
             return self._as_type(name, parts[0].value(), dtype), parts[0].at // dtype.itemsize
         whole = all(self._holds(part, dtype) and (part.stop - part.start) % dtype.itemsize == 0 for part in parts)
         unit = dtype if whole else BYTE
@@ -160,13 +160,17 @@ class BufferContents:
 
     def _holds(self, piece: HeldPart, dtype: np.dtype[Any]) -> bool:
         """Whether a piece of a value is elements of a type."""
+        if piece.value is None:
+            return True
         tensor = self.graph.types[piece.value()]
         return prod(tensor.shape) * tensor.dtype.itemsize % dtype.itemsize == 0 and piece.at % dtype.itemsize == 0
 
     def _cut(self, name: str, piece: HeldPart, dtype: np.dtype[Any]) -> str:
         """A piece as a value of one dimension."""
-        value = self._as_type(name, piece.value(), dtype)
         count, at = (each // dtype.itemsize for each in (piece.stop - piece.start, piece.at))
+        if piece.value is None:
+            return self.graph.expanded(f"padding of '{self.name}'", self.graph.constant(np.zeros(1, dtype)), (count,))
+        value = self._as_type(name, piece.value(), dtype)
         return self._viewed(name, value, Layout((count,), (1,), at, prod(self.graph.types[value].shape)))
 
     def _as_type(self, name: str, value: str, dtype: np.dtype[Any]) -> str:
@@ -175,8 +179,9 @@ class BufferContents:
         if tensor.dtype == dtype:
             return value
         count = prod(tensor.shape) * tensor.dtype.itemsize // dtype.itemsize
-        shape = tensor.shape if tensor.dtype.itemsize == dtype.itemsize else (count,)
-        attributes = (("shape", shape), ("to", dtype.name))
+        same = tensor.dtype.itemsize == dtype.itemsize
+        shape = tensor.shape if same else (count,)
+        attributes = (*(() if same else (("shape", shape),)), ("to", dtype.name))
         return self.graph.opaque(f"{name}: as {dtype}", "bitcast", (value,), [TensorType(shape, dtype)], attributes=attributes)[0]
 
     def _viewed(self, name: str, value: str, place: Layout) -> str:

@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from dmlgather.dialects.buffer_contents import BYTE, BufferContents, HeldPart
+from dmlgather.dialects.buffer_contents import BufferContents, HeldPart
 from dmlgather.dialects.descriptor_problem import DescriptorProblem, tensor_type
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import IndexGraph
@@ -142,9 +142,9 @@ class _ModelGraph:
         """What a resource holds at first: zeros, its values, zeros."""
         end = resource.offset + resource.values.bytes
         parts = [
-            HeldPart(0, resource.offset, partial(self._zeros, resource.name, resource.offset)),
+            HeldPart(0, resource.offset, None),
             HeldPart(resource.offset, end, partial(self._initial_value, resource)),
-            HeldPart(end, resource.size, partial(self._zeros, resource.name, resource.size - end)),
+            HeldPart(end, resource.size, None),
         ]
         return [part for part in parts if part.start < part.stop]
 
@@ -167,10 +167,6 @@ class _ModelGraph:
             if values.bytes % kind.dtype.itemsize == 0:
                 return TensorType((values.bytes // kind.dtype.itemsize,), kind.dtype)
         return TensorType((values.count,), np.dtype(values.data_type.name.lower()))
-
-    def _zeros(self, resource: str, count: int) -> str:
-        zero = self.builder.constant(np.zeros(1, BYTE))
-        return self.builder.expanded(f"padding of '{resource}'", zero, (count,))
 
 
 def _layout(tensor: BufferTensorDesc, bound: BufferBinding) -> Layout:

@@ -126,7 +126,7 @@ class Reader:
         return [guard]
 
     def _unfolded(self, sizes: Sequence[int], each: Sum) -> Sum:
-        """The sum without addends that read a table by an index, where the index only leads to places that are strided."""
+        """The sum without addends that read a table at one place, or by an index that only leads to places that are strided."""
         for addend in each.addends:
             content, pieces = addend.formula.content, addend.function.pieces
             if isinstance(content, Sum) and not addend.formula.guards:
@@ -135,7 +135,7 @@ class Reader:
                     others = replace(each, addends=tuple(other for other in each.addends if other != addend))
                     return self._unfolded(sizes, plus(others, found))
             table = self.leaves.integers.get(content.leaf) if isinstance(content, Read) and not addend.formula.guards else None
-            if table is not None and isinstance(content, Read) and content.at.addends:
+            if table is not None and isinstance(content, Read) and (content.at.addends or content.at.fixed):
                 found = self._strides_of(table, sizes, content.at) if len(pieces) == 1 else None
                 if found is not None:
                     found = scaled(found, pieces[0].slope, pieces[0].constant)
@@ -149,7 +149,7 @@ class Reader:
     @staticmethod
     def _function_of(table: Integers, at: Sum, function: IndexFunction) -> Sum | None:
         """The function of what a small table holds at an address that depends on one index alone."""
-        if not at.fixed or len(at.addends) > 1 or len(table) > MOST_PIECES:
+        if not at.fixed or len(at.addends) != 1 or len(table) > MOST_PIECES:
             return None
         (addend,) = at.addends
         held = IndexFunction(tuple(Piece(place, place, 0, value) for place, value in enumerate(table.tolist())))

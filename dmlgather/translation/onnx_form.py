@@ -43,6 +43,10 @@ SELECTED_AS = {"bool": "uint8", "int16": "int32", "uint16": "uint32", "uint64": 
 """The types that onnxruntime's Where lacks, and types with the same values, or bits, that it has."""
 
 
+LEAST_IR_VERSION = 4
+"""Of ONNX's file format: before it, an initializer has to be an input, and no caller can give another value for it."""
+
+
 class OnnxForm:
     """The nodes of a graph at an opset, while they are made. values: the type of each value that a node reads or writes."""
 
@@ -52,6 +56,8 @@ class OnnxForm:
         self.types = dict(graph.types)
         self.constants: dict[str, NDArray[Any]] = dict(graph.constants)
         self.clamped = clamps(graph)
+        self._bounds: dict[tuple[int, ...], str] = {}
+        """The constants of `integers`, by their values."""
 
     def model(self, defaults: Mapping[str, NDArray[Any]], outputs: Sequence[str]) -> Any:
         """The ModelProto. defaults: values of inputs that a caller need not give. outputs: what the graph's outputs are called.
@@ -60,11 +66,11 @@ class OnnxForm:
         """
         from onnx import helper
 
+        self.types = {name: self.types[value] for name, value in zip(outputs, self.graph.outputs, strict=True)} | self.types
         for step in self.graph.steps:
             self.add(step)
         for name, value in zip(outputs, self.graph.outputs, strict=True):
             if name != value:
-                self.types[name] = self.types[value]
                 self.node("Identity", [value], [name])
         used = {name for node in self.nodes for name in node.input}
         kept = {name: array for name, array in self.constants.items() if name in used}
@@ -76,7 +82,8 @@ class OnnxForm:
             [_initializer(name, array) for name, array in {**kept, **defaults}.items()],
         )
         opset = helper.make_opsetid("", self.opset)
-        return helper.make_model(body, opset_imports=[opset], ir_version=helper.find_min_ir_version_for([opset]))
+        version = max(helper.find_min_ir_version_for([opset]), LEAST_IR_VERSION)
+        return helper.make_model(body, opset_imports=[opset], ir_version=version)
 
     def add(self, step: Step) -> None:
         """The nodes of a step."""
@@ -87,7 +94,10 @@ class OnnxForm:
             self.node("Concat", inputs, outputs, axis=work.axis)
         elif isinstance(work, Opaque):
             assert work.operator == "bitcast", "no other is restated"
-            self.node("BitCast", inputs, outputs, to=type_number(self.types[outputs[0]].dtype))
+            try:
+                self.node("BitCast", inputs, outputs, to=type_number(self.types[outputs[0]].dtype))
+            except UntranslatableError as error:
+                raise UntranslatableError(f"{step.name}: {error}") from None
         else:
             _OPERATORS[type(work)](self, work, inputs, outputs)
 
@@ -100,16 +110,23 @@ class OnnxForm:
 
     def integers(self, values: Sequence[int]) -> str:
         """The name of a constant, int64 [n]: a shape, or bounds."""
-        array = np.array(values, np.int64)
-        name = f"int64 {array.tolist()}"
-        self.constants[name], self.types[name] = array, TensorType(array.shape, array.dtype)
-        return name
+        key = tuple(values)
+        if key not in self._bounds:
+            array = np.array(values, np.int64)
+            self._bounds[key] = name = self._new(f"int64 {array.tolist()}", TensorType(array.shape, array.dtype))
+            self.constants[name] = array
+        return self._bounds[key]
 
     def between(self, like: str, what: str, dtype: np.dtype[Any] | None = None) -> str:
         """A new value of the shape of another one."""
         tensor = self.types[like]
-        name = f"{like}: {what}"
-        self.types[name] = replace(tensor, dtype=dtype or tensor.dtype)
+        return self._new(f"{like}: {what}", replace(tensor, dtype=dtype or tensor.dtype))
+
+    def _new(self, name: str, tensor: TensorType) -> str:
+        """A name that no other value has, for one of this type."""
+        while name in self.types:
+            name += "'"
+        self.types[name] = tensor
         return name
 
     def _check(self, operator: str, inputs: Sequence[str]) -> None:
@@ -118,7 +135,9 @@ class OnnxForm:
         try:
             schema = defs.get_schema(operator, self.opset, "")
         except defs.SchemaError:
-            raise UntranslatableError(f"opset {self.opset} has no {operator}: use a newer opset") from None
+            versions = (each for each in defs.get_all_schemas_with_history() if (each.domain, each.name) == ("", operator))
+            first = min(each.since_version for each in versions)
+            raise UntranslatableError(f"opset {self.opset} has no {operator}: use opset {first} or newer") from None
         taken = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
         for number, name in enumerate(inputs):
             formal = schema.inputs[min(number, len(schema.inputs) - 1)].type_str

@@ -17,8 +17,10 @@ from dmlgather.plan import OutOfBounds
 from dmlgather.translation.forms import OperatorTarget
 from dmlgather.translation.targets import IndexRule, first_alike
 
-MOVED_IN_BLOCKS = ("float32", "float64", "float16", "int8", "uint8")
-"""The types for which onnxruntime has DepthToSpace and SpaceToDepth; it transposes all."""
+MOVED_IN_BLOCKS = {"float32": 1, "float64": 1, "int8": 11, "uint8": 11}
+"""The types for which onnxruntime has DepthToSpace and SpaceToDepth, and from which opset on. It transposes all types. It has float16
+as well, but makes signalling NaNs quiet there.
+"""
 
 LEAST = -(2**63) + 1
 """An end of a slice that lies before every element."""
@@ -51,7 +53,8 @@ class OnnxTarget(OperatorTarget):
 
     def alike(self, problem: Problem) -> Problem | None:
         data, output = problem.data.shape, problem.output.shape
-        if len(data) != 4 or len(output) != 4 or 0 in data or data == output or problem.data.dtype.name not in MOVED_IN_BLOCKS:
+        moved = self.opset >= MOVED_IN_BLOCKS.get(problem.data.dtype.name, self.opset + 1)
+        if len(data) != 4 or len(output) != 4 or 0 in data or data == output or not moved:
             return None
         grows = output[2] > data[2]
         block = output[2] // data[2] if grows else isqrt(output[1] // data[1])

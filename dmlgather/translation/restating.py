@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -63,17 +63,17 @@ def restated(graph: IndexGraph, make: Callable[[GraphBuilder], Target]) -> Index
         except (TypeError, ValueError) as error:
             raise UntranslatableError(f"{step.name}: {error}" if len(graph.steps) > 1 else str(error)) from error
     stated = builder.build([values[name] for name in graph.outputs]).needed()
-    return _renamed(stated, dict(zip(stated.outputs, names, strict=True)))
+    return _with_outputs_named(stated, names)
 
 
-def _renamed(graph: IndexGraph, wanted: Mapping[str, str]) -> IndexGraph:
-    """The graph with other names of some values that steps write; others that have such a name get another."""
-    made = graph.makers
-    names = {value: name for value, name in wanted.items() if value in made}
+def _with_outputs_named(graph: IndexGraph, wanted: Sequence[str]) -> IndexGraph:
+    """The graph whose outputs have these names where steps write them. Other values have none of the names."""
+    made, outputs = graph.makers, dict(zip(graph.outputs, wanted, strict=True))
+    names = {value: name for value, name in outputs.items() if value in made}
     for value in graph.types:
-        if value not in names and value in names.values():
+        if value in wanted and value not in names and outputs.get(value) != value:
             free = value
-            while free in graph.types or free in names.values():
+            while free in graph.types or free in wanted or free in names.values():
                 free += "'"
             names[value] = free
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dmlgather.files import staged, writing
 from dmlgather.translation.directml_form import DispatchSequence
 from dmlgather.translation.onnx_form import OnnxForm
+from dmlgather.translation.restating import output_names
 from dmlgather.translation.translating import Translation
 
 Initial = Mapping[str, NDArray[Any]]
@@ -38,7 +39,7 @@ def write(made: Translation, initial: Initial, path: Path) -> None:
 
 def _onnx(made: Translation, initial: Initial, path: Path) -> None:
     assert made.graph is not None
-    model = OnnxForm(made.graph, made.version).model(initial, made.graph.outputs)
+    model = OnnxForm(made.graph, made.version).model(initial, output_names(made.source))
     with writing(path) as file:
         file.write(model.SerializeToString())
 
@@ -62,7 +63,7 @@ def _jax(made: Translation, _: Initial, path: Path) -> None:
 
 def _directml(made: Translation, _: Initial, path: Path) -> None:
     assert made.graph is not None
-    model = DispatchSequence(made.graph, made.version).model(made.graph.outputs)
+    model = DispatchSequence(made.graph, made.version).model(output_names(made.source))
     with writing(path) as file:
         file.write((json.dumps(model, indent=2) + "\n").encode())
 

@@ -48,7 +48,8 @@ def solved(problem: Problem, inputs: list[NDArray[Any]]) -> NDArray[Any]:
 def _opaque(work: Opaque, inputs: list[NDArray[Any]]) -> NDArray[Any]:
     facts = dict(work.attributes)  # type: ignore[call-overload] # pairs, in the steps that these tests make
     if work.operator == "bitcast":
-        return np.asarray(np.ascontiguousarray(inputs[0]).reshape(-1).view(facts["to"]).reshape(facts["shape"]))
+        elements = np.ascontiguousarray(inputs[0]).reshape(-1).view(facts["to"])
+        return np.asarray(elements.reshape(facts.get("shape", inputs[0].shape)))
     assert work.operator == "overwrite"
     written, before = inputs
     after = before.copy()

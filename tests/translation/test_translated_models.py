@@ -121,3 +121,108 @@ def test_a_model_is_written_for_other_libraries(to: str, tmp_path: Path) -> None
         assert check_file(path).ok
         return
     assert np.asarray(found).tobytes() == expected.tobytes()
+
+
+def copied(elements: int, data_type: str, *, read: str = "a", written: str = "b") -> dict[str, Any]:
+    """A model that reverses the elements of one resource into another, and copies that back."""
+    tensor = {"DataType": data_type, "Sizes": [elements]}
+    window = {"InputTensor": tensor, "OutputTensor": tensor, "InputWindowOffsets": [0], "InputWindowSizes": [elements]}
+    values = list(range(elements))
+    return {
+        "resources": {name: {"initialValuesDataType": data_type, "initialValues": values} for name in (read, written)},
+        "dispatchables": {
+            name: {"type": "DML_OPERATOR_SLICE1", "desc": {**window, "InputWindowStrides": [stride]}}
+            for name, stride in (("reverse", -1), ("copy", 1))
+        },
+        "commands": [
+            {"type": "dispatch", "dispatchable": "reverse", "bindings": {"InputTensor": read, "OutputTensor": written}},
+            {"type": "print", "resource": written},
+            {"type": "dispatch", "dispatchable": "copy", "bindings": {"InputTensor": read, "OutputTensor": written}},
+            {"type": "print", "resource": written},
+        ],
+    }
+
+
+def in_onnxruntime(model: Any, folder: Path, opset: int = 13, **given: Any) -> dict[str, list[Any]]:
+    """What a model's file gives as ONNX, by the outputs' names. given: values of inputs, by name."""
+    onnx = import_module("onnx")
+    path, target = folder / "model.json", folder / "model.onnx"
+    path.write_text(json.dumps(model))
+    file = of_checked(check_file(path))
+    made = dg.translate(file.graph, "onnx", opset=opset)
+    assert made.proof, made
+    write(made, file.initial, target)
+    onnx.checker.check_model(str(target), full_check=True)
+    session = import_module("onnxruntime").InferenceSession(target)
+    names = [value.name for value in session.get_outputs()]
+    return dict(zip(names, (array.tolist() for array in session.run(None, given)), strict=True))
+
+
+def test_outputs_have_their_resources_names(tmp_path: Path) -> None:
+    """Also one that is a copy of an input, and one that is shown twice."""
+    found = in_onnxruntime(copied(3, "FLOAT32"), tmp_path)
+    assert found == {"b": [2, 1, 0], "b (2)": [0, 1, 2]}
+
+
+@pytest.mark.parametrize("names", [("Slice", "int64 [0]"), ("int64 [1]", "Slice"), ("b", "b (2)"), ("b (before)", "b")])
+def test_resources_may_have_any_names(names: tuple[str, str], tmp_path: Path) -> None:
+    model = copied(3, "INT32", read=names[0], written=names[1])
+    assert list(in_onnxruntime(model, tmp_path).values()) == [[2, 1, 0], [0, 1, 2]]
+
+
+def test_initial_values_are_defaults_at_an_old_opset(tmp_path: Path) -> None:
+    """Which a caller may replace; before version 4 of the file format nobody could."""
+    model = changed((("resources", "b", "sizeInBytes"), 32), start=copied(3, "FLOAT32"))
+    del model["commands"][:2]
+    found = in_onnxruntime(model, tmp_path, opset=8, a=np.array([7, 8, 9], np.float32))
+    assert found == {"b": [7, 8, 9]}
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT32", "INT64", "FLOAT16", "UINT8"])
+def test_the_bytes_behind_initial_values_are_zeros_of_any_type(data_type: str, tmp_path: Path) -> None:
+    model = changed(
+        (("resources", "a", "initialValues"), [1]), (("resources", "a", "sizeInBytes"), 24), start=copied(3, data_type)
+    )
+    del model["commands"][2:]
+    assert in_onnxruntime(model, tmp_path) == {"b": [0, 0, 1]}
+
+
+@pytest.mark.parametrize(("data_type", "opset"), [("FLOAT16", 13), ("INT8", 10), ("FLOAT64", 9)])
+def test_blocks_keep_all_bits_at_every_opset(data_type: str, opset: int, tmp_path: Path) -> None:
+    """onnxruntime's DepthToSpace makes signalling NaNs of float16 quiet, and takes int8 from opset 11 on."""
+    data = dg.BufferTensorDesc(data_type=data_type, sizes=(1, 8, 2, 3))
+    blocks = dg.BufferTensorDesc(data_type=data_type, sizes=(1, 2, 4, 6))
+    desc = dg.DepthToSpace1OperatorDesc(input_tensor=data, output_tensor=blocks, block_size=2, order="DEPTH_COLUMN_ROW")
+    dtype = np.dtype(data_type.lower())
+    bits = np.arange(1, 49).astype(f"u{dtype.itemsize}") | {2: 0x7C00, 8: 0x7FF << 52}.get(dtype.itemsize, 0)  # signalling NaNs
+    session = import_module("onnxruntime").InferenceSession(dg.translate(desc, "onnx", opset=opset).form.SerializeToString())
+    (found,) = session.run(None, {"InputTensor": bits.view(dtype).reshape(1, 8, 2, 3)})
+    expected = bits.reshape(2, 2, 2, 2, 3).transpose(2, 3, 0, 4, 1)  # as DirectML's documents define this order
+    assert found.view(bits.dtype).ravel().tolist() == expected.ravel().tolist()
+
+
+READ_AS_INTEGERS = changed(
+    (("resources", "b", "initialValuesDataType"), "UINT32"),
+    (("dispatchables", "copy", "desc", "InputTensor"), {"DataType": "UINT32", "Sizes": [3]}),
+    (("dispatchables", "copy", "desc", "OutputTensor"), {"DataType": "UINT32", "Sizes": [3]}),
+    start=copied(3, "FLOAT32"),
+)
+
+
+def test_another_type_of_the_same_size(tmp_path: Path) -> None:
+    """Is proven as well, and refused where the opset cannot say it."""
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(READ_AS_INTEGERS))
+    graph = of_checked(check_file(path)).graph
+    assert dg.translate(graph, "onnx", opset=26).proof
+    assert dg.translate(graph, "jax").proof
+    refused = dg.translate(graph, "onnx", opset=17)
+    assert refused.reason == "'b' from byte 0 on: as uint32: opset 17 has no BitCast: use opset 26 or newer"
+
+
+@pytest.mark.parametrize("sizes", [(2, 4, 5), (3, 1, 1), (2, 3, 4)])
+def test_tuples_of_any_limits_are_proven(sizes: tuple[int, ...]) -> None:
+    """Each component has its own clamp."""
+    tensors = (sizes, "FLOAT32"), ((1, 7, 3), "INT64")
+    desc = dg.GatherNDOperatorDesc.of(*tensors, input_dimension_count=3, indices_dimension_count=2)
+    assert dg.translate(desc, "onnx").proof

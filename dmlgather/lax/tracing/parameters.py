@@ -47,6 +47,8 @@ def _shared(eqn: Any) -> tuple[str, Hashable] | None:
     given = {key: value for key, value in eqn.params.items() if value is not None}
     if name == "convert_element_type":
         return "cast", (("to", np.dtype(given["new_dtype"]).name),)
+    if name == "bitcast_convert_type" and eqn.invars[0].aval.shape == eqn.outvars[0].aval.shape:
+        return "bitcast", (("to", np.dtype(given["new_dtype"]).name),)
     if any(np.dtype(atom.aval.dtype).kind != "f" for atom in eqn.invars):
         return None
     if name in REDUCTIONS and given.keys() == {"axes"}:

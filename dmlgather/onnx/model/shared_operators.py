@@ -97,6 +97,9 @@ def shared_operator(call: TranslatedNode) -> SharedOperator | None:
         to = call.attribute("to")
         dtype = data_type(to.decode() if isinstance(to, bytes) else to)
         return None if dtype is None else SharedOperator("cast", (("to", dtype.name),), inputs)
+    if operator == "BitCast":
+        dtype = data_type(call.attribute("to"))
+        return None if dtype is None else SharedOperator("bitcast", (("to", dtype.name),), inputs)
     if operator == "Softmax":
         axis = call.axis(-1 if call.opset >= 13 else 1)
         along = call.opset >= 13 or axis == call.tensor.rank - 1  # before, all dimensions from the axis on are one
