@@ -18,8 +18,8 @@ from dmlgather.translation.forms import OperatorTarget
 from dmlgather.translation.targets import IndexRule, first_alike
 
 MOVED_IN_BLOCKS = {"float32": 1, "float64": 1, "int8": 11, "uint8": 11}
-"""The types for which onnxruntime has DepthToSpace and SpaceToDepth, and from which opset on. It transposes all types. It has float16
-as well, but makes signalling NaNs quiet there.
+"""The types for which onnxruntime has DepthToSpace and SpaceToDepth, and from which opset on. It transposes all types. It has
+float16 as well, but makes signalling NaNs quiet there.
 """
 
 LEAST = -(2**63) + 1
