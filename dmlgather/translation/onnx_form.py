@@ -136,8 +136,10 @@ class OnnxForm:
             schema = defs.get_schema(operator, self.opset, "")
         except defs.SchemaError:
             versions = (each for each in defs.get_all_schemas_with_history() if (each.domain, each.name) == ("", operator))
-            first = min(each.since_version for each in versions)
-            raise UntranslatableError(f"opset {self.opset} has no {operator}: use opset {first} or newer") from None
+            first = min((each.since_version for each in versions), default=None)
+            newer = ", and the installed onnx knows no opset that has it: install a newer onnx"
+            remedy = newer if first is None else f": use opset {first} or newer"
+            raise UntranslatableError(f"opset {self.opset} has no {operator}{remedy}") from None
         taken = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
         for number, name in enumerate(inputs):
             formal = schema.inputs[min(number, len(schema.inputs) - 1)].type_str

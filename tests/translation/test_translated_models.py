@@ -220,6 +220,16 @@ def test_another_type_of_the_same_size(tmp_path: Path) -> None:
     assert refused.reason == "'b' from byte 0 on: as uint32: opset 17 has no BitCast: use opset 26 or newer"
 
 
+def test_an_operator_that_the_installed_onnx_does_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(READ_AS_INTEGERS))
+    monkeypatch.setattr("onnx.defs.get_all_schemas_with_history", list)
+    refused = dg.translate(of_checked(check_file(path)).graph, "onnx", opset=17)
+    assert refused.reason.endswith(
+        "opset 17 has no BitCast, and the installed onnx knows no opset that has it: install a newer onnx"
+    )
+
+
 @pytest.mark.parametrize("sizes", [(2, 4, 5), (3, 1, 1), (2, 3, 4)])
 def test_tuples_of_any_limits_are_proven(sizes: tuple[int, ...]) -> None:
     """Each component has its own clamp."""
