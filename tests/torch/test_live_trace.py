@@ -282,6 +282,30 @@ def test_modules_with_weights_buffers_and_writes() -> None:
     assert content(again.run(ids)["picked"]) == content(expected["picked"])
 
 
+def test_a_parameter_requires_grad_in_a_fused_run_as_well() -> None:
+    class Linear(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.randn(128, 256, generator=torch.Generator().manual_seed(1)))
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return torch.nn.functional.linear(x.permute(0, 2, 3, 1)[..., ::1], self.weight), requires_grad(x, self.weight)
+
+    # matmul takes another kernel for weights that require grad, also under no_grad.
+    agrees(Linear(), torch.randn(1, 256, 2, 2, generator=torch.Generator().manual_seed(0)))
+
+
+@torch.library.custom_op("dmlgather_tests::requires_grad", mutates_args=())
+def requires_grad(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """x, with 1 added where weight requires grad."""
+    return x + float(weight.requires_grad)
+
+
+@requires_grad.register_fake
+def _(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
 def test_what_is_random_draws_the_numbers_of_its_turn() -> None:
     def fn(x: Any) -> Any:
         _ = torch.rand(3)

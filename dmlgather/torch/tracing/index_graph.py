@@ -139,7 +139,9 @@ class _NodeReader:
         if isinstance(given, list | tuple):
             return [self._argument(each) for each in given]
         if nodes.gives_tensor(given):
-            return Value(self.value(given), nodes.strides(given.meta["val"], self.values))
+            weight = self.weights.get(given.name)
+            requires_grad = weight is not None and weight.requires_grad
+            return Value(self.value(given), nodes.strides(given.meta["val"], self.values), requires_grad)
         return nodes.plain(given, self.values)
 
     def _known(self, node: Any, call: NodeCall) -> tuple[str, ...] | None:

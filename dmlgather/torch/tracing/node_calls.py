@@ -15,11 +15,12 @@ from dmlgather.dialects.windows import Window
 @dataclass(frozen=True, slots=True)
 class Value:
     """A tensor among the arguments: the name of a value of the graph. strides: that PyTorch has it with, in elements; None where
-    it is packed.
+    it is packed. requires_grad: whether it is a parameter that does; some kernels add in another order for these.
     """
 
     name: str
     strides: tuple[int, ...] | None = None
+    requires_grad: bool = False
 
 
 def tensors_in(given: Any) -> Iterator[str]:

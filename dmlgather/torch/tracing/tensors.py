@@ -56,7 +56,8 @@ def with_tensors(given: Mapping[str, Any], arrays_by_name: Mapping[str, Any]) ->
 
     def filled(argument: Any) -> Any:
         if isinstance(argument, Value):
-            return tensor_of(arrays_by_name[argument.name], argument.strides)
+            tensor = tensor_of(arrays_by_name[argument.name], argument.strides)
+            return tensor.requires_grad_(argument.requires_grad)
         return [filled(each) for each in argument] if isinstance(argument, list) else argument
 
     return {name: filled(argument) for name, argument in given.items()}
