@@ -48,7 +48,7 @@ def _take_along_dim(at: Drawing) -> tuple[Any, ...]:
     data = at.tensor(at.shape(1))
     if at.rng.random() < 0.1:
         shape = at.shape() if data.numel() else (0,)
-        return data, at.indices(shape, 0, data.numel(), (torch.int64,))
+        return data, at.indices(shape, 0, data.numel(), (torch.int32, torch.int64))
     dim = at.dim(data.dim())
     high = size_of(data, dim)
     sizes = [at.rng.choice((1, size)) if size != 1 else at.rng.randint(1, 3) for size in data.shape]

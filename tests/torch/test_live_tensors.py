@@ -130,6 +130,14 @@ def test_indices_of_numpy_for_tensors_and_the_other_way_round() -> None:
     assert torch.equal(found, torch.from_numpy(back))
 
 
+def test_flat_indices_of_take_along_dim_may_be_int32() -> None:
+    rows = torch.tensor([[5, 0], [23, 7]], dtype=torch.int32)
+    assert torch.equal(dg.torch.take_along_dim(X, rows), torch.take_along_dim(X, rows))
+    for function in (dg.torch.take_along_dim, torch.take_along_dim):
+        with pytest.raises(RuntimeError, match="int32"):
+            function(X, rows.to(torch.int16))
+
+
 def test_policies() -> None:
     far = torch.tensor([0, 7, -1])
     row = torch.tensor([10, 20, 30])
