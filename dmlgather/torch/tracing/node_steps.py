@@ -140,14 +140,16 @@ def _cast(call: NodeCall, what: str, value: str, dtype: np.dtype[Any]) -> str:
     return call.graph.elementwise(call.part(what), "cast", dtype, value)
 
 
-def _computed(operator: str) -> Callable[[NodeCall], str | None]:
-    """Arithmetic in the type of its result."""
+def _computed(operator: str, *, swapped: bool = False) -> Callable[[NodeCall], str | None]:
+    """Arithmetic in the type of its result. swapped: the operands, as in rsub, which is other - self."""
 
     def steps(call: NodeCall) -> str | None:
         if call.given.get("alpha", 1) != 1 or call.result.dtype.kind not in "iu":
             return None
         operands = _operands(call, call.result)
-        return None if operands is None else call.graph.elementwise(call.name, operator, call.result.dtype, *operands)
+        if operands is None:
+            return None
+        return call.graph.elementwise(call.name, operator, call.result.dtype, *operands[:: -1 if swapped else 1])
 
     return steps
 
@@ -208,11 +210,18 @@ def _clamped(call: NodeCall) -> str | None:
 
 
 def _selected(call: NodeCall) -> str | None:
-    values = [call["condition"], call["self"], call["other"]]
-    types = [call.graph.types[each.name].dtype for each in values if isinstance(each, Value)]
-    if types != [np.dtype(bool), call.result.dtype, call.result.dtype]:
+    """Elements of any type; numbers among integers and bools alone."""
+    dtype, values = call.result.dtype, [call.value("condition")]
+    for given in (call["self"], call["other"]):
+        if isinstance(given, Value):
+            values.append(given.name)
+        elif dtype.kind in "biu" and isinstance(given, bool | int) and _fits(given, dtype):
+            values.append(call.graph.constant(np.array(given, dtype)))
+        else:
+            return None
+    if [call.graph.types[value].dtype for value in values] != [np.dtype(bool), dtype, dtype]:
         return None
-    return call.graph.elementwise(call.name, "where", call.result.dtype, *(each.name for each in values))
+    return call.graph.elementwise(call.name, "where", dtype, *values)
 
 
 def _filled(call: NodeCall) -> str | None:
@@ -244,6 +253,7 @@ def _overloads(steps: Callable[[NodeCall], str | None], *names: str) -> dict[str
 ARITHMETIC: Mapping[str, Callable[[NodeCall], str | None]] = {
     **_overloads(_computed("add"), "add"),
     **_overloads(_computed("subtract"), "sub", "subtract"),
+    **_overloads(_computed("subtract", swapped=True), "rsub"),
     **_overloads(_computed("multiply"), "mul", "multiply"),
     **_overloads(_computed("minimum"), "minimum"),
     **_overloads(_computed("maximum"), "maximum"),
@@ -258,10 +268,12 @@ ARITHMETIC: Mapping[str, Callable[[NodeCall], str | None]] = {
     **_overloads(_logical("or"), "logical_or", "bitwise_or", "__or__"),
     **_overloads(_logical("not"), "logical_not", "bitwise_not"),
     "neg.default": _negative,
+    "negative.default": _negative,
     "clamp.default": _clamped,
+    "clip.default": _clamped,
     "clamp_min.default": _clamped,
     "clamp_max.default": _clamped,
-    "where.self": _selected,
+    **dict.fromkeys(("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar"), _selected),
     "masked_fill.Scalar": _filled,
     "masked_fill.Tensor": _filled,
     **dict.fromkeys(("to.dtype", "to.device", "to.dtype_layout", "to.other", "_to_copy.default", "type_as.default"), _converted),
