@@ -85,6 +85,13 @@ def test_a_tensor_of_another_shape_is_not_resized() -> None:
     assert out.shape == (3,)
 
 
+def test_an_empty_tensor_of_the_right_shape_may_require_grad() -> None:
+    for function in (torch.index_select, dg.torch.index_select):
+        out = torch.empty(2, 0, 4, requires_grad=True)
+        with torch.no_grad():
+            assert function(X, 1, PAIR[:0], out=out) is out
+
+
 def test_a_rolled_tensor_is_not_written_over_itself() -> None:
     data = torch.arange(6.0)
     for rolled in (1, 3):
