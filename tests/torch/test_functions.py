@@ -97,6 +97,7 @@ def test_arrays_of_numpy() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
+        (lambda: dg.torch.tensor_split(X, 2**63 - 1), RuntimeError, "sections is 9223372036854775807, expected 1 … 2147483647"),
         (lambda: dg.torch.index_select(X, 3, IDS), IndexError, "dim is 3, but input has 3 dimensions: expected -3 … 2"),
         (
             lambda: dg.torch.index_select(X, 0, IDS),

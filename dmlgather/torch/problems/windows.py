@@ -14,6 +14,9 @@ from dmlgather.dialects.windows import Window, window
 from dmlgather.torch.problems.arguments import MOST, dim_of, dims_of, integer, integers, is_integer
 from dmlgather.torch.problems.data_types import check_data
 
+MOST_SECTIONS = 2**31 - 1
+"""Parts of tensor_split. PyTorch has no smallest number that it refuses; it has no memory for more."""
+
 
 def select(data: TensorType, dim: Any, index: Any) -> BasicIndexing:
     """Element `index` of dimension `dim`, which the output does not have. IndexError for another dimension or index."""
@@ -133,8 +136,8 @@ def tensor_split(data: TensorType, indices_or_sections: Any, dim: Any = 0) -> tu
     size = data.shape[axis]
     if is_integer(given):
         count = integer("sections", given)
-        if count < 1:
-            raise RuntimeError(f"sections is {count}, expected 1 or more")
+        if not 1 <= count <= MOST_SECTIONS:
+            raise RuntimeError(f"sections is {count}, expected 1 … {MOST_SECTIONS}")
         each, more = divmod(size, count)
         ends = [(number + 1) * each + min(number + 1, more) for number in range(count)]
     else:
