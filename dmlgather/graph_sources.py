@@ -8,8 +8,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from dmlgather.dialects.element_types import numpy_type
 from dmlgather.dialects.index_graph import IndexGraph, chain
-from dmlgather.dialects.problem import Problem
+from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.files import FileError, open_regular
 from dmlgather.wording import counted
 
@@ -43,7 +46,8 @@ def read_program(
     or `dg.fuse` gives; descriptors of DirectML; a problem, or problems of which each reads what the one before it wrote; an
     IndexGraph. A function is PyTorch's where an example is a tensor of PyTorch, else JAX's; one of jax.jit always is JAX's.
 
-    example: the arguments of a function, as arrays, tensors or jax.ShapeDtypeStruct; the first one is the data of a `dg.index`.
+    example: the arguments of a function, as arrays, tensors, jax.ShapeDtypeStruct or pairs (shape, dtype); the first one is the
+    data of a `dg.index`.
     inputs: what a model leaves open: shapes by the names of inputs, and of an ONNX model also types, arrays, and numbers by the
     names of sizes. others: whether they may name what this program does not have, and another one has. argument: what messages
     call the program.
@@ -128,17 +132,33 @@ def _packages(value: Any) -> set[str]:
 
 
 def _for_torch(argument: Any) -> Any:
-    """An example as PyTorch takes it: a NumPy array as a tensor."""
-    if "numpy" not in _packages(argument):
+    """An example as PyTorch takes it: what is no tensor and states a shape and a type, as a tensor of these."""
+    stated = None if "torch" in _packages(argument) else _example_type(argument)
+    if stated is None:
         return argument
     import torch
 
-    return torch.from_numpy(argument)
+    return torch.empty(stated.shape, dtype=getattr(torch, stated.dtype.name))
 
 
 def _for_jax(argument: Any) -> Any:
-    """An example as JAX takes it: a tensor of PyTorch as an array."""
-    return argument.numpy(force=True) if "torch" in _packages(argument) else argument
+    """An example as JAX takes it: a tensor of PyTorch and a pair (shape, dtype) as an array of that type."""
+    if "torch" not in _packages(argument) and not isinstance(argument, tuple):
+        return argument
+    stated = _example_type(argument)
+    return argument if stated is None else np.zeros(stated.shape, stated.dtype)
+
+
+def _example_type(argument: Any) -> TensorType | None:
+    """What an array, a tensor or a pair (shape, dtype) states; None for a number, and for a tree of examples."""
+    if hasattr(argument, "shape") and hasattr(argument, "dtype"):
+        return TensorType(tuple(argument.shape), numpy_type(argument.dtype))
+    if not isinstance(argument, tuple) or len(argument) != 2:
+        return None
+    shape, dtype = argument
+    sizes = isinstance(shape, tuple | list) and all(isinstance(size, int) for size in shape)
+    named = isinstance(dtype, str | type | np.dtype) or type(dtype).__name__ == "dtype"  # of PyTorch
+    return TensorType(tuple(shape), numpy_type(dtype)) if sizes and named else None
 
 
 def _of_file(path: Path, inputs: Mapping[str, Any], others: bool) -> ReadProgram:

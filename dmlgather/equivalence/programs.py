@@ -18,8 +18,9 @@ def equivalent(
     first, second: each a path (.onnx, .xml, or .json of a DxDispatch model or a descriptor), an onnx.ModelProto, a function of
     JAX or a closed jaxpr, a module, a function or an ExportedProgram of PyTorch, what `dg.index` or `dg.fuse` gives, descriptors
     of DirectML, a problem or a chain of problems, or an IndexGraph. A function is PyTorch's where an example is a tensor of
-    PyTorch, else JAX's; one of jax.jit always is JAX's. example: the arguments of functions, as arrays, tensors or
-    jax.ShapeDtypeStruct; of `dg.index`, the first one is the data. inputs: what models leave open, as for `dg.onnx.index_graph`.
+    PyTorch, else JAX's; one of jax.jit always is JAX's. example: the arguments of functions, as arrays, tensors,
+    jax.ShapeDtypeStruct or pairs (shape, dtype); of `dg.index`, the first one is the data. inputs: what models leave open, as for
+    `dg.onnx.index_graph`.
 
     given: "any": for all inputs, both programs raise or both write the same bits. "valid": the same, but only for inputs for
     which no index of the first program is out of range, by the rules of its own operators; there the second one must not raise.

@@ -45,3 +45,20 @@ def test_torch_and_jax() -> None:
     assert dg.equivalent(rows_of, in_jax, x, i, given="valid")
     assert dg.equivalent(rows_of, in_jax, x, i).verdict == "different"
     assert np.all(np.asarray(in_jax(x.numpy(), i.numpy())) == rows_of(x, i).numpy())
+
+
+def test_examples_of_any_library_go_with_functions_of_any_library() -> None:
+    import jax
+    import ml_dtypes
+    import torch
+
+    class Flip(torch.nn.Module):  # type: ignore[misc] # torch is not installed where types are checked
+        def forward(self, x: Any) -> Any:
+            return x.flip(0)
+
+    in_jax, in_torch = jax.jit(lambda x: x[::-1]), Flip()
+    halves = np.zeros((2, 3), ml_dtypes.bfloat16)
+    stated = [((2, 3), "bfloat16"), ((2, 3), torch.bfloat16), ([2, 3], halves.dtype), jax.ShapeDtypeStruct((2, 3), "bfloat16")]
+    tensors = [torch.empty(2, 3, dtype=torch.bfloat16), torch.empty(2, 3, dtype=torch.bfloat16, device="meta")]
+    for example in (*stated, *tensors, halves, halves[::-1], jax.numpy.asarray(halves)):
+        assert dg.equivalent(in_torch, in_jax, example)

@@ -15,7 +15,7 @@ from dmlgather.torch.problems.arguments import MOST, dim_of, dims_of, integer, i
 from dmlgather.torch.problems.data_types import check_data
 
 MOST_SECTIONS = 2**31 - 1
-"""Parts of tensor_split. PyTorch has no smallest number that it refuses; it has no memory for more."""
+"""The parts that tensor_split makes at most: no memory holds more."""
 
 
 def select(data: TensorType, dim: Any, index: Any) -> BasicIndexing:
