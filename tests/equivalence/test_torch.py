@@ -58,7 +58,8 @@ def test_examples_of_any_library_go_with_functions_of_any_library() -> None:
 
     in_jax, in_torch = jax.jit(lambda x: x[::-1]), Flip()
     halves = np.zeros((2, 3), ml_dtypes.bfloat16)
-    stated = [((2, 3), "bfloat16"), ((2, 3), torch.bfloat16), ([2, 3], halves.dtype), jax.ShapeDtypeStruct((2, 3), "bfloat16")]
+    struct = jax.ShapeDtypeStruct((2, 3), "bfloat16")  # type: ignore[no-untyped-call]
+    stated = [((2, 3), "bfloat16"), ((2, 3), torch.bfloat16), ([2, 3], halves.dtype), struct]
     tensors = [torch.empty(2, 3, dtype=torch.bfloat16), torch.empty(2, 3, dtype=torch.bfloat16, device="meta")]
     for example in (*stated, *tensors, halves, halves[::-1], jax.numpy.asarray(halves)):
         assert dg.equivalent(in_torch, in_jax, example)

@@ -291,7 +291,7 @@ def test_modules_with_weights_buffers_and_writes() -> None:
 
 
 def test_a_parameter_requires_grad_in_a_fused_run_as_well() -> None:
-    class Linear(torch.nn.Module):
+    class Linear(torch.nn.Module):  # type: ignore[misc] # torch is not installed where types are checked
         def __init__(self) -> None:
             super().__init__()
             self.weight = torch.nn.Parameter(torch.randn(128, 256, generator=torch.Generator().manual_seed(1)))
@@ -303,13 +303,13 @@ def test_a_parameter_requires_grad_in_a_fused_run_as_well() -> None:
     agrees(Linear(), torch.randn(1, 256, 2, 2, generator=torch.Generator().manual_seed(0)))
 
 
-@torch.library.custom_op("dmlgather_tests::requires_grad", mutates_args=())
+@torch.library.custom_op("dmlgather_tests::requires_grad", mutates_args=())  # type: ignore[untyped-decorator]
 def requires_grad(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """x, with 1 added where weight requires grad."""
     return x + float(weight.requires_grad)
 
 
-@requires_grad.register_fake
+@requires_grad.register_fake  # type: ignore[untyped-decorator]
 def _(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x)
 
