@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ class GraphBuilder:
     def __init__(self) -> None:
         self.types: dict[str, TensorType] = {}
         self.steps: list[Step] = []
+        self.makers: dict[str, Step] = {}
         self._inputs: list[str] = []
         self._constants: dict[str, NDArray[Any]] = {}
         self._same: dict[Hashable, str] = {}
@@ -52,7 +53,7 @@ class GraphBuilder:
 
     def problem(self, name: str, problem: Problem, *inputs: str, output: str = "") -> str:
         """A gather, slice or view; inputs: its data, then its indices where it has any."""
-        return self._step(name, problem, inputs, {output: problem.output})[0]
+        return self.step(name, problem, inputs, {output: problem.output})[0]
 
     def reshaped(self, name: str, value: str, shape: Sequence[int], *, output: str = "") -> str:
         """The elements of a value in row-major order under another shape: reshape, flatten, squeeze, unsqueeze.
@@ -85,7 +86,7 @@ class GraphBuilder:
         first, *others = (self.types[value] for value in values)
         size = first.shape[axis] + sum(tensor.shape[axis] for tensor in others)
         tensor = TensorType((*first.shape[:axis], size, *first.shape[axis + 1 :]), first.dtype)
-        return self._step(name, Concatenation(axis), values, {output: tensor})[0]
+        return self.step(name, Concatenation(axis), values, {output: tensor})[0]
 
     def stacked(self, name: str, values: Sequence[str], axis: int, *, output: str = "") -> str:
         """The values, of one shape, along a new dimension `axis`, counted from the front."""
@@ -98,7 +99,7 @@ class GraphBuilder:
         """Integer arithmetic by NumPy's name of it; see `Elementwise`."""
         shape = np.broadcast_shapes(*(self.types[value].shape for value in inputs))
         work = Elementwise(operator, np.dtype(dtype))
-        return self._step(name, work, inputs, {output: TensorType(shape, work.dtype)})[0]
+        return self.step(name, work, inputs, {output: TensorType(shape, work.dtype)})[0]
 
     def opaque(
         self,
@@ -112,16 +113,18 @@ class GraphBuilder:
     ) -> tuple[str, ...]:
         """Any other operator; returns the names of all that it writes. outputs: their names, one for each of `types`, or none."""
         names = outputs or [f"{name}: result {number}" if len(types) > 1 else "" for number in range(len(types))]
-        return self._step(name, Opaque(operator, attributes), inputs, dict(zip(names, types, strict=True)))
+        return self.step(name, Opaque(operator, attributes), inputs, dict(zip(names, types, strict=True)))
+
+    def step(self, name: str, work: Work, inputs: Sequence[str], outputs: Mapping[str, TensorType]) -> tuple[str, ...]:
+        """A step as it is. outputs: the type of each value that it writes, by its name; "" for the step's own name."""
+        written = tuple(self._new(output or name, tensor) for output, tensor in outputs.items())
+        self.steps.append(Step(self._free("step", name), work, tuple(inputs), written))
+        self.makers |= dict.fromkeys(written, self.steps[-1])
+        return written
 
     def build(self, outputs: Sequence[str]) -> IndexGraph:
         """The graph of what was added. outputs: the names of the values that the program returns, in order."""
         return IndexGraph(tuple(self._inputs), tuple(outputs), tuple(self.steps), self.types, self._constants, self._labels)
-
-    def _step(self, name: str, work: Work, inputs: Sequence[str], outputs: dict[str, TensorType]) -> tuple[str, ...]:
-        written = tuple(self._new(output or name, tensor) for output, tensor in outputs.items())
-        self.steps.append(Step(self._free("step", name), work, tuple(inputs), written))
-        return written
 
     def _new(self, name: str, tensor: TensorType, label: str = "") -> str:
         name = self._free("value", name)

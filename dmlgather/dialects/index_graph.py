@@ -71,11 +71,15 @@ class Opaque:
     """Any other operator. Two opaque steps are known to give the same only where operator, attributes and inputs are equal.
 
     operator: its name, as the dialect spells it, in lower case where dialects share it ("matmul"). attributes: whatever else
-    decides what it computes; a step that gives other results each time (random numbers) holds something unique here.
+    decides what it computes; a step that gives other results each time (random numbers) holds something unique here. pointwise:
+    each element of the only output follows from the elements at its place, inputs broadcast as NumPy does it. unordered: inputs
+    may be exchanged.
     """
 
     operator: str
     attributes: Hashable = ()
+    pointwise: bool = False
+    unordered: bool = False
 
 
 Work = Problem | Elementwise | Concatenation | Opaque

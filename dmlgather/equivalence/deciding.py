@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dmlgather.dialects.index_graph import IndexGraph
+from dmlgather.dialects.normal_forms import normalised
 from dmlgather.dialects.problem import whole
 from dmlgather.equivalence.matching import matched
 from dmlgather.equivalence.proof import Proof, prove
@@ -25,7 +26,7 @@ def decide(first: IndexGraph, second: IndexGraph, *, given: Given = "any", flat:
     of the search for a counterexample. ValueError and TypeError for another `given` or `seed`.
     """
     check_decision(given, seed)
-    first, second = first.needed(), second.needed()
+    first, second = normalised(first).needed(), normalised(second).needed()
     inputs = matched(first, second, flat=flat)
     if isinstance(inputs, str):
         return Equivalence("different", given, inputs)

@@ -43,9 +43,13 @@ class OpaqueOutputs:
         self.names: list[str] = []
         """The step that each number had first."""
 
-    def number(self, step: Step, work: Opaque, inputs: Sequence[NDArray[Any]]) -> int:
-        """The number of a step's operator with these inputs: equal for equal ones, of either program."""
+    def number(self, step: Step, work: Opaque, inputs: Sequence[NDArray[Any]], shape: tuple[int, ...]) -> int:
+        """The number of a step's operator with these inputs: equal for equal ones, of either program. shape: of its output."""
+        if work.pointwise:
+            inputs = [np.broadcast_to(each, shape).reshape(-1) for each in inputs]
         given = tuple((each.shape, str(each.dtype), _digest(each)) for each in inputs)
+        if work.unordered:
+            given = tuple(sorted(given, key=repr))
         key = (work.operator, work.attributes, repr(work.attributes), given)  # 0.0 and -0.0 are equal
         if key not in self.applied:
             self.applied[key] = len(self.applied)
@@ -155,7 +159,7 @@ def _do(graph: IndexGraph, step: Step, run: Evaluation, opaque: OpaqueOutputs, *
     arrays = [run.values[name] for name in step.inputs]
     work, output = step.work, step.outputs[0]
     if isinstance(work, Opaque):
-        application = opaque.number(step, work, arrays)
+        application = opaque.number(step, work, arrays, graph.types[output].shape)
         run.applied.add(application)
         for number, name in enumerate(step.outputs):
             kind = graph.types[name]

@@ -26,7 +26,8 @@ def equivalent(
     which no index of the first program is out of range, by the rules of its own operators; there the second one must not raise.
     seed: of the search for a counterexample.
 
-    Operators that do not index are not looked into: they give the same where operator, attributes and inputs are equal. Raises
+    Operators that do not index are not looked into: they give the same where operator, attributes and inputs are equal, and where
+    normal forms say that they are the same function of real numbers. Raises
     ValueError for another `given`, a negative `seed`, and `inputs` that neither program has, FileError for a file that cannot be
     used, TypeError for what is no program and for examples that neither program reads, and what the readers of programs raise.
 

@@ -172,6 +172,12 @@ class Search:
         written = [application for _, application in found if application in alone]
         if written:
             return Found(counterexample, f"only one program does {opaque.names[written[0]]} with these inputs")
+        applications = [application for _, application in found]
+        if applications[0] != applications[1]:
+            name = next(opaque.names[each] for each in applications if each is not None)
+            return Found(
+                counterexample, f"only one program reads the output of {name} there, which may equal what the other reads"
+            )
         return Found(counterexample)
 
     def _named(self, arrays: Sequence[NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -59,6 +59,13 @@ def optimised(model: ModelProto, feeds: Feeds, level: str, without: tuple[str, .
         return onnx.load(path)
 
 
+def run_in_onnxruntime(model: ModelProto, feeds: Feeds) -> NDArray[Any]:
+    """The first output, without optimisations."""
+    options = _options(onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, dict(feeds))[0])
+
+
 def graph_of(model: ModelProto, feeds: Feeds) -> IndexGraph:
     """The graph of a model, with the types of onnxruntime's own operators as a run shows them."""
     opset = own_opset(model.opset_import)

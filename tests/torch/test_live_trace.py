@@ -211,7 +211,8 @@ def test_what_has_no_form_of_its_own_is_opaque() -> None:
         (lambda x: x.softmax(-1), ("softmax", (("axis", 1),))),
         (lambda x: x.sum(1, keepdim=True), ("reduce_sum", (("axes", (1,)), ("keepdims", True)))),
         (lambda x: x.half(), ("cast", (("to", "float16"),))),
-        (torch.nn.functional.gelu, "torch.gelu.default"),
+        (torch.nn.functional.gelu, ("gelu", (("approximate", "none"),))),
+        (torch.lgamma, "torch.lgamma.default"),
     ],
 )
 def test_names_that_all_dialects_share(fn: Callable[..., Any], expected: Any) -> None:

@@ -116,19 +116,21 @@ class _Translation:
         node = placed.node
         names = [name for name in node.output if name]
         types = [self._tensor(Place(placed.scope, name)) for name in names]
-        shared = shared_operator(call)
+        shared = shared_operator(call) if node.output[0] else None
         if shared is not None:
             operator, attributes, inputs = shared
             array = exact_result(operator, [self._builder.known(name) for name in inputs])
             if array is not None:
-                return [self._builder.constant(array, call.output)]
-            return [*self._builder.opaque(call.name, operator, inputs, types, attributes=attributes, outputs=names)]
+                result = self._builder.constant(array, call.output)
+            else:
+                (result,) = self._builder.opaque(call.name, operator, inputs, types, attributes=attributes, outputs=names)
+            return [result, *[""] * (len(node.output) - 1)]
         rank = call.tensor.rank if call.given(0) else None
         own = opaque_attributes(node, placed.opset, rank, self._model.functions)
         outside = [self._value(self._model.place(placed.scope, name)) for name in InnerGraphs(node).outside]
         inputs = (*(name for name in call.inputs if name is not None), *outside)
-        found = iter(self._builder.opaque(call.name, opaque_name(node), inputs, types, attributes=own, outputs=names))
-        return [next(found) if name else "" for name in node.output]
+        rest = iter(self._builder.opaque(call.name, opaque_name(node), inputs, types, attributes=own, outputs=names))
+        return [next(rest) if name else "" for name in node.output]
 
     def _tensor(self, place: Place) -> TensorType:
         """The type of a value. TypeError for what is no tensor, ValueError where it is not known."""

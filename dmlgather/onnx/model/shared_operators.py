@@ -1,32 +1,22 @@
-"""Operators outside the family that other dialects have as well, as the graphs of all dialects spell them.
-
-The operator has NumPy's name where NumPy has the function, else ONNX's. Attributes are pairs of name and value, by name; axes
-count from the front. What constants decide, such as the axes of a sum, stands in the attributes and not among the inputs.
-"""
+"""Operators outside the family that other dialects have as well, as the graphs of all dialects spell them."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.dialects.problem import check_axes
+from dmlgather.dialects.shared_operators import SharedOperator, shared
 from dmlgather.dialects.windows import integers
+from dmlgather.onnx.model.fused_layers import fused_layer
+from dmlgather.onnx.model.shared_layers import shared_layer
 from dmlgather.onnx.model.translated_node import TranslatedNode
 from dmlgather.onnx.problems.data_types import data_type
 from dmlgather.onnx.problems.operator_versions import DOMAINS
-
-
-class SharedOperator(NamedTuple):
-    """An operator with its attributes and the values that it reads."""
-
-    operator: str
-    attributes: tuple[tuple[str, Hashable], ...]
-    inputs: tuple[str, ...]
-
 
 _PLAIN: Mapping[str, tuple[str, str]] = {
     "Add": ("add", "biufc"),
@@ -42,6 +32,15 @@ _PLAIN: Mapping[str, tuple[str, str]] = {
     "Cos": ("cos", "f"),
     "Erf": ("erf", "f"),
     "Exp": ("exp", "f"),
+    **{name: (name.lower(), "f") for name in ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "Tan")},
+    "IsNaN": ("isnan", "f"),
+    "Mish": ("mish", "f"),
+    "PRelu": ("prelu", "f"),
+    "Reciprocal": ("reciprocal", "f"),
+    "Round": ("round", "f"),
+    "Sign": ("sign", "f"),
+    "Softplus": ("softplus", "f"),
+    "Softsign": ("softsign", "f"),
     "Floor": ("floor", "f"),
     "Log": ("log", "f"),
     "Relu": ("relu", "f"),
@@ -80,13 +79,19 @@ _REDUCTIONS: Mapping[str, str] = {
     "ReduceMax": "reduce_max",
     "ReduceMin": "reduce_min",
     "ReduceProd": "reduce_prod",
+    "ReduceL1": "reduce_l1",
+    "ReduceL2": "reduce_l2",
+    "ReduceLogSumExp": "reduce_log_sum_exp",
 }
 
 
 def shared_operator(call: TranslatedNode) -> SharedOperator | None:
     """A node as all dialects spell it; None for an operator that is ONNX's alone, and where a value that decides is not known."""
-    if call.node.domain not in DOMAINS or any(name is None for name in call.inputs) or len(call.node.output) != 1:
-        return None
+    if call.node.domain not in DOMAINS:
+        return fused_layer(call)
+    layer = shared_layer(call)
+    if layer is not None or any(name is None for name in call.inputs) or len(call.node.output) != 1:
+        return layer
     inputs, operator = tuple(name for name in call.inputs if name is not None), call.node.op_type
     if operator in _PLAIN:
         name, kinds = _PLAIN[operator]
@@ -100,10 +105,6 @@ def shared_operator(call: TranslatedNode) -> SharedOperator | None:
     if operator == "BitCast":
         dtype = data_type(call.attribute("to"))
         return None if dtype is None else SharedOperator("bitcast", (("to", dtype.name),), inputs)
-    if operator == "Softmax":
-        axis = call.axis(-1 if call.opset >= 13 else 1)
-        along = call.opset >= 13 or axis == call.tensor.rank - 1  # before, all dimensions from the axis on are one
-        return SharedOperator("softmax", (("axis", axis),), inputs) if along else None
     return _reduction(call, _REDUCTIONS[operator]) if operator in _REDUCTIONS else None
 
 
@@ -131,4 +132,4 @@ def _reduction(call: TranslatedNode, name: str) -> SharedOperator | None:
         return None
     rank, keeps = call.tensor.rank, call.attribute("keepdims")
     chosen = sorted(check_axes("axes", axes, rank, "data")) if axes else range(rank)
-    return SharedOperator(name, (("axes", tuple(chosen)), ("keepdims", keeps is None or bool(keeps))), (call.data,))
+    return shared(name, (call.data,), axes=tuple(chosen), keepdims=keeps is None or bool(keeps))

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from dmlgather.dialects.shared_operators import SharedOperator, shared
+from dmlgather.torch.tracing.function_nodes import FUNCTIONS
+from dmlgather.torch.tracing.layer_nodes import LAYERS
 from dmlgather.torch.tracing.node_calls import NodeCall, Value, tensors_in
 
 PLAIN: Mapping[str, str] = {
@@ -26,20 +29,17 @@ PLAIN: Mapping[str, str] = {
     "matmul": "matmul",
     "mm": "matmul",
     "bmm": "matmul",
+    "ne": "not_equal",
     **{name: name for name in ("abs", "ceil", "cos", "erf", "exp", "floor", "log", "relu", "sigmoid", "sin", "sqrt", "tanh")},
+    **{
+        name: name for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "isnan", "reciprocal", "round", "sign")
+    },
+    **{name: name for name in ("sinh", "tan")},
 }
 """What all dialects call an operator of floats without attributes, broadcast as NumPy does it."""
 
 CASTS = ("to.dtype", "to.dtype_layout", "_to_copy.default", "to.other", "type_as.default")
 """The operators that convert elements, and do no more on one device."""
-
-REDUCTIONS: Mapping[str, str] = {
-    "sum.dim_IntList": "reduce_sum",
-    "mean.dim": "reduce_mean",
-    "amax.default": "reduce_max",
-    "amin.default": "reduce_min",
-}
-"""The sums, means and extrema over dimensions."""
 
 
 def operator(call: NodeCall, *, single: bool) -> tuple[str, Hashable, tuple[str, ...]]:
@@ -48,35 +48,38 @@ def operator(call: NodeCall, *, single: bool) -> tuple[str, Hashable, tuple[str,
 
     A number beside a tensor is a tensor of the same type, as other dialects have it.
     """
-    shared = _shared(call)
-    if shared is not None:
-        return shared
+    known = _shared(call)
+    if known is not None:
+        return known
     inputs: list[str] = []
     attributes: tuple[Hashable, ...] = tuple((key, _canonical(value, inputs)) for key, value in call.given.items())
     return f"torch.{call.operator}", (*attributes, object()) if single else attributes, tuple(inputs)
 
 
-def _shared(call: NodeCall) -> tuple[str, Hashable, tuple[str, ...]] | None:
+def _shared(call: NodeCall) -> SharedOperator | None:
     """A node as all dialects spell it; None for an operator that is PyTorch's alone, and for several types of elements."""
     name, defaults = call.operator.partition(".")[0], {"alpha": 1, "rounding_mode": None, "dtype": None, "half_to_float": False}
     given = {key: value for key, value in call.given.items() if key not in defaults or value != defaults[key]}
     types = {call.graph.types[value].dtype for value in tensors_in(given)}
     if call.operator in CASTS and len(types) == 1:
-        return "cast", (("to", call.result.dtype.name),), (call.value(),)
+        return shared("cast", [call.value()], to=call.result.dtype.name)
     if len(types) != 1 or {dtype.kind for dtype in types} != {"f"}:
         return None
     (dtype,) = types
-    if call.operator in ("softmax.int", "_softmax.default") and given.keys() == {"self", "dim"}:
-        return "softmax", (("axis", given["dim"] % max(call.result.rank, 1)),), (call.value(),)
-    if call.operator in REDUCTIONS and given.keys() == {"self", "dim", "keepdim"} and given["dim"]:
-        axes = tuple(sorted(axis % call.type().rank for axis in given["dim"]))
-        return REDUCTIONS[call.operator], (("axes", axes), ("keepdims", given["keepdim"])), (call.value(),)
-    if name not in PLAIN or any(not isinstance(value, Value | bool | int | float) for value in given.values()):
+    row = LAYERS.get(call.operator) or FUNCTIONS.get(call.operator)
+    found = None if row is None else row(call)
+    if found is not None:
+        return found
+    if (
+        name not in PLAIN
+        or "alpha" in given
+        or any(not isinstance(value, Value | bool | int | float) for value in given.values())
+    ):
         return None
     numbers = (
         value if isinstance(value, Value) else Value(call.graph.constant(np.array(value, dtype))) for value in given.values()
     )
-    return PLAIN[name], (), tuple(value.name for value in numbers)
+    return shared(PLAIN[name], [value.name for value in numbers])
 
 
 def _canonical(value: Any, inputs: list[str]) -> Hashable:
