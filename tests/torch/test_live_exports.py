@@ -26,7 +26,8 @@ def given(model: onnx.ModelProto, arguments: tuple[Any, ...]) -> Any:
     """What ONNX's reference evaluator gives; None where it refuses. A changed model may end the process of onnxruntime."""
     feeds = {value.name: each.numpy() for value, each in zip(model.graph.input, arguments, strict=True)}
     try:
-        return ReferenceEvaluator(model).run(None, feeds)[0]
+        results: Any = ReferenceEvaluator(model).run(None, feeds)
+        return results[0]
     except Exception:  # a changed model may break any rule
         return None
 

@@ -13,7 +13,7 @@ from dmlgather.onnx.model.translated_node import TranslatedNode
 Row = Callable[[TranslatedNode], SharedOperator | None]
 
 
-def number_of(call: TranslatedNode, name: str, default: float) -> float:
+def number_of(call: TranslatedNode, name: str, default: float) -> Any:
     """A floating-point attribute, as it is computed with."""
     given = call.attribute(name)
     return rounded(default if given is None else given, call.tensor.dtype)

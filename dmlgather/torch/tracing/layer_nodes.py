@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ def tensors(call: NodeCall, *arguments: str) -> list[str | None]:
     return [None if call[each] is None else call.value(each) for each in arguments]
 
 
-def number(call: NodeCall, argument: str) -> float:
+def number(call: NodeCall, argument: str) -> Any:
     """A number, as it is computed with."""
     return rounded(call[argument], call.result.dtype)
 
