@@ -11,7 +11,7 @@ from dmlgather.dialects.descriptors import storage_type
 from dmlgather.dialects.index_graph import IndexGraph, Step
 from dmlgather.dialects.problem import Problem
 from dmlgather.dialects.views import ReshapeView
-from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
+from dmlgather.directml import BufferTensorDesc, DataType, FeatureLevel, OperatorDesc
 from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import rounded_up
@@ -52,9 +52,19 @@ class DispatchSequence:
             bound = {"input_tensor": before, desc.operator.output: written}
             if "indices_tensor" in desc.operator.inputs:
                 bound["indices_tensor"] = self.buffers[step.inputs[1]]
+                self._check_wrap(step, work, desc, level)
             self.dispatches.append((desc, bound))
             before = written
         self.buffers[output] = output
+
+    def _check_wrap(self, step: Step, work: Problem, desc: OperatorDesc, level: FeatureLevel) -> None:
+        """UntranslatableError where negative indices count from the end, and the descriptor reads unsigned ones."""
+        unsigned = desc.tensor("indices_tensor").data_type in (DataType.UINT32, DataType.UINT64)
+        if unsigned and step.inputs[1] not in self.graph.constants and any(lookup.wrap for lookup in work.plan().lookups):
+            raise UntranslatableError(
+                f"{step.name}: negative indices count from the end, and level {level} takes UINT32 indices: use level 3_0 or newer, "
+                "or to_directml, whose descriptors are bound with indices that are converted"
+            )
 
     def form(self, outputs: Sequence[str]) -> tuple[OperatorDesc, ...] | dict[str, Any]:
         """The descriptors, where each further one's InputTensor is the output of the one before, indices are inputs and the last

@@ -124,6 +124,13 @@ def test_the_natural_form(name: str) -> None:
         (dg.onnx.gather.problem(((0, 4), "float32"), IDS), "jax", {}, "every index is an error"),
         (dg.onnx.gather.problem(((5,), "object"), IDS), "directml", {}, "EXP103 data: expected numbers or bool, got strings"),
         (dg.onnx.slice.problem(TABLE, [-1], [-9], [0], [-1]), "directml", {"level": "1_0"}, "EXP106 steps"),
+        (
+            dg.onnx.gather.problem(TABLE, IDS),
+            "directml",
+            {"level": "2_0"},
+            "negative indices count from the end, and level 2_0 takes UINT32 indices: use level 3_0 or newer",
+        ),
+        (dg.openvino.gather.problem(TABLE, ((3,), "uint32"), 0, out_of_bounds="clamp"), "directml", {"level": "2_0"}, ""),
         (dg.onnx.slice.problem(TABLE, [0], [5], [0]), "directml", {}, ""),
         (ReshapeView(TensorType((5, 4), np.dtype(np.float32)), (20,)), "directml", {}, "nothing is moved"),
     ],
