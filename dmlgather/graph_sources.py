@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -87,6 +88,8 @@ def read_program(
         case OperatorDesc():
             return _of_descriptors([source])
     packages = _packages(source)
+    if callable(source) and not isinstance(source, type):
+        _check_arguments(source, example, argument)
     if "onnx" in packages:
         return _of_onnx(source, inputs or {}, others)
     by_example = callable(source) and "jax" not in packages and any("torch" in _packages(each) for each in example)
@@ -115,6 +118,19 @@ def check_all_read(programs: Sequence[ReadProgram], example: Sequence[Any], inpu
     if len(example) > most:
         whose = "the program reads" if len(programs) == 1 else "the programs read"
         raise TypeError(f"got {counted(len(example), 'example')}, of which {whose} {most or 'none'}: leave the rest out")
+
+
+def _check_arguments(source: Callable[..., Any], example: Sequence[Any], argument: str) -> None:
+    """TypeError for a function that examples cannot be the arguments of."""
+    try:
+        signature = inspect.signature(source)
+    except (TypeError, ValueError):  # it states none
+        return
+    try:
+        signature.bind(*example)
+    except TypeError as error:
+        text = f"{argument} has parameters {signature}, and {counted(len(example), 'example')} to call it with: {error}; "
+        raise TypeError(f"{text}give its arguments behind the programs, as arrays or as (shape, dtype)") from None
 
 
 def _described(source: Any) -> str:

@@ -62,8 +62,8 @@ class DispatchSequence:
         unsigned = desc.tensor("indices_tensor").data_type in (DataType.UINT32, DataType.UINT64)
         if unsigned and step.inputs[1] not in self.graph.constants and any(lookup.wrap for lookup in work.plan().lookups):
             raise UntranslatableError(
-                f"{step.name}: negative indices count from the end, and level {level} takes UINT32 indices: use level 3_0 or newer, "
-                "or to_directml, whose descriptors are bound with indices that are converted"
+                f"{step.name}: negative indices count from the end, and level {level} takes UINT32 indices: "
+                "use level 3_0 or newer, or to_directml, whose descriptors are bound with indices that are converted"
             )
 
     def form(self, outputs: Sequence[str]) -> tuple[OperatorDesc, ...] | dict[str, Any]:

@@ -146,6 +146,13 @@ def test_what_is_no_program() -> None:
         dg.equivalent(dg.index[0], dg.index[0])
 
 
+def test_functions_need_their_arguments() -> None:
+    with pytest.raises(TypeError, match=r"first has parameters \(x, i\), and 1 example to call it with: missing .* 'i'; give"):
+        dg.equivalent(lambda x, i: x[i], dg.index[0], TABLE)
+    with pytest.raises(TypeError, match=r"second has parameters \(x\), and 0 examples to call it with"):
+        dg.equivalent(dg.index[0].problem(TABLE), lambda x: x[0])
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

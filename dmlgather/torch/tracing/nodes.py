@@ -38,7 +38,9 @@ def number(size: Any, values: Values) -> int:
         return size
     found = size.node.expr.subs(values)
     if found.free_symbols:
-        raise UnknownSizeError(f"{size} is known only when the program runs")
+        raise UnknownSizeError(
+            f"{size} is known only when the program runs: it depends on elements, as the sizes of nonzero and of x[mask] do"
+        )
     return int(found)
 
 
