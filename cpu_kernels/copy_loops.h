@@ -1,25 +1,23 @@
 // Inner loops of plans without lookups (and of what lies inside one lookup). Compiled once per instruction set.
 #pragma once
 
-#include <stdint.h>
-
-enum { KEPT_BYTES = 512 };
+#include "pieces.h"
 
 // A two-dimensional copy of n0 x n1 units of `unit` bytes. Steps are in bytes, between units; they may be negative, and those of the
-// source 0. Source and output never overlap. kept: KEPT_BYTES of memory, a line's multiple, zero before the first call, where a loop keeps
-// what it works out of the box, which is the same in all calls; NULL: it works it out each time.
+// source 0. Source and output never overlap. piece: one whose positions are
+// the units, n1 at least; NULL: units lie side by side in the source too.
 typedef struct {
     int64_t unit;
     int64_t n0, n1;
     int64_t out0, out1;
     int64_t in0, in1;
-    void *kept;
+    const piece *piece;
 } copy_box;
 
 typedef void copy_loop(char *out, const char *in, const copy_box *box);
 
 typedef struct {
-    const char *name;  // "run", "streamed run", "short run", "strided", "reversed", "every n-th", "repeated", "short rows", "transposed", "tiled"
+    const char *name;  // "run", "streamed run", "short run", "strided", "picked", "transposed", "tiled"
     copy_loop *run;
 } copy_choice;
 
@@ -36,6 +34,12 @@ static inline void best_block(const copy_box *box, int64_t block[2]) {
     const int transposed = in0 < 64 && in1 >= 64 && box->n0 > 3 && box->n1 > 3;
     block[1] = transposed ? square : box->n1 < units ? box->n1 : units > 0 ? units : 1;
     block[0] = transposed ? square : units > block[1] ? units / block[1] : 1;
+}
+
+// Of the n0 rows of pieces, how many are picked together, because they read the same lines.
+static inline int64_t rows_that_share_lines(int64_t n0, int64_t in0) {
+    const int64_t step = in0 < 0 ? -in0 : in0, shared = step && step < 64 ? 128 / step : 1;
+    return shared < n0 ? shared : n0;
 }
 
 choose_copy_loop choose_copy_baseline, choose_copy_avx2, choose_copy_avx512, choose_copy_neon;

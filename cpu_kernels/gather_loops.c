@@ -254,6 +254,7 @@ static load_loop *choose_load(const load_box *box, int wide, int streams) {
 #define TEXT(name) TEXT_OF(name)
 const loops NAMED(loops, ISA) = {
     TEXT(ISA),
+    WINDOW,
     NAMED(choose_copy, ISA),
     choose_load,
     {{narrow_i8, narrow_i16, narrow_i32, narrow_i64, narrow_u8, narrow_u16, narrow_u32, narrow_u64},

@@ -33,6 +33,7 @@ enum { INDEX_TYPES = 8 };  // int8 … int64, then uint8 … uint64
 
 typedef struct {
     const char *name;
+    int64_t window;  // bytes of the widest vector that pieces are made of; 0: none
     choose_copy_loop *choose_copy;
     load_loop *(*choose_load)(const load_box *, int wide, int streams);
     resolve_loop *resolve[2][INDEX_TYPES];  // narrow, wide

@@ -90,6 +90,7 @@ enum {
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t magnitude(int64_t a) { return a < 0 ? -a : a; }
+static int64_t step(const program *p, int d) { return magnitude(p->dims[d].in); }
 
 // Whether each block searches many rows of the source for neighbouring columns, and the blocks after it search the same: then the columns
 // are first copied side by side. Rows of a table are often a power of two apart, and caches keep few lines at such a distance.
@@ -106,8 +107,9 @@ static int64_t strip_bytes(const program *p) {
 
 static copy_box whole_box(const program *p) {
     copy_box box = {.unit = p->run ? p->dims[p->rank - 1].block : p->unit, .n0 = 1, .n1 = 1};
-    if (p->column >= 0) box.n1 = p->dims[p->column].size, box.out1 = p->dims[p->column].out, box.in1 = p->dims[p->column].in;
-    if (p->row >= 0) box.n0 = p->dims[p->row].size, box.out0 = p->dims[p->row].out, box.in0 = p->dims[p->row].in;
+    const int column = p->units.column, row = p->units.row;
+    if (column >= 0) box.n1 = p->dims[column].size, box.out1 = p->dims[column].out, box.in1 = p->dims[column].in;
+    if (row >= 0) box.n0 = p->dims[row].size, box.out0 = p->dims[row].out, box.in0 = p->dims[row].in;
     return box;
 }
 
@@ -128,18 +130,19 @@ static void turned_block(const program *p, int64_t block[2]) {
 static void cut(program *p, int64_t block_units) {
     const int64_t target = block_units ? block_units : most(1, BLOCK_BYTES / p->unit);
     const int64_t offsets = least(block_units ? block_units : MOST_OFFSETS, p->wide ? MOST_OFFSETS / 2 : MOST_OFFSETS);
+    const int64_t shared = p->piece && p->pieces.row >= 0 ? rows_that_share_lines(p->dims[p->pieces.row].size, p->dims[p->pieces.row].in) : 1;
     int64_t units = 1, places = 1, best[2] = {1, 1}, turned[2] = {0, 0};
     if (!block_units) turned_block(p, turned);
     for (int d = p->rank - 1; d >= 0; --d) {
         dim *const one = &p->dims[d];
-        int64_t room = most(1, target / units);
+        int64_t room = most(1, target / units / (d > p->pieces.row ? shared : 1));
         if (p->run && d == p->rank - 1) room = run_block(one->size, block_units);
-        if (d == p->column && !block_units) {
+        if (d == p->units.column && !p->piece && !block_units) {
             const copy_box box = whole_box(p);
             best_block(&box, best);
             room = best[1];
         }
-        if (d == p->row && !block_units) room = best[0];
+        if (d == p->units.row && !p->piece && !block_units) room = best[0];
         if (d == p->looked && p->strip) room = least(room, p->strip / p->unit);
         if (d < p->looked && p->strip && one->in) room = 1;
         if (d == p->looked - 1 && turned[0]) room = turned[0];
@@ -228,12 +231,47 @@ static const loops *choose_loops(int64_t wanted) {
 
 // The dimensions of a copy loop's box: the innermost one, and of the others that where the source is closest to contiguous.
 static void choose_box(program *p, int first) {
-    p->column = p->rank - 1 - p->run;
-    if (p->column < first) p->column = -1;
-    p->row = p->column - 1;
-    for (int d = p->row - 1; d >= first && !p->run; --d)
-        if (magnitude(p->dims[d].in) < magnitude(p->dims[p->row].in) && magnitude(p->dims[d].in) < magnitude(p->dims[p->column].in)) p->row = d;
-    if (p->row < first) p->row = -1;
+    plane *const units = &p->units;
+    units->column = p->rank - 1 - p->run;
+    if (units->column < first) units->column = -1;
+    units->row = units->column - 1;
+    for (int d = units->row - 1; d >= first && !p->run; --d)
+        if (step(p, d) < step(p, units->row) && step(p, d) < step(p, units->column)) units->row = d;
+    if (units->row < first) units->row = -1;
+}
+
+// What a unit costs that is copied without pieces, in moves of one: more where it takes two parts, less in tiles; and its share of a call.
+static double cost_of_unit(const program *p, const copy_box *box) {
+    const int turned = !strcmp(p->loops->choose_copy(box, 0).name, "transposed"), whole = !(box->unit & (box->unit - 1));
+    const double units = (double)box->n0 * (double)box->n1;
+    if (turned) return (double)box->unit * (box->n1 * box->unit < LINE ? 9.0 / LINE : 3.0 / LINE) + 150 / units;
+    return (box->unit >= 16 ? whole ? 1 : 2 : whole ? 2 : 3) + 15 / units;
+}
+
+// The piece that the dimensions from `first` on are copied by, if that costs less than units, and the dimensions of its box: that which has
+// several pieces, and one that reads the same lines, or else the next one.
+static void choose_piece(program *p, int first) {
+    enum { MOST_RANK = 64 };
+    piece_dim dims[MOST_RANK];
+    const copy_box box = whole_box(p);
+    if (p->run || !p->loops->window || first >= p->rank) return;
+    for (int d = first; d < p->rank; ++d) dims[d - first] = (piece_dim){p->dims[d].size, p->dims[d].out, p->dims[d].in};
+    p->piece = best_piece(dims, p->rank - first, p->unit, p->loops->window, cost_of_unit(p, &box), &p->pieces.column);
+    if (!p->piece) return;
+    p->pieces.column += first;
+    p->pieces.row = p->pieces.column - 1;
+    for (int d = p->pieces.row - 1; d >= first; --d)
+        if (step(p, d) && step(p, d) < LINE && (step(p, d) < step(p, p->pieces.row) || !step(p, p->pieces.row))) p->pieces.row = d;
+    if (p->pieces.row < first) p->pieces.row = -1;
+}
+
+// A block must hold a piece: dimensions inside it are not cut.
+static void drop_cut_piece(program *p) {
+    int whole = p->piece && p->dims[p->pieces.column].block >= p->piece->positions;
+    for (int d = p->pieces.column + 1; d < p->rank; ++d) whole &= p->dims[d].block == p->dims[d].size;
+    if (whole) return;
+    free(p->piece);
+    p->piece = NULL;
 }
 
 static int lower_plan(program *p, const plan_view *plan) {
@@ -244,13 +282,18 @@ static int lower_plan(program *p, const plan_view *plan) {
     if (p->kind == NOTHING) return 1;
     p->strip = strip_bytes(p);
     p->wide = p->lookup_count && needs_wide(p);
-    p->column = p->row = -1;
-    if (p->kind == COPY || p->kind == INNER) choose_box(p, p->kind == COPY ? 0 : p->looked + 1);
+    p->units = p->pieces = (plane){-1, -1};
+    if (p->kind == COPY || p->kind == INNER) {
+        const int first = p->kind == COPY ? 0 : p->looked + 1;
+        choose_box(p, first);
+        choose_piece(p, first);
+    }
     cut(p, plan->head->block_units);
+    drop_cut_piece(p);
     int64_t bytes = p->unit;
     for (int d = 0; d < p->rank; ++d) bytes *= p->dims[d].size;
     const dim *const inner = &p->dims[p->rank - 1];  // lines are written whole if this is long enough
-    p->streams = bytes >= STREAM_BYTES && inner->block * p->unit >= (p->run ? STREAM_RUN : STREAM_UNITS);
+    p->streams = bytes >= STREAM_BYTES && (p->piece || inner->block * p->unit >= (p->run ? STREAM_RUN : STREAM_UNITS));
     const wide_int weight = (wide_int)(bytes / p->unit) * (p->run ? 1 : p->unit + 16);
     const int64_t threads = plan->head->threads ? plan->head->threads : least(pool_cpus(), 1 + (int64_t)(weight / SHARE_BYTES));
     p->threads = (int)least(least(threads, p->blocks), INT32_MAX);
@@ -259,7 +302,8 @@ static int lower_plan(program *p, const plan_view *plan) {
 
 static void write_text(program *p) {
     static const char *const names[] = {"nothing", "index checks", "constant fill", "", "looked-up units", "looked-up runs", ""};
-    const copy_box box = whole_box(p);
+    copy_box box = whole_box(p);
+    box.piece = p->piece;
     const int copies = p->kind == COPY || p->kind == INNER;
     const long long unit = p->run ? p->dims[p->rank - 1].size : p->unit, blocks = p->blocks;
     snprintf(p->text, sizeof p->text, "%s%s%s: units of %lld byte%s, %lld block%s on %d thread%s, by the compiled engine",
@@ -287,7 +331,7 @@ program *dmlgather_prepare(const int64_t *words, int64_t count) {
 
 void dmlgather_free(program *p) {
     if (!p) return;
-    free(p->dims), free(p->order), free(p->lookups), free(p->strides), free(p->pattern);
+    free(p->dims), free(p->order), free(p->lookups), free(p->strides), free(p->pattern), free(p->piece);
     free(p);
 }
 

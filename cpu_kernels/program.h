@@ -27,6 +27,10 @@ typedef enum {
     INNER,    // dimensions with steps of their own for each index
 } work_kind;
 
+typedef struct {
+    int column, row;  // the inner dimension and the outer one; -1: none
+} plane;
+
 enum {
     LINE = 64,
     MOST_OFFSETS = 4096,  // of a block, so that they and the indices stay in the first cache
@@ -42,7 +46,9 @@ struct program {
     int64_t unit;      // bytes of the innermost item; 1 where the innermost dimension is a run
     int run;           // whether the innermost dimension is a run of bytes
     int looked, first; // the innermost dimension that lookups move along; the first of those resolved in one run
-    int column, row;   // the dimensions of a copy loop's box; -1: none
+    plane units;       // the dimensions of a copy loop's box
+    piece *piece;      // by which blocks are copied that hold one; NULL: units are
+    plane pieces;      // the dimensions of its box
     int64_t in_offset, out_offset;
     int64_t in_extent, index_extent, out_extent;  // bytes, indices, bytes; for assertions
     int64_t policy, index_bytes;

@@ -12,7 +12,8 @@
 #define JOINED(name, isa) name##_##isa
 #define NAMED(name, isa) JOINED(name, isa)
 
-// WIDE: bytes of the widest register; WINDOW: of the widest one whose bytes can be put into any order, 0: none; of a cache line.
+// WIDE: bytes of the widest register; WINDOW: of the widest one whose bytes can be put into any order, 0: none; LINE: of a cache line.
+// STREAMED: of the shortest row whose lines may bypass the cache.
 #if defined(__AVX512VBMI__)
 enum { WIDE = 64, WINDOW = 64 };
 #elif defined(__AVX2__)
@@ -22,17 +23,17 @@ enum { WIDE = 16, WINDOW = 16 };
 #else
 enum { WIDE = 16, WINDOW = 0 };
 #endif
-enum { LINE = 64 };
+enum { LINE = 64, STREAMED = 2048 };
 
 typedef uint8_t wide __attribute__((vector_size(WIDE)));
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
-typedef uint8_t window __attribute__((vector_size(WINDOW ? WINDOW : 16)));
 // Keeps a compiler from joining loads or stores of neighbouring iterations.
 #define APART() __asm__ volatile("" ::: "memory")
 
 INLINE int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 INLINE int is_power(int64_t x) { return (x & (x - 1)) == 0; }
 INLINE int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
+INLINE int64_t larger(int64_t x, int64_t y) { return x > y ? x : y; }
 INLINE wide load(const char *in) {
     wide v;
     memcpy(&v, in, sizeof v);

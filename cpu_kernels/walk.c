@@ -19,6 +19,8 @@ typedef struct {
     char *strip;      // the columns that blocks search; NULL: none, or no memory for them
     const char *stripped;  // where in the source they lie, and
     int64_t columns;       // how many there are
+    plane plane;           // the dimensions of the copy loop's box
+    int outer;             // the last dimension that is not inside its units
 } block_work;
 
 #ifndef NDEBUG
@@ -81,10 +83,13 @@ static int64_t in_of(const block_work *w, int d) { return d < 0 ? 0 : w->p->dims
 
 static void copy_dims(const block_work *w, int d, char *out, const char *in, const copy_box *box, copy_loop *loop) {
     const program *const p = w->p;
-    while (d < p->rank && (d == p->row || d == p->column || (p->run && d == p->rank - 1))) ++d;
-    if (d >= p->rank) {
+    while (d <= w->outer && (d == w->plane.row || d == w->plane.column)) ++d;
+    if (d > w->outer) {
         assert(inside(out - w->out, box->n0, box->out0, box->n1, box->out1, box->unit, p->out_extent));
-        assert(inside(in - w->data, box->n0, box->in0, box->n1, box->in1, box->unit, p->in_extent));
+        const int64_t low = box->piece ? box->piece->low : 0, starts = box->piece ? box->n1 - box->piece->positions + 1 : box->n1;
+        const int64_t span = box->piece ? box->piece->span : box->unit;
+        (void)p, (void)low, (void)starts, (void)span;
+        assert(starts > 0 && inside(in + low - w->data, box->n0, box->in0, starts, box->in1, span, p->in_extent));
         loop(out, in, box);
         return;
     }
@@ -92,10 +97,15 @@ static void copy_dims(const block_work *w, int d, char *out, const char *in, con
 }
 
 // The box of the copy loop within the block.
-static copy_box box_of(const block_work *w) {
-    const int row = w->p->row, column = w->p->column;
+static copy_box box_of(block_work *w) {
+    const program *const p = w->p;
+    const int picks = p->piece && w->n[p->pieces.column] >= p->piece->positions;
+    w->plane = picks ? p->pieces : p->units;
+    w->outer = picks ? p->pieces.column : p->rank - 1 - p->run;
+    const int row = w->plane.row, column = w->plane.column;
     return (copy_box){
-        .unit = w->p->run ? w->n[w->p->rank - 1] : w->p->unit,
+        .piece = picks ? p->piece : NULL,
+        .unit = picks ? p->dims[column].out : p->run ? w->n[p->rank - 1] : p->unit,
         .n0 = size_of(w, row), .out0 = out_of(w, row), .in0 = in_of(w, row),
         .n1 = size_of(w, column), .out1 = out_of(w, column), .in1 = in_of(w, column),
     };
@@ -151,9 +161,7 @@ static void fill_dims(const block_work *w, int d, char *out, int64_t place) {
 
 static void move_parts(block_work *w, char *out, const char *in) {
     const program *const p = w->p;
-    _Alignas(LINE) char kept[KEPT_BYTES] = {0};
-    copy_box box = box_of(w);
-    box.kept = kept;
+    const copy_box box = box_of(w);
     copy_loop *const loop = p->loops->choose_copy(&box, p->streams).run;
     if (p->kind == COPY) copy_dims(w, 0, out, in, &box, loop);
     else copy_parts(w, 0, out, in, 0, &box, loop);
@@ -209,7 +217,7 @@ int64_t execute_blocks(const program *p, const char *data, const char *indices, 
     int64_t lo[p->rank], n[p->rank];
     _Alignas(LINE) char offsets[MOST_OFFSETS * 4];
     uint8_t bad[MOST_OFFSETS];
-    block_work w = {p, data, indices, out, lo, n, offsets, bad, INT64_MAX, NULL, NULL, 0};
+    block_work w = {p, data, indices, out, lo, n, offsets, bad, INT64_MAX, NULL, NULL, 0, {0, 0}, 0};
     if (p->strip) w.strip = malloc((size_t)(p->strip * p->lookups[0].bounds.limit));
     for (int64_t number = first; number < last; ++number) {
         int64_t rest = number;

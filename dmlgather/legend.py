@@ -89,10 +89,7 @@ CPU_LOOPS = (
     ("run", "contiguous runs of 65 bytes or more"),
     ("short run", "contiguous runs of up to 64 bytes whose size is no power of two"),
     ("strided", "single units, with the same step from each to the next"),
-    ("reversed", "neighbours in the opposite order: vectors are loaded and turned"),
-    ("every n-th", "units that are few bytes apart: vectors are loaded, and units picked from them"),
-    ("repeated", "the same unit again and again"),
-    ("short rows", "rows of few units, each from several places: vectors are put together from all of them"),
+    ("picked", "short pieces of the output, each from few places: vectors are loaded, and bytes picked from them"),
     ("transposed", "input and output run along different dimensions: tiles are turned in registers"),
     ("tiled", "the same for units that fill no register evenly: tiles stay in the cache"),
 )

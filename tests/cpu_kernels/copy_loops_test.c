@@ -1,6 +1,7 @@
 // Random boxes through the copy loops of one instruction set (ISA), in buffers that end with the box, against a loop of bytes.
 // usage: copy_loops_test SEED BOXES. Prints how often each loop was chosen. Exit 1: a wrong byte; 3: this processor lacks the instructions.
 #include "copy_loops.h"
+#include "pieces.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,6 +20,14 @@
 #define NAMED(name, isa) JOINED(name, isa)
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
+
+#if defined(__AVX512VBMI__)
+enum { WIDEST = 64 };
+#elif defined(__SSSE3__) || defined(__aarch64__)
+enum { WIDEST = 16 };
+#else
+enum { WIDEST = 0 };
+#endif
 
 static uint64_t state;
 
@@ -89,8 +98,6 @@ static void check(void) {
     copy_box b = whole;
     if (below(3) == 0) b.n0 = 1 + below(b.n0), b.n1 = 1 + below(b.n1);
     const buffer in = make(&b, b.in0, b.in1, -1), out = make(&b, b.out0, b.out1, 0xa5);
-    _Alignas(64) char kept[KEPT_BYTES] = {0};
-    if (below(2)) b.kept = kept;
     for (int64_t times = 1 + below(2); times > 0; times--) choice.run(out.first, in.first, &b);
 
     char *expected = malloc(out.bytes);
@@ -113,6 +120,58 @@ static void check(void) {
     free(in.memory), free(out.memory), free(expected);
 }
 
+// Random pieces: dimensions of the output that lie side by side, in two more that lie apart.
+static void check_pieces(void) {
+    static const int64_t units[] = {1, 1, 1, 2, 2, 3, 4, 4, 6, 8, 12, 16};
+    const int64_t unit = units[below(12)];
+    const int rank = 1 + (int)below(4), most = rank < 3 ? 90 : 9;
+    piece_dim dims[4];
+    for (int64_t d = rank - 1, out = unit; d >= 0; out *= dims[d--].size) {
+        const int64_t in = below(6) ? below(3) ? sign() * below(8) * unit : sign() * below(400) : 0;
+        dims[d] = (piece_dim){2 + below(d ? most : 9 * most), out, in};
+    }
+    int column = 0;
+    piece *const p = best_piece(dims, rank, unit, WIDEST, 1e9, &column);
+    if (!p) return;
+    copy_box b = {.unit = dims[column].out, .n0 = 1 + below(5), .n1 = p->positions + below(below(3) ? 9 : 300), .piece = p};
+    b.out1 = b.unit, b.in1 = dims[column].in;
+    b.out0 = b.n1 * b.out1 + (below(2) ? below(100) : 0), b.in0 = below(2) ? sign() * below(40) : sign() * below(5000);
+    if (below(3) == 0) b.out0 = (b.out0 + 63) / 64 * 64;
+    const int streams = (int)below(2);
+    count(streams ? "streamed pieces" : "pieces");
+    copy_box covered = b;  // the source: as many bytes as all positions reach
+    covered.unit = 1;
+    int64_t low = 0, high = unit, source_low, source_high;
+    for (int d = column + 1; d < rank; ++d) {
+        const int64_t reach = (dims[d].size - 1) * dims[d].in;
+        if (reach < 0) low += reach;
+        else high += reach;
+    }
+    hull(&covered, b.in0, b.in1, &source_low, &source_high);
+    const int64_t bytes = source_high - 1 + high - source_low - low;
+    char *const memory = malloc(bytes), *const first = memory - source_low - low;
+    for (int64_t i = 0; i < bytes; ++i) memory[i] = (char)below(256);
+    const buffer out = make(&b, b.out0, b.out1, 0xa5);
+    NAMED(choose_copy, ISA)(&b, streams).run(out.first, first, &b);
+
+    char *expected = malloc(out.bytes);
+    memset(expected, 0xa5, out.bytes);
+    for (int64_t i = 0; i < b.n0; i++)
+        for (int64_t j = 0; j < b.n1 * b.unit; j++) {
+            int64_t from = i * b.in0 + j / b.unit * b.in1 + j % unit, rest = j % b.unit / unit;
+            for (int d = rank - 1; d > column; rest /= dims[d--].size) from += rest % dims[d].size * dims[d].in;
+            expected[out.first - out.memory + i * b.out0 + j] = first[from];
+        }
+    ASAN_UNPOISON_MEMORY_REGION(out.memory, out.before);
+    for (int64_t i = 0; i < out.bytes; i++)
+        if (out.memory[i] != expected[i]) {
+            printf("pieces%s: byte %" PRId64 " of %" PRId64 " is wrong\n", streams ? ", streams" : "", i - out.before, out.bytes - out.before);
+            fflush(stdout);
+            _exit(1);
+        }
+    free(memory), free(out.memory), free(expected), free(p);
+}
+
 static int supported(void) {
 #if defined(__x86_64__)
     const char *isa = TEXT(ISA);
@@ -127,7 +186,7 @@ int main(int argc, char **argv) {
     if (argc != 3) return 2;
     if (!supported()) return 3;
     state = strtoull(argv[1], NULL, 10);
-    for (int64_t i = strtoll(argv[2], NULL, 10); i > 0; i--) check();
+    for (int64_t i = strtoll(argv[2], NULL, 10); i > 0; i--) check(), check_pieces();
     for (int i = 0; names[i]; i++) printf("%s %" PRId64 "\n", names[i], counts[i]);
     return 0;
 }

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from dmlgather.plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest.random_plans import EXTREMES, random_buffers, random_plan, random_runs
@@ -167,6 +168,28 @@ def views(size: int, rng: random.Random) -> tuple[Shaped, ...]:
         view((a, c, 1), lambda x: np.broadcast_to(x, (a, c, b)), size),
         view((a, 1000), lambda x: x[:, 7:-3], size),
         view((3, 5, c, c, 4), lambda x: x.transpose(4, 3, 0, 2, 1), size),
+        *pieces(size, rng),
+    )
+
+
+def pieces(size: int, rng: random.Random) -> tuple[Shaped, ...]:
+    """Short pieces of the output, each from several places: patches, windows, blocks of pixels, small transpositions."""
+    n, b, c, k = rng.randint(1, 5), rng.randint(2, 9), rng.randint(1, 5), rng.randint(2, 5)
+    step, many = rng.randint(1, 6), rng.randint(30, 200)
+    return (
+        view((n, c, 3 * b, 4 * k), lambda x: x.reshape(n, c, 3, b, 4, k).transpose(0, 2, 4, 3, 5, 1), size),
+        view((n, c, 3 * b, 4 * k), lambda x: x[:, ::-1].reshape(n, c, 3, b, 4, k).transpose(0, 2, 4, 1, 3, 5), size),
+        view((n, 3 * b, 4 * k, c), lambda x: x.reshape(n, 3, b, 4, k, c).transpose(0, 1, 3, 5, 2, 4), size),
+        view((n, 3 * b, 4 * k, c), lambda x: x[:, ::-1, ::-1].reshape(n, 3, b, 4, k, c).transpose(0, 1, 3, 2, 4, 5), size),
+        view((n, c * b * k, 5, 6), lambda x: x.reshape(n, c, b, k, 5, 6).transpose(0, 1, 4, 2, 5, 3), size),
+        view((many, b, k), lambda x: x.transpose(0, 2, 1), size),
+        view((many, b, k), lambda x: x[::-1, :, ::-1].transpose(0, 2, 1), size),
+        view((many, b, k, c), lambda x: x.transpose(0, 3, 2, 1), size),
+        view((many + 20,), lambda x: sliding_window_view(x, b + 3)[::step], size),
+        view((many + 20,), lambda x: sliding_window_view(x, b + 3)[::step, ::-1], size),
+        view((c, 20, 30), lambda x: sliding_window_view(x, (k, b), (1, 2)).transpose(1, 2, 0, 3, 4), size),
+        view((many, 1), lambda x: np.broadcast_to(x, (many, b)), size),
+        view((n, 1, k, 1), lambda x: np.broadcast_to(x, (n, many, k, b)), size),
     )
 
 
@@ -217,6 +240,7 @@ def measured(rng: random.Random) -> Iterator[IndexPlan]:
     yield view((1200, 1900), lambda x: x.T, 4).plan
     yield view((3001, 3003), lambda x: x[:, ::-1], 1).plan
     yield view((1500, 3003), lambda x: x[:, ::2], 4).plan
+    yield view((7, 3, 400, 400), lambda x: x.reshape(7, 3, 25, 16, 50, 8).transpose(0, 2, 4, 3, 5, 1), 4).plan
     yield view((1, 2_200_000), lambda x: np.broadcast_to(x, (4, 2_200_000)), 1).plan
 
 

@@ -113,19 +113,19 @@ HEAVY = {
         "plan.c", "least(size, block_units) / LARGEST_ELEMENT * LARGEST_ELEMENT + LARGEST_ELEMENT", "block_units + 1"
     ),
     # Copies
-    "a window too many": Mutation("copy_loops.c", "i + s.need <= s.groups;", "i + s.count <= s.groups;"),
-    "groups behind the last window forgotten": Mutation(
-        "copy_loops.c", "if (s.groups < s.count || s.need > s.count) copy_groups", "if (s.groups < s.count) copy_groups"
-    ),
-    "a window that begins too early": Mutation(
-        "copy_loops.c", "i = s.groups - s.count, COPY_WINDOW", "i = s.groups - s.count - 1, COPY_WINDOW"
-    ),
-    "a load that is too few": Mutation("copy_loops.c", "if (place[k] >= at + WINDOW) next", "if (place[k] > at + WINDOW) next"),
-    "reversed windows from the wrong end": Mutation("copy_loops.c", "s->step < 0 ? s->low - over : s->low;", "s->low;"),
+    "a window behind its piece": Mutation("pieces.c", "least(i * width, bytes - width)", "i * width"),
+    "a load behind the source": Mutation("pieces.c", "const int64_t at = least(next, last);", "const int64_t at = next;"),
+    "a byte that is picked from no load": Mutation("pieces.c", "places[k] < at + width)", "places[k] < at + width - 1)"),
+    "pieces of a source with fewer bytes than a vector": Mutation("picked.h", "if (p->span >= p->width) {", "if (1) {"),
+    "positions behind the last piece forgotten": Mutation("picked.h", "if (rest) plain(out + back, in + source, &one, p);", ""),
+    "a piece of a few bytes taken for the last one": Mutation("picked.h", "if (rest && b.in1) copy_part", "if (0) copy_part"),
+    "blocks that hold no piece": Mutation("walk.c", "p->piece && w->n[p->pieces.column] >= p->piece->positions", "!!p->piece"),
+    "cut pieces": Mutation("plan.c", "    drop_cut_piece(p);\n", ""),
+    "bytes before the first streamed line forgotten": Mutation("picked.h", "if (head) pick_part(", "if (0) pick_part(", small=True),
+    "bytes behind the last streamed piece forgotten": Mutation("picked.h", "if (rest) pick_part(", "if (0) pick_part(", small=True),
     "wide offsets read as narrow ones": Mutation("gather_loops.c", "wide ? WIDE_ONES : NARROW", "NARROW"),
     "rows turned that are walked with another step": Mutation("gather_loops.c", "b->in0 == b->unit && b->place0", "b->place0"),
     "rows turned of which each has offsets of its own": Mutation("gather_loops.c", " && b->place0 == 0 &&", " &&"),
-    "what is kept of a box used for another": Mutation("walk.c", "KEPT_BYTES] = {0}", "KEPT_BYTES]"),
     "a tile too wide": Mutation("turned.h", "const int64_t width = least(b.n0 - i, tile);", "const int64_t width = tile;"),
     "the source's mirrored rows not turned": Mutation("turned.h", "b.out0 = -b.out0;", "b.out0 = b.out0;"),
     "unaligned rows past the cache": Mutation(
@@ -133,7 +133,10 @@ HEAVY = {
     ),
     "first rows of tiles without the head": Mutation("turned.h", "j || head < unit ? tile : head / unit", "tile", small=True),
     "tiles that leave the last rows": Mutation("copy_loops.c", "{b.unit, least(b.n0 - i, 16),", "{b.unit, 16,"),
-    "streamed windows that begin within a unit": Mutation("copy_loops.c", " && head % s.group == 0) {", ") {", small=True),
+    "streamed lines that begin within a position": Mutation("picked.h", "head % box->unit == 0 && ", "", small=True),
+    "streamed rows that do not begin with a line": Mutation(
+        "picked.h", " && (box->out0 % LINE == 0 || box->n0 == 1);", ";", small=True
+    ),
     "row step of a box forgotten": Mutation(
         "walk.c",
         ".out0 = out_of(w, row), .in0 = in_of(w, row),\n        .n1 = size_of(w, column), .out1 = out_of",

@@ -23,15 +23,21 @@ AVX512 = (*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx51
 FLAGS = {"baseline": (), "avx2": AVX2, "avx512": AVX512}
 ISAS = {"neon": ()} if platform.machine() in ("aarch64", "arm64") else FLAGS
 UNITS = {"run", "streamed run", "short run", "strided", "transposed", "tiled"}
-WINDOWS = {"reversed", "every n-th", "repeated", "short rows"}
+PIECES = {"pieces", "streamed pieces"}
 TARGETS = (("aarch64-linux-gnu", "neon"), ("aarch64-macos", "neon"), ("x86_64-windows-gnu", "avx512"))
 LACKS = 3
 
+SOURCES = ("copy_loops.c", "copy_loops.h", "pieces.c", "pieces.h", "picked.h", "turned.h", "vectors.h")
+
 # What is replaced in the sources, each of which makes them wrong.
 BROKEN = {
-    "a window too many": ("s->need = s->count + (more ? more : n < WINDOW)", "s->need = s->count + (more > WINDOW)"),
-    "a window less": ("i = s.groups - s.count, COPY_WINDOW", "i = s.groups - s.count - 1, COPY_WINDOW"),
-    "a load after the last byte": ("least(next, high - WINDOW)", "next"),
+    "a window too far": ("least(i * width, bytes - width)", "i * width"),
+    "a load after the last byte": ("const int64_t at = least(next, last)", "const int64_t at = next"),
+    "a source of few bytes that is not copied": ("if (p->span >= p->width) {", "if (1) {"),
+    "positions behind the last piece forgotten": ("if (rest) plain(out + back, in + source, &one, p)", ""),
+    "a piece of few bytes too early": ("if (rest && b.in1) copy_part", "if (0) copy_part"),
+    "the first line's head forgotten": ("if (head) pick_part(", "if (0) pick_part("),
+    "the last lines forgotten": ("if (rest) pick_part(", "if (0) pick_part("),
     "a second part too late": ("from + b.unit - part, part)", "from + part, part)"),
     "a tile too wide": ("const int64_t width = least(b.n0 - i, tile)", "const int64_t width = tile"),
     "rows not reversed": ("out += (b.n0 - 1) * b.out0, b.out0 = -b.out0", "b.in0 = -b.in0"),
@@ -48,7 +54,8 @@ def compiler() -> list[str]:
 def built(isa: str, kernels: Path = KERNELS) -> Path:
     """The test program of one instruction set, built by the first process that asks for this content."""
     with_system = "ziglang" not in compiler()
-    sources = [PROGRAM, *sorted(kernels.glob("copy_loops.*")), kernels / "turned.h"]
+    names = ("turned.h", "picked.h", "vectors.h", "pieces.h", "pieces.c")
+    sources = [PROGRAM, *sorted(kernels.glob("copy_loops.*")), *(kernels / name for name in names)]
     flags = (*WARNINGS, *(SANITIZED if with_system else ("-O1",)), f"-DISA={isa}")
     key = hashlib.sha256(repr((compiler(), flags, ISAS[isa])).encode() + b"\0".join(s.read_bytes() for s in sources)).hexdigest()
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dmlgather" / "cpu-kernels"
@@ -60,7 +67,7 @@ def built(isa: str, kernels: Path = KERNELS) -> Path:
             command = [*compiler(), *flags, f"-I{kernels}"]
             loops, program = Path(folder, "loops.o"), Path(folder, "program")
             run([*command, *ISAS[isa], "-c", str(kernels / "copy_loops.c"), "-o", str(loops)])
-            run([*command, str(PROGRAM), str(loops), "-o", str(program)])
+            run([*command, *ISAS[isa], str(PROGRAM), str(kernels / "pieces.c"), str(loops), "-o", str(program)])
             program.replace(target)
     return target
 
@@ -83,7 +90,7 @@ def test_every_loop_copies_its_box_and_nothing_else(isa: str) -> None:
     done = tried(built(isa), 1, 6000)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     chosen = {name: int(times) for name, times in (line.rsplit(" ", 1) for line in done.stdout.splitlines())}
-    assert set(chosen) == (UNITS if isa == "baseline" else UNITS | WINDOWS)
+    assert set(chosen) == (UNITS if isa == "baseline" else UNITS | PIECES)
     assert min(chosen.values()) >= 20
 
 
@@ -92,13 +99,13 @@ def test_broken_loops_are_noticed(change: str, tmp_path: Path) -> None:
     """By a wrong byte, or by a sanitizer."""
     before, after = BROKEN[change]
     isa = next(reversed([name for name in ISAS if name != "avx512"]))
-    texts = {name: (KERNELS / name).read_text() for name in ("copy_loops.c", "copy_loops.h", "turned.h", "vectors.h")}
+    texts = {name: (KERNELS / name).read_text() for name in SOURCES}
     assert sum(text.count(before) for text in texts.values()) == 1
     for name, text in texts.items():
         (tmp_path / name).write_text(text.replace(before, after))
     done = tried(built(isa, tmp_path), 1, 6000)
     assert done.returncode
-    assert "is wrong" in done.stdout or "copy_loops.c:" in done.stderr or "turned.h:" in done.stderr
+    assert "is wrong" in done.stdout or any(f"{name}:" in done.stderr for name in SOURCES)
 
 
 @pytest.mark.parametrize(("target", "isa"), TARGETS)

@@ -28,7 +28,7 @@ from tests.cpu_kernels.making import (
     view_cases,
 )
 
-LOOPS = ("run", "strided", "short run", "tiled", "transposed", "reversed", "every n-th", "repeated", "short rows")
+LOOPS = ("run", "strided", "short run", "tiled", "transposed", "picked")
 WORK = ("looked-up units", "looked-up runs", "looked-up parts", "index checks", "constant fill", "nothing", *LOOPS)
 """What `dmlgather_describe` calls the kinds of work, and the inner loops of copies."""
 

@@ -1,0 +1,94 @@
+#include "pieces.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FAR = 4096 };  // bytes of a piece's source
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// Places of the source's bytes, from a piece's first unit on, in the order of the output. Returns the lowest; *high: behind the highest.
+static int64_t find_places(const piece_dim *dims, int rank, int64_t unit, int64_t positions, int64_t *places, int64_t *high) {
+    int64_t bytes = unit, low = 0;
+    for (int64_t k = 0; k < unit; ++k) places[k] = k;
+    *high = unit;
+    for (int d = rank - 1; d >= 0; --d) {
+        const int64_t size = d ? dims[d].size : positions, reach = (size - 1) * dims[d].in;
+        for (int64_t i = 1; i < size; ++i)
+            for (int64_t k = 0; k < bytes; ++k) places[i * bytes + k] = places[k] + i * dims[d].in;
+        bytes *= size;
+        if (reach < 0) low += reach;
+        else *high += reach;
+    }
+    return low;
+}
+
+// Covers the places of a window by vectors that lie within the source's bytes, or begin with them where these are fewer. Returns how many
+// it takes; 0: more than PIECE_LOADS.
+static int64_t cover(piece_window *w, const int64_t *places, int64_t width, int64_t span) {
+    const int64_t last = span > width ? span - width : 0;
+    memset(w->pick, NOT_HERE, sizeof w->pick);
+    for (int64_t loads = 0, after = -1;; ++loads) {
+        int64_t next = INT64_MAX;
+        for (int64_t k = 0; k < width; ++k)
+            if (places[k] > after) next = least(next, places[k]);
+        if (next == INT64_MAX) return loads;
+        if (loads == PIECE_LOADS) return 0;
+        const int64_t at = least(next, last);
+        for (int64_t k = 0; k < width; ++k)
+            if (places[k] > after && places[k] < at + width) w->pick[loads][k] = (uint8_t)(places[k] - at);
+        w->at[loads] = at;
+        after = at + width - 1;
+    }
+}
+
+// A piece of the outermost dimension's `positions`. NULL if it takes too many loads, or there is no memory.
+static piece *make_piece(const piece_dim *dims, int rank, int64_t unit, int64_t positions, int64_t bytes, int64_t width) {
+    int64_t places[PIECE_BYTES], high;
+    const int64_t windows = (bytes + width - 1) / width, low = find_places(dims, rank, unit, positions, places, &high);
+    piece *const p = calloc(1, sizeof *p + (size_t)windows * sizeof *p->window);
+    if (!p) return NULL;
+    *p = (piece){.positions = positions, .bytes = bytes, .width = width, .low = low, .span = high - low, .windows = windows};
+    for (int64_t k = 0; k < bytes; ++k) places[k] -= low;
+    for (int64_t i = 0; i < windows; ++i) {
+        p->window[i].out = least(i * width, bytes - width);
+        const int64_t loads = cover(&p->window[i], places + p->window[i].out, width, p->span);
+        if (!loads) return free(p), NULL;
+        p->loads = loads > p->loads ? loads : p->loads;  // the others load their first vector again, and pick nothing from it
+    }
+    return p;
+}
+
+// What a row of the outermost dimension costs, in moves of a unit: the last piece may overlap the one before. A vector of a line mostly lies
+// in two lines. Many loads far apart often fall into few sets of the cache.
+static double cost_of(const piece *p, const piece_dim *outermost) {
+    const double pieces = (double)((outermost->size + p->positions - 1) / p->positions), again = are_few(p->windows, p->loads) ? 0 : 2;
+    const double few = p->span >= p->width ? 0 : outermost->in ? 20 * pieces : 20;
+    const double load = (p->width > 32 ? 1.6 : 1.2) + again + (p->span > FAR && p->loads > 4 ? 0.8 : 0);
+    return few + pieces * (double)p->windows * ((double)p->loads * load + 1 + again);
+}
+
+piece *best_piece(const piece_dim *dims, int rank, int64_t unit, int64_t widest, double cost, int *column) {
+    piece *best = NULL;
+    double least_cost = cost / (double)unit;  // for a byte
+    for (int64_t width = widest; width >= 16 && !best; width /= 2) {
+        int64_t inner = unit;
+        for (int d = rank - 1; d >= 0 && dims[d].out == inner && inner <= PIECE_BYTES; inner *= dims[d--].size) {
+            const int64_t most = least(dims[d].size, PIECE_BYTES / inner), low_bit = inner & -inner;
+            const int64_t even = low_bit < width ? width / low_bit : 1;  // so many positions fill whole windows
+            const int64_t first = (width + inner - 1) / inner;
+            const int64_t tried[] = {first, first + 1, first + 2, first + 3, even, 2 * even, 4 * even, most / even * even, most};
+            const int whole = d > 0 && dims[d - 1].out == inner * dims[d].size;  // a whole dimension is rather one position of the next
+            for (size_t i = 0; i < sizeof tried / sizeof *tried; ++i) {
+                const int64_t positions = tried[i], bytes = positions * inner;
+                if (positions < 1 || positions > most || bytes < width || (whole && positions == dims[d].size)) continue;
+                piece *const p = make_piece(dims + d, rank - d, unit, positions, bytes, width);
+                const double found = p ? cost_of(p, &dims[d]) / (double)(dims[d].size * inner) : least_cost;
+                if (found < least_cost) free(best), best = p, least_cost = found, *column = d;
+                else free(p);
+            }
+            if (dims[d].size > most) break;
+        }
+    }
+    return best;
+}
