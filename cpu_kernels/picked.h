@@ -69,8 +69,9 @@ typedef void pick_loop(char *out, const char *in, const copy_box *, const piece 
 #define FEW(width, windows, loads)                                                                                           \
     static void few##width##_##windows##_##loads(char *out, const char *in, const copy_box *b, const piece *p) {              \
         few##width(out, in, b, p, windows, loads, 0);                                                                         \
-    }                                                                                                                         \
-    static void streamed##width##_##windows##_##loads(char *out, const char *in, const copy_box *b, const piece *p) {         \
+    }
+#define STREAMED_FEW(width, windows, loads)                                                                                  \
+    static void streamed_##windows##_##loads(char *out, const char *in, const copy_box *b, const piece *p) {                  \
         few##width(out, in, b, p, windows, loads, 1);                                                                         \
     }
 #define MANY(width, loads)                                                                                                   \
@@ -81,29 +82,46 @@ typedef void pick_loop(char *out, const char *in, const copy_box *, const piece 
     FEW(width, 1, 1) FEW(width, 1, 2) FEW(width, 1, 3) FEW(width, 1, 4) FEW(width, 1, 5) FEW(width, 1, 6) FEW(width, 1, 7)    \
     FEW(width, 1, 8) FEW(width, 2, 1) FEW(width, 2, 2) FEW(width, 2, 3) FEW(width, 2, 4) FEW(width, 3, 1) FEW(width, 3, 2)    \
     FEW(width, 3, 3) FEW(width, 4, 1) FEW(width, 4, 2)                                                                       \
-    INLINE pick_loop *loop##width(int64_t windows, int64_t loads, int streams) {                                             \
+    INLINE pick_loop *loop##width(int64_t windows, int64_t loads) {                                                          \
         static pick_loop *const many[] = {many##width##_1, many##width##_2, many##width##_3, many##width##_4,                \
                                           many##width##_5, many##width##_6, many##width##_7, many##width##_8};               \
-        static pick_loop *const few[2][FEW_WINDOWS][PIECE_LOADS] = {FEW_OF(few##width), FEW_OF(streamed##width)};            \
-        return are_few(windows, loads) ? few[streams][windows - 1][loads - 1] : many[loads - 1];                             \
+        static pick_loop *const few[FEW_WINDOWS][PIECE_LOADS] = {                                                            \
+            {few##width##_1_1, few##width##_1_2, few##width##_1_3, few##width##_1_4, few##width##_1_5, few##width##_1_6,     \
+             few##width##_1_7, few##width##_1_8},                                                                            \
+            {few##width##_2_1, few##width##_2_2, few##width##_2_3, few##width##_2_4},                                        \
+            {few##width##_3_1, few##width##_3_2, few##width##_3_3},                                                          \
+            {few##width##_4_1, few##width##_4_2},                                                                            \
+        };                                                                                                                   \
+        return are_few(windows, loads) ? few[windows - 1][loads - 1] : many[loads - 1];                                      \
     }
-#define FEW_OF(name)                                                                                                         \
-    {{name##_1_1, name##_1_2, name##_1_3, name##_1_4, name##_1_5, name##_1_6, name##_1_7, name##_1_8},                       \
-     {name##_2_1, name##_2_2, name##_2_3, name##_2_4}, {name##_3_1, name##_3_2, name##_3_3}, {name##_4_1, name##_4_2}}
+// Past the cache, by the widest vectors alone.
+#define STREAMED_PICKS(width)                                                                                                \
+    STREAMED_FEW(width, 1, 1) STREAMED_FEW(width, 1, 2) STREAMED_FEW(width, 1, 3) STREAMED_FEW(width, 1, 4)                  \
+    STREAMED_FEW(width, 2, 1) STREAMED_FEW(width, 2, 2) STREAMED_FEW(width, 3, 1) STREAMED_FEW(width, 3, 2)                  \
+    STREAMED_FEW(width, 3, 3) STREAMED_FEW(width, 4, 1) STREAMED_FEW(width, 4, 2)                                            \
+    static pick_loop *const streamed[FEW_WINDOWS][PIECE_LOADS] = {                                                           \
+        {streamed_1_1, streamed_1_2, streamed_1_3, streamed_1_4}, {streamed_2_1, streamed_2_2},                              \
+        {streamed_3_1, streamed_3_2, streamed_3_3}, {streamed_4_1, streamed_4_2},                                            \
+    };
 #if defined(__SSSE3__) || defined(__aarch64__)
 PICKS(16)
 #endif
 #if defined(__AVX512VBMI__)
-PICKS(32) PICKS(64)
+PICKS(32) PICKS(64) STREAMED_PICKS(64)
+#elif defined(__SSSE3__) || defined(__aarch64__)
+STREAMED_PICKS(16)
+#else
+static pick_loop *const streamed[FEW_WINDOWS][PIECE_LOADS];
 #endif
 
+// The loop of a piece; NULL: there is none that streams.
 INLINE pick_loop *pick_loop_of(const piece *p, int streams) {
-    (void)p, (void)streams;
+    if (streams) return p->width == WINDOW && are_few(p->windows, p->loads) ? streamed[p->windows - 1][p->loads - 1] : NULL;
 #if defined(__AVX512VBMI__)
-    if (p->width > 16) return p->width == 32 ? loop32(p->windows, p->loads, streams) : loop64(p->windows, p->loads, streams);
+    if (p->width > 16) return p->width == 32 ? loop32(p->windows, p->loads) : loop64(p->windows, p->loads);
 #endif
 #if defined(__SSSE3__) || defined(__aarch64__)
-    if (p->width == 16) return loop16(p->windows, p->loads, streams);
+    if (p->width == 16) return loop16(p->windows, p->loads);
 #endif
     return NULL;
 }
@@ -170,7 +188,7 @@ INLINE void pick_part(char *out, const char *in, const copy_box *box, int64_t by
 static void streamed_picked(char *out, const char *in, const copy_box *box) {
     const piece *const p = box->piece;
     const int64_t head = -(uintptr_t)out & (LINE - 1), skipped = head / box->unit, bytes = box->n1 * box->unit - head, n1 = bytes / p->bytes;
-    const int fits = p->bytes % LINE == 0 && are_few(p->windows, p->loads) && head % box->unit == 0 && (box->out0 % LINE == 0 || box->n0 == 1);
+    const int fits = p->bytes % LINE == 0 && pick_loop_of(p, 1) && head % box->unit == 0 && (box->out0 % LINE == 0 || box->n0 == 1);
     if (!fits || bytes < STREAMED) {
         picked(out, in, box);
         return;

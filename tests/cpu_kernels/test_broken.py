@@ -114,15 +114,21 @@ HEAVY = {
     ),
     # Copies
     "a window behind its piece": Mutation("pieces.c", "least(i * width, bytes - width)", "i * width"),
-    "a load behind the source": Mutation("pieces.c", "const int64_t at = least(next, last);", "const int64_t at = next;"),
+    "a load behind the source": Mutation(
+        "pieces.c", "const int64_t at = least(next, last);", "const int64_t at = least(next, last + 1);"
+    ),
     "a byte that is picked from no load": Mutation("pieces.c", "places[k] < at + width)", "places[k] < at + width - 1)"),
     "pieces of a source with fewer bytes than a vector": Mutation("picked.h", "if (p->span >= p->width) {", "if (1) {"),
     "positions behind the last piece forgotten": Mutation("picked.h", "if (rest) plain(out + back, in + source, &one, p);", ""),
     "a piece of a few bytes taken for the last one": Mutation("picked.h", "if (rest && b.in1) copy_part", "if (0) copy_part"),
     "blocks that hold no piece": Mutation("walk.c", "p->piece && w->n[p->pieces.column] >= p->piece->positions", "!!p->piece"),
     "cut pieces": Mutation("plan.c", "    drop_cut_piece(p);\n", ""),
-    "bytes before the first streamed line forgotten": Mutation("picked.h", "if (head) pick_part(", "if (0) pick_part(", small=True),
-    "bytes behind the last streamed piece forgotten": Mutation("picked.h", "if (rest) pick_part(", "if (0) pick_part(", small=True),
+    "bytes before the first streamed line forgotten": Mutation(
+        "picked.h", "if (head) pick_part(", "if (0) pick_part(", small=True
+    ),
+    "bytes behind the last streamed piece forgotten": Mutation(
+        "picked.h", "if (rest) pick_part(", "if (0) pick_part(", small=True
+    ),
     "wide offsets read as narrow ones": Mutation("gather_loops.c", "wide ? WIDE_ONES : NARROW", "NARROW"),
     "rows turned that are walked with another step": Mutation("gather_loops.c", "b->in0 == b->unit && b->place0", "b->place0"),
     "rows turned of which each has offsets of its own": Mutation("gather_loops.c", " && b->place0 == 0 &&", " &&"),
