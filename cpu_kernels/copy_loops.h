@@ -4,8 +4,8 @@
 #include "pieces.h"
 
 // A two-dimensional copy of n0 x n1 units of `unit` bytes. Steps are in bytes, between units; they may be negative, and those of the
-// source 0. Source and output never overlap. piece: one whose positions are
-// the units, n1 at least; NULL: units lie side by side in the source too.
+// source 0. Source and output never overlap. piece: one whose positions are the units, of which n1 has at least one piece's; NULL: a unit
+// lies side by side in the source too.
 typedef struct {
     int64_t unit;
     int64_t n0, n1;

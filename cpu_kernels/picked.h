@@ -6,7 +6,6 @@
 
 // picked: each byte from its place; what is not here may be anything. with_picked: in place of the bytes of `v` that are here.
 typedef uint8_t vector16 __attribute__((vector_size(16)));
-typedef uint8_t vector32 __attribute__((vector_size(32)));
 typedef uint8_t vector64 __attribute__((vector_size(64)));
 #if defined(__SSSE3__)
 INLINE vector16 picked16(vector16 from, vector16 pick) { return (vector16)_mm_shuffle_epi8((__m128i)from, (__m128i)pick); }
@@ -17,70 +16,68 @@ INLINE vector16 picked16(vector16 from, vector16 pick) { return (vector16)vqtbl1
 INLINE vector16 with_picked16(vector16 v, vector16 from, vector16 pick) { return v | picked16(from, pick); }  // 0 where it is not here
 #endif
 #if defined(__AVX512VBMI__)
-INLINE vector32 picked32(vector32 from, vector32 pick) { return (vector32)_mm256_permutexvar_epi8((__m256i)pick, (__m256i)from); }
 INLINE vector64 picked64(vector64 from, vector64 pick) { return (vector64)_mm512_permutexvar_epi8((__m512i)pick, (__m512i)from); }
-INLINE vector32 with_picked32(vector32 v, vector32 from, vector32 pick) {
-    return (vector32)_mm256_mask_permutexvar_epi8((__m256i)v, ~_mm256_movepi8_mask((__m256i)pick), (__m256i)pick, (__m256i)from);
-}
 INLINE vector64 with_picked64(vector64 v, vector64 from, vector64 pick) {
     return (vector64)_mm512_mask_permutexvar_epi8((__m512i)v, ~_mm512_movepi8_mask((__m512i)pick), (__m512i)pick, (__m512i)from);
 }
 #endif
 
-// n0 x n1 whole pieces, window by window in the order of the output.
-typedef void pick_loop(char *out, const char *in, const copy_box *, const piece *);
+// n0 x n1 whole pieces, window by window in the order of the output. streams: past the cache; of few windows only.
+typedef void pick_loop(char *out, const char *in, const copy_box *, const piece *, int streams);
 
 // `loads` is a constant where these are expanded. So is `windows` of the second one: what so few windows pick stays in registers.
 #define PICK_WINDOW(width)                                                                                                   \
-    INLINE vector##width window##width(const char *in, const int64_t *at, const vector##width *pick, const int loads) {       \
-        vector##width v = {0}, from;                                                                                          \
-        for (int k = 0; k < loads; ++k) {                                                                                     \
-            memcpy(&from, in + at[k], width);                                                                                 \
-            v = k ? with_picked##width(v, from, pick[k]) : picked##width(from, pick[k]);                                      \
-        }                                                                                                                     \
-        return v;                                                                                                             \
-    }                                                                                                                         \
-    INLINE void many##width(char *out, const char *in, const copy_box *b, const piece *p, const int loads) {                  \
-        for (int64_t i = 0; i < b->n0; ++i)                                                                                   \
-            for (int64_t j = 0; j < b->n1; ++j)                                                                               \
-                for (const piece_window *w = p->window; w < p->window + p->windows; ++w) {                                    \
-                    vector##width pick[PIECE_LOADS];                                                                          \
-                    for (int k = 0; k < loads; ++k) memcpy(&pick[k], w->pick[k], width);                                      \
-                    const vector##width v = window##width(in + i * b->in0 + j * b->in1, w->at, pick, loads);                  \
-                    memcpy(out + i * b->out0 + j * b->out1 + w->out, &v, width);                                              \
-                }                                                                                                             \
-    }                                                                                                                         \
-    INLINE void few##width(char *out, const char *in, const copy_box *box, const piece *p, const int windows, const int loads, const int streams) { \
-        const copy_box b = *box;                                                                                              \
-        vector##width pick[FEW_PICKS];                                                                                        \
-        int64_t at[FEW_PICKS], place[FEW_WINDOWS];                                                                            \
-        for (int w = 0; w < windows; ++w) {                                                                                   \
-            place[w] = p->window[w].out;                                                                                      \
-            for (int k = 0; k < loads; ++k) memcpy(&pick[w * loads + k], p->window[w].pick[k], width), at[w * loads + k] = p->window[w].at[k]; \
-        }                                                                                                                     \
-        for (int64_t i = 0; i < b.n0; ++i)                                                                                    \
-            for (int64_t j = 0; j < b.n1; ++j)                                                                                \
-                for (int w = 0; w < windows; ++w) {                                                                           \
-                    const vector##width v = window##width(in + i * b.in0 + j * b.in1, at + w * loads, pick + w * loads, loads); \
-                    char *const to = out + i * b.out0 + j * b.out1 + place[w];                                                \
-                    streams ? stream(to, &v, width) : (void)memcpy(to, &v, width);                                            \
-                }                                                                                                             \
+    INLINE vector##width window##width(const char *in, const int64_t *at, const vector##width *pick, const int loads) {      \
+        vector##width v = {0}, from;                                                                                         \
+        for (int k = 0; k < loads; ++k) {                                                                                    \
+            memcpy(&from, in + at[k], width);                                                                                \
+            v = k ? with_picked##width(v, from, pick[k]) : picked##width(from, pick[k]);                                     \
+        }                                                                                                                    \
+        return v;                                                                                                            \
+    }                                                                                                                        \
+    INLINE void many##width(char *out, const char *in, const copy_box *b, const piece *p, const int loads) {                 \
+        for (int64_t i = 0; i < b->n0; ++i)                                                                                  \
+            for (int64_t j = 0; j < b->n1; ++j)                                                                              \
+                for (const piece_window *w = p->window; w < p->window + p->windows; ++w) {                                   \
+                    vector##width pick[PIECE_LOADS];                                                                         \
+                    for (int k = 0; k < loads; ++k) memcpy(&pick[k], w->pick[k], width);                                     \
+                    const vector##width v = window##width(in + i * b->in0 + j * b->in1, w->at, pick, loads);                 \
+                    memcpy(out + i * b->out0 + j * b->out1 + w->out, &v, width);                                             \
+                }                                                                                                            \
+    }                                                                                                                        \
+    INLINE void few##width(char *out, const char *in, const copy_box *box, const piece *p, const int windows, const int loads,\
+                           int streams) {                                                                                    \
+        const copy_box b = *box;                                                                                             \
+        vector##width pick[FEW_PICKS];                                                                                       \
+        int64_t at[FEW_PICKS], place[FEW_WINDOWS];                                                                           \
+        for (int w = 0; w < windows; ++w) {                                                                                  \
+            place[w] = p->window[w].out;                                                                                     \
+            for (int k = 0; k < loads; ++k) {                                                                                \
+                memcpy(&pick[w * loads + k], p->window[w].pick[k], width);                                                   \
+                at[w * loads + k] = p->window[w].at[k];                                                                      \
+            }                                                                                                                \
+        }                                                                                                                    \
+        for (int64_t i = 0; i < b.n0; ++i)                                                                                   \
+            for (int64_t j = 0; j < b.n1; ++j)                                                                               \
+                for (int w = 0; w < windows; ++w) {                                                                          \
+                    const vector##width v = window##width(in + i * b.in0 + j * b.in1, at + w * loads, pick + w * loads, loads);\
+                    char *const to = out + i * b.out0 + j * b.out1 + place[w];                                               \
+                    streams ? stream(to, &v, width) : (void)memcpy(to, &v, width);                                           \
+                }                                                                                                            \
     }
 #define FEW(width, windows, loads)                                                                                           \
-    static void few##width##_##windows##_##loads(char *out, const char *in, const copy_box *b, const piece *p) {              \
-        few##width(out, in, b, p, windows, loads, 0);                                                                         \
-    }
-#define STREAMED_FEW(width, windows, loads)                                                                                  \
-    static void streamed_##windows##_##loads(char *out, const char *in, const copy_box *b, const piece *p) {                  \
-        few##width(out, in, b, p, windows, loads, 1);                                                                         \
+    static void few##width##_##windows##_##loads(char *out, const char *in, const copy_box *b, const piece *p, int streams) {\
+        few##width(out, in, b, p, windows, loads, streams);                                                                  \
     }
 #define MANY(width, loads)                                                                                                   \
-    static void many##width##_##loads(char *out, const char *in, const copy_box *b, const piece *p) { many##width(out, in, b, p, loads); }
+    static void many##width##_##loads(char *out, const char *in, const copy_box *b, const piece *p, int streams) {           \
+        (void)streams, many##width(out, in, b, p, loads);                                                                    \
+    }
 #define PICKS(width)                                                                                                         \
     PICK_WINDOW(width)                                                                                                       \
-    MANY(width, 1) MANY(width, 2) MANY(width, 3) MANY(width, 4) MANY(width, 5) MANY(width, 6) MANY(width, 7) MANY(width, 8)   \
-    FEW(width, 1, 1) FEW(width, 1, 2) FEW(width, 1, 3) FEW(width, 1, 4) FEW(width, 1, 5) FEW(width, 1, 6) FEW(width, 1, 7)    \
-    FEW(width, 1, 8) FEW(width, 2, 1) FEW(width, 2, 2) FEW(width, 2, 3) FEW(width, 2, 4) FEW(width, 3, 1) FEW(width, 3, 2)    \
+    MANY(width, 1) MANY(width, 2) MANY(width, 3) MANY(width, 4) MANY(width, 5) MANY(width, 6) MANY(width, 7) MANY(width, 8)  \
+    FEW(width, 1, 1) FEW(width, 1, 2) FEW(width, 1, 3) FEW(width, 1, 4) FEW(width, 1, 5) FEW(width, 1, 6) FEW(width, 1, 7)   \
+    FEW(width, 1, 8) FEW(width, 2, 1) FEW(width, 2, 2) FEW(width, 2, 3) FEW(width, 2, 4) FEW(width, 3, 1) FEW(width, 3, 2)   \
     FEW(width, 3, 3) FEW(width, 4, 1) FEW(width, 4, 2)                                                                       \
     INLINE pick_loop *loop##width(int64_t windows, int64_t loads) {                                                          \
         static pick_loop *const many[] = {many##width##_1, many##width##_2, many##width##_3, many##width##_4,                \
@@ -94,31 +91,17 @@ typedef void pick_loop(char *out, const char *in, const copy_box *, const piece 
         };                                                                                                                   \
         return are_few(windows, loads) ? few[windows - 1][loads - 1] : many[loads - 1];                                      \
     }
-// Past the cache, by the widest vectors alone.
-#define STREAMED_PICKS(width)                                                                                                \
-    STREAMED_FEW(width, 1, 1) STREAMED_FEW(width, 1, 2) STREAMED_FEW(width, 1, 3) STREAMED_FEW(width, 1, 4)                  \
-    STREAMED_FEW(width, 2, 1) STREAMED_FEW(width, 2, 2) STREAMED_FEW(width, 3, 1) STREAMED_FEW(width, 3, 2)                  \
-    STREAMED_FEW(width, 3, 3) STREAMED_FEW(width, 4, 1) STREAMED_FEW(width, 4, 2)                                            \
-    static pick_loop *const streamed[FEW_WINDOWS][PIECE_LOADS] = {                                                           \
-        {streamed_1_1, streamed_1_2, streamed_1_3, streamed_1_4}, {streamed_2_1, streamed_2_2},                              \
-        {streamed_3_1, streamed_3_2, streamed_3_3}, {streamed_4_1, streamed_4_2},                                            \
-    };
 #if defined(__SSSE3__) || defined(__aarch64__)
 PICKS(16)
 #endif
 #if defined(__AVX512VBMI__)
-PICKS(32) PICKS(64) STREAMED_PICKS(64)
-#elif defined(__SSSE3__) || defined(__aarch64__)
-STREAMED_PICKS(16)
-#else
-static pick_loop *const streamed[FEW_WINDOWS][PIECE_LOADS];
+PICKS(64)
 #endif
 
-// The loop of a piece; NULL: there is none that streams.
-INLINE pick_loop *pick_loop_of(const piece *p, int streams) {
-    if (streams) return p->width == WINDOW && are_few(p->windows, p->loads) ? streamed[p->windows - 1][p->loads - 1] : NULL;
+INLINE pick_loop *pick_loop_of(const piece *p) {
+    (void)p;
 #if defined(__AVX512VBMI__)
-    if (p->width > 16) return p->width == 32 ? loop32(p->windows, p->loads) : loop64(p->windows, p->loads);
+    if (p->width == 64) return loop64(p->windows, p->loads);
 #endif
 #if defined(__SSSE3__) || defined(__aarch64__)
     if (p->width == 16) return loop16(p->windows, p->loads);
@@ -127,7 +110,7 @@ INLINE pick_loop *pick_loop_of(const piece *p, int streams) {
 }
 
 enum {
-    SHARED_BYTES = 4096,  // of a row's output, while the rows that read the same lines are picked: these stay in the first cache
+    SHARED_LOADS = 256,  // of a row, while the rows that read the same lines are picked: these stay in the first cache
 };
 
 // n0 x n1 whole pieces of a box of positions.
@@ -138,13 +121,14 @@ INLINE copy_box boxed_pieces(const copy_box *box, int64_t n0, int64_t n1, int64_
 
 // Rows of n1 pieces and of `rest` bytes behind them, which a piece takes that overlaps the one before.
 INLINE void pick_rows(char *out, const char *in, const copy_box *box, const piece *p, int64_t rest, int streams) {
-    pick_loop *const loop = pick_loop_of(p, streams), *const plain = pick_loop_of(p, 0);
-    const int64_t back = box->n1 * p->bytes + rest - p->bytes, source = box->n1 * box->in1 - box->in1 + rest / box->unit * (box->in1 / p->positions);
+    pick_loop *const loop = pick_loop_of(p);
+    const int64_t back = box->n1 * p->bytes + rest - p->bytes;
+    const int64_t source = box->n1 * box->in1 - box->in1 + rest / box->unit * (box->in1 / p->positions);
     copy_box b = *box, one = *box;
     one.n1 = 1;
     if (p->span >= p->width) {
-        loop(out, in, box, p);
-        if (rest) plain(out + back, in + source, &one, p);
+        loop(out, in, box, p, streams);
+        if (rest) loop(out + back, in + source, &one, p, 0);
         return;
     }
     // A source of fewer bytes than a vector is copied to where a vector can be loaded.
@@ -154,10 +138,10 @@ INLINE void pick_rows(char *out, const char *in, const copy_box *box, const piec
     for (int64_t i = 0; i < box->n0; ++i, out += b.out0, in += b.in0) {
         for (int64_t j = 0; j < box->n1; j += b.n1) {
             copy_part(few, in + j * b.in1, p->span);
-            loop(out + j * b.out1, few, &b, p);
+            loop(out + j * b.out1, few, &b, p, streams);
         }
         if (rest && b.in1) copy_part(few, in + source, p->span);
-        if (rest) plain(out + back, few, &one, p);
+        if (rest) loop(out + back, few, &one, p, 0);
     }
 }
 
@@ -165,7 +149,8 @@ INLINE void pick_rows(char *out, const char *in, const copy_box *box, const piec
 static void picked(char *out, const char *in, const copy_box *box) {
     const piece *const p = box->piece;
     const int64_t n1 = box->n1 / p->positions, shared = rows_that_share_lines(box->n0, box->in0);
-    const int64_t columns = shared > 1 ? least(n1, larger(SHARED_BYTES / p->bytes, 1)) : n1, rows = shared > 1 ? shared : box->n0;
+    const int64_t rows = shared > 1 ? shared : box->n0;
+    const int64_t columns = shared > 1 ? least(n1, larger(SHARED_LOADS / (p->windows * p->loads), 1)) : n1;
     for (int64_t j = 0; j < n1; j += columns)
         for (int64_t i = 0; i < box->n0; i += rows) {
             const copy_box b = boxed_pieces(box, least(rows, box->n0 - i), least(columns, n1 - j), box->out0);
@@ -174,32 +159,39 @@ static void picked(char *out, const char *in, const copy_box *box) {
         }
 }
 
-// The first `bytes` of a piece, or the last ones.
+// The first `bytes` of a row, or the last ones: fewer than a line or a piece.
 INLINE void pick_part(char *out, const char *in, const copy_box *box, int64_t bytes, int last) {
     const piece *const p = box->piece;
-    const copy_box one = boxed_pieces(box, 1, 1, 0);
+    const int64_t n1 = (bytes + p->bytes - 1) / p->bytes, reached = n1 * p->bytes;
+    const copy_box some = boxed_pieces(box, 1, n1, 0);
     char whole[PIECE_BYTES];
-    pick_rows(whole, in, &one, p, 0, 0);
-    for (const char *from = last ? whole + p->bytes - bytes : whole; bytes > 0; bytes -= LINE, from += LINE, out += LINE)
+    pick_rows(whole, in + (last ? (box->n1 - n1 * p->positions) * box->in1 : 0), &some, p, 0, 0);
+    for (const char *from = last ? whole + reached - bytes : whole; bytes > 0; bytes -= LINE, from += LINE, out += LINE)
         copy_part(out, from, least(bytes, LINE));
 }
 
-// Long rows past the cache, if pieces are whole lines: those are written from the first one on that begins with a position.
+// Long rows past the cache, by the widest vectors, if pieces of few windows fill whole lines: those are written from the first one on that
+// begins with a position.
 static void streamed_picked(char *out, const char *in, const copy_box *box) {
     const piece *const p = box->piece;
-    const int64_t head = -(uintptr_t)out & (LINE - 1), skipped = head / box->unit, bytes = box->n1 * box->unit - head, n1 = bytes / p->bytes;
-    const int fits = p->bytes % LINE == 0 && pick_loop_of(p, 1) && head % box->unit == 0 && (box->out0 % LINE == 0 || box->n0 == 1);
-    if (!fits || bytes < STREAMED) {
+    const int64_t bytes = box->n1 * box->unit, lines = larger(p->bytes, LINE);
+    if (bytes < STREAMED / LINE * lines || lines % LINE || lines % p->bytes || p->width != WINDOW || !are_few(p->windows, p->loads)) {
         picked(out, in, box);
         return;
     }
-    const copy_box b = boxed_pieces(box, 1, n1, 0);
-    in += p->low;
+    copy_box row = *box;
+    row.n0 = 1;
     for (int64_t i = 0; i < box->n0; ++i, out += box->out0, in += box->in0) {
-        if (head) pick_part(out, in, box, head, 0);
-        pick_rows(out + head, in + skipped * box->in1, &b, p, 0, 1);
-        const int64_t rest = bytes - n1 * p->bytes;
-        if (rest) pick_part(out + head + n1 * p->bytes, in + (box->n1 - p->positions) * box->in1, box, rest, 1);
+        const int64_t head = -(uintptr_t)out & (LINE - 1), middle = (bytes - head) / lines * lines, rest = bytes - head - middle;
+        if (head % box->unit) {
+            picked(out, in, &row);
+            continue;
+        }
+        const copy_box b = boxed_pieces(box, 1, middle / p->bytes, 0);
+        const char *const first = in + p->low;
+        if (head) pick_part(out, first, box, head, 0);
+        pick_rows(out + head, first + head / box->unit * box->in1, &b, p, 0, 1);
+        if (rest) pick_part(out + head + middle, first, box, rest, 1);
     }
     END_STREAM(1);
 }

@@ -59,19 +59,19 @@ static piece *make_piece(const piece_dim *dims, int rank, int64_t unit, int64_t 
     return p;
 }
 
-// What a row of the outermost dimension costs, in moves of a unit: the last piece may overlap the one before. A vector of a line mostly lies
-// in two lines. Many loads far apart often fall into few sets of the cache.
+// What a row of the outermost dimension costs, in moves of a unit: the last piece may overlap the one before, and is then made apart. A
+// vector of a line mostly lies in two lines. Many loads far apart often fall into few sets of the cache.
 static double cost_of(const piece *p, const piece_dim *outermost) {
     const double pieces = (double)((outermost->size + p->positions - 1) / p->positions), again = are_few(p->windows, p->loads) ? 0 : 2;
-    const double few = p->span >= p->width ? 0 : outermost->in ? 20 * pieces : 20;
-    const double load = (p->width > 32 ? 1.6 : 1.2) + again + (p->span > FAR && p->loads > 4 ? 0.8 : 0);
-    return few + pieces * (double)p->windows * ((double)p->loads * load + 1 + again);
+    const double row = outermost->size % p->positions ? 4 : 1, few = p->span >= p->width ? 0 : outermost->in ? 20 * pieces : 20;
+    const double load = (p->width > 16 ? 1.6 : 1.2) + again + (p->span > FAR && p->loads > 4 ? 0.8 : 0);
+    return row + few + pieces * (0.25 + (double)p->windows * ((double)p->loads * load + 1 + again));
 }
 
 piece *best_piece(const piece_dim *dims, int rank, int64_t unit, int64_t widest, double cost, int *column) {
     piece *best = NULL;
     double least_cost = cost / (double)unit;  // for a byte
-    for (int64_t width = widest; width >= 16 && !best; width /= 2) {
+    for (int64_t width = widest; width && !best; width = width > 16 ? 16 : 0) {
         int64_t inner = unit;
         for (int d = rank - 1; d >= 0 && dims[d].out == inner && inner <= PIECE_BYTES; inner *= dims[d--].size) {
             const int64_t most = least(dims[d].size, PIECE_BYTES / inner), low_bit = inner & -inner;

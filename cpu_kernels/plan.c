@@ -245,7 +245,7 @@ static double cost_of_unit(const program *p, const copy_box *box) {
     const int turned = !strcmp(p->loops->choose_copy(box, 0).name, "transposed"), whole = !(box->unit & (box->unit - 1));
     const double units = (double)box->n0 * (double)box->n1;
     if (turned) return (double)box->unit * (box->n1 * box->unit < LINE ? 9.0 / LINE : 3.0 / LINE) + 150 / units;
-    return (box->unit >= 16 ? whole ? 1 : 2 : whole ? 2 : 3) + 15 / units;
+    return (box->unit >= 16 ? whole ? 1 : 1.5 : whole ? 2 : 3) + 15 / units;
 }
 
 // The piece that the dimensions from `first` on are copied by, if that costs less than units, and the dimensions of its box: that which has

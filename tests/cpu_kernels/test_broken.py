@@ -115,11 +115,11 @@ HEAVY = {
     # Copies
     "a window behind its piece": Mutation("pieces.c", "least(i * width, bytes - width)", "i * width"),
     "a load behind the source": Mutation(
-        "pieces.c", "const int64_t at = least(next, last);", "const int64_t at = least(next, last + 1);"
+        "pieces.c", "const int64_t at = least(next, last);", "const int64_t at = least(next, last + width);"
     ),
     "a byte that is picked from no load": Mutation("pieces.c", "places[k] < at + width)", "places[k] < at + width - 1)"),
     "pieces of a source with fewer bytes than a vector": Mutation("picked.h", "if (p->span >= p->width) {", "if (1) {"),
-    "positions behind the last piece forgotten": Mutation("picked.h", "if (rest) plain(out + back, in + source, &one, p);", ""),
+    "positions behind the last piece forgotten": Mutation("picked.h", "if (rest) loop(out + back, in + source, &one, p, 0);", ""),
     "a piece of a few bytes taken for the last one": Mutation("picked.h", "if (rest && b.in1) copy_part", "if (0) copy_part"),
     "blocks that hold no piece": Mutation("walk.c", "p->piece && w->n[p->pieces.column] >= p->piece->positions", "!!p->piece"),
     "cut pieces": Mutation("plan.c", "    drop_cut_piece(p);\n", ""),
@@ -139,10 +139,8 @@ HEAVY = {
     ),
     "first rows of tiles without the head": Mutation("turned.h", "j || head < unit ? tile : head / unit", "tile", small=True),
     "tiles that leave the last rows": Mutation("copy_loops.c", "{b.unit, least(b.n0 - i, 16),", "{b.unit, 16,"),
-    "streamed lines that begin within a position": Mutation("picked.h", "head % box->unit == 0 && ", "", small=True),
-    "streamed rows that do not begin with a line": Mutation(
-        "picked.h", " && (box->out0 % LINE == 0 || box->n0 == 1);", ";", small=True
-    ),
+    "streamed lines that begin within a position": Mutation("picked.h", "if (head % box->unit) {", "if (0) {", small=True),
+    "streamed pieces that fill no lines": Mutation("picked.h", "lines % LINE || lines % p->bytes || ", "", small=True),
     "row step of a box forgotten": Mutation(
         "walk.c",
         ".out0 = out_of(w, row), .in0 = in_of(w, row),\n        .n1 = size_of(w, column), .out1 = out_of",

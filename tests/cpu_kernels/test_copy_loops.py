@@ -31,8 +31,7 @@ SOURCES = ("copy_loops.c", "copy_loops.h", "pieces.c", "pieces.h", "picked.h", "
 
 # What is replaced in the sources, each of which makes them wrong.
 BROKEN = {
-    "a load after the last byte": ("const int64_t at = least(next, last)", "const int64_t at = least(next, last + 1)"),
-    "positions behind the last piece forgotten": ("if (rest) plain(out + back, in + source, &one, p)", ""),
+    "a load after the last byte": ("const int64_t at = least(next, last)", "const int64_t at = least(next, last + width)"),
     "the first line's head forgotten": ("if (head) pick_part(", "if (0) pick_part("),
     "a second part too late": ("from + b.unit - part, part)", "from + part, part)"),
     "a tile too wide": ("const int64_t width = least(b.n0 - i, tile)", "const int64_t width = tile"),
