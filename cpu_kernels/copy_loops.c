@@ -26,7 +26,7 @@ INLINE void copy_units(char *out, const char *in, const copy_box *box, int64_t p
             APART();
         }
 }
-// Aligned: such short loops take up to twice as long where they begin elsewhere in a cache line, which depends on all code before them.
+// Aligned: short loops take up to twice as long where they begin elsewhere in a cache line, which depends on all code before them.
 #define ALIGNED static __attribute__((aligned(LINE)))
 #define UNITS(part)                                                                                                 \
     ALIGNED void whole##part(char *out, const char *in, const copy_box *box) { copy_units(out, in, box, part, 0); } \
@@ -42,7 +42,7 @@ static copy_loop *loop_for_units(int64_t unit) {
 }
 
 #define TURNED(name, unit, bits, streams)                                                   \
-    static void name##unit(char *out, const char *in, const copy_box *b) {                 \
+    ALIGNED void name##unit(char *out, const char *in, const copy_box *b) {                \
         copy_transposed(out, in, NULL, b, unit, turn##bits, STEPS, streams);               \
     }
 #define TRANSPOSED(name, streams)                                                           \
