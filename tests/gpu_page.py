@@ -120,7 +120,7 @@ class Tensor:
     shape = property(lambda self: self.held.shape)
     layout = "strided"
     device = TorchDevice("cuda", 0)
-    requires_grad = False
+    is_cpu = requires_grad = False
 
     def data_ptr(self) -> int:
         return self.held.ctypes.data
