@@ -17,17 +17,13 @@ from tests.cpu_kernels.entry import entry_cases
 from tests.cpu_kernels.far import far_cases
 from tests.cpu_kernels.making import hostile_cases, load_cases, random_case, random_cases, random_settings, view_cases
 
-PLAIN = {
+MUTATIONS = {
     "no lower clamp": Mutation("gather_loops.c", "const math bounded = v < 0 ? 0 : v > last", "const math bounded = v > last"),
     "no upper clamp": Mutation("gather_loops.c", "v > last ? last : v;", "v;"),
     "smallest offset: any offset": Mutation("walk.c", "if (bad[i] && start + i * step < w->smallest)", "if (bad[i])"),
     "tail of a run forgotten": Mutation("vectors.h", "    store(out + bytes - WIDE, load(in + bytes - WIDE));\n", ""),
     "always 32-bit offsets": Mutation("plan.c", "return reach > INT32_MAX;", "return 0;"),
     "unaligned extents are refused late": Mutation("plan_words.c", "s->high < extent", "s->high <= extent"),
-}
-"""A handful for every run of the suite."""
-
-HEAVY = {
     # Indices
     "64-bit indices cut to 32 bits": Mutation(
         "gather_loops.c", "RESOLVE(narrow_i64, any_int64, int64_t,", "RESOLVE(narrow_i64, any_int64, int32_t,"
@@ -178,7 +174,6 @@ HEAVY = {
         "(void)offered;",
     ),
 }
-"""What the heavy run breaks as well."""
 
 
 MOST_DRAWS = 8
@@ -225,12 +220,7 @@ def _noticed(mutation: Mutation, cases: tuple[Path, Sequence[str]], folder: Path
         run_until_noticed()
 
 
-@pytest.mark.parametrize("name", PLAIN)
-def test_a_broken_engine_is_noticed(name: str, cases: tuple[Path, Sequence[str]], tmp_path: Path) -> None:
-    _noticed(PLAIN[name], cases, tmp_path)
-
-
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", HEAVY)
-def test_every_broken_engine_is_noticed(name: str, cases: tuple[Path, Sequence[str]], tmp_path: Path) -> None:
-    _noticed(HEAVY[name], cases, tmp_path)
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_broken_engine_is_noticed(name: str, cases: tuple[Path, Sequence[str]], tmp_path: Path) -> None:
+    _noticed(MUTATIONS[name], cases, tmp_path)

@@ -103,6 +103,7 @@ def test_broken_loops_are_noticed(change: str, tmp_path: Path) -> None:
     assert "is wrong" in done.stdout or any(f"{name}:" in done.stderr for name in SOURCES)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("target", "isa"), TARGETS)
 def test_other_platforms_compile(target: str, isa: str, tmp_path: Path) -> None:
     flags = (*WARNINGS, "-O1", f"-DISA={isa}", *FLAGS.get(isa, ()))
