@@ -41,7 +41,9 @@ def equivalent(
 
     "proven": for all inputs of these shapes, both raise, or both write the same bits. "different": with inputs, the first element
     that differs, and where both values come from. "not proven": with the first step that stops the proof. Operators that do not
-    index are not looked into: they give the same where operator, attributes and inputs are equal.
+    index are not looked into: they give the same where operator, attributes and inputs are equal. Operators that libraries state
+    in different ways, such as Gemm, and MatMul and Add, count as equal where they are the same function of real numbers; how
+    these round is not compared.
 
     Inputs are matched by name where the names of one model are among those of the other, else by position.
 

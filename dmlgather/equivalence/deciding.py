@@ -20,7 +20,8 @@ def check_decision(given: object, seed: object) -> None:
 
 
 def decide(first: IndexGraph, second: IndexGraph, *, given: Given = "any", flat: bool = False, seed: int = 0) -> Equivalence:
-    """Whether two graphs write the same bits for the same inputs, and raise for the same ones.
+    """Whether two graphs write the same for the same inputs, and raise for the same ones: the same bits, but for how opaque steps
+    round that have one normal form.
 
     given: for which inputs. flat: elements are compared in row-major order, whatever the shapes of inputs and outputs are. seed:
     of the search for a counterexample. ValueError and TypeError for another `given` or `seed`.

@@ -27,9 +27,11 @@ def equivalent(
     seed: of the search for a counterexample.
 
     Operators that do not index are not looked into: they give the same where operator, attributes and inputs are equal, and where
-    normal forms say that they are the same function of real numbers. Raises
-    ValueError for another `given`, a negative `seed`, and `inputs` that neither program has, FileError for a file that cannot be
-    used, TypeError for what is no program and for examples that neither program reads, and what the readers of programs raise.
+    normal forms say that they are the same function of real numbers, whose rounding is not compared.
+
+    Raises ValueError for another `given`, a negative `seed`, and `inputs` that neither program has, FileError for a file that
+    cannot be used, TypeError for what is no program and for examples that neither program reads, and what the readers of programs
+    raise.
 
     >>> import jax
     >>> table, ids = jax.ShapeDtypeStruct((100, 8), "float32"), jax.ShapeDtypeStruct((4,), "int32")
