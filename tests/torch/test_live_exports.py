@@ -19,7 +19,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # of the exporter
 ]
 
-MODULES, CHANGES = 8, 8
+MODULES, CHANGES, MOST_TRIED = 8, 8, 40
+"""Changes that matter, of so many that are tried: some change nothing, or break a rule of ONNX."""
 
 
 def given(model: onnx.ModelProto, arguments: tuple[Any, ...]) -> Any:
@@ -42,7 +43,8 @@ def test_an_export_is_proven_and_a_changed_one_is_not(number: int) -> None:
     found = dg.equivalent(program, exported, *arguments, given="valid")
     assert found, str(found)
     right = given(exported, arguments)
-    for _ in range(CHANGES):
+    judged = 0
+    for _ in range(MOST_TRIED):
         changed = broken(exported, rng)
         other = given(changed, arguments)
         if other is None or (other.shape == right.shape and np.allclose(other, right, rtol=1e-4, atol=1e-5)):
@@ -52,3 +54,7 @@ def test_an_export_is_proven_and_a_changed_one_is_not(number: int) -> None:
         except (TypeError, ValueError):  # the model states another shape than it has
             continue
         assert verdict != "proven"
+        judged += 1
+        if judged == CHANGES:
+            break
+    assert judged

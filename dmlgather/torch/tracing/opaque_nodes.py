@@ -30,11 +30,14 @@ PLAIN: Mapping[str, str] = {
     "mm": "matmul",
     "bmm": "matmul",
     "ne": "not_equal",
-    **{name: name for name in ("abs", "ceil", "cos", "erf", "exp", "floor", "log", "relu", "sigmoid", "sin", "sqrt", "tanh")},
     **{
-        name: name for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "isnan", "reciprocal", "round", "sign")
+        name: name
+        for name in ("abs", "ceil", "erf", "exp", "floor", "isnan", "log", "reciprocal", "relu", "round", "sign", "sqrt")
     },
-    **{name: name for name in ("sinh", "tan")},
+    **{
+        name: name
+        for name in ("cos", "sin", "tan", "acos", "asin", "atan", "cosh", "sinh", "tanh", "acosh", "asinh", "atanh", "sigmoid")
+    },
 }
 """What all dialects call an operator of floats without attributes, broadcast as NumPy does it."""
 
