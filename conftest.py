@@ -1,4 +1,4 @@
-"""README and docs run as tests: Python blocks with their doctest output, console blocks with their printed output.
+"""The run's seed; and README and docs run as tests: Python blocks with their doctest output, console blocks with their printed output.
 
 A block with a title is a file. A page that has such blocks runs from top to bottom in an empty folder of its own, where they
 are written; other pages run in the checkout. CuPy and torch are stand-ins over host memory on docs/gpu.md (tests/gpu_page.py),
@@ -18,21 +18,71 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 
 import tests.no_telemetry  # noqa: F401 - before anything imports openvino
+from tests import seeds
 
 ROOT = Path(__file__).parent
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # before anything imports JAX, which else looks for other devices and says so
 
-settings.register_profile("suite", deadline=None)  # how long an example takes is the machine's affair
+# How long examples take is the machine's affair, and which are drawn that of the run's seed, with CI=true as well.
+settings.register_profile("suite", deadline=None, derandomize=False, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
+REPEATED = "repeat this test"
+"""The title of the command that does it, in a failure's report."""
 TITLED = re.compile(r'\w+ title="(?P<title>[^"]+)"$\n', re.MULTILINE)
 """What stands behind the fence of a block that is a file."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before hypothesis looks for its seed
+def pytest_configure(config: pytest.Config) -> None:
+    """Hypothesis takes the run's seed."""
+    try:
+        config.option.hypothesis_seed = str(seeds.run_seed().value)
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def pytest_report_header() -> str:
+    """Name the run's seed."""
+    found = seeds.run_seed()
+    return f"seed: {found.value}, {found.origin}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Random numbers belong to the test that draws them."""
+    with seeds.belonging_to(item.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Iterator[None]:
+    """Or to the fixture, so that one that tests share does not depend on the test that comes first."""
+    with seeds.belonging_to(f"{request.node.nodeid}::{fixturedef.argname}"):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A failure says how to repeat it."""
+    report: pytest.TestReport = yield  # type: ignore[assignment] # what pluggy sends
+    if report.failed:
+        report.sections.append((REPEATED, seeds.repeating(item.nodeid)))
+    return report  # type: ignore[return-value]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The commands of all failures once more, at the end."""
+    for outcome in ("failed", "error"):
+        for report in terminalreporter.getreports(outcome):
+            terminalreporter.write_line("".join(f"repeat: {text}" for name, text in report.sections if name == REPEATED))
 
 
 def folder_of(example: Example) -> Path:
