@@ -1,4 +1,4 @@
-"""The run's seed; and README and docs run as tests: Python blocks with their doctest output, console blocks with their printed output.
+"""The seed of the run; README and docs as tests: Python blocks with their doctest output, console blocks with what they print.
 
 A block with a title is a file. A page that has such blocks runs from top to bottom in an empty folder of its own, where they
 are written; other pages run in the checkout. CuPy and torch are stand-ins over host memory on docs/gpu.md (tests/gpu_page.py),

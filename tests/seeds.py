@@ -83,7 +83,7 @@ def belonging_to(name: str) -> Iterator[None]:
 
 
 def seed(bits: int = 63) -> int:
-    """The next seed of the test or fixture that runs, of this many bits. RuntimeError outside of both, as where a module is imported."""
+    """The next seed of the test or fixture that runs, of this many bits. RuntimeError outside of both."""
     if not _owners:
         raise RuntimeError("random numbers belong to a test: draw them in a test or a fixture, not where a module is imported")
     owner = _owners[-1]
