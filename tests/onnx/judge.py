@@ -1,4 +1,4 @@
-"""onnxruntime as a live judge: a model of one node per call, run without graph optimisations; and what it is known to get wrong.
+"""onnxruntime as a live judge: a model of one node per call, run without graph optimisations. tests/peers has its faults.
 
 A refusal is told by its message: the phrases of `_BAD_INDEX` and `_WRONG_TYPE` are IndexError and TypeError, every other one
 is ValueError.
@@ -7,7 +7,6 @@ is ValueError.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,7 +16,6 @@ import onnxruntime
 from onnx import AttributeProto, TensorProto, helper
 from onnxruntime.capi import onnxruntime_pybind11_state
 
-from tests.onnx import specification
 from tests.onnx.specification import Array, Call, type_name
 
 _BAD_INDEX = ("indices element out of data bounds", "Out of range value in index tensor", "invalid index found")
@@ -119,136 +117,3 @@ def strings(array: Array) -> Array:
     if array.dtype.kind == "S":
         return np.char.decode(array, "utf-8").astype(object)
     return array.astype(object) if array.dtype.kind in "UT" else array
-
-
-@dataclass(frozen=True)
-class KnownWrong:
-    """One way in which onnxruntime is no judge, so that the specification alone decides.
-
-    applies: to which calls. example: a call that shows it, for as long as it is so. fatal: the example ends the process.
-    """
-
-    name: str
-    reason: str
-    applies: Callable[[Call], bool]
-    example: Call
-    fatal: bool = False
-
-
-def _bad_index_is_all(call: Call) -> bool:
-    """Whether a bad index is what the specification refuses."""
-    try:
-        specification.expected(call)
-    except (IndexError, TypeError, ValueError) as refusal:
-        return isinstance(refusal, IndexError)
-    return False
-
-
-def _on_the_last_axis(call: Call) -> bool:
-    return call.named.get("axis", 0) in (-1, call.data.ndim - 1)
-
-
-def _has_no_output(call: Call) -> bool:
-    return 0 in (*call.indices.shape[:-1], *call.data.shape[_batch(call) + call.indices.shape[-1] :])
-
-
-def _batch(call: Call) -> int:
-    return int(call.named.get("batch_dims", 0))
-
-
-def _runs_backwards_to_int_max(call: Call) -> bool:
-    ends, steps = (np.ravel(call.named.get(name, ())).tolist() for name in ("ends", "steps"))
-    pairs = zip(ends, steps, strict=False)  # lengths that differ are a fault of their own
-    return any(end in (2**31 - 1, 2**63 - 1) and step < 0 for end, step in pairs)
-
-
-def _moves_blocks(call: Call) -> bool:
-    return call.operator in ("DepthToSpace", "SpaceToDepth")
-
-
-_SQUARE = np.arange(4, dtype=np.float32).reshape(2, 2)
-_WORDS = np.array([["a", "bb"], ["ccc", "d"]], object)
-
-
-def _ints(*values: Any) -> Array:
-    return np.array(values, np.int64)
-
-
-KNOWN_WRONG = (
-    KnownWrong(
-        "Gather of strings",
-        "onnxruntime copies only the first string of each contiguous block",
-        lambda call: call.operator == "Gather" and type_name(call.data.dtype) == "tensor(string)" and not _on_the_last_axis(call),
-        Call("Gather", 13, (_WORDS, _ints(1, 0)), {}),
-    ),
-    KnownWrong(
-        "Gather-1 with a negative index",
-        "onnxruntime wraps it; the page of version 1 says within bounds, and counts nothing from the back",
-        lambda call: call.operator == "Gather" and call.version == 1 and _bad_index_is_all(call),
-        Call("Gather", 1, (_SQUARE, _ints(-1)), {}),
-    ),
-    KnownWrong(
-        "GatherND with a bad index and no output",
-        "onnxruntime does not look at the indices; the page calls any bad index an error",
-        lambda call: call.operator == "GatherND" and _bad_index_is_all(call) and _has_no_output(call),
-        Call("GatherND", 13, (np.zeros((2, 0), np.float32), _ints([9])), {}),
-    ),
-    KnownWrong(
-        "GatherND with unequal batches",
-        "onnxruntime compares products of batch sizes and spreads data over multiples; the page says equal dimensions",
-        lambda call: call.operator == "GatherND" and call.data.shape[: _batch(call)] != call.indices.shape[: _batch(call)],
-        Call("GatherND", 13, (_SQUARE, _ints([0], [1], [0], [1])), {"batch_dims": 1}),
-    ),
-    KnownWrong(
-        "GatherND with batch_dims below 0",
-        "onnxruntime counts with it and may end the process; the page speaks of a number of dimensions",
-        lambda call: call.operator == "GatherND" and _batch(call) < 0,
-        Call("GatherND", 13, (_SQUARE[0], _ints(1)), {"batch_dims": -2}),
-        fatal=True,
-    ),
-    KnownWrong(
-        "GatherND with batch_dims equal to a rank",
-        "onnxruntime takes it for some shapes; the page says b < min(q, r)",
-        lambda call: call.operator == "GatherND" and _batch(call) >= min(call.data.ndim, call.indices.ndim) > 0,
-        Call("GatherND", 13, (_SQUARE[0], np.empty((2, 0), np.int64)), {"batch_dims": 1}),
-    ),
-    KnownWrong(
-        "Slice backwards to INT_MAX",
-        "onnxruntime reads this end as the front of the axis (its open bug 11107); the page clamps it to the last element",
-        lambda call: call.operator == "Slice" and _runs_backwards_to_int_max(call),
-        Call("Slice", 13, (_SQUARE[0],), {"starts": _ints(-1), "ends": _ints(2**63 - 1), "axes": _ints(0), "steps": _ints(-1)}),
-    ),
-    KnownWrong(
-        "Slice of a scalar",
-        "onnxruntime refuses; with empty bounds there is nothing to slice, and the page excludes no rank",
-        lambda call: call.operator == "Slice" and not call.data.ndim and np.size(call.named["starts"]) == 0,
-        Call("Slice", 13, (np.array(1, np.float32),), {"starts": _ints(), "ends": _ints()}),
-    ),
-    KnownWrong(
-        "complex numbers",
-        "onnxruntime has no tensors of them; every version lists complex64 and complex128",
-        lambda call: call.data.dtype.kind == "c",
-        Call("Gather", 13, (_SQUARE.astype(np.complex64), _ints(0)), {}),
-    ),
-    KnownWrong(
-        "blocks of most types",
-        "onnxruntime has DepthToSpace and SpaceToDepth for few types, which are more in newer ones; every version lists all",
-        lambda call: _moves_blocks(call) and call.data.dtype not in (np.float32, np.float64),
-        Call("DepthToSpace", 13, (np.arange(4, dtype=np.int16).reshape(1, 4, 1, 1),), {"blocksize": 2}),
-    ),
-    *(
-        KnownWrong(
-            "opset 28",
-            "onnxruntime before 1.32 does not load it",
-            lambda call: call.opset > NEWEST_OPSET,
-            Call("SpaceToDepth", 28, (_SQUARE[None, None],), {"blocksize": 2, "mode": "CRD"}),
-        )
-        for _ in range(NEWEST_OPSET < 28)
-    ),
-)
-"""Everything else that onnxruntime says is the truth."""
-
-
-def is_judge_of(call: Call) -> bool:
-    """Whether no row of `KNOWN_WRONG` applies to a call."""
-    return not any(row.applies(call) for row in KNOWN_WRONG)

@@ -13,10 +13,11 @@ from tests.dialects.outcomes import content
 from tests.kernels.host_driver import installed
 from tests.onnx.calling import plan, run
 from tests.onnx.drafts import MAKERS, finished
-from tests.onnx.judge import Refusal, is_judge_of, judge
+from tests.onnx.judge import Refusal, judge, strings
 from tests.onnx.specification import VERSIONS, Array, Call, expected
 from tests.onnx.strategies import good_call, seeds
 from tests.onnx.test_types import executed
+from tests.peers.onnxruntime import ONNXRUNTIME
 from tests.test_devices_agree import EXECUTIONS
 from tests.test_operator_devices import ArrayDriver, DeviceArray
 
@@ -50,10 +51,10 @@ def by_reference(call: Call) -> Array:
 def test_blocks_are_the_same_everywhere(call: Call) -> None:
     wanted = expected(call)
     assert content(by_reference(call)) == content(wanted), str(call)
-    if is_judge_of(call):
+    if ONNXRUNTIME.known_fault(call) is None:
         judged = judge(call)
         assert not isinstance(judged, Refusal), judged
-        assert content(judged) == content(wanted), str(call)
+        assert content(judged) == content(strings(wanted)), str(call)
     numbers = call.data.dtype.kind not in "OUST"
     with installed(ArrayDriver()):
         for device in ("cpu", "reference", *(["cuda"] if numbers else [])):

@@ -1,14 +1,11 @@
 """OpenVINO as a live judge of GatherElements, GatherND, Slice and StridedSlice.
 
 `Model.evaluate` runs the slices, over poisoned outputs. It has no code for GatherElements and GatherND. The CPU plugin runs them,
-with shapes that are not known when it compiles, so that one compilation serves many calls. `KNOWN_WRONG` says where neither is a
-judge.
+with shapes that are not known when it compiles, so that one compilation serves many calls. tests/peers has the faults of both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -122,31 +119,10 @@ def _tensor(kind: Any, shape: tuple[int, ...], content: bytes) -> Any:
     return tensor
 
 
-@dataclass(frozen=True)
-class FamilyKnownWrong:
-    """One way in which OpenVINO is no judge. applies: to which calls. example: a call that shows it, for as long as it is so;
-    None where it cannot be asked, or does something else each time.
-    """
-
-    name: str
-    reason: str
-    applies: Callable[[FamilyCall], bool]
-    example: FamilyCall | None = None
-
-
-def _marked(call: FamilyCall, *names: str) -> bool:
-    """Whether all these masks have a 1 at one place."""
-    masks = [[*call.more.get(name, ())] for name in names]
-    return call.operation == "StridedSlice" and any(all(marks) for marks in zip(*masks, strict=False))
-
-
-def _numbers(call: FamilyCall) -> list[int]:
-    values = [call.more.get(name, []) for name in ("start", "stop", "step", "begin", "end", "strides")]
-    return [int(number) for each in values for number in np.asarray(each).reshape(-1)] if _plain(call) else []
-
-
-def _plain(call: FamilyCall) -> bool:
-    """Whether bounds and attributes are of kinds that a node can have."""
+def can_be_asked(call: FamilyCall) -> bool:
+    """Whether a node can have these types, bounds and attributes. Some exist in Python only."""
+    if not {array.dtype for array in call.arrays} <= NAMES.keys():
+        return False
     if not call.operation.endswith("Slice"):
         return all(type(value) is int for value in call.more.values())
     return all(
@@ -155,71 +131,3 @@ def _plain(call: FamilyCall) -> bool:
         else isinstance(value, list) and all(type(one) is int for one in value)
         for value in call.more.values()
     )
-
-
-_X = np.arange(6, dtype=np.float32)
-
-KNOWN_WRONG = (
-    FamilyKnownWrong(
-        "types of data that the CPU plugin does not move as they are",
-        "it makes 64 bits 32, and bfloat16 and others floats",
-        lambda call: not call.operation.endswith("Slice") and call.arrays[0].dtype.name not in PLUGIN_DATA,
-    ),
-    FamilyKnownWrong(
-        "indices out of range of GatherND",
-        "the CPU plugin reads memory that is not the tensor's; the page requires indices in range",
-        lambda call: call.operation == "GatherND" and call.fault == "an index out of range",
-    ),
-    FamilyKnownWrong(
-        "indices of more than 32 bits",
-        "the CPU plugin drops the high ones: 2^32 + 1 is 1",
-        lambda call: len(call.arrays) > 1 and call.fault == "an index out of range" and call.arrays[1].itemsize == 8,
-        FamilyCall("GatherElements", 6, (_X, np.array([2**32 + 1])), {"axis": 0}, "an index out of range"),
-    ),
-    FamilyKnownWrong(
-        "NaNs of float16",
-        "the CPU plugin may take float16 through float32, which makes NaNs quiet",
-        lambda call: len(call.arrays) > 1 and call.arrays[0].dtype == np.float16 and bool(np.isnan(call.arrays[0]).any()),
-    ),
-    FamilyKnownWrong(
-        "unsigned bounds from 2^63 on",
-        "evaluate takes them for negative ones",
-        lambda call: any(number >= 2**63 for number in _numbers(call)),
-        FamilyCall("Slice", 8, (_X,), {"start": np.array([0], "u8"), "stop": np.array([2**64 - 1], "u8"), "step": [1]}),
-    ),
-    FamilyKnownWrong(
-        "a step of -2^63",
-        "its opposite has no 64 bits; the CPU plugin crashes",
-        lambda call: -(2**63) in _numbers(call),
-    ),
-    FamilyKnownWrong(
-        "an ellipsis where another mask has a 1 as well",
-        "shape inference and the CPU plugin let the ellipsis count; evaluate lets the other mask, and leaves elements unwritten",
-        lambda call: _marked(call, "ellipsis_mask", "new_axis_mask") or _marked(call, "ellipsis_mask", "shrink_axis_mask"),
-    ),
-    FamilyKnownWrong(
-        "a slice backwards of an empty dimension with a masked begin",
-        "evaluate takes one element that does not exist",
-        lambda call: call.operation == "StridedSlice" and 0 in call.arrays[0].shape and any(n < 0 for n in _numbers(call)),
-    ),
-    FamilyKnownWrong(
-        "strides that are no integers",
-        "OpenVINO checks the types of begin and end alone; the page has integers for all three",
-        lambda call: call.operation == "StridedSlice" and np.asarray(call.more.get("strides", ())).dtype.kind not in "iu",
-    ),
-    FamilyKnownWrong(
-        "scalars that are sliced",
-        "evaluate refuses a scalar tensor for a scalar Parameter, or does not read it",
-        lambda call: call.operation == "StridedSlice" and not call.arrays[0].ndim,
-    ),
-    FamilyKnownWrong(
-        "what only Python can say",
-        "no node has such a type, byte order or attribute",
-        lambda call: not _plain(call) or not {array.dtype for array in call.arrays} <= NAMES.keys(),
-    ),
-)
-
-
-def is_judge_of(call: FamilyCall) -> bool:
-    """Whether no row of `KNOWN_WRONG` applies to a call."""
-    return not any(row.applies(call) for row in KNOWN_WRONG)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tests.openvino.drafts import finished, good
 from tests.openvino.faults import Fault
-from tests.openvino.judge import EVALUATED_DATA, EVALUATED_INDICES, quiet
+from tests.openvino.judge import EVALUATED_DATA, EVALUATED_INDICES
 from tests.openvino.specification import INTEGERS, NAMES, VERSIONS, Call
+from tests.peers.nans import quiet
 
 DATA = tuple(NAMES)
 COVERED_DATA = tuple(dtype for dtype, name in NAMES.items() if name in EVALUATED_DATA)

@@ -14,11 +14,13 @@ import dmlgather as dg
 from tests.dialects.outcomes import content, outcome
 from tests.kernels.host_driver import installed
 from tests.openvino.family_drafts import FAULTS, FamilyFault, broken_call, gathers_of_one_kind, good_call
-from tests.openvino.family_judge import KNOWN_WRONG, PLUGIN_DATA, FamilyKnownWrong, is_judge_of, judge, signature
+from tests.openvino.family_judge import PLUGIN_DATA, can_be_asked, judge, signature
 from tests.openvino.family_specification import FamilyCall, expected
 from tests.openvino.judge import Refusal
 from tests.openvino.runtime import openvino
 from tests.openvino.specification import NAMES, Array
+from tests.peers.faults import PeerFault, leaves_out_at_most
+from tests.peers.openvino import FAMILY
 from tests.test_operator_devices import ArrayDriver, DeviceArray
 
 FUNCTIONS: dict[str, Any] = {
@@ -35,6 +37,11 @@ seeds = st.integers(0, 2**63 - 1)
 def gpu() -> Iterator[None]:
     with installed(ArrayDriver()):
         yield
+
+
+def is_judged(call: FamilyCall) -> bool:
+    """Whether OpenVINO is a judge of a call."""
+    return can_be_asked(call) and FAMILY.known_fault(call) is None
 
 
 def ours(call: FamilyCall, **more: Any) -> Array | type[Exception]:
@@ -55,12 +62,13 @@ def judged(call: FamilyCall) -> None:
     """OpenVINO, the specification and the cpu backend agree on a good call, as far as OpenVINO is a judge."""
     right = expected(call)
     assert content(ours(call)) == content(right), f"{call}: right is {right!r}"
-    if is_judge_of(call):
+    if is_judged(call):
         verdict = judge(call)
         assert not isinstance(verdict, Refusal), f"{call}: {verdict.message}"
         assert content(verdict) == content(right), f"the specification of {call}: {verdict!r}"
 
 
+@leaves_out_at_most(0.3)
 @settings(max_examples=600, deadline=None)
 @given(seeds)
 def test_slices_do_what_openvino_evaluates(seed: int) -> None:
@@ -70,7 +78,7 @@ def test_slices_do_what_openvino_evaluates(seed: int) -> None:
 @pytest.mark.parametrize("number", range(40))
 def test_gathers_do_what_the_cpu_plugin_does(number: int) -> None:
     for call in gathers_of_one_kind(number, PLUGIN_DATA):
-        assert is_judge_of(call)
+        assert is_judged(call)
         judged(call)
 
 
@@ -79,7 +87,7 @@ def test_gathers_do_what_the_cpu_plugin_does(number: int) -> None:
 def test_every_device_does_what_the_page_says_in_every_type(seed: int) -> None:
     call = good_call(seed)
     right = expected(call)
-    if is_judge_of(call) or call.operation in GATHERS:
+    if is_judged(call) or call.operation in GATHERS:
         assert signature(call) == (NAMES[right.dtype], right.shape), f"the specification of {call}"
     check_good(call, right)
 
@@ -92,20 +100,15 @@ def test_every_fault(fault: FamilyFault, seed: int) -> None:
     found = ours(call)
     assert outcome(expected, call) is fault.raises, f"the specification of {call}"
     assert found is fault.raises, f"{call}: got {found!r}"
-    if is_judge_of(call):
+    if is_judged(call):
         verdict = judge(call)
         assert isinstance(verdict, Refusal), f"OpenVINO takes {call}"
         assert verdict.kind is fault.raises, f"{call}: OpenVINO says {verdict.message}"
 
 
-@pytest.mark.parametrize("row", [row for row in KNOWN_WRONG if row.example], ids=lambda row: row.name)
-def test_openvino_is_still_wrong_where_it_is_not_asked(row: FamilyKnownWrong) -> None:
-    assert row.example is not None
-    assert row.applies(row.example)
-    verdict = judge(row.example)
-    assert content(ours(row.example)) == content(outcome(expected, row.example))
-    assert not isinstance(verdict, Refusal)
-    assert content(verdict) != content(outcome(expected, row.example))
+@pytest.mark.parametrize("fault", FAMILY.faults, ids=lambda fault: fault.title)
+def test_where_openvino_is_wrong_this_is_not(fault: PeerFault[FamilyCall]) -> None:
+    assert content(ours(fault.example)) == content(outcome(expected, fault.example))
 
 
 @pytest.mark.parametrize("version", [5, 6, 8])
@@ -168,8 +171,7 @@ def test_random_calls_hold_what_is_hard() -> None:
     assert any("strides" not in more for more in strided)
     assert any(len(more["begin_mask"]) > len(more["begin"]) for more in strided)
     assert any(len(more["begin_mask"]) < len(more["begin"]) for more in strided)
-    judged_ones = [call for call in drawn if call.operation in SLICES and is_judge_of(call)]
-    assert len(judged_ones) > 0.7 * sum(call.operation in SLICES for call in drawn)
+    judged_ones = [call for call in drawn if call.operation in SLICES and is_judged(call)]
     assert any(0 in expected(call).shape for call in judged_ones)
     assert any(call.version == 5 and call.more["batch_dims"] > 1 for call in drawn)
     assert any(call.operation == "GatherND" and not call.arrays[1].shape[-1] for call in drawn)

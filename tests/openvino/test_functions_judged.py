@@ -17,20 +17,25 @@ from tests.openvino.faults import FAULTS, Fault
 from tests.openvino.judge import (
     EVALUATED_DATA,
     EVALUATED_INDICES,
-    KNOWN_WRONG,
-    KnownWrong,
     NotCoveredError,
     Refusal,
-    is_judge_of,
+    can_be_asked,
     judge,
     signature,
 )
 from tests.openvino.runtime import openvino
 from tests.openvino.specification import INTEGERS, NAMES, Array, Call, expected, whole_byte_types
 from tests.openvino.strategies import any_call, any_calls, broken_call, evaluated_call, evaluated_calls, seeds
+from tests.peers.faults import PeerFault
+from tests.peers.openvino import EVALUATE
 from tests.test_operator_devices import ArrayDriver, DeviceArray
 
 RAISES = {fault.name: fault.raises for fault in FAULTS}
+
+
+def is_judged(call: Call) -> bool:
+    """Whether OpenVINO is a judge of a call."""
+    return can_be_asked(call) and EVALUATE.known_fault(call) is None
 
 
 def ours(call: Call, **more: Any) -> Array | type[Exception]:
@@ -62,7 +67,7 @@ def check_good(call: Call, right: Array) -> None:
 @settings(max_examples=600, deadline=None)
 @given(evaluated_calls)
 def test_every_device_does_what_openvino_evaluates(call: Call) -> None:
-    assert is_judge_of(call)
+    assert is_judged(call)
     verdict = judge(call)
     assert not isinstance(verdict, Refusal), f"{call}: {verdict.message}"
     assert content(expected(call)) == content(verdict), f"the specification of {call}"
@@ -88,7 +93,7 @@ def test_every_fault_in_every_version_that_can_have_it(version: int, fault: Faul
     found = ours(call)
     assert outcome(expected, call) is fault.raises, f"the specification of {call}"
     assert found is fault.raises, f"{call}: got {found!r}"
-    if is_judge_of(call):
+    if is_judged(call):
         verdict = judge(call)
         assert isinstance(verdict, Refusal), f"OpenVINO takes {call}"
         assert verdict.kind is fault.raises, f"{call}: OpenVINO says {verdict.message}"
@@ -99,7 +104,7 @@ def test_openvino_judges_every_fault_that_it_can_be_asked_about() -> None:
         (fault.name, version)
         for fault in FAULTS
         for version in fault.versions
-        if not any(is_judge_of(broken_call(seed, version, fault)) for seed in range(60))
+        if not any(is_judged(broken_call(seed, version, fault)) for seed in range(60))
     }
     assert unasked == {
         ("batch_dims below minus the rank of indices", 7),
@@ -110,18 +115,9 @@ def test_openvino_judges_every_fault_that_it_can_be_asked_about() -> None:
     }
 
 
-@pytest.mark.parametrize("row", [row for row in KNOWN_WRONG if row.example], ids=lambda row: row.name)
-def test_openvino_is_still_wrong_where_it_is_not_asked(row: KnownWrong) -> None:
-    assert row.example is not None
-    assert row.applies(row.example)
-    specified = content(outcome(expected, row.example))
-    assert content(ours(row.example)) == specified
-    try:
-        verdict = judge(row.example)
-    except NotCoveredError:
-        return
-    assert not isinstance(verdict, Refusal), verdict.message
-    assert content(verdict) != specified
+@pytest.mark.parametrize("fault", EVALUATE.faults, ids=lambda fault: fault.title)
+def test_where_openvino_is_wrong_this_is_not(fault: PeerFault[Call]) -> None:
+    assert content(ours(fault.example)) == content(outcome(expected, fault.example))
 
 
 @pytest.mark.parametrize("version", [1, 7])

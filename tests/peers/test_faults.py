@@ -1,0 +1,76 @@
+"""Each fault of a peer is there in the versions that its row names, and in no other."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.peers.faults import Peer, PeerFault, leaves_out_at_most, leaving_out_at_most
+from tests.peers.onnxruntime import ONNXRUNTIME
+from tests.peers.openvino import EVALUATE, FAMILY
+
+ROOT = Path(__file__).parents[2]
+PEERS: tuple[Peer[Any], ...] = (ONNXRUNTIME, EVALUATE, FAMILY)
+
+
+@pytest.mark.parametrize(
+    ("peer", "fault"), [pytest.param(peer, fault, id=f"{peer.name}: {fault.title}") for peer in PEERS for fault in peer.faults]
+)
+def test_a_fault_is_in_the_versions_that_its_row_names(peer: Peer[Any], fault: PeerFault[Any]) -> None:
+    assert fault.covers(fault.example)
+    if fault.unseen:  # so that only what it covers can be asserted
+        return
+    shown = ends(peer, fault) if fault.ends_process else differs(peer, fault)
+    at = f"{peer.distribution} {metadata.version(peer.distribution)}"
+    if peer.may_have(fault):
+        assert shown, f"{at} has this fault no more: remove its row, or narrow its versions, {fault.versions or 'all'!r}"
+    else:
+        assert not shown, f"{at} has this fault as well: widen its versions, {fault.versions!r}"
+
+
+def differs(peer: Peer[Any], fault: PeerFault[Any]) -> bool:
+    theirs, right = peer.answers(fault.example)
+    return theirs != right
+
+
+def ends(peer: Peer[Any], fault: PeerFault[Any]) -> bool:
+    """Whether the peer ends a process, rather than to raise an exception there."""
+    place = f"PEERS[{PEERS.index(peer)}]"
+    script = f"from tests.peers.test_faults import PEERS; {place}.answers({place}.faults[{peer.faults.index(fault)}].example)"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode != 1, done.stderr  # Python's own for an exception
+    return done.returncode != 0
+
+
+EVEN = Peer[int](
+    "a peer of even numbers",
+    "pytest",
+    lambda number: (number, number),
+    (
+        PeerFault("odd numbers", "", "", lambda number: number % 2 == 1, 1),
+        PeerFault("the number 2 of versions long gone", "", "", lambda number: number == 2, 2, versions="<1"),
+    ),
+)
+
+
+def test_the_filter_counts_what_it_leaves_out() -> None:
+    with leaving_out_at_most(0.5) as count:
+        assert [EVEN.known_fault(number) is not None for number in range(4)] == [False, True, False, True]
+    assert (count.asked, count.left_out) == (4, {"a peer of even numbers: odd numbers": 2})
+
+
+def test_a_test_fails_whose_draws_are_mostly_left_out() -> None:
+    @leaves_out_at_most(0.4)
+    def draws() -> None:
+        for number in range(4):
+            EVEN.known_fault(number)
+
+    with pytest.raises(AssertionError, match=r"left out 2 of 4 problems: \{'a peer of even numbers: odd numbers': 2\}"):
+        draws()
