@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from tests import seeds
+
 
 @pytest.fixture
 def rng() -> random.Random:
     """Random numbers."""
-    seed = random.SystemRandom().getrandbits(64)
-    print(f"random.Random({seed})")  # pytest shows it with a failure
-    return random.Random(seed)
+    return seeds.rng()

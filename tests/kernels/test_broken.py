@@ -5,14 +5,13 @@ general kernels here, of the others beside their tests.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import pytest
 
 from dmlgather.backends.cuda.variants import KernelKind, Variant
-from tests.kernels.ptx.draws import case_for
-from tests.kernels.ptx.machine import Violation
-from tests.kernels.ptx.runs import Case, broken, mismatches, noticed
+from tests.kernels.ptx.draws import case_for_one_of
+from tests.kernels.ptx.runs import judged
+from tests.noticing import BrokenPrograms
 
 GATHER = [
     Variant(KernelKind.GATHER, 3, size, 1, 8, checked=checked, invariant=invariant)
@@ -50,21 +49,16 @@ MUTATIONS = {
 """What is wrong -> the kernels, text of their source, and the text that breaks it."""
 
 
-def cases_of(variants: list[Variant], rng: random.Random, each: int) -> Iterator[Case]:
-    """Cases that launch these variants alone."""
-    cases = (case_for(variant, rng) for _ in range(each) for variant in variants)
-    return (case for case in cases if {launch.variant for launch in case.launches} <= set(variants))
+def judge(name: str, seed: int) -> tuple[str, str]:
+    variants, before, after = MUTATIONS[name]
+    return judged(case_for_one_of(variants, random.Random(seed)), before, after)
+
+
+PROGRAMS = BrokenPrograms("tests/kernels/test_broken.py", MUTATIONS, judge)
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_broken_kernel_is_noticed(name: str, rng: random.Random) -> None:
-    """Within 300 cases of each kernel; without the mutation, such cases pass (test_runs.py)."""
-    variants, before, after = MUTATIONS[name]
-    assert noticed(cases_of(variants, rng, 300), broken(variants, before, after))
-
-
-def test_a_missing_barrier_is_named(rng: random.Random) -> None:
-    """By its first effect: a tile is read before it is written."""
-    variants, before, after = MUTATIONS["no barrier in a tile"]
-    with pytest.raises(Violation, match="of shared memory that no thread of the block has written"):
-        mismatches(cases_of(variants, rng, 3), broken(variants, before, after))
+def test_a_broken_kernel_is_noticed(name: str) -> None:
+    shown = PROGRAMS.check(name)
+    if name == "no barrier in a tile":  # is named by its first effect: a tile is read before it is written
+        assert "of shared memory that no thread of the block has written" in shown

@@ -71,10 +71,7 @@ def test_random_plans(judged: JudgedGpu, rng: random.Random, alignment: int, wal
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
-def test_every_variant(judged: JudgedGpu, variant: Variant) -> None:
-    seed = random.SystemRandom().getrandbits(64)
-    print(f"random.Random({seed})")
-    rng = random.Random(seed)
+def test_every_variant(judged: JudgedGpu, variant: Variant, rng: random.Random) -> None:
     for _ in range(3):
         plan, alignment = plan_for(variant, rng)
         way = agree(judged, Trial.of(plan, alignment, rng, guard=GUARD), walk=True)

@@ -87,7 +87,7 @@ def test_plans_with_too_many_threads_are_split(rng: random.Random, most: int, dr
 @pytest.mark.parametrize("kind", list(IndexType), ids=lambda kind: kind.name)
 @pytest.mark.parametrize("policy", list(OutOfBounds), ids=lambda policy: policy.name)
 @pytest.mark.parametrize(("element_bytes", "row"), [(1, 3), (2, 3), (4, 3), (8, 3), (16, 3), (1, 101)])
-def test_index_extremes(kind: IndexType, policy: OutOfBounds, element_bytes: int, row: int) -> None:
+def test_index_extremes(kind: IndexType, policy: OutOfBounds, element_bytes: int, row: int, rng: random.Random) -> None:
     """One bad value at a time, among good ones, at each of a thread's walked positions."""
     size = 5
     info = np.iinfo(kind.value.lower())
@@ -108,7 +108,7 @@ def test_index_extremes(kind: IndexType, policy: OutOfBounds, element_bytes: int
             out_of_bounds=policy,
             fill=b"\xab" * element_bytes if policy is OutOfBounds.FILL else b"",
         )
-        data = np.frombuffer(random.randbytes(size * row * element_bytes), f"V{element_bytes}")
+        data = np.frombuffer(rng.randbytes(size * row * element_bytes), f"V{element_bytes}")
         expected, found = np.zeros(24 * row, data.dtype), np.zeros(24 * row, data.dtype)
         bad = reference.run(plan, data, indices, expected)
         assert runs.run(plan, data, indices, found) == bad

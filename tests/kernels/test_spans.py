@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import gcd
 
@@ -15,90 +16,80 @@ from dmlgather.backends.cuda.describe import describe
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
 from dmlgather.backends.cuda.sources import kernel_source
-from dmlgather.backends.cuda.variants import BLOCK, SPAN_UNROLL, VARIANTS, VECTOR, KernelKind, Variant
+from dmlgather.backends.cuda.variants import BLOCK, SPAN_UNROLL, VECTOR, KernelKind, Variant
 from dmlgather.plan import IndexPlan, OutOfBounds
-from dmlgather.selftest.kernel_plans import plan_for
 from dmlgather.selftest.random_plans import random_buffers, random_runs
 from tests.kernels.ptx.compile import ptx_of
+from tests.kernels.ptx.draws import case_for_one_of
 from tests.kernels.ptx.machine import Buffer, Module, pattern
-from tests.kernels.ptx.runs import Case, broken, mismatches, noticed
+from tests.kernels.ptx.runs import Case, judged, mismatches
 from tests.kernels.test_planning import axis_gather, fields, row_gather, slice_of
+from tests.noticing import BrokenPrograms
 
-UNIT = "span.cu"
 SHORTEST = 34
 """Bytes of the shortest slice that is moved by spans."""
 
 
-def every_address(rng: random.Random) -> list[Case]:
-    """Runs of bytes, short and long, for input and output at every pair of addresses modulo 16."""
-    cases: list[Case] = []
-    while len(cases) < 256:
+def at_addresses(number: int, rng: random.Random) -> Case:
+    """Runs of bytes, short or long. number: of the pair of addresses of input and output modulo 16."""
+    while True:
         plan = random_runs(rng, element_bytes=1, longest=rng.choice((200, 6000)), packed=True)
-        case = Case.at(plan, random_buffers(plan, rng), *divmod(len(cases), 16))
-        cases += [case] if {launch.variant.kind for launch in case.launches} == {KernelKind.SPAN} else []
-    return cases
+        case = Case.at(plan, random_buffers(plan, rng), *divmod(number, 16))
+        if {launch.variant.kind for launch in case.launches} == {KernelKind.SPAN}:
+            return case
 
 
-def every_variant(rng: random.Random) -> list[Case]:
-    cases = []
-    for variant in VARIANTS * 3:
-        if variant.unit == UNIT:
-            plan, alignment = plan_for(variant, rng)
-            cases.append(Case.of(plan, random_buffers(plan, rng), alignment))
-    return cases
+def runs_of_length(length: int, rng: random.Random) -> Case:
+    """Rows of a slice, in chunks of one vector per thread, of two or of four."""
+    plan = slice_of((rng.randint(2, 2 + 20000 // length), length), (length + rng.randint(1, 20), 1), rng.randint(0, 3), 1)
+    case = Case.at(plan, random_buffers(plan, rng), rng.randrange(16), rng.randrange(1, 16, 2))
+    multiprocessors = rng.choice((0, 1, 2, 4, 100))
+    return replace(case, launches=launches_for(plan, gcd(16, case.in_at, case.out_at), multiprocessors))
 
 
-def runs_of_every_length(rng: random.Random) -> list[Case]:
-    """Ends of runs at every byte of a vector, in chunks of one vector per thread, of two and of four."""
-    cases = []
-    for length in (*range(SHORTEST, SHORTEST + 33), 1537, 2047, 2063, 10246):
-        plan = slice_of((rng.randint(2, 2 + 20000 // length), length), (length + rng.randint(1, 20), 1), rng.randint(0, 3), 1)
-        case = Case.at(plan, random_buffers(plan, rng), rng.randrange(16), rng.randrange(1, 16, 2))
-        multiprocessors = rng.choice((0, 1, 2, 4, 100))
-        cases.append(replace(case, launches=launches_for(plan, gcd(16, case.in_at, case.out_at), multiprocessors)))
-    return cases
+def nothing_but_fill(size: int, rng: random.Random) -> Case:
+    """Rows of this size, of which every index is bad."""
+    plan = replace(row_gather(5, 7, size), out_of_bounds=OutOfBounds.FILL, fill=b"\x12\x34")
+    buffers = random_buffers(plan, rng)
+    assert buffers.indices is not None
+    buffers.indices[:] = 2**40
+    return Case.at(plan, buffers, 2, 4)
 
 
-def nothing_but_fill(rng: random.Random) -> list[Case]:
-    """Short and long rows of which every index is bad."""
-    cases = []
-    for size in (101, 3001):
-        plan = replace(row_gather(5, 7, size), out_of_bounds=OutOfBounds.FILL, fill=b"\x12\x34")
-        buffers = random_buffers(plan, rng)
-        assert buffers.indices is not None
-        buffers.indices[:] = 2**40
-        cases.append(Case.at(plan, buffers, 2, 4))
-    return cases
+def one_run(length: int, rng: random.Random, in_at: int | None = None, out_at: int | None = None) -> Case:
+    """Whole buffers of this length, so that the vectors over their ends stick out."""
+    plan = IndexPlan((length,), (1,), (1,), 1, length, length)
+    in_at = rng.randrange(16) if in_at is None else in_at
+    return Case.at(plan, random_buffers(plan, rng), in_at, rng.randrange(1, 16, 2) if out_at is None else out_at)
 
 
-def buffers_of_one_run(rng: random.Random) -> list[Case]:
-    """Whole buffers of every length, so that the vectors over their ends stick out."""
-    plans = [IndexPlan((length,), (1,), (1,), 1, length, length) for length in range(SHORTEST, SHORTEST + 150)]
-    return [Case.at(plan, random_buffers(plan, rng), rng.randrange(16), rng.randrange(1, 16, 2)) for plan in plans]
-
-
-def ends_of_chunks(rng: random.Random) -> list[Case]:
-    """Buffers of one run, whose input starts inside a vector: a last chunk of one byte, a chunk that ends with the run, and one
-    that starts with it. This depends on where the output starts in a line, so an eighth of the cases are such.
+def end_of_chunk(number: int, rng: random.Random) -> Case:
+    """A buffer of one run, whose input starts inside a vector: by the number, a last chunk of one byte, a chunk that ends with
+    the run, or one that starts with it. This depends on where the output starts in a line, so an eighth of the cases are such.
     """
-    chunk, cases = SPAN_UNROLL * 32 * VECTOR, []
-    for number in range(128):
-        ahead, out_at = VECTOR * rng.randrange(8), number % 16
-        for length, at in ((chunk + 1 - ahead - out_at, out_at), (2 * chunk - ahead, 0), (chunk + rng.randrange(chunk), 0)):
-            plan = IndexPlan((length,), (1,), (1,), 1, length, length)
-            cases.append(Case.at(plan, random_buffers(plan, rng), rng.randrange(1, 16, 2), at))
-    return cases
+    chunk, ahead, (out_at, which) = SPAN_UNROLL * 32 * VECTOR, VECTOR * rng.randrange(8), divmod(number % 48, 3)
+    length = (chunk + 1 - ahead - out_at, 2 * chunk - ahead, chunk + rng.randrange(chunk))[which]
+    return one_run(length, rng, rng.randrange(1, 16, 2), 0 if which else out_at)
+
+
+ADDRESSES = range(256)
+ONE_RUN: dict[Callable[[int, random.Random], Case], Sequence[int]] = {
+    one_run: range(SHORTEST, SHORTEST + 150),
+    runs_of_length: (*range(SHORTEST, SHORTEST + 33), 1537, 2047, 2063, 10246),
+    end_of_chunk: range(3 * 128),
+}
+"""How cases without lookups are made, and from which numbers: runs end at every byte of a vector."""
+FILLED = 101, 3001
 
 
 def test_input_and_output_at_every_pair_of_addresses(rng: random.Random) -> None:
-    cases = every_address(rng)
-    assert mismatches(cases) == []
+    assert mismatches(at_addresses(number, rng) for number in ADDRESSES) == []
 
 
 def test_buffers_of_one_run_and_runs_of_every_length_and_fill_values(rng: random.Random) -> None:
-    cases = [*buffers_of_one_run(rng), *runs_of_every_length(rng), *ends_of_chunks(rng)]
+    cases = [make(number, rng) for make, numbers in ONE_RUN.items() for number in numbers]
     assert {launch.variant for case in cases for launch in case.launches} == {Variant(KernelKind.SPAN, 3, 16)}
-    cases += nothing_but_fill(rng)
+    cases += [nothing_but_fill(size, rng) for size in FILLED]
     assert mismatches(cases) == []
 
 
@@ -159,13 +150,20 @@ SOME = [Variant(KernelKind.SPAN, 3, 16), Variant(KernelKind.SPAN, 2, 16, 1, 8, c
 """Two of the kernels to break: what is broken is the same in all."""
 
 
+def judge(name: str, seed: int) -> tuple[str, str]:
+    rng = random.Random(seed)
+    makers = {**ONE_RUN, nothing_but_fill: FILLED}
+    make = rng.choice([*makers, None])
+    case = case_for_one_of(SOME, rng) if make is None else make(rng.choice(makers[make]), rng)
+    return judged(case, *MUTATIONS[name])
+
+
+PROGRAMS = BrokenPrograms("tests/kernels/test_spans.py", MUTATIONS, judge)
+
+
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_broken_kernel_is_noticed(name: str, rng: random.Random) -> None:
-    """By what the interpreter checks or by a wrong result; without the mutation, the same cases pass (see above)."""
-    makers = (nothing_but_fill, runs_of_every_length, buffers_of_one_run, ends_of_chunks, every_variant, every_address)
-    cases = (case for make in makers for case in make(rng))
-    chosen = (case for case in cases if {launch.variant for launch in case.launches} <= set(SOME))
-    assert noticed(chosen, broken(SOME, *MUTATIONS[name]))
+def test_a_broken_kernel_is_noticed(name: str) -> None:
+    PROGRAMS.check(name)
 
 
 def runs(launch: Launch) -> tuple[int, int]:

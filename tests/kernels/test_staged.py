@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
 import struct
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -23,9 +23,9 @@ from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest.random_plans import EXTREMES, random_buffers
 from tests.kernels.ptx import runs
-from tests.kernels.ptx.draws import case_for
-from tests.kernels.ptx.machine import Violation
-from tests.kernels.ptx.runs import Case, broken, mismatches, noticed
+from tests.kernels.ptx.draws import case_for, case_for_one_of
+from tests.kernels.ptx.runs import Case, judged, mismatches
+from tests.noticing import BrokenPrograms
 
 
 def columns_of(rows: int, width: int, picked: int, element_bytes: int = 4) -> IndexPlan:
@@ -149,7 +149,7 @@ def test_more_rows_than_a_launch_has_are_split(rng: random.Random, monkeypatch: 
 
 @pytest.mark.parametrize("kind", [kind for kind in IndexType if kind.bytes >= 4], ids=lambda kind: kind.name)
 @pytest.mark.parametrize("policy", list(OutOfBounds), ids=lambda policy: policy.name)
-def test_index_extremes(kind: IndexType, policy: OutOfBounds) -> None:
+def test_index_extremes(kind: IndexType, policy: OutOfBounds, rng: random.Random) -> None:
     """Good values between all the bad ones, and the smallest offset of a bad one under RAISE."""
     width, rows = 520, 70
     info = np.iinfo(kind.value.lower())
@@ -166,7 +166,7 @@ def test_index_extremes(kind: IndexType, policy: OutOfBounds) -> None:
         fill=b"\xab\xcd" if policy is OutOfBounds.FILL else b"",
     )
     assert [found.variant.kind for found in launches_for(plan, 16, 0)] == [KernelKind.STAGED]
-    data = np.frombuffer(random.randbytes(plan.in_extent * 2), np.uint16)
+    data = np.frombuffer(rng.randbytes(plan.in_extent * 2), np.uint16)
     expected, found = np.zeros(plan.out_extent, np.uint16), np.zeros(plan.out_extent, np.uint16)
     first = reference.run(plan, data, indices, expected)
     assert (first is not None) == (policy is OutOfBounds.RAISE)
@@ -183,45 +183,38 @@ SOME = [
 """One of the eight kernels to break: what is broken is the same in all."""
 
 
-def cases_of(rng: random.Random, each_variant: int) -> Iterator[Case]:
-    return (case_for(variant, rng) for _ in range(each_variant) for variant in SOME)
-
-
 BYTES = Variant(KernelKind.STAGED, 0, 1, 1, 8)
 
 
-def last_elements(rng: random.Random) -> list[Case]:
-    """Rows of bytes whose last elements are picked, at the end of an input that ends anywhere in a vector."""
-    cases = []
-    for width in range(1024, 1024 + 16):
-        plan = columns_of(97, width, 40, 1)
-        buffers = random_buffers(plan, rng)
-        assert buffers.indices is not None
-        buffers.indices[:] = width - 1 - np.arange(40)
-        cases.append(Case.of(plan, buffers))
-    assert {found.variant for case in cases for found in case.launches} == {BYTES}
-    return cases
+ENDS = range(1024, 1024 + 16)
+"""Widths of rows of bytes."""
+
+
+def last_elements(width: int, rng: random.Random) -> Case:
+    """Rows of bytes whose last elements are picked, at the end of an input that ends somewhere in a vector."""
+    plan = columns_of(97, width, 40, 1)
+    buffers = random_buffers(plan, rng)
+    assert buffers.indices is not None
+    buffers.indices[:] = width - 1 - np.arange(40)
+    case = Case.of(plan, buffers)
+    assert {found.variant for found in case.launches} == {BYTES}
+    return case
 
 
 def test_the_last_elements_of_an_input(rng: random.Random) -> None:
     """Teams have fewer threads than the input's last vector has elements."""
-    cases = last_elements(rng)
-    assert mismatches(cases) == []
-    assert noticed(cases, broken([BYTES], "at < bytes; at += team * Bytes", "at < bytes; at += BLOCK * Bytes"))
+    assert mismatches(last_elements(width, rng) for width in ENDS) == []
 
 
 def test_rows_in_shared_memory_have_no_race(rng: random.Random) -> None:
-    assert mismatches(cases_of(rng, 4)) == []
+    assert mismatches(case_for(variant, rng) for _ in range(4) for variant in SOME) == []
 
 
-@pytest.mark.parametrize("end", ["        if (row < a.threads) gather_row", "    }\n}"])
-def test_a_missing_barrier_is_noticed(end: str, rng: random.Random) -> None:
-    kernels = broken(SOME, f"        __syncthreads();\n{end}", end)
-    with pytest.raises(Violation, match=r"without a barrier|no thread of the block has written"):
-        mismatches(cases_of(rng, 300), kernels)
-
-
+ROW, LAST, BARRIER = "        if (row < a.threads) gather_row", "a block's step in a team", "        __syncthreads();\n"
 MUTATIONS = {
+    "no barrier before a row is read": (f"{BARRIER}{ROW}", ROW),
+    "no barrier behind a row": (f"{BARRIER}    }}\n}}", "    }\n}"),
+    LAST: ("at < bytes; at += team * Bytes", "at < bytes; at += BLOCK * Bytes"),
     "a vector too many": ("? vectors : bytes / VECTOR", "? vectors + 1 : bytes / VECTOR"),
     "a vector beyond the input's end": ("? vectors : bytes / VECTOR", "? vectors : vectors"),
     "a last element that does not come": ("at < bytes; at += team", "at + Bytes < bytes; at += team"),
@@ -237,7 +230,17 @@ MUTATIONS = {
 """Text of `staged.cuh`, and the text that breaks it."""
 
 
+def judge(name: str, seed: int) -> tuple[str, str]:
+    rng = random.Random(seed)
+    case = last_elements(rng.choice(ENDS), rng) if name == LAST else case_for_one_of(SOME, rng)
+    return judged(case, *MUTATIONS[name])
+
+
+PROGRAMS = BrokenPrograms("tests/kernels/test_staged.py", MUTATIONS, judge)
+
+
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_broken_kernel_is_noticed(name: str, rng: random.Random) -> None:
-    """By what the interpreter checks or by a wrong result; the unbroken one passes among all variants in test_runs.py."""
-    assert noticed(cases_of(rng, 300), broken(SOME, *MUTATIONS[name]))
+def test_a_broken_kernel_is_noticed(name: str) -> None:
+    shown = PROGRAMS.check(name)
+    if name.startswith("no barrier"):
+        assert re.search("without a barrier|no thread of the block has written", shown)

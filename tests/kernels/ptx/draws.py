@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,6 +23,14 @@ def case_for(variant: Variant, rng: random.Random) -> Case:
         bad = np.random.default_rng(rng.getrandbits(64)).random(buffers.indices.size) < 0.3
         buffers.indices[bad] = rng.choice((info.min, info.max))
     return Case.of(plan, buffers, alignment)
+
+
+def case_for_one_of(variants: Sequence[Variant], rng: random.Random) -> Case:
+    """A case that launches these variants and no others."""
+    while True:
+        case = case_for(rng.choice(variants), rng)
+        if {launch.variant for launch in case.launches} <= set(variants):
+            return case
 
 
 def alignment_for(plan: IndexPlan, rng: random.Random) -> int:

@@ -1,6 +1,7 @@
 """Random launches of every kernel in the interpreter, compared with the reference: `ci/interpret`.
 
-Each round has a plan for every variant, plans of any shape, and far apart ones. Prints the share of instructions that ran.
+Each round has a plan for every variant, plans of any shape, and far apart ones. A round ends with its first failure, and the next
+one begins; the commands that repeat failed rounds are printed last. Prints the share of instructions that ran.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,7 @@ from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.variants import VARIANTS
 from dmlgather.plan import IndexPlan
 from dmlgather.selftest.random_plans import random_buffers, random_plan, random_runs
+from tests import seeds
 from tests.kernels import nvrtc
 from tests.kernels.ptx import far
 from tests.kernels.ptx.compile import ARCHITECTURES
@@ -34,12 +37,16 @@ OTHERS = 40
 """Plans of any shape, runs, and far apart plans in a round, of each so many."""
 AT_ONCE = 4
 """Rounds of an architecture that are handed to the worker processes together."""
+MOST_FAILURES = 30
+"""After so many failed rounds, nothing new is to be expected of more."""
 
 
 @dataclass(slots=True)
 class Round:
     """What came of a round. failure: what went wrong, if anything. ran: for each kernel, which of its instructions have."""
 
+    architecture: str
+    seed: int
     launches: int = 0
     failure: str = ""
     ran: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
@@ -47,7 +54,7 @@ class Round:
 
 def run_round(architecture: str, seed: int, each: int) -> Round:
     """A round on an architecture, ended by the first failure. each: cases for each variant."""
-    rng, kernels, done = random.Random(seed), Kernels(architecture), Round()
+    rng, kernels, done = random.Random(seed), Kernels(architecture), Round(architecture, seed)
     plan: IndexPlan | None = None
     try:
         for case in cases(rng, each):
@@ -61,8 +68,8 @@ def run_round(architecture: str, seed: int, each: int) -> Round:
             launches = launches_for(plan, alignment, 0)
             done.launches += len(launches)
             far.agree(plan, launches, rng, alignment, kernels)
-    except AssertionError as error:
-        done.failure = f"{architecture}, round {seed}:\n{error}\n{plan}"
+    except Exception as error:  # of any kind: the other rounds are run all the same
+        done.failure = f"{type(error).__name__}: {error}\n{plan}"
     done.ran = {variant.name: executed(variant, kernels) for variant in VARIANTS}
     return done
 
@@ -80,29 +87,53 @@ def cases(rng: random.Random, each: int) -> Iterator[Case]:
             yield Case.of(plan, buffers, alignment, multiprocessors=multiprocessors, specialise=specialise)
 
 
-def main() -> int:
+def rounds(launches: int, seed: int, architectures: Sequence[str], pool: Executor) -> Iterator[Round]:
+    """Rounds on all architectures in turn, until they have had so many launches or have failed too often."""
+    total, failures, drawn = 0, 0, random.Random(seed)
+    while total < launches and failures < MOST_FAILURES:
+        jobs = [(name, drawn.getrandbits(48), EACH) for name in architectures for _ in range(AT_ONCE)]
+        for done in pool.map(run_round, *zip(*jobs, strict=True)):
+            total, failures = total + done.launches, failures + bool(done.failure)
+            yield done
+
+
+def command(done: Round) -> str:
+    """What repeats a round."""
+    older = "--nvrtc12 " if nvrtc.version().startswith("12.") else ""
+    return f"ci/interpret {older}--round {done.seed} --architectures {done.architecture}"
+
+
+def main(arguments: Sequence[str] | None = None, pool: Executor | None = None) -> int:
+    """The command. Returns its exit code: 1 for failures."""
     parser = argparse.ArgumentParser("ci/interpret", description=__doc__)
     parser.add_argument("launches", nargs="?", type=int, default=20_000, help="of all architectures together (20000)")
-    parser.add_argument("seed", nargs="?", type=int, default=random.SystemRandom().getrandbits(48))
+    parser.add_argument("seed", nargs="?", type=int, help="(the run's)")
+    parser.add_argument("--round", type=int, metavar="SEED", help="run this round alone")
     parser.add_argument("--architectures", nargs="+", default=ARCHITECTURES, help=f"({' '.join(ARCHITECTURES)})")
-    chosen = parser.parse_args()
-    print(f"NVRTC {nvrtc.version()}, seed {chosen.seed}", flush=True)
-    start, total, seeds = time.perf_counter(), 0, random.Random(chosen.seed)
+    chosen = parser.parse_args(arguments)
+    seed = seeds.run_seed().value if chosen.seed is None else chosen.seed
+    print(f"NVRTC {nvrtc.version()}, {f'round {chosen.round}' if chosen.round is not None else f'seed {seed}'}", flush=True)
+    start, total, failed = time.perf_counter(), 0, list[Round]()
     ran: dict[str, dict[str, NDArray[np.bool_]]] = {name: {} for name in chosen.architectures}
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        while total < chosen.launches:
-            jobs = [(name, seeds.getrandbits(48), EACH) for name in chosen.architectures for _ in range(AT_ONCE)]
-            for (name, *_), done in zip(jobs, pool.map(run_round, *zip(*jobs, strict=True)), strict=True):
-                if done.failure:
-                    print(done.failure, file=sys.stderr)
-                    return 1
-                total += done.launches
-                for kernel, which in done.ran.items():
-                    ran[name][kernel] = ran[name].get(kernel, False) | which
+    with pool or ProcessPoolExecutor(os.cpu_count()) as workers:
+        if chosen.round is None:
+            found = rounds(chosen.launches, seed, chosen.architectures, workers)
+        else:
+            found = workers.map(partial(run_round, seed=chosen.round, each=EACH), chosen.architectures)
+        for done in found:
+            total += done.launches
+            if done.failure:
+                failed.append(done)
+                print(f"{done.architecture}, round {done.seed}:\n{done.failure}", file=sys.stderr, flush=True)
+            for kernel, which in done.ran.items():
+                ran[done.architecture][kernel] = ran[done.architecture].get(kernel, False) | which
     for name, kernels in ran.items():
         print(f"{name}: {share(kernels)}")
-    print(f"{total} launches of {len(VARIANTS)} kernels in {time.perf_counter() - start:.0f} s: no violation, every result right")
-    return 0
+    outcome = f"{len(failed)} rounds failed" if failed else "no violation, every result right"
+    print(f"{total} launches of {len(VARIANTS)} kernels in {time.perf_counter() - start:.0f} s: {outcome}")
+    for done in failed:
+        print(f"repeat: {command(done)}")
+    return 1 if failed else 0
 
 
 def share(ran: dict[str, NDArray[np.bool_]]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import gcd
 from typing import Any
@@ -16,8 +16,8 @@ from dmlgather.backends import reference
 from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, POINTERS
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
-from dmlgather.backends.cuda.sources import unit_source
-from dmlgather.backends.cuda.variants import VARIANTS, Variant
+from dmlgather.backends.cuda.sources import kernel_source, unit_source
+from dmlgather.backends.cuda.variants import Variant
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.selftest.random_plans import PlanBuffers
 from tests.kernels.ptx.compile import ptx_of
@@ -53,16 +53,19 @@ class Kernels:
 
 AS_WRITTEN = Kernels()
 """The project's kernels."""
+ALONE = Kernels(source_of=kernel_source)
+"""The same, each compiled alone."""
 
 
-def broken(variants: Sequence[Variant], before: str, after: str) -> Kernels:
-    """The kernels of `variants`, all of one unit, with `before` in their source replaced by `after`."""
-    (unit,) = {variant.unit for variant in variants}
-    left_out = {variant.line for variant in VARIANTS if variant not in variants}
-    text = "\n".join(line for line in unit_source(unit).splitlines() if line not in left_out)
-    assert text.count(before) == 1, f"{text.count(before)} times in {unit}: {before}"
-    changed = text.replace(before, after)
-    return Kernels(source_of=lambda _: changed)
+def broken(before: str, after: str) -> Kernels:
+    """The kernels with `before` in their source replaced by `after`, each compiled alone."""
+
+    def source_of(variant: Variant) -> str:
+        text = kernel_source(variant)
+        assert text.count(before) == 1, f"{text.count(before)} times in {variant.unit}: {before}"
+        return text.replace(before, after)
+
+    return Kernels(source_of=source_of)
 
 
 INPUT, INDICES, OUTPUT, WORD, TABLE = range(5)
@@ -205,9 +208,13 @@ def mismatches(cases: Iterable[Case], kernels: Kernels = AS_WRITTEN) -> list[int
     return [number for number, case in enumerate(cases) if differs(case, kernels)]
 
 
-def noticed(cases: Iterable[Case], kernels: Kernels) -> bool:
-    """Whether a kernel does what it must not, or a result is wrong."""
+def judged(case: Case, before: str, after: str) -> tuple[str, str]:
+    """What is wrong with a case, "" if nothing: with the kernels as written, and with `before` in them replaced by `after`."""
+    return _wrong(case, ALONE), _wrong(case, broken(before, after))
+
+
+def _wrong(case: Case, kernels: Kernels) -> str:
     try:
-        return any(differs(case, kernels) for case in cases)
-    except Violation:
-        return True
+        return "the result is not the reference's" if differs(case, kernels) else ""
+    except Violation as violation:
+        return str(violation)

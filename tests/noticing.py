@@ -1,0 +1,109 @@
+"""Programs that are broken on purpose, and for each the seed of a case that notices it.
+
+The seeds are in `tests/noticed.json`: a test draws one case, and runs it on the program as it is and on the broken one. Drawing
+until something shows is what `ci/notice` does:
+
+ci/notice                   for each broken program whose case no longer notices it, search for another one and store its seed
+ci/notice FILE              the same for those of a test file
+ci/notice FILE NAME         for one of them
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import shlex
+import sys
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TABLE = Path(__file__).with_name("noticed.json")
+MOST = 3000
+"""Cases that a search draws for one program."""
+
+Judge = Callable[[str, int], tuple[str, str]]
+"""Takes a broken program's name and a case's seed. Returns what is wrong, "" if nothing, with the program as it is and broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenPrograms:
+    """Those of one test file, which calls this PROGRAMS. test: its path from the root."""
+
+    test: str
+    names: Collection[str]
+    judge: Judge
+
+    def check(self, name: str) -> str:
+        """What shows that the program is broken. AssertionError if its stored case does not, or fails without the error."""
+        table = stored().get(self.test, {})
+        gone = [other for other in table if other not in self.names]
+        assert not gone, f"cases are stored for {gone}, which {self.test} does not break; drop them: ci/notice {self.test}"
+        search = f"search for another one: ci/notice {self.test} {shlex.quote(name)}"
+        assert name in table, f"no case is stored for {name!r}; {search}"
+        seed = table[name]
+        sound, broken = self.judge(name, seed)
+        assert not sound, f"the case of {name!r}, seed {seed}, fails on the program as it is: {sound}"
+        assert broken, f"the case of {name!r}, seed {seed}, no longer notices it: the program or the draw has changed; {search}"
+        return broken
+
+    def search(self, name: str) -> int:
+        """The first seed whose case notices a program. LookupError if none does, or a case fails on the program as it is."""
+        for seed in range(MOST):
+            sound, broken = self.judge(name, seed)
+            if sound:
+                raise LookupError(f"{name!r}, seed {seed}: the case fails on the program as it is: {sound}")
+            if broken:
+                return seed
+        raise LookupError(f"{name!r}: none of {MOST} cases notices it; make one that does, and let the file's cases draw such")
+
+
+def stored() -> dict[str, dict[str, int]]:
+    """The seeds, by test file and name."""
+    table: dict[str, dict[str, int]] = json.loads(TABLE.read_text(encoding="utf-8"))
+    return table
+
+
+def programs_of(test: str) -> BrokenPrograms:
+    """What a test file breaks."""
+    module = importlib.import_module(test.removesuffix(".py").replace("/", "."))
+    found: BrokenPrograms = module.PROGRAMS
+    return found
+
+
+def search_all(test: str, only: str | None = None) -> list[str]:
+    """Store a seed for each program of a file whose case does not notice it, and drop those that are gone. What failed."""
+    programs, failures, table = programs_of(test), list[str](), stored()
+    seeds = {name: seed for name, seed in table.get(test, {}).items() if name in programs.names}
+    for name in programs.names if only is None else [only]:
+        try:
+            programs.check(name)
+        except AssertionError:
+            try:
+                seeds[name] = programs.search(name)
+            except LookupError as error:
+                failures.append(f"{test}: {error}")
+                continue
+            print(f"{test}: {name!r} is noticed by the case of seed {seeds[name]}", flush=True)
+    table[test] = {name: seeds[name] for name in programs.names if name in seeds}
+    TABLE.write_text(json.dumps(dict(sorted(table.items())), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return failures
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Returns its exit code: 1 if a program is not noticed."""
+    parser = argparse.ArgumentParser("ci/notice", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", nargs="?", help="a test file; without one, all that the table has")
+    parser.add_argument("name", nargs="?", help="of a broken program in it")
+    chosen = parser.parse_args(arguments)
+    tests = stored() if chosen.file is None else [chosen.file]
+    failures = [failure for test in tests for failure in search_all(test, chosen.name)]
+    for failure in failures:
+        print(failure, file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
