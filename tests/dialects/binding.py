@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,8 +26,9 @@ def run(
 
     sizes: what is added to negative indices where the described type is unsigned; of a shape that broadcasts to the indices.
     """
-    rng = np.random.default_rng()
-    buffer = np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
+    content = np.ascontiguousarray(data).tobytes()
+    rng = np.random.default_rng(zlib.crc32(content))  # the same noise when the same call is repeated
+    buffer = np.frombuffer(content, np.uint8)
     for desc in descs:
         inputs = [_padded(rng, buffer, desc.tensor("input_tensor").total_bytes)]
         if "indices_tensor" in desc.operator.inputs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from dmlgather.dialects.advanced_indexing import AdvancedIndexing, BasicIndexing
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.windows import Window
 from dmlgather.eager import execute
+from tests import seeds
 from tests.dialects.expressions import numpys, some_data, some_expression
 
 I64 = np.dtype(np.int64)
@@ -42,9 +42,7 @@ def taken(data: NDArray[Any], expression: tuple[Any, ...]) -> NDArray[Any] | Exc
 
 
 def test_expressions_mean_what_they_mean_in_numpy() -> None:
-    seed = random.SystemRandom().getrandbits(64)
-    print(f"random.Random({seed})")
-    rng = random.Random(seed)
+    rng = seeds.rng()
     good = bad = 0
     for _ in range(300):
         data = some_data(rng)

@@ -15,6 +15,7 @@ import dmlgather as dg
 from dmlgather.dialects import descriptors
 from dmlgather.dialects.descriptors import Dim, Dims, InexpressibleError, View, merge, storage_type
 from dmlgather.directml import DataType, FeatureLevel
+from tests import seeds
 
 FLOATS, INDICES = DataType.FLOAT32, DataType.INT64
 LEVEL_2_1, LEVEL_6_4 = FeatureLevel.LEVEL_2_1, FeatureLevel.LEVEL_6_4
@@ -71,7 +72,7 @@ def test_every_type_is_held_by_one_of_as_many_bytes(dtype: object, held: tuple[D
 
 
 def test_strides_of_every_tensor_reach_the_descriptor() -> None:
-    rng = np.random.default_rng()
+    rng = seeds.numpy_rng()
     data, indices = rng.random((4, 3, 5), np.float32), rng.integers(0, 3, (4, 2))
     # Along the middle of data, written with the index dimension last: output[b, k, i] = data[b, indices[b, i], k].
     output = View("output", FLOATS, (Dim(4, 10), Dim(2, 1), Dim(5, 2)))

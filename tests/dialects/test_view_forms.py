@@ -16,6 +16,7 @@ from dmlgather.dialects.view_forms import VIEW_FORMS
 from dmlgather.dialects.views import ExpandView, ReshapeView, SliceView, StridedView, TransposeView
 from dmlgather.dialects.windows import Window
 from dmlgather.plan import overlaps
+from tests import seeds
 from tests.dialects import binding
 
 EXPORTER = Exporter(VIEW_FORMS, lambda problem: problem.name)
@@ -47,11 +48,9 @@ def some_view(rng: random.Random, values: NDArray[Any]) -> tuple[Problem, NDArra
 
 
 def test_forms_give_numpys_bits() -> None:
-    seed = random.SystemRandom().getrandbits(64)
-    print(f"random.Random({seed})")
-    rng = random.Random(seed)
+    rng = seeds.rng()
     shared = taken = 0
-    for _ in range(250):
+    for _ in range(400):
         shape = tuple(rng.randint(1, 4) for _ in range(rng.randint(0, 4)))
         dtype = rng.choice(("uint8", "float16", "float32", "int64", "complex128"))
         values = np.random.default_rng(rng.getrandbits(32)).integers(1, 200, shape).astype(dtype)
@@ -70,8 +69,8 @@ def test_forms_give_numpys_bits() -> None:
             for tensor in (desc.tensor("input_tensor") for desc in descs):
                 kept = [(n, step) for n, step in zip(tensor.sizes, tensor.strides or (), strict=False) if step]
                 assert not overlaps([n for n, _ in kept], [step for _, step in kept]), problem
-    assert taken > 150
-    assert shared > 2
+    assert taken > 200
+    assert shared
 
 
 @pytest.mark.parametrize(

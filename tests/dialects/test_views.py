@@ -13,6 +13,7 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import ExpandView, ReshapeView, SliceView, StridedView, TransposeView
 from dmlgather.dialects.windows import Window
 from dmlgather.plan import Layout
+from tests import seeds
 
 
 def made(problem: Problem, values: NDArray[np.int32], layout: Layout) -> NDArray[np.int32]:
@@ -40,9 +41,7 @@ def some_layout(rng: random.Random, shape: tuple[int, ...]) -> Layout:
 
 
 def test_views_are_numpys() -> None:
-    seed = random.SystemRandom().getrandbits(64)
-    print(f"random.Random({seed})")
-    rng = random.Random(seed)
+    rng = seeds.rng()
     for _ in range(150):
         shape = tuple(rng.randint(1, 4) for _ in range(rng.randint(0, 4)))
         data = TensorType(shape, np.dtype(np.int32))

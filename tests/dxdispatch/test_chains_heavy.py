@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dmlgather.directml.dxdispatch.model_file import check_file
-from tests.chain_count import seeds
+from tests.chain_count import each_seed
 from tests.dialects.test_descriptor_graph import checked
 from tests.dxdispatch.models import write
 from tests.dxdispatch.random_chains import random_model
@@ -16,12 +16,10 @@ from tests.test_model_fusion import same
 
 @pytest.mark.heavy
 def test_chains_of_dispatches_as_graphs(tmp_path: Path) -> None:
-    for seed in seeds():
-        checked(check_file(write(tmp_path, random_model(seed))))
+    each_seed(lambda seed: checked(check_file(write(tmp_path, random_model(seed)))))
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("device", ["cpu", "reference"])
 def test_chains_of_dispatches_fused(tmp_path: Path, device: str) -> None:
-    for seed in seeds():
-        same(check_file(write(tmp_path, random_model(seed))), tmp_path, device)
+    each_seed(lambda seed: same(check_file(write(tmp_path, random_model(seed))), tmp_path, device))

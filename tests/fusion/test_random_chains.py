@@ -21,7 +21,8 @@ from dmlgather.fusion.graph_routes import GraphCall
 from dmlgather.fusion.joined_indices import JoinedIndices
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.selftest.random_plans import random_buffers
-from tests.chain_count import CHAINS
+from tests import seeds
+from tests.chain_count import CHAINS, each_seed
 from tests.fusion.random_graphs import RandomGraph, compute, random_chain, step_by_step
 from tests.kernels.ptx.runs import Case, differs
 
@@ -41,12 +42,13 @@ def check(example: RandomGraph, device: str) -> None:
 
 
 def check_many(count: int, device: str) -> None:
-    """`check` of so many random chains of 2 to 8 steps. The seed is printed."""
-    seed = random.SystemRandom().getrandbits(64)
-    print(f"random.Random({seed})")
-    rng = random.Random(seed)
-    for _ in range(count):
+    """`check` of so many random chains of 2 to 8 steps."""
+
+    def check_one(seed: int) -> None:
+        rng = random.Random(seed)
         check(random_chain(rng, rng.randint(2, 8)), device)
+
+    each_seed(check_one, count)
 
 
 @pytest.fixture(autouse=True)
@@ -86,9 +88,7 @@ def test_most_chains_become_few_launches_that_a_gpu_takes() -> None:
 
 @pytest.mark.heavy
 def test_kernels_run_fused_chains() -> None:
-    seed = random.SystemRandom().getrandbits(64)
-    print(f"random.Random({seed})")
-    rng = random.Random(seed)
+    rng = seeds.rng()
     for _ in range(150):
         for launch in fuse(random_chain(rng, rng.randint(2, 8)).graph).launches:
             assert not differs(Case.of(launch.plan, random_buffers(launch.plan, rng), 16))

@@ -19,6 +19,7 @@ from dmlgather.dialects.index_graph import Step
 from dmlgather.dialects.problem import TensorType
 from dmlgather.fusion import Fused, fuse, graph_routes, launchers, running
 from dmlgather.fusion.graph_routes import signature_of
+from tests import seeds
 
 Array = NDArray[Any]
 X = np.arange(60, dtype=np.float32).reshape(6, 10)
@@ -114,8 +115,7 @@ def all_fused() -> list[Fused]:
 
 
 def test_signatures_in_turn(fused: list[Fused]) -> None:
-    seed = random.SystemRandom().getrandbits(64)
-    assert faults(fused, random.Random(seed), 80) == [], f"random.Random({seed})"
+    assert faults(fused, seeds.rng(), 80) == []
 
 
 def test_a_stale_route_is_noticed(fused: list[Fused]) -> None:

@@ -53,6 +53,12 @@ def indices(rng: np.random.Generator, size: int, *shape: int) -> Any:
     return rng.integers(-size, size, shape, np.int32)
 
 
+X = np.arange(40, dtype=np.float32).reshape(8, 5)
+X.flags.writeable = False  # many tests read it
+IDX = np.array([6, -8, 1], np.int32)
+"""What parameters of tests, which are made at import, may use: no two elements of X are the same."""
+
+
 def _rows(rng: np.random.Generator) -> tuple[Any, ...]:
     return data(rng, 8, 5), indices(rng, 8, 3)
 

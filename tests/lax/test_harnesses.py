@@ -18,6 +18,7 @@ from jax import lax
 
 import dmlgather as dg
 from dmlgather.directml import FeatureLevel
+from tests import seeds
 from tests.dialects import binding
 from tests.lax.random_windows import DEVICES
 
@@ -61,7 +62,7 @@ def test_how_many_directml_takes_is_what_the_page_says() -> None:
 
 @pytest.mark.parametrize("partly", [True, False])
 def test_descriptors_give_jaxs_bytes(partly: bool) -> None:
-    rng = np.random.default_rng()
+    rng = seeds.numpy_rng()
     judged = 0
     for call in CALLS:
         found = described(call)

@@ -14,11 +14,10 @@ from jax import lax
 
 from dmlgather.dialects.index_graph import Elementwise, IndexGraph, Opaque
 from dmlgather.lax.tracing.index_graph import index_graph, read_program
-from tests.lax.everyday import EXPRESSIONS, Expression, data, indices
+from tests import seeds
+from tests.lax.everyday import EXPRESSIONS, IDX, Expression, X
 from tests.lax.stepping import stepped
 
-RNG = np.random.default_rng()
-X, IDX = data(RNG, 8, 5), indices(RNG, 8, 3)
 EDGES = np.array([-(2**31), 2**31 - 1, -1, 0, 1, 7, -7, 6], np.int32)
 BARRIER: Any = lax.optimization_barrier
 STRUCT: Any = jax.ShapeDtypeStruct
@@ -41,7 +40,7 @@ def agrees(fn: Callable[..., Any], *args: Any, opaque: int = 0) -> IndexGraph:
 
 @pytest.mark.parametrize("expression", EXPRESSIONS, ids=lambda expression: expression.title)
 def test_everyday_expressions(expression: Expression) -> None:
-    agrees(expression.fn, *expression.arguments(RNG), opaque=1 if "scan" in expression.title else 0)
+    agrees(expression.fn, *expression.arguments(seeds.numpy_rng()), opaque=1 if "scan" in expression.title else 0)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 import dmlgather as dg
 from dmlgather.backends import arrays
 from dmlgather.backends.jax_arrays import ALIGNMENT
+from tests import seeds
 from tests.lax.calling import content
 from tests.lax.judge import jax
 from tests.lax.specification import INTEGERS, TYPES, Call, expected
@@ -26,7 +27,7 @@ WHOLE = tuple(dtype for dtype in TYPES if dtype.name not in PARTS_OF_BYTES)
 
 def operand(dtype: Any) -> Any:
     """[3, 40] ones and zeros."""
-    return np.random.default_rng().integers(0, 2, (3, 40)).astype(dtype)
+    return seeds.numpy_rng().integers(0, 2, (3, 40)).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: dtype.name)

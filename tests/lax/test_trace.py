@@ -18,10 +18,8 @@ from jax.sharding import Mesh, PartitionSpec
 import dmlgather as dg
 from dmlgather.lax.tracing.constants import equations
 from dmlgather.lax.tracing.jaxpr_evaluation import JaxprEvaluator
-from tests.lax.everyday import data, indices
-
-RNG = np.random.default_rng()
-X, IDX = data(RNG, 8, 5), indices(RNG, 8, 3)
+from tests import seeds
+from tests.lax.everyday import IDX, X
 
 
 def outcomes(trace: Any) -> list[tuple[int, bool | None]]:
@@ -74,7 +72,7 @@ def test_stepping_through_loops_gives_what_jax_gives() -> None:
         picked = lax.cond(count > 5, lambda: rows[1][::-1], lambda: rows[1])
         return jnp.concatenate([picked, last[None], jnp.stack([rows[0]] * 5, 1)]), count
 
-    x, idx = jnp.asarray(np.random.default_rng().integers(0, 99, (8, 5), np.int32)), jnp.array([1, 7, 0])
+    x, idx = jnp.asarray(seeds.numpy_rng().integers(0, 99, (8, 5), np.int32)), jnp.array([1, 7, 0])
     program = jax.make_jaxpr(fn)(x, idx)
     ran: list[Any] = []
     evaluator = JaxprEvaluator([place for place, *_ in equations(program)], lambda place, eqn, *_: ran.append(eqn.primitive.name))
@@ -95,7 +93,7 @@ def test_a_loop_under_vmap_ends_for_each_row_on_its_own() -> None:
         count, total, key = jax.vmap(loop)(x, ends)
         return count, total, jax.random.key_data(key)
 
-    x, ends = jnp.asarray(np.random.default_rng().integers(0, 99, (4, 5), np.int32)), jnp.array([3, 0, 5, 1])
+    x, ends = jnp.asarray(seeds.numpy_rng().integers(0, 99, (4, 5), np.int32)), jnp.array([3, 0, 5, 1])
     program = jax.make_jaxpr(fn)(x, ends)
     evaluator = JaxprEvaluator([place for place, *_ in equations(program)], lambda *_: None)
     for found, expected in zip(evaluator.run(program, [x, ends]), fn(x, ends), strict=True):
@@ -164,7 +162,7 @@ def test_a_scan_that_never_runs() -> None:
 @pytest.mark.parametrize("kind", ["bool", "int4", "uint4", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64", "uint16"])
 def test_types_that_numpy_lacks_are_compared_as_well(kind: str) -> None:
     dtype = np.dtype(getattr(ml_dtypes, kind, kind))
-    x = jnp.asarray(RNG.integers(0, 8, (6, 4)).astype(dtype))
+    x = jnp.asarray(seeds.numpy_rng().integers(0, 8, (6, 4)).astype(dtype))
     fill = {"mode": "fill", "fill_value": 1}
     trace = dg.lax.trace(lambda x, i, k: (x[i], x[::-1], x[1:3], x[k], x.at[i].get(**fill)), x, IDX, 2, execute=True)
     assert len(trace) == 5

@@ -13,8 +13,8 @@ from jax import lax
 
 import dmlgather as dg
 from dmlgather.lax.tracing.constants import DEPTH_LIMIT, ELEMENT_LIMIT, Constants
+from tests.lax.everyday import X
 
-X = np.random.default_rng().random((8, 5), np.float32)
 rng_uniform: Any = lax.rng_uniform
 random_bits: Any = lax.rng_bit_generator
 struct: Any = jax.ShapeDtypeStruct

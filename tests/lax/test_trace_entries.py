@@ -17,7 +17,8 @@ import pytest
 from jax import lax
 
 import dmlgather as dg
-from tests.lax.test_trace import IDX, RNG, X
+from tests import seeds
+from tests.lax.everyday import IDX, X
 
 
 def test_a_difference_is_found_and_shown() -> None:
@@ -37,7 +38,7 @@ def test_a_difference_is_found_and_shown() -> None:
 
 def test_64_bit_arrays() -> None:
     with jax.enable_x64(True):
-        x = jnp.asarray(np.frombuffer(RNG.bytes(8 * 40), np.float64).reshape(8, 5))
+        x = jnp.asarray(np.frombuffer(seeds.numpy_rng().bytes(8 * 40), np.float64).reshape(8, 5))
         trace = dg.lax.trace(lambda x, i, k: (x[i], x[k], jnp.take(x, i, axis=0)), x, IDX.astype(np.int64), -3, execute=True)
     assert trace.equal
     assert {entry.operand.dtype for entry in trace} == {"float64"}

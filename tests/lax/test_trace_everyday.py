@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import dmlgather as dg
 from dmlgather.plan import IndexType
+from tests import seeds
 from tests.lax.everyday import EXPRESSIONS, Expression
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS, ids=lambda expression: expression.title)
 def test_plans_costs_and_operators(expression: Expression) -> None:
-    trace = dg.lax.trace(expression.fn, *expression.arguments(np.random.default_rng()))
+    trace = dg.lax.trace(expression.fn, *expression.arguments(seeds.numpy_rng()))
     assert [entry.equation for entry in trace] == [fact.equation for fact in expression.facts]
     assert not trace.executed
     for entry, fact in zip(trace, expression.facts, strict=True):
@@ -33,9 +33,7 @@ def test_plans_costs_and_operators(expression: Expression) -> None:
 
 @pytest.mark.parametrize("expression", EXPRESSIONS, ids=lambda expression: expression.title)
 def test_executed_on_fresh_data_every_plan_gives_jaxs_bytes(expression: Expression) -> None:
-    seed = np.random.SeedSequence().entropy
-    print(f"seed {seed}")
-    trace = dg.lax.trace(expression.fn, *expression.arguments(np.random.default_rng(seed)), execute=True)
+    trace = dg.lax.trace(expression.fn, *expression.arguments(seeds.numpy_rng()), execute=True)
     assert trace.executed
     assert trace.equal
     for entry, fact in zip(trace, expression.facts, strict=True):

@@ -15,13 +15,11 @@ from jaxlib import version as jaxlib_version
 
 import dmlgather as dg
 from dmlgather.plan import compose
+from tests import seeds
 from tests.chain_drawing import Chain, check_fresh_chains
-from tests.lax.everyday import EXPRESSIONS, Expression, data, indices
+from tests.lax.everyday import EXPRESSIONS, IDX, Expression, X
 from tests.lax.fused_chains import faults
 from tests.lax.random_chains import random_chain
-
-RNG = np.random.default_rng()
-X, IDX = data(RNG, 8, 5), indices(RNG, 8, 3)
 
 
 def same(found: Any, expected: Any) -> bool:
@@ -50,7 +48,7 @@ def test_a_wrong_merge_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("expression", EXPRESSIONS, ids=lambda expression: expression.title)
 def test_everyday_expressions_run(expression: Expression) -> None:
-    arguments = expression.arguments(RNG)
+    arguments = expression.arguments(seeds.numpy_rng())
     trace = dg.lax.trace(expression.fn, *arguments)
     found = trace.run(*arguments)
     kind = jax.Array if any(isinstance(each, jax.Array) for each in arguments) else np.ndarray
@@ -109,7 +107,7 @@ def test_keys_opaque_equations_and_effects(capsys: pytest.CaptureFixture[str]) -
 
 def test_64_bit_arrays_stay_such() -> None:
     with jax.enable_x64(True):
-        x = RNG.random((8, 5))
+        x = seeds.numpy_rng().random((8, 5))
         trace = dg.lax.trace(lambda x, i: x[i].T[::-1], x, IDX.astype(np.int64))
         found = trace.run(x, IDX.astype(np.int64))
     assert found.dtype == np.float64

@@ -26,7 +26,7 @@ struct: Any = jax.ShapeDtypeStruct
 labelled: Any = scheduling_groups.xla_metadata_call
 on_the_host: Any = getattr(compute_on, "compute_on2", compute_on.compute_on)  # its name before 0.12
 
-X = np.random.default_rng().random(4, np.float32)
+X = np.arange(4, dtype=np.float32)
 KEYS = {name: jax.random.split(jax.random.key(3, impl=name), 5) for name in ("threefry2x32", "rbg")}
 
 

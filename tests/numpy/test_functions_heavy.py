@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 import pytest
 
+from tests.chain_count import each_seed
 from tests.numpy.judged import check_call, check_descriptors
 
 pytestmark = pytest.mark.heavy
@@ -14,7 +14,5 @@ pytestmark = pytest.mark.heavy
 
 @pytest.mark.parametrize(("check", "runs"), [(check_call, 10_000), (check_descriptors, 3_000)], ids=["calls", "descriptors"])
 def test_random_expressions(check: Callable[[int], bool], runs: int) -> None:
-    start = random.SystemRandom().getrandbits(62)
-    print(f"seeds from {start}")
-    good = sum(check(seed) for seed in range(start, start + runs))
+    good = sum(each_seed(check, runs))
     assert runs // 4 < good < runs - runs // 20

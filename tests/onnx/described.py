@@ -187,11 +187,12 @@ def _indexed_sizes(case: Node) -> NDArray[np.int64]:
 
 
 def array(kind: Any, *sizes: int) -> Any:
-    return elements(random.Random(), kind, sizes)
+    """Elements that follow from their type and sizes, because parameters of tests are made at import."""
+    return elements(random.Random(f"{kind} {sizes}"), kind, sizes)
 
 
 def positions(size: int, *shape: int, kind: str = "int64") -> Any:
-    return np.random.default_rng().integers(-size, size, shape, kind)
+    return np.random.default_rng((size, *shape)).integers(-size, size, shape, kind)
 
 
 def gather(data: Any, indices: Any, axis: int) -> Node:

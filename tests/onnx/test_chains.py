@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import random
-
+from tests.chain_count import each_seed
 from tests.onnx.chain_runs import check_chain
 
 
 def test_fused_chains_give_what_onnxruntime_gives() -> None:
-    seed = random.SystemRandom().getrandbits(63)
-    print(f"random.Random({seed})")
-    rng = random.Random(seed)
-    for _ in range(30):
-        check_chain(rng.getrandbits(63))
+    each_seed(check_chain, 30)
 
 
 def test_most_chains_take_fewer_launches() -> None:

@@ -24,6 +24,7 @@ from tests.onnx.drafts import finished, good
 from tests.onnx.faults import FAULTS
 from tests.onnx.specification import LOOKS_UP, Array, Call, expected, type_name
 from tests.onnx.strategies import ROWS, calls, seeds
+from tests.seeds import numpy_rng
 from tests.test_operator_devices import ArrayDriver, DeviceArray
 
 DEVICES = ("cpu", "reference", "cuda")
@@ -131,7 +132,7 @@ def test_components_of_a_broadcast_tuple_are_told_apart() -> None:
 
 
 def test_cuda_arrays_stay_on_their_gpu_and_numpy_arrays_on_the_host(gpu: ArrayDriver) -> None:
-    data, indices = np.random.default_rng().random((5, 3)), np.array([4, -5, 0])
+    data, indices = numpy_rng().random((5, 3)), np.array([4, -5, 0])
     result = dg.onnx.gather(DeviceArray(data, 1), DeviceArray(indices, 1))
     assert isinstance(result, DeviceArray)
     assert (result.device.id, result.held.tobytes()) == (1, data[indices].tobytes())
@@ -142,7 +143,7 @@ def test_cuda_arrays_stay_on_their_gpu_and_numpy_arrays_on_the_host(gpu: ArrayDr
 
 
 def test_device_moves_the_arrays_there_and_hands_the_result_back(gpu: ArrayDriver) -> None:
-    data, indices = np.random.default_rng().random((5, 3)), np.array([4, -5, 0])
+    data, indices = numpy_rng().random((5, 3)), np.array([4, -5, 0])
     result = dg.onnx.gather(data, indices, device="cuda:1")
     assert isinstance(result, np.ndarray)
     assert result.tobytes() == data[indices].tobytes()
@@ -221,7 +222,7 @@ def test_other_libraries_get_their_own_kind_back(monkeypatch: pytest.MonkeyPatch
     library.from_dlpack = lambda array: Tensor(np.from_dlpack(array))  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "tensors", library)
     monkeypatch.setattr(Tensor, "__module__", "tensors")
-    data = np.random.default_rng().random((4, 3))
+    data = numpy_rng().random((4, 3))
     found = dg.onnx.gather(Tensor(data), Tensor(np.array([3, 1])))
     assert isinstance(found, Tensor)
     assert found.held.tobytes() == data[[3, 1]].tobytes()
@@ -242,7 +243,7 @@ LAYOUTS: dict[str, Any] = {
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_arrays_may_lie_in_memory_as_they_like(layout: str, device: str, gpu: ArrayDriver) -> None:
-    rng = np.random.default_rng()
+    rng = numpy_rng()
     data = LAYOUTS[layout](rng.integers(0, 256, (6, 32), np.uint8).view(np.float32))
     indices = LAYOUTS[layout](rng.integers(-6, 6, (3, 8)))
     for call in (

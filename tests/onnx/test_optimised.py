@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 import pytest
 from onnx import ModelProto
 
 import dmlgather as dg
+from tests import seeds
 from tests.onnx.modelling import parsed
 from tests.onnx.optimising import graph_of, optimised
 from tests.onnx.random_chains import random_chain
@@ -58,9 +57,7 @@ def test_a_planted_change_is_found() -> None:
 
 
 def test_optimised_random_chains_are_never_called_different() -> None:
-    seed = random.SystemRandom().getrandbits(63)
-    print(f"random.Random({seed})")
-    rng = random.Random(seed)
+    rng = seeds.rng()
     verdicts = []
     for _ in range(8):
         model, feeds = random_chain(rng)

@@ -18,6 +18,7 @@ from dmlgather.directml import FeatureLevel
 from dmlgather.onnx.model.check import check_model
 from dmlgather.onnx.model.node_verdicts import judge
 from dmlgather.onnx.problems.node_reading import PROBLEMS
+from tests import seeds
 from tests.onnx.modelling import findings_of
 from tests.onnx.symbolic_models import SymbolicModel, symbolic_model
 from tests.onnx.symbolic_nodes import PASSED, disagreement, expressions, holds, meaning, random_node, told_sizes
@@ -28,13 +29,10 @@ COUNT = 8
 """How many values of its symbols each model is tried with."""
 
 
-SEED = random.SystemRandom().getrandbits(32)
-"""The first seed of a run; each test says the one that fails."""
-
-
 @pytest.mark.parametrize("part", range(4))
 def test_nodes_of_expressions(part: int) -> None:
-    for seed in range(SEED + 40 * part, SEED + 40 * part + 40):
+    for _ in range(40):
+        seed = seeds.seed()
         rng = random.Random(seed)
         node = random_node(rng)
         assert disagreement(node, FeatureLevel.parse(rng.choice(LEVELS)), rng, COUNT) is None, seed
@@ -59,7 +57,8 @@ def test_a_slice_backwards_from_before_the_first_element() -> None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_models(tmp_path: Path, part: int) -> None:
-    for seed in range(SEED + 10 * part, SEED + 10 * part + 10):
+    for _ in range(10):
+        seed = seeds.seed()
         assert list(disagreements(tmp_path, seed)) == [], seed
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
+from tests import seeds
 from tests.kernels.host_driver import installed
 from tests.no_telemetry import TELEMETRY
 from tests.openvino.examples import EXAMPLES, Example
@@ -74,7 +75,7 @@ def test_examples_on_every_device_in_every_index_type(gpu: ArrayDriver, example:
 @pytest.mark.parametrize("size", [0, 1, 5, 128, 300])
 def test_indices_are_compared_in_their_full_width(size: int, version: int, execution: str) -> None:
     edges = {sign * 2**power + step for power in (7, 8, 16, 31, 32, 63, 64) for sign in (1, -1) for step in (-1, 0, 1, 2)}
-    data = np.random.default_rng().random(size)
+    data = seeds.numpy_rng().random(size)
     for kind in INTEGERS:
         info = np.iinfo(kind)
         values = sorted(value for value in {*edges, -size - 1, -size, -1, 0, 1, size - 1, size} if info.min <= value <= info.max)
@@ -135,7 +136,7 @@ def test_the_twin_plans_from_arrays_types_and_pairs() -> None:
 
 @pytest.mark.parametrize("device", [None, *DEVICES])
 def test_views_of_any_layout_are_read_and_left_alone(gpu: ArrayDriver, device: str | None) -> None:
-    rng = np.random.default_rng()
+    rng = seeds.numpy_rng()
     room = rng.integers(0, 2**32, (6, 10, 8), dtype=np.uint32).view(np.float32)
     numbers = rng.integers(-6, 7, (6, 4))
     fixed = room[::2, ::2, 1::2].copy()

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import dmlgather as dg
+from tests import seeds
+from tests.chain_count import each_seed
 from tests.translation.judging import VERSIONS, always_equal, judge
 from tests.translation.random_problems import random_problem
 from tests.translation.whole_models import judge_model
@@ -16,22 +18,22 @@ from tests.translation.whole_models import judge_model
 pytestmark = pytest.mark.heavy
 
 PROBLEMS = int(os.environ.get("PROBLEMS", "2000"))
-FIRST = int(os.environ.get("SEED", "0"))
 
 
 @pytest.mark.parametrize(("to", "share"), [("onnx", 1), ("openvino", 1), ("directml", 1), ("jax", 10)])
 def test_random_problems(to: str, share: int) -> None:
-    seeds = range(FIRST, FIRST + PROBLEMS // share)
-    found = judge(seeds, [to])
+    first, count = seeds.seed(60), PROBLEMS // share
+    found = judge(range(first, first + count), [to])
     print(f"\n{to}: {found}")
-    assert found[to] > len(seeds) / 3
+    assert found[to] > count / 3
 
 
 @pytest.mark.parametrize("to", VERSIONS)
 def test_random_proofs(to: str) -> None:
     """None is wrong, and most are proven."""
     found: Counter[str] = Counter()
-    for seed in range(FIRST, FIRST + PROBLEMS // 4):
+    first = seeds.seed(60)
+    for seed in range(first, first + PROBLEMS // 4):
         problem = random_problem(seed)
         made = dg.translate(problem, to, **VERSIONS[to][seed % len(VERSIONS[to])])  # type: ignore[arg-type] # each has its own type
         if made.proof is None:
@@ -44,6 +46,6 @@ def test_random_proofs(to: str) -> None:
 
 
 def test_random_models(tmp_path: Path) -> None:
-    found = Counter(judge_model(seed, tmp_path) for seed in range(FIRST, FIRST + PROBLEMS // 4))
+    found = Counter(each_seed(lambda seed: judge_model(seed, tmp_path), PROBLEMS // 4))
     print(f"\n{found}")
     assert found["equal"] > found.total() / 2
