@@ -1,0 +1,92 @@
+"""Runs commands, one a line of standard input, until one fails; ends with a table of seconds and tests, and with what was left out.
+
+A command that ends with 3 could not run here, and says why in its last line; that is left out as well.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+CLOSING = re.compile(r"(?:^|, |=+ )(\d+) (passed|failed|error|errors|skipped)(?=,| in )")
+"""A count in the last line of a run of pytest."""
+SKIPPED = re.compile(r"SKIPPED \[(\d+)\] \S+?(?::\d+)?: (.+)")
+NOT_RUN = 3
+"""The exit status of a command that cannot run here."""
+
+
+@dataclass(slots=True)
+class Step:
+    """A command, and what came of it."""
+
+    command: str
+    seconds: float = 0
+    status: int = 0
+    tests: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def run(self) -> None:
+        """Run it with bash, show what it prints, and count the tests."""
+        print(f"\n=== {self.command}", flush=True)
+        start, last = time.monotonic(), ""
+        command = ["bash", "-euo", "pipefail", "-c", self.command]
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                print(line, end="", flush=True)
+                self.read(line)
+                last = line.strip() or last
+        self.status, self.seconds = process.returncode, time.monotonic() - start
+        if self.status == NOT_RUN:
+            self.left_out[last] += 1
+
+    def read(self, line: str) -> None:
+        """Count what a line of its output says."""
+        if re.search(r" in [\d.]+s", line):
+            for number, outcome in CLOSING.findall(line):
+                self.tests[outcome.removesuffix("s") if outcome == "errors" else outcome] += int(number)
+        if match := SKIPPED.match(line):
+            self.left_out[match[2]] += int(match[1])
+
+    def row(self) -> str:
+        """The step's line in the table."""
+        outcome = {0: "", NOT_RUN: "not run"}.get(self.status, f"FAILED with {self.status}")
+        return f"{self.seconds:8.0f} {self.tests['passed']:8} {self.tests['skipped']:8}  {self.command}  {outcome}".rstrip()
+
+
+def main() -> int:
+    """Run them all; the exit status of the first that fails."""
+    steps: list[Step] = []
+    try:
+        for line in sys.stdin.read().splitlines():
+            if line.strip() and not line.startswith("#"):
+                steps.append(Step(line.strip()))
+                steps[-1].run()
+                if steps[-1].status not in (0, NOT_RUN):
+                    break
+    finally:
+        report(steps)
+    return next((step.status for step in steps if step.status not in (0, NOT_RUN)), 0)
+
+
+def report(steps: list[Step]) -> None:
+    """Print the table, and what was left out."""
+    print(f"\n{'seconds':>8} {'passed':>8} {'skipped':>8}  step")
+    for step in steps:
+        print(step.row())
+    print(f"{sum(step.seconds for step in steps):8.0f} {sum(step.tests['passed'] for step in steps):8}\n")
+    for step in steps:
+        for reason, number in step.left_out.items():
+            print(f"Left out of {step.command}: {reason} ({number})")
+    failed = sum(step.tests["failed"] + step.tests["error"] for step in steps)
+    print(f"{sum(step.tests['passed'] for step in steps)} passed, {failed} failed", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
