@@ -20,8 +20,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np  # which scripts do without that ask for the seed before anything is installed
 
 VARIABLE = "DMLGATHER_SEED"
 REPEAT = "DMLGATHER_REPEAT"
@@ -99,6 +101,8 @@ def rng() -> random.Random:
 
 def numpy_rng() -> np.random.Generator:
     """A generator of NumPy's, with the next seed."""
+    import numpy as np
+
     return np.random.default_rng(seed())
 
 
