@@ -40,8 +40,8 @@ class BrokenPrograms:
         """What shows that the program is broken. AssertionError if its stored case does not, or fails without the error."""
         table = stored().get(self.test, {})
         gone = [other for other in table if other not in self.names]
-        assert not gone, f"cases are stored for {gone}, which {self.test} does not break; drop them: ci/notice {self.test}"
-        search = f"search for another one: ci/notice {self.test} {shlex.quote(name)}"
+        assert not gone, f"cases are stored for {gone}, which {self.test} does not break; drop them: {command(self.test)}"
+        search = f"search for another one: {command(self.test, name)}"
         assert name in table, f"no case is stored for {name!r}; {search}"
         seed = table[name]
         sound, broken = self.judge(name, seed)
@@ -64,6 +64,13 @@ def stored() -> dict[str, dict[str, int]]:
     """The seeds, by test file and name."""
     table: dict[str, dict[str, int]] = json.loads(TABLE.read_text(encoding="utf-8"))
     return table
+
+
+def command(*arguments: str) -> str:
+    """The command that searches, in the environment that runs this."""
+    own = Path(sys.prefix)
+    venv = f"VENV={own.relative_to(ROOT)} " if own.is_relative_to(ROOT) and own.name != ".venv" else ""
+    return f"{venv}ci/notice {shlex.join(arguments)}"
 
 
 def programs_of(test: str) -> BrokenPrograms:
@@ -99,7 +106,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("name", nargs="?", help="of a broken program in it")
     chosen = parser.parse_args(arguments)
     tests = stored() if chosen.file is None else [chosen.file]
-    failures = [failure for test in tests for failure in search_all(test, chosen.name)]
+    failures: list[str] = []
+    for test in tests:
+        try:
+            failures += search_all(test, chosen.name)
+        except ModuleNotFoundError as error:
+            failures.append(f"{test}: not searched, because this environment has {str(error).lower()} (VENV=… chooses another)")
     for failure in failures:
         print(failure, file=sys.stderr)
     return 1 if failures else 0
