@@ -18,12 +18,12 @@ NARROW_INTEGERS = tuple(dtype for dtype in INTEGERS if dtype.name not in SIXTY_F
 def judged_call(seed: int, x64: bool) -> Call:
     """The good call of a seed that JAX judges in that mode.
 
-    Left out: 64 bits where x64 is off; starts beyond int32 under fill; any out of range where the call promises none.
+    Left out: 64 bits where x64 is off; any out of range where the call promises none.
     """
     rng = random.Random(seed)
     mode = rng.choice(MODES)
     filled = mode in ("fill", "drop")
-    values = Range(outside=filled or mode == "clip", bits=32 if filled else 65)
+    values = Range(outside=filled or mode == "clip")
     dtypes, index_dtypes = (TYPES, INTEGERS) if x64 else (NARROW_TYPES, NARROW_INTEGERS)
     return good(rng, dtypes, index_dtypes, mode, x64=x64, values=values).finished(rng, "", seed)
 

@@ -26,6 +26,8 @@ from tests.lax.strategies import (
     seeds,
 )
 from tests.openvino.drafts import EXTREMES
+from tests.peers.faults import PeerFault, leaves_out_at_most
+from tests.peers.jax import BITS, LAX
 from tests.test_operator_devices import ArrayDriver
 
 TOGETHER = 50
@@ -39,21 +41,22 @@ def gpu() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("x64", [True, False])
+@leaves_out_at_most(0.2)
 @settings(max_examples=6, deadline=None)
 @given(seed=seeds)
 def test_every_device_does_what_jax_does(x64: bool, seed: int) -> None:
     calls = [judged_call(seed + number, x64) for number in range(TOGETHER)]
+    calls = [call for call in calls if LAX.known_fault(call) is None]
     for call, verdict in zip(calls, judge(calls), strict=True):
         right = expected(call)
-        assert judged_content(right) == judged_content(verdict), f"the specification of {call}"
+        compared = judged_content if BITS.known_fault(call) else content
+        assert compared(right) == compared(verdict), f"the specification of {call}"
         check_good(call, right)
 
 
-def test_jax_still_makes_zeros_of_some_subnormal_numbers() -> None:
-    call = judged_call(11981, x64=True)
-    right, verdict = expected(call), judge([call])[0]
-    assert content(right) != content(verdict)
-    assert judged_content(right) == judged_content(verdict)
+@pytest.mark.parametrize("fault", [*LAX.faults, *BITS.faults], ids=lambda fault: fault.title)
+def test_where_jax_is_wrong_this_is_not(fault: PeerFault[Call]) -> None:
+    check_good(fault.example, expected(fault.example))
 
 
 @settings(max_examples=200, deadline=None)

@@ -1,0 +1,119 @@
+"""What JAX gets wrong on the CPU: gathers that XLA compiles, and slices of slices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tests.chain_drawing import Chain
+from tests.lax.calling import content
+from tests.lax.judge import ONE_NAN, compiled, jax, judge, lax
+from tests.lax.specification import Call, expected
+from tests.peers.faults import Peer, PeerFault
+
+
+def _answers(call: Call) -> tuple[object, object]:
+    return content(judge([call])[0]), content(expected(call))
+
+
+def _is_wide_under_fill(call: Call) -> bool:
+    starts = call.start_indices
+    return call.mode in ("fill", "drop") and bool(((starts > 2**31 - 1) | (starts < -(2**31))).any())
+
+
+def _has_nans(call: Call, itemsize: int) -> bool:
+    with np.errstate(invalid="ignore"):  # some are signalling ones
+        return call.operand.dtype in ONE_NAN and call.operand.itemsize == itemsize and bool(np.isnan(expected(call)).any())
+
+
+def _has_subnormal_numbers(call: Call) -> bool:
+    bits = expected(call).view(np.uint16) if call.operand.dtype == ml_dtypes.bfloat16 else np.zeros(0, np.uint16)
+    return bool(((bits & 0x7F80 == 0) & (bits & 0x7F != 0)).any())
+
+
+_ROW = ((), (0,), (0,), (), ())
+
+LAX = Peer(
+    "lax.gather",
+    "jaxlib",
+    _answers,
+    (
+        PeerFault(
+            "starts of more than 32 bits under fill",
+            "makes them 32 bits first: 2^32 + 1 is 1",
+            "fill",
+            _is_wide_under_fill,
+            Call(np.arange(5.0), np.array([[2**32 + 1]]), _ROW, (1,), "fill", -1.0),
+        ),
+    ),
+)
+
+BITS = Peer(
+    "bits that lax.gather moves",
+    "jaxlib",
+    _answers,
+    (
+        PeerFault(
+            "NaNs of bfloat16",
+            "makes them one",
+            "move bits",
+            lambda call: _has_nans(call, 2),
+            Call(np.array([0x7F81], np.uint16).view(ml_dtypes.bfloat16), np.array([[0]]), _ROW, (1,), "fill"),
+            versions="<0.11",
+        ),
+        PeerFault(
+            "NaNs of 8 bits",
+            "makes them one",
+            "move bits",
+            lambda call: _has_nans(call, 1),
+            Call(np.array([0x7D], np.uint8).view(ml_dtypes.float8_e5m2), np.array([[0]]), _ROW, (1,), "fill"),
+        ),
+        PeerFault(
+            "subnormal bfloat16 numbers",
+            "makes zeros of them in some programs",
+            "move bits",
+            _has_subnormal_numbers,
+            Call(
+                np.array([1], np.uint16).view(ml_dtypes.bfloat16),
+                np.zeros((2, 0), np.int16),
+                ((1,), (), (), (), ()),
+                (1,),
+                "clip",
+            ),
+        ),
+    ),
+)
+"""Where a row covers a call, `tests.lax.judge.judged_content` compares what is left."""
+
+
+def _run(chain: Chain) -> tuple[object, object]:
+    one_by_one = np.asarray(chain(*map(jax.numpy.asarray, chain.arguments)))
+    return content(np.asarray(compiled([chain])[0])), content(one_by_one)
+
+
+def _slice(number: int, size: int) -> Any:
+    return lambda x, indices: lax.dynamic_slice(x, [indices[number][0]], [size])
+
+
+COMPILED = Peer(
+    "JAX's compiler",
+    "jaxlib",
+    _run,
+    (
+        PeerFault(
+            "slices of slices",
+            "makes them one, without the clamping between them",
+            "do what JAX does operator by operator: clamp the start of each",
+            lambda chain: sum(any(word in text for word in ("slice", "gather", "at[", "take")) for text in chain.texts) > 1,
+            Chain(
+                (_slice(0, 5), _slice(1, 1)),
+                ("dynamic_slice([5])", "dynamic_slice([1])"),
+                np.arange(6, dtype=np.int32),
+                (np.array([0], np.int32), np.array([9], np.int32)),
+            ),
+            versions="<0.12",
+        ),
+    ),
+)
