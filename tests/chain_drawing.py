@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tests import seeds
+
 MOST_ELEMENTS = 2000
 MOST_DIMENSIONS = 6
 
@@ -84,7 +86,6 @@ class ChainDrawing(ABC):
 def check_fresh_chains(
     random_chain: Callable[[np.random.Generator, int], Chain], faults: Callable[..., list[str]], count: int = AT_ONCE
 ) -> None:
-    """AssertionError with the seed, unless so many chains of a fresh seed have no faults."""
-    seed = np.random.SeedSequence().entropy
-    rng = np.random.default_rng(seed)
-    assert faults([random_chain(rng, int(rng.integers(2, 9))) for _ in range(count)]) == [], f"seed {seed}"
+    """AssertionError unless so many chains of the test's own seed have no faults."""
+    rng = seeds.numpy_rng()
+    assert faults([random_chain(rng, int(rng.integers(2, 9))) for _ in range(count)]) == []

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from dmlgather.backends.cuda.arguments import LAYOUT
+from tests import seeds
 from tests.kernels.host_driver import installed
 from tests.test_model_devices import ModelDriver
 from tests.test_operator_devices import DeviceArray
@@ -158,11 +159,11 @@ class TorchStandIn:
 
     def rand(self, *sizes: int, device: str) -> Tensor:
         assert device == "cuda"
-        return Tensor(np.random.default_rng().random(sizes, np.float32))
+        return Tensor(seeds.numpy_rng().random(sizes, np.float32))
 
     def randint(self, high: int, sizes: tuple[int, ...], *, device: str) -> Tensor:
         assert device == "cuda"
-        return Tensor(np.random.default_rng().integers(0, high, sizes))
+        return Tensor(seeds.numpy_rng().integers(0, high, sizes))
 
     def empty(self, *sizes: Any, device: Any, dtype: Any = np.float32) -> Tensor:
         assert device in ("cuda", Tensor.device)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
+from tests import seeds
 from tests.kernels.host_driver import installed
 from tests.test_operator_devices import ArrayDriver, DeviceArray
 
@@ -67,7 +68,7 @@ def gpu() -> Iterator[None]:
 
 
 def raw(shape: tuple[int, ...]) -> Array:
-    return np.random.default_rng().integers(2, 256, shape, np.uint8)
+    return seeds.numpy_rng().integers(2, 256, shape, np.uint8)
 
 
 def bits(found: Any) -> bytes:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dmlgather.backends import cpu, reference
 from dmlgather.directml import OPERATORS, OperatorDesc, lower, parse_descriptor, validate
 from dmlgather.plan import IndexPlan, OutOfBounds
+from tests import seeds
 from tests.directml.buffers import documented, elements, logical
 from tests.directml.examples import EXAMPLES, Example
 from tests.kernels.ptx import runs
@@ -87,7 +88,7 @@ def extreme_case(operator: str, index_type: str, values: list[int]) -> tuple[Ope
         document["InputDimensionCount"] = 1
     desc = parse_descriptor({"type": f"DML_OPERATOR_{operator}", "desc": document})
     assert validate(desc).ok, str(validate(desc))
-    return desc, np.random.default_rng().random(SIZE), np.array(values, index_type.lower())
+    return desc, seeds.numpy_rng().random(SIZE), np.array(values, index_type.lower())
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)

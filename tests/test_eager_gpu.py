@@ -9,6 +9,7 @@ import pytest
 
 import dmlgather as dg
 from dmlgather.backends.cuda import DeviceError, require
+from tests import seeds
 
 pytestmark = pytest.mark.gpu
 
@@ -25,7 +26,7 @@ def cupy() -> Any:
 
 def calls() -> dict[str, tuple[Any, list[Any], dict[str, Any]]]:
     """Function, arrays, other arguments; fresh arrays each time."""
-    rng = np.random.default_rng()
+    rng = seeds.numpy_rng()
     data = rng.random((40, 30), np.float32)
     rows, pairs = rng.integers(-40, 40, 17), rng.integers(-30, 30, (9, 2))
     wild = rng.integers(-100, 100, (9, 2))

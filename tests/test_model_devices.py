@@ -12,6 +12,7 @@ import pytest
 from dmlgather.comparing.dispatches import compare_model
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.model_runner import Dispatched, Printed, Runner
+from tests import seeds
 from tests.cli.command import EXAMPLES, Command, process
 from tests.dxdispatch.models import GATHER, MODEL, PRINTED, changed, write
 from tests.kernels.host_driver import installed
@@ -104,7 +105,8 @@ def test_a_gpu_runs_the_examples() -> None:
             assert (on_gpu.code, on_gpu.out) == (0, on_cpu.out)
             assert "ms median (GPU)" in on_gpu.err
         if checked.ok:
-            ended = process("compare", "--devices", "cuda,cpu,reference", file)
+            inputs = () if checked.kind == "model" else ("--seed", seeds.seed(32))
+            ended = process("compare", "--devices", "cuda,cpu,reference", *inputs, file)
             assert ended.code == 0
             assert "equal on cuda, cpu, reference" in ended.out
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
+from tests import seeds
 
 ROWS, WIDTH, COUNT = 50, 24, 9
 
@@ -26,12 +27,12 @@ def gather(data_type: str = "FLOAT32", index_type: str = "INT64", **tensors: Any
 
 @pytest.fixture
 def table() -> np.ndarray[Any, np.dtype[np.float32]]:
-    return np.random.default_rng().random((ROWS, WIDTH), dtype=np.float32)
+    return seeds.numpy_rng().random((ROWS, WIDTH), dtype=np.float32)
 
 
 @pytest.fixture
 def ids() -> np.ndarray[Any, np.dtype[np.int64]]:
-    return np.random.default_rng().integers(-ROWS, ROWS, (1, COUNT))
+    return seeds.numpy_rng().integers(-ROWS, ROWS, (1, COUNT))
 
 
 def test_the_result_is_a_new_array_of_the_output_sizes(table: Any, ids: Any) -> None:
@@ -78,7 +79,7 @@ def test_a_bound_operator_follows_its_arrays(table: Any, ids: Any) -> None:
     out = np.empty((COUNT, WIDTH), np.float32)
     bound = dg.compile(gather()).bind(table, ids, out=out)
     for _ in range(3):
-        ids[...] = np.random.default_rng().integers(-ROWS, ROWS, ids.shape)
+        ids[...] = seeds.numpy_rng().integers(-ROWS, ROWS, ids.shape)
         bound()
         assert out.tobytes() == table[ids[0]].tobytes()
 
@@ -107,13 +108,13 @@ def test_other_libraries_get_their_own_kind_back(table: Any, ids: Any, monkeypat
 
 
 def test_bool_travels_as_uint8(ids: Any) -> None:
-    table = np.random.default_rng().random((ROWS, WIDTH)) < 0.5
+    table = seeds.numpy_rng().random((ROWS, WIDTH)) < 0.5
     result = dg.compile(gather("UINT8"))(table, ids)
     assert result.view(bool).tobytes() == table[ids[0]].tobytes()
 
 
 def test_nan_payloads_survive(ids: Any) -> None:
-    bits = np.random.default_rng().integers(0, 2**16, (ROWS, WIDTH), dtype=np.uint16) | 0x7C01
+    bits = seeds.numpy_rng().integers(0, 2**16, (ROWS, WIDTH), dtype=np.uint16) | 0x7C01
     result = dg.compile(gather("FLOAT16"))(bits.view(np.float16), ids)
     assert result.tobytes() == bits[ids[0]].tobytes()
 
@@ -240,16 +241,15 @@ def test_threads_may_share_an_operator(table: Any) -> None:
     op = dg.compile(gather())
     failures: list[BaseException] = []
 
-    def work() -> None:
+    def work(rng: np.random.Generator) -> None:
         try:
-            rng = np.random.default_rng()
             for _ in range(50):
                 ids = rng.integers(-ROWS, ROWS, (1, COUNT))
                 assert op(table, ids).tobytes() == table[ids[0]].tobytes()
         except BaseException as failure:
             failures.append(failure)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
+    threads = [threading.Thread(target=work, args=(seeds.numpy_rng(),)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import dmlgather as dg
 from dmlgather.backends.executor import PROGRAMS_KEPT, ROUTES_KEPT
+from tests import seeds
 from tests.kernels.host_driver import installed
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
 from tests.test_operator_devices import ArrayDriver, DeviceArray
@@ -40,8 +41,8 @@ def plain(array: Array) -> Any:
 KINDS = [plain, DeviceArray]
 
 
-def fresh() -> tuple[Array, Array]:
-    rng = np.random.default_rng()
+def fresh(rng: np.random.Generator | None = None) -> tuple[Array, Array]:
+    rng = seeds.numpy_rng() if rng is None else rng
     return rng.random((ROWS, WIDTH), np.float32), rng.integers(-ROWS, ROWS, (1, COUNT))
 
 
@@ -109,7 +110,7 @@ def test_every_call_is_as_on_a_fresh_operator(policy: Any) -> None:
     @settings(max_examples=300, deadline=None)
     @given(st.integers(0, 2**64 - 1).map(random.Random))
     def check(rng: random.Random) -> None:
-        table, ids = fresh()
+        table, ids = fresh(np.random.default_rng(rng.getrandbits(64)))
         x, i, out = ODDITIES[rng.randrange(len(ODDITIES))](lying(rng, table), lying(rng, ids), lying(rng, empty()))
         expected = outcome(dg.compile(gather(), out_of_bounds=policy), [x, i], out)
         if out is not None and out.flags.writeable and not np.may_share_memory(out, x):
@@ -157,7 +158,7 @@ def test_numpy_arrays_change_in_place_too() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_and_ids_that_return_carry_nothing_over(gpu: ArrayDriver, kind: Any) -> None:
-    op, rng, seen = dg.compile(gather()), random.Random(), set()
+    op, rng, seen = dg.compile(gather()), seeds.rng(), set()
     for _ in range(200):
         table, ids = fresh()
         x = kind(lying(rng, table))
@@ -228,7 +229,7 @@ def test_indices_are_read_anew(gpu: ArrayDriver, kind: Any) -> None:
     op, (table, ids) = dg.compile(gather(), out_of_bounds="raise"), fresh()
     x, i, out = kind(table), kind(ids), empty()
     for bad in (None, 2, None, 7, 0, None):
-        ids[...] = np.random.default_rng().integers(-ROWS, ROWS, ids.shape)
+        ids[...] = seeds.numpy_rng().integers(-ROWS, ROWS, ids.shape)
         good = ids.copy()
         if bad is None:
             op(x, i, out=kind(out))
@@ -277,7 +278,7 @@ def test_threads_with_arrays_of_their_own(gpu: ArrayDriver, kind: Any) -> None:
     def work(number: int) -> None:
         rng = random.Random(number)
         for _ in range(40):
-            table, ids = fresh()
+            table, ids = fresh(np.random.default_rng(rng.getrandbits(64)))
             out = lying(rng, empty())
             op(kind(lying(rng, table)), kind(ids), out=kind(out), stream=None if kind is plain else number)
             if out.tobytes() != table[ids[0]].tobytes():
@@ -358,7 +359,7 @@ def test_a_binding_stays_with_the_memory_it_was_given(gpu: ArrayDriver, kind: An
         x.held, y.held = np.zeros((3, 3)), np.zeros((3, 3))
     del x, i, y
     for _ in range(3):
-        ids[...], out[...] = np.random.default_rng().integers(-ROWS, ROWS, ids.shape), np.nan
+        ids[...], out[...] = seeds.numpy_rng().integers(-ROWS, ROWS, ids.shape), np.nan
         bound()
         assert out.tobytes() == table[ids[0]].tobytes()
 

@@ -15,6 +15,7 @@ import pytest
 
 import dmlgather as dg
 from dmlgather.backends.cuda import driver
+from tests import seeds
 from tests.kernels.host_driver import HostDriver, installed
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
 
@@ -105,12 +106,12 @@ def gpu() -> Iterator[ArrayDriver]:
 
 @pytest.fixture
 def table() -> Any:
-    return np.random.default_rng().random((ROWS, WIDTH), dtype=np.float32)
+    return seeds.numpy_rng().random((ROWS, WIDTH), dtype=np.float32)
 
 
 @pytest.fixture
 def ids() -> Any:
-    return np.random.default_rng().integers(-ROWS, ROWS, (1, COUNT))
+    return seeds.numpy_rng().integers(-ROWS, ROWS, (1, COUNT))
 
 
 def test_cuda_arrays_give_cuda_arrays_on_the_current_stream(gpu: ArrayDriver, table: Any, ids: Any) -> None:
@@ -149,7 +150,7 @@ def test_bound_and_pointer_calls(gpu: ArrayDriver, table: Any, ids: Any) -> None
     out = np.empty((COUNT, WIDTH), np.float32)
     bound = op.bind(DeviceArray(table), DeviceArray(ids), out=DeviceArray(out))
     for stream in (None, 77):
-        ids[...] = np.random.default_rng().integers(-ROWS, ROWS, ids.shape)
+        ids[...] = seeds.numpy_rng().integers(-ROWS, ROWS, ids.shape)
         bound(stream)
         assert out.tobytes() == table[ids[0]].tobytes()
     assert gpu.streams[-1] == 77

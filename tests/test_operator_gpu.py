@@ -10,6 +10,7 @@ import pytest
 
 import dmlgather as dg
 from dmlgather.backends.cuda import DeviceError, require
+from tests import seeds
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
 
 pytestmark = pytest.mark.gpu
@@ -40,7 +41,7 @@ class DLPackOnly:
 
 def fresh() -> tuple[Any, Any]:
     """A random table, and indices from both of its ends."""
-    rng = np.random.default_rng()
+    rng = seeds.numpy_rng()
     return rng.random((ROWS, WIDTH), dtype=np.float32), rng.integers(-ROWS, ROWS, (1, COUNT))
 
 

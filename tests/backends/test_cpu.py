@@ -18,10 +18,11 @@ from dmlgather.backends.cpu import CpuProgram, engine, prepare
 from dmlgather.backends.cpu.fallback import RECIPES
 from dmlgather.plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides
 from dmlgather.selftest.random_plans import EXTREMES, random_buffers, random_plan, random_runs
+from tests import seeds
 from tests.backends.shapes import FLOATS, Kind, Shaped, gather, gather_elements, gather_nd, view
 from tests.backends.ways import BLOCKS, ENGINE_EXPECTED, Way
 
-seeds = st.integers(0, 2**64 - 1).map(random.Random)
+generators = st.integers(0, 2**64 - 1).map(random.Random)
 
 FALLBACK = Way("fallback")
 
@@ -52,7 +53,7 @@ def test_the_engine_is_there() -> None:
 
 
 @settings(max_examples=350, deadline=None)
-@given(seeds)
+@given(generators)
 def test_random_plans_equal_the_reference(way: Way, rng: random.Random) -> None:
     plan = readable_plan(rng)
     buffers = random_buffers(plan, rng)
@@ -61,7 +62,7 @@ def test_random_plans_equal_the_reference(way: Way, rng: random.Random) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(seeds, st.integers(4, 40))
+@given(generators, st.integers(4, 40))
 def test_many_lookups_equal_the_reference(way: Way, rng: random.Random, lookups: int) -> None:
     plan = random_plan(rng, lookups=lookups, elements=60, out_of_bounds=rng.choice((OutOfBounds.FILL, OutOfBounds.RAISE)))
     buffers = random_buffers(plan, rng)
@@ -94,7 +95,7 @@ LOOKING: dict[str, Callable[[Kind], Shaped]] = {
 def test_hostile_indices_of_every_type_under_every_policy(
     name: str, index_type: IndexType, policy: OutOfBounds, way: Way
 ) -> None:
-    noise = np.random.default_rng()
+    noise = seeds.numpy_rng()
     shaped = LOOKING[name](Kind(4, index_type, policy))
     plan = shaped.plan
     info = np.iinfo(index_type.value.lower())
@@ -168,7 +169,7 @@ TYPICAL: dict[str, tuple[Shaped, ...]] = {
 @pytest.mark.parametrize("shaped", [shaped for group in TYPICAL.values() for shaped in group])
 def test_typical_shapes_equal_numpy(shaped: Shaped, way: Way) -> None:
     plan = shaped.plan
-    noise = np.random.default_rng()
+    noise = seeds.numpy_rng()
     data = np.frombuffer(noise.bytes(plan.in_extent * plan.element_bytes), _number(plan.element_bytes)).reshape(
         shaped.input_shape
     )
@@ -285,7 +286,7 @@ def test_limits_beyond_64_bits_are_refused() -> None:
 @pytest.mark.parametrize(("window", "hop"), [(192, 128), (160, 128), (200, 128), (320, 256)])
 def test_rows_that_overlap_in_the_source(way: Way, window: int, hop: int) -> None:
     """The columns of a frame that one block searches begin where a shorter block of the frame before began. Judge: NumPy."""
-    noise = np.random.default_rng()
+    noise = seeds.numpy_rng()
     base = noise.integers(0, 2**31, (1024, 1024), np.int32)
     indices = noise.integers(0, 1024, ((1024 - window) // hop + 1, 400, window))
     frames = np.lib.stride_tricks.sliding_window_view(base, window, axis=1)[:, ::hop].transpose(1, 0, 2)

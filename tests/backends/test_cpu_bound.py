@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from dmlgather.backends import reference
 from dmlgather.plan import IndexPlan, IndexType, OutOfBounds
 from dmlgather.selftest.random_plans import random_buffers
+from tests import seeds
 from tests.backends.shapes import Kind, Shaped, gather, gather_elements, gather_nd, view
-from tests.backends.test_cpu import LOOKING, readable_plan, seeds
+from tests.backends.test_cpu import LOOKING, generators, readable_plan
 from tests.backends.ways import BLOCKS, Way
 
 
@@ -27,7 +28,7 @@ def expected(plan: IndexPlan, data: NDArray[Any], indices: NDArray[Any] | None, 
 
 
 @settings(max_examples=80, deadline=None)
-@given(seeds)
+@given(generators)
 def test_a_bound_call_sees_what_its_arrays_hold_by_then(way: Way, rng: random.Random) -> None:
     plan = readable_plan(rng)
     first, second = random_buffers(plan, rng), random_buffers(plan, rng)
@@ -59,7 +60,7 @@ SMALL_CALLS: dict[str, Shaped] = {
 @pytest.mark.parametrize("index_type", IndexType)
 @pytest.mark.parametrize("name", SMALL_CALLS)
 def test_small_calls_with_every_index_that_may_turn_bad(name: str, index_type: IndexType, policy: OutOfBounds, way: Way) -> None:
-    noise = np.random.default_rng()
+    noise = seeds.numpy_rng()
     plan = SMALL_CALLS[name].plan
     lookups = [replace(one, wrap=one.limit if index_type.signed else 0) for one in plan.lookups]
     fill = b"\x81\x02\xfe\x5a" if policy is OutOfBounds.FILL else b""
@@ -95,7 +96,7 @@ MANY_BLOCKS = (
 @pytest.mark.parametrize("policy", OutOfBounds)
 @pytest.mark.parametrize("shaped", MANY_BLOCKS)
 def test_bad_indices_between_good_blocks(shaped: Shaped, policy: OutOfBounds, way: Way) -> None:
-    noise = np.random.default_rng()
+    noise = seeds.numpy_rng()
     size = shaped.plan.element_bytes
     fill = bytes(range(0x80, 0x80 + size)) if policy is OutOfBounds.FILL else b""
     plan = replace(shaped.plan, out_of_bounds=policy, fill=fill)
@@ -122,7 +123,7 @@ def test_bad_indices_between_good_blocks(shaped: Shaped, policy: OutOfBounds, wa
     [*SMALL_CALLS.values(), *MANY_BLOCKS, *(make(Kind()) for make in LOOKING.values()), view((40, 30), lambda x: x.T)],
 )
 def test_one_bound_call_in_many_threads(shaped: Shaped, way: Way) -> None:
-    noise = np.random.default_rng()
+    noise = seeds.numpy_rng()
     plan = shaped.plan
     data = np.frombuffer(noise.bytes(plan.element_bytes * plan.in_extent), f"u{plan.element_bytes}")
     indices = None

@@ -16,8 +16,9 @@ from dmlgather.backends import reference
 from dmlgather.backends.cpu import prepare
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest.random_plans import random_buffers
+from tests import seeds
 from tests.backends.shapes import Kind, Shaped, gather, gather_elements, gather_nd, view
-from tests.backends.test_cpu import LOOKING, readable_plan, seeds
+from tests.backends.test_cpu import LOOKING, generators, readable_plan
 from tests.backends.ways import BLOCKS, Way
 
 
@@ -31,7 +32,7 @@ def moved(array: NDArray[Any], by: int) -> NDArray[Any]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(seeds)
+@given(generators)
 def test_every_address_will_do(way: Way, rng: Any) -> None:
     plan = readable_plan(rng)
     buffers = random_buffers(plan, rng)
@@ -60,7 +61,7 @@ SELECTING: list[Shaped] = [
 @pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize("shaped", SELECTING)
 def test_python_objects_are_shared_and_counted(shaped: Shaped, block: int, way: Way) -> None:
-    noise = np.random.default_rng()
+    noise = seeds.numpy_rng()
     things = [object() for _ in range(7)]
     data = np.empty(shaped.plan.in_extent, object)
     data[:] = [things[number] for number in noise.integers(0, 7, data.size)]
@@ -82,7 +83,7 @@ def test_python_objects_are_shared_and_counted(shaped: Shaped, block: int, way: 
 def test_strings_move_as_objects() -> None:
     shaped = gather_elements((5, 13), 1, Kind(16))
     words = ["", "a", "ab", "long enough to live outside the element itself", "e"] * 13
-    data, indices = np.array(words, np.dtypes.StringDType()), np.random.default_rng().integers(0, 13, (5, 13))
+    data, indices = np.array(words, np.dtypes.StringDType()), seeds.numpy_rng().integers(0, 13, (5, 13))
     with pytest.raises(
         TypeError, match=r"StringDType\(\) elements point into memory of their own array; convert .*astype\(object\)"
     ):
@@ -109,10 +110,10 @@ def test_references_refuse_raw_bytes_and_other_types() -> None:
 )
 def test_every_data_type_moves_as_bits(dtype: Any, way: Way) -> None:
     dtype = np.dtype(dtype)
-    bits = np.random.default_rng().bytes(40 * 6 * dtype.itemsize)
+    bits = seeds.numpy_rng().bytes(40 * 6 * dtype.itemsize)
     data = np.frombuffer(bits, f"V{dtype.itemsize}").view(dtype) if dtype.kind != "U" else np.resize("abc", 240).astype(dtype)
     for shaped in (gather((40, 6), (11,), 0, Kind(dtype.itemsize)), gather((40, 6), (4,), 1, Kind(dtype.itemsize))):
-        indices = np.random.default_rng().integers(0, 6, shaped.index_shape)
+        indices = seeds.numpy_rng().integers(0, 6, shaped.index_shape)
         out = np.zeros(shaped.plan.out_extent, dtype)
         way.prepare(shaped.plan).run(data, indices, out)
         raw = data.view(f"V{dtype.itemsize}").reshape(shaped.input_shape)
@@ -140,8 +141,8 @@ def test_the_last_row_of_the_input_may_be_cut_short(way: Way) -> None:
         (50, 40), (40, 1), (8, 0), 4, in_extent=49 * 8 + 5, out_extent=2000, lookups=(lookup,),
         index_type=IndexType.INT64, index_extent=40,
     )  # fmt: skip
-    data = np.random.default_rng().random(49 * 8 + 5).astype(np.float32)
-    indices = np.random.default_rng().integers(-5, 5, 40)
+    data = seeds.numpy_rng().random(49 * 8 + 5).astype(np.float32)
+    indices = seeds.numpy_rng().integers(-5, 5, 40)
     padded = np.concatenate([data, np.zeros(3, np.float32)]).reshape(50, 8)[:, :5]
     for block in BLOCKS:
         out = np.zeros(2000, np.float32)

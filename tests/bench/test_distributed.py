@@ -23,6 +23,7 @@ from dmlgather.bench.suites import cases
 from dmlgather.bench.tables import rich_table
 from dmlgather.bench.workload_arrays import WorkloadArrays, make, stored, write
 from dmlgather.directml import validate
+from tests import seeds
 from tests.bench.test_report import REPORT, case, measured
 
 THREADS = Cluster(workers=2, threads=1, memory_bytes=2**30, processes=False)
@@ -32,8 +33,8 @@ WHO = ["dmlgather", "dmlgather", "fused-loop", "dask"]
 
 def table(tmp_path: Path, kind: Take) -> WorkloadArrays:
     file = tmp_path / "table.npy"
-    write(file, kind.shape, "float32", np.random.default_rng())
-    return stored(kind, "float32", file, np.random.default_rng())
+    write(file, kind.shape, "float32", seeds.numpy_rng())
+    return stored(kind, "float32", file, seeds.numpy_rng())
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def test_the_fused_loop_leaves_out_chunks_that_nobody_wants(
 def test_what_is_no_row_of_a_table_is_not_said(tmp_path: Path) -> None:
     for kind in (Take((4, 6), 3, axis=1), Along((4, 4), 0)):
         with pytest.raises(UnsupportedWorkloadError, match="takes rows of tables only"):
-            list(PEERS["dask"](Stage("cluster", 1)).spellings(make(kind, "float32", np.random.default_rng())))
+            list(PEERS["dask"](Stage("cluster", 1)).spellings(make(kind, "float32", seeds.numpy_rng())))
 
 
 def test_the_table_is_larger_than_all_workers_and_shrinks_with_the_machine() -> None:

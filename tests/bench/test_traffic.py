@@ -11,6 +11,7 @@ import pytest
 from dmlgather.bench.kinds import ALL, BACK, EVERY_OTHER, Along, OneOperator, Take, Tuples, ViewCopy
 from dmlgather.bench.traffic import traffic
 from dmlgather.directml import lower
+from tests import seeds
 
 
 def counted(kind: OneOperator, dtype: str, indices: Any, sector: int) -> tuple[int, int, int, int]:
@@ -63,7 +64,7 @@ def test_the_copied_transposition_touches_everything_once() -> None:
 
 
 def test_long_problems_are_counted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    indices = np.random.default_rng().integers(0, 40, (30, 40))
+    indices = seeds.numpy_rng().integers(0, 40, (30, 40))
     whole = counted(Along((30, 40), 1), "float32", indices, 32)
     monkeypatch.setattr("dmlgather.bench.traffic._CHUNK", 100)
     assert counted(Along((30, 40), 1), "float32", indices, 32) == whole

@@ -14,6 +14,7 @@ from dmlgather.bench.kinds import ALL, BACK, EVERY_OTHER, Along, Take, Tuples, V
 from dmlgather.bench.suites import cases, check_names
 from dmlgather.bench.workload_arrays import make
 from dmlgather.directml import Slice1OperatorDesc, validate
+from tests import seeds
 from tests.bench.small import ROOMY, TINY, all_cases
 
 ROWS = {workload.name: workload for workload in (*WORKLOADS, *TABLES)}
@@ -69,7 +70,7 @@ def test_popular_rows_follow_the_law_that_the_name_says() -> None:
 
 def test_every_case_is_a_valid_descriptor_whose_output_its_arrays_have() -> None:
     for case in all_cases():
-        data = make(case.kind, case.dtype, np.random.default_rng())
+        data = make(case.kind, case.dtype, seeds.numpy_rng())
         assert validate(data.descriptor).findings == (), case.name
         assert data.out.shape == case.kind.out_shape
         assert data.described_out.base is not None, "the same memory"

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import seeds
+
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "directml"
 
@@ -48,6 +50,8 @@ class Command:
         from dmlgather.cli.app import run
 
         self.capture.readouterr()
-        code = run([str(argument) for argument in arguments])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("secrets.randbits", seeds.seed)  # what the program chooses belongs to the test as well
+            code = run([str(argument) for argument in arguments])
         captured = self.capture.readouterr()
         return Result(code, captured.out, captured.err)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import dmlgather as dg
 from dmlgather.distributed.chunk_operators import check, gather_descriptor, take
+from tests import seeds
 from tests.distributed.standin import Standin
 
 DTYPES = (
@@ -130,10 +131,11 @@ def test_chunks_that_no_descriptor_can_say_are_refused_with_what_to_do(
 def test_chunks_on_a_gpu_keep_their_bits_there(dtype: str) -> None:
     import cupy
 
-    raw = np.frombuffer(random.randbytes(2 * 5 * 6 * 16), np.uint8)
+    rng = seeds.rng()
+    raw = np.frombuffer(rng.randbytes(2 * 5 * 6 * 16), np.uint8)
     values = (raw & 1 if dtype == "?" else raw)[: 60 * np.dtype(dtype).itemsize].view(dtype).reshape(2, 5, 6)
     for chunk, ours in ((cupy.asarray(values), values), (cupy.asarray(values)[:, ::-1, ::2], values[:, ::-1, ::2])):
-        for fill in (None, random.randbytes(chunk.itemsize)):
+        for fill in (None, rng.randbytes(chunk.itemsize)):
             rows = np.array([[4, 0], [2, 4 if fill is None else 5]])
             found = take(chunk, 1, rows, fill)
             assert isinstance(found, cupy.ndarray)

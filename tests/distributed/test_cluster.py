@@ -25,8 +25,8 @@ from dmlgather.distributed import slice as slice_of
 from tests.distributed.counted import bits
 from tests.distributed.standin import Standin, table_of
 
-X = np.random.default_rng().random((3000, 40), np.float32)
-INDICES = np.random.default_rng().integers(-3100, 3100, (70, 30))
+X = np.arange(120_000, dtype=np.float32).reshape(3000, 40)
+INDICES = np.arange(2100).reshape(70, 30) % 1500 * 1361 % 6200 - 3100  # some repeated, some out of range
 EXPECTED = X[np.clip(np.where(INDICES < 0, INDICES + 3000, INDICES), 0, 2999)]
 BLOCKS: Any = {"block_bytes": 80_000, "in_flight_bytes": 200_000}
 

@@ -18,9 +18,9 @@ from dmlgather.distributed.forecast import GatherForecast
 from dmlgather.distributed.table_sources import as_table
 from tests.distributed.counted import bits
 
-X = np.random.default_rng().random((60, 4), np.float32)
+X = np.arange(240, dtype=np.float32).reshape(60, 4)
 IDS = np.array([[59, 0], [-1, 7]])
-ELEMENTS = np.random.default_rng().integers(-4, 4, (60, 2))
+ELEMENTS = np.arange(120).reshape(60, 2) * 3 % 8 - 4
 
 
 def _npy(folder: Path) -> Path:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import dmlgather as dg
 from dmlgather.distributed.forecast import GatherForecast
 from dmlgather.distributed.forecasting import plan_gather
+from tests import seeds
 
 
 @settings(max_examples=40, deadline=None)
@@ -83,7 +84,7 @@ def test_what_is_forecast_is_what_runs() -> None:
 
     from dmlgather.distributed.chunked_gather import gather
 
-    rng = np.random.default_rng()
+    rng = seeds.numpy_rng()
     table = da.zeros((60, 6), chunks=(7, 4), dtype="f4")
     indices = rng.integers(0, 40, (9, 4))
     forecast = plan_gather(table.chunks, indices, block_bytes=200, in_flight_bytes=500)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dmlgather.distributed.splitting import Split, chunk_starts, split, union
+from tests import seeds
 
 SIZES = st.lists(st.one_of(st.just(1), st.integers(0, 6), st.sampled_from([10**6, 2**40, 2**60])), min_size=1, max_size=6)
 
@@ -44,7 +45,7 @@ def test_positions_come_together_again(sizes: list[int], data: st.DataObject) ->
 
 @pytest.mark.parametrize("spread", [100, 10**12, 2**62 - 1])
 def test_every_way_of_sorting_agrees_with_numpy(spread: int) -> None:
-    rng = np.random.default_rng()
+    rng = seeds.numpy_rng()
     starts = np.linspace(0, spread, 8).astype(np.int64)
     starts[-1] = spread
     drawn = rng.integers(0, spread, 5000)

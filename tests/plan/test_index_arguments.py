@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,7 @@ from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOf
 from dmlgather.plan.index_arguments import look_up_arguments, value_range
 from dmlgather.plan.index_function import IndexFunction, Piece
 from dmlgather.plan.interpreter import origin_of
+from tests import seeds
 
 SIZE = 5
 PLAN = IndexPlan(
@@ -117,9 +117,7 @@ def test_arithmetic_that_keeps_indices_in_range_leaves_nothing_to_check() -> Non
 
 
 def test_random_functions_are_expressed_rightly_or_refused() -> None:
-    seed = random.SystemRandom().getrandbits(64)
-    print(f"random.Random({seed})")
-    rng = random.Random(seed)
+    rng = seeds.rng()
     for _ in range(60):
         index_type = rng.choice((IndexType.INT8, IndexType.UINT8))
         low, high = value_range(index_type)

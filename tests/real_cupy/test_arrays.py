@@ -17,6 +17,7 @@ from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.backends.footprints import Signature, logical, signature_on, signatures
 from dmlgather.distributed.chunk_operators import as_words, word_of
+from tests import seeds
 from tests.kernels.host_driver import installed
 from tests.real_cupy import dlpack
 from tests.real_cupy.arrays_on_host import RealArrayDriver, over, under
@@ -49,7 +50,7 @@ def gpu() -> Iterator[RealArrayDriver]:
 
 def rows(dtype: Any) -> np.ndarray[Any, Any]:
     """A table of random bits, shape [ROWS, WIDTH]."""
-    bits = np.random.default_rng().integers(0, 2 if dtype == "?" else 256, ROWS * WIDTH * np.dtype(dtype).itemsize, np.uint8)
+    bits = seeds.numpy_rng().integers(0, 2 if dtype == "?" else 256, ROWS * WIDTH * np.dtype(dtype).itemsize, np.uint8)
     table: np.ndarray[Any, Any] = bits.view(dtype).reshape(ROWS, WIDTH)
     return table
 
@@ -88,7 +89,7 @@ def test_arrays_of_a_subclass_have_no_signature_of_their_own(cupy: Any) -> None:
 
 @pytest.mark.parametrize("dtype", NUMBERS, ids=lambda dtype: np.dtype(dtype).name)
 def test_eager_functions_move_every_type(gpu: RealArrayDriver, cupy: Any, dtype: Any) -> None:
-    table, ids = rows(dtype), np.random.default_rng().integers(-ROWS, ROWS, 9)
+    table, ids = rows(dtype), seeds.numpy_rng().integers(-ROWS, ROWS, 9)
     found = dg.onnx.gather(over(table), over(ids))
     assert type(found) is cupy.ndarray
     assert found.dtype == table.dtype
@@ -103,7 +104,7 @@ def test_eager_functions_move_every_type(gpu: RealArrayDriver, cupy: Any, dtype:
 @pytest.mark.parametrize("room", [0, 1, 2])
 def test_views_of_every_kind_run_in_place(gpu: RealArrayDriver, down: int, across: int, room: int) -> None:
     """room: columns on the left that are not the view's, so that rows lie at any alignment."""
-    op, random = dg.compile(gather()), np.random.default_rng()
+    op, random = dg.compile(gather()), seeds.numpy_rng()
     wide = random.random((ROWS * abs(down), WIDTH * abs(across) + room), np.float32)
     ids, out = random.integers(-ROWS, ROWS, (1, 2 * COUNT)), np.zeros((COUNT, WIDTH + room), np.float32)
     table, expected = (array[::down, room:][:, ::across] for array in (over(wide), wide))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,15 +19,14 @@ from dmlgather.selftest import runner
 from dmlgather.selftest.runner import run_selftest
 from dmlgather.selftest.selftest_report import SelfTestReport
 from dmlgather.selftest.trials import LARGE_EVERY, LARGEST_BUFFER, LEAST_MOVED, ROUND, drawn
+from tests import seeds
 from tests.backends.ways import ENGINE_EXPECTED
 
 engine_only = pytest.mark.skipif(not ENGINE_EXPECTED, reason="DMLGATHER_PURE is 1")
 
 
 def run(**more: Any) -> SelfTestReport:
-    seed = random.SystemRandom().getrandbits(32)
-    print(f"seed {seed}")
-    return run_selftest(CPU, seed, **more)
+    return run_selftest(CPU, seeds.seed(32), **more)
 
 
 def test_every_plan_agrees() -> None:
@@ -112,7 +110,7 @@ def test_without_the_engine_numpy_alone_is_tested(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_trial_follows_from_its_seed_and_number() -> None:
-    seed = random.SystemRandom().getrandbits(32)
+    seed = seeds.seed(32)
     for number in (0, 1, 6, 7):
         again, other = drawn(seed, number), drawn(seed + 1, number)
         trial = drawn(seed, number)
@@ -122,8 +120,7 @@ def test_a_trial_follows_from_its_seed_and_number() -> None:
 
 
 def test_trials_have_all_that_plans_and_addresses_may_have() -> None:
-    seed = random.SystemRandom().getrandbits(32)
-    print(f"seed {seed}")
+    seed = seeds.seed(32)
     trials = [drawn(seed, number) for number in range(ROUND) if number % LARGE_EVERY != LARGE_EVERY - 1]
     plans = [trial.plan for trial in trials]
     looked_up = [plan for plan in plans if plan.lookups]
@@ -146,7 +143,7 @@ def test_trials_have_all_that_plans_and_addresses_may_have() -> None:
 
 
 def test_one_of_many_trials_is_large() -> None:
-    trial = drawn(random.SystemRandom().getrandbits(32), LARGE_EVERY - 1)
+    trial = drawn(seeds.seed(32), LARGE_EVERY - 1)
     assert min(LEAST_MOVED) <= len(trial.rooms[2].content) <= LARGEST_BUFFER
 
 

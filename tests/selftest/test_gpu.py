@@ -4,7 +4,6 @@ a GPU.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -20,6 +19,7 @@ from dmlgather.selftest.random_plans import random_plan
 from dmlgather.selftest.runner import run_selftest
 from dmlgather.selftest.selftest_report import SelfTestReport
 from dmlgather.selftest.trials import ROUND, Trial, drawn
+from tests import seeds
 from tests.kernels.host_driver import installed
 from tests.selftest.stand_in import Fault, SelfTestDriver, flip
 
@@ -43,9 +43,7 @@ def gpu() -> Iterator[Installing]:
 
 
 def run(seed: int | None = None, **more: Any) -> SelfTestReport:
-    seed = random.SystemRandom().getrandbits(32) if seed is None else seed
-    print(f"seed {seed}")
-    return run_selftest(GPU, seed, **more)
+    return run_selftest(GPU, seeds.seed(32) if seed is None else seed, **more)
 
 
 def test_a_round_reaches_every_kernel_and_agrees(gpu: Installing) -> None:
@@ -178,7 +176,7 @@ def test_a_kernel_that_cannot_be_compiled_fails_its_plans_alone(gpu: Installing,
 def test_buffers_without_bands_have_their_exact_size(gpu: Installing) -> None:
     """As ci/gpu runs them under compute-sanitizer."""
     stand_in = gpu()
-    judged, rng = JudgedGpu(GPU), random.Random()
+    judged, rng = JudgedGpu(GPU), seeds.rng()
     for _ in range(100):
         plan = random_plan(rng)
         trial = Trial.of(plan, plan.element_bytes, rng, guard=0)
@@ -190,6 +188,6 @@ def test_buffers_without_bands_have_their_exact_size(gpu: Installing) -> None:
 
 @pytest.mark.gpu
 def test_a_gpu_passes() -> None:
-    report = run_selftest(Device("cuda"), random.SystemRandom().getrandbits(32), trials=2 * ROUND)
+    report = run_selftest(Device("cuda"), seeds.seed(32), trials=2 * ROUND)
     assert report.equal, "\n".join(report.lines())
     assert report.missed == ()
