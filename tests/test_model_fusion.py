@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.cli.command import EXAMPLES
 from tests.dxdispatch.models import check, write
 from tests.dxdispatch.random_chains import random_model
 from tests.kernels.host_driver import installed
+from tests.noticing import BrokenPrograms
 from tests.test_model_devices import ModelDriver
 
 BACKWARDS: dict[str, Any] = {
@@ -106,16 +108,27 @@ def test_random_models_on_a_device(tmp_path: Path, gpu: ModelDriver) -> None:
         same(check_file(write(tmp_path, random_model(seed))), tmp_path, "cuda")
 
 
-def test_a_wrong_merge_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the look at what is overwritten, random models show other values, or a launch would read what it writes."""
-    monkeypatch.setattr(dispatch_fusing._Reading, "_moved_too_far", lambda *_: ())
-    wrong = 0
-    for seed in range(1, 60, 2):
+def judge(name: str, seed: int) -> tuple[str, str]:
+    """Without the look at what is overwritten, a random model shows other values, or a launch would read what it writes."""
+
+    def wrong() -> str:
         try:
-            same(check_file(write(tmp_path, random_model(seed))), tmp_path)
-        except (AssertionError, ValueError):
-            wrong += 1
-    assert wrong
+            same(check_file(write(Path(folder), random_model(seed))), Path(folder))
+        except (AssertionError, ValueError) as error:
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        sound = wrong()
+        patch.setattr(dispatch_fusing._Reading, "_moved_too_far", lambda *_: ())
+        return sound, wrong()
+
+
+PROGRAMS = BrokenPrograms("tests/test_model_fusion.py", ["no look at what is overwritten"], judge)
+
+
+def test_a_wrong_merge_is_noticed() -> None:
+    PROGRAMS.check("no look at what is overwritten")
 
 
 def test_the_example(tmp_path: Path) -> None:
