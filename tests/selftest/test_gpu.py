@@ -108,7 +108,7 @@ def test_a_byte_behind_the_output_is_noticed(gpu: Installing) -> None:
 
 def test_a_kernel_that_does_nothing_is_noticed(gpu: Installing) -> None:
     gpu(skipped=True)
-    report = run(trials=40)
+    report = run(5, trials=40)
     assert report.failed > 15  # a plan may be empty, or look at nothing but its good indices
     assert f" and {len(report.wrong_parts) - 3} more): 40 plans, " in report.line
     assert report.trials == 40
@@ -123,7 +123,7 @@ def test_a_wrong_report_of_bad_indices_is_noticed(gpu: Installing, monkeypatch: 
         return None if bad is None else bad + 1
 
     monkeypatch.setattr(CudaProgram, "first_bad", later)
-    report = run(trials=100)
+    report = run(5, only=next(number for number in range(ROUND) if drawn(5, number).first_bad is not None))
     assert report.first_failed is not None
     assert "the first bad index is reported at element" in report.first_failed.fault
 
