@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnxruntime import InferenceSession
 
 from tests.dialects.outcomes import content, outcome
 from tests.onnx import specification
@@ -171,3 +173,34 @@ ONNXRUNTIME = Peer(
         ),
     ),
 )
+
+
+def _clipped(values: Array) -> tuple[object, object]:
+    limits = [numpy_helper.from_array(np.array(limit, np.int64), name) for name, limit in (("low", 0), ("high", 2))]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.INT64, values.shape) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Clip", ["x", "low", "high"], ["y"])], "one_node", [x], [y], limits)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    return content(InferenceSession(model.SerializeToString()).run(None, {"x": values})[0]), content(values.clip(0, 2))
+
+
+CLAMPS = Peer(
+    "onnxruntime's Clip, Min and Max",
+    "onnxruntime",
+    _clipped,
+    (
+        PeerFault(
+            "integers of more than 32 bits",
+            "leaves some of them as they are",
+            "clamp them",
+            lambda values: bool(((values > 2**31 - 1) | (values < -(2**31))).any()),
+            _ints(2**31, 2**31),
+            versions="<1.32",
+        ),
+    ),
+)
+"""Of the values that are clamped."""
+
+
+def clamps(model: ModelProto) -> bool:
+    """Whether a model has one of these operators."""
+    return any(node.op_type in ("Clip", "Min", "Max") for node in model.graph.node)

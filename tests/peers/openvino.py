@@ -11,6 +11,7 @@ from tests.openvino import family_judge, family_specification, judge, specificat
 from tests.openvino.family_judge import PLUGIN_DATA
 from tests.openvino.family_specification import FamilyCall
 from tests.openvino.judge import NotCoveredError, Refusal, is_evaluated, is_integer
+from tests.openvino.runtime import openvino
 from tests.openvino.specification import Array, Call
 from tests.peers.faults import Peer, PeerFault
 from tests.peers.nans import SIGNALLING, quiet
@@ -174,3 +175,30 @@ FAMILY = Peer(
         ),
     ),
 )
+
+
+def _broadcast(sizes: tuple[list[int], list[int]]) -> tuple[object, object]:
+    before, after = sizes
+    data = openvino.op.Parameter(openvino.Type.f32, openvino.PartialShape(before))
+    model = openvino.Model([openvino.opset13.broadcast(data, openvino.op.Constant(np.array(after)))], [data], "one_broadcast")
+    output = openvino.Tensor(openvino.Type.f32, openvino.Shape(after))
+    assert model.evaluate([output], [openvino.Tensor(np.ones(before, np.float32))])
+    return output.data.tolist(), np.ones(after).tolist()
+
+
+BROADCAST = Peer(
+    "OpenVINO's Model.evaluate of Broadcast",
+    "openvino",
+    _broadcast,
+    (
+        PeerFault(
+            "tensors without elements",
+            "divides by their size",
+            "give one without elements",
+            lambda sizes: 0 in sizes[0],
+            ([0], [1, 0]),
+            ends_process=True,
+        ),
+    ),
+)
+"""Of the sizes before and after."""

@@ -13,11 +13,11 @@ import pytest
 
 from tests.peers.faults import Peer, PeerFault, leaves_out_at_most, leaving_out_at_most
 from tests.peers.jax import BITS, COMPILED, LAX
-from tests.peers.onnxruntime import ONNXRUNTIME
-from tests.peers.openvino import EVALUATE, FAMILY
+from tests.peers.onnxruntime import CLAMPS, ONNXRUNTIME
+from tests.peers.openvino import BROADCAST, EVALUATE, FAMILY
 
 ROOT = Path(__file__).parents[2]
-PEERS: tuple[Peer[Any], ...] = (ONNXRUNTIME, EVALUATE, FAMILY, LAX, BITS, COMPILED)
+PEERS: tuple[Peer[Any], ...] = (ONNXRUNTIME, CLAMPS, EVALUATE, FAMILY, BROADCAST, LAX, BITS, COMPILED)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 import dmlgather as dg
 from tests import seeds
 from tests.chain_count import each_seed
-from tests.translation.judging import VERSIONS, always_equal, judge
+from tests.translation.judging import LEFT_OUT, VERSIONS, always_equal, judge
 from tests.translation.random_problems import random_problem
 from tests.translation.whole_models import judge_model
 
@@ -26,6 +26,7 @@ def test_random_problems(to: str, share: int) -> None:
     found = judge(range(first, first + count), [to])
     print(f"\n{to}: {found}")
     assert found[to] > count / 3
+    assert found[LEFT_OUT] <= 0.3 * found[to]
 
 
 @pytest.mark.parametrize("to", VERSIONS)
