@@ -9,7 +9,6 @@ import pydoc
 import re
 import sys
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import dmlgather as dg
 from dmlgather import eager
 from dmlgather.eager import EagerFunction
 from dmlgather.onnx.problems.gather import Gather
+from tests.at_once import at_once
 
 PUBLIC = [getattr(module, name) for module in (dg.onnx, dg.openvino, dg.lax) for name in module.__all__]
 EVERY = [found for found in PUBLIC if isinstance(found, EagerFunction)]
@@ -254,8 +254,7 @@ def test_threads_may_call_at_once() -> None:
         return True
 
     eager.forget()
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(calls, range(8)))
+    assert all(at_once(calls, range(8)))
 
 
 def test_a_call_is_stated_without_arrays() -> None:

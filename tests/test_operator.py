@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 
 import dmlgather as dg
 from tests import seeds
+from tests.at_once import at_once
 
 ROWS, WIDTH, COUNT = 50, 24, 9
 
@@ -239,22 +239,12 @@ def test_a_fill_value_must_fit(data_type: str, value: Any) -> None:
 
 def test_threads_may_share_an_operator(table: Any) -> None:
     op = dg.compile(gather())
-    failures: list[BaseException] = []
 
-    def work(rng: np.random.Generator) -> None:
-        try:
-            for _ in range(50):
-                ids = rng.integers(-ROWS, ROWS, (1, COUNT))
-                assert op(table, ids).tobytes() == table[ids[0]].tobytes()
-        except BaseException as failure:
-            failures.append(failure)
+    def right(rng: np.random.Generator) -> bool:
+        drawn = (rng.integers(-ROWS, ROWS, (1, COUNT)) for _ in range(50))
+        return all(op(table, ids).tobytes() == table[ids[0]].tobytes() for ids in drawn)
 
-    threads = [threading.Thread(target=work, args=(seeds.numpy_rng(),)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    assert all(at_once(right, [seeds.numpy_rng() for _ in range(4)]))
 
 
 def test_explain_says_what_happens() -> None:

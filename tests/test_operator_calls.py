@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import random
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from hypothesis import strategies as st
 import dmlgather as dg
 from dmlgather.backends.executor import PROGRAMS_KEPT, ROUTES_KEPT
 from tests import seeds
+from tests.at_once import at_once
 from tests.kernels.host_driver import installed
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
 from tests.test_operator_devices import ArrayDriver, DeviceArray
@@ -273,23 +273,19 @@ def test_tensors_without_elements(gpu: ArrayDriver, kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_with_arrays_of_their_own(gpu: ArrayDriver, kind: Any) -> None:
-    op, failures = dg.compile(gather()), []
+    op = dg.compile(gather())
 
-    def work(number: int) -> None:
+    def right(number: int) -> bool:
         rng = random.Random(number)
         for _ in range(40):
             table, ids = fresh(np.random.default_rng(rng.getrandbits(64)))
             out = lying(rng, empty())
             op(kind(lying(rng, table)), kind(ids), out=kind(out), stream=None if kind is plain else number)
             if out.tobytes() != table[ids[0]].tobytes():
-                failures.append(number)
+                return False
+        return True
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    assert all(at_once(right, range(1, 5)))
 
 
 def test_what_is_kept_is_bounded() -> None:

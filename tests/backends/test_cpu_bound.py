@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +15,7 @@ from dmlgather.backends import reference
 from dmlgather.plan import IndexPlan, IndexType, OutOfBounds
 from dmlgather.selftest.random_plans import random_buffers
 from tests import seeds
+from tests.at_once import at_once
 from tests.backends.shapes import Kind, Shaped, gather, gather_elements, gather_nd, view
 from tests.backends.test_cpu import LOOKING, generators, readable_plan
 from tests.backends.ways import BLOCKS, Way
@@ -135,7 +135,6 @@ def test_one_bound_call_in_many_threads(shaped: Shaped, way: Way) -> None:
         out = np.zeros(plan.out_extent, data.dtype)
         _, written = expected(plan, data, indices, out)
         call = way.prepare(plan, block, threads=3).bind(data, indices, out)
-        with ThreadPoolExecutor(6) as pool:
-            # All write the same bytes: whoever used another's scratch memory would write others.
-            found = list(pool.map(lambda _: (call(), out.tobytes() == written), range(60)))  # noqa: B023 - mapped at once
-        assert found == [(None, True)] * 60
+        # All write the same bytes: whoever used another's scratch memory would write others.
+        found = at_once(lambda _: [(call(), out.tobytes() == written) for _ in range(10)], range(6))  # noqa: B023 - mapped at once
+        assert found == [[(None, True)] * 10] * 6

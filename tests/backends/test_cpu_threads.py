@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from dmlgather.plan import IndexType, OutOfBounds
 from tests import seeds
+from tests.at_once import at_once
 from tests.backends.shapes import Kind, Shaped, gather, gather_elements, gather_nd, view
 from tests.backends.ways import Way
 
@@ -96,12 +96,11 @@ def test_threads_may_share_a_program(way: Way) -> None:
     shaped = gather((500, 40), (3000,))
     program = way.prepare(shaped.plan)
     problems = [arrays(shaped) for _ in range(8)]
-    with ThreadPoolExecutor(8) as pool:
-        for _ in range(5):
-            list(pool.map(lambda one: program.run(one[0].reshape(-1), one[1], one[2]), problems))
-            for data, indices, out in problems:
-                assert out.tobytes() == data[indices].tobytes()
-                out[...] = 0
+    for _ in range(5):
+        at_once(lambda one: program.run(one[0].reshape(-1), one[1], one[2]), problems)
+        for data, indices, out in problems:
+            assert out.tobytes() == data[indices].tobytes()
+            out[...] = 0
 
 
 FORKING = """

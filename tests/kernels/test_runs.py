@@ -55,9 +55,9 @@ def test_random_runs(rng: random.Random, alignment: int, multiprocessors: int) -
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
 def test_every_variant_and_every_instruction_of_it(variant: Variant, rng: random.Random) -> None:
-    """At least 4 plans, and as many as it takes until the kernel has executed all of its PTX."""
+    """At least 4 plans, and as many as it takes until the kernel has executed all of its PTX: of spans, hundreds at times."""
     unreachable, _ = UNREACHABLE.get(variant.kind, (0, ""))
-    for number in range(500):
+    for number in range(5000):
         if number >= 4 and (~executed(variant)).sum() <= unreachable:
             break
         assert not differs(case_for(variant, rng))
