@@ -26,9 +26,9 @@ def with_known_indices(plan: IndexPlan, indices: NDArray[Any]) -> IndexPlan:
         if any((each < 0).any() or (each >= limit).any() for each, limit in zip(found, limits, strict=True)):
             return plan
     plan = replace(plan, out_of_bounds=OutOfBounds.CLAMP, fill=b"")
-    for number in reversed(range(len(found))):
-        positions = np.clip(found[number], 0, plan.lookups[number].limit - 1)
-        plan = _walked(plan, number, positions)
+    for number, lookup in reversed([*enumerate(plan.lookups)]):
+        within = np.clip(_positions(plan, plan.lookups[number], indices), 0, lookup.limit - 1)
+        plan = _walked(plan, number, within)  # which may split dimensions that other lookups move along
     return plan
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dmlgather.dialects.advanced_indexing import indexing
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.problem import TensorType
 from dmlgather.fusion import Fused, fuse, fusing
@@ -56,6 +57,18 @@ def test_indices_that_walk_evenly_make_a_view(name: str) -> None:
     (launch,) = fused.launches
     assert bool(launch.plan.lookups) == (name in UNEVEN)
     assert fused(X).tolist() == X[indices].tolist()
+
+
+@pytest.mark.parametrize("mask", [X >= 36, X % 3 == 1, (X >= 30) & (X % 3 < 2)], ids=["rows", "a column", "two columns"])
+def test_rows_and_columns_of_a_mask_make_a_view_together(mask: NDArray[Any]) -> None:
+    places = mask.nonzero()
+    graph = GraphBuilder()
+    x, known = graph.input("x", TensorType(X.shape, X.dtype)), graph.constant(np.stack(places, -1))
+    index = TensorType(places[0].shape, places[0].dtype)
+    problem = indexing(graph.types[x], [index, index])
+    fused = fuse(graph.build([graph.problem("cells", problem, x, known)]))
+    assert not fused.launches[0].plan.lookups
+    assert fused(X).tolist() == X[mask].tolist()
 
 
 def test_what_is_out_of_bounds_stays_so() -> None:
