@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from tests import seeds
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -12,3 +15,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     chosen = config.option.markexpr
     deselected = "not torch" in chosen or (chosen and "torch" not in chosen)
     return True if collection_path.name.startswith("test_live_") and deselected else None
+
+
+@pytest.fixture(autouse=True)
+def pytorchs_generator(request: pytest.FixtureRequest) -> None:
+    """PyTorch draws the test's own numbers."""
+    if request.node.get_closest_marker("torch"):
+        import_module("torch").manual_seed(seeds.seed())

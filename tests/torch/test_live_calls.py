@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 import torch
 
+from tests import seeds
 from tests.torch.disagreements import DISAGREEMENTS, disagreement
 from tests.torch.drafts import MAKERS, draft
 from tests.torch.judge import bits, live, ours
@@ -19,9 +20,7 @@ CALLS = 1_000
 
 
 def test_calls_give_pytorchs_bits_and_errors() -> None:
-    seed = random.SystemRandom().getrandbits(64)
-    print(f"random.Random({seed})")
-    rng = random.Random(seed)
+    rng = seeds.rng()
     good, bad = Counter[str](), Counter[str]()
     while min(good.total(), bad.total()) < CALLS:
         operation = rng.choice(list(MAKERS))

@@ -17,6 +17,7 @@ from torch._subclasses import FakeTensorMode
 import dmlgather as dg
 from dmlgather import eager
 from dmlgather.torch import torch_function
+from tests import seeds
 from tests.torch.disagreements import disagreement
 from tests.torch.drafts import MAKERS, draft
 from tests.torch.drawing import EVERYWHERE, SOMEWHERE
@@ -61,9 +62,7 @@ def other_elements(tensor: torch.Tensor, rng: random.Random) -> torch.Tensor:
 
 
 def test_calls_in_turn_give_pytorchs_bits_and_errors() -> None:
-    seed = random.SystemRandom().getrandbits(64)
-    print(f"random.Random({seed})")
-    rng = random.Random(seed)
+    rng = seeds.rng()
     calls = [draft(rng, rng.choice([*MAKERS]), faulty=rng.random() < 0.3) for _ in range(150)]
     for _ in range(900):
         call = rng.choice(calls)

@@ -24,7 +24,7 @@ from tests.torch.random_chains import random_chain
 
 pytestmark = pytest.mark.torch
 
-X = torch.randn(8, 5)
+X = torch.linspace(-2, 2, 40).reshape(8, 5)
 IDS = torch.tensor([1, -3, 7])
 COLUMNS = torch.tensor([[0, 4, 2, 1]] * 8)
 ALL_INT32 = torch.tensor([-(2**31), 2**31 - 1, -1, 0, 1, 7, -7, 6], dtype=torch.int32)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 import dmlgather as dg
+from tests import seeds
 
 pytestmark = pytest.mark.gpu
 
@@ -18,9 +17,7 @@ def test_calls_on_a_gpu_give_the_bits_of_the_cpu() -> None:
     from tests.torch.drafts import MAKERS, draft
     from tests.torch.judge import TorchCall, bits, ours
 
-    seed = random.SystemRandom().getrandbits(64)
-    print(f"random.Random({seed})")
-    rng = random.Random(seed)
+    rng = seeds.rng()
     for _ in range(500):
         call = draft(rng, rng.choice(sorted({*MAKERS} - {"index", "tensor_split", "as_strided"})), faulty=False)
         moved = tuple(each.cuda() if isinstance(each, torch.Tensor) and each.dim() else each for each in call.arguments)
