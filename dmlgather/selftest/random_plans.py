@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.random import default_rng  # NumPy loads it late, and an interrupt meanwhile would be lost
 from numpy.typing import NDArray
 
 from dmlgather.plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides, reach
@@ -110,7 +111,7 @@ def random_runs(rng: random.Random, *, longest: int = 400, packed: bool = False,
 
 def random_buffers(plan: IndexPlan, rng: random.Random) -> PlanBuffers:
     """Exact-size buffers for `plan`: random elements (NaN payloads included), indices good and bad, a poisoned output."""
-    noise = np.random.default_rng(rng.getrandbits(64))
+    noise = default_rng(rng.getrandbits(64))
     dtype = np.dtype(f"V{plan.element_bytes}")
 
     def elements(count: int) -> NDArray[Any]:
@@ -128,7 +129,7 @@ def random_indices(plan: IndexPlan, rng: random.Random) -> NDArray[Any] | None:
     limit = max(min(lookup.limit for lookup in plan.lookups), 1)
     wrap = min(lookup.wrap for lookup in plan.lookups)
     bad = rng.choice((0.0, 0.0, 0.02, 0.6))
-    noise = np.random.default_rng(rng.getrandbits(64))
+    noise = default_rng(rng.getrandbits(64))
     low = -min(wrap, limit) if info.min < 0 else 0
     good = noise.integers(max(low, info.min), min(limit - 1, info.max), plan.index_extent, dtype=np.int64, endpoint=True)
     values = good.astype(dtype)
