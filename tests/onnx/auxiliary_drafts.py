@@ -203,13 +203,3 @@ def by_reference(found: Draft) -> Any:
     with np.errstate(all="ignore"):  # it warns of values that become infinite
         outputs: Any = ReferenceEvaluator(found.model).run(None, dict(zip(found.node.input, found.inputs, strict=True)))
     return outputs[0]
-
-
-def reference_is_right(found: Draft) -> bool:
-    """False where onnx's reference has no such version, or is known to be wrong."""
-    rank, axes = found.inputs[0].ndim, found.attributes.get("axes", [])
-    return not (
-        str(found.version) in ("Reshape-1", "Cast-1")  # it knows neither the attribute shape nor types by name
-        or axes != sorted(map(abs, axes))  # Squeeze-1 … Unsqueeze-11 take the axes one after the other
-        or found.attributes.get("end", 0) < -rank  # Shape-15 adds the rank and does not clamp
-    )

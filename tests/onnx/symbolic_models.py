@@ -10,11 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from tests.onnx.specification import Call
+from tests.peers.onnxruntime import ONNXRUNTIME
+
 Size = int | str | None
 
 OPSETS = (1, 6, 7, 9, 10, 11, 13, 15, 17, 21, 24)
 
 SYMBOLS = ("N", "M", "K")
+
+FAR = (2**31 - 1, 2**63 - 1, -(2**31), -(2**63))
+
+
+def _sliced_to(end: int, step: int) -> Call:
+    return Call("Slice", 13, (np.zeros(1),), {"starts": [0], "ends": [end], "steps": [step]})
 
 
 class Tensor(NamedTuple):
@@ -52,10 +61,10 @@ class Draft:
         return name
 
     def bound(self, step: int) -> str:
-        """A bound of a slice, of int64[1]. onnxruntime takes 2^63 - 1 as the front where steps are negative; ONNX does not."""
+        """A bound of a slice, of int64[1]."""
         if self.sizes and self.rng.random() < 0.6:
             return self.rng.choice(self.sizes)
-        far = (2**31 - 1, 2**63 - 1, -(2**63)) if step > 0 else (-(2**63), -(2**31))
+        far = [end for end in FAR if ONNXRUNTIME.known_fault(_sliced_to(end, step)) is None]
         return self.constant([self.rng.choice((0, 0, 1, 2, 3, -1, -2, 5, *far))])
 
     def input(self, kind: int, shape: list[Size]) -> str:

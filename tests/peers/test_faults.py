@@ -13,11 +13,25 @@ import pytest
 
 from tests.peers.faults import Peer, PeerFault, leaves_out_at_most, leaving_out_at_most
 from tests.peers.jax import BITS, COMPILED, LAX
-from tests.peers.onnxruntime import CLAMPS, ONNXRUNTIME
+from tests.peers.onnx_reference import REFERENCE
+from tests.peers.onnxruntime import CLAMPS, ONNXRUNTIME, SQUEEZES
 from tests.peers.openvino import BROADCAST, EVALUATE, FAMILY
+from tests.peers.openvino_plugin import PLUGIN
 
 ROOT = Path(__file__).parents[2]
-PEERS: tuple[Peer[Any], ...] = (ONNXRUNTIME, CLAMPS, EVALUATE, FAMILY, BROADCAST, LAX, BITS, COMPILED)
+PEERS: tuple[Peer[Any], ...] = (
+    ONNXRUNTIME,
+    CLAMPS,
+    SQUEEZES,
+    REFERENCE,
+    EVALUATE,
+    FAMILY,
+    BROADCAST,
+    PLUGIN,
+    LAX,
+    BITS,
+    COMPILED,
+)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,82 @@
+"""What OpenVINO's CPU plugin gets wrong of gathers between other layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tests.openvino.runtime import openvino
+from tests.peers.faults import Peer, PeerFault
+
+op = openvino.opset13
+
+
+@dataclass(frozen=True)
+class Between:
+    """A Gather-8 or GatherElements-6 along dimension 0 of what a layer of type `before` gives. index: the farthest one."""
+
+    operation: str
+    shape: tuple[int, ...]
+    data: str
+    index: int
+    before: str = "Parameter"
+
+
+def _answers(problem: Between) -> tuple[object, object]:
+    """Of the gather, behind a slice of more rows where its data are one, and before a slice that takes all."""
+    rows = problem.shape[0]
+    table = np.arange(1, 1 + 2 * np.prod(problem.shape)).reshape(2 * rows, *problem.shape[1:]).astype(problem.data)
+    given = table if problem.before == "Slice" else table[:rows]
+    data = op.parameter(list(given.shape), given.dtype)
+    before = _slice(data, rows) if problem.before == "Slice" else data
+    right = np.zeros_like(given[:1])
+    if -rows <= problem.index < rows:
+        right = given[:rows][[problem.index]]
+    indices = np.full(right.shape if problem.operation == "GatherElements" else (1,), problem.index)
+    if problem.operation == "GatherElements":
+        gathered = op.gather_elements(before, op.constant(indices), 0)
+    else:
+        gathered = op.gather(before, op.constant(indices), op.constant(np.array(0)))
+    compiled = openvino.Core().compile_model(openvino.Model([_slice(gathered, 1)], [data], "between"), "CPU")
+    return np.array(compiled([given])[0]).tolist(), right.tolist()
+
+
+def _slice(node: Any, stop: int) -> Any:
+    return op.slice(node, *(op.constant(np.array([number])) for number in (0, stop, 1)))
+
+
+def _is_out_of_range(problem: Between) -> bool:
+    return problem.operation == "Gather" and not -problem.shape[0] <= problem.index < problem.shape[0]
+
+
+PLUGIN = Peer(
+    "OpenVINO's CPU plugin between layers",
+    "openvino",
+    _answers,
+    (
+        PeerFault(
+            "an index out of range into a dimension of size 1",
+            "drops the Gather",
+            "give zeros",
+            lambda problem: _is_out_of_range(problem) and problem.shape[0] == 1,
+            Between("Gather", (1, 2), "float32", 1),
+        ),
+        PeerFault(
+            "an index out of range into a list of integers",
+            "reads beyond its end",
+            "give zeros",
+            lambda problem: _is_out_of_range(problem) and len(problem.shape) == 1 and problem.data in ("int32", "int64"),
+            Between("Gather", (3,), "int32", 4),
+            unseen="it reads memory that is not the tensor's",
+        ),
+        PeerFault(
+            "a GatherElements of a Slice",
+            "drops the Slice, even where negative indices count from its end",
+            "count from the end of the Slice",
+            lambda problem: problem.operation == "GatherElements" and problem.before == "Slice",
+            Between("GatherElements", (2,), "float32", -1, "Slice"),
+        ),
+    ),
+)
