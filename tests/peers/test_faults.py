@@ -1,24 +1,19 @@
-"""Each fault of a peer is there in the versions that its row names, and in no other."""
+"""Each fault of a peer is in the versions that its row names, and in no other; tests/torch does the same with PyTorch's."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.peers.faults import Peer, PeerFault, leaves_out_at_most, leaving_out_at_most
 from tests.peers.jax import BITS, COMPILED, LAX
+from tests.peers.live import check
 from tests.peers.onnx_reference import REFERENCE
 from tests.peers.onnxruntime import CLAMPS, ONNXRUNTIME, SQUEEZES
 from tests.peers.openvino import BROADCAST, EVALUATE, FAMILY
 from tests.peers.openvino_plugin import PLUGIN
 
-ROOT = Path(__file__).parents[2]
 PEERS: tuple[Peer[Any], ...] = (
     ONNXRUNTIME,
     CLAMPS,
@@ -38,30 +33,12 @@ PEERS: tuple[Peer[Any], ...] = (
     ("peer", "fault"), [pytest.param(peer, fault, id=f"{peer.name}: {fault.title}") for peer in PEERS for fault in peer.faults]
 )
 def test_a_fault_is_in_the_versions_that_its_row_names(peer: Peer[Any], fault: PeerFault[Any]) -> None:
-    assert fault.covers(fault.example)
-    if fault.unseen:  # so that only what it covers can be asserted
-        return
-    shown = ends(peer, fault) if fault.ends_process else differs(peer, fault)
-    at = f"{peer.distribution} {metadata.version(peer.distribution)}"
-    if peer.may_have(fault):
-        assert shown, f"{at} has this fault no more: remove its row, or narrow its versions, {fault.versions or 'all'!r}"
-    else:
-        assert not shown, f"{at} has this fault as well: widen its versions, {fault.versions!r}"
-
-
-def differs(peer: Peer[Any], fault: PeerFault[Any]) -> bool:
-    theirs, right = peer.answers(fault.example)
-    return theirs != right
-
-
-def ends(peer: Peer[Any], fault: PeerFault[Any]) -> bool:
-    """Whether the peer ends a process, rather than to raise an exception there."""
     place = f"PEERS[{PEERS.index(peer)}]"
-    script = f"from tests.peers.test_faults import PEERS; {place}.answers({place}.faults[{peer.faults.index(fault)}].example)"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode != 1, done.stderr  # Python's own for an exception
-    return done.returncode != 0
+    check(
+        peer,
+        fault,
+        f"from tests.peers.test_faults import PEERS; {place}.answers({place}.faults[{peer.faults.index(fault)}].example)",
+    )
 
 
 EVEN = Peer[int](
