@@ -9,6 +9,7 @@ import pytest
 from tests.peers.faults import Peer, PeerFault, leaves_out_at_most, leaving_out_at_most
 from tests.peers.jax import BITS, COMPILED, LAX
 from tests.peers.live import check
+from tests.peers.numpy import NUMPY
 from tests.peers.onnx_reference import REFERENCE
 from tests.peers.onnxruntime import CLAMPS, ONNXRUNTIME, SQUEEZES
 from tests.peers.openvino import BROADCAST, EVALUATE, FAMILY
@@ -26,6 +27,7 @@ PEERS: tuple[Peer[Any], ...] = (
     LAX,
     BITS,
     COMPILED,
+    NUMPY,
 )
 
 
