@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests import built
@@ -25,6 +27,27 @@ def program(driver: str, flags: tuple[str, ...], kernels: Path = KERNELS) -> Pat
         built.run([*command, f"-I{kernels}", str(HERE / driver), "-o", str(folder / "program")])
 
     return built.once("cpu-kernels", command, [HERE / driver, *sorted(kernels.glob("*.[ch]"))], "program", build)
+
+
+def compiled(command: Sequence[str], source: Path, headers: Path) -> Path:
+    """The object of one source, compiled once per command and content. headers: the folder of those that it includes."""
+    name = f"{source.stem}.o"
+
+    def build(folder: Path) -> None:
+        built.run([*command, f"-I{headers}", "-c", str(source), "-o", str(folder / name)])
+
+    return built.once("cpu-objects", (*command, source.name), [source, *_included(source, headers)], name, build)
+
+
+def _included(source: Path, headers: Path) -> list[Path]:
+    """The headers of the folder that a source includes, and those that they include."""
+    found, waiting = set[Path](), [source]
+    while waiting:
+        names = re.findall(r'^#include "(\w+\.h)"', waiting.pop().read_text(), re.MULTILINE)
+        new = {headers / name for name in names} - found
+        found |= new
+        waiting += new
+    return sorted(found)
 
 
 def zig(target: str) -> list[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import struct
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -139,6 +140,10 @@ class Case:
             title=f"{settings}, {at=}, {callers=}\n{plan}",
         )
 
+    def forced(self, loops: str) -> Case:
+        """The same case for the loops of an instruction set."""
+        return replace(self, words=[*self.words[: HEAD_WORDS - 1], SETS[loops], *self.words[HEAD_WORDS:]])
+
     def packed(self) -> Iterable[bytes]:
         """The case as `engine_driver` reads it."""
         stated = len(self.words) if self.stated is None else self.stated
@@ -147,6 +152,9 @@ class Case:
         yield struct.pack(f"<{len(self.words)}q", *self.words)
         for memory in (self.data, self.indices, self.out, self.expected):
             yield from memory.packed()
+
+
+NOTHING_MORE: Mapping[str, str] = {}
 
 
 class EngineError(AssertionError):
@@ -167,12 +175,15 @@ def stored(cases: Iterable[Case], file: Path) -> list[str]:
     return titles
 
 
-def run_file(driver: Path, file: Path, titles: Sequence[str], launcher: Sequence[str] = ()) -> list[str]:
+def run_file(
+    driver: Path, file: Path, titles: Sequence[str], launcher: Sequence[str] = (), environment: Mapping[str, str] = NOTHING_MORE
+) -> list[str]:
     """Run stored cases and return what the engine says of each program. EngineError at the first that goes wrong.
 
-    launcher: a command that runs the driver.
+    launcher: a command that runs the driver; environment: variables to add.
     """
-    done = subprocess.run([*launcher, driver, file], capture_output=True, text=True, errors="replace", timeout=600, check=False)
+    command, more = [*launcher, str(driver), str(file)], {**os.environ, **environment}
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=600, check=False, env=more)
     lines = done.stdout.splitlines()
     if done.returncode:
         number = int(lines[-1].split()[0]) if lines else 0
@@ -181,11 +192,17 @@ def run_file(driver: Path, file: Path, titles: Sequence[str], launcher: Sequence
     return [line.partition(" ")[2] for line in lines]
 
 
-def run(driver: Path, cases: Iterable[Case], folder: Path, launcher: Sequence[str] = ()) -> list[str]:
+def run(
+    driver: Path,
+    cases: Iterable[Case],
+    folder: Path,
+    launcher: Sequence[str] = (),
+    environment: Mapping[str, str] = NOTHING_MORE,
+) -> list[str]:
     """The same with cases that are stored for this run alone."""
     file = folder / "cases"
     titles = stored(cases, file)
     try:
-        return run_file(driver, file, titles, launcher)
+        return run_file(driver, file, titles, launcher, environment)
     finally:
         file.unlink()

@@ -1,5 +1,6 @@
 // Random boxes through the copy loops of one instruction set (ISA), in buffers that end with the box, against a loop of bytes.
 // usage: copy_loops_test SEED BOXES. Prints how often each loop was chosen. Exit 1: a wrong byte; 3: this processor lacks the instructions.
+// Compiled for every processor: only copy_loops.c has the flags of its instruction set.
 #include "copy_loops.h"
 #include "pieces.h"
 
@@ -21,13 +22,7 @@
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 
-#if defined(__AVX512VBMI__)
-enum { WIDEST = 64 };
-#elif defined(__SSSE3__) || defined(__aarch64__)
-enum { WIDEST = 16 };
-#else
-enum { WIDEST = 0 };
-#endif
+extern const int64_t widest_window;  // copy_loops_window.c
 
 static uint64_t state;
 
@@ -131,7 +126,7 @@ static void check_pieces(void) {
         dims[d] = (piece_dim){2 + below(d ? most : 9 * most), out, in};
     }
     int column = 0;
-    piece *const p = best_piece(dims, rank, unit, WIDEST, 1e9, &column);
+    piece *const p = best_piece(dims, rank, unit, widest_window, 1e9, &column);
     if (!p) return;
     copy_box b = {.unit = dims[column].out, .n0 = 1 + below(5), .n1 = p->positions + below(below(3) ? 9 : 300), .piece = p};
     b.out1 = b.unit, b.in1 = dims[column].in;

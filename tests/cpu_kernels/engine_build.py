@@ -36,6 +36,8 @@ class Driver:
     engine: Path = ENGINE
     compiler: tuple[str, ...] = field(default_factory=lambda: (building.compiler(),))
     processor: str = platform.machine()
+    broken: str = ""
+    """The one instruction set whose loops come from `engine`; the others' are the sound ones, compiled before. Empty: all do."""
 
     def path(self) -> Path:
         """The program, built by the first process that asks for this content."""
@@ -53,18 +55,15 @@ class Driver:
         for source in sorted(self.engine.glob("*.c")):
             if source.stem.endswith("_loops"):
                 for name, flags in LOOPS[self.processor].items():
-                    yield source, (f"-DISA={name}", *flags)
+                    folder = self.engine if self.broken in ("", name) else ENGINE
+                    yield folder / source.name, (f"-DISA={name}", *flags)
             else:
                 yield source, ()
 
-    def command(self, unit: Unit, folder: Path) -> list[str]:
-        """What compiles a unit into a folder."""
-        source, own = unit
-        flags = (*COMMON, *self.flags, *own)
-        return [*self.compiler, *flags, f"-I{self.engine}", "-c", str(source), "-o", str(folder / f"{source.stem}.o")]
+    def command(self, unit: Unit) -> tuple[str, ...]:
+        """What compiles a unit, but for its file and the folder of headers."""
+        return (*self.compiler, *COMMON, *self.flags, *unit[1])
 
     def _compiled(self, unit: Unit) -> Path:
-        source, own = unit
-        recipe = (self.compiler, COMMON, self.flags, own, source.name)
-        files = [source, *sorted(self.engine.glob("*.h"))]
-        return built.once("engine", recipe, files, f"{source.stem}.o", lambda folder: built.run(self.command(unit, folder)))
+        source = unit[0]
+        return building.compiled(self.command(unit), source, self.engine if source == DRIVER else source.parent)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -190,18 +190,19 @@ def pieces(size: int, rng: random.Random) -> tuple[Shaped, ...]:
         view((c, 20, 30), lambda x: sliding_window_view(x, (k, b), (1, 2)).transpose(1, 2, 0, 3, 4), size),
         view((many, 1), lambda x: np.broadcast_to(x, (many, b)), size),
         view((n, 1, k, 1), lambda x: np.broadcast_to(x, (n, many, k, b)), size),
+        view((9 + k, 1), lambda x: np.broadcast_to(x, (9 + k, 40)), size),  # pieces of fewer bytes than a vector, and a rest
     )
 
 
-def view_cases(rng: random.Random) -> Iterator[Case]:
+def view_cases(rng: random.Random, sets: Sequence[str] = ()) -> Iterator[Case]:
     """Every kind of box for every element size and instruction set, whose source begins and ends with its memory."""
-    for size, loops, at in product(ELEMENT_BYTES, machine_sets(), (0, AT_END)):
+    for size, loops, at in product(ELEMENT_BYTES, sets or machine_sets(), (0, AT_END)):
         for shaped in views(size, rng):
             yield random_case(rng, replace(random_settings(rng), loops=loops), shaped.plan, data_at=at)
 
 
-def load_cases(rng: random.Random) -> Iterator[Case]:
-    for loops in machine_sets():
+def load_cases(rng: random.Random, sets: Sequence[str] = ()) -> Iterator[Case]:
+    for loops in sets or machine_sets():
         for plan in each_load(rng):
             yield random_case(rng, replace(random_settings(rng), loops=loops), plan)
     for index_type in (IndexType.INT8, IndexType.INT16, IndexType.INT32):
@@ -248,3 +249,9 @@ def measured_cases(rng: random.Random) -> Iterator[Case]:
     for plan in measured(rng):
         settings = Settings(rng.choice((0, 1, 2, 4)), 0, rng.choice(machine_sets()))
         yield random_case(rng, settings, plan)
+
+
+def forced_cases(rng: random.Random, loops: str, count: int) -> Iterator[Case]:
+    """Each kind of box and class of units, hostile indices, and random plans, by the loops of one instruction set."""
+    cases = chain(view_cases(rng, (loops,)), load_cases(rng, (loops,)), hostile_cases(rng, 0.02), random_cases(rng, count))
+    return (case.forced(loops) for case in cases)

@@ -12,13 +12,15 @@ import pytest
 
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.selftest.random_plans import random_buffers, random_plan
+from tests import seeds
 from tests.backends.shapes import Kind, gather
-from tests.cpu_kernels import engine_build
+from tests.cpu_kernels import engine_build, processors
 from tests.cpu_kernels.cases import AT_END, Case, EngineError, Memory, Part, Settings, plan_words, run
 from tests.cpu_kernels.engines import small_engine
 from tests.cpu_kernels.entry import entry_cases
 from tests.cpu_kernels.far import far_cases
 from tests.cpu_kernels.making import (
+    forced_cases,
     hostile_cases,
     load_cases,
     measured_cases,
@@ -27,6 +29,7 @@ from tests.cpu_kernels.making import (
     random_settings,
     view_cases,
 )
+from tests.cpu_kernels.processors import SETS
 
 LOOPS = ("run", "strided", "short run", "tiled", "transposed", "picked")
 WORK = ("looked-up units", "looked-up runs", "looked-up parts", "index checks", "constant fill", "nothing", *LOOPS)
@@ -35,9 +38,7 @@ WORK = ("looked-up units", "looked-up runs", "looked-up parts", "index checks", 
 
 @pytest.fixture
 def rng() -> random.Random:
-    seed = random.SystemRandom().getrandbits(64)
-    print(f"random.Random({seed})")  # pytest shows it with a failure
-    return random.Random(seed)
+    return seeds.rng()
 
 
 def all_kinds(rng: random.Random, count: int) -> Iterator[Case]:
@@ -60,9 +61,16 @@ def test_small_blocks_are_clean(rng: random.Random, tmp_path: Path) -> None:
         assert any(f"streamed {name}" in line for line in said), f"no program has streamed {name}"
 
 
+@pytest.mark.parametrize("loops", SETS)
+def test_the_loops_of_each_instruction_set(loops: str, rng: random.Random, tmp_path: Path) -> None:
+    """The engine for use: with the measured block sizes, and pages without access before and behind the buffers."""
+    processors.need(loops)
+    run(engine_build.Driver(engine_build.FAST).path(), forced_cases(rng, loops, 150), tmp_path)
+
+
 def test_the_engine_for_use(rng: random.Random, tmp_path: Path) -> None:
-    """With the measured block sizes, and pages without access before and behind the buffers."""
-    cases = chain(all_kinds(rng, 400), measured_cases(rng), entry_cases(rng, 300))
+    """What lies far apart, what is large, and any words."""
+    cases = chain(far_cases(rng), measured_cases(rng), entry_cases(rng, 300))
     run(engine_build.Driver(engine_build.FAST).path(), cases, tmp_path)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -14,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from tests import seeds
 from tests.cpu_kernels import engine_build
-from tests.cpu_kernels.cases import HEAD_WORDS, SETS, Case, run
+from tests.cpu_kernels.cases import Case, run
 from tests.cpu_kernels.engines import small_engine
 from tests.cpu_kernels.entry import entry_cases
 from tests.cpu_kernels.far import far_cases
 from tests.cpu_kernels.making import (
+    forced_cases,
     hostile_cases,
     load_cases,
     measured_cases,
@@ -28,6 +29,7 @@ from tests.cpu_kernels.making import (
     random_settings,
     view_cases,
 )
+from tests.cpu_kernels.processors import ARM64, HASWELL, OLDEST, SETS, X86_64, Emulated
 
 pytestmark = pytest.mark.heavy
 
@@ -37,9 +39,7 @@ SECONDS = float(os.environ.get("ENGINE_SECONDS", "30"))
 
 @pytest.fixture
 def rng() -> random.Random:
-    seed = int(os.environ.get("ENGINE_SEED") or random.SystemRandom().getrandbits(64))
-    print(f"ENGINE_SEED={seed}")  # pytest shows it with a failure
-    return random.Random(seed)
+    return seeds.rng()
 
 
 def rounds(rng: random.Random) -> Iterator[random.Random]:
@@ -77,15 +77,20 @@ def test_no_race(rng: random.Random, tmp_path: Path) -> None:
 
 def test_arm64(rng: random.Random, tmp_path: Path) -> None:
     """The same on an emulated processor, compiled by zig's clang."""
-    emulator = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
-    assert emulator, "qemu-aarch64 is not on PATH; install it: apt-get install qemu-user"
+    launcher = ARM64.launcher()
     compiler = (sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl")
     driver = engine_build.Driver(("-O2", "-static"), compiler=compiler, processor="aarch64").path()
-    cases = chain(far_cases(rng), view_cases(rng), load_cases(rng), hostile_cases(rng, 0.1), random_cases(rng, 2000))
-    run(driver, (_with_loops(case, "neon") for case in cases), tmp_path, (emulator,))
+    cases = chain((case.forced("neon") for case in far_cases(rng)), forced_cases(rng, "neon", 800))
+    run(driver, cases, tmp_path, launcher)
 
 
-def _with_loops(case: Case, name: str) -> Case:
-    words = [*case.words]
-    words[HEAD_WORDS - 1] = SETS[name]
-    return replace(case, words=words)
+@X86_64
+@pytest.mark.parametrize("processor", [HASWELL, OLDEST], ids=["AVX2", "oldest"])
+def test_other_x86_64(processor: Emulated, rng: random.Random, tmp_path: Path) -> None:
+    """As built for use. The engine has the loops of that processor, takes the best of them, and refuses those that it lacks."""
+    launcher = processor.launcher()
+    some = random_case(rng)
+    refused = [replace(some.forced(name), accepted=False, callers=0) for name in SETS if name not in processor.sets]
+    best = [random_case(rng).forced("best") for _ in range(200)]
+    cases = chain(refused, best, *(forced_cases(rng, name, 300) for name in processor.sets))
+    run(engine_build.Driver(engine_build.FAST).path(), cases, tmp_path, launcher)
