@@ -19,7 +19,7 @@ from tests.openvino.family_specification import FamilyCall, expected
 from tests.openvino.judge import Refusal
 from tests.openvino.runtime import openvino
 from tests.openvino.specification import NAMES, Array
-from tests.peers.faults import PeerFault, leaves_out_at_most
+from tests.peers.faults import PeerFault, leaves_out_at_most, leaving_out_at_most
 from tests.peers.openvino import FAMILY
 from tests.test_operator_devices import ArrayDriver, DeviceArray
 
@@ -104,6 +104,13 @@ def test_every_fault(fault: FamilyFault, seed: int) -> None:
         verdict = judge(call)
         assert isinstance(verdict, Refusal), f"OpenVINO takes {call}"
         assert verdict.kind is fault.raises, f"{call}: OpenVINO says {verdict.message}"
+
+
+def test_most_broken_calls_are_judged() -> None:
+    with leaving_out_at_most(0.4):
+        for fault in FAULTS:
+            for seed in range(5):
+                is_judged(broken_call(seed, fault))
 
 
 @pytest.mark.parametrize("fault", FAMILY.faults, ids=lambda fault: fault.title)

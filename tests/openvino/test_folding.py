@@ -132,7 +132,7 @@ def _folded(path: Path) -> tuple[list[Any], Sizes]:
 
 
 def _evaluated(path: Path, arrays: dict[str, Any]) -> list[Any]:
-    """What `Model.evaluate` gives; the CPU plugin takes Abs of negative integers wrong."""
+    """What `Model.evaluate` gives; the CPU plugin computes some sizes wrong (`tests/peers/openvino_plugin.py`)."""
     model = openvino.Core().read_model(str(path))
     model.reshape({name: array.shape for name, array in arrays.items()})
     outputs = [openvino.Tensor(each.get_element_type(), each.get_shape()) for each in model.outputs]

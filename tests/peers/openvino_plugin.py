@@ -80,3 +80,27 @@ PLUGIN = Peer(
         ),
     ),
 )
+
+
+def _of_a_size(size: int) -> tuple[object, object]:
+    data = op.parameter([-1], np.float32)
+    number = op.abs(op.subtract(op.shape_of(data), op.constant(np.array([5]))))
+    compiled = openvino.Core().compile_model(openvino.Model([number], [data], "size"), "CPU")
+    return np.array(compiled([np.zeros(size, np.float32)])[0]).tolist(), [abs(size - 5)]
+
+
+SIZES = Peer(
+    "OpenVINO's CPU plugin of sizes",
+    "openvino",
+    _of_a_size,
+    (
+        PeerFault(
+            "Abs of what is computed from a size",
+            "drops it",
+            "give no negative numbers",
+            lambda size: size < 5,
+            4,
+        ),
+    ),
+)
+"""Of the size of a list, of which 5 are taken. `tests/openvino/test_folding.py` asks `Model.evaluate` instead."""

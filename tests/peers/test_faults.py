@@ -13,7 +13,7 @@ from tests.peers.numpy import NUMPY
 from tests.peers.onnx_reference import REFERENCE
 from tests.peers.onnxruntime import CLAMPS, ONNXRUNTIME, SQUEEZES
 from tests.peers.openvino import BROADCAST, EVALUATE, FAMILY
-from tests.peers.openvino_plugin import PLUGIN
+from tests.peers.openvino_plugin import PLUGIN, SIZES
 
 PEERS: tuple[Peer[Any], ...] = (
     ONNXRUNTIME,
@@ -24,6 +24,7 @@ PEERS: tuple[Peer[Any], ...] = (
     FAMILY,
     BROADCAST,
     PLUGIN,
+    SIZES,
     LAX,
     BITS,
     COMPILED,
