@@ -41,7 +41,11 @@ TITLED = re.compile(r'\w+ title="(?P<title>[^"]+)"$\n', re.MULTILINE)
 
 @pytest.hookimpl(tryfirst=True)  # before hypothesis looks for its seed
 def pytest_configure(config: pytest.Config) -> None:
-    """Hypothesis takes the run's seed."""
+    """Hypothesis takes the run's seed, and pytest -n runs the blocks of a page in one process."""
+    if config.getoption("dist", "no") == "load":
+        config.option.dist = "loadgroup"
+    if hasattr(config, "workerinput"):  # a process that pytest -n started has options of its own
+        config.option.loadgroup = True
     try:
         config.option.hypothesis_seed = str(seeds.run_seed().value)
     except ValueError as error:
@@ -164,8 +168,10 @@ TORCH_PAGE = ROOT / "docs" / "torch.md"
 
 @pytest.hookimpl(tryfirst=True)  # before tests are deselected by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The blocks of the page about PyTorch need it."""
+    """The blocks of a page go together; those of the page about PyTorch need it."""
     for item in items:
+        if item.path.suffix == ".md":
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
         if item.path == TORCH_PAGE:
             item.add_marker(pytest.mark.torch)
 
