@@ -41,15 +41,23 @@ TITLED = re.compile(r'\w+ title="(?P<title>[^"]+)"$\n', re.MULTILINE)
 
 @pytest.hookimpl(tryfirst=True)  # before hypothesis looks for its seed
 def pytest_configure(config: pytest.Config) -> None:
-    """Hypothesis takes the run's seed, and pytest -n runs the blocks of a page in one process."""
-    if config.getoption("dist", "no") == "load":
-        config.option.dist = "loadgroup"
-    if hasattr(config, "workerinput"):  # a process that pytest -n started has options of its own
-        config.option.loadgroup = True
+    """Hypothesis takes the run's seed."""
     try:
         config.option.hypothesis_seed = str(seeds.run_seed().value)
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With pytest -n, a process gets all blocks of a page, which go together, or all cases of a test function."""
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 - some runs do without pytest-xdist
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid.partition("::" if ".md::" in nodeid else "[")[0]
+
+    return Together(config, log)
 
 
 def pytest_report_header() -> str:
@@ -168,10 +176,8 @@ TORCH_PAGE = ROOT / "docs" / "torch.md"
 
 @pytest.hookimpl(tryfirst=True)  # before tests are deselected by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The blocks of a page go together; those of the page about PyTorch need it."""
+    """The blocks of the page about PyTorch need it."""
     for item in items:
-        if item.path.suffix == ".md":
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
         if item.path == TORCH_PAGE:
             item.add_marker(pytest.mark.torch)
 

@@ -1,4 +1,4 @@
-"""Runs commands, one a line of standard input, until one fails; ends with a table of seconds and tests, and with what was left out.
+"""Runs commands, one a line of standard input, until one fails. Ends with a table of seconds and tests, and what was left out.
 
 A command that ends with 3 could not run here, and says why in its last line; that is left out as well.
 """
