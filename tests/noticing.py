@@ -1,9 +1,9 @@
-"""Programs that are broken on purpose, and for each the seed of a case that notices it.
+"""Programs that are broken on purpose, and for each a case that notices it.
 
-The seeds are in `tests/noticed.json`: a test draws one case, and runs it on the program as it is and on the broken one. Drawing
-until something shows is what `ci/notice` does:
+The cases are in `tests/noticed.json`, most of them as the seed of one: a test runs one on the program as it is and on the broken
+one. Drawing until something shows is what `ci/notice` does:
 
-ci/notice                   for each broken program whose case no longer notices it, search for another one and store its seed
+ci/notice                   for each broken program whose case no longer notices it, search for another one and store it
 ci/notice FILE              the same for those of a test file
 ci/notice FILE NAME         for one of them
 """
@@ -18,39 +18,53 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 TABLE = Path(__file__).with_name("noticed.json")
 MOST = 3000
 """Cases that a search draws for one program."""
 
-Judge = Callable[[str, int], tuple[str, str]]
-"""Takes a broken program's name and a case's seed. Returns what is wrong, "" if nothing, with the program as it is and broken."""
+Judge = Callable[[str, Any], tuple[str, str]]
+"""Takes a broken program's name and a case. Returns what is wrong, "" if nothing, with the program as it is and broken."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenPrograms:
-    """Those of one test file, which calls this PROGRAMS. test: its path from the root."""
+    """Those of one test file, which calls this PROGRAMS.
+
+    test: its path from the root. find: what draws a case that notices a program, where a case is not a seed.
+    """
 
     test: str
     names: Collection[str]
     judge: Judge
+    find: Callable[[str], Any] | None = None
 
     def check(self, name: str) -> str:
         """What shows that the program is broken. AssertionError if its stored case does not, or fails without the error."""
+        case = self.case(name)
+        sound, broken = self.judge(name, case)
+        told = f"the case of {name!r}, {_told(case)}"
+        assert not sound, f"{told}, fails on the program as it is: {sound}"
+        assert broken, f"{told}, no longer notices it: the program or the draw has changed; {self._search(name)}"
+        return broken
+
+    def case(self, name: str) -> Any:
+        """The stored case of a program. AssertionError if there is none, or if one is stored of a program that is gone."""
         table = stored().get(self.test, {})
         gone = [other for other in table if other not in self.names]
         assert not gone, f"cases are stored for {gone}, which {self.test} does not break; drop them: {command(self.test)}"
-        search = f"search for another one: {command(self.test, name)}"
-        assert name in table, f"no case is stored for {name!r}; {search}"
-        seed = table[name]
-        sound, broken = self.judge(name, seed)
-        assert not sound, f"the case of {name!r}, seed {seed}, fails on the program as it is: {sound}"
-        assert broken, f"the case of {name!r}, seed {seed}, no longer notices it: the program or the draw has changed; {search}"
-        return broken
+        assert name in table, f"no case is stored for {name!r}; {self._search(name)}"
+        return table[name]
 
-    def search(self, name: str) -> int:
-        """The first seed whose case notices a program. LookupError if none does, or a case fails on the program as it is."""
+    def _search(self, name: str) -> str:
+        return f"search for another one: {command(self.test, name)}"
+
+    def search(self, name: str) -> Any:
+        """A case that notices a program. LookupError if none does, or a case fails on the program as it is."""
+        if self.find is not None:
+            return self.find(name)
         for seed in range(MOST):
             sound, broken = self.judge(name, seed)
             if sound:
@@ -60,10 +74,26 @@ class BrokenPrograms:
         raise LookupError(f"{name!r}: none of {MOST} cases notices it; make one that does, and let the file's cases draw such")
 
 
-def stored() -> dict[str, dict[str, int]]:
-    """The seeds, by test file and name."""
-    table: dict[str, dict[str, int]] = json.loads(TABLE.read_text(encoding="utf-8"))
+def stored() -> dict[str, dict[str, Any]]:
+    """The cases, by test file and name."""
+    table: dict[str, dict[str, Any]] = json.loads(TABLE.read_text(encoding="utf-8"))
     return table
+
+
+def store(test: str, cases: dict[str, Any]) -> None:
+    """Store those of a test file, each in one line."""
+    table = {**stored(), test: cases}
+    rows = {file: ",\n".join(f"  {_json(name)}: {_json(case)}" for name, case in table[file].items()) for file in sorted(table)}
+    text = ",\n".join(f" {_json(file)}: {{\n{lines}\n }}" for file, lines in rows.items())
+    TABLE.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _told(case: object) -> str:
+    return f"seed {case}" if isinstance(case, int) else f"{_json(case)[:100]}…"
 
 
 def command(*arguments: str) -> str:
@@ -81,21 +111,20 @@ def programs_of(test: str) -> BrokenPrograms:
 
 
 def search_all(test: str, only: str | None = None) -> list[str]:
-    """Store a seed for each program of a file whose case does not notice it, and drop those that are gone. What failed."""
-    programs, failures, table = programs_of(test), list[str](), stored()
-    seeds = {name: seed for name, seed in table.get(test, {}).items() if name in programs.names}
+    """Store a case for each program of a file whose case does not notice it, and drop those that are gone. What failed."""
+    programs, failures = programs_of(test), list[str]()
+    cases = {name: case for name, case in stored().get(test, {}).items() if name in programs.names}
     for name in programs.names if only is None else [only]:
         try:
             programs.check(name)
         except AssertionError:
             try:
-                seeds[name] = programs.search(name)
+                cases[name] = programs.search(name)
             except LookupError as error:
                 failures.append(f"{test}: {error}")
                 continue
-            print(f"{test}: {name!r} is noticed by the case of seed {seeds[name]}", flush=True)
-    table[test] = {name: seeds[name] for name in programs.names if name in seeds}
-    TABLE.write_text(json.dumps(dict(sorted(table.items())), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            print(f"{test}: {name!r} is noticed by the case of {_told(cases[name])}", flush=True)
+    store(test, {name: cases[name] for name in programs.names if name in cases})
     return failures
 
 

@@ -1,21 +1,16 @@
-"""The case that notices each broken engine: stored in `noticed.json`, and searched for where it no longer does.
+"""The case that notices each broken engine: how it is stored, and how one is searched for.
 
-    python -m tests.cpu_kernels.noticing [NAME…]
-
-draws cases until one notices, for the mutations of these names, or for all that no stored case notices, and stores it. A search
-draws the same cases each time: it has no seed but the number of the draw.
+A search draws the same cases each time: it has no seed but the number of the draw.
 """
 
 from __future__ import annotations
 
-import json
-import os
+import atexit
 import random
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -24,8 +19,7 @@ import numpy as np
 
 from dmlgather.plan import IndexPlan
 from dmlgather.selftest.random_plans import EXTREMES, PlanBuffers
-from tests import seeds
-from tests.cpu_kernels import copy_loops, engine_build, processors
+from tests.cpu_kernels import engine_build, processors
 from tests.cpu_kernels.cases import AT_END, HEAD_WORDS, SETS, Case, EngineError, Settings, machine_sets, run, run_file
 from tests.cpu_kernels.cases import stored as cases_to_file
 from tests.cpu_kernels.engines import Mutation, small_engine
@@ -33,11 +27,6 @@ from tests.cpu_kernels.entry import RefusedError, entry_cases, is_ambiguous, pla
 from tests.cpu_kernels.far import far_case, far_cases
 from tests.cpu_kernels.making import hostile_cases, load_cases, random_case, random_cases, random_settings, view_cases
 from tests.cpu_kernels.mutations import MUTATIONS
-
-FILE = Path(__file__).with_name("noticed.json")
-SEARCH = f"{os.path.relpath(sys.executable, seeds.ROOT)} -m tests.cpu_kernels.noticing"
-ENGINE, COPY_LOOPS = "engine", "copy loops"
-"""The two parts of the file."""
 
 NO_HELPERS = {"DMLGATHER_NUM_THREADS": "1"}
 """All parts of a call are executed by its caller, in their order: no case notices by luck."""
@@ -56,6 +45,11 @@ class Noticing:
     words: tuple[int, ...]
     seed: int
     loops: str
+
+    @classmethod
+    def of(cls, stored: dict[str, Any]) -> Noticing:
+        """What `tests/noticed.json` has of it."""
+        return cls(tuple(stored["words"]), stored["seed"], stored["loops"])
 
     @property
     def forced(self) -> str:
@@ -100,22 +94,6 @@ def _first_failure(act: Callable[[], object]) -> int | None:
     except EngineError as error:
         return error.number
     return None
-
-
-def stored(name: str) -> Noticing | None:
-    """The stored case of a mutation of the engine, if there is one."""
-    row = _read()[ENGINE].get(name)
-    return row and Noticing(tuple(row["words"]), row["seed"], row["loops"])
-
-
-def stored_box(name: str) -> int | None:
-    """The seed of the stored box that notices broken copy loops, if there is one."""
-    return _read()[COPY_LOOPS].get(name)
-
-
-def _read() -> dict[str, dict[str, Any]]:
-    parts: dict[str, dict[str, Any]] = json.loads(FILE.read_text())
-    return parts
 
 
 def _bytes(plan: IndexPlan) -> int:
@@ -212,47 +190,26 @@ class Search:
         return None
 
 
-def box(broken: copy_loops.Broken, folder: Path) -> int:
-    """The first seed of a box that notices."""
-    made = broken.program(folder)
-    return next(seed for seed in count() if copy_loops.tried(made, seed, 1).returncode)
+def find(name: str) -> dict[str, Any]:
+    """A case of a mutation, as it is stored."""
+    found = _search().case(MUTATIONS[name])
+    return {"loops": found.loops, "seed": found.seed, "words": found.words}
 
 
-def _write(parts: dict[str, dict[str, Any]]) -> None:
-    """One line for each mutation, in the order of the tables; rows of mutations that are gone leave."""
-    texts = []
-    for part, names in ((ENGINE, [*MUTATIONS]), (COPY_LOOPS, [*copy_loops.BROKEN])):
-        rows = [f"  {json.dumps(name)}: {json.dumps(parts[part][name])}" for name in names if name in parts[part]]
-        texts.append(f"{json.dumps(part)}: {{\n" + ",\n".join(rows) + "\n}")
-    FILE.write_text("{\n" + ",\n".join(texts) + "\n}\n")
+@cache
+def _search() -> Search:
+    """One for all, which keeps its draws until the process ends."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    return Search(Path(folder.name))
 
 
-def main(names: Sequence[str]) -> None:
-    """Searches, and stores what it finds at once."""
-    known = _read()
-    with tempfile.TemporaryDirectory() as name:
-        search = Search(Path(name))
-        for mutation in names or [each for each in (*MUTATIONS, *copy_loops.BROKEN) if not _holds(each, Path(name))]:
-            started = time.monotonic()
-            with tempfile.TemporaryDirectory() as own:
-                if mutation in MUTATIONS:
-                    found = search.case(MUTATIONS[mutation])
-                    known[ENGINE][mutation] = {"loops": found.loops, "seed": found.seed, "words": found.words}
-                else:
-                    known[COPY_LOOPS][mutation] = box(copy_loops.BROKEN[mutation], Path(own))
-            _write(known)
-            print(f"{mutation}: {time.monotonic() - started:.0f} s", flush=True)
-
-
-def _holds(name: str, parent: Path) -> bool:
-    """Whether the stored case still notices."""
-    with tempfile.TemporaryDirectory(dir=parent) as folder:
-        if name in MUTATIONS:
-            case = stored(name)
-            return case is not None and case.notices(MUTATIONS[name], Path(folder))
-        seed = stored_box(name)
-        return seed is not None and copy_loops.tried(copy_loops.BROKEN[name].program(Path(folder)), seed, 1).returncode != 0
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def judge(name: str, stored: dict[str, Any]) -> tuple[str, str]:
+    """What a stored case finds wrong in the sound engine and in the broken one."""
+    case = Noticing.of(stored)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            notices = case.notices(MUTATIONS[name], Path(folder))
+        except EngineError as error:
+            return str(error), ""
+    return "", "the engine is wrong" if notices else ""
