@@ -50,14 +50,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With pytest -n, a process gets all blocks of a page, which go together, or all cases of a test function."""
-    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 - some runs do without pytest-xdist
+    """With pytest -n, one process gets all blocks of a page, because they go together."""
+    from xdist.scheduler import LoadScheduling  # noqa: PLC0415 - some runs do without pytest-xdist
 
-    class Together(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return nodeid.partition("::" if ".md::" in nodeid else "[")[0]
+    class WholePages(LoadScheduling):
+        def _send_tests(self, node: Any, num: int) -> None:
+            files = [self.collection[each].partition("::")[0] for each in self.pending]
+            while 0 < num < len(files) and files[num - 1] == files[num] and files[num].endswith(".md"):
+                num += 1
+            super()._send_tests(node, num)
 
-    return Together(config, log)
+    return WholePages(config, log)
 
 
 def pytest_report_header() -> str:
