@@ -26,7 +26,8 @@ from dmlgather.directml import validate
 from tests import seeds
 from tests.bench.test_report import REPORT, case, measured
 
-THREADS = Cluster(workers=2, threads=1, memory_bytes=2**30, processes=False)
+THREADS = Cluster(workers=2, threads=1, memory_bytes=2**40, processes=False)
+"""Their memory is that of this whole process: with a limit near it, Dask would pause them, and a call would wait for ever."""
 TINY = Budget(2**16, 2**18)
 WHO = ["dmlgather", "dmlgather", "fused-loop", "dask"]
 
