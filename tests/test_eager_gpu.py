@@ -41,7 +41,9 @@ def calls() -> dict[str, tuple[Any, list[Any], dict[str, Any]]]:
     }
 
 
-@pytest.mark.parametrize("name", calls())
+@pytest.mark.parametrize(
+    "name", ["onnx gather", "onnx elements", "onnx tuples", "onnx slice", "openvino", "lax clip", "lax fill"]
+)
 def test_the_bits_of_the_cpu(cupy: Any, name: str) -> None:
     function, arrays, more = calls()[name]
     expected = function(*arrays, **more)

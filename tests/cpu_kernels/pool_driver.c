@@ -63,7 +63,7 @@ static _Noreturn void *never(void *argument) {
 static void *(*helper_body)(void *);
 static void *help(void *argument) {
     helps = 1;
-    return helper_body(argument);
+    return __atomic_load_n(&helper_body, __ATOMIC_SEQ_CST)(argument);
 }
 
 static int create_helper(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument) {

@@ -26,7 +26,8 @@ class PeerFault(Generic[Problem]):
 
     does, should: what it does, and what its specification says. covers: whether a problem may meet the fault. example: the
     smallest one that does. versions: those of the peer that have the fault, as a specifier. ends_process: running the example
-    ends the process. unseen: why the example is not run; "" where it is.
+    ends the process. processors: a processor shows the fault if it has one of these flags of /proc/cpuinfo; (): all do. unseen:
+    why the example is not run; "" where it is.
     """
 
     title: str
@@ -36,6 +37,7 @@ class PeerFault(Generic[Problem]):
     example: Problem
     versions: str = ""
     ends_process: bool = False
+    processors: tuple[str, ...] = ()
     unseen: str = ""
 
 

@@ -82,6 +82,7 @@ BITS = Peer(
                 (1,),
                 "clip",
             ),
+            processors=("avx512_bf16", "avx_ne_convert"),  # whose instruction makes them zeros
         ),
     ),
 )

@@ -9,6 +9,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.peers.faults import Peer, PeerFault
 
 ROOT = Path(__file__).parents[2]
@@ -19,6 +21,8 @@ def check(peer: Peer[Any], fault: PeerFault[Any], script: str = "") -> None:
     assert fault.covers(fault.example)
     if fault.unseen:  # only what it covers can be asserted
         return
+    if fault.processors and not {*fault.processors} & _flags():
+        pytest.skip(f"this processor has none of {', '.join(fault.processors)}: a fault of {peer.name} was not looked for")
     if fault.ends_process:
         shown = _ends(script)
     else:
@@ -29,6 +33,12 @@ def check(peer: Peer[Any], fault: PeerFault[Any], script: str = "") -> None:
         assert shown, f"{at} has this fault no more: remove its row, or narrow its versions, {fault.versions or 'all'!r}"
     else:
         assert not shown, f"{at} has this fault as well: widen its versions, {fault.versions!r}"
+
+
+def _flags() -> set[str]:
+    """Those of the processor, as Linux names them."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return {flag for line in lines if line.startswith(("flags", "Features")) for flag in line.partition(":")[2].split()}
 
 
 def _ends(script: str) -> bool:
