@@ -124,5 +124,5 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_programs_survive_a_fork(way: Way) -> None:
-    done = subprocess.run([sys.executable, "-c", FORKING, way.name], timeout=60, check=False, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", FORKING, way.name], timeout=240, check=False, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
