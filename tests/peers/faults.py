@@ -68,8 +68,12 @@ class Peer(Generic[Problem]):
         return tuple(fault for fault in self.faults if self.may_have(fault))
 
     def may_have(self, fault: PeerFault[Any]) -> bool:
-        """Whether the row names the installed version."""
-        return SpecifierSet(fault.versions).contains(metadata.version(self.distribution), prereleases=True)
+        """Whether the row names the installed version. A peer that is not installed judges nothing, and has none."""
+        try:
+            version = metadata.version(self.distribution)
+        except metadata.PackageNotFoundError:
+            return False
+        return SpecifierSet(fault.versions).contains(version, prereleases=True)
 
 
 @dataclass

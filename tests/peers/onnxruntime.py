@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, defs, helper, numpy_helper
-from onnxruntime import InferenceSession
 
 from tests.dialects.outcomes import content, outcome
 from tests.onnx import specification
-from tests.onnx.judge import Refusal, judge
 from tests.onnx.specification import Array, Call, type_name
 from tests.peers.faults import Peer, PeerFault
 from tests.peers.nans import SIGNALLING
 
 
 def _answers(call: Call) -> tuple[object, object]:
+    from tests.onnx.judge import Refusal, judge  # which need onnxruntime; generators that ask for faults do without
+
     verdict = judge(call)
     theirs = verdict.kind if isinstance(verdict, Refusal) else verdict
     return content(theirs), content(outcome(specification.expected, call))
@@ -179,6 +179,8 @@ ONNXRUNTIME = Peer(
 
 def _ran(nodes: Sequence[NodeProto], opset: int, x: Array, *constants: TensorProto) -> Array:
     """The int64 output y of a graph with the input x, as onnxruntime optimises it."""
+    from onnxruntime import InferenceSession
+
     given = helper.make_tensor_value_info("x", TensorProto.INT64, x.shape)
     graph = helper.make_graph(nodes, "graph", [given], [helper.make_tensor_value_info("y", TensorProto.INT64, None)], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
