@@ -149,8 +149,8 @@ def meaning(text: str, values: Mapping[str, int]) -> Any:
     """What words about sizes say, for values of their symbols. NameError for other symbols."""
     names = sorted(values, key=len, reverse=True)
     pattern = "|".join(rf"'?(?<![\w.]){re.escape(name)}(?![\w\[])'?" for name in names)
-    numbered = re.sub(pattern, lambda found: f"v{names.index(found[0].strip(chr(39)))}", text) if names else text
-    return eval(numbered, FUNCTIONS, {f"v{number}": values[name] for number, name in enumerate(names)})
+    numbered = re.sub(pattern, lambda found: f"symbol_{names.index(found[0].strip(chr(39)))}", text) if names else text
+    return eval(numbered, FUNCTIONS, {f"symbol_{number}": values[name] for number, name in enumerate(names)})
 
 
 def told_sizes(findings: Iterable[Finding]) -> dict[str, int] | None:

@@ -38,6 +38,13 @@ def test_nodes_of_expressions(part: int) -> None:
         assert disagreement(node, FeatureLevel.parse(rng.choice(LEVELS)), rng, COUNT) is None, seed
 
 
+def test_a_size_of_a_value_is_no_symbol() -> None:
+    """Models call their values v0, v1, v2 and so on: a run alone shows such a size."""
+    assert holds(("1 <= N <= 7", "M = 4"), {"K": 1, "N": 6, "M": 4})
+    with pytest.raises(NameError):
+        holds(("v2[1] >= 1",), {"K": 1, "N": 6, "M": 4})
+
+
 def test_a_product_that_blocks_divide() -> None:
     """Channels of 3*M*N in blocks of 4: small sizes were not tried, and large ones have too many elements."""
     rng = random.Random(247990206)
