@@ -5,16 +5,18 @@ nothing else; copies from device to device.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from dmlgather.backends import jax_arrays, torch_tensors
+from dmlgather.backends import jax_arrays, streams, torch_tensors
 from dmlgather.backends.devices import CPU, Device, stream_pointer
+
+T = TypeVar("T")
 
 _DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
 _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged, which may state another number
@@ -23,6 +25,9 @@ _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged, which may state another numbe
 def adopt(array: Any) -> tuple[Any, Device]:
     """The NumPy or CuPy array over the same memory as `array`, and its device; NumPy's scalars are copied. TypeError for
     anything without memory.
+
+    On a GPU, CuPy's current stream waits for those who wrote the memory. In a call (`in_order`), those who use it next wait for
+    the call, and nobody gets the memory for something else before the call has run.
     """
     if type(array) is np.ndarray:
         return array, CPU
@@ -60,14 +65,14 @@ def adopt(array: Any) -> tuple[Any, Device]:
 
         cupy = require(number)
         try:
-            found = cupy.from_dlpack(array)
+            found = cupy.from_dlpack(torch_tensors.InOrder(array) if torch_tensors.is_torch(array) else array)
         except (BufferError, RuntimeError, TypeError) as error:
             if isinstance(error, cupy.cuda.runtime.CUDARuntimeError):  # of the device, not about the array
                 raise
             if not hasattr(array, "__cuda_array_interface__"):
                 raise _no_type(array.dtype, error) from None
             return _by_cuda_array_interface(array)
-        return found, Device("cuda", found.device.id)
+        return _attended(array, found, found.device.id), Device("cuda", found.device.id)
     raise TypeError(f"{type(array).__name__} lies on DLPack device type {kind}; only host and CUDA memory can be used")
 
 
@@ -85,7 +90,9 @@ def adopt_output(out: Any) -> tuple[Any, Device]:
 
 def home_of(array: Any) -> Device:
     """The device of `adopt`, where possible without DLPack's exchange, which makes a stream wait. TypeError as `adopt`."""
-    if not jax_arrays.is_jax(array) and hasattr(array, "__dlpack_device__"):
+    if jax_arrays.is_jax(array):
+        jax_arrays.check_usable(array)
+    if hasattr(array, "__dlpack_device__"):
         kind, number = array.__dlpack_device__()
         if kind == _DLPACK_CUDA[0]:
             return Device("cuda", number)
@@ -96,10 +103,36 @@ def _by_cuda_array_interface(array: Any) -> tuple[Any, Device]:
     from dmlgather.backends.cuda import require
 
     cupy = require(0)
-    runtime, pointer = cupy.cuda.runtime, array.__cuda_array_interface__["data"][0]
+    if jax_arrays.is_jax(array):
+        array.block_until_ready()  # JAX's interface states no stream
+    interface = array.__cuda_array_interface__
+    runtime, pointer = cupy.cuda.runtime, interface["data"][0]
     device = Device("cuda", runtime.pointerGetAttributes(pointer).device if pointer else runtime.getDevice())
     with device.current():  # CuPy would copy it to another GPU
-        return cupy.asarray(array), device
+        return _attended(array, cupy.asarray(_WithoutStream(array, {**interface, "stream": None})), device.index), device
+
+
+@dataclass(frozen=True, slots=True)
+class _WithoutStream:
+    """An array, with its interface for CuPy: for a stream that is stated there, CuPy makes the host wait, or nobody."""
+
+    owner: Any
+    __cuda_array_interface__: Mapping[str, Any]
+
+
+def _attended(array: Any, view: Any, number: int) -> Any:
+    """CuPy's view of another library's array on GPU `number`, with the streams in order."""
+    if torch_tensors.is_torch(array):
+        if streams.meet(number, torch_tensors.current_stream(number)):
+            told = torch_tensors.used_on(array, streams.current(number))
+            if not told:
+                streams.keep(number, view)
+        return view
+    stream = None if jax_arrays.is_jax(array) else getattr(array, "__cuda_array_interface__", {}).get("stream")
+    if stream is not None:
+        streams.meet(number, stream)
+    streams.keep(number, view)
+    return view
 
 
 def _no_type(dtype: Any, error: Exception) -> TypeError:
@@ -123,6 +156,13 @@ def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any], like: A
 
     with device.current():
         return cupy.empty(tuple(sizes), dtype)
+
+
+def new_tensor(device: Device, sizes: Sequence[int], dtype: np.dtype[Any], like: Any) -> Any:
+    """A new tensor of shape `sizes`, whose memory PyTorch knows, where `like` is one of this type on this GPU; else None."""
+    if not device.on_gpu or torch_tensors.gpu_of(like) != device.index or str(like.dtype).removeprefix("torch.") != dtype.name:
+        return None
+    return torch_tensors.empty(like, sizes)
 
 
 def check_size(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:
@@ -163,25 +203,58 @@ def fill_from(target: Any, device: Device, array: Any) -> None:
 
 
 @contextmanager
-def on_stream(stream: Any, device: Device) -> Iterator[None]:
-    """Makes a stream that a caller gave CuPy's current one, so that copies, allocations and DLPack's exchange are ordered with
-    the kernel. TypeError as `stream_pointer`.
-    """
-    pointer = stream_pointer(stream, device)
-    import cupy
+def in_order(given: Sequence[Any], stream: Any = None, device: Device | None = None) -> Iterator[None]:
+    """A call on these arrays, of any kind: inputs first, then outputs, None for those that are still to be made.
 
-    with device.current(), cupy.cuda.Stream.from_external(_CudaStream(pointer)):
+    It runs on `stream`; left out, on PyTorch's current stream if the first array is a tensor on a GPU, else on CuPy's. Inside,
+    this is CuPy's current stream, so that copies, allocations and DLPack's exchange are ordered with the kernel. `adopt` orders
+    it with the streams of other libraries' arrays. Where it runs on PyTorch's, CuPy's stream and it wait for each other if there
+    are arrays of CuPy. Where the caller gave it, its order with CuPy's is the caller's, as for CuPy's own kernels.
+
+    device: where the call runs, None for where the first array lies. TypeError for a stream as `stream_pointer`.
+    """
+    chosen = _chosen(given, stream, device)
+    if chosen is None:
+        with streams.handover():
+            yield
+        return
+    where, pointer = chosen
+    before = streams.current(where.index)
+    with streams.on_stream(pointer, where), streams.handover():
+        if stream is None and any(_is_cupy(array) and array.data.device_id == where.index for array in given):
+            streams.meet(where.index, before)
         yield
 
 
-@dataclass(frozen=True, slots=True)
-class _CudaStream:
-    """An address as the object that the CUDA stream protocol asks for."""
+def _chosen(given: Sequence[Any], stream: Any, device: Device | None) -> tuple[Device, int] | None:
+    """The GPU and the stream on which a call runs, None for CuPy's current one."""
+    from dmlgather.backends.cuda import require
 
-    pointer: int
+    first = given[0] if given else None
+    if stream is not None:
+        where = device or (home_of(first) if given else CPU)
+        return where, stream_pointer(stream, where)
+    number = torch_tensors.gpu_of(first)
+    if number is None:
+        return None
+    require(number)
+    pointer = torch_tensors.current_stream(number)
+    return None if streams.is_same(streams.current(number), pointer) else (Device("cuda", number), pointer)
 
-    def __cuda_stream__(self) -> tuple[int, int]:
-        return 0, self.pointer
+
+def again(given: Sequence[Any], views: Sequence[Any], device: Device, run: Callable[[Any], T]) -> Callable[[Any], T]:
+    """`run`, which takes a stream of the GPU `device`, as a call on `given`. `adopt` has made the views, and the streams of other
+    libraries have gone on since.
+    """
+
+    def call(stream: Any = None) -> T:
+        with in_order(given, stream, device):
+            for array, view in zip(given, views, strict=True):
+                if array is not view:
+                    _attended(array, view, device.index)
+            return run(stream)
+
+    return call
 
 
 def hand_back(result: Any, like: Any) -> Any:

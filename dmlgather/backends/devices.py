@@ -53,6 +53,9 @@ class Device:
 
 CPU = Device("cpu")
 
+LEGACY, PER_THREAD = 1, 2
+"""Addresses of streams: cudaStreamLegacy, which is also stream 0, and cudaStreamPerThread, a stream for each thread."""
+
 
 def processor() -> str:
     """The processor's name where the system tells, else its architecture."""

@@ -97,17 +97,20 @@ class HostOutcome(Outcome):
 
 
 class DeviceOutcome(Outcome):
-    """The outcome of a run on a GPU, read from the device when asked for. stream: that of the last launch."""
+    """The outcome of a run on a GPU, read from the device when asked for. stream, word: those of the last launch."""
 
-    __slots__ = ("_keep", "_pointer", "_program", "stream")
+    __slots__ = ("_keep", "_pointer", "_program", "stream", "word")
 
-    def __init__(self, plan: IndexPlan, indices: Footprint, pointer: int, program: Any, *, stream: int, keep: Any) -> None:
+    def __init__(
+        self, plan: IndexPlan, indices: Footprint, pointer: int, program: Any, *, stream: int, word: Any, keep: Any
+    ) -> None:
         """pointer: of the lowest index. keep: the owner of the memory there, None if the caller keeps it alive."""
         super().__init__(plan, indices)
-        self._pointer, self._program, self.stream, self._keep = pointer, program, stream, keep
+        self._pointer, self._program, self._keep = pointer, program, keep
+        self.stream, self.word = stream, word
 
     def offset(self) -> int | None:
-        found: int | None = self._program.first_bad(self.stream)
+        found: int | None = self._program.bad_at(self.word, self.stream)
         return found
 
     def value(self, offset: int) -> int:

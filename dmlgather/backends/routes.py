@@ -134,8 +134,10 @@ class DeviceRoute(Route):
         data, indices, target = self._lowest(pointers, out)
         program = self._program
         where = program.current_stream() if stream is None else self._pointer_of(stream)
-        program.launch(data, indices, target, where)
-        return self._outcome(program, indices, where, keep) if self._raises else None
+        word = program.launch(data, indices, target, where)
+        if not self._raises:
+            return None
+        return DeviceOutcome(self.plan, self._inputs[1], indices, program, stream=where, word=word, keep=keep)
 
     def bind(self, inputs: Sequence[Any], out: Any) -> BoundRun:
         # `a.data` is kept, and not `a`, whose memory could be exchanged later.
@@ -143,19 +145,18 @@ class DeviceRoute(Route):
         data, indices, target = self._lowest([memory.ptr for memory in kept[:-1]], kept[-1].ptr)
         program = self._program.reporting_alone()
         launch = program.bind(data, indices, target, kept)
-        outcome = self._outcome(program, indices, 0, kept) if self._raises else None
+        outcome = None
+        if self._raises:
+            outcome = DeviceOutcome(self.plan, self._inputs[1], indices, program, stream=0, word=None, keep=kept)
 
         def run(stream: Any = None) -> Outcome | None:
             where = program.current_stream() if stream is None else self._pointer_of(stream)
-            launch(where)
+            word = launch(where)
             if outcome is not None:
-                outcome.stream = where
+                outcome.stream, outcome.word = where, word
             return outcome
 
         return run
 
     def _pointer_of(self, stream: Any) -> int:
         return stream if type(stream) is int else stream_pointer(stream, self.device)
-
-    def _outcome(self, program: Any, indices: int, stream: int, keep: Any) -> DeviceOutcome:
-        return DeviceOutcome(self.plan, self._inputs[1], indices, program, stream=stream, keep=keep)

@@ -9,12 +9,48 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather.backends.devices import LEGACY, PER_THREAD
+
 
 def is_torch(array: Any) -> bool:
     """Whether this is a torch.Tensor."""
     torch = sys.modules.get("torch")
     kind = getattr(torch, "Tensor", None)
     return kind is not None and isinstance(array, kind)
+
+
+def gpu_of(array: Any) -> int | None:
+    """The number of the GPU on which a tensor lies; None for tensors elsewhere or of a class of their own, and for all else."""
+    return array.device.index if is_torch(array) and _is_plain(array) and array.device.type == "cuda" else None
+
+
+def current_stream(number: int) -> int:
+    """The address of PyTorch's current stream of a GPU, in this thread."""
+    return int(sys.modules["torch"].cuda.current_stream(number).cuda_stream)
+
+
+def used_on(tensor: Any, stream: int) -> bool:
+    """Tell PyTorch that a tensor on a GPU is used on this stream, so that its memory is not used again before that has run. False
+    for a stream that each thread has of its own, of which PyTorch cannot be told.
+    """
+    cuda = sys.modules["torch"].cuda
+    if stream == PER_THREAD:
+        return False
+    place = tensor.device
+    tensor.record_stream(cuda.default_stream(place) if stream in (0, LEGACY) else cuda.ExternalStream(stream, device=place))
+    return True
+
+
+class InOrder:
+    """A tensor on a GPU for DLPack, without the exchange of streams, which PyTorch refuses for one that each thread has of its
+    own. Whoever takes it orders them.
+    """
+
+    def __init__(self, tensor: Any) -> None:
+        self._tensor, self.__dlpack_device__ = tensor, tensor.__dlpack_device__
+
+    def __dlpack__(self, *, stream: int | None = None, **more: Any) -> Any:
+        return self._tensor.__dlpack__(stream=-1, **more)
 
 
 def plain(tensor: Any) -> Any:
@@ -36,9 +72,8 @@ def check_written(tensor: Any) -> None:
 
 
 def _check(tensor: Any) -> None:
-    torch = sys.modules["torch"]
-    found = type(tensor)
-    if found not in (torch.Tensor, torch.nn.Parameter):  # a class with rules of its own, such as a tensor that is being traced
+    torch, found = sys.modules["torch"], type(tensor)
+    if not _is_plain(tensor):
         raise TypeError(f"expected a torch.Tensor, got one of the class {found.__module__}.{found.__qualname__}")
     if tensor.layout is not torch.strided:
         raise TypeError(f"expected a dense tensor, got one of layout {tensor.layout}: pass tensor.to_dense()")
@@ -52,6 +87,12 @@ def _check(tensor: Any) -> None:
         raise RuntimeError(
             "the tensor requires grad, but no gradient is recorded here: pass tensor.detach(), or call this in torch.no_grad()"
         )
+
+
+def _is_plain(tensor: Any) -> bool:
+    """Whether a tensor is of no class with rules of its own, such as one that is being traced."""
+    torch = sys.modules["torch"]
+    return type(tensor) in (torch.Tensor, torch.nn.Parameter)
 
 
 def bits(tensor: Any) -> Any:

@@ -9,7 +9,6 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph
-from dmlgather.dialects.planned import Planned
 from dmlgather.dialects.problem import Problem
 from dmlgather.fusion.graph_routes import Compute
 from dmlgather.fusion.launchers import unlaunched
@@ -226,9 +225,8 @@ def _launches(graph: IndexGraph) -> Iterator[FusedLaunch]:
     without = unlaunched(graph)
     for step in graph.steps:
         if isinstance(step.work, Problem) and step.name not in without:
-            holds = step.work.holds if isinstance(step.work, Planned) else ()
             plan = canonicalise(step.work.plan())
-            yield FusedLaunch(step.name, holds or (step.name,), plan, bytes_moved(plan))
+            yield FusedLaunch(step.name, step.work.holds or (step.name,), plan, bytes_moved(plan))
 
 
 def _bytes(graph: IndexGraph) -> int:

@@ -31,10 +31,10 @@ def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: str | Collect
     """The graph with as few launches as can be proven to do the same: bit for bit, and under RAISE for the same indices.
 
     graph: a chain of problems, each of which reads as data what the one before it writes, is a graph as well. keep: the names of
-    values that are to exist besides the outputs, or one name. Steps that neither needs are dropped, and what follows from
-    constants alone is computed now. join: whether two index tensors may be copied into one buffer where that moves fewer bytes,
-    which adds steps to the graph. TypeError for what is no graph and no problems, or no names; ValueError for a name that is no
-    value, for two steps of one name, and as `chain`.
+    values that are to exist besides the outputs, or one name. Steps that neither needs are dropped, but for those that can raise
+    (`IndexGraph.needed`), and what follows from constants alone is computed now. join: whether two index tensors may be copied
+    into one buffer where that moves fewer bytes, which adds steps to the graph. TypeError for what is no graph and no problems,
+    or no names; ValueError for a name that is no value, for two steps of one name, and as `chain`.
 
     >>> from dmlgather.dialects.problem import TensorType
     >>> from dmlgather.dialects.views import ReshapeView, TransposeView
@@ -57,7 +57,7 @@ def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: str | Collect
     steps = tuple(found for step in source.steps for found in fusing.fused(step))
     fused = replace(source, steps=steps, types=fusing.types, constants=fusing.constants).needed()
     done = {step.name for step in fused.steps}
-    done.update(name for step in fused.steps if isinstance(step.work, Planned) for name in step.work.holds)
+    done.update(name for step in fused.steps if isinstance(step.work, Problem) for name in step.work.holds)
     return Fused(fused, source, tuple(cut for cut in fusing.cuts if cut.reader in done), kept)
 
 

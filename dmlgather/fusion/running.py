@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, partial
 from typing import Any
 
@@ -115,7 +114,7 @@ class GraphRunner:
         self, given: Sequence[Any], out: Sequence[Any], compute: Compute | None, device: str | None, stream: Any
     ) -> list[Any]:
         """The outputs, of arrays of every kind and place. Raises TypeError and ValueError for what does not fit."""
-        with _on(stream, device, given):
+        with arrays.in_order((*given, *out), stream, None if device is None else Device.parse(device)):
             taken = eager.take(dict(zip(self.graph.inputs, given, strict=True)), device)
             for item in taken:
                 check_type(item.name, item.type, self.graph.types[item.name])
@@ -150,12 +149,3 @@ def _handed_back(result: Any, memory: Device, home: Device, taken: Sequence[eage
         return arrays.hand_back(found, taken[0].given) if taken else found
     types = {item.given.dtype for item in taken if item.array.dtype.hasobject}
     return found.astype(types.pop()) if len(types) == 1 else found
-
-
-def _on(stream: Any, device: str | None, given: Sequence[Any]) -> AbstractContextManager[None]:
-    """A context in which a stream that was given is the current one."""
-    if stream is None:
-        return nullcontext()
-    if device is None and given:
-        return arrays.on_stream(stream, arrays.home_of(given[0]))
-    return arrays.on_stream(stream, Device.parse(device or CPU))

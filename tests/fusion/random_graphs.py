@@ -207,7 +207,7 @@ def refusal(problem: Problem, inputs: Sequence[NDArray[Any]]) -> str:
 
 def step_by_step(example: RandomGraph) -> dict[str, NDArray[Any]] | str:
     """Every value by the reference backend, one step after the other; or the message of the first step that meets a bad index."""
-    graph = example.graph.needed()
+    graph = example.graph
     values: dict[str, Any] = {**example.values, **graph.constants}
     for step in graph.steps:
         inputs = [np.asarray(values[name], order="C") for name in step.inputs]

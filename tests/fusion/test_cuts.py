@@ -266,9 +266,24 @@ def test_names_of_steps_are_names() -> None:
 
 def test_dead_steps_are_dropped() -> None:
     graph = Graph()
-    graph.gathered("dead", graph.x, graph.i, policy=RAISE)
+    graph.gathered("dead", graph.x, graph.i, policy=CLAMP)
     fused = graph.fused(graph.transposed("turned", graph.x, (1, 0)))
     assert [step.name for step in fused.source.steps] == ["turned"]
+
+
+def test_dead_steps_that_can_raise_are_not() -> None:
+    """What they hold is done once, and what nothing reads of them is dropped."""
+    graph = Graph()
+    rows = graph.gathered("rows", graph.transposed("first", graph.x, (1, 0)), graph.i, policy=RAISE)
+    graph.transposed("dead", graph.gathered("again", rows, graph.i, axis=1, policy=RAISE), (1, 0))
+    fused = graph.fused(graph.transposed("turned", graph.x, (1, 0)))
+    assert [step.name for step in fused.source.steps] == ["first", "rows", "again", "turned"]
+    assert [launch.holds for launch in fused.launches] == [("first", "rows", "again"), ("turned",)]
+    x = np.arange(48, dtype=np.float32).reshape(6, 8)
+    assert fused(x, np.array([0, 5, 3, 1])).tobytes() == x.T.tobytes()
+    for bad in (6, 8, -1):
+        with pytest.raises(IndexError):
+            fused(x, np.array([0, bad, 3, 1]))
 
 
 def test_a_chain_is_a_graph() -> None:

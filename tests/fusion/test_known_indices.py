@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dmlgather.dialects.advanced_indexing import indexing
+from dmlgather.dialects.advanced_indexing import indexing, stacked
 from dmlgather.dialects.graph_building import GraphBuilder
+from dmlgather.dialects.planned import under
 from dmlgather.dialects.problem import TensorType
 from dmlgather.fusion import Fused, fuse, fusing
 from dmlgather.plan import OutOfBounds
@@ -69,6 +70,53 @@ def test_rows_and_columns_of_a_mask_make_a_view_together(mask: NDArray[Any]) -> 
     fused = fuse(graph.build([graph.problem("cells", problem, x, known)]))
     assert not fused.launches[0].plan.lookups
     assert fused(X).tolist() == X[mask].tolist()
+
+
+CUBE = np.arange(4 * 6 * 5, dtype=np.int16).reshape(4, 6, 5)
+TOGETHER: dict[str, tuple[Any, ...]] = {
+    "pairs in groups": (np.array([0, 1, 2, 3]), np.array([0, 1, 0, 1])),
+    "groups in both": (np.array([0, 0, 1, 1]), np.array([0, 1, 4, 5])),
+    "a grid": (np.array([[0, 0], [1, 1]]), np.array([[0, 1], [0, 1]])),
+    "rows by columns": (np.array([[3], [1]]), np.array([[0, 2, 4]])),
+    "a grid with steps both ways": (np.array([[0, 0, 0], [2, 2, 2]]), np.array([[4, 2, 0]] * 2)),
+    "three in groups of groups": (np.repeat([0, 1], 4), np.tile(np.repeat([1, 3], 2), 2), np.tile([0, 4], 4)),
+    "three of three shapes": (np.array([[[0]], [[2]]]), np.array([[5], [3]]), np.array([0, 1, 2, 3, 4])),
+    "apart from each other": (np.array([0, 1, 2, 3]), slice(None, None, -2), np.array([0, 1, 0, 1])),
+    "behind a new dimension": (None, np.array([-1, -2, -1, -2]), np.array([[1], [2]])),
+    "one even, one not": (np.array([0, 3, 1, 2]), np.array([0, 1, 3, 4])),
+    "neither even": (np.array([3, 0, 2]), np.array([5, 1, 4])),
+    "both empty": (np.zeros((0, 2), np.int64), np.zeros((1, 2), np.int64)),
+}
+
+
+def looked_up_together(entries: tuple[Any, ...], policy: OutOfBounds = OutOfBounds.RAISE) -> Fused:
+    """CUBE[entries], with known index arrays."""
+    graph = GraphBuilder()
+    x = graph.input("x", TensorType(CUBE.shape, CUBE.dtype))
+    arrays = [entry for entry in entries if isinstance(entry, np.ndarray)]
+    stated = [TensorType(each.shape, each.dtype) if isinstance(each, np.ndarray) else each for each in entries]
+    problem = under(indexing(graph.types[x], stated), policy, b"\xff\xff" if policy is OutOfBounds.FILL else b"")
+    return fuse(graph.build([graph.problem("cells", problem, x, graph.constant(stacked(stated, arrays)))]))
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_several_index_arrays_are_one_launch_that_numpy_confirms(name: str) -> None:
+    entries = TOGETHER[name]
+    for policy in (OutOfBounds.RAISE, OutOfBounds.CLAMP, OutOfBounds.FILL):
+        fused = looked_up_together(entries, policy)
+        (launch,) = fused.launches
+        assert len(launch.plan.lookups) == (2 if name in ("one even, one not", "neither even") else 0)
+        assert fused(CUBE).tolist() == CUBE[entries].tolist()
+
+
+def test_one_of_several_arrays_may_be_out_of_bounds() -> None:
+    rows, columns = np.array([0, 1, 2, 3]), np.array([0, 1, 6, 7])
+    with pytest.raises(IndexError, match="6 is out of range for axis 1 of size 6"):
+        looked_up_together((rows, columns))(CUBE)
+    clamped = looked_up_together((rows, columns), OutOfBounds.CLAMP)(CUBE)
+    assert clamped.tolist() == CUBE[rows, [0, 1, 5, 5]].tolist()
+    filled = looked_up_together((rows, columns), OutOfBounds.FILL)(CUBE)
+    assert filled.tolist() == [*CUBE[[0, 1], [0, 1]].tolist(), *[[-1] * 5] * 2]
 
 
 def test_what_is_out_of_bounds_stays_so() -> None:

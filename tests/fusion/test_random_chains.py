@@ -75,6 +75,19 @@ def test_fused_is_unfused(device: str) -> None:
     check_many(40, device)
 
 
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_steps_that_nothing_needs_raise_fused_as_unfused(device: str) -> None:
+    """A chain of which only a value in the middle is needed."""
+
+    def check_one(seed: int) -> None:
+        rng = random.Random(seed)
+        example = random_chain(rng, rng.randint(2, 8))
+        middle = rng.choice([name for name in example.graph.types if name not in example.graph.constants])
+        check(replace(example, graph=replace(example.graph, outputs=(middle,))), device)
+
+    each_seed(check_one, 40)
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("device", ["cpu", "reference"])
 def test_thousands_of_chains(device: str) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from dmlgather import eager
+from dmlgather.backends import kept
 from dmlgather.backends.cuda import driver
 from dmlgather.backends.cuda.sources import OPTIONS
 from tests.kernels.ptx.machine import Module
@@ -26,7 +27,11 @@ D = TypeVar("D", bound="HostDriver")
 
 
 class HostDriver:
-    """What `dmlgather.backends.cuda` uses of CuPy, over host memory. Keeps the current device per thread, as CUDA does."""
+    """What `dmlgather.backends.cuda` uses of CuPy, over host memory. Keeps the current device per thread, as CUDA does.
+
+    order: what was asked of streams and events, in order: ("launch", stream), ("record", event, stream), ("wait", stream, event),
+    ("synchronize", event). busy: streams on which events do not pass. capturing: those on which a graph is captured.
+    """
 
     memcpyHostToDevice, memcpyDeviceToHost = 1, 2  # noqa: N815 - CUDA's names
     cudaDevAttrMultiProcessorCount = 16  # noqa: N815
@@ -34,11 +39,17 @@ class HostDriver:
     def __init__(self, devices: int = 2) -> None:
         self.devices, self.allocations, self.compiled = devices, 0, 0
         self.launched_on: list[int] = []
+        self.order: list[tuple[Any, ...]] = []
+        self.busy: set[int] = set()
+        self.capturing: set[int] = set()
+        self._recorded: dict[int, int] = {}
         self._current = threading.local()
         self._kernels: list[tuple[Module, str]] = []
         self.lock = threading.Lock()
         compiler = SimpleNamespace(CompileException=CompileException)
-        self.cuda = SimpleNamespace(runtime=self, driver=self, Device=self._device, Memory=self._memory, compiler=compiler)
+        self.cuda = SimpleNamespace(
+            runtime=self, driver=self, Device=self._device, Memory=self._memory, Event=self._event, compiler=compiler
+        )
 
     # cupy.cuda.runtime
     def getDeviceCount(self) -> int:  # noqa: N802
@@ -69,14 +80,27 @@ class HostDriver:
     def deviceSynchronize(self) -> None:  # noqa: N802
         pass
 
+    def eventRecord(self, event: int, stream: int) -> None:  # noqa: N802
+        self._recorded[event] = stream
+        self.order.append(("record", event, stream))
+
+    def streamWaitEvent(self, stream: int, event: int, flags: int) -> None:  # noqa: N802
+        assert event in self._recorded
+        assert flags == 0
+        self.order.append(("wait", stream, event))
+
+    def streamIsCapturing(self, stream: int) -> bool:  # noqa: N802
+        return stream in self.capturing
+
     # cupy.cuda.driver: the parameters are an array of pointers to arguments
     def launchKernel(self, function: int, *numbers: int) -> None:  # noqa: N802
-        grid, *ones, shared, _stream, parameters, extra = numbers
+        grid, *ones, shared, stream, parameters, extra = numbers
         assert (ones, extra) == ([1, 1, 256, 1, 1], 0)
         module, name = self._kernels[function]
         block = ctypes.string_at(ctypes.c_void_p.from_address(parameters).value or 0, module.routine(name).parameter_bytes)
         with self.lock:  # an atomic operation of the interpreter is one only within a launch
             self.launched_on.append(self.getDevice())
+            self.order.append(("launch", stream))
             module.launch(name, grid, block, None, shared_bytes=shared)
 
     # cupy
@@ -96,6 +120,23 @@ class HostDriver:
         self.allocations += 1
         content = np.full(size + 32, 0xCD, np.uint8)
         return SimpleNamespace(ptr=int(content.ctypes.data + -content.ctypes.data % 16), content=content)
+
+    def _event(self, *, disable_timing: bool = False) -> Any:
+        outer, number = self, len(self._recorded) + 1
+        self._recorded[number] = -1
+
+        class Event:
+            ptr = number
+
+            @property
+            def done(self) -> bool:
+                return outer._recorded[number] not in outer.busy
+
+            def synchronize(self) -> None:
+                outer.order.append(("synchronize", number))
+                outer.busy.discard(outer._recorded[number])
+
+        return Event()
 
     def _device(self, number: int) -> Any:
         outer = self
@@ -130,3 +171,4 @@ def forget() -> None:
     driver.require.cache_clear()
     driver._compiled.cache_clear()
     eager.forget()
+    kept.KEPT.finish()

@@ -8,6 +8,7 @@ import sys
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from hypothesis import strategies as st
 
 from dmlgather.backends import reference
 from dmlgather.backends.cuda import DeviceError, driver, prepare, read_element, require
-from dmlgather.backends.cuda.program import WORDS, CudaProgram
+from dmlgather.backends.cuda.bad_words import WORDS, BadWord
+from dmlgather.backends.cuda.program import CudaProgram
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest.random_plans import random_buffers, random_plan, unwritable_fill
 from tests.at_once import at_once
@@ -87,14 +89,77 @@ def test_raise_tells_about_the_last_launch_of_each_stream(fake: HostDriver) -> N
     assert program.first_bad(1) is None
 
 
-def test_more_streams_than_words_at_first(fake: HostDriver) -> None:
+MANY = range(100, 103 + 2 * WORDS)
+"""Streams, more than have words at a time."""
+
+
+def launched(program: CudaProgram, stream: int, bad: int) -> Any:
+    """The word of a launch with a bad index at this offset."""
+    data, indices, out = np.arange(5, dtype=np.int32), np.zeros(8, np.int64), np.zeros(8, np.int32)
+    indices[bad:] = 77
+    return program.launch(pointer(data), pointer(indices), pointer(out), stream)
+
+
+def test_each_outcome_that_is_held_has_a_word_of_its_own(fake: HostDriver) -> None:
     program = prepare(raising(), 0)
-    data, out = np.arange(5, dtype=np.int32), np.zeros(8, np.int32)
-    for stream in range(2 * WORDS + 3):
-        indices = np.zeros(8, np.int64)
-        indices[stream % 8 :] = 77
-        program.launch(pointer(data), pointer(indices), pointer(out), stream)
-    assert [program.first_bad(stream) for stream in range(2 * WORDS + 3)] == [stream % 8 for stream in range(2 * WORDS + 3)]
+    words = {stream: launched(program, stream, stream % 8) for stream in MANY}
+    assert {stream: program.bad_at(word, stream) for stream, word in words.items()} == {stream: stream % 8 for stream in MANY}
+    assert len({word.address for word in words.values()}) == len(MANY)
+    assert {stream for stream in MANY if program.first_bad(stream) is not None} == {*MANY[-WORDS:]}
+
+
+@pytest.mark.parametrize("bind", [False, True])
+def test_any_number_of_streams_needs_few_words(fake: HostDriver, bind: bool) -> None:
+    program = prepare(raising(), 0)
+    data, indices, out = np.arange(5, dtype=np.int32), np.zeros(8, np.int64), np.zeros(8, np.int32)
+    bound = program.bind(pointer(data), pointer(indices), pointer(out))
+    before = fake.allocations
+    for stream in range(100, 100 + 20 * WORDS):
+        indices[5] = 77 * (stream % 2)
+        if bind:
+            bound(stream)
+        else:
+            program.launch(pointer(data), pointer(indices), pointer(out), stream)
+        assert program.first_bad(stream) == (5 if stream % 2 else None)
+    assert fake.allocations - before <= 1
+    assert len(bound._blocks) <= WORDS
+    assert not [entry for entry in fake.order if entry[0] == "synchronize"]
+
+
+def test_a_word_serves_again_only_when_its_launch_has_run(fake: HostDriver) -> None:
+    """Else a kernel of the other stream could still write it."""
+    program = prepare(raising(), 0)
+    fake.busy.update(MANY)
+    addresses = [launched(program, stream, 0).address for stream in MANY]
+    assert len({*addresses}) == len(MANY)
+    fake.busy.clear()
+    before = fake.allocations
+    assert {*addresses} & {launched(program, stream, 0).address for stream in range(1000, 1000 + 4 * WORDS)}
+    assert fake.allocations == before
+    order = [entry for entry in fake.order if entry[-1] == MANY[0] or entry[1] == MANY[0]]
+    assert [entry[0] for entry in order] == ["launch", "record"], "the event is behind the launch"
+
+
+def test_a_word_that_a_graph_writes_serves_no_other_stream(fake: HostDriver) -> None:
+    program = prepare(raising(), 0)
+    fake.capturing.add(50)
+    captured = launched(program, 50, 3).address
+    fake.capturing.clear()
+    assert captured not in {launched(program, stream, 0).address for stream in range(100, 100 + 8 * WORDS)}
+    assert not [entry for entry in fake.order if entry[0] == "record" and entry[2] == 50], "a captured event is none to ask"
+
+
+@pytest.mark.parametrize("broken", ["done", "pinned"])
+def test_a_word_that_serves_too_early_is_noticed(fake: HostDriver, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    if broken == "done":
+        plain = fake.cuda.Event
+        monkeypatch.setattr(fake.cuda, "Event", lambda **more: SimpleNamespace(ptr=plain(**more).ptr, done=True))
+        test = test_a_word_serves_again_only_when_its_launch_has_run
+    else:
+        monkeypatch.setattr(BadWord, "launched", lambda self, stream: None)
+        test = test_a_word_that_a_graph_writes_serves_no_other_stream
+    with pytest.raises(AssertionError):
+        test(fake)
 
 
 def test_the_per_thread_stream_has_a_word_in_each_thread(fake: HostDriver) -> None:

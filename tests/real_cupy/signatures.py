@@ -27,7 +27,7 @@ RETURNS = {
 }
 """The class of what a function returns, or of an attribute, where another name of it is used. A class returns its instance."""
 
-INSTANCES_ONLY = {"cupy.cuda.Stream.ptr"}
+INSTANCES_ONLY = {"cupy.cuda.Stream.ptr", "cupy.cuda.Event.ptr"}
 """Attributes that a class sets when it makes an instance."""
 
 _C_INTEGERS = {"int": (-(2**31), 2**31), "unsigned int": (0, 2**32), "size_t": (0, 2**64)}

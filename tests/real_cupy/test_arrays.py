@@ -234,7 +234,7 @@ class InterfaceAndDLPack(Interface, Exported):
 def test_an_array_with_the_interface_alone_lies_where_its_pointer_does(
     gpu: RealArrayDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpu, "asarray", lambda array: over(array._array, gpu.getDevice()))
+    monkeypatch.setattr(gpu, "asarray", lambda array: over(array.owner._array, gpu.getDevice()))
     host = np.zeros(3)
     found, device = arrays.adopt(Interface(host))
     assert (device, found.device.id, found.data.ptr) == (Device("cuda", 1), 1, host.ctypes.data)
@@ -265,7 +265,7 @@ def test_a_type_that_dlpack_lacks_comes_by_the_interface(gpu: RealArrayDriver, m
     asked = []
 
     def asarray(array: Any) -> Any:
-        asked.append(array)
+        asked.append(array.owner)
         return over(host)
 
     monkeypatch.setattr(gpu, "asarray", asarray)

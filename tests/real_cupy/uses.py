@@ -15,6 +15,9 @@ ROOT = Path(__file__).parents[2]
 MODULE = {"cupy", "self.cupy", "self._cupy", "rig.cupy", "self.library", "data.library"}
 """Expressions that are the module, where nothing in their file says so."""
 HANDED = {
+    ("dmlgather/backends/cuda/bad_words.py", "words.runtime"): "cupy.cuda.runtime",
+    ("dmlgather/backends/cuda/bad_words.py", "self._event"): "cupy.cuda.Event()",
+    ("dmlgather/backends/streams.py", "event"): "cupy.cuda.Event()",
     ("dmlgather/backends/cuda/program.py", "driver"): "cupy.cuda.driver",
     ("dmlgather/backends/cuda/program.py", "compiled"): "cupy.RawKernel()",
     ("dmlgather/bench/contenders.py", "stage.stream"): "cupy.cuda.Stream()",

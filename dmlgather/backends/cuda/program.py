@@ -5,22 +5,18 @@ from __future__ import annotations
 import copy
 import ctypes
 import threading
+import weakref
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
 from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, POINTERS
+from dmlgather.backends.cuda.bad_words import NOTHING_BAD, BadWord, BadWords
 from dmlgather.backends.cuda.describe import describe_launches
 from dmlgather.backends.cuda.driver import DeviceMemory, kernel, read_bytes, require
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
 from dmlgather.plan import IndexPlan, OutOfBounds
-
-WORDS = 32
-"""Words for streams that are allocated at a time, for one RAISE program."""
-NOTHING_BAD = b"\xff" * 8
-PER_THREAD_STREAM = 2
-"""cudaStreamPerThread: one address, a stream for each thread."""
 
 
 class CudaProgram:
@@ -43,33 +39,41 @@ class CudaProgram:
         with self._on_device(device):
             self._functions = [int(compiled.kernel.ptr) for compiled in self._kernels]
         self._tables = [DeviceMemory(launch.table, device) if launch.table else None for launch in self.launches]
-        self._words = _Words(device) if plan.out_of_bounds is OutOfBounds.RAISE else None
+        self._words = BadWords(device) if plan.out_of_bounds is OutOfBounds.RAISE else None
         self._blocks = threading.local()
         with self.enter_device():
             self._thread_blocks()
+
+    @property
+    def reports(self) -> bool:
+        """Whether launches note bad indices: under RAISE."""
+        return self._words is not None
 
     def current_stream(self) -> int:
         """The address of CuPy's current stream of the device, in this thread."""
         pointer: int = self._cuda.get_current_stream(self.device).ptr
         return pointer
 
-    def launch(self, input_pointer: int, index_pointer: int, output_pointer: int, stream: int) -> None:
+    def launch(self, input_pointer: int, index_pointer: int, output_pointer: int, stream: int) -> BadWord | None:
         """Run on the stream with that address: no sync, no allocation, so that a CUDA graph can capture it.
 
-        index_pointer: a multiple of the index type's size, 0 without lookups. Under RAISE, `first_bad` tells about it.
+        index_pointer: a multiple of the index type's size, 0 without lookups. Under RAISE, returns what `bad_at` reads.
         """
         blocks = getattr(self._blocks, "of_thread", None)
         if blocks is None or self.current_device() != self.device:
             with self.enter_device():
-                self._launch(self._thread_blocks(), input_pointer, index_pointer, output_pointer, stream)
-        else:
-            self._launch(blocks, input_pointer, index_pointer, output_pointer, stream)
+                return self._launch(self._thread_blocks(), input_pointer, index_pointer, output_pointer, stream)
+        return self._launch(blocks, input_pointer, index_pointer, output_pointer, stream)
 
-    def _launch(self, blocks: list[_Block], data: int, indices: int, out: int, stream: int) -> None:
-        word = 0 if self._words is None else self.reset_word(stream)
+    def _launch(self, blocks: list[_Block], data: int, indices: int, out: int, stream: int) -> BadWord | None:
+        word = None if self._words is None else self._words.reset(stream)
+        address = 0 if word is None else word.address
         for block in blocks:
-            block.write(data if block.source is None else block.source, indices, out, word)
+            block.write(data if block.source is None else block.source, indices, out, address)
             block.launch(stream)
+        if word is not None:
+            word.launched(stream)
+        return word
 
     def bind(self, input_pointer: int, index_pointer: int, output_pointer: int, keep: Any = None) -> BoundLaunch:
         """`launch` on these addresses, with the arguments written once. keep: kept alive as long as what is returned."""
@@ -90,29 +94,28 @@ class CudaProgram:
             for launch, function, table in zip(self.launches, self._functions, self._tables, strict=True)
         ]
 
-    def reset_word(self, stream: int) -> int:
-        """Under RAISE, the address of the stream's word, reset to "nothing bad" by a memset on the stream; else 0."""
-        if self._words is None:
-            return 0
-        word = self._words.of(stream)
-        self._runtime.memsetAsync(word, NOTHING_BAD[0], len(NOTHING_BAD), stream)
-        return word
+    def reset_word(self, stream: int) -> BadWord | None:
+        """Under RAISE, the stream's word, reset to "nothing bad" by a memset on the stream; else None."""
+        return None if self._words is None else self._words.reset(stream)
 
     def first_bad(self, stream: int) -> int | None:
-        """Under RAISE, the smallest offset (elements of the index buffer) of a bad index in the last launch on `stream`;
+        """Under RAISE, `bad_at` of the last launch on `stream`. None also where its word went to another stream since."""
+        word = None if self._words is None else self._words.of(stream)
+        return None if word is None else self.bad_at(word, stream)
+
+    def bad_at(self, word: BadWord, stream: int) -> int | None:
+        """The smallest offset (elements of the index buffer) of a bad index in the last launch on `stream` that had this word;
         None when there was none. Waits for the stream.
         """
-        if self._words is None:
-            return None
-        word = read_bytes(self._words.of(stream), len(NOTHING_BAD), self.device, stream)
-        return None if word == NOTHING_BAD else int.from_bytes(word, "little")
+        found = read_bytes(word.address, len(NOTHING_BAD), self.device, stream)
+        return None if found == NOTHING_BAD else int.from_bytes(found, "little")
 
     def reporting_alone(self) -> CudaProgram:
         """The same program with words of its own, so that its `first_bad` reports only on launches made through it."""
         if self._words is None:
             return self
         alone = copy.copy(self)
-        alone._words = _Words(self.device)
+        alone._words = BadWords(self.device)
         return alone
 
     def describe(self) -> str:
@@ -132,29 +135,40 @@ class BoundLaunch:
 
     def __init__(self, program: CudaProgram, pointers: tuple[int, int, int], keep: Any) -> None:
         self._program, self._pointers, self._keep = program, pointers, keep
-        self._blocks: dict[int, list[_Block]] = {}
+        self._blocks = weakref.WeakKeyDictionary[BadWord, list[_Block]]()
+        self._silent = None if program.reports else self._written(0)
+        self._last: tuple[BadWord | None, list[_Block]] = (None, [])
 
-    def __call__(self, stream: int) -> None:
+    def __call__(self, stream: int) -> BadWord | None:
         """Run on the stream with that address, as `CudaProgram.launch`."""
         program = self._program
         if program.current_device() != program.device or not _this_thread.has_context:
             with program.enter_device():
-                self._launch(stream)
-        else:
-            self._launch(stream)
+                return self._launch(stream)
+        return self._launch(stream)
 
-    def _launch(self, stream: int) -> None:
+    def _launch(self, stream: int) -> BadWord | None:
+        if self._silent is not None:
+            for block in self._silent:
+                block.launch(stream)
+            return None
         word = self._program.reset_word(stream)
-        for block in self._blocks.get(word) or self._written(word):
+        assert word is not None, "a program that reports"
+        last, blocks = self._last
+        if word is not last:
+            blocks = self._blocks.get(word) or self._written(word.address)
+            self._blocks[word], self._last = blocks, (word, blocks)
+        for block in blocks:
             block.launch(stream)
+        word.launched(stream)
+        return word
 
     def _written(self, word: int) -> list[_Block]:
-        """Blocks that report to `word`."""
+        """Blocks that report to the word at this address."""
         blocks = self._program.blocks()
         data, indices, out = self._pointers
         for block in blocks:
             block.write(data if block.source is None else block.source, indices, out, word)
-        self._blocks[word] = blocks
         return blocks
 
 
@@ -189,30 +203,3 @@ class _Thread(threading.local):
 
 
 _this_thread = _Thread()
-
-
-class _Words:
-    """One word per stream for the smallest offset of a bad index."""
-
-    def __init__(self, device: int) -> None:
-        self._device = device
-        self._of: dict[tuple[int, int], int] = {}
-        self._chunks: list[DeviceMemory] = []
-        self._lock = threading.Lock()
-        self._grow()
-
-    def of(self, stream: int) -> int:
-        """The address of the stream's word."""
-        key = (stream, threading.get_ident() if stream == PER_THREAD_STREAM else 0)
-        word = self._of.get(key)
-        return self._claim(key) if word is None else word
-
-    def _claim(self, key: tuple[int, int]) -> int:
-        with self._lock:
-            used = len(self._of)
-            if used == WORDS * len(self._chunks):
-                self._grow()
-            return self._of.setdefault(key, self._chunks[used // WORDS].pointer + len(NOTHING_BAD) * (used % WORDS))
-
-    def _grow(self) -> None:
-        self._chunks.append(DeviceMemory(NOTHING_BAD * WORDS, self._device))
