@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Opaque, Step, Work
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import ExpandView, ReshapeView, TransposeView
+from dmlgather.wording import counted
 
 
 class GraphBuilder:
@@ -96,9 +97,11 @@ class GraphBuilder:
         return self.concatenated(name, parts, axis, output=output)
 
     def elementwise(self, name: str, operator: str, dtype: Any, *inputs: str, output: str = "") -> str:
-        """Integer arithmetic by NumPy's name of it; see `Elementwise`."""
-        shape = np.broadcast_shapes(*(self.types[value].shape for value in inputs))
+        """Integer arithmetic by NumPy's name of it; see `Elementwise`. ValueError also for another number of inputs."""
         work = Elementwise(operator, np.dtype(dtype))
+        if len(inputs) != work.operands:
+            raise ValueError(f"{operator} takes {counted(work.operands, 'input')}, got {len(inputs)}")
+        shape = np.broadcast_shapes(*(self.types[value].shape for value in inputs))
         return self.step(name, work, inputs, {output: TensorType(shape, work.dtype)})[0]
 
     def opaque(

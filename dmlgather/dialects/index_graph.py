@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.plan import OutOfBounds
+from dmlgather.plan.index_function import lookup_function
 from dmlgather.wording import counted
 
 ELEMENTWISE: Mapping[str, Any] = {
@@ -51,6 +53,11 @@ class Elementwise:
         if self.dtype.kind not in "biu" and self.operator != "where":
             raise TypeError(f"dtype is {self.dtype}, expected an integer type or bool: other arithmetic is an Opaque step")
 
+    @property
+    def operands(self) -> int:
+        """The number of its inputs."""
+        return {"cast": 1, "where": 3}.get(self.operator) or int(ELEMENTWISE[self.operator].nin)
+
     def compute(self, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """The output of these arrays."""
         if self.operator == "cast":
@@ -70,16 +77,12 @@ class Concatenation:
 class Opaque:
     """Any other operator. Two opaque steps are known to give the same only where operator, attributes and inputs are equal.
 
-    operator: its name, as the dialect spells it, in lower case where dialects share it ("matmul"). attributes: whatever else
-    decides what it computes; a step that gives other results each time (random numbers) holds something unique here. pointwise:
-    each element of the only output follows from the elements at its place, inputs broadcast as NumPy does it. unordered: inputs
-    may be exchanged.
+    operator: its name behind the dialect's: "onnx.matmul"; "bitcast" in all dialects. attributes: whatever else
+    decides what it computes; a step that gives other results each time (random numbers) holds something unique here.
     """
 
     operator: str
     attributes: Hashable = ()
-    pointwise: bool = False
-    unordered: bool = False
 
 
 Work = Problem | Elementwise | Concatenation | Opaque
@@ -162,16 +165,38 @@ class IndexGraph:
         return self.labels.get(name, name)
 
     def needed(self) -> IndexGraph:
-        """The graph without steps and constants that no output needs, those included that would raise for a bad index."""
-        wanted, kept = set(self.outputs), []
+        """The graph without steps and constants that neither an output nor a step that can raise needs.
+
+        A gather under RAISE raises for a bad index, whether its elements are read or not. So it is a part of the program, with
+        all that its indices and its data follow from, unless it cannot raise, or a step that is kept holds it and raises in its
+        place. An opaque step, of which nothing is known, counts as one that does not raise.
+        """
+        wanted, kept, held = set(self.outputs), [], set[str]()
         for step in reversed(self.steps):
-            if wanted.intersection(step.outputs):
+            if wanted.intersection(step.outputs) or (step.name not in held and self.can_raise(step)):
                 kept.append(step)
                 wanted.update(step.inputs)
+                held.update(step.work.holds if isinstance(step.work, Problem) else ())
         constants = {name: array for name, array in self.constants.items() if name in wanted}
         known = wanted.union(self.inputs, *(step.outputs for step in kept))
         types = {name: tensor for name, tensor in self.types.items() if name in known}
         return replace(self, steps=tuple(reversed(kept)), constants=constants, types=types)
+
+    def can_raise(self, step: Step) -> bool:
+        """Whether a step raises for some indices. No: where it looks up none, or no value of their type, and no element of a
+        constant, is out of range.
+        """
+        if not isinstance(step.work, Problem) or step.work.out_of_bounds is not OutOfBounds.RAISE:
+            return False
+        plan = step.work.plan()
+        if plan.index_reach is None:
+            return False
+        indices, known = self.types[step.inputs[1]], self.constants.get(step.inputs[1])
+        low, high = np.iinfo(indices.dtype).min, np.iinfo(indices.dtype).max
+        if known is not None:
+            low, high = int(known.min()), int(known.max())
+        functions = (lookup_function(lookup, plan.out_of_bounds, low, high) for lookup in plan.lookups)
+        return any(function.domain != ((low, high),) for function in functions)
 
 
 def chain(problems: Sequence[Problem]) -> IndexGraph:

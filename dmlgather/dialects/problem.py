@@ -61,6 +61,9 @@ class Problem(ABC):
     data: TensorType
     """What is read."""
 
+    holds: tuple[str, ...] = ()
+    """The names of the steps of a graph that it does at once; none for an operator of a dialect."""
+
     @property
     def arguments(self) -> tuple[str, ...]:
         """What the dialect calls its inputs, for messages."""
@@ -103,11 +106,15 @@ class Problem(ABC):
     def lower(self, layouts: Sequence[Layout], out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> IndexPlan:
         """The plan over arrays with these layouts: of the inputs, then of the output; the sizes are the tensors' shapes.
 
-        out_of_bounds: None for the dialect's own. fill: the bytes of one element, for FILL.
+        out_of_bounds: None for the dialect's own. fill: the bytes of one element, for FILL. No policy applies where nothing is
+        looked up: such a plan has CLAMP.
         """
+        plan = self._lower(layouts)
+        if not plan.lookups:
+            return plan
         if out_of_bounds is None:
             out_of_bounds, fill = self.out_of_bounds, self.fill
-        return replace(self._lower(layouts), out_of_bounds=out_of_bounds, fill=fill)
+        return replace(plan, out_of_bounds=out_of_bounds, fill=fill)
 
     def plan(self, out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> IndexPlan:
         """The plan over packed arrays; see `lower`."""

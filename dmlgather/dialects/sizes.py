@@ -233,11 +233,12 @@ def _finite(value: Any) -> bool:
 
 @cache
 def _sympy() -> Any:
-    """sympy, which takes half a second to import. ImportError says what to install."""
+    """sympy, which takes half a second to import. ModuleNotFoundError says what installs it."""
     try:
         import sympy
-    except ImportError as error:
-        raise ImportError(f"sizes are computed by a package that is missing ({error}): pip install sympy") from None
+    except ModuleNotFoundError as error:
+        text = f"{error}; it computes sizes, and 'dmlgather[onnx]' and 'dmlgather[openvino]' install it"
+        raise ModuleNotFoundError(text, name=error.name) from None
     return sympy
 
 

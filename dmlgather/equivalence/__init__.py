@@ -1,7 +1,7 @@
 """Equivalence: the proof that two programs index alike for all inputs, or inputs for which they do not."""
 
-from dmlgather.equivalence.deciding import decide
+from dmlgather.equivalence.deciding import ASSUMPTIONS, decide
 from dmlgather.equivalence.programs import equivalent
 from dmlgather.equivalence.results import Counterexample, Equivalence, Given
 
-__all__ = ["Counterexample", "Equivalence", "Given", "decide", "equivalent"]
+__all__ = ["ASSUMPTIONS", "Counterexample", "Equivalence", "Given", "decide", "equivalent"]

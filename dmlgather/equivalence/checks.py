@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeAlias
 
 import numpy as np
 
-from dmlgather.equivalence.parts import PartMaker
+from dmlgather.equivalence.parts import Part, PartMaker
+from dmlgather.equivalence.places import AllowedValues, rows
 from dmlgather.equivalence.points import moving
-from dmlgather.equivalence.symbols import Formula, Leaf, Read, Sum, SymbolicTensor, leaves_of, mapped
+from dmlgather.equivalence.symbols import Formula, Leaf, Read, Sum, SymbolicTensor, leaves_of
 from dmlgather.equivalence.tables import among
 from dmlgather.plan.index_function import Intervals, common, united, within
-
-Place: TypeAlias = tuple[int, ...] | SymbolicTensor
-"""One element: the numbers of a part's sums at a point. Of a tensor that is too large for parts: all elements, as a tensor."""
-
 
 _INDEX = np.dtype(np.int64)
 """The type of tensors that are checked: only their values count."""
@@ -30,8 +26,10 @@ class Checks:
 
     def __init__(self, parts: PartMaker) -> None:
         self.parts = parts
-        self.allowed: dict[Formula, dict[Place, Intervals]] = {}
-        """By the formula of an element without its numbers, and by its place."""
+        self.allowed: dict[Formula, AllowedValues] = {}
+        """By the formula of an element without its numbers: by its place, which is these numbers."""
+        self.tensors: dict[SymbolicTensor, Intervals] = {}
+        """Of all elements of tensors that are too large for parts."""
         self.added = 0
         """How many were added: what is known changes with it."""
         self._leaves: set[Leaf] = set()
@@ -39,7 +37,8 @@ class Checks:
     def copy(self) -> Checks:
         """Checks that can be added to without changing these."""
         other = Checks(self.parts)
-        other.allowed = {formula: dict(places) for formula, places in self.allowed.items()}
+        other.allowed = {formula: places.copy() for formula, places in self.allowed.items()}
+        other.tensors = dict(self.tensors)
         other._leaves = set(self._leaves)
         return other
 
@@ -47,11 +46,19 @@ class Checks:
         """Those on elements of the program's inputs alone."""
         other = Checks(self.parts)
         for formula, places in self.allowed.items():
-            content = formula.content
-            if isinstance(content, Read) and content.leaf.kind == "input" and not content.at.addends:
-                other.allowed[formula] = dict(places)
-                other._leaves.add(content.leaf)
+            if (leaf := _input_read(formula)) is not None:
+                other.allowed[formula] = places.copy()
+                other._leaves.add(leaf)
+        for tensor, allowed in self.tensors.items():
+            if (leaf := _input_read(tensor.formula)) is not None:
+                other.tensors[tensor] = allowed
+                other._leaves.add(leaf)
         return other
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is checked."""
+        return not self.allowed and not self.tensors
 
     def add(self, tensor: SymbolicTensor, allowed: Intervals) -> None:
         """Every element of an integer tensor must be one of those that are allowed. RaisesAlways where one never is."""
@@ -81,56 +88,74 @@ class Checks:
         known = self._known_of_leaf(tensor)
         if known is not None and within(known, allowed):
             return
-        formula, places = self._places(tensor)
         self.added += 1
-        found = self.allowed.setdefault(formula, {})
-        for place in places:
-            found[place] = common(found.get(place, allowed), allowed)
-            if not found[place]:
-                raise RaisesAlways
+        part = self._part(tensor)
+        if part is None:
+            formula = tensor.formula
+            self.tensors[tensor] = common(self.tensors.get(tensor, allowed), allowed)
+            possible = bool(self.tensors[tensor])
+        else:
+            formula = part.formula
+            possible = self.allowed.setdefault(formula, AllowedValues()).add(rows(part.numbers), allowed)
+        if not possible:
+            raise RaisesAlways
         if isinstance(formula.content, Read):
             self._leaves.add(formula.content.leaf)
 
     def known_of(self, formula: Formula, sizes: tuple[int, ...]) -> Intervals | None:
         """The values that an element has where no check fails, at any of its points; None where they are not known."""
-        if not self.allowed or (isinstance(formula.content, Read) and formula.content.leaf not in self._leaves):
+        if self.empty or (isinstance(formula.content, Read) and formula.content.leaf not in self._leaves):
             return None
         tensor = moving(SymbolicTensor(sizes, formula, _INDEX))
-        stripped, places = self._places(tensor)
-        found = self.allowed.get(stripped, {})
-        if any(place not in found for place in places):
-            return self._known_of_leaf(tensor)
-        return united(each for allowed in {found[place] for place in places} for each in allowed)
+        part = self._part(tensor)
+        if part is None:
+            allowed = self.tensors.get(tensor)
+        else:
+            known = self.allowed.get(part.formula)
+            allowed = None if known is None else known.at(rows(part.numbers))
+        return self._known_of_leaf(tensor) if allowed is None else allowed
 
     def _known_of_leaf(self, tensor: SymbolicTensor) -> Intervals | None:
         """The values of all elements of a leaf that an index may lead to; None where they are not known, or without an index."""
         content = tensor.formula.content
         if not isinstance(content, Read) or tensor.formula.guards or not content.at.addends:
             return None
-        found = self.allowed.get(Formula(Read(content.leaf, Sum(0, ()))), {})
+        found = self.allowed.get(Formula(Read(content.leaf, Sum(0, ()))))
         low, high = self.parts.tables.span(content.at, tensor.sizes)
-        if len(found) <= high - low or any((place,) not in found for place in range(low, high + 1)):
+        if found is None or len(found) <= high - low:
             return None
-        return united(each for allowed in {found[place,] for place in range(low, high + 1)} for each in allowed)
+        return found.at(np.arange(low, high + 1, dtype=np.int64)[:, None])
 
     def difference(self, other: Checks) -> str:
         """In what other checks differ from these, in words; empty where they do not."""
+        none = AllowedValues()
         for formula in {**self.allowed, **other.allowed}:
-            ones, others = self.allowed.get(formula, {}), other.allowed.get(formula, {})
-            for place in {**ones, **others}:
-                if ones.get(place) != others.get(place):
-                    leaf = next(leaves_of(formula), None)
-                    what = "computed indices" if leaf is None else f"indices from {leaf.what}"
-                    return f"the first program takes {_shown(ones.get(place))} for {what}, the second {_shown(others.get(place))}"
+            found = self.allowed.get(formula, none).difference(other.allowed.get(formula, none))
+            if found is not None:
+                return _told(formula, *found)
+        for tensor in {**self.tensors, **other.tensors}:
+            one, two = self.tensors.get(tensor), other.tensors.get(tensor)
+            if one != two:
+                return _told(tensor.formula, one, two)
         return ""
 
-    def _places(self, tensor: SymbolicTensor) -> tuple[Formula, list[Place]]:
-        """The formula without its numbers, and every place where it is looked at."""
+    def _part(self, tensor: SymbolicTensor) -> Part | None:
+        """The tensor as its only part; None where it is too large for parts, or has several."""
         parts = self.parts.parts(tensor)
-        if parts is None or len(parts) > 1:
-            return mapped(tensor.formula, lambda *_: Sum(0, ())), [tensor]
-        (part,) = parts
-        return part.formula, list(set(zip(*(each.tolist() for each in part.numbers), strict=True)))
+        return parts[0] if parts and len(parts) == 1 else None
+
+
+def _input_read(formula: Formula) -> Leaf | None:
+    """The input that a formula reads at places that are known; None for another formula."""
+    content = formula.content
+    fixed = isinstance(content, Read) and content.leaf.kind == "input" and not content.at.addends
+    return content.leaf if isinstance(content, Read) and fixed else None
+
+
+def _told(formula: Formula, one: Intervals | None, two: Intervals | None) -> str:
+    leaf = next(leaves_of(formula), None)
+    what = "computed indices" if leaf is None else f"indices from {leaf.what}"
+    return f"the first program takes {_shown(one)} for {what}, the second {_shown(two)}"
 
 
 def _shown(allowed: Intervals | None) -> str:

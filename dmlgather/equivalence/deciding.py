@@ -2,41 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from dmlgather.dialects.index_graph import IndexGraph
-from dmlgather.dialects.normal_forms import normalised
 from dmlgather.dialects.problem import whole
-from dmlgather.equivalence.matching import matched
+from dmlgather.dialects.shared_operators import NAMES, libraries, with_shared_operators
+from dmlgather.equivalence.matching import Matched, matched
 from dmlgather.equivalence.proof import Proof, prove
 from dmlgather.equivalence.results import Equivalence, Given
 from dmlgather.equivalence.search import Search
 
+ASSUMPTIONS = NAMES
+"""The operators that two libraries may be assumed to compute alike."""
 
-def check_decision(given: object, seed: object) -> None:
-    """ValueError for another `given` and for a negative seed, TypeError for a seed that is no integer."""
+
+def check_decision(given: object, seed: object, assume: Collection[str]) -> None:
+    """ValueError for another `given`, a negative seed and an unknown operator, TypeError for a seed that is no integer."""
     if given not in ("any", "valid"):
         raise ValueError(f"given is {given!r}, expected 'any' or 'valid'")
     if whole("seed", seed) < 0:
         raise ValueError(f"seed is {seed}, expected an integer of 0 or more")
+    if isinstance(assume, str) or (unknown := sorted(set(assume) - ASSUMPTIONS)):
+        found = repr(assume) if isinstance(assume, str) else f"{', '.join(map(repr, unknown))} in it"
+        raise ValueError(f"assume has {found}, expected a collection of these: {', '.join(sorted(ASSUMPTIONS))}")
 
 
-def decide(first: IndexGraph, second: IndexGraph, *, given: Given = "any", flat: bool = False, seed: int = 0) -> Equivalence:
-    """Whether two graphs write the same for the same inputs, and raise for the same ones: the same bits, but for how opaque steps
-    round that have one normal form.
+def decide(
+    first: IndexGraph,
+    second: IndexGraph,
+    *,
+    given: Given = "any",
+    flat: bool = False,
+    seed: int = 0,
+    assume: Collection[str] = ASSUMPTIONS,
+) -> Equivalence:
+    """Whether two graphs write the same bits for the same inputs, and raise for the same ones.
 
     given: for which inputs. flat: elements are compared in row-major order, whatever the shapes of inputs and outputs are. seed:
-    of the search for a counterexample. ValueError and TypeError for another `given` or `seed`.
+    of the search for a counterexample. assume: the operators, of `ASSUMPTIONS`, that a proof may take to be the same where the
+    graphs are of different libraries. ValueError and TypeError for another `given`, `seed` or `assume`.
     """
-    check_decision(given, seed)
-    first, second = normalised(first).needed(), normalised(second).needed()
+    check_decision(given, seed, assume)
+    first, second = first.needed(), second.needed()
     inputs = matched(first, second, flat=flat)
     if isinstance(inputs, str):
         return Equivalence("different", given, inputs)
-    try:
-        proof = prove(first, second, inputs, valid=given == "valid")
-    except RecursionError:
-        proof = Proof(False, "the programs look up indices in each other, or compute with them, more deeply than can be followed")
+    proof, assumptions = _proof(first, second, inputs, given, ())
+    if not proof.proven and assume and not libraries(first) & libraries(second):
+        proof, assumptions = _proof(first, second, inputs, given, assume)
     if proof.proven:
-        return Equivalence("proven", given, "; ".join(inputs.remarks))
+        return Equivalence("proven", given, "; ".join(inputs.remarks), assumptions=assumptions)
     search = Search(first, second, inputs, valid=given == "valid", seed=seed)
     found = search.run()
     if found is not None and not found.doubt:
@@ -49,3 +64,17 @@ def decide(first: IndexGraph, second: IndexGraph, *, given: Given = "any", flat:
     if search.too_large:
         reasons.append("the programs are too large to be run, so no counterexample was searched")
     return Equivalence("not proven", given, "; ".join(reasons), proof.step)
+
+
+def _proof(
+    first: IndexGraph, second: IndexGraph, inputs: Matched, given: Given, assume: Collection[str]
+) -> tuple[Proof, tuple[str, ...]]:
+    """The proof, and what it takes for granted, in words."""
+    (one, names), (two, others) = (with_shared_operators(graph, assume) for graph in (first, second))
+    try:
+        proof = prove(one, two, inputs, valid=given == "valid")
+    except RecursionError:
+        proof = Proof(False, "the programs look up indices in each other, or compute with them, more deeply than can be followed")
+    same = ((names[step], others[other]) for step, other in proof.same if step in names)
+    used = (f"{a.words} and {b.words} give the same bits" for a, b in same if not (a.exact and b.exact))
+    return proof, tuple(dict.fromkeys(used))

@@ -43,13 +43,9 @@ class OpaqueOutputs:
         self.names: list[str] = []
         """The step that each number had first."""
 
-    def number(self, step: Step, work: Opaque, inputs: Sequence[NDArray[Any]], shape: tuple[int, ...]) -> int:
-        """The number of a step's operator with these inputs: equal for equal ones, of either program. shape: of its output."""
-        if work.pointwise:
-            inputs = [np.broadcast_to(each, shape).reshape(-1) for each in inputs]
+    def number(self, step: Step, work: Opaque, inputs: Sequence[NDArray[Any]]) -> int:
+        """The number of a step's operator with these inputs: equal for equal ones, of either program."""
         given = tuple((each.shape, str(each.dtype), _digest(each)) for each in inputs)
-        if work.unordered:
-            given = tuple(sorted(given, key=repr))
         key = (work.operator, work.attributes, repr(work.attributes), given)  # 0.0 and -0.0 are equal
         if key not in self.applied:
             self.applied[key] = len(self.applied)
@@ -84,32 +80,38 @@ class Origins:
     """
 
     starts: dict[Hashable, int] = field(default_factory=dict)
-    named: list[tuple[int, str, tuple[int, ...], int | None]] = field(default_factory=list)
-    """The first number of each run, what it is, its shape, and of opaque outputs the number of the application."""
+    named: list[tuple[int, str, tuple[int, ...], bool]] = field(default_factory=list)
+    """The first number of each run, what it is, its shape, and whether an opaque step wrote it."""
     end: int = 0
 
-    def tags(self, key: Hashable, what: str, shape: tuple[int, ...], application: int | None = None) -> Tags:
+    def tags(self, key: Hashable, what: str, shape: tuple[int, ...], *, opaque: bool = False) -> Tags:
         """The tags of an array, new unless the key is known."""
         if key not in self.starts:
             self.starts[key] = self.end
-            self.named.append((self.end, what, shape, application))
+            self.named.append((self.end, what, shape, opaque))
             self.end += max(prod(shape), 1)
         return np.arange(self.starts[key], self.starts[key] + prod(shape), dtype=np.int64).reshape(shape)
 
-    def of(self, tag: int) -> tuple[str, int | None]:
-        """What an element is, in words: "x[3, 4]"; and of an opaque output the number of the application."""
-        start, what, shape, application = next(each for each in reversed(self.named) if each[0] <= tag)
+    def of(self, tag: int) -> str:
+        """What an element is, in words: "x[3, 4]"."""
+        start, what, shape, _ = next(each for each in reversed(self.named) if each[0] <= tag)
         place = unravel(tag - start, shape)
-        return f"{what}[{', '.join(map(str, place))}]" if place else what, application
+        return f"{what}[{', '.join(map(str, place))}]" if place else what
+
+    def opaque(self, tags: Tags) -> NDArray[np.bool_]:
+        """Which elements opaque steps have written."""
+        starts, written = np.array([(start, opaque) for start, _, _, opaque in self.named]).reshape(-1, 2).T
+        return np.asarray(written[np.searchsorted(starts, tags, "right") - 1], bool)
 
 
 @dataclass(slots=True)
 class Evaluation:
     """One run of a program.
 
-    values: of every value that was computed. error: of the step that raised; then there are no outputs. tags: where the elements
-    come from, if that was asked for. held: for each value, the applications of opaque steps that wrote some of its elements;
-    chosen: those that wrote what was looked up, or computed with, for it. applied: all of them.
+    values: in the end, of the outputs. error: of the step that raised; then there are no outputs. tags: where the elements of
+    values come from, if that was asked for. held: for each value, the applications of opaque steps that wrote some of its
+    elements. chosen: those that wrote what was looked up, or computed with, for it. checked: those on which it depends that no
+    step raises. given: the values that follow from inputs. takers: the opaque steps that take integers that follow from inputs.
     """
 
     values: dict[str, NDArray[Any]]
@@ -117,7 +119,9 @@ class Evaluation:
     tags: dict[str, Tags] = field(default_factory=dict)
     held: dict[str, frozenset[int]] = field(default_factory=dict)
     chosen: dict[str, frozenset[int]] = field(default_factory=dict)
-    applied: set[int] = field(default_factory=set)
+    checked: set[int] = field(default_factory=set)
+    given: set[str] = field(default_factory=set)
+    takers: list[str] = field(default_factory=list)
 
     def by(self, names: Sequence[str]) -> frozenset[int]:
         """The applications that wrote or chose elements of these values."""
@@ -136,7 +140,7 @@ def evaluate(
     """Run a program. inputs: of the graph's types. valid: every index out of range raises, whatever the step's own policy is.
     numbers: of each input among those of both programs, for the origins.
     """
-    run = Evaluation(dict(zip(graph.inputs, inputs, strict=True)) | dict(graph.constants))
+    run = Evaluation(dict(zip(graph.inputs, inputs, strict=True)) | dict(graph.constants), given=set(graph.inputs))
     nothing = frozenset[int]()
     run.held, run.chosen = dict.fromkeys(run.values, nothing), dict.fromkeys(run.values, nothing)
     if origins is not None:
@@ -145,35 +149,52 @@ def evaluate(
         for name, array in graph.constants.items():
             key = ("constant", str(array.dtype), array.shape, _digest(array))
             run.tags[name] = origins.tags(key, f"constant {name}", array.shape)
-    for step in graph.steps:
+    for step, unneeded in zip(graph.steps, _last_read(graph), strict=True):
         try:
             _do(graph, step, run, opaque, valid=valid, origins=origins)
         except BadIndexError as error:
             run.error = error
             break
+        for name in unneeded:
+            del run.values[name]
+            run.tags.pop(name, None)
     return run
+
+
+def _last_read(graph: IndexGraph) -> list[list[str]]:
+    """For each step, the values that no later one reads and that are no outputs: many steps would fill the memory with them."""
+    needed, found = set(graph.outputs), []
+    for step in reversed(graph.steps):
+        found.append([name for name in {*step.inputs, *step.outputs} if name not in needed])
+        needed.update(step.inputs)
+    return found[::-1]
 
 
 def _do(graph: IndexGraph, step: Step, run: Evaluation, opaque: OpaqueOutputs, *, valid: bool, origins: Origins | None) -> None:
     """One step. BadIndexError where it raises."""
     arrays = [run.values[name] for name in step.inputs]
     work, output = step.work, step.outputs[0]
+    if not run.given.isdisjoint(step.inputs):
+        run.given.update(step.outputs)
     if isinstance(work, Opaque):
-        application = opaque.number(step, work, arrays, graph.types[output].shape)
-        run.applied.add(application)
+        application = opaque.number(step, work, arrays)
+        if any(name in run.given and graph.types[name].dtype.kind in "iu" for name in step.inputs):
+            run.takers.append(step.name)
         for number, name in enumerate(step.outputs):
             kind = graph.types[name]
             run.values[name] = opaque.output(work, application, number, kind.shape, kind.dtype)
             run.held[name], run.chosen[name] = frozenset((application,)), frozenset()
             if origins is not None:
                 what = f"the output of {step.name}"
-                run.tags[name] = origins.tags(("opaque", application, number), what, kind.shape, application)
+                run.tags[name] = origins.tags(("opaque", application, number), what, kind.shape, opaque=True)
         return
     moved = _moved_inputs(step)
     run.held[output] = frozenset[int]().union(*(run.held[name] for name in moved))
     others = [name for name in step.inputs if name not in moved]
     run.chosen[output] = run.by(others).union(*(run.chosen[name] for name in moved))
     if isinstance(work, Problem):
+        if valid or work.out_of_bounds is OutOfBounds.RAISE:
+            run.checked |= run.by(others)
         run.values[output] = _moved(step, work, arrays, valid)
     elif isinstance(work, Concatenation):
         run.values[output] = np.concatenate(arrays, work.axis)

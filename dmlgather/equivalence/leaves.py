@@ -53,7 +53,7 @@ class Leaves:
         if leaf not in self.constants:
             self.constants[leaf] = array.reshape(-1)
             if array.dtype.kind in "biu" and (array.dtype != np.uint64 or not array.size or int(array.max()) < 2**63):
-                self.integers[leaf] = self.constants[leaf].astype(np.int64)
+                self.integers[leaf] = self.constants[leaf].astype(np.int64, copy=False)
         return leaf
 
     def tensor(self, tensor: SymbolicTensor, what: str) -> Leaf:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -115,12 +114,6 @@ class _Interpreter:
             case Concatenation(axis):
                 what = f"the output of {step.name}"
                 found = self._whole(self.leaves.concatenation(tensors, [each.shape for each in types], axis, what))
-            case Opaque(pointwise=True) if 0 not in output.shape:
-                pointed = [self._broadcast(tensor, each, output, step) for tensor, each in zip(tensors, types, strict=True)]
-                sizes, formulas = self.reader.aligned(pointed, step.name)
-                whole = [SymbolicTensor(sizes, formula, each.dtype) for formula, each in zip(formulas, types, strict=True)]
-                self._opaque(step, step.work, whole, [TensorType((output.layout.extent,), each.dtype) for each in types])
-                return
             case Opaque():
                 self._opaque(step, step.work, tensors, types)
                 return
@@ -128,12 +121,10 @@ class _Interpreter:
 
     def _opaque(self, step: Step, work: Opaque, tensors: Sequence[SymbolicTensor], types: Sequence[TensorType]) -> None:
         """Outputs that are known by what makes them."""
-        ordered = tuple((each.shape, self.parts.form(tensor)) for tensor, each in zip(tensors, types, strict=True))
-        forms: Hashable = frozenset(Counter(ordered).items()) if work.unordered else ordered
+        forms = tuple((each, self.parts.form(tensor)) for tensor, each in zip(tensors, types, strict=True))
         for number, name in enumerate(step.outputs):
             output = self.graph.types[name]
-            shape = (output.layout.extent,) if work.pointwise else output.shape
-            key = (work.operator, work.attributes, repr(work.attributes), forms, number, shape)  # 0.0 and -0.0 are equal
+            key = (work.operator, work.attributes, repr(work.attributes), forms, number, output.shape)  # 0.0 and -0.0 are equal
             leaf = self.leaves.leaf("opaque", key, output.dtype, prod(output.shape), f"the output of {step.name}")
             self.makers.setdefault(leaf.number, step.name)
             self.values[name] = self._whole(leaf)

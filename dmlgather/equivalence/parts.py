@@ -71,9 +71,18 @@ class PartMaker:
 
     def __init__(self, tables: Tables) -> None:
         self.tables, self.leaves = tables, tables.leaves
+        self._settled: dict[SymbolicTensor, SymbolicTensor] = {}
 
     def settled(self, tensor: SymbolicTensor) -> SymbolicTensor:
-        """The tensor in canonical form: what is known of it is evaluated, and tables that are strided are strides again."""
+        """The tensor in canonical form: what is known of it is evaluated, and tables that are strided are strides again.
+
+        It is kept: a program is looked at twice, and often the other one has the same steps.
+        """
+        if tensor not in self._settled:
+            self._settled[tensor] = self._evaluated(tensor)
+        return self._settled[tensor]
+
+    def _evaluated(self, tensor: SymbolicTensor) -> SymbolicTensor:
         tensor = merged(tensor)
         parts = self.parts(tensor) if self._evaluable(tensor) else None
         with suppress(OverflowError):
@@ -145,7 +154,7 @@ class PartMaker:
             inside, places, numbers = [each[here] for each in coordinates], places[here], [each[here] for each in numbers]
         if len(places):
             for part in self._content(formula, sizes, inside, places):
-                chosen = np.searchsorted(places, part.places)
+                chosen = slice(None) if len(part.places) == len(places) else np.searchsorted(places, part.places)
                 yield _behind(tuple(guards), [each[chosen] for each in numbers], part)
 
     def _content(self, formula: Formula, sizes: Sequence[int], coordinates: Coordinates, places: Integers) -> Iterator[Part]:

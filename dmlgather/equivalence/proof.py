@@ -16,11 +16,14 @@ from dmlgather.equivalence.tables import Tables
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """proven: whether it was. reason: why it was not. step: the first step that stops it, or ""."""
+    """proven: whether it was. reason: why it was not. step: the first step that stops it, or "". same: the names of the opaque
+    steps of both programs that were taken to write the same.
+    """
 
     proven: bool
     reason: str = ""
     step: str = ""
+    same: tuple[tuple[str, str], ...] = ()
 
 
 def prove(first: IndexGraph, second: IndexGraph, inputs: Matched, *, valid: bool) -> Proof:
@@ -45,13 +48,14 @@ def _meaning(graph: IndexGraph, inputs: list[Leaf], parts: PartMaker, valid: boo
     """What a program means where its own checks on inputs hold, which are found first."""
     found = meaning(graph, inputs, parts, valid=valid)
     given = None if found.checks is None else found.checks.of_inputs()
-    return meaning(graph, inputs, parts, given, valid=valid) if given is not None and given.allowed else found
+    return meaning(graph, inputs, parts, given, valid=valid) if given is not None and not given.empty else found
 
 
 def _compared(one: Meaning, two: Meaning, parts: PartMaker, graphs: Sequence[IndexGraph]) -> Proof:
+    same = tuple((step, two.makers[leaf]) for leaf, step in one.makers.items() if leaf in two.makers)
     if one.checks is None or two.checks is None:
         if one.checks is two.checks:
-            return Proof(True)
+            return Proof(True, same=same)
         side = "first" if one.checks is None else "second"
         return Proof(False, f"the {side} program raises for all inputs")
     checks = one.checks.difference(two.checks)
@@ -60,7 +64,7 @@ def _compared(one: Meaning, two: Meaning, parts: PartMaker, graphs: Sequence[Ind
     for name, a, b in zip(graphs[0].outputs, one.outputs, two.outputs, strict=True):
         if parts.form(a) != parts.form(b):
             return _stopped(graphs[0].label(name), one, two, graphs)
-    return Proof(True)
+    return Proof(True, same=same)
 
 
 def _stopped(output: str, one: Meaning, two: Meaning, graphs: Sequence[IndexGraph]) -> Proof:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isqrt
 
 import numpy as np
 
@@ -50,12 +51,17 @@ def _run(block: Integers) -> tuple[int, list[int]]:
     return int(np.gcd.reduce(breaks, initial=count)), moves[:, 0].tolist()
 
 
+def _divisors(count: int) -> list[int]:
+    small = [each for each in range(1, isqrt(count) + 1) if count % each == 0]
+    return sorted({*small, *(count // each for each in small)})
+
+
 def _repeats(block: Integers) -> tuple[int, list[int]]:
     """The longest outer dimension that each row walks by one stride: its size and the strides."""
     count = block.shape[1]
     moves = np.diff(block, axis=1)
-    for period in range(1, count // 2 + 1):
-        same = count % period == 0 and (moves[:, :1] == moves[:, period : period + 1]).all()
+    for period in _divisors(count)[:-1]:
+        same = (moves[:, :1] == moves[:, period : period + 1]).all()
         if same and (moves[:, period:] == moves[:, :-period]).all():
             return count // period, (block[:, period] - block[:, 0]).tolist()
     return 1, []

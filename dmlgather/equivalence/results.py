@@ -17,9 +17,9 @@ Given = Literal["any", "valid"]
 class Counterexample:
     """Inputs for which two programs differ.
 
-    inputs: by the first program's names. opaque: what stands for the outputs of other operators, by their steps. output: the name
-    of the output that differs; None where one program raises. position: of the first element that differs. values: both
-    elements, or None. sources: where both come from, as "x[3, 4]". errors: what each program raises, or None.
+    inputs: by the first program's names. output: the name of the output that differs; None where one program raises. position: of
+    an element that differs. values: both elements, or None. sources: where both come from, as "x[3, 4]". errors: what each
+    program raises, or None.
     """
 
     inputs: Mapping[str, NDArray[Any]]
@@ -66,7 +66,7 @@ class Equivalence:
 
     verdict: "proven", "different" or "not proven". given: for which inputs. reason: why it is not proven, or in what the programs
     differ; of a proof, what was compared for fewer values. step: the first step that stops the proof, or "". counterexample:
-    where the programs differ for some inputs.
+    where the programs differ for some inputs. assumptions: what a proof takes for granted of operators of two libraries.
     """
 
     verdict: Literal["proven", "different", "not proven"]
@@ -74,6 +74,7 @@ class Equivalence:
     reason: str = ""
     step: str = ""
     counterexample: Counterexample | None = field(default=None, compare=False)
+    assumptions: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self.verdict == "proven"
@@ -83,6 +84,7 @@ class Equivalence:
         match self.verdict:
             case "proven":
                 head = f"proven: equal for {inputs} of these shapes{self.reason and f' ({self.reason})'}"
+                head += f", provided that {'; that '.join(self.assumptions)}" if self.assumptions else ""
             case "different":
                 head = f"different: {self.reason}"
             case _:
@@ -96,6 +98,7 @@ class Equivalence:
             "given": self.given,
             "reason": self.reason,
             "step": self.step,
+            "assumptions": list(self.assumptions),
             "counterexample": None if self.counterexample is None else self.counterexample.to_json(),
         }
 

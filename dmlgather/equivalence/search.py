@@ -108,16 +108,20 @@ class Search:
         """Whether the programs are not run."""
         return max([sum(self.writes), *(prod(kind.shape) for kind in self.inputs.types)]) > LARGEST
 
+    def _given(self, number: int, arrays: Sequence[NDArray[Any]]) -> tuple[IndexGraph, Sequence[int], list[NDArray[Any]]]:
+        """The first program, or the second; its inputs' numbers, and its inputs."""
+        graph, numbers = ((self.first, self.inputs.first), (self.second, self.inputs.second))[number]
+        pairs = zip(numbers, (graph.types[name] for name in graph.inputs), strict=True)
+        return graph, numbers, [arrays[each].reshape(kind.shape).astype(kind.dtype, copy=False) for each, kind in pairs]
+
     def _both(
         self, arrays: Sequence[NDArray[Any]], opaque: OpaqueOutputs, origins: Origins | None = None
     ) -> tuple[Evaluation, Evaluation]:
         """Both programs on the same inputs. The second one is not run where the first one's inputs do not count."""
         runs = []
-        for graph, numbers, valid in ((self.first, self.inputs.first, self.valid), (self.second, self.inputs.second, False)):
-            given = [
-                arrays[number].reshape(graph.types[name].shape).astype(graph.types[name].dtype, copy=False)
-                for number, name in zip(numbers, graph.inputs, strict=True)
-            ]
+        for number in range(2):
+            graph, numbers, given = self._given(number, arrays)
+            valid = self.valid and not number
             runs.append(evaluate(graph, given, opaque, valid=valid, origins=origins, numbers=numbers))
             if valid and runs[0].error is not None:
                 runs.append(runs[0])
@@ -127,58 +131,70 @@ class Search:
 
     def _compared(self, arrays: Sequence[NDArray[Any]]) -> Found | None:
         """What differs for these inputs, or None."""
-        one, two = self._both(arrays, OpaqueOutputs(self.seed, self.opaque_indices))
+        opaque = OpaqueOutputs(self.seed, self.opaque_indices)
+        runs = one, two = self._both(arrays, opaque)
         if one.error is not None or two.error is not None:
-            return None if one.error is not None and two.error is not None else self._raised(arrays, one, two)
+            if one.error is not None and two.error is not None:
+                return None
+            errors = [None if run.error is None else str(run.error) for run in runs]
+            counterexample = Counterexample(self._named(arrays), None, errors=(errors[0], errors[1]))
+            return Found(counterexample, self._doubt_of_raising(arrays, runs, opaque))
+        places = {}
         for number, (a, b) in enumerate(zip(self.first.outputs, self.second.outputs, strict=True)):
             differing = np.flatnonzero(_differ(one.values[a].reshape(-1), two.values[b].reshape(-1)))
             if differing.size:
-                return self._differing(arrays, number, int(differing[0]))
-        return None
+                places[number] = differing
+        return self._differing(arrays, places, opaque) if places else None
 
-    def _raised(self, arrays: Sequence[NDArray[Any]], one: Evaluation, two: Evaluation) -> Found:
-        """One program raises and the other one does not."""
-        opaque = OpaqueOutputs(self.seed, self.opaque_indices)
-        self._both(arrays, opaque)
-        errors = tuple(None if run.error is None else str(run.error) for run in (one, two))
-        names = [
-            name
-            for run in (one, two)
-            if run.error is not None
-            for name in sorted(opaque.names[k] for k in run.by([run.error.indices]))
-        ]
-        counterexample = Counterexample(self._named(arrays), None, errors=(errors[0], errors[1]))
-        return Found(counterexample, f"they differ where {names[0]} writes some indices" if names else "")
+    def _doubt_of_raising(self, arrays: Sequence[NDArray[Any]], runs: Sequence[Evaluation], opaque: OpaqueOutputs) -> str:
+        """Why it is not certain of both programs whether they raise; "" where it is: then no opaque step decides it."""
+        for run in runs:
+            deciding = run.checked if run.error is None else run.by([run.error.indices])
+            if deciding:
+                return (
+                    f"whether a program raises follows from the output of {opaque.names[min(deciding)]}, which is not looked into"
+                )
+        takers = [name for run in runs if run.error is None for name in run.takers]
+        if takers and not all(self._in_range(number, arrays, opaque) for number in range(2)):
+            return f"an index is out of range, and {takers[0]}, which is not looked into, takes integers and may raise as well"
+        return ""
 
-    def _differing(self, arrays: Sequence[NDArray[Any]], number: int, place: int) -> Found:
-        """An element of an output differs."""
-        opaque, origins = OpaqueOutputs(self.seed, self.opaque_indices), Origins()
+    def _in_range(self, number: int, arrays: Sequence[NDArray[Any]], opaque: OpaqueOutputs) -> bool:
+        """Whether every index of the first or the second program is in range, by the rules of its own operators."""
+        graph, _, given = self._given(number, arrays)
+        return evaluate(graph, given, opaque, valid=True).error is None
+
+    def _differing(self, arrays: Sequence[NDArray[Any]], places: Mapping[int, NDArray[np.intp]], opaque: OpaqueOutputs) -> Found:
+        """Elements of outputs differ, at these places, by the output's number: one that certainly does, if there is one."""
+        origins = Origins()
         runs = self._both(arrays, opaque, origins)
-        names = self.first.outputs[number], self.second.outputs[number]
-        values = tuple(run.values[name].reshape(-1)[place] for run, name in zip(runs, names, strict=True))
-        found = [origins.of(int(run.tags[name].reshape(-1)[place])) for run, name in zip(runs, names, strict=True)]
-        shape = self.first.types[names[0]].shape
-        counterexample = Counterexample(
-            inputs=self._named(arrays),
-            output=self.first.label(names[0]),
-            position=unravel(place, shape),
-            values=(values[0], values[1]),
-            sources=(found[0][0], found[1][0]),
-        )
-        chosen = sorted({k for run, name in zip(runs, names, strict=True) for k in run.chosen[name]})
-        if chosen:
-            return Found(counterexample, f"they differ for some outputs of {opaque.names[chosen[0]]}, which is not looked into")
-        alone = runs[0].applied ^ runs[1].applied
-        written = [application for _, application in found if application in alone]
-        if written:
-            return Found(counterexample, f"only one program does {opaque.names[written[0]]} with these inputs")
-        applications = [application for _, application in found]
-        if applications[0] != applications[1]:
-            name = next(opaque.names[each] for each in applications if each is not None)
-            return Found(
-                counterexample, f"only one program reads the output of {name} there, which may equal what the other reads"
+        raising, found = self._doubt_of_raising(arrays, runs, opaque), []
+        for number, differing in places.items():
+            names = self.first.outputs[number], self.second.outputs[number]
+            tags = [run.tags[name].reshape(-1)[differing] for run, name in zip(runs, names, strict=True)]
+            certain = np.flatnonzero(~(origins.opaque(tags[0]) | origins.opaque(tags[1])))
+            at = int(certain[0]) if certain.size else 0
+            values = [run.values[name].reshape(-1)[differing[at]] for run, name in zip(runs, names, strict=True)]
+            sources = [origins.of(int(each[at])) for each in tags]
+            chosen = sorted({k for run, name in zip(runs, names, strict=True) for k in run.chosen[name]})
+            if raising:
+                doubt = raising
+            elif chosen:
+                doubt = f"they differ for some outputs of {opaque.names[chosen[0]]}, which is not looked into"
+            else:
+                unless = (
+                    f"they differ unless {sources[0]} of the first program equals {sources[1]} of the second, which is not known"
+                )
+                doubt = "" if certain.size else unless
+            counterexample = Counterexample(
+                inputs=self._named(arrays),
+                output=self.first.label(names[0]),
+                position=unravel(int(differing[at]), self.first.types[names[0]].shape),
+                values=(values[0], values[1]),
+                sources=(sources[0], sources[1]),
             )
-        return Found(counterexample)
+            found.append(Found(counterexample, doubt))
+        return next((each for each in found if not each.doubt), found[0])
 
     def _named(self, arrays: Sequence[NDArray[Any]]) -> dict[str, NDArray[Any]]:
         return dict(zip(self.inputs.names, arrays, strict=True))

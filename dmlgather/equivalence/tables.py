@@ -14,7 +14,7 @@ from dmlgather.dialects.index_arithmetic import whole_range
 from dmlgather.equivalence.leaves import Leaves
 from dmlgather.equivalence.symbols import Addend, Formula, Pointwise, Read, Sum, mapped, sums, total
 from dmlgather.plan import packed_strides, reach
-from dmlgather.plan.index_function import IndexFunction, Intervals
+from dmlgather.plan.index_function import IndexFunction, Intervals, Piece
 
 MOST_POINTS = 2**20
 """Tensors with more elements are compared by strides alone."""
@@ -49,16 +49,32 @@ def fit(low: int, high: int) -> bool:
 
 def applied(function: IndexFunction, values: Integers) -> Integers | None:
     """The function of each value; None where it is not defined for one of them, or where a table may not hold the result."""
+    if not values.size:
+        return values
+    least, most = int(values.min()), int(values.max())
+    pieces = [piece for piece in function.pieces if piece.low <= most and piece.high >= least]
+    if len(pieces) == 1 and pieces[0].low <= least and most <= pieces[0].high:
+        return _on_piece(pieces[0], values)
     found, defined = np.zeros_like(values), np.zeros(values.shape, bool)
-    for piece in function.pieces:
+    for piece in pieces:
         inside = (values >= piece.low) & (values <= piece.high)
         if inside.any():
-            start = max(piece.low, -(2**63))
-            if not fit(*piece.results) or not fit(piece.slope, piece.slope):
+            results = _on_piece(piece, values[inside])
+            if results is None:
                 return None
-            found[inside] = piece.slope * (values[inside] - start) + piece.at(start)
+            found[inside] = results
         defined |= inside
     return found if defined.all() else None
+
+
+def _on_piece(piece: Piece, values: Integers) -> Integers | None:
+    """As `applied`, for values that all lie in one piece."""
+    if (piece.slope, piece.constant) == (1, 0):
+        return values
+    if not fit(*piece.results) or not fit(piece.slope, piece.slope):
+        return None
+    start = max(piece.low, -(2**63))
+    return piece.slope * (values - start) + piece.at(start)
 
 
 def as_table(integers: NDArray[Any]) -> Integers | None:

@@ -232,7 +232,7 @@ class Other(Node):
     x: Node
 
     def of(self, arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        with np.errstate(over="ignore"):  # of float16
+        with np.errstate(over="ignore", invalid="ignore"):  # of float16, and where one of these is read again
             return np.cumsum(arrays[0].astype(np.int64)).astype(arrays[0].dtype).reshape(arrays[0].shape)
 
     def build(self, graph: GraphBuilder, values: Sequence[str]) -> str:

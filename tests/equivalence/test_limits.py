@@ -6,11 +6,19 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.equivalence import decide, elementwise, meaning
+from dmlgather.equivalence import decide, elementwise, meaning, restriding
+from dmlgather.equivalence.evaluation import OpaqueOutputs, Origins, evaluate
+from dmlgather.equivalence.leaves import Leaves
 from dmlgather.equivalence.parts import PartMaker
+from dmlgather.equivalence.restriding import strided_sums
+from dmlgather.equivalence.symbols import SymbolicTensor
+from dmlgather.equivalence.tables import Tables, grid
+from tests import seeds
 from tests.equivalence.making import Program, do, graph, ids, lax_take, number, typed
 
 
@@ -84,6 +92,57 @@ def test_nested_selections_take_time_that_grows_with_their_number(monkeypatch: p
     assert decide(one, other).verdict == "proven"
     assert done["steps"] <= 4 * 2 * 40
     assert done["parts"] == 0
+
+
+def turned(b: GraphBuilder, x: str) -> str:
+    """Views that strides cannot say together: what moves is known as a table of positions."""
+    for shape in ((4, 5, 6), (6, 20), (15, 8), (3, 8, 5)):
+        view = b.reshaped("reshape", x, shape)
+        x = b.transposed("turn", view, tuple(reversed(range(len(shape)))))
+    return b.reshaped("flat", x, (120,))
+
+
+def test_positions_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both programs have the same steps, so that each table is made once."""
+    done = Counter[SymbolicTensor]()
+    evaluated = PartMaker._evaluated
+
+    def counted(maker: PartMaker, tensor: SymbolicTensor) -> SymbolicTensor:
+        done[tensor] += 1
+        return evaluated(maker, tensor)
+
+    monkeypatch.setattr(PartMaker, "_evaluated", counted)
+    assert decide(graph(turned, typed(120)), graph(turned, typed(120))).verdict == "proven"
+    assert max(done.values()) == 1
+    assert len(done) <= 10
+
+
+def test_a_run_keeps_what_is_still_read() -> None:
+    program = graph(turned, typed(120))
+    data = np.arange(120, dtype=np.float32)
+    run = evaluate(program, [data], OpaqueOutputs(0, {}), origins=Origins(), numbers=[0])
+    assert set(run.values) == set(run.tags) == set(program.outputs)
+    expected: NDArray[np.float32] = data
+    for shape in ((4, 5, 6), (6, 20), (15, 8), (3, 8, 5)):
+        expected = expected.reshape(shape).T
+    assert run.values[program.outputs[0]].tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("count", [1, 2, 12, 97, 360, 1024])
+def test_periods_are_divisors(count: int) -> None:
+    assert restriding._divisors(count) == [each for each in range(1, count + 1) if count % each == 0]
+
+
+@pytest.mark.parametrize("period", [1, 3, 4, 6, 12])
+def test_every_period_of_a_table_is_found(period: int) -> None:
+    once = seeds.numpy_rng().permutation(100)[:period] * 1000
+    numbers = np.concatenate([once + 7 * repeat for repeat in range(12)])
+    tables = Tables(Leaves())
+    sizes, (found,) = strided_sums(tables, [numbers])
+    values = tables.known(found, grid(sizes))
+    assert values is not None
+    assert np.broadcast_to(values, sizes).reshape(-1).tolist() == numbers.tolist()
+    assert max((array.size for array in tables.leaves.integers.values()), default=1) <= period
 
 
 def test_lookups_in_lookups_end_with_an_answer() -> None:

@@ -128,7 +128,16 @@ EQUAL: dict[str, tuple[Program, Program, tuple[TensorType, ...]]] = {
         lambda b, x: take(b, x, number(b, [-12])),
         (X,),
     ),
-    "a gather that nothing needs": (lambda b, x, i: (take(b, x, i), x)[1], lambda b, x, i: x, (X, IDS)),
+    "a gather that nothing needs and that cannot raise": (
+        lambda b, x, i: (lax_take(b, x, i), take(b, x, clipped(b, i, -10, 9)), take(b, x, number(b, [-10, 9])), x)[-1],
+        lambda b, x, i: x,
+        (X, IDS),
+    ),
+    "gathers that nothing needs and that raise alike": (
+        lambda b, x, i: (take(b, x, i), x)[-1],
+        lambda b, x, i: (other(b, take(b, b.transposed("t", x, (1, 0)), i, 1)), x)[-1],
+        (X, IDS),
+    ),
     "no elements, and indices that are checked": (
         take,
         lambda b, x, i: b.reshaped("r", take(b, x, i), (4, 0)),
@@ -233,10 +242,11 @@ DIFFERENT: dict[str, tuple[Program, Program, tuple[TensorType, ...]]] = {
         lambda b, x, y: cut(b, b.concatenated("c", [x, y, y], 0), (0, 7, 1)),
         (typed(4), typed(4)),
     ),
-    "positions of an opaque output": (
-        lambda b, x: cut(b, other(b, x), (0, 1, 1), (0, 8, 1)),
-        lambda b, x: cut(b, other(b, x), (1, 1, 1), (0, 8, 1)),
-        (X,),
+    "a gather that nothing needs": (lambda b, x, i: (take(b, x, i), x)[-1], lambda b, x, i: x, (X, IDS)),
+    "gathers that nothing needs, of two sizes": (
+        lambda b, x, i: (take(b, x, i), x)[-1],
+        lambda b, x, i: (take(b, x, i, 1), x)[-1],
+        (X, IDS),
     ),
 }  # fmt: skip
 

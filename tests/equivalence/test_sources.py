@@ -89,7 +89,7 @@ def test_onnx_and_jax() -> None:
 
 
 def test_numpys_notation_and_jax() -> None:
-    ids = np.zeros(3, np.int32)
+    ids = ((3,), "int32")
     assert dg.equivalent(dg.index[:, ids, ::-1], lambda x, i: x[:, i][..., ::-1], X, ids, given="valid")
 
 

@@ -63,3 +63,115 @@ def test_examples_of_any_library_go_with_functions_of_any_library() -> None:
     tensors = [torch.empty(2, 3, dtype=torch.bfloat16), torch.empty(2, 3, dtype=torch.bfloat16, device="meta")]
     for example in (*stated, *tensors, halves, halves[::-1], jax.numpy.asarray(halves)):
         assert dg.equivalent(in_torch, in_jax, example)
+
+
+def test_examples_may_be_trees() -> None:
+    import jax
+    import torch
+
+    x = torch.zeros(4)
+
+    def in_torch(tree: Any) -> Any:
+        return tree["a"][::2]
+
+    for tree in ({"a": x}, {"a": x, "b": [x, x]}, {"a": ((4,), "float32"), "b": x}, {"a": np.zeros(4, np.float32), "b": (x,)}):
+        assert dg.equivalent(in_torch, lambda tree: tree["a"][0:4:2], tree).verdict == "proven"
+        assert dg.equivalent(in_torch, lambda tree: tree["a"][1::2], tree).verdict == "different"
+        assert dg.equivalent(in_torch, jax.jit(lambda tree: tree["a"][::2]), tree).verdict == "proven"
+    assert dg.equivalent(lambda pair: pair[1][0], lambda pair: pair[1][0:][0], (x, [x])).verdict == "proven"
+    assert dg.equivalent(lambda tree: tree["a"]["b"], lambda tree: tree["a"]["b"].clone(), {"a": {"b": x}}).verdict == "proven"
+
+
+def every_index(one: Any, two: Any) -> tuple[bool, Any]:
+    """Whether PyTorch gives the same, or raises, in both functions for every pair of indices from -7 … 7; and the data."""
+    import torch
+
+    x = torch.arange(5.0) + 1
+
+    def result(function: Any, i: Any) -> Any:
+        try:
+            return function(x, i).tolist()
+        except (IndexError, RuntimeError):
+            return None
+
+    pairs = [torch.tensor([a, b]) for a in range(-7, 8) for b in range(-7, 8)]
+    return all(result(one, i) == result(two, i) for i in pairs), x
+
+
+INDICES: dict[str, Any] = {
+    "divided by 1": lambda x, i: x[i // 1],
+    "moved by no bits": lambda x, i: x[i >> 0],
+    "or 0": lambda x, i: x[i | 0],
+    "and -1": lambda x, i: x[i & -1],
+    "exclusive or 0": lambda x, i: x[i ^ 0],
+    "sorted": lambda x, i: x[i.sort().values],
+    "absolute": lambda x, i: x[i.abs()],
+    "halved": lambda x, i: x[i // 2],
+    "with another operator that takes them": lambda x, i: x.put(i, x[i]).index_select(0, i.clamp(0, 4)),
+    "looked up by another operator": lambda x, i: x.take(i),
+    "one more": lambda x, i: x[i + 1],
+    "clamped": lambda x, i: x[i.clamp(0, 4)],
+}
+
+
+@pytest.mark.parametrize("row", INDICES)
+def test_a_difference_is_one_for_pytorch(row: str) -> None:
+    def plain(x: Any, i: Any) -> Any:
+        return x[i]
+
+    import torch
+
+    equal, x = every_index(plain, INDICES[row])
+    for one, two in ((plain, INDICES[row]), (INDICES[row], plain)):
+        found = dg.equivalent(one, two, x, torch.tensor([1, 2]))
+        assert found.verdict != ("different" if equal else "proven"), found
+        if row in ("one more", "clamped"):
+            assert found.verdict == "different"
+
+
+def dead_rows(x: Any, i: Any) -> Any:
+    x[i]
+    return x * 2
+
+
+def dead_selection(x: Any, i: Any) -> Any:
+    x.index_select(0, i).unsqueeze(0)
+    return x[:2]
+
+
+def dead_elements(x: Any, i: Any) -> Any:
+    x.gather(0, i).relu()
+    return x.flip(0)
+
+
+def dead_beside_a_write(x: Any, i: Any) -> Any:
+    """PyTorch rewrites a program that writes into a tensor."""
+    x.take_along_dim(i, 0)
+    x.take(i)
+    y = x.clone()
+    y.add_(1)
+    return y
+
+
+LIVE = {
+    dead_beside_a_write: lambda x, i: x + 1,
+    dead_rows: lambda x, i: x * 2,
+    dead_selection: lambda x, i: x[:2],
+    dead_elements: lambda x, i: x.flip(0),
+}
+
+
+@pytest.mark.parametrize("function", LIVE)
+def test_a_trace_raises_where_a_gather_that_nothing_reads_does(function: Any) -> None:
+    import torch
+
+    x, i = torch.arange(5.0), torch.tensor([1, 2])
+    trace, bad = dg.torch.trace(function, x, i), torch.tensor([1, 9])
+    assert torch.equal(trace.run(x, i), function(x, i))
+    for each in (function, trace.run):
+        with pytest.raises((IndexError, RuntimeError) if each is function else IndexError):
+            each(x, bad)
+    found = dg.equivalent(function, LIVE[function], x, i)
+    assert found.verdict == "different", found
+    assert "raises nothing" in str(found)
+    assert dg.equivalent(function, function, x, i)
