@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from dmlgather.backends import arrays
+from dmlgather.backends.devices import CPU
 from dmlgather.dialects.exporter import Descriptors
+from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.dialects.planned import under
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
@@ -18,7 +20,7 @@ from dmlgather.eager import host_values, type_of
 from dmlgather.fusion import Fused, fuse
 from dmlgather.numpy.problems import export
 from dmlgather.numpy.problems.entries import is_placeholder, written, written_array
-from dmlgather.numpy.problems.links import Brackets, Link, Reshaped, TakenAlong, Transposed, problems
+from dmlgather.numpy.problems.links import Brackets, Link, Reshaped, TakenAlong, Transposed, graph, listed, problems
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.policy import Fill, resolve_policy
 
@@ -84,7 +86,7 @@ class IndexExpression:
         >>> dg.index[:, [1, 0]].transpose(1, 0)(np.array([[1, 2], [3, 4]])).tolist()
         [[2, 4], [1, 3]]
         """
-        return IndexExpression((*self._links, Transposed(_listed(axes) if axes else None)))
+        return IndexExpression((*self._links, Transposed(listed(axes) if axes else None)))
 
     def reshape(self, *shape: Any, order: str | None = "C", copy: bool | None = None) -> IndexExpression:
         """NumPy's `reshape` behind this expression. shape: as several arguments, or as one sequence; one size may be -1; None for
@@ -104,7 +106,7 @@ class IndexExpression:
             raise ValueError(f"order is {order!r}, expected 'C' or 'F', which do not depend on how an array lies in memory")
         if copy is not None and not copy:
             raise ValueError(f"copy is {copy!r}, but the result is a new array: leave copy out")
-        sizes = _listed(shape)
+        sizes = listed(shape)
         if order in ("F", "f") and sizes is not None:
             return self.transpose().reshape(sizes[::-1]).transpose()
         return IndexExpression((*self._links, Reshaped(sizes)))
@@ -122,6 +124,14 @@ class IndexExpression:
         ['float32 [4, 2, 5]', 'float32 [2, 5]']
         """
         return self._problems(type_of("x", x))
+
+    def graph(self, x: Any) -> IndexGraph:
+        """The steps as a graph, for data like `x`. Its inputs are the data and the placeholders; what is written is a constant.
+
+        >>> dg.index[[2, 0], ((2,), "int64")].graph(((4, 3), "float32")).inputs
+        ('data', 'indices0[1]')
+        """
+        return graph(self._links, self.problems(x), lambda array: np.array(arrays.move(*arrays.adopt(array), CPU)))
 
     def problem(self, x: Any) -> Problem:
         """The problem, as `problems`. ValueError where there are several.
@@ -283,14 +293,6 @@ def _adopted(number: int, item: Any) -> Any:
         raise TypeError(f"entry {number}: {error}") from None
     decides = array.dtype.kind == "b" or not array.ndim
     return host_values(f"entry {number}", item) if decides else array
-
-
-def _listed(given: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The integers of a method that takes them as several arguments, as one sequence, or as an array; None for None alone."""
-    if len(given) > 1:
-        return given
-    (only,) = given
-    return None if only is None else tuple(only) if isinstance(only, Sequence) or getattr(only, "ndim", None) else given
 
 
 index = IndexExpression()

@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlgather.backends import torch_tensors
 from dmlgather.dialects.advanced_indexing import POSITIONS, Entry, Mask, stacked, stacked_type
-from dmlgather.dialects.element_types import numpy_type
+from dmlgather.dialects.element_types import is_type, numpy_type
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.eager import type_of
 from dmlgather.policy import Fill
@@ -79,9 +79,7 @@ def _is_no_number(item: Any) -> bool:
 
 
 def _is_placeholder(item: Any) -> bool:
-    return (
-        isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], tuple) and not isinstance(item[1], tuple | list | int)
-    )
+    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], tuple) and is_type(item[1])
 
 
 def _read(number: int, item: Any) -> tuple[Entry, tuple[Any, ...]]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -199,19 +198,13 @@ def _as_passed(given: Any, argument: Any) -> bool:
 
 
 def in_order(request: TorchRequest) -> AbstractContextManager[Any]:
-    """Makes PyTorch's current stream CuPy's, where tensors lie on a GPU, so that nothing waits. RuntimeError, as PyTorch, for
-    tensors on several devices.
-    """
+    """`arrays.in_order`. RuntimeError, as PyTorch, for tensors on several devices."""
     tensors = [item for item in request.arrays.values() if torch_tensors.is_torch(item)]
     devices = {item.device for item in tensors}
     if len(devices) > 1 and request.device is None:
         places = ", ".join(sorted(map(str, devices)))
         raise RuntimeError(f"tensors lie on different devices ({places}); move them to one, or say device=")
-    on_gpu = next((device for device in devices if device.type == "cuda"), None)
-    if on_gpu is None:
-        return nullcontext()
-    stream = sys.modules["torch"].cuda.current_stream(on_gpu)
-    return arrays.on_stream(stream, Device("cuda", on_gpu.index))
+    return arrays.in_order([*request.arrays.values(), request.out])
 
 
 def modulus(problem: Problem) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, overload
+from typing import Any, NoReturn, Protocol, overload
 
 from dmlgather.fusion import Fused
 from dmlgather.tracing.entries import TraceEntry
@@ -28,6 +28,12 @@ class Trace:
     entries: tuple[TraceEntry, ...]
     executed: bool
     program: TracedProgram = field(repr=False, compare=False)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a trace holds a program of the traced library, and can neither be pickled nor copied: trace the function again, "
+            "or keep to_json()"
+        )
 
     @property
     def fused(self) -> Fused:

@@ -76,6 +76,22 @@ def test_placeholders_policies_and_spelling() -> None:
     assert far.findings[0].code == "EXP111"
 
 
+@pytest.mark.parametrize("dtype", ["int64", "int16", "uint8", "float64"])
+@pytest.mark.parametrize(
+    ("shape", "indices", "axis"),
+    [((0, 3), (0, 3), 0), ((0, 3), (1, 0), 1), ((2, 0), (2, 0), 1), ((2, 3), (0, 3), 0), ((0,), (0,), 0)],
+)
+def test_without_elements_nothing_is_filled(dtype: str, shape: tuple[int, ...], indices: tuple[int, ...], axis: int) -> None:
+    """Elements of integers may be indices of a further step."""
+    data, ids = np.zeros(shape, dtype), np.zeros(indices, np.int64)
+    expression = dg.index.take_along_axis(ids, axis)
+    expected = np.take_along_axis(data, ids, axis)
+    for chain in (expression, expression[None], dg.index[::-1].take_along_axis(ids, axis)):
+        found = chain(data, out_of_bounds=dg.Fill(7))
+        assert (found.size, found.dtype) == (0, expected.dtype)
+        assert found.shape[-expected.ndim :] == expected.shape
+
+
 @pytest.mark.parametrize(
     ("indices", "axis", "error", "message"),
     [

@@ -1,11 +1,14 @@
-"""Chains run fused and step by step, and compared with PyTorch."""
+"""Functions and chains run fused and step by step, and compared with PyTorch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from dmlgather.torch.tracing.trace import trace
+from dmlgather.tracing.trace import Trace
 from tests.chain_drawing import Chain
 
 
@@ -23,6 +26,26 @@ def faults(chains: Sequence[Chain]) -> list[str]:
         if content(one) != content(other):
             found.append(f"fused differs: {chain}")
     return found
+
+
+def leaves(tree: Any) -> list[Any]:
+    """What a tree of PyTorch's holds."""
+    return list(torch.utils._pytree.tree_leaves(tree))
+
+
+def agrees(fn: Callable[..., Any], *args: Any) -> Trace:
+    """The trace of a function whose entries and fused run give PyTorch's bits."""
+    traced = trace(fn, *args, execute=True)
+    assert [str(entry.runs) for entry in traced] == ["1, equal"] * len(traced)
+    same_run(traced, fn, *args)
+    return traced
+
+
+def same_run(traced: Trace, fn: Callable[..., Any], *args: Any) -> None:
+    """The trace's run gives the function's bits."""
+    with torch.no_grad():
+        expected = fn(*args)
+    assert [content(each) for each in leaves(traced.run(*args))] == [content(each) for each in leaves(expected)]
 
 
 def content(tensor: Any) -> object:

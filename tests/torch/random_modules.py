@@ -1,4 +1,4 @@
-"""Random small modules of the layers that real ones have, and one change of an exported model."""
+"""Random small modules of operators that PyTorch and ONNX share, and one change of an exported model."""
 
 from __future__ import annotations
 
@@ -26,11 +26,22 @@ class Block(nn.Module):  # type: ignore[misc] # PyTorch is not installed where t
         return self.function(self.layers, x, i)
 
 
-def linear(rng: random.Random) -> Block:
-    wide = rng.choice((4, 8, 16))
-    one, two = nn.Linear(WIDTH, wide, bias=rng.random() < 0.7), nn.Linear(wide, WIDTH, bias=rng.random() < 0.7)
-    middle = activation(rng)
+def product(rng: random.Random) -> Block:
+    """Two products of matrices, with a function of each element between them."""
+    wide, middle = rng.choice((4, 8, 16)), activation(rng)
+    one, two = Weights(WIDTH, wide), Weights(wide, WIDTH)
     return Block(lambda layers, x, _: layers["two"](middle(layers["one"](x))), one=one, two=two)
+
+
+class Weights(nn.Module):  # type: ignore[misc] # PyTorch is not installed where types are checked
+    """A product of matrices, and a sum: as operators of their own, since ONNX's Gemm is no operator of PyTorch's."""
+
+    def __init__(self, read: int, wide: int) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(read, wide)), nn.Parameter(torch.randn(wide))
+
+    def forward(self, x: Any) -> Any:
+        return x @ self.weight + self.bias
 
 
 def activation(rng: random.Random) -> Any:
@@ -39,51 +50,31 @@ def activation(rng: random.Random) -> Any:
         (
             torch.relu,
             torch.tanh,
-            functional.silu,
+            torch.sigmoid,
             functional.gelu,
-            lambda x: functional.gelu(x, approximate="tanh"),
-            lambda x: functional.leaky_relu(x, slope),
-            lambda x: functional.elu(x, limit),
-            functional.softplus,
-            functional.hardswish,
-            functional.mish,
-            lambda x: x.clamp(-limit, limit),
-            lambda x: torch.rsqrt(x * x + limit),
+            torch.erf,
+            lambda x: x * torch.sigmoid(x),
+            lambda x: torch.maximum(x, x * slope),
+            lambda x: torch.sqrt(torch.abs(x) + limit),
             lambda x: x * slope + limit,
         )
     )
 
 
-def normed(rng: random.Random) -> Block:
-    epsilon = rng.choice((1e-5, 1e-3))
-    layer = rng.choice(
-        (
-            nn.LayerNorm(WIDTH, eps=epsilon),
-            nn.RMSNorm(WIDTH, eps=epsilon),
-            nn.GroupNorm(2, LENGTH, eps=epsilon),
-            nn.LayerNorm([LENGTH, WIDTH]),
-        )
-    )
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.add_(torch.rand_like(parameter))
-    return Block(lambda layers, x, _: layers["norm"](x), norm=layer)
+def along(rng: random.Random) -> Block:
+    """A function along one dimension."""
+    axis, function = rng.choice((1, 2, -1)), rng.choice((torch.softmax, torch.log_softmax))
+    return Block(lambda _, x, i: function(x, axis))
 
 
 def attended(rng: random.Random) -> Block:
-    heads = rng.choice((1, 2, 4))
-    if rng.random() < 0.5:
-        own = nn.MultiheadAttention(WIDTH, heads, batch_first=True)
-        return Block(lambda layers, x, _: layers["attention"](x, x, x, need_weights=False)[0], attention=own)
-    scale = rng.choice((WIDTH**0.5, 4.0))
+    heads, scale = rng.choice((1, 2, 4)), rng.choice((WIDTH**0.5, 4.0))
 
     def attend(layers: Any, x: Any, _: Any) -> Any:
         q, k, v = (part.view(BATCH, LENGTH, heads, -1).transpose(1, 2) for part in layers["parts"](x).chunk(3, dim=-1))
-        scores = torch.einsum("bhid,bhjd->bhij", q, k) if rng_einsum else q @ k.transpose(-1, -2)
-        return ((scores / scale).softmax(-1) @ v).transpose(1, 2).reshape(BATCH, LENGTH, WIDTH)
+        return ((q @ k.transpose(-1, -2) / scale).softmax(-1) @ v).transpose(1, 2).reshape(BATCH, LENGTH, WIDTH)
 
-    rng_einsum = rng.random() < 0.5
-    return Block(attend, parts=nn.Linear(WIDTH, 3 * WIDTH))
+    return Block(attend, parts=Weights(WIDTH, 3 * WIDTH))
 
 
 def moved(rng: random.Random) -> Block:
@@ -93,26 +84,6 @@ def moved(rng: random.Random) -> Block:
             Block(lambda _, x, i: x + x[:, i]),
             Block(lambda _, x, i: x.flip(2)),
             Block(lambda _, x, i: x.transpose(1, 2).reshape(BATCH, LENGTH, WIDTH)),
-        )
-    )
-
-
-def convolved(rng: random.Random) -> Block:
-    """Along the length, with as many groups as go."""
-    groups, wide = rng.choice((1, 2)), rng.choice((1, 2))
-    layer = nn.Conv1d(WIDTH, WIDTH, 3, padding=wide, dilation=wide, groups=groups, bias=rng.random() < 0.7)
-    return Block(lambda layers, x, _: layers["conv"](x.transpose(1, 2)).transpose(1, 2), conv=layer)
-
-
-def pooled(rng: random.Random) -> Block:
-    counted = rng.random() < 0.5
-    return rng.choice(
-        (
-            Block(lambda _, x, i: functional.avg_pool1d(x, 3, 1, 1, count_include_pad=counted)),
-            Block(lambda _, x, i: functional.max_pool1d(x, 3, 1, 1)),
-            Block(lambda _, x, i: x - x.mean(1, keepdim=True)),
-            Block(lambda _, x, i: x / (x.norm(dim=-1, keepdim=True) + 1)),
-            Block(lambda _, x, i: x.cumsum(1)),
         )
     )
 
@@ -133,7 +104,7 @@ class Chained(nn.Module):  # type: ignore[misc] # likewise
 def random_module(rng: random.Random) -> Chained:
     """A module of two to five blocks, with random weights."""
     torch.manual_seed(rng.getrandbits(32))
-    makers = (linear, normed, attended, moved, convolved, pooled)
+    makers = (product, along, attended, moved)
     blocks = [rng.choice(makers)(rng) for _ in range(rng.randrange(2, 6))]
     module = Chained(blocks, [rng.random() < 0.4 for _ in blocks])
     module.eval()

@@ -62,6 +62,16 @@ KEYS: list[Any] = [
     (slice(None), (0, 1)),
     (slice(None), range(2)),
     (slice(None), [torch.tensor(1), 0]),
+    ((0, 1, 1), PAIR[:1]),
+    ((0, 1, 1), ...),
+    ((0, 1, 1), None),
+    ((0, 1, 1), slice(2)),
+    ((0, 1), np.array([2, 0])),
+    ((0, 1), torch.tensor([True, False, False])),
+    ((1,), range(2)),
+    ((0, 1), True),
+    ((0, 1), 1.5),
+    [(0, 1), PAIR],
     (slice(None), [[0, 1], [1]]),
     [True, False],
     (slice(None), [True, False, True]),
@@ -123,6 +133,13 @@ def test_lists_that_pytorch_takes_are_refused() -> None:
         with pytest.raises(IndexError, match=r"entry 1 is .*, expected integers or bools"):
             dg.torch.index(X, (slice(None), wrong))
     assert same_bits(dg.torch.index(X, (..., ..., 0)), X[..., 0])
+
+
+def test_a_pair_stands_for_a_tensor_where_its_second_entry_is_a_type() -> None:
+    for dtype in ("int64", np.int64, np.dtype("int64"), torch.int64, int):
+        assert dg.torch.index.plan(X, ((2,), dtype)).shape == (2, 3, 4)
+        assert dg.torch.index.plan(X, (slice(None), ((2,), dtype))).shape == (2, 2, 4)
+    assert dg.torch.index.plan(X, ((0, 1), PAIR)).shape == (2, 4)
 
 
 def test_arrays_of_several_libraries_go_together() -> None:

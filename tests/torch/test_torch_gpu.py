@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 import dmlgather as dg
@@ -41,3 +43,30 @@ def test_bad_indices_on_a_gpu_are_errors_and_the_device_stays_in_use() -> None:
     assert torch.equal(dg.torch.index(data, bad - 2), data[bad - 2])
     halves = data.bfloat16()
     assert torch.equal(dg.torch.flip(halves, (0,)), halves.flip(0))
+
+
+def test_late_inputs_and_early_readers_on_every_stream() -> None:
+    """What is written late on PyTorch's stream is seen, and what PyTorch writes next is not, whatever stream the call runs on."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this PyTorch was built without CUDA")
+    import cupy
+
+    table, ids, out = torch.rand(5000, 256, device="cuda"), torch.randint(5000, (4000,), device="cuda"), torch.empty(4000, 256)
+    operator = dg.compile(dg.GatherOperatorDesc.of(table, ids, axis=0))
+    for stream in (None, cupy.cuda.Stream(non_blocking=True), torch.cuda.Stream()):
+        for way in (lambda *given, **more: operator(*given[:2], out=given[2], **more), bound_once(operator)):
+            data, target = torch.zeros_like(table), torch.zeros_like(out, device="cuda")
+            torch.cuda.synchronize()
+            with torch.cuda.stream(torch.cuda.Stream()):
+                torch.cuda._sleep(10_000_000)
+                data.copy_(table)
+                way(data, ids, target, stream=stream)
+                found = target.clone()
+                data.zero_()
+                torch.cuda.current_stream().synchronize()
+            assert torch.equal(found, table[ids]), stream
+
+
+def bound_once(operator: dg.CompiledOperator) -> Callable[..., None]:
+    return lambda data, ids, target, stream: operator.bind(data, ids, out=target)(stream)

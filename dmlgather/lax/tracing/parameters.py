@@ -7,72 +7,43 @@ from typing import Any
 
 import numpy as np
 
+from dmlgather.dialects.element_types import exact_text
 from dmlgather.lax.tracing import jaxprs
-
-SHARED_NAMES: Mapping[str, str] = {
-    "add": "add",
-    "sub": "subtract",
-    "mul": "multiply",
-    "div": "divide",
-    "pow": "power",
-    "max": "maximum",
-    "min": "minimum",
-    "neg": "negative",
-    "logistic": "sigmoid",
-    "lt": "less",
-    "le": "less_equal",
-    "gt": "greater",
-    "ge": "greater_equal",
-    "eq": "equal",
-    **{name: name for name in ("abs", "ceil", "cos", "erf", "exp", "floor", "log", "sin", "sqrt", "tanh")},
-}
-"""What all dialects call an operator of floats without attributes."""
-
-REDUCTIONS = frozenset({"reduce_sum", "reduce_max", "reduce_min", "reduce_prod"})
-"""The sums, extrema and products over dimensions that are dropped."""
 
 
 def operator(eqn: Any) -> tuple[str, Hashable]:
     """What an equation computes of its inputs: the operator's name and its attributes. One with effects and a random one equal
     no other.
     """
-    return _shared(eqn) or (f"lax.{jaxprs.primitive_name(eqn)}", _attributes(eqn))
-
-
-def _shared(eqn: Any) -> tuple[str, Hashable] | None:
-    """The name and attributes that all dialects have for an equation; None for one that is JAX's alone."""
-    name = eqn.primitive.name
-    if not jaxprs.of_lax(eqn) or eqn.effects or any(jaxprs.extended(atom.aval.dtype) for atom in eqn.invars):
-        return None
-    given = {key: value for key, value in eqn.params.items() if value is not None}
-    if name == "convert_element_type":
-        return "cast", (("to", np.dtype(given["new_dtype"]).name),)
-    if name == "bitcast_convert_type" and eqn.invars[0].aval.shape == eqn.outvars[0].aval.shape:
-        return "bitcast", (("to", np.dtype(given["new_dtype"]).name),)
-    if any(np.dtype(atom.aval.dtype).kind != "f" for atom in eqn.invars):
-        return None
-    if name in REDUCTIONS and given.keys() == {"axes"}:
-        return name, (("axes", tuple(sorted(given["axes"]))), ("keepdims", False))
+    if _is_bitcast(eqn):  # it moves bits, so all dialects spell it alike
+        return "bitcast", (("to", np.dtype(eqn.params["new_dtype"]).name),)
     if _is_matmul(eqn):
-        return "matmul", ()
-    return (SHARED_NAMES[name], ()) if name in SHARED_NAMES and not given else None
+        return "lax.matmul", ()
+    return f"lax.{jaxprs.primitive_name(eqn)}", _attributes(eqn)
+
+
+def _is_bitcast(eqn: Any) -> bool:
+    """Whether this reads the bits of elements as others of the same size."""
+    if eqn.primitive.name != "bitcast_convert_type" or not jaxprs.of_lax(eqn) or jaxprs.extended(eqn.invars[0].aval.dtype):
+        return False
+    return bool(eqn.invars[0].aval.shape == eqn.outvars[0].aval.shape)
 
 
 def _is_matmul(eqn: Any) -> bool:
-    """Whether this is NumPy's product of two matrices, or of as many."""
-    if eqn.primitive.name != "dot_general":
+    """Whether this is NumPy's product of two matrices, or of as many, in the type of both."""
+    if eqn.primitive.name != "dot_general" or not jaxprs.of_lax(eqn):
         return False
     one, other = (atom.aval for atom in eqn.invars)
     rank = len(one.shape)
     batch = tuple(range(rank - 2))
     numbers = tuple(tuple(map(tuple, part)) for part in eqn.params["dimension_numbers"])
     given = {name: value for name, value in eqn.params.items() if value is not None and name != "dimension_numbers"}
-    plain = not given.keys() - {"preferred_element_type"} and given.get("preferred_element_type") in (None, one.dtype)
+    plain = given == {"preferred_element_type": one.dtype} and one.dtype == other.dtype
     return plain and rank == len(other.shape) >= 2 and numbers == (((rank - 1,), (rank - 2,)), (batch, batch))
 
 
 def _attributes(eqn: Any) -> tuple[Hashable, ...]:
-    single = (object(),) if eqn.effects or eqn.primitive.name == "rng_uniform" else ()
+    single = (object(),) if eqn.effects or eqn.primitive.name in ("rng_uniform", "empty") else ()
     params = sorted(jaxprs.parameters(eqn).items())
     return *((name, _canonical(value)) for name, value in params if value is not None), *single
 
@@ -86,7 +57,7 @@ def _canonical(value: Any) -> Hashable:
         array = jaxprs.array(value, value.dtype)
         return str(value.dtype), array.shape, array.tobytes()
     if isinstance(value, bool | int | float | complex | str | bytes | None):
-        return type(value).__name__, repr(value)  # 1, 1.0 and True are equal in Python, and so are 0.0 and -0.0
+        return type(value).__name__, exact_text(value)  # 1, 1.0 and True are equal in Python, and so are 0.0 and -0.0
     if isinstance(value, tuple | list):
         return type(value).__name__, *map(_canonical, value)
     if isinstance(value, Mapping):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dmlgather.dialects.advanced_indexing import POSITIONS, Entry, Mask
+from dmlgather.dialects.element_types import is_type
 from dmlgather.dialects.problem import TensorType
 
 
@@ -43,7 +44,7 @@ def is_placeholder(item: Any) -> bool:
     """
     if hasattr(item, "shape") and hasattr(item, "dtype"):
         return not any(hasattr(item, name) for name in ("__array__", "__dlpack__", "__cuda_array_interface__"))
-    return type(item) is tuple and len(item) == 2 and isinstance(item[0], tuple) and isinstance(item[1], str | type | np.dtype)
+    return type(item) is tuple and len(item) == 2 and isinstance(item[0], tuple) and is_type(item[1])
 
 
 def written(items: Iterable[Any]) -> tuple[WrittenEntry, ...]:

@@ -5,11 +5,23 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 from dmlgather.torch.tracing.nodes import graph_place, is_tensor, library, number, plain
 from dmlgather.wording import counted
+
+LOOKUPS = (
+    "index.Tensor",
+    "index_select.default",
+    "gather.default",
+    "take.default",
+    "take_along_dim.default",
+    "embedding.default",
+)
+"""The operators that look up indices, and raise for bad ones."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +50,13 @@ class ExportedGraph:
         elif isinstance(source, type):
             raise TypeError(f"source is the class {source.__name__}, expected an object of it: {source.__name__}(…)")
         elif callable(source):
-            program = torch.export.export(_module(torch, source), tuple(example), dynamic_shapes=dynamic_shapes)
+            apart = torch.utils._pytree.tree_map_only(torch.Tensor, _apart, tuple(example))
+            program = torch.export.export(_module(torch, source), apart, dynamic_shapes=dynamic_shapes)
         else:
             raise TypeError(f"source is of type {type(source).__name__}, expected a module, a function or an ExportedProgram")
         if any(_mutates(node) for node in program.graph.nodes):
             lines = {node.name: node.meta.get("stack_trace") for node in program.graph.nodes}
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _lookups_kept(torch):
                 warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # PyTorch warns of itself
                 program = program.run_decompositions({})
             for node in program.graph.nodes:
@@ -123,7 +136,7 @@ class ExportedGraph:
         """What a program returns that is no tensor: a size, or a constant."""
         if not hasattr(node, "meta"):
             return node
-        return plain(node, self._solved(leaves))
+        return plain(node, self.solved(leaves))
 
     def values(self, example: Sequence[Any]) -> dict[Any, int]:
         """The values of the symbols for arguments as `example`; as exported where there are none.
@@ -140,9 +153,10 @@ class ExportedGraph:
         for node, leaf in zip(self.inputs, leaves, strict=True):
             if is_tensor(leaf) and is_tensor(node.meta.get("val")) and leaf.dtype != node.meta["val"].dtype:
                 raise TypeError(f"{node.name} is {leaf.dtype}, but the program was exported for {node.meta['val'].dtype}")
-        return self._solved(leaves)
+        return self.solved(leaves)
 
-    def _solved(self, leaves: Sequence[Any]) -> dict[Any, int]:
+    def solved(self, leaves: Sequence[Any]) -> dict[Any, int]:
+        """The values of the symbols for leaves of these sizes. ValueError for sizes that do not fit the program."""
         found: dict[Any, int] = {}
         pairs = [(node, leaf) for node, leaf in zip(self.inputs, leaves, strict=True) if hasattr(leaf, "shape")]
         for node, leaf in pairs:
@@ -176,6 +190,14 @@ def _solve(expression: Any, given: int, found: dict[Any, int]) -> None:
         found[symbol] = int((given - constant) / factor)
 
 
+def _apart(tensor: Any) -> Any:
+    """A copy with the layout of a tensor, in memory of its own.
+
+    PyTorch's exporter takes tensors that share memory, also with a parameter or a buffer of the module, for one input.
+    """
+    return deepcopy(tensor.detach()).requires_grad_(tensor.requires_grad)
+
+
 def _module(torch: Any, source: Callable[..., Any]) -> Any:
     if isinstance(source, torch.nn.Module):
         return source
@@ -186,6 +208,19 @@ def _module(torch: Any, source: Callable[..., Any]) -> Any:
     except ValueError:  # of a function written in C
         module.forward = lambda *args: source(*args)  # noqa: PLW0108 - which has a signature
     return module
+
+
+@contextmanager
+def _lookups_kept(torch: Any) -> Iterator[None]:
+    """While PyTorch rewrites a program, it drops no node that raises for a bad index, though nothing reads its result."""
+    lasting = torch.fx.node._side_effectful_functions
+    names = (name.split(".") for name in LOOKUPS)
+    added = {getattr(getattr(torch.ops.aten, name), overload) for name, overload in names} - lasting
+    lasting |= added
+    try:
+        yield
+    finally:
+        lasting -= added
 
 
 def _mutates(node: Any) -> bool:
@@ -205,4 +240,5 @@ def _origins(node: Any) -> Iterator[str]:
 def ranges(program: Any) -> Iterator[tuple[Any, int, int | None]]:
     """The symbols of a program, with the smallest and the largest value; None where there is no largest."""
     for symbol, known in program.range_constraints.items():
-        yield symbol, max(int(known.lower), 0), int(known.upper) if known.upper.is_Integer else None
+        low, high = (int(bound) if bound.is_Integer else None for bound in (known.lower, known.upper))
+        yield symbol, max(low or 0, 0), high

@@ -42,36 +42,56 @@ class FusedTorchProgram:
         """What the program returns; see `Trace.run`."""
         leaves = self.program.leaves(args, kwargs)
         of_torch = any(nodes.is_tensor(leaf) for leaf in leaves)
-        values, home = self._inputs(leaves)
-        found = self.fused.run(values, compute=self._computing(home))
-        results = iter(self.read.graph.outputs)
-        returned = []
-        for node in self.program.outputs[: self.program.results]:
-            if nodes.gives_tensor(node):
-                array = found[next(results)]
-                returned.append(tensor_of(array) if of_torch or not leaves else array)
-            else:
-                returned.append(self.program.number_of(node, leaves))
+        with arrays.in_order(leaves):
+            values, home = self._inputs(leaves)
+            found = self.fused.run(values, compute=self._computing(home))
+            results = iter(self.read.graph.outputs)
+            returned = []
+            for node in self.program.outputs[: self.program.results]:
+                if nodes.gives_tensor(node):
+                    array = found[next(results)]
+                    returned.append(tensor_of(array) if of_torch or not leaves else array)
+                else:
+                    returned.append(self.program.number_of(node, leaves))
         return self.program.returned(returned)
 
     def values(self, args: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
         """Values of the graph, by name, when each step runs by itself."""
-        values, home = self._inputs(self.program.leaves(args, {}))
+        leaves = self.program.leaves(args, {})
         graph: IndexGraph = replace(self.read.graph, outputs=tuple(dict.fromkeys(names)))
         alone = Fused(graph, graph, ())
-        return alone.run(values, compute=self._computing(home))
+        with arrays.in_order(leaves):
+            values, home = self._inputs(leaves)
+            return alone.run(values, compute=self._computing(home))
 
     def _inputs(self, leaves: Sequence[Any]) -> tuple[dict[str, Any], Device]:
         """The arrays of the graph's inputs, and the device on which they lie. TypeError and ValueError as the fused run."""
         taken = [
             arrays.adopt(leaf.detach() if nodes.is_tensor(leaf) else leaf) for leaf in (leaves[each] for each in self.read.inputs)
         ]
+        if self.read.reads_memory:
+            self._check_memory(leaves, [array for array, _ in taken])
         for number, (node, leaf) in enumerate(zip(self.program.inputs, leaves, strict=True)):
             constant = node.meta.get("val")
             if number not in self.read.inputs and isinstance(constant, bool | int | float | str) and leaf != constant:
                 raise ValueError(f"{node.name} is {leaf!r}, but the program was exported for {constant!r}")
         values = {name: array for name, (array, _) in zip(self.read.graph.inputs, taken, strict=True)}
         return values, taken[0][1] if taken else CPU
+
+    def _check_memory(self, leaves: Sequence[Any], held: Sequence[Any]) -> None:
+        """ValueError unless the inputs lie in memory as those of the example, because as_strided reads it."""
+        values = self.program.solved(leaves)
+        for place, array in zip(self.read.inputs, held, strict=True):
+            node, leaf = self.program.inputs[place], leaves[place]
+            expected = nodes.strides(node.meta["val"], values), nodes.offset(node.meta["val"], values)
+            found = (nodes.strides(leaf, values), leaf.storage_offset()) if nodes.is_tensor(leaf) else (_strides(array), 0)
+            if found != expected:
+                given, wanted = (
+                    f"from element {start} on, {f'with strides {step}' if step else 'packed'}"
+                    for step, start in (found, expected)
+                )
+                text = f"{node.name} lies in memory {given}, but the example {wanted}, and as_strided reads memory"
+                raise ValueError(f"{text}: lay it out as the example")
 
     def _computing(self, home: Device) -> Any:
         """What runs an opaque step on the device `home`."""
@@ -83,6 +103,11 @@ class FusedTorchProgram:
             return [arrays.move(*arrays.adopt(result.detach()), home) for result in results]
 
         return compute
+
+
+def _strides(array: Any) -> tuple[int, ...] | None:
+    """The strides of NumPy's or CuPy's array in elements; None where it is packed."""
+    return None if array.flags.c_contiguous else tuple(step // array.itemsize for step in array.strides)
 
 
 def _is_random(read: TorchGraph, step: Step) -> bool:

@@ -50,6 +50,11 @@ class TorchGraph:
     results: Mapping[Any, tuple[str, ...]]
     inputs: tuple[int, ...]
 
+    @property
+    def reads_memory(self) -> bool:
+        """Whether results depend on where the elements of inputs lie in memory."""
+        return any(call.operator.startswith("as_strided") for _, call in self.calls)
+
 
 def read_program(program: ExportedGraph, values: Values) -> TorchGraph:
     """The graph of an exported program for these values of its symbols. ValueError as `index_graph`."""
@@ -133,15 +138,19 @@ class _NodeReader:
         return tuple(self.value(each) if nodes.gives_tensor(each) else "" for each in returned)
 
     def _arguments(self, node: Any) -> dict[str, Any]:
-        return {name: self._argument(given) for name, given in nodes.arguments(node).items()}
+        given = nodes.arguments(node)
+        if nodes.operator_name(node) == "select.int" and (element := nodes.element_of(given["index"])) is not None:
+            given["index"] = element  # x[i] with a tensor i without dimensions
+        return {name: self._argument(each) for name, each in given.items()}
 
     def _argument(self, given: Any) -> Any:
         if isinstance(given, list | tuple):
             return [self._argument(each) for each in given]
         if nodes.gives_tensor(given):
-            weight = self.weights.get(given.name)
+            weight, value = self.weights.get(given.name), given.meta["val"]
             requires_grad = weight is not None and weight.requires_grad
-            return Value(self.value(given), nodes.strides(given.meta["val"], self.values), requires_grad)
+            strides, offset = nodes.strides(value, self.values), nodes.offset(value, self.values)
+            return Value(self.value(given), strides, requires_grad, offset)
         return nodes.plain(given, self.values)
 
     def _known(self, node: Any, call: NodeCall) -> tuple[str, ...] | None:

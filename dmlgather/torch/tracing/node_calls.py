@@ -15,12 +15,14 @@ from dmlgather.dialects.windows import Window
 @dataclass(frozen=True, slots=True)
 class Value:
     """A tensor among the arguments: the name of a value of the graph. strides: that PyTorch has it with, in elements; None where
-    it is packed. requires_grad: whether it is a parameter that does; some kernels add in another order for these.
+    it is packed. requires_grad: whether it is a parameter that does; some kernels add in another order for these. offset: which
+    element of its memory it begins with in PyTorch; None where that is not known.
     """
 
     name: str
     strides: tuple[int, ...] | None = None
     requires_grad: bool = False
+    offset: int | None = 0
 
 
 def tensors_in(given: Any) -> Iterator[str]:

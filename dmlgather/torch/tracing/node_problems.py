@@ -11,8 +11,17 @@ from dmlgather.dialects.advanced_indexing import AdvancedIndexing, BasicIndexing
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import SliceView
 from dmlgather.dialects.windows import Window
+from dmlgather.plan import reach
 from dmlgather.torch.problems import rolling, views, windows
-from dmlgather.torch.problems.gathers import TorchEmbedding, TorchGather, TorchIndexSelect, TorchTake, TorchTakeAlongDim
+from dmlgather.torch.problems.arguments import dim_of
+from dmlgather.torch.problems.gathers import (
+    INDEX_TYPES,
+    TorchEmbedding,
+    TorchGather,
+    TorchIndexSelect,
+    TorchTake,
+    TorchTakeAlongDim,
+)
 from dmlgather.torch.problems.indexing import index
 from dmlgather.torch.problems.pixels import PixelShuffle, PixelUnshuffle
 from dmlgather.torch.tracing.node_calls import NodeCall, Value
@@ -45,6 +54,20 @@ def _parts(problems: Callable[..., Sequence[Problem]], *arguments: str) -> Steps
     return steps
 
 
+def _select(call: NodeCall) -> tuple[str, ...]:
+    """Element `index` of a dimension. Where the index is read from a tensor, PyTorch checks it also without an output."""
+    graph, data, given = call.graph, call.type(), call["index"]
+    if not isinstance(given, Value):
+        return (call.problem(call.name, windows.select(data, call["dim"], given), call.value()),)
+    index, dtype = graph.reshaped(call.part("index"), given.name, ()), np.dtype(np.int64)
+    if graph.types[index].dtype.name not in INDEX_TYPES:
+        index = graph.elementwise(call.part("as int64"), "cast", dtype, index)
+    axis = dim_of("dim", call["dim"], data.rank)
+    kept = tuple(each for each in range(data.rank) if each != axis)
+    taken = tuple(map(Window.whole, data.shape))
+    return (call.problem(call.name, AdvancedIndexing(data, graph.types[index], taken, (axis,), kept, axis), call.value(), index),)
+
+
 def _unbind(data: TensorType, dim: int) -> list[BasicIndexing]:
     size = data.shape[dim] if data.rank else 0
     return [windows.select(data, dim, position) for position in range(size)]
@@ -62,6 +85,39 @@ def _moved(data: TensorType, source: Sequence[int], destination: Sequence[int]) 
     places = {place % data.rank: axis % data.rank for axis, place in zip(source, destination, strict=True)}
     left = (axis for axis in range(data.rank) if axis not in places.values())
     return views.permute(data, tuple(places[place] if place in places else next(left) for place in range(data.rank)))
+
+
+def _as_strided(call: NodeCall) -> tuple[str, ...]:
+    """Elements of the memory of `self`, all of which belong to it."""
+    data = call.graph.reshaped(call.part("flattened"), call.value(), (prod(call.type().shape),))
+    problem = views.as_strided(call.graph.types[data], call["size"], call["stride"], _start_in_memory(call))
+    return (call.problem(call.name, problem, data),)
+
+
+def _as_strided_scatter(call: NodeCall) -> None:
+    """Opaque. Its tensor has memory of its own when it runs, so that it must begin at the same place there."""
+    if _start_in_memory(call) != (call["storage_offset"] or 0):
+        raise ValueError(f"{call.name} counts from the beginning of memory, but its tensor is a view: leave storage_offset out")
+
+
+def _start_in_memory(call: NodeCall) -> int:
+    """Where a call begins to read memory by strides, from the first element of `self` on.
+
+    ValueError unless it stays among the elements of `self`, in the order in which they are: no others are known.
+    """
+    given, count = call["self"], prod(call.type().shape)
+    if given.strides is not None or given.offset is None:
+        raise ValueError(f"{call.name} reads memory by strides, but its tensor is not packed there: make it contiguous before")
+    if 0 in call["size"]:
+        return 0
+    start = 0 if call["storage_offset"] is None else call["storage_offset"] - given.offset
+    low, high = reach(call["size"], call["stride"], start)
+    if low < 0 or high >= count:
+        raise ValueError(
+            f"{call.name} reads elements {low} to {high} of memory, counted from the beginning of its tensor, which has {count}: "
+            "take as_strided of the tensor that holds them all"
+        )
+    return int(start)
 
 
 def _take(call: NodeCall) -> tuple[str, ...]:
@@ -139,7 +195,7 @@ PROBLEMS: Mapping[str, Steps] = {
     "take_along_dim.default": _take_along_dim,
     "index.Tensor": _index,
     "_unsafe_index.Tensor": _index,
-    "select.int": _view(windows.select, "dim", "index"),
+    "select.int": _select,
     "narrow.default": _view(windows.narrow, "dim", "start", "length"),
     "slice.Tensor": _view(windows.slice_along, "dim", "start", "end", "step"),
     "flip.default": _view(windows.flip, "dims"),
@@ -157,6 +213,9 @@ PROBLEMS: Mapping[str, Steps] = {
     "expand.default": _view(views.expand, "size"),
     "broadcast_to.default": _view(views.expand, "size"),
     "expand_as.default": _one(lambda call: views.expand(call.type(), call.type("other").shape), "self"),
+    "as_strided.default": _as_strided,
+    "as_strided_copy.default": _as_strided,
+    "as_strided_scatter.default": _as_strided_scatter,
     "unfold.default": _view(views.unfold, "dimension", "size", "step"),
     "diagonal.default": _one(_diagonal, "self"),
     "pixel_shuffle.default": _view(PixelShuffle, "upscale_factor"),

@@ -12,7 +12,7 @@ from dmlgather.dialects.element_types import numpy_type
 from dmlgather.dialects.problem import TensorType
 from dmlgather.tracing.entries import SourceLine
 
-MISSING = "torch.trace reads programs with the package torch, which is missing ({}): pip install torch"
+MISSING = "torch.trace reads programs with the package torch, which is missing ({}): pip install 'dmlgather[torch]'"
 
 Values = Mapping[Any, int]
 """The values of a program's symbols."""
@@ -39,7 +39,7 @@ def number(size: Any, values: Values) -> int:
     found = size.node.expr.subs(values)
     if found.free_symbols:
         raise UnknownSizeError(
-            f"{size} is known only when the program runs: it depends on elements, as the sizes of nonzero and of x[mask] do"
+            f"{size} is known only when the program runs: it follows from elements, as item() and the size of x[mask] do"
         )
     return int(found)
 
@@ -52,8 +52,17 @@ def expression(size: Any) -> Any:
 
 
 def read_by(node: Any) -> list[Any]:
-    """The nodes that a node reads, in order."""
-    return list(node.all_input_nodes)
+    """The nodes that a node reads, in order; the tensor itself where a node reads its only element."""
+    return [element_of(each) or each for each in node.all_input_nodes]
+
+
+def element_of(given: Any) -> Any:
+    """The node of the tensor, where an argument is a node that gives its only element as a number: item(). None for others."""
+    is_item = getattr(given, "op", None) == "call_function" and operator_name(given) in (
+        "item.default",
+        "_local_scalar_dense.default",
+    )
+    return given.args[0] if is_item else None
 
 
 def tensor_type(value: Any, values: Values) -> TensorType:
@@ -80,6 +89,14 @@ def strides(value: Any, values: Values) -> tuple[int, ...] | None:
     for size, own in reversed(moved):
         packed, step = packed and own == step, step * size
     return None if packed or 0 in sizes else found
+
+
+def offset(value: Any, values: Values) -> int | None:
+    """Which element of its memory a tensor that a node gives begins with; None where that is not known."""
+    try:
+        return number(value.storage_offset(), values) if value.layout is library().strided else None
+    except UnknownSizeError:
+        return None
 
 
 def plain(given: Any, values: Values) -> Any:
@@ -126,9 +143,24 @@ def item_of(node: Any) -> tuple[Any, int] | None:
     return (node.args[0], node.args[1]) if node.target is operator.getitem else None
 
 
+UNINITIALISED = (
+    "empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+    "resize",
+    "resize_as",
+)
+"""The operators that give memory as it was."""
+
+
 def is_random(target: Any) -> bool:
     """Whether an operator gives other elements each time."""
-    return library().Tag.nondeterministic_seeded in getattr(target, "tags", ())
+    schema = getattr(target, "_schema", None)
+    name = "" if schema is None else schema.name.removeprefix("aten::").removesuffix("_")
+    return name in UNINITIALISED or library().Tag.nondeterministic_seeded in getattr(target, "tags", ())
 
 
 def operator_name(node: Any) -> str:

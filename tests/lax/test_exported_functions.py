@@ -1,0 +1,121 @@
+"""Functions that `jax.export` wrote are read as tracing the functions themselves does, or refused with the operation named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dmlgather as dg
+from dmlgather.files import FileError
+from dmlgather.lax.tracing.exported_functions import exported_graph
+from tests import seeds
+
+types: Any = jax.ShapeDtypeStruct
+X, IDS = types((5, 4), np.float32), types((3,), np.int32)
+
+
+def written(path: Path, function: Callable[..., Any], *types: Any) -> Path:
+    path.write_bytes(jax.export.export(jax.jit(function))(*types).serialize())
+    return path
+
+
+FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "x[i]": lambda x, i: x[i],
+    "x[:, i]": lambda x, i: x[:, i],
+    "pairs": lambda x, i: x[i, i[::-1]],
+    "fill": lambda x, i: x.at[i].get(mode="fill", fill_value=2.5),
+    "fill of pairs": lambda x, i: x.at[i, i + 1].get(mode="fill", fill_value=0),
+    "clip": lambda x, i: jnp.take(x, i, axis=1, mode="clip"),
+    "along an axis": lambda x, i: jnp.take_along_axis(x, i[:, None], axis=0),
+    "a dynamic slice": lambda x, i: jax.lax.dynamic_slice(x, (i[0], i[1]), (2, 2)),
+    "slices": lambda x, i: (x[::-2, 1:3], i[1:]),
+    "views": lambda x, i: (x.T.reshape(2, 10), jnp.broadcast_to(i[:, None], (3, 2))),
+    "a concatenation": lambda x, i: jnp.concatenate([x[i], x[:1]], axis=0),
+    "arithmetic": lambda x, i: x[(i * 2 - 3) % 5],
+    "bounds": lambda x, i: x[jnp.minimum(jnp.maximum(-i, 0), 4)],
+    "a clamp": lambda x, i: x[jax.lax.clamp(np.int32(0), i, np.int32(4))],
+    "a choice": lambda x, i: x[jnp.where((i > 2) | ~(i != 1), 0, i)],
+    "counted": lambda x, i: x[jnp.arange(3) + i],
+    "known": lambda x, i: (x[np.array([3, 0, 3])], i),
+    "another type": lambda x, i: x[i.astype(np.uint8)],
+    "bits": lambda x, i: (jax.lax.bitcast_convert_type(x, np.int32)[i], i),
+    "two calls": lambda x, i: jax.jit(jax.jit(lambda rows: rows[i]))(x),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_file_means_what_the_function_does(name: str, tmp_path: Path) -> None:
+    function = FUNCTIONS[name]
+    found = dg.equivalent(function, written(tmp_path / "f.jax", function, X, IDS), X, IDS)
+    assert found, str(found)
+
+
+def test_what_differs_is_found(tmp_path: Path) -> None:
+    """Each near miss of a function that is proven above."""
+    misses: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
+        ("x[i]", lambda x, i: x.at[i].get(mode="fill", fill_value=0)),
+        ("fill", lambda x, i: x.at[i].get(mode="fill", fill_value=2.25)),
+        ("clip", lambda x, i: jnp.take(x, i, axis=1, mode="wrap")),
+        ("arithmetic", lambda x, i: x[(i * 2 - 2) % 5]),
+        ("a choice", lambda x, i: x[jnp.where((i >= 2) | ~(i != 1), 0, i)]),
+        ("slices", lambda x, i: (x[::-2, :2], i[1:])),
+        ("counted", lambda x, i: x[jnp.arange(3)[::-1] + i]),
+    )
+    for name, other in misses:
+        found = dg.equivalent(FUNCTIONS[name], written(tmp_path / "f.jax", other, X, IDS), X, IDS)
+        assert found.verdict == "different", (name, str(found))
+
+
+def test_64_bits(tmp_path: Path) -> None:
+    wide = types((5,), np.float64), types((3,), np.int64)
+    with jax.enable_x64(True):
+        path = written(tmp_path / "f.jax", lambda x, i: x[jnp.clip(i, 0, 4)], *wide)
+    graph = exported_graph(path)
+    assert [str(graph.types[name]) for name in graph.inputs] == ["float64 [5]", "int64 [3]"]
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda x, _: jnp.exp(x), "has the operation stablehlo.exponential, which neither gathers, slices nor views"),
+        (lambda x, i: x[jnp.cumsum(i)], "which neither gathers, slices nor views"),
+        (lambda x, i: jnp.where(x > 0, x, 0)[i], "compares float32, which indexing does not need"),
+        (lambda x, i: x[i + i.sum()], "stablehlo.reduce"),
+        (lambda x, i: x[i.sort()], "stablehlo.sort"),
+    ],
+)
+def test_other_operations_are_named(function: Callable[..., Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=words):
+        exported_graph(written(tmp_path / "f.jax", function, X, IDS))
+
+
+def test_sizes_that_are_symbols_are_refused(tmp_path: Path) -> None:
+    (size,) = jax.export.symbolic_shape("n")
+    path = written(tmp_path / "f.jax", lambda x: x[::-1], types((size,), np.float32))
+    with pytest.raises(FileError, match="holds no function of known sizes"):
+        exported_graph(path)
+
+
+def test_a_damaged_file_is_refused_or_read(tmp_path: Path) -> None:
+    """Every byte may be another one; nothing but a FileError comes of it."""
+    path, rng = written(tmp_path / "f.jax", FUNCTIONS["x[i]"], X, IDS), seeds.rng()
+    whole = path.read_bytes()
+    for content in (b"", b"x", whole[:100], whole[: len(whole) // 2]):
+        path.write_bytes(content)
+        with pytest.raises(FileError):
+            exported_graph(path)
+    for _ in range(20):
+        changed = bytearray(whole)
+        changed[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
+        path.write_bytes(changed)
+        try:
+            exported_graph(path)
+        except FileError:
+            continue
