@@ -1,18 +1,61 @@
-"""The `dmlgather` command. One module per subcommand; nothing heavy is imported before a subcommand needs it."""
+"""The `dmlgather` command. One module per subcommand; nothing heavy is imported before a subcommand needs it.
+
+Ctrl-C ends the command with `INTERRUPTED` from here on; before that, Python itself is starting, and ends by the signal.
+"""
 
 from __future__ import annotations
 
 import sys
-from typing import NoReturn
+
+TYPE_CHECKING = False  # an interrupt while typing is imported would not be heeded
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+INTERRUPTED = 128 + 2
+"""Exit code after Ctrl-C: as shells have it for a command that SIGINT ended."""
+
+_pressed = False
+"""Whether Ctrl-C was pressed."""
+
+_ending: int | None = None
+"""The exit code, once it is settled."""
 
 
 def main() -> NoReturn:
     """Entry point of the command: run the subcommand that the arguments name and exit with its code."""
+    global _ending  # noqa: PLW0603 - of the process, as signals are
     try:
+        _heed_interrupts()
         from dmlgather.cli.app import run
 
         code = run(sys.argv[1:])
-    except KeyboardInterrupt:  # while the command was still being imported: whatever comes later is handled by `run`
+        if _pressed and code == 0:  # the exception came where Python drops exceptions, as in a destructor
+            raise KeyboardInterrupt
+        _ending = code
+    except KeyboardInterrupt:  # while the command was being imported, or was pressed again while it was ending
+        _ending = INTERRUPTED
         sys.stderr.write("dmlgather: interrupted\n")
-        code = 130
-    sys.exit(code)
+    sys.exit(_ending)
+
+
+def _heed_interrupts() -> None:
+    """Let Ctrl-C raise KeyboardInterrupt until the exit code is settled, and end the process with that code afterwards, without
+    waiting for threads and for what runs at exit. Where the caller lets the process ignore Ctrl-C, it does.
+    """
+    import atexit
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
+        # Last of all that runs at exit. From then on, Python would put the default back, which ends the process by the signal.
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+
+
+def _interrupt(*_: object) -> None:
+    global _pressed  # noqa: PLW0603 - likewise
+    _pressed = True
+    if _ending is not None:
+        import os
+
+        os._exit(_ending)
+    raise KeyboardInterrupt

@@ -12,6 +12,7 @@ import typer
 
 from dmlgather import __version__
 from dmlgather.cli import (
+    INTERRUPTED,
     bench,
     check,
     compare,
@@ -27,7 +28,7 @@ from dmlgather.cli import (
     selftest,
     translate,
 )
-from dmlgather.cli.failures import INTERRUPTED, UsageError, guarded, interrupted, say
+from dmlgather.cli.failures import UsageError, guarded, interrupted, say
 from dmlgather.wording import printable
 
 HELP = """Check, run, compare and explain DirectML's indexing operators: gather, gather-elements, gather-nd, slice, depth-to-space

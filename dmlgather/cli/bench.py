@@ -54,8 +54,10 @@ def bench(
     Prints medians and ratios. Exit codes: 0 measured, 1 a result differs from a peer's, 2 it could not be measured.
     """
     from dmlgather.bench import PEERS, SUITES, MismatchError, plot, roofline, run
-    from dmlgather.files import writing
+    from dmlgather.written_files import check_spared, writing
 
+    written = [*filter(None, [json_file]), *(plots or ()), *(rooflines or ())]
+    check_spared(written, [] if saved is None else [saved])
     names = None if peers is None else _list(peers)
     _among([suite or "smoke"], list(SUITES), "--suite")
     if names is not None:
@@ -73,7 +75,7 @@ def bench(
             return 1
     _show(report)
     if json_file is not None:
-        with writing(json_file) as file:
+        with writing(json_file, ()) as file:
             file.write(f"{report.to_json()}\n".encode())
     for draw, pictures in ((plot, plots), (roofline, rooflines)):
         for picture in pictures or ():

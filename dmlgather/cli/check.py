@@ -10,6 +10,7 @@ import typer
 
 from dmlgather.cli.common import AllowOutside
 from dmlgather.cli.failures import say
+from dmlgather.cli.limiting import TimeLimit, WorkMemory, stated
 
 if TYPE_CHECKING:
     from dmlgather.report.check_report import CheckReport
@@ -83,6 +84,8 @@ def check(
         int | None,
         typer.Option(min=1, metavar="N", help="Processes that check thousands of files. Default: one per CPU, four at most."),
     ] = None,
+    time_limit: TimeLimit = None,
+    memory_limit: WorkMemory = None,
     allow_outside: AllowOutside = False,
 ) -> int:
     """Validate DxDispatch models and single descriptors (operators, bindings, initial values), and check ONNX models (.onnx)
@@ -141,16 +144,17 @@ def check(
         jobs,
         allow_outside,
         _note,
+        stated(time_limit, memory_limit),
     )
     try:
         destinations = settings.complete_outputs()
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--output-format'") from None
     prepare_to_end()
-    report = settings.check(files)
+    report = settings.check(files, destinations)
     listed = NodeListing.NONE if quiet else NodeListing.ALL if verbose else NodeListing.WRONG
     for destination in destinations:
-        destination.write(report, listed)
+        destination.write(report, listed, settings.made_from(report))
     sys.stdout.flush()
     for file in report.files:
         for problem in file.problems:

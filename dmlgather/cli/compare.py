@@ -15,6 +15,7 @@ import typer
 from dmlgather.cli import common
 from dmlgather.cli.common import AllowOutside, AsJson, MemoryLimit, ModelFile, load, missing_gpu
 from dmlgather.cli.failures import say
+from dmlgather.cli.limiting import TimeLimit, stated, within
 from dmlgather.cli.progress import reference_progress
 from dmlgather.output import flush, put
 
@@ -68,6 +69,7 @@ def compare(
     emit_script: Annotated[
         Path | None, typer.Option(metavar="SCRIPT.py", help="Write the comparison as a Python script; large inputs beside it.")
     ] = None,
+    time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
     allow_outside: AllowOutside = False,
     rtol: Annotated[str | None, typer.Option(hidden=True)] = None,
@@ -95,7 +97,8 @@ def compare(
     if emit_script is not None and against is not None:
         raise typer.BadParameter("a script compares devices, not files: leave out --against", param_hint="'--emit-script'")
     limit = common.memory_limit(memory_limit)
-    checked = load(file, allow_outside)
+    with within(stated(time_limit, None), file):
+        checked = load(file, allow_outside)
     if checked.kind == "model":
         for option, value in (("--trials", trials), ("--seed", seed)):
             if value is not None:
@@ -142,7 +145,7 @@ class _Task:
             from dmlgather.directml.dxdispatch.writing import lost_outputs, write_model
 
             check_no_older(self.save, self.devices, max(map(len, (given or {}).values()), default=0))
-            case = write_model(self.checked, self.save)
+            case = write_model(self.checked, self.save, self._made_from(given))
             say(f"Case written to '{case}'")
             for number, output in lost_outputs(self.checked).items():
                 say(
@@ -153,13 +156,19 @@ class _Task:
         self._script(self.checked)
         report = self._compared(self.checked, case, given)
         report = report.model_copy(update={"against": None if self.against is None else str(self.against)})
-        return self._saved(case, report)
+        return self._saved(case, report, given)
+
+    def _made_from(self, given: Mapping[int, Sequence[GivenOutput]] | None = None) -> list[Path]:
+        """The files that the comparison reads."""
+        from dmlgather.directml.dxdispatch.writing import sources
+
+        return [*sources(self.checked), *(file.values.path for files in (given or {}).values() for file in files)]
 
     def of_descriptor(self, seed: int | None, trials: int | None) -> CompareReport:
         """Compare a single descriptor with random inputs, `trials` times or until the first mismatch; the last one's report."""
         from dmlgather.comparing.memory_needs import check_descriptor_memory
         from dmlgather.directml.dxdispatch.model_file import check_file
-        from dmlgather.directml.dxdispatch.writing import random_inputs, sources, write_single
+        from dmlgather.directml.dxdispatch.writing import random_inputs, write_single
 
         desc = self.checked.dispatchables[""].desc
         check_descriptor_memory(str(self.file), desc, self.devices, self.memory_limit)
@@ -173,7 +182,7 @@ class _Task:
             say(f"Random inputs from --seed {first + number}{of}")
             with tempfile.TemporaryDirectory(prefix="dmlgather-") as scratch:
                 inputs = random_inputs(desc, first + number)
-                case = write_single(desc, inputs, self.save or Path(scratch), sources(self.checked))
+                case = write_single(desc, inputs, self.save or Path(scratch), self._made_from())
                 del inputs
                 if self.save is not None and number == 0:
                     say(f"Case written to '{case}'")
@@ -193,7 +202,7 @@ class _Task:
             from dmlgather import __version__
             from dmlgather.comparing.script import write_script
 
-            written = write_script(model, self.devices, self.emit_script, self.file, __version__)
+            written = write_script(model, self.devices, self.emit_script, self._made_from(), __version__)
             if tell:
                 say(f"Script written to '{written}'")
 
@@ -211,8 +220,7 @@ class _Task:
         with reference_progress("leave it out of --devices" if len(self.devices) > least else "use smaller tensors"):
             for found in compare_model(model, self.devices, given):
                 number, name, comparison = found.command, found.dispatchable, found.comparison
-                made_from = [file.values.path for files in (given or {}).values() for file in files]
-                files = {} if case is None else self._outputs(model, case, found, made_from)
+                files = {} if case is None else self._outputs(model, case, found, self._made_from(given))
                 reports.append(comparison.report(number, name, files))
                 if not self.quiet:
                     for message in comparison.messages():
@@ -233,11 +241,13 @@ class _Task:
         made_from = [*sources(model), *made_from]
         return save_outputs(case, found.command, found.dispatchable, outputs, made_from, given=compared.given)
 
-    def _saved(self, case: Path | None, report: CompareReport) -> CompareReport:
+    def _saved(
+        self, case: Path | None, report: CompareReport, given: Mapping[int, Sequence[GivenOutput]] | None = None
+    ) -> CompareReport:
         if case is not None:
             from dmlgather.comparing.saving import save_report
 
-            save_report(case, report, [self.file])
+            save_report(case, report, self._made_from(given))
         return report
 
 

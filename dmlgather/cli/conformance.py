@@ -11,6 +11,7 @@ import typer
 
 from dmlgather.cli.common import AsJson
 from dmlgather.cli.failures import say
+from dmlgather.cli.limiting import limited
 from dmlgather.output import put
 
 MOST_CASES = 99999
@@ -51,6 +52,7 @@ def write(
     return 0
 
 
+@limited("folder")
 def read(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that was written and run.", show_default=False)],
     *,

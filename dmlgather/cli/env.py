@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PACKAGES = ("numpy", "pydantic", "typer", "rich")
 OPTIONAL = {
     "onnx": "onnx",
+    "sympy": "onnx",
     "lxml": "openvino",
     "ml_dtypes": "openvino",
     "jax": "jax",

@@ -15,6 +15,7 @@ from dmlgather.cli import explained_launches
 from dmlgather.cli.common import AllowOutside, AsJson, load
 from dmlgather.cli.explained_nodes import STATED, load_nodes, places, subject_of
 from dmlgather.cli.failures import say
+from dmlgather.cli.limiting import limited
 from dmlgather.output import put
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ MOST_PICTURES = 20
 """Dispatchables that one picture shows."""
 
 
+@limited("file")
 def explain(
     file: Annotated[
         Path,
@@ -118,7 +120,7 @@ def _explain_nodes(file: Path, as_json: bool, legend: bool, picture: Path | None
         if subject is None:
             say(f"{file}: {nodes[0].node.place} cannot be drawn: {nodes[0].reason}")
             return 2
-        _draw([subject], picture)
+        _draw([subject], picture, file)
     if as_json:
         _write_json(
             [
@@ -175,15 +177,18 @@ def _draw_model(
     shown = list(explanations.items())[:MOST_PICTURES]
     subjects = [(name, explanation.subject(printable(name))) for name, explanation in shown]
     drawn = [with_initial_values(subject, checked, name) if name else subject for name, subject in subjects]
-    _draw([*drawn, *(each.subject() for each in list(launches.values())[: MOST_PICTURES - len(drawn)])], target)
+    drawn += [each.subject() for each in list(launches.values())[: MOST_PICTURES - len(drawn)]]
+    _draw(drawn, target, Path(checked.file))
     if len(explanations) > MOST_PICTURES:
         say(f"The picture shows the first {MOST_PICTURES} of {len(explanations)} dispatchables; --only NAME draws another")
 
 
-def _draw(subjects: list[Subject], target: Path) -> None:
-    from dmlgather.files import writing
+def _draw(subjects: list[Subject], target: Path, file: Path) -> None:
+    """Write the picture of what `file` holds."""
+    from dmlgather.input_files import InputFiles
     from dmlgather.picture import draw
+    from dmlgather.written_files import writing
 
-    with writing(target) as file:
-        file.write(draw(*subjects).encode())
+    with writing(target, InputFiles((file,))) as stream:
+        stream.write(draw(*subjects).encode())
     say(f"Picture written to '{target}'")

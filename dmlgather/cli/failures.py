@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import typer
 
+from dmlgather.cli import INTERRUPTED
 from dmlgather.output import flush
 from dmlgather.wording import printable
 
@@ -19,9 +20,6 @@ DEBUG = "DMLGATHER_DEBUG"
 
 UsageError: Any = typer.BadParameter.__bases__[0]
 """What Typer raises for invalid arguments; the class has several names in Typer's versions."""
-
-INTERRUPTED = 128 + 2
-"""Exit code after Ctrl-C: as shells have it for a command that SIGINT ended."""
 
 UNREAD = 128 + 13
 """Exit code when whoever read the output closed it before the end, as `head` does: as shells have it for SIGPIPE."""
@@ -82,9 +80,10 @@ def describe(error: BaseException) -> str:
     from dmlgather.bench.errors import BenchError
     from dmlgather.files import FileError
     from dmlgather.host import SettingError
+    from dmlgather.limits import LimitError
 
     match error:
-        case FileError() | DeviceError() | BenchError() | TooLargeError() | SettingError():
+        case FileError() | DeviceError() | BenchError() | TooLargeError() | SettingError() | LimitError():
             return str(error)
         case OSError():
             name = f"{error.filename}: " if error.filename else ""

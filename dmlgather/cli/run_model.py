@@ -11,6 +11,7 @@ import typer
 from dmlgather.cli import common
 from dmlgather.cli.common import AllowOutside, MemoryLimit, load, missing_gpu
 from dmlgather.cli.failures import say
+from dmlgather.cli.limiting import TimeLimit, stated, within
 from dmlgather.cli.progress import reference_progress
 from dmlgather.output import flush, put
 from dmlgather.wording import printable, spelled
@@ -37,6 +38,7 @@ def run(
         bool,
         typer.Option("--fuse", help="Run dispatches as one launch where these give the same: what lies between is not written."),
     ] = False,
+    time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
     allow_outside: AllowOutside = False,
 ) -> int:
@@ -52,18 +54,21 @@ def run(
     """
     from dmlgather.backends.memory import check_memory
     from dmlgather.comparing.compare_report import device_title
+    from dmlgather.model_fusion import fuse_model
     from dmlgather.model_runner import Runner, memory_shares
 
     limit, chosen = common.memory_limit(memory_limit), _device(device)
-    checked = load(model, allow_outside)
-    if checked.kind != "model":
-        say(f"{model}: a single descriptor has no resources and commands to run; explain and compare take it")
-        return 2
+    with within(stated(time_limit, None), model):
+        checked = load(model, allow_outside)
+        if checked.kind != "model":
+            say(f"{model}: a single descriptor has no resources and commands to run; explain and compare take it")
+            return 2
+        fused = fuse_model(checked) if fuse else None
     check_memory(f"running {checked.file}", memory_shares(checked, [chosen]), limit, ["use smaller resources"])
-    runner = Runner(checked, chosen, output_dir, fuse=fuse)
+    runner = Runner(checked, chosen, output_dir, fused)
     say(f"Running on '{device_title(runner.device)}'")
-    if runner.fusion is not None:
-        say(str(runner.fusion))
+    if fused is not None:
+        say(str(fused))
     with reference_progress("name another --device"):
         for event in runner.run(iterations):
             show(event)

@@ -101,7 +101,7 @@ def _device(name: str | None) -> Device:
 
 
 def _show(report: SelfTestReport, json_file: Path | None) -> None:
-    from dmlgather.files import writing
+    from dmlgather.written_files import writing
 
     text, alone = f"{report.model_dump_json(indent=2)}\n", json_file == STANDARD_OUTPUT
     for line in report.lines():
@@ -113,5 +113,5 @@ def _show(report: SelfTestReport, json_file: Path | None) -> None:
         put(text)
     elif json_file is not None:
         flush()  # the lines are there, whatever becomes of the file
-        with writing(json_file) as file:
+        with writing(json_file, ()) as file:  # made from nothing
             file.write(text.encode())

@@ -9,6 +9,7 @@ import typer
 
 from dmlgather.cli.common import AllowOutside, StatedInputs, hint, load, stated_inputs
 from dmlgather.cli.failures import say
+from dmlgather.cli.limiting import limited
 from dmlgather.output import put
 from dmlgather.wording import alternatives, printable
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from dmlgather.translation.translating import Translation
 
 
+@limited("file")
 def translate(
     file: Annotated[
         Path,
@@ -54,11 +56,15 @@ def translate(
     An ONNX model has the initial values of a DxDispatch model as defaults of its inputs, so that it runs as it stands. An index
     that DirectML clamps goes through a Clip node.
 
-    Exit codes: 0 translated and proven, 1 translated but not proven, or refused, 2 the file could not be understood or written.
+    A file is written only for a translation that is proven, and never over a file that the model is read from.
+
+    Exit codes: 0 translated and proven, 1 not proven, or refused, 2 the file could not be understood or written.
     """
     from dmlgather.dialects.problem import Problem
     from dmlgather.dialects.views import ViewProblem
+    from dmlgather.input_files import InputFiles
     from dmlgather.translation import translate as translation_of
+    from dmlgather.translation.targets import UntranslatableError
     from dmlgather.translation.writing import KINDS, write
 
     if to not in KINDS:
@@ -68,6 +74,9 @@ def translate(
         raise typer.BadParameter(f"expected a file that ends in {KINDS[to].suffix}, got '{name}'", param_hint="'--output'")
     given = {"opset": opset, "version": version, "level": level}
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    made_from = InputFiles((file,))
+    if output is not None:
+        KINDS[to].check(output, made_from)
     source = _read(file, allow_outside, stated_inputs(inputs))
     if not source.graph.outputs:
         say(f"{file}: no dispatch writes a resource, so there is nothing to translate")
@@ -84,24 +93,31 @@ def translate(
         if isinstance(step.work, Problem) and not isinstance(step.work, ViewProblem):
             clean &= _tell(step.name, translation_of(step.work, to, **chosen))
     clean &= _tell(f"{file} to {whole.to}", whole, steps=False)
-    if output is not None and whole.ok:
-        write(whole, source.initial, output)
+    if output is not None and not whole.ok:
+        say(f"'{output}' is not written: the translation is {'refused' if whole.form is None else 'not proven'}")
+    elif output is not None:
+        try:
+            write(whole, source.initial, output, made_from)
+        except UntranslatableError as error:
+            say(f"'{output}' is not written: {error}")
+            return 1
         say(f"Written to '{output}'")
+        for part in source.dropped(output) if to == "directml" else ():
+            say(f"Not kept of '{file}': {part}")
     return 0 if clean else 1
 
 
 def _read(file: Path, allow_outside: bool, inputs: dict[str, Any]) -> TranslatableFile:
     """The program that a file holds. FileError where it cannot be used."""
     from dmlgather.directml.dxdispatch.descriptor_lines import SUFFIXES
-    from dmlgather.directml.types import FeatureLevel
     from dmlgather.files import FileError
     from dmlgather.graph_sources import read_program
-    from dmlgather.translation.directml_sources import TranslatableFile, of_checked, of_stream
+    from dmlgather.translation.directml_sources import TranslatableFile, of_checked
 
     if inputs and file.suffix.lower() in {*SUFFIXES, ".json"}:
         raise typer.BadParameter(f"'{printable(str(file))}' leaves no size open: leave it out", param_hint="'--inputs'")
     if file.suffix.lower() in SUFFIXES:
-        return of_stream(file, FeatureLevel.LEVEL_6_4)
+        return TranslatableFile(read_program(file).graph)
     if file.suffix.lower() == ".json":
         return of_checked(load(file, allow_outside))
     try:
@@ -112,7 +128,7 @@ def _read(file: Path, allow_outside: bool, inputs: dict[str, Any]) -> Translatab
 
 def _tell(name: str, made: Translation, *, steps: bool = True) -> bool:
     """Print what became of a part; whether that is proven."""
-    if not made.ok:
+    if made.form is None:
         put(f"{printable(name)}\n  refused: {made.reason}\n")
         return False
     done = f"  {', '.join(made.steps) or 'nothing is to be done'}\n" if steps else ""

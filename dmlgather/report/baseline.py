@@ -6,17 +6,18 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
 from pydantic import ValidationError
 
-from dmlgather.files import FileError, read_text, writing
+from dmlgather.files import FileError, read_text
 from dmlgather.record import Record, in_words
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.finding_status import CountedFingerprint, FindingStatus, Fingerprint, ReportedFinding
 from dmlgather.report.paths import beside, named
+from dmlgather.written_files import writing
 
 _SOURCE_LINE = re.compile(r"(?:.*[/\\])?([^/\\]+\.[A-Za-z+]+):[0-9]+")
 """The name that dmlgather_dump.h gives to a descriptor: "src/rows.cpp:12"."""
@@ -57,10 +58,10 @@ def read(file: Path) -> Baseline:
         raise BaselineError(f"{file}{place}: is no baseline: it is no JSON; {remedy}") from None
 
 
-def write(file: Path, baseline: Baseline) -> None:
-    """Write the baseline. FileError, with the path, when that is impossible."""
+def write(file: Path, baseline: Baseline, made_from: Iterable[Path]) -> None:
+    """Write the baseline. FileError, with the path, when that is impossible or would overwrite a file of `made_from`."""
     text = json.dumps(baseline.model_dump(mode="json"), indent=1)
-    with writing(file) as stream:
+    with writing(file, made_from) as stream:
         stream.write(text.encode() + b"\n")
 
 

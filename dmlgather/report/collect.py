@@ -12,6 +12,7 @@ from dmlgather import __version__
 from dmlgather.directml.dxdispatch.descriptor_lines import STDIN
 from dmlgather.directml.located import FileProblem
 from dmlgather.directml.types import FeatureLevel
+from dmlgather.limits import DEFAULT, Limits
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.file_check import SUFFIXES, stdin_report
 from dmlgather.report.paths import absolute
@@ -32,19 +33,20 @@ def check_paths(
     allow_outside: bool = False,
     include_host: bool = False,
     note: Note = ignored,
+    limits: Limits = DEFAULT,
 ) -> CheckReport:
     """Check each file, and each model or descriptor in each folder, at `level`, or at the level that `level_of` has for it.
 
     "-" is standard input, which this process reads. skip_others: whether to skip files of another sort that are named, as those
     in folders are. allow_outside: as in `check_file`. include_host: as in `check_model`. jobs, note: as in `check_all`.
-    ValueError for an unknown level.
+    limits: of the work on each file. ValueError for an unknown level.
     """
     level = FeatureLevel.parse(level)
     listed = [_listed(path) for path in paths]
     files = {name: path for part in listed for name, path in part.files.items()}
     named = {name: path for name, path in files.items() if name != STDIN}
     levels = [(level_of(str(path)) if level_of else None) or level for path in named.values()]
-    leveled = [(path, each, allow_outside, include_host) for path, each in zip(named.values(), levels, strict=True)]
+    leveled = [(path, each, allow_outside, include_host, limits) for path, each in zip(named.values(), levels, strict=True)]
     results = dict(zip(named, check_all(leveled, jobs, note), strict=True))
     if STDIN in files:
         results[STDIN] = stdin_report(level, allow_outside)

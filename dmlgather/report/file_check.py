@@ -12,8 +12,8 @@ from dmlgather.directml.dxdispatch import descriptor_lines
 from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_file
 from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevel
+from dmlgather.limits import DEFAULT, LimitError, Limits
 from dmlgather.report.check_report import FileReport
-from dmlgather.report.file_limits import TooSlowError, limited
 from dmlgather.report.finding_status import ReportedFinding
 
 
@@ -42,20 +42,18 @@ SUFFIXES = (".json", *descriptor_lines.SUFFIXES, *MODELS)
 
 
 def file_report(
-    path: Path, level: FeatureLevel, allow_outside: bool = False, include_host: bool = False
+    path: Path, level: FeatureLevel, allow_outside: bool = False, include_host: bool = False, limits: Limits = DEFAULT
 ) -> tuple[FileReport, bool]:
     """The report of a file at a feature level, and whether the file is of another sort. allow_outside: as in `check_file`.
-    include_host: as in `check_model`.
+    include_host: as in `check_model`. limits: of the work on the file.
 
     A file that takes too long, too much memory, or that meets an error in dmlgather is a problem of its own.
     """
     try:
-        with limited(path):
+        with limits.over(path):
             return _checked(path, level, allow_outside, include_host)
-    except TooSlowError as error:
-        message = str(error)
-    except MemoryError:
-        message = "takes more memory than is free, and is not checked: split it"
+    except LimitError as error:
+        message = f"{error}; it is not checked"
     except RecursionError:
         message = "is nested too deeply"
     except Exception as error:  # no file may cost the report of the others

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dmlgather.files import writing
 from dmlgather.output import put
 from dmlgather.report import github, junit, sarif, text
 from dmlgather.report.check_report import CheckReport
 from dmlgather.report.node_lines import NodeListing
 from dmlgather.wording import alternatives
+from dmlgather.written_files import writing
 
 
 def _json_lines(report: CheckReport) -> Iterator[str]:
@@ -50,10 +50,12 @@ class Output:
             )
         return cls(name, (folder or Path()) / file if colon else None)
 
-    def write(self, report: CheckReport, listed: NodeListing = NodeListing.WRONG) -> None:
-        """Write the report there. FileError when a file cannot be written. listed: the nodes of models that text lists."""
+    def write(self, report: CheckReport, listed: NodeListing = NodeListing.WRONG, made_from: Iterable[Path] = ()) -> None:
+        """Write the report there. FileError when a file cannot be written, or when it is one of `made_from`. listed: the nodes of
+        models that text lists.
+        """
         if self.file is not None:
-            with writing(self.file) as file:
+            with writing(self.file, made_from) as file:
                 for line in self._lines(report, listed, text.WIDTH):
                     file.write(line.encode("utf-8", "backslashreplace") + b"\n")
             return

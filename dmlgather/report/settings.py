@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 
 from dmlgather.directml.types import FeatureLevel
+from dmlgather.input_files import InputFiles
+from dmlgather.limits import DEFAULT, Limits
 from dmlgather.report import baseline as baselines
 from dmlgather.report.check_report import CheckReport
 from dmlgather.report.collect import LevelOf, check_paths
@@ -17,6 +19,7 @@ from dmlgather.report.formats import Output, complete
 from dmlgather.report.ignoring import ignoring
 from dmlgather.report.patterns import Patterns
 from dmlgather.report.worker_processes import Note, ignored
+from dmlgather.written_files import check_spared
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Settings:
     level: the feature level of every file. outputs: formats and where they are written. baseline: the file to compare with.
     write_baseline: the file to write, and to compare with if it exists. error_on_warning: whether warnings fail the check.
     include_host: whether nodes that are the host's arithmetic are judged like the others.
-    skip_others, jobs, allow_outside, note: as in `check_paths`.
+    skip_others, jobs, allow_outside, note, limits: as in `check_paths`.
     """
 
     loaded: LoadedConfiguration | None = None
@@ -40,6 +43,7 @@ class Settings:
     jobs: int | None = 1
     allow_outside: bool = False
     note: Note = ignored
+    limits: Limits = DEFAULT
 
     @property
     def configuration(self) -> Configuration:
@@ -52,8 +56,10 @@ class Settings:
             return complete(self.outputs)
         return complete(Output.parse(value, self.loaded.folder) for value in self.configuration.formats)
 
-    def check(self, paths: Iterable[Path]) -> CheckReport:
-        """Check these files and folders, and write the baseline if requested. FileError for a baseline that cannot be used."""
+    def check(self, paths: Iterable[Path], outputs: Sequence[Output] = ()) -> CheckReport:
+        """Check these files and folders, and write the baseline if requested. FileError for a baseline that cannot be used, and
+        where writing it, or one of the outputs, would replace a file that was checked or read.
+        """
         old, paths = self._baseline(), tuple(paths)
         report = check_paths(
             paths,
@@ -64,19 +70,34 @@ class Settings:
             allow_outside=self.allow_outside,
             include_host=self.configuration.include_host if self.include_host is None else self.include_host,
             note=self.note,
+            limits=self.limits,
         )
+        check_spared(self._targets(outputs), self.made_from(report))
         fail = self.configuration.error_on_warning if self.error_on_warning is None else self.error_on_warning
         report = report.model_copy(update={"error_on_warning": fail})
         if self.loaded is not None:
             report = ignoring(report, self.loaded, () if self.level is not None else paths)  # other levels have other findings
         if self.write_baseline is not None:
             known = baselines.renewed(report, self.write_baseline, old)
-            baselines.write(self.write_baseline, known)
+            baselines.write(self.write_baseline, known, self.made_from(report))
             vanished = baselines.compared(report, self.write_baseline, old).vanished if old is not None else ()
             report = baselines.compared(report, self.write_baseline, known).model_copy(update={"vanished": vanished})
         elif old is not None and self._baseline_file is not None:
             report = baselines.compared(report, self._baseline_file, old)
         return report
+
+    def made_from(self, report: CheckReport) -> InputFiles:
+        """The files that the report is made from. What could not be understood is no model that consists of several."""
+        read = [self.loaded.file] if self.loaded is not None else []
+        if self.write_baseline is None and self._baseline_file is not None:
+            read.append(self._baseline_file)
+        files = [(Path(file.file), file.kind != "unknown") for file in report.files]
+        read += [file for file, known in files if not known]
+        return InputFiles(tuple(file for file, known in files if known), tuple(read))
+
+    def _targets(self, outputs: Sequence[Output]) -> list[Path]:
+        files = [output.file for output in outputs if output.file is not None]
+        return files if self.write_baseline is None else [*files, self.write_baseline]
 
     @cached_property
     def _baseline_file(self) -> Path | None:

@@ -15,15 +15,16 @@ from typing import Any
 from dmlgather.child_process import end, start_python
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.host import cpus
+from dmlgather.limits import Limits
 from dmlgather.report.check_report import FileReport
 from dmlgather.report.file_check import file_report
 
 Checked = tuple[FileReport, bool]
 """The report of a file, and whether the file is of another sort."""
 
-Files = Sequence[tuple[Path, FeatureLevel, bool, bool]]
-"""Files, each with the feature level to check it for, whether it may read files outside of its folder, and whether the host's
-arithmetic is judged: the arguments of `file_report`.
+Files = Sequence[tuple[Path, FeatureLevel, bool, bool, Limits]]
+"""Files, each with the feature level to check it for, whether it may read files outside of its folder, whether the host's
+arithmetic is judged, and the limits of the work on it: the arguments of `file_report`.
 """
 
 Note = Callable[[str], None]

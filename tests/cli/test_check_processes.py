@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dmlgather.directml.types import FeatureLevel
+from dmlgather.limits import Limits
 from dmlgather.report import file_check, worker_processes
 from dmlgather.report.collect import check_paths
 from dmlgather.report.worker_processes import Checked, check_all
@@ -47,15 +48,15 @@ def test_this_process_takes_batches_from_the_back(folder: Path, monkeypatch: pyt
     here: list[Path] = []
     check = file_check.file_report
 
-    def noted(path: Path, level: FeatureLevel, allow_outside: bool, include_host: bool) -> Checked:
+    def noted(path: Path, level: FeatureLevel, allow_outside: bool, include_host: bool, limits: Limits) -> Checked:
         here.append(path)
-        return check(path, level, allow_outside, include_host)
+        return check(path, level, allow_outside, include_host, limits)
 
     monkeypatch.setattr(worker_processes, "SHARED_FROM", 1)
     monkeypatch.setattr(worker_processes, "BATCH", 1)
     monkeypatch.setattr(worker_processes, "file_report", noted)
     paths = sorted(folder.iterdir())
-    found = check_all([(path, FeatureLevel.LEVEL_6_4, False, False) for path in paths], 2)
+    found = check_all([(path, FeatureLevel.LEVEL_6_4, False, False, Limits()) for path in paths], 2)
     assert [report.file for report, _ in found] == list(map(str, paths))
     assert here == sorted(here, reverse=True)
     assert here[0] == paths[-1]

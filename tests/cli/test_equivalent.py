@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 from tests.cli.command import EXAMPLES, Command
+from tests.dxdispatch.models import GATHER
 from tests.onnx.modelling import parsed
 
 GRAPH = "agraph (float[N, 6] x, int64[3] i) => (float[3, 6] y)"
@@ -80,3 +81,24 @@ def test_files_that_cannot_be_used(tmp_path: Path, models: tuple[Path, ...], com
     assert (ended.code, ended.out) == (2, "")
     assert name in ended.err
     assert "internal error" not in ended.err
+
+
+WRITTEN = {"onnx": ".onnx", "jax": ".jax", "openvino": ".xml", "directml": ".json"}
+"""What `translate` writes, by library."""
+
+
+def test_what_translate_takes_and_writes_is_read(tmp_path: Path, command: Command) -> None:
+    """A stream of descriptors and a model go to each library; the other one's translation is not what they do."""
+    elements = json.loads(json.dumps(GATHER))
+    elements["desc"].update({"Axis": 1, "OutputTensor": {"DataType": "FLOAT32", "Sizes": [3, 4]}})
+    (tmp_path / "one.jsonl").write_text(f"{json.dumps(GATHER)}\n\n{json.dumps(elements)}\n{json.dumps(GATHER)}\n")
+    (tmp_path / "two.ndjson").write_text(f"{json.dumps(GATHER)}\n\n{json.dumps(GATHER | {'name': 'twice'})}\n")
+    (tmp_path / "one.json").write_text((EXAMPLES / "slice1_1.json").read_text())
+    (tmp_path / "two.json").write_text((EXAMPLES / "slice1_2.json").read_text())
+    for suffix, second in ((".jsonl", ".ndjson"), (".json", ".json")):
+        for to, ending in WRITTEN.items():
+            source, target = tmp_path / f"one{suffix}", tmp_path / f"made{suffix}{ending}"
+            made = command("translate", source, "--to", to, "-o", target)
+            assert made.code == 0, made.err
+            assert command("equivalent", source, target).out == "proven: equal for all inputs of these shapes\n"
+            assert command("equivalent", tmp_path / f"two{second}", target).code == 1

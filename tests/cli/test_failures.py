@@ -176,32 +176,6 @@ def test_an_interrupt_while_the_reference_works(tmp_path: Path) -> None:
     assert said[-1] == "dmlgather: interrupted"
 
 
-INTERRUPTED_WHILE_IMPORTING = """
-import sys
-
-class Interrupting:
-    def find_spec(self, name, path=None, target=None):
-        if name == {name!r}:
-            raise KeyboardInterrupt
-
-sys.meta_path.insert(0, Interrupting())
-from dmlgather.cli import main
-main()
-"""
-
-
-@pytest.mark.parametrize(
-    "module", ["dmlgather.cli.app", "typer", "numpy", "pydantic", "dmlgather.directml.dxdispatch.model_file"]
-)
-def test_an_interrupt_while_the_command_is_imported(module: str) -> None:
-    """Nothing but the entry point itself is imported before interrupts are handled."""
-    ended = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_WHILE_IMPORTING.format(name=module), "check", str(EXAMPLES)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert (ended.returncode, ended.stdout, ended.stderr.decode()) == (130, b"", "dmlgather: interrupted\n")
-
-
 def test_a_terminal_without_unicode(tmp_path: Path) -> None:
     file = write(tmp_path, changed((("dispatchables", "gather", "desc", "Axis"), 2)))
     ended = process("check", file, PYTHONIOENCODING="ascii", LC_ALL="C")

@@ -14,12 +14,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from dmlgather import limits
 from dmlgather.dialects.checked_model import CheckedModel
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.directml.dxdispatch.reading import MOST_COUNTED, MOST_LISTED
 from dmlgather.onnx.model.check import check_model
 from dmlgather.openvino.model.check import check_ir
-from dmlgather.report import file_check, file_limits
+from dmlgather.report import file_check
 from dmlgather.report.collect import check_paths
 from tests.cli.command import ROOT, process
 
@@ -216,18 +217,18 @@ def test_a_file_that_takes_its_time_is_a_problem_of_its_own(tmp_path: Path, monk
             with contextlib.suppress(Exception):
                 time.sleep(0)
 
-    monkeypatch.setattr(file_limits, "SECONDS", 0.2)
+    monkeypatch.setattr(limits, "SECONDS", 0.2)
     monkeypatch.setitem(file_check.MODELS, ".onnx", ("onnx", endless))
     first, second = check_paths([_folder_of(tmp_path, _gathers())]).files
     assert [problem.message for problem in first.problems] == [
-        "takes more than its limit of 0.2 seconds of a processor, and is not checked: split it"
+        "takes more than its limit of 0.2 seconds of a processor: raise it by --time-limit, or split the file; it is not checked"
     ]
     assert "dispatchables" in str(second.problems[0])
 
 
 @pytest.mark.parametrize(
     ("error", "says"),
-    [(MemoryError(), "more memory"), (RecursionError(), "nested"), (ZeroDivisionError("x / 0"), "ZeroDivisionError: x / 0")],
+    [(MemoryError(), "of memory"), (RecursionError(), "nested"), (ZeroDivisionError("x / 0"), "ZeroDivisionError: x / 0")],
 )
 def test_an_error_at_one_file_costs_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, says: str

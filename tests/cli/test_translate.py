@@ -50,10 +50,9 @@ def test_what_directml_writes_is_a_model(tmp_path: Path, command: Command) -> No
 def test_the_first_other_operator_is_named(tmp_path: Path, command: Command) -> None:
     model = saved(tmp_path / "m.onnx", "r = Relu(x) y = Gather(r, i)")
     ended = command("translate", model, "--to", "onnx", "-o", tmp_path / "out.onnx")
-    assert (ended.code, ended.err) == (1, "")
-    assert (
-        ended.out.splitlines()[-1] == "  refused: Relu node that gives 'r': it is relu, which neither gathers, slices nor views"
-    )
+    assert (ended.code, ended.err) == (1, f"'{tmp_path / 'out.onnx'}' is not written: the translation is refused\n")
+    refused = "Relu node that gives 'r': it is onnx.relu, which neither gathers, slices nor views"
+    assert ended.out.splitlines()[-1] == f"  refused: {refused}"
     assert not (tmp_path / "out.onnx").exists()
 
 

@@ -1,0 +1,242 @@
+"""No command replaces what it read, or what belongs to something else: every file has the same digest before and after."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from tests.cli.command import EXAMPLES, Command
+from tests.dxdispatch.models import GATHER, MODEL, changed, write
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
+
+
+def gathering(path: Path, weights: str = "") -> Path:
+    """An ONNX model that looks up rows of an input, or of weights in a file beside it."""
+    text = '<ir_version: 8, opset_import: ["" : 13]> g (float[30,4] x, int64[2] i) => (float[2,4] y) { y = Gather(x, i) }'
+    model = onnx.parser.parse_model(text)
+    if weights:
+        del model.graph.input[0]
+        model.graph.initializer.append(numpy_helper.from_array(np.arange(120, dtype=np.float32).reshape(30, 4), "x"))
+        onnx.save(model, path, save_as_external_data=True, location=weights, size_threshold=0)
+    else:
+        onnx.save(model, path)
+    return path
+
+
+def with_values(folder: Path, source: str, target: str = "out.npy") -> Path:
+    """A model that reads a table from a file and writes a file."""
+    np.arange(6, dtype=np.float32).tofile(folder / source)
+    commands = [*MODEL["commands"], {"type": "writeFile", "resource": "output", "targetPath": target}]
+    values = {"initialValuesDataType": "FLOAT32", "initialValues": {"sourcePath": source}}
+    return write(folder, changed((("resources", "table"), values), (("commands",), commands)), "model.json")
+
+
+def ir(folder: Path, command: Command) -> Path:
+    """An IR with weights."""
+    made = command("translate", gathering(folder / "start.onnx", "start.data"), "--to", "openvino", "-o", folder / "model.xml")
+    assert made.code == 0, made.err
+    for name in ("start.onnx", "start.data"):
+        (folder / name).unlink()
+    assert (folder / "model.bin").stat().st_size >= 480
+    return folder / "model.xml"
+
+
+def linked(path: Path, name: str) -> Path:
+    """A hard link beside a file."""
+    link = path.with_name(name)
+    link.hardlink_to(path)
+    return link
+
+
+Case = Callable[[Path, Command], tuple[object, ...]]
+
+READ: dict[str, Case] = {
+    "a model of DxDispatch": lambda folder, _: (
+        "translate",
+        write(folder, MODEL, "chain.json"),
+        "--to",
+        "directml",
+        "-o",
+        folder / "chain.json",
+    ),
+    "an ONNX model": lambda folder, _: ("translate", gathering(folder / "m.onnx"), "--to", "onnx", "-o", folder / "m.onnx"),
+    "an ONNX model, spelled otherwise": lambda folder, _: (
+        "translate",
+        gathering(folder / "m.onnx"),
+        "--to",
+        "onnx",
+        "-o",
+        folder / "new" / ".." / "m.onnx",
+    ),
+    "an ONNX model, by a hard link": lambda folder, _: (
+        *("translate", linked(gathering(folder / "m.onnx"), "n.onnx")),
+        *("--to", "onnx", "-o", folder / "m.onnx"),
+    ),
+    "external data": lambda folder, _: (
+        *("translate", gathering(folder / "model.onnx", "model.bin")),
+        *("--to", "openvino", "-o", folder / "model.xml"),
+    ),
+    "external data of a deeper folder": lambda folder, _: (
+        *("translate", gathering(deeper(folder) / "m.onnx", "w.bin")),
+        *("--to", "openvino", "-o", folder / "deep" / "w.xml"),
+    ),
+    "an IR": lambda folder, command: ("translate", ir(folder, command), "--to", "openvino", "-o", folder / "model.xml"),
+    "the weights of an IR, by a hard link": lambda folder, command: (
+        *("translate", ir(folder, command), "--to", "openvino"),
+        *("-o", linked(folder / "model.xml", "other.xml").with_name(linked(folder / "model.bin", "third.bin").stem + ".xml")),
+    ),
+    "initial values": lambda folder, _: (
+        *("translate", with_values(folder, "values.json")),
+        *("--to", "directml", "-o", folder / "values.json"),
+    ),
+    "initial values of a model that is drawn": lambda folder, _: (
+        *("explain", with_values(folder, "values.svg"), "--picture", folder / "values.svg"),
+    ),
+    "external data of a model that is drawn": lambda folder, _: (
+        *("explain", gathering(folder / "m.onnx", "w.svg"), "--picture", folder / "w.svg"),
+    ),
+    "a model that is checked": lambda folder, _: (
+        *("check", "--no-config", gathering(folder / "m.onnx"), "--output-format", f"json:{folder / 'm.onnx'}"),
+    ),
+    "a model in a folder that is checked": lambda folder, _: (
+        *("check", "--no-config", gathering(folder / "m.onnx").parent, "--output-format", f"sarif:{folder / 'm.onnx'}"),
+    ),
+    "external data of a model that is checked": lambda folder, _: (
+        *("check", "--no-config", gathering(folder / "m.onnx", "w"), "--output-format", f"junit:{folder / 'w'}"),
+    ),
+    "weights of an IR that is checked": lambda folder, command: (
+        *("check", "--no-config", ir(folder, command), "--output-format", f"text:{folder / 'model.bin'}"),
+    ),
+    "initial values of a model that is checked": lambda folder, _: (
+        *("check", "--no-config", with_values(folder, "v.bin"), "--output-format", f"concise:{folder / 'v.bin'}"),
+    ),
+    "a baseline": lambda folder, command: (
+        *("check", "--no-config", gathering(folder / "m.onnx"), "--baseline", baseline(folder, command)),
+        *("--output-format", f"json:{folder / 'known.json'}"),
+    ),
+    "a configuration": lambda folder, _: (
+        *("check", "--config", configuration(folder), gathering(folder / "m.onnx")),
+        *("--output-format", f"text:{folder / 'dmlgather.toml'}"),
+    ),
+    "values of a model that runs": lambda folder, _: (
+        *("run", "--device", "cpu", with_values(folder, "v.bin", "v.bin"), "--output-dir", folder),
+    ),
+    "a model that runs": lambda folder, _: (
+        *("run", "--device", "cpu", with_values(folder, "v.bin", "model.json"), "--output-dir", folder),
+    ),
+    "outputs from elsewhere": lambda folder, _: (
+        *("compare", "--devices", "cpu", write(folder, MODEL, "m.json"), "--against", given(folder / "case.2_output.npy")),
+        *("--save", folder / "case.json"),
+    ),
+    "a report that is drawn": lambda folder, _: ("bench", "--from", write(folder, {}, "r.svg"), "--plot", folder / "r.svg"),
+}
+
+
+def deeper(folder: Path) -> Path:
+    (folder / "deep").mkdir()
+    return folder / "deep"
+
+
+def given(path: Path) -> Path:
+    np.save(path, np.array([[1, 2], [3, 4], [3, 4], [5, 6]], np.float32))
+    return path
+
+
+def baseline(folder: Path, command: Command) -> Path:
+    path = folder / "known.json"
+    assert command("check", "--no-config", write(folder, GATHER, "g.json"), "--write-baseline", path).code == 0
+    return path
+
+
+def configuration(folder: Path) -> Path:
+    path = folder / "dmlgather.toml"
+    path.write_text('level = "6_4"\n')
+    return path
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_was_read_is_not_replaced(name: str, tmp_path: Path, command: Command) -> None:
+    arguments = READ[name](tmp_path, command)
+    before = digests(tmp_path)
+    ended = command(*arguments)
+    assert (ended.code, digests(tmp_path)) == (2, before), ended.err
+    assert "is an input" in ended.err
+    assert "and would be overwritten: choose another name" in ended.err
+
+
+@pytest.mark.parametrize("with_ir", [False, True])
+@pytest.mark.parametrize("weights", [b"somebody's", b""])
+def test_weights_of_something_else_are_refused_by_name(with_ir: bool, weights: bytes, tmp_path: Path, command: Command) -> None:
+    """Also where an IR of that name is there, which has other weights."""
+    model = ir(tmp_path, command) if with_ir else gathering(tmp_path / "in.onnx")
+    source = model if not with_ir else gathering(tmp_path / "in.onnx")
+    (tmp_path / "model.bin").write_bytes(weights)
+    before = digests(tmp_path)
+    ended = command("translate", source, "--to", "openvino", "-o", tmp_path / "model.xml")
+    assert (ended.code, digests(tmp_path)) == (2, before)
+    assert f"{tmp_path / 'model.bin'} is not the weights of {tmp_path / 'model.xml'}, and would be replaced" in ended.err
+
+
+def test_an_earlier_translation_is_replaced(tmp_path: Path, command: Command) -> None:
+    source = gathering(tmp_path / "in.onnx", "in.data")
+    for to, suffix in (("openvino", ".xml"), ("onnx", ".onnx"), ("directml", ".json")):
+        for level in (13, 14):
+            version = ("--opset", level) if to == "onnx" else ()
+            ended = command("translate", source, "--to", to, *version, "-o", tmp_path / f"out{suffix}")
+            assert ended.code == 0, ended.err
+    assert onnx.load(tmp_path / "out.onnx").opset_import[0].version == 14
+
+
+def test_an_earlier_report_in_the_folder_is_replaced(tmp_path: Path, command: Command) -> None:
+    gathering(tmp_path / "m.onnx")
+    for name in ("report.json", "report.xml"):
+        form = "json" if name.endswith("json") else "junit"
+        for _ in range(2):
+            ended = command("check", "--no-config", tmp_path, "--output-format", f"{form}:{tmp_path / name}")
+            assert ended.code == 0, ended.err
+
+
+def test_two_outputs_have_two_files(tmp_path: Path, command: Command) -> None:
+    model, target = gathering(tmp_path / "m.onnx"), tmp_path / "r.json"
+    before = digests(tmp_path)
+    ended = command("check", "--no-config", model, "--write-baseline", target, "--output-format", f"json:{target}")
+    assert (ended.code, digests(tmp_path)) == (2, before)
+    assert "are one file, and two outputs would be written to it" in ended.err
+
+
+@pytest.mark.parametrize("target", [EXAMPLES / "gather_2.json", "m.json"])
+def test_a_translation_that_is_not_proven_is_not_written(target: object, tmp_path: Path, command: Command) -> None:
+    """An index that is clamped without counting from the end, which signed indices of DirectML do."""
+    low, high = (helper.make_tensor(name, onnx.TensorProto.INT64, [], [value]) for name, value in (("low", 0), ("high", 29)))
+    model = onnx.load(gathering(tmp_path / "m.onnx"))
+    model.graph.initializer.extend([low, high])
+    model.graph.node.insert(0, helper.make_node("Clip", ["i", "low", "high"], ["c"]))
+    model.graph.node[1].input[1] = "c"
+    onnx.save(model, tmp_path / "m.onnx")
+    before = digests(tmp_path)
+    place = tmp_path / "out.json"
+    for level in ("6_4", "2_1", "1_0"):
+        ended = command("translate", tmp_path / "m.onnx", "--to", "directml", "--level", level, "-o", place)
+        assert (ended.code, digests(tmp_path)) == (1, before), ended.err
+        assert ended.err.startswith(f"'{place}' is not written: the translation is ")
+
+
+def test_what_is_read_for_a_refusal_is_only_read(tmp_path: Path, command: Command) -> None:
+    """A file that is no model at all."""
+    for name, text in (("m.onnx", "nonsense"), ("m.xml", "<"), ("m.json", "[[["), ("m.jsonl", "{")):
+        (tmp_path / name).write_text(text)
+        before = digests(tmp_path)
+        for to, suffix in (("onnx", ".onnx"), ("openvino", ".xml"), ("directml", ".json")):
+            ended = command("translate", tmp_path / name, "--to", to, "-o", tmp_path / f"m{suffix}")
+            assert (ended.code, digests(tmp_path)) == (2, before)
+    assert json.dumps(sorted(before)) == json.dumps(["m.json", "m.jsonl", "m.onnx", "m.xml"])
