@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,6 +50,9 @@ LOOPS: dict[str, dict[str, list[str]]] = {
 }
 """Each `*_loops.c` is compiled once for each instruction set of its processor; `ISA` gives its functions their suffix."""
 
+OPTIONS = ("CFLAGS", "LDFLAGS")
+"""The variables whose options are added: while sources are compiled, and while the engine is linked."""
+
 FOLDER = "dmlgather/backends/cpu"
 LIBRARIES = ("libdmlgather.so", "libdmlgather.dylib", "dmlgather.dll")
 WITHOUT = "or set DMLGATHER_PURE=1 to install dmlgather without the engine: NumPy then does its work, more slowly"
@@ -76,9 +79,9 @@ class Compiler(NamedTuple):
         """The instruction sets of the platform's processor and the flags that select them."""
         return next((sets for name, sets in LOOPS.items() if self.platform.endswith(name)), {"baseline": []})
 
-    def run(self, *options: str, folder: Path) -> None:
-        """Calls the compiler. CannotBuildError with its messages if it fails."""
-        command = [*self.command, *options]
+    def run(self, *options: str, makes: str, folder: Path) -> None:
+        """Calls the compiler. CannotBuildError with its messages if it fails, or does not make the file `makes`."""
+        command = [*self.command, *options, "-o", makes]
         try:
             done = subprocess.run(command, cwd=folder, text=True, capture_output=True, errors="replace", check=False)
         except OSError as error:
@@ -86,18 +89,23 @@ class Compiler(NamedTuple):
         if done.returncode:
             said = done.stderr.strip() or done.stdout.strip() or f"it ended with exit status {done.returncode}"
             raise CannotBuildError(f"{shlex.join(command)}\n{said}")
+        if not Path(folder, makes).is_file():
+            raise CannotBuildError(
+                f"{shlex.join(command)}\nit ended with exit status 0, but made no {Path(makes).name}: no compiler does"
+            )
 
-    def link(self, objects: Sequence[str], library: Path, folder: Path) -> None:
-        """Links a shared library that names nothing it cannot find."""
+    def link(self, objects: Sequence[str], library: Path, folder: Path, more: Sequence[str]) -> None:
+        """Links a shared library that names nothing it cannot find. more: further options."""
         options = ["-shared", "-pthread"]
         if "linux" in self.platform:
             options.append("-Wl,-z,defs")
         if self.platform.startswith("macosx"):
             options.append(f"-Wl,-install_name,@rpath/{library.name}")
-        self.run(*options, *objects, *_words("LDFLAGS"), "-o", str(library), folder=folder)
+        self.run(*options, *objects, *more, makes=str(library), folder=folder)
 
     def build(self, sources: Path, library: Path) -> None:
         """Compiles all sources of a folder, as many at once as there are processors, and links them."""
+        given = _options()
         define = f'-DDMLGATHER_SOURCES="{digest(sources)}"'
         jobs: dict[str, list[str]] = {}  # by object file
         for source in sorted(sources.glob("*.c")):
@@ -108,10 +116,10 @@ class Compiler(NamedTuple):
             folder = Path(name)
 
             def compile_object(made: str) -> None:
-                self.run(*FLAGS, define, *_words("CFLAGS"), *jobs[made], "-c", "-o", made, folder=folder)
+                self.run(*FLAGS, define, *given["CFLAGS"], *jobs[made], "-c", makes=made, folder=folder)
 
             list(pool.map(compile_object, jobs))
-            self.link(list(jobs), library, folder)
+            self.link(list(jobs), library, folder, given["LDFLAGS"])
 
 
 def digest(sources: Path) -> str:
@@ -123,16 +131,39 @@ def digest(sources: Path) -> str:
 
 
 def system_compiler() -> Compiler | None:
-    """The compiler of CC or a working one on PATH. CannotBuildError if that of CC does not work."""
+    """The compiler of CC or a working one on PATH.
+
+    CannotBuildError if that of CC does not work, or only options of the environment keep one from working.
+    """
+    given = _options()
     local = next(tag for tag in platform_tags() if not tag.startswith(("manylinux", "musllinux")))
     if named := _words("CC"):
-        if problem := _problem(Compiler(named, local)):
+        compiler = Compiler(named, local)
+        if _problem(compiler, given) is None:
+            return compiler
+        if problem := _problem(compiler, {}):
             raise CannotBuildError(f"the compiler of CC cannot build the CPU engine:\n{problem}\nMend or unset CC, {WITHOUT}")
-        return Compiler(named, local)
+        raise _bad_options(compiler, given)
     # On Windows, compilers on PATH are often MSYS2's or Cygwin's: Python does not find the libraries that their output needs.
     names = () if sys.platform == "win32" else ("cc", "clang", "gcc")
-    found = (Compiler([path], local) for path in map(shutil.which, names) if path)
-    return next((compiler for compiler in found if not _problem(compiler)), None)
+    found = [Compiler([path], local) for path in map(shutil.which, names) if path]
+    for compiler in found:
+        if _problem(compiler, given) is None:
+            return compiler
+    for compiler in found if any(given.values()) else ():
+        if _problem(compiler, {}) is None:
+            raise _bad_options(compiler, given)
+    return None
+
+
+def _bad_options(compiler: Compiler, given: Mapping[str, Sequence[str]]) -> CannotBuildError:
+    """The error that options of the environment keep a compiler from working, which names their variable."""
+    names = [name for name in OPTIONS if _problem(compiler, {name: given[name]})] or OPTIONS
+    named = " and ".join(f"{name} is {os.environ.get(name)!r}" for name in names)
+    return CannotBuildError(
+        f"{named}, with which {shlex.join(compiler.command)} cannot build the CPU engine:\n{_problem(compiler, given)}\n"
+        f"Mend or unset {' and '.join(names)}, {WITHOUT}"
+    )
 
 
 def zig_compiler() -> Compiler:
@@ -193,7 +224,8 @@ class EngineBuildHook(BuildHookInterface[BuilderConfig]):
             elif compiler:
                 self._into_wheel(compiler, build_data)
         except CannotBuildError as error:
-            self.app.abort(f"dmlgather: the CPU engine cannot be built: {error}\nMend that, {WITHOUT}")
+            given = "".join(f"\n{name} is {os.environ[name]!r}" for name in OPTIONS if os.environ.get(name))
+            self.app.abort(f"dmlgather: the CPU engine cannot be built: {error}{given}\nMend that, {WITHOUT}")
         if compiler:
             build_data.update(pure_python=False, tag=f"py3-none-{compiler.platform}")
             self.app.display_info(f"dmlgather: the CPU engine was built with {shlex.join(compiler.command)}")
@@ -217,6 +249,11 @@ class EngineBuildHook(BuildHookInterface[BuilderConfig]):
             library.replace(folder / library.name)
 
 
+def _options() -> dict[str, list[str]]:
+    """The options of the environment, by variable."""
+    return {name: _words(name) for name in OPTIONS}
+
+
 def _words(variable: str) -> list[str]:
     value = os.environ.get(variable, "")
     try:
@@ -225,15 +262,18 @@ def _words(variable: str) -> list[str]:
         raise CannotBuildError(f"{variable} is {value!r}, which is no command line: {error}") from error
 
 
-def _problem(compiler: Compiler) -> str | None:
-    """What is wrong with a compiler: it must take every flag and link a program of the standard library. None if it works."""
+def _problem(compiler: Compiler, given: Mapping[str, Sequence[str]]) -> str | None:
+    """What is wrong with a compiler: it must take every flag and link a program of the standard library. None if it works.
+
+    given: options of the environment, by variable.
+    """
     flags = [flag for flags in compiler.loops.values() for flag in flags]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "probe.c").write_text(PROBE)
         try:
-            compiler.run(*FLAGS, *flags, *_words("CFLAGS"), "-c", "probe.c", "-o", "probe.o", folder=folder)
-            compiler.link(["probe.o"], folder / compiler.library, folder)
+            compiler.run(*FLAGS, *flags, *given.get("CFLAGS", ()), "-c", "probe.c", makes="probe.o", folder=folder)
+            compiler.link(["probe.o"], folder / compiler.library, folder, given.get("LDFLAGS", ()))
         except CannotBuildError as error:
             return str(error)
     return None

@@ -3,8 +3,9 @@
 The workload is small on purpose (8 rows of 256 bytes of a table of 1000, 64-bit indices), so that only the call counts.
 
 Without --gpu no GPU is needed. Calls on CUDA arrays are timed over real cupy.ndarrays (CuPy must be installed), whose addresses
-nothing reads, with Python functions that do nothing in the place of CuPy's getDevice, get_current_stream, memsetAsync and
-launchKernel. So that is the price of what dmlgather itself does; a launch comes on top, and no number here says what it takes.
+nothing reads, with Python functions that do nothing in the place of CuPy's getDevice, get_current_stream, memsetAsync,
+launchKernel, streamIsCapturing and eventRecord. So that is the price of what dmlgather itself does; a launch comes on top, and no
+number here says what it takes.
 Peers run on the CPU, where they do the work as well.
 
 With --gpu everything is real: the time until the call returns, the GPU being waited for outside of it, beside an empty
@@ -140,7 +141,7 @@ def no_driver() -> SimpleNamespace:
     runtime = SimpleNamespace(
         cudaDevAttrMultiProcessorCount=16,
         memcpyHostToDevice=1,
-        **dict.fromkeys(("setDevice", "memcpy", "memsetAsync", "streamSynchronize"), nothing),
+        **dict.fromkeys(("setDevice", "memcpy", "memsetAsync", "streamSynchronize", "streamIsCapturing", "eventRecord"), nothing),
         getDeviceCount=lambda: 1,
         getDevice=lambda: 0,
         deviceGetAttribute=lambda *_: 132,
@@ -150,6 +151,7 @@ def no_driver() -> SimpleNamespace:
         driver=SimpleNamespace(launchKernel=nothing),
         Device=contextlib.nullcontext,
         Memory=lambda _: SimpleNamespace(ptr=4096),
+        Event=lambda **_: SimpleNamespace(ptr=1, done=True),
         get_current_stream=lambda _: stream,
         compiler=SimpleNamespace(CompileException=cupy.cuda.compiler.CompileException),
     )

@@ -1,9 +1,10 @@
-"""Check mutated files as a user does, in processes, run and explain some of them, and keep those at which the command fails.
+"""Check mutated files as a user does, in processes; run, explain, translate and compare some of them; read mutated folders of
+conformance cases; and keep those at which the command fails.
 
     python -m ci.fuzzing [SECONDS [SEED]]
 
 A failure is: a traceback, an internal error, an exit code other than 0, 1 and 2, more than 5 seconds of a processor, more than
-500 MB of memory, a terminal's control character in the output, or a report that is no JSON or XML.
+500 MB of memory, a terminal's control character in the output, a report that is no JSON or XML, or an input that has changed.
 """
 
 from __future__ import annotations
@@ -12,22 +13,28 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from hashlib import sha256
 from pathlib import Path
+from typing import IO
 from xml.etree import ElementTree
 
-from ci.mutating import KINDS, mutated
+from ci.mutating import KINDS, ROOT, mutated
+from ci.mutating_cases import mutated_cases, whole_cases
 from tests.seeds import run_seed
 
 SECONDS = 5.0
-"""Of a processor, that one file may take."""
+"""Of a processor, that one file may take, beside the time in which libraries are loaded."""
 
 MEMORY = 500_000_000
 """Bytes that one file may take."""
+
+PYTHON = sys.executable
 
 WAIT = 120
 """Seconds after which a process that waits is ended."""
@@ -38,7 +45,13 @@ BATCH = 50
 FORMATS = ("text", "concise", "json", "sarif", "junit", "github")
 
 PICKED = 3
-"""Files of a batch that are also run and explained."""
+"""Files of a batch that are also run, explained, translated and compared with another one."""
+
+TARGETS = {"onnx": "onnx", "openvino": "xml", "jax": "jax", "directml": "json"}
+"""The libraries that are translated to, with the suffix of what is written."""
+
+SIZES = {".onnx": ("n=3", "x=4x3x8"), ".xml": ("x=4x3x8",)}
+"""What models leave open before they are mutated."""
 
 
 def checking(target: Path, form: str) -> list[str]:
@@ -52,13 +65,51 @@ def using(target: Path, scratch: Path) -> list[list[str]]:
     return [["explain", str(target)], *([["run", str(target), *limited]] if target.suffix == ".json" else [])]
 
 
-def failure(arguments: list[str], scratch: Path, form: str = "text") -> str:
-    """How the command fails; empty where it does not. form: of its output."""
+def translating(draw: random.Random, target: Path, others: list[Path]) -> list[list[str]]:
+    """The arguments that translate a file, to a place beside it that may be its own, and that compare it with another one."""
+    to = draw.choice(list(TARGETS))
+    place = target.with_name(f"{draw.choice((target.stem, 'new'))}.{TARGETS[to]}")
+    sizes = SIZES.get(target.suffix, ())
+    stated = ["--inputs", draw.choice(sizes)] if sizes and draw.random() < 0.8 else []
+    given = ["--given", draw.choice(("any", "valid"))]
+    return [
+        ["translate", str(target), "--to", to, *(["-o", str(place)] if draw.random() < 0.8 else []), *stated],
+        ["equivalent", str(target), str(draw.choice([target, *others])), *given, *stated],
+    ]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Of every file below a folder, by its name."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def harm(folder: Path, before: dict[str, str]) -> str:
+    """Which file of a folder is not what it was; empty where all are. What was written beside them is removed."""
+    after = digests(folder)
+    for name in sorted(after.keys() - before.keys()):
+        (folder / name).unlink()
+    return next((f"changed {Path(name).suffix or name}" for name, content in before.items() if after.get(name) != content), "")
+
+
+def loading(scratch: Path) -> dict[str, float]:
+    """Seconds of a processor that translating a small model takes, by library: nearly all of it loads that library."""
+    small = str(ROOT / "examples/directml/slice.json")
+    found = {}
+    for to in TARGETS:
+        command = [sys.executable, "-m", "dmlgather.cli", "translate", small, "--to", to]
+        with (scratch / "out").open("wb") as out:
+            code, found[to], _ = _measured(command, scratch / "used", out, out)
+        assert code == 0, to
+    return found
+
+
+def failure(arguments: list[str], scratch: Path, form: str = "text", loaded: float = 0.0) -> str:
+    """How the command fails; empty where it does not. form: of its output. loaded: seconds that loading libraries takes."""
     out, err = scratch / "out", scratch / "err"
     command = [sys.executable, "-m", "dmlgather.cli", *arguments]
     with out.open("wb") as to_out, err.open("wb") as to_err:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=to_out, stderr=to_err)
-        code, seconds, memory = _waited(process.pid)
+        code, seconds, memory = _measured(command, scratch / "used", to_out, to_err)
     told, said = (path.read_bytes().decode("utf-8", "replace") for path in (out, err))
     if code not in (0, 1, 2):
         return f"exit code {code}"
@@ -66,7 +117,7 @@ def failure(arguments: list[str], scratch: Path, form: str = "text") -> str:
         return "traceback"
     if "internal error" in said:
         return said[said.index("internal error") :].splitlines()[0][:200]
-    if seconds > SECONDS:
+    if seconds > SECONDS + loaded:
         return f"{seconds:.1f} seconds"
     if memory > MEMORY:
         return f"{memory // 10**6} MB"
@@ -75,16 +126,26 @@ def failure(arguments: list[str], scratch: Path, form: str = "text") -> str:
     return _unreadable(told, form)
 
 
-def _waited(pid: int) -> tuple[int, float, int]:
-    """Exit code, seconds of a processor and bytes of memory of a process and those that it waited for."""
-    limit = time.monotonic() + WAIT
-    while True:
-        ended, status, usage = os.wait4(pid, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
-        if time.monotonic() > limit:
-            os.kill(pid, 9)
-        time.sleep(0.02)
+_MEASURE = """
+import json, resource, subprocess, sys
+code, used = subprocess.call(sys.argv[2:]), resource.getrusage(resource.RUSAGE_CHILDREN)
+json.dump([code, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024], open(sys.argv[1], "w"))
+"""
+"""Starts a command from a small process: Linux counts the memory of the process that starts another one as the other's own."""
+
+
+def _measured(command: list[str], used: Path, out: IO[bytes], err: IO[bytes]) -> tuple[int, float, int]:
+    """Exit code, seconds of a processor and bytes of memory of a command and those that it waited for. used: a file for these."""
+    started = [PYTHON, "-S", "-c", _MEASURE, str(used), *command]
+    process = subprocess.Popen(started, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
+    try:
+        process.wait(WAIT)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return -signal.SIGKILL, WAIT, 0
+    code, seconds, memory = json.loads(used.read_text("utf-8"))
+    return code, seconds, memory
 
 
 def _unreadable(report: str, form: str) -> str:
@@ -99,6 +160,11 @@ def _unreadable(report: str, form: str) -> str:
     return ""
 
 
+def _form(arguments: list[str], checked: str) -> str:
+    """The form of a command's output. checked: that of a check's."""
+    return checked if arguments[0] == "check" else "json" if "--json" in arguments else "text"
+
+
 def main(seconds: float, seed: int) -> int:
     """Fuzz for so many seconds; the exit code."""
     draw, start = random.Random(seed), time.monotonic()
@@ -106,6 +172,7 @@ def main(seconds: float, seed: int) -> int:
     print(f"seed {seed}, {seconds:g} seconds", flush=True)
     with tempfile.TemporaryDirectory(prefix="dmlgather-fuzz-") as temporary:
         folder, scratch = Path(temporary, "files"), Path(temporary)
+        cases, loaded = whole_cases(Path(temporary, "whole")), loading(scratch)
         while time.monotonic() - start < seconds:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
@@ -115,14 +182,22 @@ def main(seconds: float, seed: int) -> int:
             form = draw.choice(FORMATS)
             files = sorted(path for path in folder.iterdir() if path.suffix[1:] in KINDS)
             tries = [(path, checking(path, form)) for path in files] if failure(checking(folder, form), scratch, form) else []
-            tries += [(path, arguments) for path in draw.sample(files, PICKED) for arguments in using(path, scratch)]
+            for path in draw.sample(files, PICKED):
+                tries += [(path, arguments) for arguments in (*using(path, scratch), *translating(draw, path, files))]
+            mutated_cases(draw, cases, folder / "cases")
+            tries.append((folder / "cases", ["conformance", "read", str(folder / "cases"), *draw.choice(([], ["--json"]))]))
+            before = digests(folder)
             for path, arguments in tries:
-                if how := failure(arguments, scratch, form if arguments[0] == "check" else "text"):
+                libraries = max(loaded.values()) if arguments[0] in ("translate", "equivalent") else min(loaded.values())
+                how = failure(arguments, scratch, _form(arguments, form), libraries)
+                if how := how or harm(folder, before):
                     kept.mkdir(exist_ok=True)
+                    if path.is_dir():
+                        shutil.copytree(path, kept / f"cases{sum(found.values())}", symlinks=True, dirs_exist_ok=True)
                     for part in folder.glob(f"{path.stem}.*"):
                         shutil.copy(part, kept)
                     found[how.split(" ", 1)[-1] if how[0].isdigit() else how] += 1
-                    print(f"{kept / path.name}: {how} ({' '.join(arguments[:-1])})", flush=True)
+                    print(f"{kept / path.name}: {how} ({' '.join(arguments)})", flush=True)
     took = time.monotonic() - start
     print(f"{checked} files in {took:.0f} seconds, {sum(found.values())} failures: {dict(found) or 'none'}; seed {seed}")
     return 1 if found else 0

@@ -39,13 +39,15 @@ def mutated(draw: random.Random, kind: str, folder: Path, name: str) -> None:
     file = folder / f"{name}.{kind}"
     if kind == "json" and draw.random() < 0.2:
         file.write_text(json.dumps(_with_values(f"{name}.npy")), encoding="utf-8")
-        (folder / f"{name}.npy").write_bytes(_bytes(draw, _npy(draw)))
+        (folder / f"{name}.npy").write_bytes(flipped(draw, _npy(draw)))
         return
+    if draw.random() < 0.3:  # an IR's weights, or somebody else's
+        (folder / f"{name}.bin").write_bytes(bytes(draw.choice((8, 8, 7, 100))))
     data = _MAKERS[kind](draw)
-    file.write_bytes(_bytes(draw, data) if draw.random() < 0.3 else data)
+    file.write_bytes(flipped(draw, data) if draw.random() < 0.3 else data)
 
 
-def _bytes(draw: random.Random, data: bytes) -> bytes:
+def flipped(draw: random.Random, data: bytes) -> bytes:
     """Flipped, removed, inserted and repeated bytes."""
     changed = bytearray(data)
     for _ in range(draw.choice((1, 1, 2, 5, 30))):
@@ -102,8 +104,8 @@ def _jsonl(draw: random.Random) -> bytes:
     made = b""
     for _ in range(draw.choice((1, 3, 40))):
         value = {"name": draw.choice(NAMES), "type": "DML_OPERATOR_SLICE", "desc": _with_values("")["dispatchables"]["s"]["desc"]}
-        line = json.dumps(_changed(draw, value) if draw.random() < 0.7 else value).encode("utf-8", "surrogatepass")
-        made += (_bytes(draw, line) if draw.random() < 0.2 else line) + b"\n"
+        line = json.dumps(changed(draw, value) if draw.random() < 0.7 else value).encode("utf-8", "surrogatepass")
+        made += (flipped(draw, line) if draw.random() < 0.2 else line) + b"\n"
         if len(made) > LARGEST:
             break
     return made * min(draw.choice((1, 1, 100)), max(LARGEST // len(made), 1))
@@ -117,7 +119,7 @@ def _json(draw: random.Random) -> bytes:
     except ValueError:  # with comments
         return path.read_bytes()
     for _ in range(draw.choice((1, 1, 2, 4))):
-        value = _changed(draw, value)
+        value = changed(draw, value)
         if sum(1 for _ in _places(value)) > 1_000:  # what is repeated once more would be larger than any file
             break
     try:
@@ -126,7 +128,7 @@ def _json(draw: random.Random) -> bytes:
         return b"["
 
 
-def _changed(draw: random.Random, value: Any) -> Any:
+def changed(draw: random.Random, value: Any) -> Any:
     """The value with one part of it replaced, removed, repeated or nested."""
     places = list(_places(value))
     holder, key = draw.choice(places) if places else (None, None)

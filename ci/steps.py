@@ -1,6 +1,6 @@
 """Runs commands, one a line of standard input, until one fails. Ends with a table of seconds and tests, and what was left out.
 
-A command that ends with 3 could not run here, and says why in its last line; that is left out as well.
+A command that ends with 3 and whose last line says NOT RUN could not run here; that is left out as well.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CLOSING = re.compile(r"(?:^|, |=+ )(\d+) (passed|failed|error|errors|skipped)(?=
 """A count in the last line of a run of pytest."""
 SKIPPED = re.compile(r"SKIPPED \[(\d+)\] \S+?(?::\d+)?: (.+)")
 NOT_RUN = 3
-"""The exit status of a command that cannot run here."""
+"""The exit status of a command that cannot run here, if its last line says so: an internal error of pytest ends with 3 too."""
 
 
 @dataclass(slots=True)
@@ -26,6 +26,7 @@ class Step:
     command: str
     seconds: float = 0
     status: int = 0
+    not_run: bool = False
     tests: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
 
@@ -43,8 +44,14 @@ class Step:
                 self.read(line)
                 last = line.strip() or last
         self.status, self.seconds = process.returncode, time.monotonic() - start
-        if self.status == NOT_RUN:
+        self.not_run = self.status == NOT_RUN and "NOT RUN" in last
+        if self.not_run:
             self.left_out[last] += 1
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ran and failed."""
+        return self.status != 0 and not self.not_run
 
     def read(self, line: str) -> None:
         """Count what a line of its output says."""
@@ -56,7 +63,7 @@ class Step:
 
     def row(self) -> str:
         """The step's line in the table."""
-        outcome = {0: "", NOT_RUN: "not run"}.get(self.status, f"FAILED with {self.status}")
+        outcome = f"FAILED with {self.status}" if self.failed else "not run" if self.not_run else ""
         return f"{self.seconds:8.0f} {self.tests['passed']:8} {self.tests['skipped']:8}  {self.command}  {outcome}".rstrip()
 
 
@@ -68,11 +75,11 @@ def main() -> int:
             if line.strip() and not line.startswith("#"):
                 steps.append(Step(line.strip()))
                 steps[-1].run()
-                if steps[-1].status not in (0, NOT_RUN):
+                if steps[-1].failed:
                     break
     finally:
         report(steps)
-    return next((step.status for step in steps if step.status not in (0, NOT_RUN)), 0)
+    return next((step.status for step in steps if step.failed), 0)
 
 
 def report(steps: list[Step]) -> None:

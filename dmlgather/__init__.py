@@ -5,10 +5,9 @@ Importing this package loads nothing else; NumPy, Pydantic, CuPy, ONNX, JAX, Das
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dmlgather.lazy import lazy_names
 
+TYPE_CHECKING = False  # not that of typing, which takes 10 ms to import: an interrupt then comes before the command heeds any
 if TYPE_CHECKING:
     from dmlgather import distributed, lax, numpy, onnx, openvino, torch
     from dmlgather.backends.cuda.driver import DeviceError

@@ -59,12 +59,13 @@ class EagerFunction(Generic[P]):
         if kept and (result := kept[0](inputs)) is not None:
             return result
         request = self._request(*args, **kwargs)
-        taken = take(request.arrays, request.device)
-        problem = request.problem_of(*(item.type for item in taken))
-        if not slots and self._keyed:
-            places = [*inspect.signature(self._request).parameters]
-            self._slots = {place: slot for slot, name in enumerate(request.arrays) for place in (name, places.index(name))}
-        return _run(problem, taken, request.out_of_bounds, kept)
+        with arrays.in_order([*request.arrays.values()]):
+            taken = take(request.arrays, request.device)
+            problem = request.problem_of(*(item.type for item in taken))
+            if not slots and self._keyed:
+                places = [*inspect.signature(self._request).parameters]
+                self._slots = {place: slot for slot, name in enumerate(request.arrays) for place in (name, places.index(name))}
+            return _run(problem, taken, request.out_of_bounds, kept)
 
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> IndexPlan:
         """The plan of the same call over packed arrays. An array may be replaced by anything with `shape` and `dtype`, or by a
@@ -115,12 +116,13 @@ def execute(
     out_of_bounds, device: as for the eager functions. Raises TypeError for arrays of another type or on several devices,
     ValueError for another shape, IndexError for a bad index under RAISE (on every device), DeviceError for no usable GPU.
     """
-    taken = take(dict(zip(problem.arguments, inputs, strict=True)), device)
-    for item, expected in zip(taken, problem.tensors, strict=False):
-        if item.type != expected:
-            error = TypeError if item.type.dtype != expected.dtype else ValueError
-            raise error(f"{item.name} is {item.type}, but the problem was stated for {expected}")
-    return _run(problem, taken, out_of_bounds)
+    with arrays.in_order(inputs):
+        taken = take(dict(zip(problem.arguments, inputs, strict=True)), device)
+        for item, expected in zip(taken, problem.tensors, strict=False):
+            if item.type != expected:
+                error = TypeError if item.type.dtype != expected.dtype else ValueError
+                raise error(f"{item.name} is {item.type}, but the problem was stated for {expected}")
+        return _run(problem, taken, out_of_bounds)
 
 
 def type_of(name: str, item: Any) -> TensorType:
@@ -231,7 +233,11 @@ def _run(
     policy, fill = _policy(problem, out_of_bounds)
     if policy is OutOfBounds.FILL and first.array.dtype.hasobject:
         return _run_on_positions(problem, taken)
-    result = arrays.allocate(first.memory, problem.output.shape, first.array.dtype, like=first.given)
+    tensor = arrays.new_tensor(first.memory, problem.output.shape, first.array.dtype, first.given)
+    if tensor is None:
+        result = arrays.allocate(first.memory, problem.output.shape, first.array.dtype, like=first.given)
+    else:
+        result, _ = arrays.adopt(tensor)
     inputs = [item.array for item in taken]
     found = ready.prepare(problem, policy, fill, first.runs, [signature_on(first.memory, array) for array in (*inputs, result)])
     if kept is not None and not first.runs.on_gpu:
@@ -240,6 +246,8 @@ def _run(
         elif all(torch_tensors.is_torch(item.given) for item in taken):
             kept[:] = [found.tensor]
     found.write(inputs, result)
+    if tensor is not None:
+        return tensor
     returned = arrays.move(result, first.memory, first.home)
     if result.dtype.hasobject:
         return returned.astype(first.given.dtype)

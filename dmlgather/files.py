@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import stat
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from dmlgather.host import available_memory
@@ -75,13 +73,13 @@ def open_regular(path: Path, buffer: int = io.DEFAULT_BUFFER_SIZE) -> Iterator[t
     bytes that are read at once.
     """
     with described():
-        size = _regular(path)
+        size = check_regular(path)
         opened: io.BufferedReader = io.BufferedReader(io.FileIO(path), buffer)
         with opened as file:
             yield file, size
 
 
-def _regular(path: Path) -> int:
+def check_regular(path: Path) -> int:
     """The size of a regular file in bytes. FileError for anything else: opening a pipe or a device may block forever."""
     info = path.stat()
     if not stat.S_ISREG(info.st_mode):
@@ -104,95 +102,19 @@ def described() -> Iterator[None]:
         raise FileError(f"is no possible path: {error}") from None
 
 
-@contextmanager
-def writing(path: Path) -> Iterator[io.BufferedWriter]:
-    """A new file at `path`; its folder is created if needed. FileError, with the path, when that is impossible."""
+def leads_outside(path: Path, folders: Iterable[Path]) -> bool:
+    """Whether a path, links followed, lies in none of these folders. False for no possible path, as reading it will say."""
     try:
-        with described():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if path.exists():
-                _regular(path)
-            with path.open("wb") as file:
-                yield file
-    except FileError as error:
-        raise FileError(f"{path} {error}") from None
-
-
-@contextmanager
-def writing_inside(folder: Path, name: str) -> Iterator[io.BufferedWriter]:
-    """A new file called `name` inside `folder`. FileError as `writing` and `check_place_inside`."""
-    check_place_inside(folder, name)
-    with writing(folder / name) as file:
-        yield file
-
-
-def check_place_inside(folder: Path, name: str) -> None:
-    """FileError unless a file called `name`, a relative path, may be written inside `folder`, as far as that can be told before.
-
-    No part of `name` may be a symbolic link, which could lead outside; `folder` itself may be one. Folders need not exist yet.
-    """
-    place = folder
-    for part in PurePath(name).parts:
-        if part == ".." or PurePath(part).is_absolute():
-            raise FileError(f"{folder / name} is not inside {folder}: name a file below it")
-        if place.exists() and not place.is_dir():
-            raise FileError(f"{folder / name} cannot be written: {place} is not a folder; name another folder")
-        place = place / part
-        if place.is_symlink():
-            raise FileError(f"{place} is a symbolic link, and files below {folder} are not written through links: remove it")
-    _check_replaceable(place)
-
-
-@contextmanager
-def staged(folder: Path) -> Iterator[Path]:
-    """A temporary folder to write files into. When the block ends, they move to `folder`, .json last, and replace files there.
-    A folder in it moves as a whole, and replaces nothing.
-
-    After an exception no file is moved. FileError, with the path, when that is impossible.
-    """
-    try:
-        with described():
-            folder.mkdir(parents=True, exist_ok=True)
-            stage = Path(tempfile.mkdtemp(prefix=".dmlgather-", dir=folder))
-    except FileError as error:
-        raise FileError(f"{folder} {error}") from None
-    try:
-        yield stage
-        files = sorted(stage.iterdir(), key=lambda file: (file.suffix.lower() == ".json", file.name))
-        for file in files:
-            _check_replaceable(folder / file.name)
-        with described():
-            for file in files:
-                file.replace(folder / file.name)
-    except FileError as error:
-        raise FileError(str(error).replace(str(stage), str(folder))) from None
-    finally:
-        shutil.rmtree(stage, ignore_errors=True)
-
-
-def _check_replaceable(path: Path) -> None:
-    try:
-        with described():
-            if path.is_symlink():
-                raise FileError("is a symbolic link, and files are not written through links: remove it")
-            if path.exists():
-                _regular(path)
-    except FileError as error:
-        raise FileError(f"{path} {error}") from None
-
-
-def check_spared(targets: Iterable[Path], sources: Iterable[Path]) -> None:
-    """FileError when writing `targets` would overwrite one of the `sources` from which they are made."""
-    present = {path.resolve(): path for path in sources}
-    for target in targets:
-        if target.resolve() in present:
-            raise FileError(f"{target} is an input, and would be overwritten: choose another name")
+        place = Path(os.path.realpath(path))
+        return not any(place.is_relative_to(os.path.realpath(folder)) for folder in folders)
+    except (OSError, ValueError):
+        return False
 
 
 def read_text(path: Path, remedy: str = "move its values to .npy files") -> str:
     """The text of a UTF-8 file, without byte order mark. FileError for anything else. remedy: for a text that is too long."""
     with described():
-        size = _regular(path)
+        size = check_regular(path)
         room = available_memory() if size > SURELY_FITS else None  # looking it up takes longer than reading a small file
         if room is not None and size * BYTES_PER_CHARACTER > room:
             raise FileError(f"holds {size} bytes of text, too many to read with {room} bytes of memory free: {remedy}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+
+TYPE_CHECKING = False  # this module imports next to nothing, since everybody waits for it
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
 
 def lazy_names(
@@ -27,6 +28,8 @@ def lazy_names(
     def __getattr__(name: str) -> Any:  # noqa: N807 - it becomes the package's
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        import importlib
+
         try:
             module = importlib.import_module(f"{package}.{modules[name] or name}")
         except ModuleNotFoundError as error:
@@ -50,6 +53,8 @@ def lazy_names(
 
 
 def _is_installed(package: str) -> bool:
+    import importlib.util
+
     try:
         return importlib.util.find_spec(package) is not None
     except ValueError:  # in sys.modules, without a specification

@@ -23,14 +23,15 @@ from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.dxdispatch.npy import write_npy
 from dmlgather.directml.dxdispatch.values import dtype_of
+from dmlgather.directml.dxdispatch.writing import sources
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import BufferTensorDesc
-from dmlgather.files import check_place_inside, writing_inside
-from dmlgather.model_fusion import FusedModel, ModelLaunch, Region, fuse_model
+from dmlgather.model_fusion import FusedModel, ModelLaunch, Region
 from dmlgather.operator import CompiledOperator
 from dmlgather.operator import compile as compile_operator
 from dmlgather.ready import Ready, prepare
 from dmlgather.wording import amount, counted
+from dmlgather.written_files import check_place_inside, check_spared, writing_inside
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,11 @@ class PreparedLaunch:
 class Runner:
     """A checked model on one device, its resources at their initial values."""
 
-    def __init__(self, model: CheckedFile, device: str = "cpu", output_folder: Path = Path(), *, fuse: bool = False) -> None:
-        """device: "cpu", "cuda", "cuda:N" or "reference". output_folder: where writeFile commands write. fuse: whether dispatches
-        that can be one launch are; a resource that only these read is then not written.
+    def __init__(
+        self, model: CheckedFile, device: str = "cpu", output_folder: Path = Path(), fused: FusedModel | None = None
+    ) -> None:
+        """device: "cpu", "cuda", "cuda:N" or "reference". output_folder: where writeFile commands write. fused: what `fuse_model`
+        makes of the model, whose launches then run; a resource that only these read is not written.
 
         Raises ValueError for a model with problems, errors or refusals, FileError when initial values cannot be read, DeviceError
         when the device cannot be used. The memory is allocated here: `check_memory` with `memory_shares` tells before whether it
@@ -108,9 +111,9 @@ class Runner:
         if model.refusals:
             raise ValueError(str(model.refusals[0]))
         self.model, self.device, self.output_folder = model, Device.parse(device), output_folder
-        self.fusion: FusedModel | None = fuse_model(model) if fuse else None
+        self.fusion = fused
         self._operators: dict[str, CompiledOperator] = {}
-        for name in {command.dispatchable: None for command in model.commands if isinstance(command, Dispatch) and not fuse}:
+        for name in {command.dispatchable: None for command in model.commands if isinstance(command, Dispatch) and fused is None}:
             self._operators[name] = compile_operator(model.dispatchables[name].desc, device=device)
         initial = {name: resource.buffer() for name, resource in model.resources.items()}
         self._owned = {
@@ -127,11 +130,14 @@ class Runner:
     def run(self, iterations: int = 1) -> Iterator[Event]:
         """Execute the commands in order, each launch `iterations` times.
 
-        FileError, before the first one, when a writeFile command cannot write into the output folder.
+        FileError, before the first one, when a writeFile command cannot write into the output folder, or would replace a file
+        that the model is read from.
         """
-        for command in self.model.commands:
-            if isinstance(command, WriteFile):
-                check_place_inside(self.output_folder, command.target)
+        targets = {command.target for command in self.model.commands if isinstance(command, WriteFile)}
+        for name in targets:
+            check_place_inside(self.output_folder, name)
+        for name in targets:  # one after the other: a file may be written twice
+            check_spared([self.output_folder / name], sources(self.model))
         for number, command in enumerate(self.model.commands):
             match command:
                 case Dispatch():
@@ -217,7 +223,7 @@ class Runner:
 
     def _written(self, command: WriteFile) -> Written:
         target = self.output_folder / command.target
-        with writing_inside(self.output_folder, command.target) as file:
+        with writing_inside(self.output_folder, command.target, sources(self.model)) as file:
             if target.suffix.lower() == ".npy":
                 write_npy(self._array(command), file)
             else:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import Device
@@ -51,10 +50,13 @@ class CompiledOperator:
     1s of them, is read with its own strides. A one-dimensional contiguous array of at least TotalTensorSizeInBytes bytes, of the
     described type or uint8, is a buffer and read through the described strides; so is every one-dimensional array in the place of
     a tensor of more dimensions that states Strides.
+
+    It can be pickled and copied: it is its descriptor, its device and its policy.
     """
 
     def __init__(self, desc: OperatorDesc, device: Device | None, out_of_bounds: str | Fill | None) -> None:
         self.desc = desc
+        self._made_of = desc, device, out_of_bounds
         self._binding = Binding(desc, device, out_of_bounds)
         # Keyed by signatures, never by identity: arrays change in place, and Python reuses ids.
         self._route = lru_cache(ROUTES_KEPT)(self._binding.route)
@@ -62,6 +64,9 @@ class CompiledOperator:
         self._address_route = lru_cache(ROUTES_KEPT)(self._binding.address_route)
         self._place = lru_cache(ROUTES_KEPT)(self._binding.place)
         self._last: Outcome | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CompiledOperator, self._made_of  # routes and programs are prepared again
 
     def __repr__(self) -> str:
         return f"<CompiledOperator {self._binding.shown(self._binding.device)}>"
@@ -75,8 +80,9 @@ class CompiledOperator:
         """Run on arrays and return the output, the same kind of array as the first input, shape OutputTensor.Sizes.
 
         inputs: one array per input tensor. out: written instead of a new array and returned; nothing is allocated then.
-        stream: on a GPU, the stream to run on (of CuPy or torch, an object with `__cuda_stream__`, or an address), else CuPy's
-        current one.
+        stream: on a GPU, the stream to run on (of CuPy or torch, an object with `__cuda_stream__`, or an address); left out,
+        PyTorch's current one if the first input is a tensor, else CuPy's. Streams of other libraries that wrote an array, or use
+        it next, are ordered with it; CuPy's is where `stream` is left out.
 
         Raises TypeError for a wrong type, kind or mixture of devices, ValueError for a wrong shape or an overlapping `out`;
         IndexError for a bad index under "raise" on the CPU (on a GPU, ask with `raise_if_bad`).
@@ -113,14 +119,17 @@ class CompiledOperator:
         >>> out
         array([[23, 20, 21, 22]])
         """
-        adopted = [*map(arrays.adopt, inputs), arrays.adopt_output(out)]
-        device = self._binding.device
+        given, device = (*inputs, out), self._binding.device
+        with arrays.in_order(given):
+            adopted = [*map(arrays.adopt, inputs), arrays.adopt_output(out)]
         if device is not None and any(found != device.memory for _, found in adopted):
             raise TypeError(f"bind takes arrays that lie on {device.memory}; move them there first")
-        *sources, target = [array for array, _ in adopted]
+        views = [array for array, _ in adopted]
         route = self._route(*(signature_on(found, array) for array, found in adopted))
         assert route is not None
-        return BoundOperator(self, route.bind(sources, target), route.device)
+        run = route.bind(views[:-1], views[-1])
+        lent = route.device.on_gpu and any(array is not view for array, view in zip(given, views, strict=True))
+        return BoundOperator(self, arrays.again(given, views, route.device, run) if lent else run, route.device)
 
     def run_buffers(self, *inputs: Any, out: Any, stream: Any = None) -> None:
         """Run on one-dimensional byte buffers (uint8), all read and written through the described strides.
@@ -128,10 +137,11 @@ class CompiledOperator:
         Raises TypeError for buffers on another device than the operator was compiled for, ValueError for one that is too short
         or overlaps; IndexError as a call does.
         """
-        adopted = [*map(arrays.adopt, inputs), arrays.adopt_output(out)]
-        route = self._buffer_route(*(signature_on(device, array) for array, device in adopted))
-        *sources, target = [array for array, _ in adopted]
-        self._run(route, sources, target, stream)
+        with arrays.in_order((*inputs, out), stream, self._binding.device):
+            adopted = [*map(arrays.adopt, inputs), arrays.adopt_output(out)]
+            route = self._buffer_route(*(signature_on(device, array) for array, device in adopted))
+            *sources, target = [array for array, _ in adopted]
+            self._run(route, sources, target, stream)
 
     def launch(self, *pointers: int, stream: Any = None, device: str | None = None) -> None:
         """Run on device addresses (inputs, then output) of whole buffers of TotalTensorSizeInBytes.
@@ -171,11 +181,14 @@ class CompiledOperator:
     def _run_elsewhere(self, inputs: Sequence[Any], out: Any, stream: Any) -> Any:
         """A call whose arrays have to be adopted, moved to the operator's device or allocated before it runs."""
         self._binding.check_count(len(inputs))
-        with self._on(stream, inputs):
+        with arrays.in_order((*inputs, out), stream, self._binding.device):
             brought = [self._brought(array) for array in inputs]
             known = [signature_on(device, array) for array, device in brought]
             place = self._place(*known)
             assert place is not None
+            if out is None:
+                name = self._binding.output
+                out = arrays.new_tensor(place, self._binding.tensors[name].sizes, self._binding.dtypes[name], inputs[0])
             if out is None:
                 result = self._allocated(place)
             else:
@@ -189,12 +202,6 @@ class CompiledOperator:
         name = self._binding.output
         return arrays.allocate(place, self._binding.tensors[name].sizes, self._binding.dtypes[name])
 
-    def _on(self, stream: Any, inputs: Sequence[Any]) -> AbstractContextManager[None]:
-        """A context in which a stream that was given is the current one."""
-        if stream is None:
-            return nullcontext()
-        return arrays.on_stream(stream, self._binding.device or arrays.home_of(inputs[0]))
-
     def _brought(self, array: Any, adopt: Callable[[Any], tuple[Any, Device]] = arrays.adopt) -> tuple[Any, Device]:
         """The array in memory of the device that runs, and that memory's device."""
         adopted, device = adopt(array)
@@ -205,9 +212,8 @@ class CompiledOperator:
         if out is None:
             home = arrays.home_of(inputs[0])
             return arrays.hand_back(arrays.move(result, place, home), inputs[0])
-        adopted, home = arrays.adopt(out)
-        if home != place:  # `device=` said to compute elsewhere; `out` still gets the result
-            arrays.fill_from(adopted, home, arrays.move(result, place, home))
+        if (home := arrays.home_of(out)) != place:  # `device=` said to compute elsewhere; `out` still gets the result
+            arrays.fill_from(arrays.adopt(out)[0], home, arrays.move(result, place, home))
         return out
 
     def _raise(self, outcome: Outcome) -> None:
@@ -222,11 +228,14 @@ class BoundOperator:
         self._at_once = not device.on_gpu
         self._last: Outcome | None = None
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a bound operator holds the addresses of its arrays: pickle or copy the operator, and bind it again")
+
     def __repr__(self) -> str:
         return f"<BoundOperator {self._operator._binding.shown(self._device)}>"
 
     def __call__(self, stream: Any = None) -> None:
-        """Run into the bound output; on a GPU on `stream` (or the current one), without a sync or an allocation.
+        """Run into the bound output; on a GPU on `stream`, as a call, without a sync or an allocation.
 
         A CUDA graph that captured this uses the binding's memory: keep the binding as long as the graph.
         """

@@ -33,6 +33,7 @@ class PageDriver(ModelDriver):
         super().__init__()
         driver = self
         self.captures: dict[int, list[Callable[[], None]]] = {}
+        self._default = 1  # what CuPy hands on for stream 0: 2 where its default stream is each thread's own
         made_current = self.cuda.Stream.from_external
 
         class Stream:
@@ -68,11 +69,14 @@ class PageDriver(ModelDriver):
     # cupy
     def asarray(self, array: Any, *, order: str = "K", blocking: bool = False) -> DeviceArray:
         if hasattr(array, "__cuda_array_interface__"):
-            return DeviceArray(array.held, self.getDevice())
+            assert array.__cuda_array_interface__["stream"] is None, "CuPy makes the host wait for a stream that is stated"
+            return DeviceArray(array.owner.held, self.getDevice())
         return super().asarray(array, order=order, blocking=blocking or isinstance(array, np.ndarray))
 
     def from_dlpack(self, array: Any) -> DeviceArray:
-        return DeviceArray(array.__dlpack__(stream=self._stream_of(self.getDevice()).ptr), self.getDevice())
+        kind, number = array.__dlpack_device__()
+        assert kind == 2
+        return DeviceArray(array.__dlpack__(stream=self._stream_of(number).ptr or self._default), number)
 
     # cupy.cuda.runtime
     def pointerGetAttributes(self, pointer: int) -> Any:  # noqa: N802 - CUDA's name
@@ -81,6 +85,9 @@ class PageDriver(ModelDriver):
     def memsetAsync(self, to: int, value: int, count: int, stream: int) -> None:  # noqa: N802
         plain = super().memsetAsync
         self._now_or_later(stream, lambda: plain(to, value, count, stream))
+
+    def streamIsCapturing(self, stream: int) -> bool:  # noqa: N802
+        return stream in self.captures
 
     # cupy.cuda.driver
     def launchKernel(self, function: int, *numbers: int) -> None:  # noqa: N802
@@ -111,11 +118,10 @@ class TorchDevice:
 
 
 class Tensor:
-    """What the page and dmlgather use of a torch.Tensor on a GPU. asked: the streams of those who took it by DLPack."""
+    """What the page and dmlgather use of a torch.Tensor on a GPU."""
 
     def __init__(self, held: np.ndarray[Any, Any]) -> None:
         self.held = held
-        self.asked: list[int] = []
 
     dtype = property(lambda self: self.held.dtype)
     shape = property(lambda self: self.held.shape)
@@ -132,10 +138,16 @@ class Tensor:
     def detach(self) -> Tensor:
         return self
 
+    def numpy(self) -> Any:
+        raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
     is_neg, resolve_conj, resolve_neg = is_conj, detach, detach
 
+    def record_stream(self, stream: Any) -> None:
+        sys.modules["torch"].driver.order.append(("record_stream", self.held.ctypes.data, stream.cuda_stream))
+
     def __dlpack__(self, *, stream: int) -> np.ndarray[Any, Any]:
-        self.asked.append(stream)
+        assert stream == -1, "PyTorch refuses some streams, and orders no other than its own"
         return self.held
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -149,13 +161,20 @@ Tensor.__module__ = "torch"
 
 
 class TorchStandIn:
-    """What the page uses of torch."""
+    """What the page and dmlgather use of torch. driver: whose streams it uses; what tensors ask of them stands in its `order`."""
 
-    def __init__(self) -> None:
+    def __init__(self, driver: PageDriver) -> None:
+        self.driver = driver
         self.Tensor, self.strided = Tensor, Tensor.layout
         self.nn = SimpleNamespace(Parameter=Tensor)
         self._current = SimpleNamespace(cuda_stream=7)
-        self.cuda = SimpleNamespace(Stream=self._made, stream=self._entered, current_stream=lambda device=None: self._current)
+        self.cuda = SimpleNamespace(
+            Stream=self._made,
+            stream=self._entered,
+            current_stream=lambda device=None: self._current,
+            default_stream=lambda device=None: SimpleNamespace(cuda_stream=0),
+            ExternalStream=lambda stream_ptr, device=None: SimpleNamespace(cuda_stream=stream_ptr),
+        )
 
     def rand(self, *sizes: int, device: str) -> Tensor:
         assert device == "cuda"
@@ -189,5 +208,7 @@ class TorchStandIn:
 def stand_in(stack: ExitStack) -> PageDriver:
     """Put CuPy and torch in place until the stack ends."""
     patch = stack.enter_context(pytest.MonkeyPatch.context())
-    patch.setitem(sys.modules, "torch", TorchStandIn())
-    return stack.enter_context(installed(PageDriver()))
+    driver = PageDriver()
+    patch.setitem(sys.modules, "torch", TorchStandIn(driver))
+    stack.enter_context(installed(driver))
+    return driver

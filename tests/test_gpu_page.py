@@ -35,17 +35,18 @@ def test_a_stream_of_torch_orders_the_exchange_and_the_kernel(gpu: PageDriver) -
     stream = SimpleNamespace(cuda_stream=8)
     assert dg.compile(gather())(*inputs, out=out, stream=stream) is out
     assert out.held.tobytes() == table[ids[0]].tobytes()
-    assert {asked for tensor in (*inputs, out) for asked in tensor.asked} == {8}
     assert gpu.streams == [8]
+    assert gpu.order[-2][0] == "record", "PyTorch's stream, 7, waits for 8"
+    assert gpu.order[-1][:2] == ("wait", 7)
 
 
-def test_without_a_stream_the_exchange_is_with_the_current_one_of_cupy(gpu: PageDriver) -> None:
+def test_without_a_stream_tensors_run_on_the_current_one_of_torch(gpu: PageDriver) -> None:
     table, ids = fresh()
     inputs = Tensor(table), Tensor(ids)
     result = dg.compile(gather())(*inputs)
     assert isinstance(result, Tensor)
     assert result.held.tobytes() == table[ids[0]].tobytes()
-    assert {asked for tensor in inputs for asked in tensor.asked} == {1000} == {*gpu.streams}
+    assert gpu.order == [("launch", 7)]
 
 
 def test_the_functions_of_the_torch_dialect_run_on_torchs_stream(gpu: PageDriver) -> None:
@@ -56,7 +57,7 @@ def test_the_functions_of_the_torch_dialect_run_on_torchs_stream(gpu: PageDriver
         assert dg.torch.index_select(weight, 0, index, out=result) is result
     assert isinstance(result, Tensor)
     assert result.held.tobytes() == table[ids[0]].tobytes()
-    assert {asked for tensor in (weight, index, result) for asked in tensor.asked} == {9} == {*gpu.streams}
+    assert {entry[-1] for entry in gpu.order} == {9} == {*gpu.streams}
     assert gpu.current == {}
     with pytest.raises(IndexError, match=r"index\[0\] = -1 is out of range"):
         dg.torch.index_select(weight, 0, Tensor(np.array([-1])))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import email
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -71,11 +72,33 @@ def test_without_the_engine_nothing_is_required(tmp_path: Path) -> None:
     assert hatchling("-c", REQUIREMENTS, PATH=str(tmp_path), DMLGATHER_PURE="1").stdout == "[]\n"
 
 
+def needs(tool: str) -> pytest.MarkDecorator:
+    """A skip where a program is not on the path; ci/bare has no compiler on purpose."""
+    return pytest.mark.skipif(shutil.which(tool) is None, reason=f"no {tool} on the path: what it does was not tried")
+
+
 @pytest.mark.parametrize(
     ("variables", "told"),
     [
         ({"CC": "no-such-compiler -m64"}, "the compiler of CC cannot build the CPU engine:\nno-such-compiler -m64 -std=gnu11 "),
-        ({"CFLAGS": "--no-such-flag", "CC": "cc"}, "--no-such-flag"),
+        pytest.param(
+            {"CFLAGS": "--no-such-flag", "CC": "cc"},
+            "CFLAGS is '--no-such-flag', with which cc cannot build the CPU engine:\n",
+            marks=needs("cc"),
+        ),
+        pytest.param({"CFLAGS": "--no-such-flag"}, "CFLAGS is '--no-such-flag', with which ", marks=needs("cc")),
+        pytest.param({"LDFLAGS": "-lno-such-library"}, "LDFLAGS is '-lno-such-library', with which ", marks=needs("cc")),
+        pytest.param(
+            {"LDFLAGS": "-Wl,--no-such-flag", "CFLAGS": "-g", "CC": "cc"},
+            "LDFLAGS is '-Wl,--no-such-flag', with which cc cannot ",
+            marks=needs("cc"),
+        ),
+        ({"CFLAGS": "-O2 '"}, 'CFLAGS is "-O2 \'", which is no command line: No closing quotation'),
+        ({"CC": "/bin/true"}, "it ended with exit status 0, but made no probe.o: no compiler does"),
+        pytest.param({"CC": "true"}, "it ended with exit status 0, but made no probe.o: no compiler does", marks=needs("true")),
+        pytest.param(
+            {"CC": "echo -m64"}, "it ended with exit status 0, but made no probe.o: no compiler does", marks=needs("echo")
+        ),
         ({"CC": "gcc '"}, 'CC is "gcc \'", which is no command line: No closing quotation'),
         ({"CC": "/bin/false"}, "it ended with exit status 1"),
         ({"DMLGATHER_PURE": "yes"}, "DMLGATHER_PURE is 'yes', expected 1 (no engine) or 0"),
@@ -91,8 +114,9 @@ def test_what_cannot_be_built_is_said_without_a_traceback(variables: dict[str, s
 
 
 def test_a_source_that_does_not_compile_is_shown_with_the_way_to_do_without(tmp_path: Path) -> None:
-    path = compiler(tmp_path, "import sys; sys.exit('plan.c: wrong' if sys.argv[-4].endswith('plan.c') else 0)")
-    # The probe's compiler and linker succeed; nothing checks what they made.
+    failing = "sys.exit('plan.c: wrong' if sys.argv[-4].endswith('plan.c') else 0)"
+    path = compiler(tmp_path, f"import sys; open(sys.argv[-1], 'w').close(); {failing}")
+    # The probe's compiler and linker succeed; nothing looks into what they made.
     done = hatchling("-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path), CC=f"{path}/cc")
     assert done.returncode == 1
     assert "dmlgather: the CPU engine cannot be built: " in done.stdout + done.stderr

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,87 @@ def test_an_import_by_name_says_what_to_install(missing: str, statement: str) ->
 def test_so_does_an_attribute(missing: str) -> None:
     printed = said(missing, "import dmlgather as dg\ntry: dg.FACE.NAME\nexcept AttributeError as error: print(error)")
     assert printed.endswith(f"needs the package {missing}, which is not installed: pip install 'dmlgather[{missing}]'\n")
+
+
+SYMBOLIC = """
+import onnx
+from onnx.parser import parse_model
+model = parse_model('''<ir_version: 8, opset_import: ["" : 17]>
+g (float[N,4] x, int64[M] i) => (float[K,4] y) { s = Shape(x) two = Constant <value_ints = [2]> () h = Div(s, two)
+r = Reshape(x, h) y = Gather <axis = 0> (r, i) }''')
+onnx.save(model, "model.onnx")
+"""
+"""A model whose sizes are computed from sizes that it leaves open."""
+
+IR = """<net name="m" version="11"><layers>
+<layer id="0" name="x" type="Parameter" version="opset1"><data shape="?,4" element_type="f32"/>
+<output><port id="0" precision="FP32"><dim>-1</dim><dim>4</dim></port></output></layer>
+<layer id="1" name="i" type="Const" version="opset1"><data element_type="i64" shape="1" offset="0" size="8"/>
+<output><port id="0" precision="I64"><dim>1</dim></port></output></layer>
+<layer id="2" name="a" type="Const" version="opset1"><data element_type="i64" shape="" offset="8" size="8"/>
+<output><port id="0" precision="I64"/></output></layer>
+<layer id="3" name="g" type="Gather" version="opset8"><data batch_dims="0"/>
+<input><port id="0" precision="FP32"><dim>-1</dim><dim>4</dim></port><port id="1" precision="I64"><dim>1</dim></port>
+<port id="2" precision="I64"/></input><output><port id="3" precision="FP32"><dim>1</dim><dim>4</dim></port></output></layer>
+<layer id="4" name="r" type="Result" version="opset1">
+<input><port id="0" precision="FP32"><dim>1</dim><dim>4</dim></port></input></layer>
+</layers><edges><edge from-layer="0" from-port="0" to-layer="3" to-port="0"/>
+<edge from-layer="1" from-port="0" to-layer="3" to-port="1"/><edge from-layer="2" from-port="0" to-layer="3" to-port="2"/>
+<edge from-layer="3" from-port="3" to-layer="4" to-port="0"/></edges></net>"""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model and an IR, both with sizes that are open."""
+    folder = tmp_path_factory.mktemp("models")
+    subprocess.run([sys.executable, "-c", SYMBOLIC], cwd=folder, check=True, timeout=60)
+    (folder / "ir.xml").write_text(IR)
+    (folder / "ir.bin").write_bytes(bytes(16))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments"),
+    [
+        ("sympy", "check model.onnx"),
+        ("sympy", "explain model.onnx"),
+        ("onnx", "equivalent model.onnx model.onnx"),
+        ("onnx", "translate model.onnx --to openvino"),
+        ("lxml", "equivalent ir.xml ir.xml"),
+        ("lxml", "translate ir.xml --to onnx"),
+    ],
+)
+def test_commands_name_the_extra(models: Path, missing: str, arguments: str) -> None:
+    words = arguments.split()
+    code = f"import sys; sys.modules[{missing!r}] = None; from dmlgather.cli.app import run; sys.exit(run({words!r}))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=models, capture_output=True, text=True, timeout=120, check=False
+    )
+    said = ended.stderr.splitlines()[0].removeprefix("dmlgather: ")
+    what, extra = ("an ONNX model", "onnx") if words[1] == "model.onnx" else ("an OpenVINO IR", "openvino")
+    assert ended.returncode == 2
+    assert said.startswith(f"{words[1]}: is {what}, and a package that it needs is missing (import of {missing} halted")
+    assert said.endswith(f": pip install 'dmlgather[{extra}]'")
+
+
+def extras() -> dict[str, set[str]]:
+    """The packages of each extra of pyproject.toml."""
+    found = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    return {name: {re.split(r"[\[<>=]", each)[0] for each in packages} for name, packages in found.items()}
+
+
+def test_the_hook_of_the_page_installs_what_the_extras_do() -> None:
+    listed = re.findall(r"additional_dependencies: \[(.*?)\]", (ROOT / "docs" / "check.md").read_text())
+    assert [set(each.split(", ")) for each in listed] == [extras()["onnx"], extras()["openvino"]]
+
+
+def test_env_shows_every_package_of_the_extras() -> None:
+    from dmlgather.cli.env import OPTIONAL
+
+    shown = {name.replace("_", "-") for name in OPTIONAL}
+    assert shown == set().union(*(extras()[name] for name in ("onnx", "openvino", "jax", "torch", "dask")))
+    assert all(name.replace("_", "-") in extras()[extra] for name, extra in OPTIONAL.items())
 
 
 def test_with_everything_installed_nothing_is_left_out() -> None:

@@ -82,7 +82,7 @@ def seen(events: Iterator[Event]) -> list[Any]:
 
 def same(model: CheckedFile, folder: Path, device: str = "cpu") -> list[Any]:
     """What a model shows, fused or not."""
-    found = seen(Runner(model, device, folder / "fused", fuse=True).run())
+    found = seen(Runner(model, device, folder / "fused", fuse_model(model)).run())
     assert found == seen(Runner(model, "reference", folder / "plain").run())
     return found
 
@@ -161,7 +161,7 @@ def test_what_is_only_read_is_not_written(tmp_path: Path) -> None:
     model = check(tmp_path, made(dispatch("flip", "a", "b"), dispatch("gather", "b", "c", "rows"), shown("c")))
     assert launches(model) == [("flip", "gather")]
     same(model, tmp_path)
-    runner = Runner(model, fuse=True)
+    runner = Runner(model, fused=fuse_model(model))
     events = [event for event in runner.run(iterations=3) if isinstance(event, Dispatched)]
     assert [(event.dispatchables, event.iterations) for event in events] == [(("flip", "gather"), 3)]
     assert runner.values("b").tolist() == [*range(20, 28)]
@@ -201,7 +201,7 @@ def test_what_is_overwritten_unread_does_not_run(tmp_path: Path) -> None:
 def test_a_result_that_nothing_shows_is_written(tmp_path: Path) -> None:
     model = check(tmp_path, made(dispatch("flip", "a", "b"), dispatch("flip", "b", "c")))
     assert launches(model) == [("flip", "flip")]
-    runner = Runner(model, fuse=True)
+    runner = Runner(model, fused=fuse_model(model))
     list(runner.run())
     assert runner.values("c").tolist() == [*range(10, 18)]
 

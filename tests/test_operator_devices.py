@@ -45,6 +45,12 @@ class DeviceArray:
     def __setitem__(self, key: Any, value: Any) -> None:
         self.held[key] = value.held if isinstance(value, DeviceArray) else value
 
+    def reshape(self, *shape: Any) -> DeviceArray:
+        return type(self)(self.held.reshape(*shape), self.device.id)
+
+    def __len__(self) -> int:
+        return len(self.held)
+
     def get(self) -> np.ndarray[Any, Any]:
         return self.held.copy()
 
@@ -70,10 +76,11 @@ class ArrayDriver(HostDriver):
 
     @contextmanager
     def _made_current(self, stream: Any) -> Iterator[None]:
-        version, self.current[self.getDevice()] = stream.__cuda_stream__()
+        before, number = dict(self.current), self.getDevice()
+        version, self.current[number] = stream.__cuda_stream__()
         assert version == 0
         yield
-        del self.current[self.getDevice()]
+        self.current = before
 
     def use(self, what: str) -> None:
         """Remember on which stream the current device does something besides launching."""

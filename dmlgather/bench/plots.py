@@ -14,6 +14,7 @@ import numpy as np
 
 from dmlgather.bench.bench_report import BenchReport, CaseReport
 from dmlgather.bench.errors import BenchError
+from dmlgather.written_files import writing
 
 _OURS, _PEER, _LIMIT = "#1f5fa8", "#b9b9b9", "#444444"
 
@@ -32,7 +33,7 @@ _ASIDE = 1.06
 def plot(report: BenchReport, file: str | Path) -> None:
     """Two bars per case, dmlgather's and the best peer's: the rate at which the necessary bytes were moved, relative to a copy.
 
-    BenchError without matplotlib or for a suffix that it does not know, OSError when the file cannot be written.
+    BenchError without matplotlib or for a suffix that it does not know, FileError when the file cannot be written.
     """
     cases = _copied(report)
     figure, axes = _figure(file, width=9, height=1.2 + 0.34 * len(cases))
@@ -52,7 +53,7 @@ def plot(report: BenchReport, file: str | Path) -> None:
     axes.set_title(_title(report), fontsize=9)
     axes.set_xlim(0, 1.18 * max(*ours, *theirs, 100))
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, fontsize=7, frameon=False)
-    figure.savefig(file)
+    _save(figure, file)
 
 
 def roofline(report: BenchReport, file: str | Path) -> None:
@@ -91,7 +92,12 @@ def roofline(report: BenchReport, file: str | Path) -> None:
         lines.Line2D([], [], color=_LIMIT, linewidth=0.8, label=f"copy: {rate:.3g} GB/s (median)"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=5, fontsize=8, frameon=False)
-    figure.savefig(file)
+    _save(figure, file)
+
+
+def _save(figure: Any, file: str | Path) -> None:
+    with writing(Path(file), ()) as stream:  # made from nothing but the report
+        figure.savefig(stream, format=Path(file).suffix.removeprefix("."))
 
 
 def _panels(cases: Sequence[CaseReport]) -> list[list[CaseReport]]:

@@ -16,8 +16,9 @@ from dmlgather.directml import BufferTensorDesc, OperatorDesc
 from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.dxdispatch.writing import beside, count, model_path, plain, save
 from dmlgather.directml.fields import wire_name
-from dmlgather.files import FileError, check_spared, described, staged, writing
+from dmlgather.files import FileError, described
 from dmlgather.model_runner import elements
+from dmlgather.written_files import staged, writing
 
 
 def check_no_older(case: Path, devices: Iterable[str], given: int = 0) -> None:
@@ -68,8 +69,7 @@ def save_outputs(
         for device, output in outputs.items()
         if output is not None
     }
-    check_spared((target.parent / name for name in names.values()), made_from)
-    with staged(target.parent) as stage:
+    with staged(target.parent, made_from) as stage:
         for device, name in names.items():
             output = outputs[device]
             assert output is not None
@@ -80,8 +80,7 @@ def save_outputs(
 def save_report(target: Path, report: CompareReport, made_from: Iterable[Path] = ()) -> Path:
     """Write the report beside the case whose model is `target`; its path. FileError as `save_outputs`."""
     name = beside(target, "report.json")
-    check_spared([target.parent / name], made_from)
-    with staged(target.parent) as stage, writing(stage / name) as file:
+    with staged(target.parent, made_from) as stage, writing(stage / name, ()) as file:
         file.write(f"{json.dumps(report.model_dump(mode='json'), indent=2)}\n".encode())
     return target.parent / name
 

@@ -13,7 +13,7 @@ from dmlgather.directml.dxdispatch.resources import Resource
 from dmlgather.directml.dxdispatch.values import Constant
 from dmlgather.directml.dxdispatch.writing import initial_values, plain, save, sources
 from dmlgather.directml.fields import wire_name
-from dmlgather.files import check_spared, staged, writing
+from dmlgather.written_files import staged, writing
 
 EMBEDDED = 64
 """Values of a resource that are written into the script; more lie in a .npy file beside it."""
@@ -93,28 +93,27 @@ if __name__ == "__main__":
 """
 
 
-def write_script(model: CheckedFile, devices: Sequence[str], target: Path, made_from: Path, version: str) -> Path:
+def write_script(model: CheckedFile, devices: Sequence[str], target: Path, made_from: Sequence[Path], version: str) -> Path:
     """Write a script that runs the dispatches of `model` on `devices` and compares their outputs; its path.
 
-    made_from: the file that the user named. version: of dmlgather. FileError when it cannot be written, or when it would
-    overwrite a file that it is made from; then nothing is written.
+    made_from: the files of the comparison, first the one that the user named. version: of dmlgather. FileError when it cannot be
+    written, or when it would overwrite one of these, or of the model's; then nothing is written.
     """
     script = _Script(model, target)
-    with staged(target.parent) as stage:
+    with staged(target.parent, [*made_from, *sources(model)]) as stage:
         body = "\n".join(script.body(stage))
         head = HEAD.format(
-            what=label(made_from.stem),
+            what=label(made_from[0].stem),
             version=version,
-            file=label(made_from.name),
+            file=label(made_from[0].name),
             script=label(target.name),
             here="HERE = Path(__file__).parent\n" if "HERE / " in body else "",
             devices=",".join(devices),
         )
         helpers = [text for name, text in (("numbers(", NUMBERS), ("bits(", BITS)) if name in body]
         parts = [f"{head}\n{script.descriptors()}", *helpers, BUFFER, f"{MAIN}{body}\n{TAIL}"]
-        with writing(stage / target.name) as file:
+        with writing(stage / target.name, ()) as file:
             file.write("\n\n\n".join(parts).encode())
-        check_spared((target.parent / made.name for made in stage.iterdir()), [made_from, *sources(model)])
     return target
 
 

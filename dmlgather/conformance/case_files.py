@@ -22,8 +22,9 @@ from dmlgather.directml import OperatorDesc, parse_descriptor
 from dmlgather.directml.dxdispatch.writing import write_dispatch
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import rounded_up
-from dmlgather.files import FileError, open_regular, read_text, writing
+from dmlgather.files import FileError, leads_outside, open_regular, read_text
 from dmlgather.wording import printable
+from dmlgather.written_files import writing
 
 MODELS, RESULTS = "models", "results"
 """The folders of what is written and of what comes back."""
@@ -62,7 +63,7 @@ def write_case(
     resources: dict[str, Any] = {}
     for number, (field, values) in enumerate(zip(desc.operator.inputs, inputs, strict=True)):
         file = f"{name}.{number}.bin"
-        with writing(folder / MODELS / file) as stream:
+        with writing(folder / MODELS / file, ()) as stream:
             stream.write(np.ascontiguousarray(values).tobytes())
         kind = desc.tensor(field).data_type.name
         resources[wire_name(field)] = {"initialValuesDataType": kind, "initialValues": {"sourcePath": file}}
@@ -78,12 +79,12 @@ def write_case(
 
 def digests(folder: Path, names: Sequence[str]) -> dict[str, str]:
     """The SHA-256 digest of each of these files in models/. FileError, with the path, when one cannot be read."""
-    return {name: sha256(_content(folder / MODELS / name)).hexdigest() for name in names}
+    return {name: sha256(_content(inside(folder, f"{MODELS}/{name}"))).hexdigest() for name in names}
 
 
 def read_case(folder: Path, name: str) -> StoredCase:
     """What the case called `name` runs. FileError, with the path, when its files cannot be read."""
-    path = folder / MODELS / f"{name}.json"
+    path = inside(folder, f"{MODELS}/{name}.json")
     try:
         model = json.loads(read_text(path))
         (dispatchable,) = model["dispatchables"].values()
@@ -93,7 +94,7 @@ def read_case(folder: Path, name: str) -> StoredCase:
         raise FileError(f"{path} {error}") from None
     except (ValidationError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise FileError(f"{path} is not the model of one dispatch that `dmlgather conformance write` makes") from None
-    files = [folder / MODELS / f"{name}.{number}.bin" for number in range(len(desc.operator.inputs))]
+    files = [inside(folder, f"{MODELS}/{name}.{number}.bin") for number in range(len(desc.operator.inputs))]
     return StoredCase(desc, [np.frombuffer(_content(file), np.uint8) for file in files])
 
 
@@ -111,18 +112,27 @@ def result_bytes(desc: OperatorDesc) -> int:
 
 def read_returned(folder: Path, name: str, expected: int) -> Returned:
     """What came back of the case called `name`, whose result has `expected` bytes. FileError, with the path, for a file that
-    cannot be read.
+    cannot be read, or that a link leads to from elsewhere.
     """
-    place = folder / RESULTS
-    exit_code, printed, errors = (_text(place / f"{name}.{kind}") for kind in ("exit", "out", "err"))
-    result = None
-    if (place / f"{name}.bin").exists():
-        result = np.frombuffer(_content(place / f"{name}.bin", expected + 1), np.uint8)
+    kinds = ("exit", "out", "err", "bin")
+    *texts, place = (inside(folder, f"{RESULTS}/{name}.{kind}") for kind in kinds)
+    exit_code, printed, errors = map(_text, texts)
+    result = np.frombuffer(_content(place, expected + 1), np.uint8) if place.exists() else None
     adapter = re.search(r"^Running on '(.*)'\s*$", printed or "", re.MULTILINE)
     code = None if exit_code is None else printable(exit_code.strip()[:20])
     said = printable(_said(errors or "") or _said(printed or ""))
     ended = ending(code, f"{printed or ''}\n{errors or ''}", said)
     return Returned(ended, printable(adapter[1]) if adapter else None, result)
+
+
+def inside(folder: Path, name: str) -> Path:
+    """A file of the folder. FileError, with the path, where a link leads out of it: the folder may come from anywhere, and what
+    its files hold is shown.
+    """
+    path = folder / name
+    if leads_outside(path, (folder,)):
+        raise FileError(f"{path} is a link that leads outside of {folder}, and only files in it are read: copy the file there")
+    return path
 
 
 def _said(text: str) -> str:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from dmlgather.comparing.comparison import tracer
 from dmlgather.comparing.differences import differences
+from dmlgather.comparing.memory_needs import check_descriptor_memory
 from dmlgather.conformance.case_files import (
     MODELS,
     POISON,
@@ -21,6 +22,7 @@ from dmlgather.conformance.case_files import (
     Returned,
     StoredCase,
     digests,
+    inside,
     read_case,
     read_returned,
     result_bytes,
@@ -31,9 +33,10 @@ from dmlgather.conformance.manifest import FILE, CaseQuestion, ConformanceCase, 
 from dmlgather.conformance.questions import REFUSED
 from dmlgather.directml import DescriptorError, FeatureLevel, OperatorDesc
 from dmlgather.directml.dxdispatch.values import dtype_of
+from dmlgather.directml.fields import wire_name
 from dmlgather.files import FileError, read_text
 from dmlgather.record import in_words
-from dmlgather.wording import spelled
+from dmlgather.wording import counted, spelled
 
 DEVICES = ("dmlgather", "DirectML")
 """How the two sides of a difference are called."""
@@ -44,7 +47,7 @@ SHOWN = 8
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a folder of cases. FileError, with the path, when there is none that can be understood."""
-    path = folder / FILE
+    path = inside(folder, FILE)
     try:
         return Manifest.model_validate_json(read_text(path))
     except FileError as error:
@@ -60,7 +63,7 @@ def read_results(folder: Path, version: str) -> ConformanceReport:
     """Compare what came back to a folder of cases.
 
     version: of dmlgather. FileError when the folder cannot be understood, when a model or an input is not the one that was
-    written, and when nothing came back at all.
+    written, and when nothing came back at all; TooLargeError when a case needs more memory than is free.
     """
     manifest = read_manifest(folder)
     try:
@@ -121,6 +124,7 @@ class _Judged(NamedTuple):
 
 def _judged(folder: Path, case: ConformanceCase) -> _Judged:
     stored = read_case(folder, case.name)
+    check_descriptor_memory(f"what {folder / MODELS / case.name}.json computes", stored.desc, ["cpu"], None)
     return _Judged(case, stored, read_returned(folder, case.name, result_bytes(stored.desc)))
 
 
@@ -148,6 +152,7 @@ def _outcome(folder: Path, judged: _Judged, level: FeatureLevel, manifest: Manif
         return CaseOutcome.model_validate({**named, "outcome": failure[0], "message": failure[1]})
     try:
         ours, operator = computed(stored, level)
+        _check_whole(stored)
     except (DescriptorError, ValueError) as error:
         why = "; ".join(str(error).splitlines())
         raise FileError(f"{folder / MODELS / case.name}.json cannot be run at level {level}: {why}") from None
@@ -158,11 +163,22 @@ def _outcome(folder: Path, judged: _Judged, level: FeatureLevel, manifest: Manif
         )
     assert returned.result is not None
     output = output_of(stored.desc, returned.result)
-    trace = partial(tracer, operator, [data.view(_type(stored.desc, at)) for at, data in enumerate(stored.inputs)], buffers=True)
+    inputs = [data.view(_type(stored.desc, at)) for at, data in enumerate(stored.inputs)]
+    trace = partial(tracer, operator, inputs, buffers=True)
     found = differences(DEVICES, [ours, output], trace)
     if not found:
         return CaseOutcome.model_validate({**named, "outcome": "equal"})
     return CaseOutcome.model_validate({**named, "outcome": "different", "difference": found[0]})
+
+
+def _check_whole(stored: StoredCase) -> None:
+    """ValueError for an input that is no whole number of elements."""
+    for number, data in enumerate(stored.inputs):
+        width = _type(stored.desc, number).itemsize
+        if data.size % width:
+            name = wire_name(stored.desc.operator.inputs[number])
+            size = counted(data.size, "byte")
+            raise ValueError(f"the file of {name} holds {size}, and an element has {width}: restore the file")
 
 
 def _type(desc: OperatorDesc, number: int) -> np.dtype[Any]:

@@ -13,7 +13,8 @@ from dmlgather.conformance.manifest import FILE, CaseQuestion, ConformanceCase, 
 from dmlgather.conformance.questions import Question, open_questions
 from dmlgather.conformance.random_cases import random_cases
 from dmlgather.directml import FeatureLevel
-from dmlgather.files import FileError, described, staged, writing
+from dmlgather.files import FileError, described
+from dmlgather.written_files import staged, writing
 
 SCRIPTS = Path(__file__).parent / "scripts"
 """The scripts that run the cases, and README.txt for whoever runs them; they are the same for every folder."""
@@ -29,14 +30,14 @@ def write_cases(folder: Path, number: int, level: FeatureLevel, seed: int, versi
     folder is empty.
     """
     _check_empty(folder)
-    with staged(folder) as stage:
+    with staged(folder, ()) as stage:  # made from nothing
         cases = (*_random(stage, number, level, seed), *(_question(stage, asked) for asked in open_questions(level)))
         for script in sorted(SCRIPTS.iterdir()):
             content = script.read_bytes()
-            with writing(stage / script.name) as stream:
+            with writing(stage / script.name, ()) as stream:
                 stream.write(content.replace(b"\n", b"\r\n") if script.suffix in WINDOWS else content)
         manifest = Manifest(version=version, level=str(level), seed=seed, cases=cases)
-        with writing(stage / FILE) as stream:
+        with writing(stage / FILE, ()) as stream:
             stream.write(f"{json.dumps(manifest.model_dump(mode='json'), indent=2)}\n".encode())
     return manifest
 

@@ -76,17 +76,18 @@ def take(chunk: Any, axis: int, rows: NDArray[np.int64], fill: bytes | None = No
 
     Raises TypeError for a chunk of another type, of strings or objects, DescriptorError for one that DirectML cannot describe.
     """
-    array, device = arrays.adopt(chunk)
-    if dtype is not None:
-        check_type(array, np.dtype(dtype))
-    shape = replace_axis(array.shape, axis, *rows.shape)
-    if 0 in shape:
-        return arrays.hand_back(arrays.allocate(device, shape, array.dtype, like=chunk), chunk)
-    flat = np.ascontiguousarray(rows, np.int64).reshape(-1)
-    if not array.shape[axis] and fill is not None:  # no descriptor has a size of 0: one row that nothing reads
-        array, flat = arrays.allocate(device, replace_axis(array.shape, axis, 1), array.dtype), flat + 1
-    moved = _gathered(array, device, axis, arrays.move(flat, CPU, device), fill)
-    return arrays.hand_back(moved.view(array.dtype).reshape(shape), chunk)
+    with arrays.in_order([chunk]):
+        array, device = arrays.adopt(chunk)
+        if dtype is not None:
+            check_type(array, np.dtype(dtype))
+        shape = replace_axis(array.shape, axis, *rows.shape)
+        if 0 in shape:
+            return arrays.hand_back(arrays.allocate(device, shape, array.dtype, like=chunk), chunk)
+        flat = np.ascontiguousarray(rows, np.int64).reshape(-1)
+        if not array.shape[axis] and fill is not None:  # no descriptor has a size of 0: one row that nothing reads
+            array, flat = arrays.allocate(device, replace_axis(array.shape, axis, 1), array.dtype), flat + 1
+        moved = _gathered(array, device, axis, arrays.move(flat, CPU, device), fill)
+        return arrays.hand_back(moved.view(array.dtype).reshape(shape), chunk)
 
 
 def check_type(chunk: Any, dtype: np.dtype[Any]) -> None:

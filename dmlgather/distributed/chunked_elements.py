@@ -108,18 +108,19 @@ def gather_chunk(run: Callable[[Any, Any], Any], rule: AxisRule, payload: Any, i
     whole, for messages. IndexError under RAISE.
     """
     chunk, wanted = loaded(payload), loaded(indices)
-    array, device = arrays.adopt(chunk)
-    check_type(array, rule.dtype)
-    if not rule.extent:  # no operator reads an axis without elements
-        rule.resolve(host_indices(wanted), first)
-        nothing = empty_like(chunk, replace_axis(wanted.shape, rule.axis, 0))
-        return take(nothing, rule.axis, np.zeros(wanted.shape[rule.axis], np.int64), rule.fill)
-    found, home = arrays.adopt(wanted)
-    try:
-        return run(chunk, arrays.move(found, home, device))
-    except IndexError:
-        rule.resolve(host_indices(wanted), first)  # which names its place in all of the indices
-        raise
+    with arrays.in_order([chunk, wanted]):
+        array, device = arrays.adopt(chunk)
+        check_type(array, rule.dtype)
+        if not rule.extent:  # no operator reads an axis without elements
+            rule.resolve(host_indices(wanted), first)
+            nothing = empty_like(chunk, replace_axis(wanted.shape, rule.axis, 0))
+            return take(nothing, rule.axis, np.zeros(wanted.shape[rule.axis], np.int64), rule.fill)
+        found, home = arrays.adopt(wanted)
+        try:
+            return run(chunk, arrays.move(found, home, device))
+        except IndexError:
+            rule.resolve(host_indices(wanted), first)  # which names its place in all of the indices
+            raise
 
 
 def elements_descriptor(

@@ -73,14 +73,15 @@ def cut(payload: Any, windows: tuple[Window, ...], dtype: np.dtype[Any]) -> Any:
     windows: one per dimension, with at least one element each. TypeError for a chunk of another type.
     """
     chunk = loaded(payload)
-    array, _ = arrays.adopt(chunk)
-    check_type(array, dtype)
-    whole = tuple(Window.whole(size) for size in array.shape)
-    if windows == whole and (not windows or getattr(array.flags, "writeable", True)):
-        return chunk  # unless it is read-only: such memory may change later, as a file's does
-    operator = compiled(slice_descriptor(array.shape, dtype, windows))
-    moved = operator(as_words(array, *word_of(dtype)))
-    return arrays.hand_back(moved.view(dtype).reshape([window.count for window in windows]), chunk)
+    with arrays.in_order([chunk]):
+        array, _ = arrays.adopt(chunk)
+        check_type(array, dtype)
+        whole = tuple(Window.whole(size) for size in array.shape)
+        if windows == whole and (not windows or getattr(array.flags, "writeable", True)):
+            return chunk  # unless it is read-only: such memory may change later, as a file's does
+        operator = compiled(slice_descriptor(array.shape, dtype, windows))
+        moved = operator(as_words(array, *word_of(dtype)))
+        return arrays.hand_back(moved.view(dtype).reshape([window.count for window in windows]), chunk)
 
 
 def slice_descriptor(shape: Sequence[int], dtype: np.dtype[Any], windows: Sequence[Window]) -> Slice1OperatorDesc:

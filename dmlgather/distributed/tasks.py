@@ -103,39 +103,41 @@ def place_rows(output: OutputChunk, lookup: NDArray[Any], *pieces: Any) -> Any:
 
 def _scattered(output: OutputChunk, lookup: NDArray[np.int64], pieces: Sequence[Any]) -> Any:
     """`place_rows` without joining: each piece's rows are written to their places."""
-    like, home = arrays.adopt(pieces[0])
-    whole = arrays.allocate(home, output.shape, like.dtype, like=pieces[0])
-    axis, flat = output.axis, lookup.reshape(-1)
-    out = whole.reshape(*output.shape[:axis], len(flat), *output.shape[axis + lookup.ndim :])
-    order = np.argsort(flat, kind="stable")
-    ascending = flat[order]
-    begin = 0
-    for piece in pieces:
-        end = begin + piece.shape[axis]
-        first, last = np.searchsorted(ascending, (begin, end))
-        rows = ascending[first:last] - begin
-        values, device = arrays.adopt(piece if last - first == end - begin else take(piece, axis, rows))
-        places = arrays.move(order[first:last], CPU, home)
-        out[(*(slice(None),) * axis, places)] = arrays.move(values, device, home)
-        begin = end
-    return arrays.hand_back(whole, pieces[0])
+    with arrays.in_order(pieces):
+        like, home = arrays.adopt(pieces[0])
+        whole = arrays.allocate(home, output.shape, like.dtype, like=pieces[0])
+        axis, flat = output.axis, lookup.reshape(-1)
+        out = whole.reshape(*output.shape[:axis], len(flat), *output.shape[axis + lookup.ndim :])
+        order = np.argsort(flat, kind="stable")
+        ascending = flat[order]
+        begin = 0
+        for piece in pieces:
+            end = begin + piece.shape[axis]
+            first, last = np.searchsorted(ascending, (begin, end))
+            rows = ascending[first:last] - begin
+            values, device = arrays.adopt(piece if last - first == end - begin else take(piece, axis, rows))
+            places = arrays.move(order[first:last], CPU, home)
+            out[(*(slice(None),) * axis, places)] = arrays.move(values, device, home)
+            begin = end
+        return arrays.hand_back(whole, pieces[0])
 
 
 def _joined(pieces: Sequence[Any], axis: int) -> Any:
     """The pieces joined along `axis`, as the same kind of array."""
     if len(pieces) == 1:
         return pieces[0]
-    adopted = [arrays.adopt(piece) for piece in pieces]
-    home = adopted[0][1]
-    brought = [arrays.move(array, device, home) for array, device in adopted]
-    if home.on_gpu:
-        import cupy
+    with arrays.in_order(pieces):
+        adopted = [arrays.adopt(piece) for piece in pieces]
+        home = adopted[0][1]
+        brought = [arrays.move(array, device, home) for array, device in adopted]
+        if home.on_gpu:
+            import cupy
 
-        with home.current():
-            whole = cupy.concatenate(brought, axis)
-    else:
-        whole = np.concatenate(brought, axis, dtype=brought[0].dtype)  # which keeps the order of the bytes
-    return arrays.hand_back(whole, pieces[0])
+            with home.current():
+                whole = cupy.concatenate(brought, axis)
+        else:
+            whole = np.concatenate(brought, axis, dtype=brought[0].dtype)  # which keeps the order of the bytes
+        return arrays.hand_back(whole, pieces[0])
 
 
 def empty_like(like: Any, shape: tuple[int, ...]) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dmlgather.dialects.descriptor_graph import dispatchable_of
 from dmlgather.dialects.descriptors import storage_type
 from dmlgather.dialects.index_graph import IndexGraph, Step
 from dmlgather.dialects.problem import Problem
@@ -26,13 +28,13 @@ class DispatchSequence:
         self.graph = graph
         self.buffers: dict[str, str] = {name: name for name in (*graph.inputs, *graph.constants)}
         """By value, the buffer that holds it."""
-        self.dispatches: list[tuple[OperatorDesc, dict[str, str]]] = []
-        """Each with the buffer of each tensor, by field."""
+        self.dispatches: list[tuple[OperatorDesc, dict[str, str], str]] = []
+        """Each with the buffer of each tensor, by field, and the name of the dispatchable, which several may have."""
         for step in graph.steps:
             self._add(step, level)
         wanted = {self.buffers[value] for value in graph.outputs}
         for dispatch in reversed(self.dispatches[:]):  # descriptors need not bind indices that cannot matter
-            desc, bound = dispatch
+            desc, bound, _ = dispatch
             if bound[desc.operator.output] in wanted:
                 wanted.update(bound.values())
             else:
@@ -52,19 +54,9 @@ class DispatchSequence:
             bound = {"input_tensor": before, desc.operator.output: written}
             if "indices_tensor" in desc.operator.inputs:
                 bound["indices_tensor"] = self.buffers[step.inputs[1]]
-                self._check_wrap(step, work, desc, level)
-            self.dispatches.append((desc, bound))
+            self.dispatches.append((desc, bound, dispatchable_of(step.name) or desc.operator.name.lower()))
             before = written
         self.buffers[output] = output
-
-    def _check_wrap(self, step: Step, work: Problem, desc: OperatorDesc, level: FeatureLevel) -> None:
-        """UntranslatableError where negative indices count from the end, and the descriptor reads unsigned ones."""
-        unsigned = desc.tensor("indices_tensor").data_type in (DataType.UINT32, DataType.UINT64)
-        if unsigned and step.inputs[1] not in self.graph.constants and any(lookup.wrap for lookup in work.plan().lookups):
-            raise UntranslatableError(
-                f"{step.name}: negative indices count from the end, and level {level} takes UINT32 indices: "
-                "use level 3_0 or newer, or to_directml, whose descriptors are bound with indices that are converted"
-            )
 
     def form(self, outputs: Sequence[str]) -> tuple[OperatorDesc, ...] | dict[str, Any]:
         """The descriptors, where each further one's InputTensor is the output of the one before, indices are inputs and the last
@@ -75,24 +67,28 @@ class DispatchSequence:
         if not self.dispatches:
             raise UntranslatableError("nothing is moved: the output is the input, or known, so that DirectML has nothing to do")
         before = self.graph.inputs[0]
-        for desc, bound in self.dispatches:
+        for desc, bound, _ in self.dispatches:
             if bound["input_tensor"] != before or bound.get("indices_tensor", self.graph.inputs[-1]) not in self.graph.inputs:
                 return self.model(outputs)
             before = bound[desc.operator.output]
         if [self.buffers[value] for value in self.graph.outputs] != [before]:
             return self.model(outputs)
-        return tuple(desc for desc, _ in self.dispatches)
+        return tuple(desc for desc, _, _ in self.dispatches)
 
-    def model(self, outputs: Sequence[str]) -> dict[str, Any]:
-        """A DxDispatch model as JSON data: it prints the outputs, which are resources of these names. Inputs hold zeros.
+    def model(self, outputs: Sequence[str], initial: Mapping[str, NDArray[Any]] | None = None) -> dict[str, Any]:
+        """A DxDispatch model as JSON data: it prints the outputs, which are resources of these names. Inputs hold their `initial`
+        values, by the graph's names, or zeros.
 
-        Constants are listed with all their values. UntranslatableError where indices would have to be converted first.
+        Constants and initial values are listed. UntranslatableError where indices would have to be converted first.
         """
+        known = {**(initial or {}), **self.graph.constants}
         names = dict(zip((self.buffers[value] for value in self.graph.outputs), outputs, strict=True))
         tensors: dict[str, tuple[BufferTensorDesc, int]] = {}
         dispatchables, commands = dict[str, Any](), list[dict[str, Any]]()
-        for number, (desc, bound) in enumerate(self.dispatches):
-            name = f"{desc.operator.name.lower()} {number}"
+        for desc, bound, wanted in self.dispatches:
+            name, number = wanted, 1
+            while name in dispatchables:
+                name, number = f"{wanted} ({number + 1})", number + 1
             dispatchables[name] = desc.document()
             bindings = {wire_name(field): names.get(buffer, buffer) for field, buffer in bound.items()}
             commands.append({"type": "dispatch", "dispatchable": name, "bindings": bindings})
@@ -104,9 +100,8 @@ class DispatchSequence:
                     tensors[buffer] = tensor, elements
         resources = {
             names.get(buffer, buffer): {
-                "initialValuesDataType": tensor.data_type.name,
-                "initialValues": self._values(buffer, tensor),
-                "sizeInBytes": rounded_up(elements * tensor.data_type.bytes),
+                **(_listed(known[buffer], tensor.data_type) if buffer in known else self._zeros(buffer, tensor)),
+                "sizeInBytes": rounded_up(max(elements, self._elements(buffer, tensor)) * tensor.data_type.bytes),
             }
             for buffer, (tensor, elements) in tensors.items()
         }
@@ -122,10 +117,27 @@ class DispatchSequence:
                 f"the level reads {buffer!r}, which is {value}, as {tensor.data_type.name}: use level 3_0 or newer, or convert it"
             )
 
-    def _values(self, buffer: str, tensor: BufferTensorDesc) -> object:
-        array = self.graph.constants.get(buffer)
-        if array is None:
-            value = self.graph.types.get(buffer)
-            return {"valueCount": tensor.span if value is None else value.layout.extent, "value": 0}
-        values = np.frombuffer(array.tobytes(), dtype_of(tensor.data_type))
-        return [value if np.isfinite(value) else str(value) for value in values.tolist()]
+    def _zeros(self, buffer: str, tensor: BufferTensorDesc) -> dict[str, Any]:
+        stated = {"valueCount": self._elements(buffer, tensor), "value": 0}
+        return {"initialValuesDataType": tensor.data_type.name, "initialValues": stated}
+
+    def _elements(self, buffer: str, tensor: BufferTensorDesc) -> int:
+        """Of the value in a buffer, of which the tensor may be a part."""
+        value = self.graph.types.get(buffer)
+        return tensor.span if value is None else value.layout.extent
+
+
+def _listed(array: NDArray[Any], data_type: DataType) -> dict[str, Any]:
+    """The initial values of a resource, bit for bit: where one has no number in JSON, such as a NaN, as unsigned integers."""
+    values = np.frombuffer(array.tobytes(), dtype_of(data_type))
+    if not np.isfinite(values).all():
+        data_type = next(kind for kind in _BITS if kind.bytes == data_type.bytes)
+        values = values.view(dtype_of(data_type))
+    bits = values.view(np.uint8).reshape(len(values), data_type.bytes)
+    same = len(values) > 1 and bool((bits == bits[0]).all())
+    stated = {"valueCount": len(values), "value": values[0].item()} if same else values.tolist()
+    return {"initialValuesDataType": data_type.name, "initialValues": stated}
+
+
+_BITS = (DataType.UINT16, DataType.UINT32, DataType.UINT64)
+"""The types that have the bits of floats."""

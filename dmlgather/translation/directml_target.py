@@ -19,11 +19,14 @@ from dmlgather.lax.problems.gather import INTEGERS, LaxGather
 from dmlgather.numpy.problems import export as numpy_export
 from dmlgather.onnx.problems import export as onnx_export
 from dmlgather.openvino.problems import export as openvino_export
-from dmlgather.plan import OutOfBounds
+from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.torch.problems import export as torch_export
 from dmlgather.translation.gathering import Gathering
 from dmlgather.translation.jax_target import lax_numbers, slice_sizes
 from dmlgather.translation.targets import IndexRule, Target, UntranslatableError
+
+SIGNED_INDICES = FeatureLevel.LEVEL_3_0
+"""The first level at which gathers take signed indices."""
 
 
 class DirectMLTarget(Target):
@@ -46,6 +49,20 @@ class DirectMLTarget(Target):
             return packed if validate(packed.desc, self.level).ok else None
         return problem if type(problem) in exporters() else None
 
+    def stated_as(self, own: Problem, *inputs: str) -> str:
+        if len(inputs) > 1:
+            self._check_wrap(own.plan(), inputs[1])
+        return super().stated_as(own, *inputs)
+
+    def _check_wrap(self, plan: IndexPlan, indices: str) -> None:
+        """UntranslatableError where negative indices count from the end, and the level takes unsigned ones alone."""
+        wraps = any(lookup.wrap for lookup in plan.lookups) and self.type_of(indices).dtype.kind == "i"
+        if wraps and self.level < SIGNED_INDICES and self.graph.known(indices) is None:
+            raise UntranslatableError(
+                f"negative indices count from the end, and level {self.level} takes UINT32 indices: use level {SIGNED_INDICES} "
+                "or newer, or to_directml, whose descriptors are bound with indices that are converted"
+            )
+
     def sliced(self, value: str, windows: Sequence[Window]) -> str:
         return self.stated_as(SliceView(self.type_of(value), tuple(windows)), value)
 
@@ -59,6 +76,7 @@ class DirectMLTarget(Target):
 
     def gathered(self, gathering: Gathering) -> str | None:
         plan = gathering.plan
+        self._check_wrap(plan, gathering.indices)
         policy = OutOfBounds.CLAMP if plan.out_of_bounds is OutOfBounds.PROMISE else plan.out_of_bounds
         unchanged = IndexRule(policy, wraps=any(lookup.wrap for lookup in plan.lookups), types=INTEGERS)
         tuples = gathering.tuples(unchanged)

@@ -38,6 +38,12 @@ class JaxTarget(Target):
     def position_type(self, elements: int) -> np.dtype[np.signedinteger]:
         return np.dtype(np.int32 if elements < 2**31 else np.int64)  # JAX has no int64 unless it is enabled
 
+    def stated_as(self, own: Problem, *inputs: str) -> str:
+        if isinstance(own, LaxGather) and own.out_of_bounds is OutOfBounds.FILL:
+            data, indices = inputs
+            inputs = data, self._narrowed(own, indices)
+        return super().stated_as(own, *inputs)
+
     def same(self, problem: Problem) -> Problem | None:
         return problem if isinstance(problem, LaxGather | DynamicSlice | LaxSlice | Rev) else None
 
@@ -71,23 +77,22 @@ class JaxTarget(Target):
             return None
         fills = plan.out_of_bounds is OutOfBounds.FILL
         tuples = gathering.tuples(self.rule_for(plan.out_of_bounds))
-        indices = self._narrowed(gathering, tuples.value, tuples.order) if fills else tuples.value
         numbers, written = lax_numbers(gathering, tuples.order)
         own = LaxGather(
             self.type_of(gathering.data),
-            self.type_of(indices),
+            self.type_of(tuples.value),
             numbers,
             slice_sizes(gathering),
             OutOfBounds.FILL if fills else OutOfBounds.CLAMP,
             plan.fill if fills else b"",
         )
-        return gathering.finished(self.stated_as(own, gathering.data, indices), written)
+        return gathering.finished(self.stated_as(own, gathering.data, tuples.value), written)
 
-    def _narrowed(self, gathering: Gathering, indices: str, order: Sequence[int]) -> str:
-        """Indices that stay out of range as 32-bit integers, which JAX makes of them in mode "fill"."""
-        dtype = self.type_of(indices).dtype
-        limits = np.array([gathering.plan.lookups[number].limit for number in order])
-        if np.can_cast(dtype, np.int32) or limits.max() >= 2**31 - 1:
+    def _narrowed(self, own: LaxGather, indices: str) -> str:
+        """Indices that stay out of range as 32-bit integers, which JAX makes of them in mode "fill" unless a size needs more."""
+        dtype = own.indices.dtype
+        limits = [own.data.shape[axis] - size + 1 for axis, size in zip(own.lookup_axes, own.lookup_windows, strict=True)]
+        if np.can_cast(dtype, np.int32) or not limits or max(limits) >= 2**31:
             return indices
         if dtype.kind == "i":
             indices = self.computed("maximum", dtype, indices, self.number(-1, dtype))

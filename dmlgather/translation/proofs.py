@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlgather.dialects.descriptor_graph import descriptor_graph, model_graph
+from dmlgather.dialects.descriptor_graph import descriptor_graph
 from dmlgather.dialects.descriptors import storage_type
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import IndexGraph
@@ -27,6 +27,7 @@ from dmlgather.directml.dxdispatch.source_files import SourceFiles
 from dmlgather.equivalence import Equivalence, decide
 from dmlgather.graph_sources import read_program
 from dmlgather.openvino.model.index_graph import index_graph as openvino_graph
+from dmlgather.translation.directml_sources import of_checked
 
 
 def prove(source: IndexGraph, to: str, form: Any, stated: IndexGraph) -> Equivalence:
@@ -35,8 +36,8 @@ def prove(source: IndexGraph, to: str, form: Any, stated: IndexGraph) -> Equival
     to: the library. stated: the graph that the form was made of.
     """
     first, second, flat = READERS[to](source, form, stated)
-    found = decide(first, second, flat=flat)
-    return found or decide(first, second, given="valid", flat=flat)
+    found = decide(first, second, flat=flat, assume=())
+    return found or decide(first, second, given="valid", flat=flat, assume=())
 
 
 Compared = tuple[IndexGraph, IndexGraph, bool]
@@ -64,11 +65,15 @@ def _jax(source: IndexGraph, form: Any, stated: IndexGraph) -> Compared:
     return source, program.graph, False
 
 
-def _directml(source: IndexGraph, form: Any, _: IndexGraph) -> Compared:
+def _directml(source: IndexGraph, form: Any, stated: IndexGraph) -> Compared:
     first = _in_storage(source)
     if isinstance(form, dict):
         files = SourceFiles(Path.cwd(), allow_outside=False)
-        return first, model_graph(check_text("translated.json", json.dumps(form), files, FeatureLevel.LEVEL_6_4)), True
+        file = of_checked(check_text("translated.json", json.dumps(form), files, FeatureLevel.LEVEL_6_4))
+        graph, labels = file.graph, {value: file.graph.label(value) for value in file.graph.inputs}
+        known = {value: file.initial[label] for value, label in labels.items() if label in stated.constants}
+        inputs = tuple(value for value in graph.inputs if value not in known)
+        return first, replace(graph, inputs=inputs, constants={**graph.constants, **known}), True
     return first, _bound_to(first, descriptor_graph(form), form[-1].tensor(form[-1].operator.output)), True
 
 

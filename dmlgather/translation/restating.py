@@ -57,6 +57,7 @@ def restated(graph: IndexGraph, make: Callable[[GraphBuilder], Target]) -> Index
         values[name] = builder.input(f"{label} (before)" if label in names else label, graph.types[name])
     values |= {name: builder.constant(array, name) for name, array in graph.constants.items()}
     for step in graph.steps:
+        target.step_name = step.name
         try:
             outputs = [graph.types[name] for name in step.outputs]
             values |= zip(step.outputs, _restate(target, step, [values[name] for name in step.inputs], outputs), strict=True)

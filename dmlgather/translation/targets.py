@@ -54,6 +54,8 @@ class Target(ABC):
         self.graph = graph
         self._reshaped: dict[str, str] = {}
         """By the value of a reshape, what it reshapes."""
+        self.step_name = ""
+        """Of the step that is being stated, whose name the target's own operators get."""
 
     @abstractmethod
     def same(self, problem: Problem) -> Problem | None:
@@ -86,7 +88,7 @@ class Target(ABC):
 
     def stated_as(self, own: Problem, *inputs: str) -> str:
         """A step of the target's own operator."""
-        return self.graph.problem(own.name, own, *inputs)
+        return self.graph.problem(self.step_name or own.name, own, *inputs, output=own.name)
 
     def type_of(self, value: str) -> TensorType:
         """The type of a value of the graph."""

@@ -56,8 +56,8 @@ class Translation:
 
     @property
     def ok(self) -> bool:
-        """Whether there is a form."""
-        return self.form is not None
+        """Whether there is a form, and `proof` says that it does what the source does."""
+        return bool(self.proof)
 
     def __str__(self) -> str:
         return "\n".join([f"to {self.to}", *(f"  {line}" for line in self.steps or [self.reason or "nothing is to be done"])])
@@ -125,7 +125,7 @@ def _row(to: str, given: Mapping[str, Any]) -> tuple[TargetRow, Any]:
         raise ValueError(f"to is {to!r}, expected {alternatives(map(repr, TARGETS))}")
     row = TARGETS[to]
     if find_spec(row.package) is None:
-        text = f"translating to {to!r} needs the package {row.package}, which is not installed: pip install {row.package}"
+        text = f"translating to {to!r} needs the package {row.package}, which is not installed: pip install {row.install}"
         raise ModuleNotFoundError(text, name=row.package)
     for name, value in given.items():
         if value is not None and name != row.option:

@@ -6,6 +6,7 @@ import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -156,8 +157,9 @@ class Point:
 def points(report: BenchReport, monkeypatch: pytest.MonkeyPatch) -> list[Point]:
     """The points of the figure that a roofline is."""
     figures: list[Figure] = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, _: figures.append(figure))
-    roofline(report, "a.svg")
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: figures.append(figure))
+    with TemporaryDirectory() as folder:
+        roofline(report, Path(folder, "a.svg"))
     found = []
     for number, axes in enumerate(figures[0].axes):
         for mark in axes.collections:

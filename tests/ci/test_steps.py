@@ -37,6 +37,7 @@ def test_tests_are_counted_and_what_was_left_out_is_named() -> None:
     ("command", "status", "counts"),
     [
         ("echo '1 failed, 2 passed, 1 error in 61.20s (0:01:01)'; exit 5", 5, "2 passed, 2 failed"),
+        ("echo 'INTERNALERROR> KeyError'; exit 3", 3, "0 passed, 0 failed"),
         ("false | true", 1, "0 passed, 0 failed"),
         ("echo $nothing", 1, "0 passed, 0 failed"),
     ],

@@ -272,7 +272,7 @@ def test_nothing_is_left_half_written(tmp_path: Path, monkeypatch: pytest.Monkey
         written(*arguments, **options)
 
     monkeypatch.setattr(np.lib.format, "write_array_header_1_0", fails)
-    with pytest.raises(FileError, match=r"case.*\.npy cannot be used: No space left on device"):
+    with pytest.raises(FileError, match=r"case.*\.npy cannot be written: No space left on device"):
         write_model(checked, tmp_path / "case")
     assert len(calls) == 2
     assert not list((tmp_path / "case").iterdir())

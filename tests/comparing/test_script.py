@@ -130,14 +130,14 @@ def emitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
         made = problem(seed + number)
         found = dg.compare(made.desc, *made.inputs, devices=("cpu", "reference"), buffers=True)
         case = found.save(folder / f"random{number}.json")
-        write_script(check_file(case), ["cpu", "reference"], folder / f"random{number}.py", case, "1.2")
+        write_script(check_file(case), ["cpu", "reference"], folder / f"random{number}.py", [case], "1.2")
     for name, model in {"chain": CHAIN, "owned": OWNED, "model": MODEL}.items():
         case = chain(folder / name) if model is CHAIN else write(folder, model, f"{name}.json")
-        write_script(check_file(case), ["cpu", "reference"], folder / f"{name}.py", case, "1.2")
+        write_script(check_file(case), ["cpu", "reference"], folder / f"{name}.py", [case], "1.2")
     for case in sorted(EXAMPLES.glob("*.json")):
         checked = check_file(case)
         if checked.ok and checked.kind == "model":
-            write_script(checked, ["cpu", "reference"], folder / f"example_{case.stem}.py", case, "1.2")
+            write_script(checked, ["cpu", "reference"], folder / f"example_{case.stem}.py", [case], "1.2")
     return folder
 
 

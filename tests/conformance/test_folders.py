@@ -74,6 +74,18 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
         _model("q-total-size", lambda desc: desc["OutputTensor"].update(Sizes=[2**20], TotalTensorSizeInBytes=8)),
         "q-total-size.json is not the model of one dispatch that",
     ),
+    "a question whose output has 2^46 bytes": (
+        _model("q-total-size", lambda desc: desc["OutputTensor"].update(TotalTensorSizeInBytes=2**46)),
+        "q-total-size.json computes needs 64 TiB of host memory, and ",
+    ),
+    "an output of 2^46 bytes": (
+        _model("r00001", lambda desc: desc["OutputTensor"].update(TotalTensorSizeInBytes=2**46)),
+        "r00001.json computes needs 64 TiB of host memory, and ",
+    ),
+    "an input of 2^45 bytes": (
+        _model("r00002", lambda desc: desc["InputTensor"].update(TotalTensorSizeInBytes=2**45)),
+        "r00002.json computes needs 32 TiB of host memory, and ",
+    ),
     "a question without strides": (
         _model("q-output-gaps", lambda desc: desc["OutputTensor"].update(Strides=[1])),
         "q-output-gaps.json is not the model of one dispatch that",
@@ -111,6 +123,67 @@ def test_a_folder_that_cannot_be_understood(request: pytest.FixtureRequest, comm
     assert "internal error" not in ended.err
     assert ended.err.count("\n") == 1
     assert "\\n" not in ended.err
+
+
+@pytest.mark.parametrize("more", [1, 2, 3])
+@pytest.mark.parametrize("field", ["InputTensor", "IndicesTensor"])
+def test_an_input_that_is_no_whole_number_of_elements(few: Path, command: Command, field: str, more: int) -> None:
+    for case in json.loads((few / "manifest.json").read_text())["cases"]:
+        (dispatchable,) = json.loads((few / "models" / f"{case['name']}.json").read_text())["dispatchables"].values()
+        tensors = [name for name in dispatchable["desc"] if name in {"InputTensor", "IndicesTensor"}]
+        if case["operator"] == "GATHER" and field in tensors:
+            width = int(re.sub(r"\D", "", dispatchable["desc"][field]["DataType"])) // 8
+            file = few / "models" / f"{case['name']}.{tensors.index(field)}.bin"
+            break
+    file.write_bytes(file.read_bytes() + bytes(more))
+
+    def change(manifest: Any) -> None:
+        (named,) = [each for each in manifest["cases"] if each["name"] == case["name"]]
+        named["files"][file.name] = sha256(file.read_bytes()).hexdigest()
+
+    _edit(change)(few)
+    ended = command("conformance", "read", few)
+    if more % width == 0:
+        assert ended.code == 0
+        return
+    assert (ended.code, ended.out) == (2, "")
+    assert f"the file of {field} holds {file.stat().st_size} bytes, and an element has {width}: restore the file" in ended.err
+
+
+SECRET = "the error is a secret"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(f"results/r00001.{kind}" for kind in ("exit", "out", "err", "bin")),
+        "models/r00001.json",
+        "models/r00001.0.bin",
+        "manifest.json",
+        "results",
+        "models",
+    ],
+)
+def test_a_link_out_of_the_folder_is_not_followed(few: Path, command: Command, tmp_path: Path, name: str) -> None:
+    place, elsewhere = few / name, tmp_path / "elsewhere"
+    if place.is_dir():
+        place.rename(elsewhere)
+        (elsewhere / "r00001.err").write_text(SECRET)
+    else:
+        elsewhere.write_text(SECRET)
+        place.unlink()
+    place.symlink_to(elsewhere)
+    ended = command("conformance", "read", few)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"is a link that leads outside of {few}" in ended.err
+    assert "secret" not in ended.err
+
+
+def test_a_link_inside_of_the_folder_is(few: Path, command: Command, tmp_path: Path) -> None:
+    (few / "results").rename(few / "came back")
+    (few / "results").symlink_to("came back")
+    (tmp_path / "by another name").symlink_to(few)
+    assert command("conformance", "read", tmp_path / "by another name").code == 0
 
 
 def test_the_remedy_of_a_lost_file_keeps_what_came_back(few: Path, command: Command, tmp_path: Path) -> None:

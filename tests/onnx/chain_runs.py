@@ -6,10 +6,9 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
-from onnx import ModelProto
+from onnx import ModelProto, helper
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotSupported
 
 from dmlgather.dialects.index_graph import Opaque, Step
@@ -18,6 +17,7 @@ from dmlgather.onnx import Backend
 from dmlgather.onnx.model.index_graph import index_graph
 from tests.onnx.judge import REFUSALS, kind_of
 from tests.onnx.random_chains import random_chain
+from tests.onnx.tuple_models import random_tuples
 
 Array = NDArray[Any]
 Outcome = list[Array] | type[IndexError]
@@ -26,7 +26,16 @@ Outcome = list[Array] | type[IndexError]
 
 def check_chain(seed: int, devices: Sequence[str] = ("cpu",)) -> Fused | None:
     """Assert that a chain gives what onnxruntime does. Its fused graph; None where onnxruntime does not take one of its types."""
-    model, feeds = random_chain(random.Random(seed))
+    return check_model(*random_chain(random.Random(seed)), devices)
+
+
+def check_tuples(seed: int, devices: Sequence[str] = ("cpu",)) -> Fused | None:
+    """As `check_chain`, for a model that looks up constant tuples."""
+    return check_model(*random_tuples(random.Random(seed)), devices)
+
+
+def check_model(model: ModelProto, feeds: Mapping[str, Array], devices: Sequence[str] = ("cpu",)) -> Fused | None:
+    """As `check_chain`, for a model and arrays for its inputs."""
     try:
         expected = by_onnxruntime(model, feeds)
     except NotSupported:
@@ -76,9 +85,9 @@ def by_fused(fused: Fused, feeds: Mapping[str, Array], device: str) -> Outcome:
 def cast(step: Step, inputs: Sequence[Any]) -> list[Any]:
     """The only opaque step of a chain: a conversion to or from floating point."""
     assert isinstance(step.work, Opaque)
-    assert step.work.operator == "cast"
+    assert step.work.operator == "onnx.cast"
     attributes: Any = step.work.attributes
-    return [inputs[0].astype(np.dtype(dict(attributes)["to"]))]
+    return [inputs[0].astype(helper.tensor_dtype_to_np_dtype(dict(attributes)["to"]))]
 
 
 def assert_same(ours: Outcome, theirs: Outcome) -> None:

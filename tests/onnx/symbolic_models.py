@@ -135,6 +135,8 @@ def _arithmetic(draft: Draft, tensor: Tensor) -> None:
         return None
     one = draft.rng.choice(draft.sizes)
     other = draft.rng.choice((draft.rng.choice(draft.sizes), draft.constant([draft.rng.randint(1, 6)])))
+    if operator == "Div":  # a size may be 0, and what a division by it gives is not defined
+        other = draft.constant([draft.rng.randint(1, 6)])
     draft.sizes.append(draft.add(operator, [one] if operator == "Neg" else [one, other]))
     return None
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from tests.chain_count import each_seed
-from tests.onnx.chain_runs import check_chain
+from tests.onnx.chain_runs import check_chain, check_tuples
 
 
 def test_fused_chains_give_what_onnxruntime_gives() -> None:
     each_seed(check_chain, 30)
+
+
+def test_fused_lookups_of_constant_tuples_give_what_onnxruntime_gives() -> None:
+    each_seed(check_tuples, 25)
 
 
 def test_most_chains_take_fewer_launches() -> None:

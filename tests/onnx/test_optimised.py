@@ -41,11 +41,11 @@ def test_what_optimisations_keep_is_proven(nodes: str, level: str) -> None:
     assert found.verdict == "proven", found
 
 
-@pytest.mark.parametrize(("product", "verdict"), [("Gemm", "proven"), ("Gemm <alpha = 0.5>", "not proven")])
-def test_the_same_product_is_proven_and_another_one_is_not_called_different(product: str, verdict: str) -> None:
+@pytest.mark.parametrize("product", ["Gemm", "Gemm <alpha = 0.5>"])
+def test_another_operator_is_neither_proven_nor_called_different(product: str) -> None:
     model = model_of("m = MatMul(x, w) y = Add(m, m)")
     other = parsed(f"{HEAD} {{ g = {product} (x, w) y = Add(g, g) }}")
-    assert dg.equivalent(graph_of(model, FEEDS), graph_of(other, FEEDS)).verdict == verdict
+    assert dg.equivalent(graph_of(model, FEEDS), graph_of(other, FEEDS)).verdict == "not proven"
 
 
 def test_a_planted_change_is_found() -> None:

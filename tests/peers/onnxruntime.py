@@ -178,11 +178,12 @@ ONNXRUNTIME = Peer(
 
 
 def _ran(nodes: Sequence[NodeProto], opset: int, x: Array, *constants: TensorProto) -> Array:
-    """The int64 output y of a graph with the input x, as onnxruntime optimises it."""
+    """The output y of a graph with the input x, which has the same type, as onnxruntime optimises it."""
     from onnxruntime import InferenceSession
 
-    given = helper.make_tensor_value_info("x", TensorProto.INT64, x.shape)
-    graph = helper.make_graph(nodes, "graph", [given], [helper.make_tensor_value_info("y", TensorProto.INT64, None)], constants)
+    kind = helper.np_dtype_to_tensor_dtype(x.dtype)
+    given = helper.make_tensor_value_info("x", kind, x.shape)
+    graph = helper.make_graph(nodes, "graph", [given], [helper.make_tensor_value_info("y", kind, None)], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     found: Array = InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
     return found
@@ -237,3 +238,25 @@ SQUEEZES = Peer(
     ),
 )
 """Of an opset and the axes of a Squeeze."""
+
+
+def _selected(array: Array) -> tuple[object, object]:
+    nodes = [helper.make_node("Equal", ["x", "x"], ["m"]), helper.make_node("Where", ["m", "x", "x"], ["y"])]
+    return content(_ran(nodes, 16, array)), content(array)
+
+
+SELECTS = Peer(
+    "onnxruntime's Where",
+    "onnxruntime",
+    _selected,
+    (
+        PeerFault(
+            "NaNs of float16",
+            "computes in float32, and writes a NaN of its own",
+            "move the elements",
+            lambda array: array.dtype == np.float16,
+            np.array([0x7E01], np.uint16).view(np.float16),
+        ),
+    ),
+)
+"""Of the elements that are selected."""

@@ -104,3 +104,53 @@ SIZES = Peer(
     ),
 )
 """Of the size of a list, of which 5 are taken. `tests/openvino/test_folding.py` asks `Model.evaluate` instead."""
+
+
+def _gathered(values: Any) -> tuple[object, object]:
+    data, indices = op.parameter([len(values)], values.dtype), op.parameter([len(values)], np.int64)
+    compiled = openvino.compile_model(
+        openvino.Model([op.gather(data, indices, op.constant(np.array(0)))], [data, indices], "g"), "CPU"
+    )
+    return np.array(compiled([values, np.arange(len(values))])[0]).tolist(), values.tolist()
+
+
+DOUBLES = Peer(
+    "OpenVINO's CPU plugin of float64",
+    "openvino",
+    _gathered,
+    (
+        PeerFault(
+            "numbers that float32 lacks",
+            "rounds them to float32, also in a plain Gather",
+            "copy them",
+            lambda values: bool((values != values.astype(np.float32)).any()),
+            np.array([0.1, 0.5]),
+        ),
+    ),
+)
+"""Of the values that are gathered."""
+
+
+def _selected(values: Any) -> tuple[object, object]:
+    data, indices = op.parameter([len(values)], values.dtype), op.parameter([len(values)], np.int64)
+    valid = op.less(indices, op.constant(np.array(len(values))))
+    selected = op.select(valid, data, op.constant(np.array(0, values.dtype)))
+    compiled = openvino.compile_model(openvino.Model([selected], [data, indices], "selected"), "CPU")
+    return np.array(compiled([values, np.arange(len(values))])[0]).tolist(), values.tolist()
+
+
+SELECTED = Peer(
+    "OpenVINO's CPU plugin of a Select behind a comparison",
+    "openvino",
+    _selected,
+    (
+        PeerFault(
+            "integers that float32 lacks",
+            "rounds them to float32",
+            "copy them",
+            lambda values: bool((values != values.astype(np.float32)).any()),
+            np.array([2**24 + 1, 1, -(2**30) - 1, 7], np.int32),
+        ),
+    ),
+)
+"""Of the values that are selected."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
 
 import dmlgather as dg
+from dmlgather import GatherOperatorDesc
 from dmlgather.dialects.planned import Planned
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import ReshapeView, StridedView
@@ -79,6 +81,12 @@ FORMS: dict[str, tuple[Problem, str, list[str]]] = {
         "jax",
         ["reshape to [3, 1]", "add with 5", "less with 0", "where", "gather (mode 'fill')"],
     ),
+    "JAX's own fill, of indices that JAX makes 32-bit ones": (
+        lax_rows("fill"),
+        "jax",
+        ["clamp to -1 … 5", "gather (mode 'fill')"],
+    ),
+    "JAX's own fill, of narrow indices": (lax_rows("fill", ((3, 1), "int32")), "jax", ["gather (mode 'fill')"]),
     "8-bit indices cannot hold a size of 300": (
         dg.openvino.gather.problem(((300,), "float32"), NARROW, 0),
         "jax",
@@ -140,6 +148,43 @@ def test_the_reason_why_not(problem: Problem, to: str, version: dict[str, Any], 
     assert made.ok is not bool(words)
     assert words in made.reason
     assert (made.form is None) is (made.proof is None) is bool(words)
+
+
+@pytest.mark.parametrize("level", ["1_0", "2_0", "2_1", "3_0", "6_4"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        GatherOperatorDesc.of(((2,), "FLOAT32"), ((1,), "INT64"), axis=0),
+        GatherOperatorDesc.of(((3, 4), "FLOAT16"), ((2, 2), "INT32"), axis=1),
+        dg.onnx.gather.problem(TABLE, IDS, out_of_bounds="clamp"),
+        dg.openvino.gather.problem(TABLE, ((3,), "int32"), 1, out_of_bounds="clamp"),
+    ],
+)
+def test_wrapped_indices_need_a_level_with_signed_ones(source: Any, level: str) -> None:
+    """Before 3_0 they are UINT32: -1 is the last element of the source, and out of range there."""
+    made = dg.translate(source, "directml", level=level)
+    assert made.ok is (made.form is not None) is (level in ("3_0", "6_4"))
+    if not made.ok:
+        assert (
+            f"negative indices count from the end, and level {level} takes UINT32 indices: use level 3_0 or newer" in made.reason
+        )
+
+
+def clamped(low: int, kind: str) -> Any:
+    """A program that clamps its indices to `low` … 4 before it gathers."""
+    onnx = import_module("onnx")
+    text = f'<ir_version: 8, opset_import: ["" : 13]> g (float[5,4] x, {kind}[3] i) => (float[3,4] y) '
+    return onnx.parser.parse_model(text + f"<{kind} a = {{{low}}}, {kind} b = {{4}}> {{ c = Clip(i, a, b) y = Gather(x, c) }}")
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+@pytest.mark.parametrize("level", ["1_0", "2_1", "3_0", "6_4"])
+@pytest.mark.parametrize("low", [-5, 0, 1])
+def test_a_translation_that_is_not_proven_is_not_ok(low: int, level: str, kind: str) -> None:
+    """Signed indices of DirectML count from the end: what is clamped to 0 … 4 before cannot be said."""
+    made = dg.translate(clamped(low, kind), "directml", level=level)
+    assert made.ok is (low == -5 and level in ("3_0", "6_4"))
+    assert made.ok is (made.proof is not None and made.proof.verdict == "proven")
 
 
 @pytest.mark.parametrize(

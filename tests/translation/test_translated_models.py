@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
+from dmlgather.dialects.descriptor_streams import stream_graph
 from dmlgather.directml.dxdispatch.model_file import check_file
-from dmlgather.directml.types import FeatureLevel
 from dmlgather.files import FileError
-from dmlgather.translation.directml_sources import of_checked, of_stream
+from dmlgather.translation.directml_sources import of_checked
 from dmlgather.translation.writing import write
 from tests.cli.command import EXAMPLES
 from tests.dxdispatch.models import GATHER, changed
@@ -45,7 +45,7 @@ def test_a_resource_that_is_read_and_written(tmp_path: Path) -> None:
     file = of_checked(check_file(path))
     made = dg.translate(file.graph, "onnx")
     assert made.proof
-    write(made, file.initial, tmp_path / "model.onnx")
+    write(made, file.initial, tmp_path / "model.onnx", ())
     session = import_module("onnxruntime").InferenceSession(tmp_path / "model.onnx")
     assert [value.name for value in session.get_outputs()] == ["output"]
     assert session.run(None, {})[0].reshape(-1).tolist() == [1, 2, 3, 4, 3, 4, 5, 6, 9, 9, 9, 9]
@@ -62,7 +62,7 @@ def test_a_stream_of_descriptors(tmp_path: Path) -> None:
     path = tmp_path / "dump.jsonl"
     other = changed((("desc", "IndicesTensor", "DataType"), "INT32"), start=GATHER)
     path.write_text(lines(GATHER, GATHER, other))
-    made = dg.translate(of_stream(path, FeatureLevel.LEVEL_6_4).graph, "onnx")
+    made = dg.translate(stream_graph(path), "onnx")
     assert made.proof
     assert [value.name for value in made.form.graph.input] == [
         "InputTensor 1",
@@ -86,7 +86,7 @@ def test_a_stream_that_cannot_be_used(text: str, words: str, tmp_path: Path) -> 
     path = tmp_path / "dump.jsonl"
     path.write_text(text)
     with pytest.raises(FileError, match=words):
-        of_stream(path, FeatureLevel.LEVEL_6_4)
+        stream_graph(path)
 
 
 def test_another_operator_is_named() -> None:
@@ -96,7 +96,7 @@ def test_another_operator_is_named() -> None:
     )
     made = dg.translate(model, "openvino")
     assert not made.ok
-    assert made.reason == "Relu node that gives 'r': it is relu, which neither gathers, slices nor views"
+    assert made.reason == "Relu node that gives 'r': it is onnx.relu, which neither gathers, slices nor views"
 
 
 @pytest.mark.parametrize("to", ["openvino", "jax", "directml"])
@@ -107,10 +107,10 @@ def test_a_model_is_written_for_other_libraries(to: str, tmp_path: Path) -> None
     assert made.proof
     suffix = {"openvino": ".xml", "jax": ".jax", "directml": ".json"}[to]
     path = tmp_path / f"model{suffix}"
-    write(made, file.initial, path)
+    write(made, file.initial, path, ())
     inputs = [file.initial[file.graph.label(name)] for name in file.graph.inputs]
     wanted = import_module("onnxruntime")
-    write(dg.translate(file.graph, "onnx"), file.initial, tmp_path / "model.onnx")
+    write(dg.translate(file.graph, "onnx"), file.initial, tmp_path / "model.onnx", ())
     (expected,) = wanted.InferenceSession(tmp_path / "model.onnx").run(None, {})
     if to == "openvino":
         openvino: Any = import_module("openvino")
@@ -151,7 +151,7 @@ def in_onnxruntime(model: Any, folder: Path, opset: int = 13, **given: Any) -> d
     file = of_checked(check_file(path))
     made = dg.translate(file.graph, "onnx", opset=opset)
     assert made.proof, made
-    write(made, file.initial, target)
+    write(made, file.initial, target, ())
     onnx.checker.check_model(str(target), full_check=True)
     session = import_module("onnxruntime").InferenceSession(target)
     names = [value.name for value in session.get_outputs()]

@@ -34,11 +34,11 @@ def judge_model(source: int | Path, folder: Path, opset: int = NEWEST) -> str:
     checked = check_file(path)
     file = of_checked(checked)
     made = dg.translate(file.graph, "onnx", opset=opset)
-    if not made.ok:
+    if made.form is None:
         assert REFUSED in made.reason or "no BitCast" in made.reason, (source, made.reason)
         return "elements of another size" if REFUSED in made.reason else "no BitCast"
     target = folder / "model.onnx"
-    write(made, file.initial, target)
+    write(made, file.initial, target, ())
     ort = import_module("onnxruntime")
     onnx.checker.check_model(str(target), full_check=True)
     if clamps(onnx.load(target)) and any(

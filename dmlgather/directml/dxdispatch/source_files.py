@@ -9,7 +9,7 @@ from pathlib import Path
 from dmlgather.directml.dxdispatch import npy
 from dmlgather.directml.dxdispatch.values import Values
 from dmlgather.directml.types import DataType
-from dmlgather.files import FileError
+from dmlgather.files import FileError, leads_outside
 
 _NO_VALUES = {
     **dict.fromkeys(npy.IMAGES, "is an image; images cannot be used as initial values here: convert it to .npy"),
@@ -37,7 +37,7 @@ class SourceFiles:
         """The file: beside the model, or else in the current folder. FileError when it lies in neither, links followed."""
         beside = self.folder / source
         file = beside if os.path.lexists(beside) else Path(source)
-        if not self.allow_outside and not self._inside(file):
+        if not self.allow_outside and leads_outside(file, (self.folder, Path())):
             raise FileError(
                 f"lies outside of the model's folder ({self.folder.absolute()}) and of the current one ({Path.cwd()}), and a "
                 "model may only read files there: copy it there, or allow it with --allow-outside"
@@ -59,10 +59,3 @@ class SourceFiles:
         except FileError as error:
             looked = "" if os.path.lexists(file) else f" (looked in {self.folder.absolute()} and {Path.cwd()})"
             raise FileError(f"{error}{looked}") from None
-
-    def _inside(self, file: Path) -> bool:
-        try:
-            place = os.path.realpath(file)
-            return any(Path(place).is_relative_to(os.path.realpath(folder)) for folder in (self.folder, Path()))
-        except (OSError, ValueError):  # no possible path, as reading it will say
-            return True

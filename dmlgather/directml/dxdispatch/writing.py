@@ -28,7 +28,8 @@ from dmlgather.directml.fields import wire_name
 from dmlgather.directml.queries import lower
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import TensorFlags
-from dmlgather.files import FileError, check_spared, staged, writing
+from dmlgather.files import FileError
+from dmlgather.written_files import staged, writing
 
 NAME = "case.json"
 """The name of the model in the folder of a case."""
@@ -52,15 +53,16 @@ def plain(name: str, longest: int = 40) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:longest]
 
 
-def write_model(model: CheckedFile, case: Path) -> Path:
+def write_model(model: CheckedFile, case: Path, made_from: Iterable[Path] = ()) -> Path:
     """Write `model` and the initial values of its resources; the path of the model file. Parts that dmlgather does not know are
     left out. Commands at the end write the outputs that no writeFile command of the model writes, except `lost_outputs`.
 
-    FileError when a file cannot be written or would overwrite one that the model is read from; then nothing is written.
+    FileError when a file cannot be written or would overwrite one that the model is read from, or one of `made_from`; then
+    nothing is written.
     """
     target = model_path(case)
     resources: dict[str, dict[str, Any]] = {}
-    with staged(target.parent) as stage:
+    with staged(target.parent, [*sources(model), *made_from]) as stage:
         for number, (name, resource) in enumerate(model.resources.items()):
             values: dict[str, Any]
             if isinstance(resource.values, Constant) and np.isfinite(resource.values.value):
@@ -74,7 +76,6 @@ def write_model(model: CheckedFile, case: Path) -> Path:
         dispatchables = {name: _dispatchable(found) for name, found in model.dispatchables.items()}
         commands = [_command(command) for command in (*model.commands, *_replays(model, target))]
         _write(stage / target.name, resources, dispatchables, commands)
-        _spare(stage, target, sources(model))
     return target
 
 
@@ -102,7 +103,7 @@ def write_single(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], case: Path,
     """
     target = model_path(case)
     resources: dict[str, Any] = {}
-    with staged(target.parent) as stage:
+    with staged(target.parent, made_from) as stage:
         for number, (field, array) in enumerate(zip(desc.operator.inputs, inputs, strict=True)):
             name = wire_name(field)
             values: dict[str, Any] = {"sourcePath": _save(array, stage, target, number, name)}
@@ -112,7 +113,6 @@ def write_single(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], case: Path,
         resources[output] = {"initialValuesDataType": tensor.data_type.name, "initialValues": values}
         bound = {name: name for name in resources}
         write_dispatch(stage / target.name, desc, resources, bound, beside(target, "replayed.npy"))
-        _spare(stage, target, made_from)
     return target
 
 
@@ -216,15 +216,11 @@ def _save(array: NDArray[Any], stage: Path, target: Path, number: int, name: str
 
 def save(array: NDArray[Any], file: Path) -> None:
     """Write a .npy file as `write_npy` does. FileError when that is impossible."""
-    with writing(file) as stream:
+    with writing(file, ()) as stream:
         write_npy(array, stream)
 
 
 def _write(file: Path, resources: Mapping[str, Any], dispatchables: Mapping[str, Any], commands: Sequence[Any]) -> None:
     text = json.dumps({"resources": resources, "dispatchables": dispatchables, "commands": commands}, indent=2)
-    with writing(file) as stream:
+    with writing(file, ()) as stream:
         stream.write(f"{text}\n".encode())
-
-
-def _spare(stage: Path, target: Path, made_from: Iterable[Path]) -> None:
-    check_spared((target.parent / file.name for file in stage.iterdir()), made_from)

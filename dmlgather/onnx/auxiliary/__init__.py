@@ -14,7 +14,6 @@ from dmlgather.onnx.auxiliary import value_operators as values
 from dmlgather.onnx.problems.data_types import check_type
 from dmlgather.onnx.problems.node_reading import ParsedNode, parse_node
 from dmlgather.onnx.problems.operator_versions import DOMAINS
-from dmlgather.wording import counted
 
 AUXILIARY: Mapping[str, Callable[..., Any]] = {
     "Identity": values.identity,
@@ -39,7 +38,7 @@ def is_auxiliary(node: Any) -> bool:
 
 def check(node: Any, opset: int) -> None:
     """Refuse what can be refused before there are arrays; TypeError and ValueError as `compute`."""
-    parsed = _parse(node, opset)
+    parsed = parse_node(node, opset)
     if node.op_type in WITHOUT_ARRAYS:
         WITHOUT_ARRAYS[node.op_type](parsed)
 
@@ -52,14 +51,7 @@ def compute(node: Any, opset: int, inputs: Sequence[Any]) -> Any:
 
     Raises TypeError for a data type that the version does not list, ValueError for any other broken rule of the version.
     """
-    parsed = _parse(node, opset)
+    parsed = parse_node(node, opset)
     if parsed.version.inputs:
         check_type(parsed.version, "data", inputs[0].dtype, parsed.version.types)
     return AUXILIARY[node.op_type](parsed, *inputs)
-
-
-def _parse(node: Any, opset: int) -> ParsedNode:
-    parsed = parse_node(node, opset)
-    if len(node.output) != 1:
-        raise ValueError(f"the node has {counted(len(node.output), 'output')}, but {parsed.version} gives 1")
-    return parsed

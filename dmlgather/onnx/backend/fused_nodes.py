@@ -61,9 +61,7 @@ class FusedNodes:
         for (name, declared), value in zip(graph.outputs, built.outputs, strict=True):
             if declared.dtype not in {None, built.types[value].dtype}:
                 raise TypeError(f"output {name!r} has another type than the model declares")
-        read = [name for step in built.steps for name in step.inputs]
-        unread = {name for step in built.steps for name in step.outputs}.difference(read)
-        fused = fuse(built, keep=unread)  # a bad index is one wherever its element goes
+        fused = fuse(built)
         self.launches = fused.launches
         written = {name for step in fused.graph.steps for name in step.outputs}
         read = [name for step in fused.graph.steps for name in step.inputs]

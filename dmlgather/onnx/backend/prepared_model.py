@@ -107,6 +107,9 @@ class PreparedModel(onnx.backend.base.BackendRep):
         self._names = {len(required): required, len(graph.inputs): list(graph.inputs)}
         self._outputs = onnx.backend.base.namedtupledict("Outputs", [name for name, _ in graph.outputs])
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PreparedModel, (self._graph, self._device)  # fused graphs are made again
+
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs: a tuple, which can be indexed by name as well.
 
@@ -124,7 +127,8 @@ class PreparedModel(onnx.backend.base.BackendRep):
         if named is not None and nodes is not None:
             with suppress(IndexError):  # the node alone says which index it is
                 return self._outputs(*nodes.results(named, self._device))
-        with self._device.current():
+        given = inputs.values() if isinstance(inputs, Mapping) else inputs if isinstance(inputs, list | tuple) else ()
+        with self._device.current(), arrays.in_order([*given]):
             return self._outputs(*self._run(inputs))
 
     def _plain(self, inputs: Any) -> dict[str, Any] | None:

@@ -18,12 +18,14 @@ from dmlgather.dialects.verdicts import Judged, of_host
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.files import FileError
-from dmlgather.onnx.model.file import read_model
+from dmlgather.onnx.model.file import NEEDED, read_model
 from dmlgather.onnx.model.node_sites import ModelContents, NodeSite, NodeValue, find_nodes
 from dmlgather.onnx.model.node_verdicts import judge, undefined_name
+from dmlgather.onnx.problems.export import broken_rule
 from dmlgather.onnx.problems.node_reading import INPUTS
 from dmlgather.onnx.problems.operator_versions import BOUNDS, version_of
 from dmlgather.onnx.problems.relatives import RELATIVES
+from dmlgather.wording import printable
 
 
 def check_model(path: Path, level: str | FeatureLevel = "6_4", include_host: bool = False) -> CheckedModel:
@@ -35,12 +37,15 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4", include_host: boo
     level = FeatureLevel.parse(level)
     try:
         contents = find_nodes(read_model(path))
+        judged = [(site, judge(site, level, contents.sizes, contents.origins)) for site in contents.sites]
+        if not include_host:
+            judged = [(site, of_host(each) if site.host else each) for site, each in judged]
+        judged = _reconciled(judged, level, contents)
+    except ImportError as error:
+        message = f"is an ONNX model, and a package that it needs is missing ({error}): {NEEDED}"
+        return CheckedModel(str(path), problems=(FileProblem(file=str(path), message=message),))
     except FileError as error:
         return CheckedModel(str(path), problems=(FileProblem(file=str(path), message=str(error)),))
-    judged = [(site, judge(site, level, contents.sizes, contents.origins)) for site in contents.sites]
-    if not include_host:
-        judged = [(site, of_host(each) if site.host else each) for site, each in judged]
-    judged = _reconciled(judged, level, contents)
     findings = [
         *_graph_findings(contents),
         *((site.place, finding) for site, each in judged for finding in each.findings),
@@ -73,7 +78,9 @@ def _reconciled(
 
 
 def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
-    """Findings with the places of graphs whose shapes are missing and of other nodes that read names that are not defined."""
+    """Findings with the places of graphs whose shapes are missing, and of other nodes that read names that are not defined or
+    do not have the form of their operator.
+    """
     for graph, reason in contents.remarks.items() if contents.sites else ():
         yield (
             graph,
@@ -86,6 +93,8 @@ def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
         )
     for place, name, reason in contents.undefined:
         yield place, undefined_name("", name, reason)
+    for place, node, opset, reason in contents.malformed:
+        yield place, broken_rule(node, opset, printable(reason))
 
 
 def _stated(judged: Iterable[tuple[NodeSite, Judged]], sizes: Sizes) -> Iterator[Stated]:

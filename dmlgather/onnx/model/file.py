@@ -22,6 +22,9 @@ from dmlgather.wording import printable
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, OperatorSetIdProto, TensorProto
 
+NEEDED = "pip install 'dmlgather[onnx]'"
+"""Installs the packages that reading an ONNX model needs."""
+
 LARGEST_FILE = 2**31 - 1
 """Bytes: the limit of a protobuf message."""
 
@@ -49,7 +52,7 @@ class ModelFile:
 
 def read_model(path: Path) -> ModelFile:
     """The model in the file at `path`, with shapes inferred; neither external data nor large constants are read. FileError for
-    anything else.
+    anything else, ImportError without a package that it needs.
     """
     model, size = _decoded(path)
     if not model.HasField("graph"):
@@ -89,13 +92,17 @@ def infer(
     return found, remark
 
 
+def external_files(path: Path) -> list[str]:
+    """The files that tensors of the model in the file at `path` lie in, as the model names them. FileError for no model."""
+    model, _ = _decoded(path)
+    return sorted({entry.value for tensor in _tensors(model) for entry in tensor.external_data if entry.key == "location"})
+
+
 def _decoded(path: Path) -> tuple[ModelProto, int]:
     """The model without large constants, and how many bytes of its file that is."""
-    try:
-        import onnx
-        from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
-    except ImportError as error:
-        raise FileError(f"is an ONNX model, and the package onnx is missing ({error}): pip install 'dmlgather[onnx]'") from None
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
+
     with open_regular(path, BUFFER) as (file, size):
         if size == 0:
             raise FileError("is empty")

@@ -12,19 +12,21 @@ from dmlgather.dialects.problem import TensorType
 from dmlgather.files import FileError
 from dmlgather.onnx.model.node_labels import label, naming
 from dmlgather.onnx.model.node_steps import steps_of
-from dmlgather.onnx.model.opaque_operators import InnerGraphs, opaque_attributes, opaque_name
-from dmlgather.onnx.model.shared_operators import exact_result, shared_operator
+from dmlgather.onnx.model.opaque_operators import InnerGraphs, exact_result, opaque_attributes, opaque_name
 from dmlgather.onnx.model.sized_model import Place, PlacedNode, SizedModel
 from dmlgather.onnx.model.stated_types import Stated
 from dmlgather.onnx.model.translated_node import TranslatedNode
 from dmlgather.onnx.model.values import is_known
+from dmlgather.onnx.problems.node_reading import ARRAYS, in_family
+from dmlgather.onnx.problems.operator_versions import DOMAINS
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 
 def index_graph(model: ModelProto, inputs: Mapping[str, Stated] | None = None) -> IndexGraph:
-    """What a model does with indices. Steps that no output needs are left out.
+    """What a model does with indices. Steps are left out that neither an output nor a node that can raise needs, as
+    `IndexGraph.needed` has it.
 
     inputs: by the name of an input, its shape, its type, or an array; by the name of a size, its number of elements; where ONNX
     does not know the type of another value, also this one's, by its name. Sizes that the model states need no entry.
@@ -75,10 +77,11 @@ class _Translation:
         return replace(built, labels={value: name for value, name in named.items() if value not in outputs})
 
     def _needed(self, results: list[Place]) -> list[PlacedNode]:
-        """The nodes that compute what these values need, in order."""
+        """The nodes that compute what these values need, in order, and those that look up indices, which may raise."""
         wanted, kept = set(results), []
         for placed in reversed(self._model.nodes):
-            if any(place in wanted and self._model.known(place) is None for place in placed.written):
+            looks_up = in_family(placed.node) and "indices" in ARRAYS[placed.node.op_type]
+            if any((looks_up or place in wanted) and self._model.known(place) is None for place in placed.written):
                 kept.append(placed)
                 wanted.update(self._read(placed))
         return kept[::-1]
@@ -116,20 +119,16 @@ class _Translation:
         node = placed.node
         names = [name for name in node.output if name]
         types = [self._tensor(Place(placed.scope, name)) for name in names]
-        shared = shared_operator(call) if node.output[0] else None
-        if shared is not None:
-            operator, attributes, inputs = shared
-            array = exact_result(operator, [self._builder.known(name) for name in inputs])
-            if array is not None:
-                result = self._builder.constant(array, call.output)
-            else:
-                (result,) = self._builder.opaque(call.name, operator, inputs, types, attributes=attributes, outputs=names)
-            return [result, *[""] * (len(node.output) - 1)]
+        array = exact_result(call)
+        if array is not None:
+            return [self._builder.constant(array, call.output)]
         rank = call.tensor.rank if call.given(0) else None
         own = opaque_attributes(node, placed.opset, rank, self._model.functions)
         outside = [self._value(self._model.place(placed.scope, name)) for name in InnerGraphs(node).outside]
         inputs = (*(name for name in call.inputs if name is not None), *outside)
-        rest = iter(self._builder.opaque(call.name, opaque_name(node), inputs, types, attributes=own, outputs=names))
+        bits = node.op_type == "BitCast" and node.domain in DOMAINS  # which all dialects spell alike
+        operator, attributes = ("bitcast", (("to", types[0].dtype.name),)) if bits else (opaque_name(node), own)
+        rest = iter(self._builder.opaque(call.name, operator, inputs, types, attributes=attributes, outputs=names))
         return [next(rest) if name else "" for name in node.output]
 
     def _tensor(self, place: Place) -> TensorType:

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 
 from dmlgather.child_process import end, start_python
@@ -112,8 +111,13 @@ class _InferenceProcess:
     def __init__(self) -> None:
         self.owner, self._late = os.getpid(), False
         self._process = start_python(inference_server.__file__, errors=subprocess.DEVNULL)
-        with suppress(OSError):  # when it ends, the first request says so
+        try:
             self._process.stdout.read(1)  # type: ignore[union-attr] # piped; it has imported onnx, which counts for no model
+        except OSError:  # when it ends, the first request says so
+            pass
+        except BaseException:  # Ctrl-C: nobody else knows of it yet
+            self.end()
+            raise
 
     @property
     def usable(self) -> bool:

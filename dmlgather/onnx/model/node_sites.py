@@ -23,6 +23,7 @@ from dmlgather.onnx.model.scopes import Scope
 from dmlgather.onnx.model.size_names import GraphNames, ModelSizes
 from dmlgather.onnx.model.subgraphs import operator_name, subgraphs
 from dmlgather.onnx.model.values import Value, exposed
+from dmlgather.onnx.problems.node_forms import check_by_schema
 from dmlgather.onnx.problems.node_reading import in_family
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 from dmlgather.wording import printable
@@ -86,8 +87,9 @@ class ModelContents:
     """The nodes of a model.
 
     others: the number of nodes outside the family, by operator. remarks: why shapes are missing, by graph. undefined: nodes
-    outside the family that read a name that is not defined before: place, name and reason. sizes: what the names of sizes in the
-    types and elements stand for. origins: the input of the model that decides a symbol of these.
+    outside the family that read a name that is not defined before: place, name and reason. malformed: nodes outside the family
+    that do not have the form of their operator: place, node, opset and reason. sizes: what the names of sizes in the types and
+    elements stand for. origins: the input of the model that decides a symbol of these.
     """
 
     opsets: dict[str, int]
@@ -95,6 +97,7 @@ class ModelContents:
     others: Counter[str] = field(default_factory=Counter)
     remarks: dict[str, str] = field(default_factory=dict)
     undefined: list[tuple[str, str, str]] = field(default_factory=list)
+    malformed: list[tuple[str, NodeProto, int, str]] = field(default_factory=list)
     sizes: Sizes = field(default_factory=Sizes)
     origins: Mapping[str, str] = field(default_factory=dict)
 
@@ -166,6 +169,12 @@ class _Visitor:
             self.contents.others[printable(operator_name(node))] += 1
             reasons = {name: reason for name in node.input if name and (reason := scope.undefined(name))}
             self.contents.undefined += [(place, *pair) for pair in reasons.items()]
+            if opset is not None:
+                try:
+                    check_by_schema(node, opset)
+                except (TypeError, ValueError) as error:
+                    self.contents.malformed.append((place, node, opset, str(error)))
+                    opset = None  # nothing follows for its outputs
             if key is not None and self.unreached is None:
                 self._call(key, node, scope)
             self.propagation.visit(node, opset, scope, self._inside(node, place, scope, opsets))

@@ -8,9 +8,14 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.dialects.element_types import exact_text
 from dmlgather.onnx.model.local_functions import Functions
 from dmlgather.onnx.model.node_requests import RANDOM
 from dmlgather.onnx.model.subgraphs import all_nodes, operator_name, subgraphs
+from dmlgather.onnx.model.translated_node import TranslatedNode
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 
 if TYPE_CHECKING:
@@ -18,13 +23,31 @@ if TYPE_CHECKING:
 
 UNCHANGED = frozenset(
     (
-        *("Conv", "ConvTranspose", "Elu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "HardSwish", "IsInf", "IsNaN"),
-        *("LeakyRelu", "Mish", "Reciprocal", "Round", "Sign", "Softplus", "Softsign", "Tan"),
+        *("Abs", "Add", "Ceil", "Conv", "ConvTranspose", "Cos", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Gemm"),
+        *("GlobalAveragePool", "GlobalMaxPool", "Greater", "GreaterOrEqual", "HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Less"),
+        *("LessOrEqual", "Log", "MatMul", "Max", "Min", "Mish", "Mul", "Neg", "Pow", "Reciprocal", "Relu", "Round", "Sigmoid"),
+        *("Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Sub", "Tan", "Tanh"),
     )
 )
 """The operators whose versions differ only in the types that they take and in attributes, which are compared. The version of any
 other operator is part of what identifies it.
 """
+
+EXACT: Mapping[str, Any] = {
+    "Abs": np.abs,
+    "Add": np.add,
+    "Ceil": np.ceil,
+    "Div": np.divide,
+    "Floor": np.floor,
+    "Mul": np.multiply,
+    "Neg": np.negative,
+    "Sqrt": np.sqrt,
+    "Sub": np.subtract,
+}
+"""The operators that IEEE 754 defines to the bit, with the functions of NumPy."""
+
+MOST_ELEMENTS = 2**20
+"""Elements of a constant that is computed, at most."""
 
 _draws = count(1)
 
@@ -51,6 +74,21 @@ def opaque_attributes(node: NodeProto, opset: int, rank: int | None, functions: 
     if any(inner.op_type in RANDOM and inner.domain in DOMAINS for inner in _all_run(node, functions)):
         found["draw"] = next(_draws)
     return tuple(sorted(found.items()))
+
+
+def exact_result(call: TranslatedNode) -> NDArray[Any] | None:
+    """What a node gives of known floating-point numbers; None where an input is not known, where runtimes may round the result
+    differently, and where it is large.
+    """
+    node, inputs = call.node, [None if name is None else call.graph.known(name) for name in call.inputs]
+    known = [array for array in inputs if array is not None and array.dtype in (np.float32, np.float64)]
+    if node.op_type not in EXACT or node.domain not in DOMAINS or len(known) < len(inputs) or not call.broadcasts:
+        return None
+    if math.prod(np.broadcast_shapes(*(array.shape for array in known))) > MOST_ELEMENTS:
+        return None
+    with np.errstate(all="ignore"):
+        result = np.asarray(EXACT[node.op_type](*known))
+    return None if np.isnan(result).any() else result  # whose payload IEEE 754 leaves open
 
 
 def opaque_name(node: NodeProto) -> str:
@@ -96,8 +134,8 @@ def _value(attribute: AttributeProto) -> Hashable:
 
 
 def _float(value: float) -> Hashable:
-    """The number; the texts "nan" and "-0.0" for those that == does not tell from themselves or from 0."""
-    return str(value) if math.isnan(value) or (value == 0 and math.copysign(1, value) < 0) else value
+    """The number; a text for NaNs and -0.0, which == does not tell from themselves or from 0."""
+    return exact_text(value) if math.isnan(value) or (value == 0 and math.copysign(1, value) < 0) else value
 
 
 def _plain(value: Any) -> Hashable:

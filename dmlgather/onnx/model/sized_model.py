@@ -23,8 +23,9 @@ from dmlgather.onnx.model.scopes import Scope, left_out
 from dmlgather.onnx.model.shape_inference import HIDDEN
 from dmlgather.onnx.model.size_names import GraphNames, ModelSizes
 from dmlgather.onnx.model.stated_types import Stated, StatedTypes, read_stated
-from dmlgather.onnx.model.subgraphs import subgraphs
+from dmlgather.onnx.model.subgraphs import all_nodes, subgraphs
 from dmlgather.onnx.model.values import is_known
+from dmlgather.onnx.problems.node_forms import check_by_schema
 from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
 
 if TYPE_CHECKING:
@@ -77,6 +78,11 @@ class SizedModel:
             raise ValueError(f"the model has more than {MOST_NODES} nodes when the functions that it calls are inlined")
         opset = own_opset(model.opset_import)
         inlined = list(self.functions.inlined(model.graph, opset))
+        for node, own in inlined:
+            for inner in all_nodes([node]):
+                with naming(inner):
+                    if self.functions.called(inner) is None:
+                        check_by_schema(inner, own)
         # From IR version 4 on, callers may replace an initializer that is also an input.
         fixed = {tensor.name for tensor in model.graph.initializer} if model.ir_version < 4 else set()
         declared = {value.name: type_of_value(value) for value in model.graph.input if value.name not in fixed}

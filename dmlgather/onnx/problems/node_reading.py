@@ -9,9 +9,9 @@ from typing import Any
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
 from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
+from dmlgather.onnx.problems.node_forms import check_form, form_of
 from dmlgather.onnx.problems.operator_versions import DOMAINS, VERSIONS, OperatorVersion, version_of
 from dmlgather.onnx.problems.slice import Slice, check_bound_types
-from dmlgather.wording import alternatives, counted
 
 PROBLEMS: Mapping[str, type[Any]] = {
     problem.name: problem for problem in (Gather, GatherElements, GatherND, Slice, DepthToSpace, SpaceToDepth)
@@ -57,38 +57,27 @@ class ParsedNode:
 def parse_node(node: Any, opset: int) -> ParsedNode:
     """Check the inputs and attributes of a NodeProto of any operator in VERSIONS.
 
-    ValueError for a wrong number of inputs, and for attributes that are missing or that the version does not have; TypeError for
-    an attribute of another kind; UnknownValueError for one that refers to an attribute of a function.
+    ValueError for a wrong number of inputs or outputs, and for attributes that are missing or that the version does not have;
+    TypeError for an attribute of another kind; UnknownValueError for one that refers to an attribute of a function.
     """
-    version, inputs = version_of(node.op_type, opset), list(node.input)
-    attributes = {attribute.name: _attribute(version, attribute) for attribute in node.attribute}
-    least, most = sum(name in version.inputs for name in version.required), len(version.inputs)
-    if not least <= len(inputs) <= most or "" in inputs[:least]:
-        names = f": {', '.join(version.inputs)}" if version.inputs else ""
-        raise ValueError(
-            f"the node has {counted(sum(map(bool, inputs)), 'input')} ({', '.join(inputs)}), but {version} takes "
-            f"{alternatives(range(least, most + 1))}{names}"
-        )
-    for name in version.required:
-        if name not in version.inputs and name not in attributes:
-            raise ValueError(f"attribute {name} is missing: {version} requires it")
-    return ParsedNode(version, attributes)
+    version = version_of(node.op_type, opset)
+    for name in (attribute.name for attribute in node.attribute):
+        if name not in version.attributes:
+            known = f"only {', '.join(version.attributes)}" if version.attributes else "none"
+            where = f"; it takes {name} as an input" if name in version.inputs else ""
+            raise ValueError(f"attribute {name!r} is not one of {version}, which has {known}{where}")
+    check_form(form_of(version), node)
+    return ParsedNode(version, {attribute.name: _value(attribute) for attribute in node.attribute})
 
 
-def _attribute(version: OperatorVersion, attribute: Any) -> Any:
+def _value(attribute: Any) -> Any:
     from onnx.helper import get_attribute_value
 
-    name, reference, kind = attribute.name, attribute.ref_attr_name, version.attributes.get(attribute.name)
-    if kind is None:
-        known = f"only {', '.join(version.attributes)}" if version.attributes else "none"
-        where = f"; it takes {name} as an input" if name in version.inputs else ""
-        raise ValueError(f"attribute {name!r} is not one of {version}, which has {known}{where}")
+    name, reference = attribute.name, attribute.ref_attr_name
     if reference:
         raise UnknownValueError(
             name, reference, f"attribute {name} refers to {reference!r} of a function: inline the function first"
         )
-    if attribute.type != kind:
-        raise TypeError(f"attribute {name} has type {attribute.type}, but {version} takes {kind.name} ({kind.value})")
     value = get_attribute_value(attribute)
     if isinstance(value, list):
         return tuple(each.decode() if isinstance(each, bytes) else each for each in value)

@@ -31,7 +31,8 @@ CONSTANT_TYPES = (*READ_TYPES, "bf16", "f8e4m3", "f8e5m2", "f8e8m0")
 
 
 def index_graph(path: Path, inputs: Mapping[str, Any] | None = None) -> IndexGraph:
-    """What the IR at `path`, with its .bin beside it, does with indices. Steps that no output needs are left out.
+    """What the IR at `path`, with its .bin beside it, does with indices. What no Result needs is left
+    out, as OpenVINO leaves it out when it reads the IR.
 
     inputs: shapes by name, or anything that has a shape, such as arrays: of the model's inputs, where it leaves their sizes open,
     and of other tensors, where these neither follow nor stand in the file. A tensor is known by all its names, else by its

@@ -17,6 +17,7 @@ from dmlgather.openvino.model.constants import convert
 from dmlgather.openvino.model.layer_operations import Computed, Operation, typed
 from dmlgather.openvino.model.moving_layers import MOVING
 from dmlgather.openvino.problems.data_types import TYPES
+from dmlgather.wording import counted
 
 MOST_NAMES = 64
 """The most elements of an array with names that is computed with: shapes have fewer, and expressions take time."""
@@ -26,7 +27,7 @@ def _arithmetic(name: str, numbers: Callable[..., Array]) -> Computed:
     """An operation on each element: of `Sizes.compute` where there are names, else of NumPy."""
 
     def run(operation: Operation) -> list[Array]:
-        inputs = _broadcast(operation)
+        inputs = _broadcast(operation, getattr(numbers, "nin", 2))
         if not any(map(has_names, inputs)):
             with np.errstate(all="ignore"):
                 return [np.asarray(numbers(*inputs))]
@@ -40,8 +41,10 @@ def _arithmetic(name: str, numbers: Callable[..., Array]) -> Computed:
     return run
 
 
-def _broadcast(operation: Operation) -> list[Array]:
-    """The inputs in one shape, by NumPy's rule, which is the default."""
+def _broadcast(operation: Operation, count: int) -> list[Array]:
+    """The inputs in one shape, by NumPy's rule, which is the default. ValueError for another number of inputs than `count`."""
+    if len(operation.inputs) != count:
+        raise ValueError(f"it has {counted(len(operation.inputs), 'input')}, expected {count}")
     rule = operation.layer.data.get("auto_broadcast", "numpy").strip().lower()
     shapes = {each.shape for each in operation.inputs}
     if rule != "numpy" and len(shapes) > 1:
@@ -80,7 +83,7 @@ def _no_zero(operation: Operation) -> None:
 
 def _comparison(relation: str, numbers: Callable[..., Array], negated: bool = False) -> Computed:
     def run(operation: Operation) -> list[Array]:
-        inputs = _broadcast(operation)
+        inputs = _broadcast(operation, 2)
         if not any(map(has_names, inputs)):
             result: Array | None = np.asarray(numbers(*inputs))
         elif inputs[0].size > MOST_NAMES:
@@ -96,7 +99,7 @@ def _comparison(relation: str, numbers: Callable[..., Array], negated: bool = Fa
 
 def _logical(numbers: Callable[..., Array]) -> Computed:
     def run(operation: Operation) -> list[Array]:
-        inputs = _broadcast(operation)
+        inputs = _broadcast(operation, getattr(numbers, "nin", 2))
         if any(map(has_names, inputs)):
             raise operation.unknown("it takes sizes as conditions")
         return [np.asarray(numbers(*inputs))]
@@ -105,7 +108,7 @@ def _logical(numbers: Callable[..., Array]) -> Computed:
 
 
 def _select(operation: Operation) -> list[Array]:
-    condition, then, otherwise = _broadcast(operation)
+    condition, then, otherwise = _broadcast(operation, 3)
     if has_names(condition):
         raise operation.unknown("it takes sizes as conditions")
     if has_names(then) or has_names(otherwise):

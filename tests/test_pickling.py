@@ -1,0 +1,115 @@
+"""What can be pickled and copied, and what says that it cannot."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from onnx.parser import parse_model
+
+import dmlgather as dg
+
+ROOT = Path(__file__).parents[1]
+
+DATA = np.array([[1, -0.0, np.nan], [2, np.inf, 4]], np.float32)
+INDICES = np.array([[2, 1, 0, -1]] * 2)
+TABLE = dg.BufferTensorDesc(data_type="FLOAT32", sizes=(2, 3))
+POSITIONS = dg.BufferTensorDesc(data_type="INT64", sizes=(2, 4))
+TAKEN = dg.BufferTensorDesc(data_type="FLOAT32", sizes=(2, 4))
+DESC = dg.GatherElementsOperatorDesc(input_tensor=TABLE, indices_tensor=POSITIONS, output_tensor=TAKEN, axis=1)
+
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "pickle": lambda value: pickle.loads(pickle.dumps(value)),
+    "the oldest protocol": lambda value: pickle.loads(pickle.dumps(value, 0)),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+}
+
+
+def taken(indices: NDArray[np.int64]) -> bytes:
+    """The bits that NumPy takes, which has DirectML's negative indices as well."""
+    return np.take_along_axis(DATA, indices, axis=1).tobytes()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("device", [None, "cpu", "reference"])
+@pytest.mark.parametrize("policy", [None, "clamp", "raise", dg.Fill(7)], ids=str)
+def test_an_operator_is_its_descriptor_and_its_options(way: str, device: str | None, policy: Any) -> None:
+    operator = dg.compile(DESC, device, out_of_bounds=policy)
+    operator(DATA, INDICES)  # routes that exist do not go along
+    again = WAYS[way](operator)
+    assert (again.desc, repr(again), again.plan) == (operator.desc, repr(operator), operator.plan)
+    assert again(DATA, INDICES).tobytes() == taken(INDICES)
+    beyond = INDICES + 1
+    if policy == "raise":
+        with pytest.raises(IndexError, match=r"IndicesTensor\[0, 0\] = 3 is out of range"):
+            again(DATA, beyond)
+    elif isinstance(policy, dg.Fill):
+        expected = np.where(beyond == 3, np.float32(7), np.take_along_axis(DATA, beyond % 3, axis=1))
+        assert again(DATA, beyond).tobytes() == expected.tobytes()
+    else:
+        assert again(DATA, beyond).tobytes() == taken(np.minimum(beyond, 2))
+
+
+def test_an_operator_runs_in_another_process() -> None:
+    script = "import pickle, sys; run, *arrays = pickle.load(sys.stdin.buffer); sys.stdout.buffer.write(run(*arrays).tobytes())"
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        input=pickle.dumps((dg.compile(DESC, "cpu"), DATA, INDICES)),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
+    assert ended.stdout == taken(INDICES)
+
+
+MODEL = parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+g (float[2,3] x, int64[2,4] i) => (float[4,2] y) { t = GatherElements <axis = 1> (x, i) y = Transpose(t) }""")
+PROBLEM = dg.onnx.gather_elements.problem(((2, 3), "float32"), ((2, 4), "int64"), axis=1)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_models_and_fused_programs_can_be_pickled_as_well(way: str) -> None:
+    model = dg.onnx.Backend.prepare(MODEL)
+    model.run([DATA, INDICES])
+    (found,) = WAYS[way](model).run([DATA, INDICES])
+    assert found.T.tobytes() == taken(INDICES)
+    assert WAYS[way](dg.fuse(PROBLEM))(DATA, INDICES).tobytes() == taken(INDICES)
+    assert WAYS[way](dg.index[::-1, 1:])(DATA).tobytes() == DATA[::-1, 1:].tobytes()
+    assert WAYS[way](PROBLEM) == PROBLEM
+
+
+def bound() -> object:
+    """An operator with arrays."""
+    return dg.compile(DESC).bind(DATA, INDICES, out=np.empty((2, 4), np.float32))
+
+
+def traced() -> object:
+    """A trace."""
+    return dg.lax.trace(lambda x, i: x[i], np.zeros((3, 2), np.float32), np.array([0, 1]))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        (bound, "a bound operator holds the addresses of its arrays: pickle or copy the operator, and bind it again"),
+        (
+            traced,
+            "a trace holds a program of the traced library, and can neither be pickled nor copied: trace the function again",
+        ),
+    ],
+)
+def test_what_holds_addresses_or_programs_says_so(way: str, made: Callable[[], object], says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        WAYS[way](made())
