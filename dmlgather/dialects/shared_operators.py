@@ -104,8 +104,7 @@ def shared_operator(step: Step, types: Mapping[str, TensorType]) -> SharedOperat
     row, read = _BY_OWN.get(name), [types[each].dtype for each in step.inputs]
     if row is None or overload not in _OVERLOADS or len(step.outputs) != 1 or not isinstance(attributes, tuple):
         return None
-    others = [pair for pair in attributes if not (isinstance(pair[1], tuple) and pair[1][:1] == ("tensor",))]
-    given = {name: _plain(value) for name, value in others}
+    given = {name: _plain(value) for name, value in attributes if not isinstance(value, tuple) or value[:1] != ("tensor",)}
     number = next((given.pop(key) for key in ("other", "exponent") if type(given.get(key)) in (int, float)), None)
     axis = given.pop({"torch": "dim"}.get(row.library, "axis"), -1 if row.library == "onnx" else None)
     old = row.kind == "axis" and given.get("version", 13) < 13  # it works along all axes behind this one as well
@@ -126,27 +125,26 @@ def _plain(value: Any) -> Any:
     return float(text) if number else literal_eval(text) if kind in ("int", "str", "NoneType") else value
 
 
-def libraries(graph: IndexGraph) -> set[str]:
-    """The libraries whose opaque operators a graph has."""
-    return TITLES.keys() & {step.work.operator.partition(".")[0] for step in graph.steps if isinstance(step.work, Opaque)}
-
-
 def with_shared_operators(graph: IndexGraph, assume: Collection[str]) -> tuple[IndexGraph, Mapping[str, SharedOperator]]:
     """The graph with shared names for steps that need no assumption and for those in `assume`; and these, by the step's name."""
+    found = [shared_operator(step, graph.types) for step in graph.steps]
+    rows = [row if row is not None and (row.exact or row.name in assume) else None for row in found]
+    if not any(rows):
+        return graph, {}
     builder, renamed = GraphBuilder(), dict[str, SharedOperator]()
     values = {name: builder.input(name, graph.types[name]) for name in graph.inputs}
     values |= {name: builder.constant(array, name) for name, array in graph.constants.items()}
-    for step in graph.steps:
-        inputs, work, found = [values[name] for name in step.inputs], step.work, shared_operator(step, graph.types)
-        outputs = {name: graph.types[name] for name in step.outputs}
-        if found is not None and (found.exact or found.name in assume):
-            if found.number is not None:
-                inputs.append(builder.constant(np.array(found.number, graph.types[step.inputs[0]].dtype)))
-            if len(inputs) > 1 and found.name != "matmul":  # which JAX broadcasts by steps of their own
-                (shape,) = (tensor.shape for tensor in outputs.values())
+    for step, row in zip(graph.steps, rows, strict=True):
+        inputs, work = [values[name] for name in step.inputs], step.work
+        if row is not None:
+            if row.number is not None:
+                inputs.append(builder.constant(np.array(row.number, graph.types[step.inputs[0]].dtype)))
+            if len(inputs) > 1 and row.name != "matmul":  # which JAX broadcasts by steps of their own
+                shape = graph.types[step.outputs[0]].shape
                 inputs = [builder.expanded(f"{step.name}: broadcast", each, shape) for each in inputs]
-            work = Opaque(found.name, found.axis)
-        values |= zip(step.outputs, builder.step(step.name, work, inputs, outputs), strict=True)
-        renamed |= {} if found is None or work is step.work else {builder.steps[-1].name: found}
+            work = Opaque(row.name, row.axis)
+        outputs = builder.step(step.name, work, inputs, {name: graph.types[name] for name in step.outputs})
+        values |= zip(step.outputs, outputs, strict=True)
+        renamed |= {} if row is None else {builder.steps[-1].name: row}
     labels = {values[name]: graph.label(name) for name in (*graph.outputs, *graph.inputs)}
     return replace(builder.build([values[name] for name in graph.outputs]), labels=labels), renamed

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from dmlgather.dialects.index_graph import IndexGraph
+from dmlgather.dialects.index_graph import IndexGraph, Opaque
 from dmlgather.dialects.problem import whole
-from dmlgather.dialects.shared_operators import NAMES, libraries, with_shared_operators
+from dmlgather.dialects.shared_operators import NAMES, TITLES, with_shared_operators
 from dmlgather.equivalence.matching import Matched, matched
 from dmlgather.equivalence.proof import Proof, prove
 from dmlgather.equivalence.results import Equivalence, Given
@@ -48,7 +48,7 @@ def decide(
     if isinstance(inputs, str):
         return Equivalence("different", given, inputs)
     proof, assumptions = _proof(first, second, inputs, given, ())
-    if not proof.proven and assume and not libraries(first) & libraries(second):
+    if not proof.proven and assume and not _libraries(first) & _libraries(second):
         proof, assumptions = _proof(first, second, inputs, given, assume)
     if proof.proven:
         return Equivalence("proven", given, "; ".join(inputs.remarks), assumptions=assumptions)
@@ -64,6 +64,11 @@ def decide(
     if search.too_large:
         reasons.append("the programs are too large to be run, so no counterexample was searched")
     return Equivalence("not proven", given, "; ".join(reasons), proof.step)
+
+
+def _libraries(graph: IndexGraph) -> set[str]:
+    """The libraries whose opaque operators a graph has."""
+    return TITLES.keys() & {step.work.operator.partition(".")[0] for step in graph.steps if isinstance(step.work, Opaque)}
 
 
 def _proof(
