@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 INTERRUPTED = 128 + 2
 """Exit code after Ctrl-C: as shells have it for a command that SIGINT ended."""
 
+UNREAD = 128 + 13
+"""Exit code when whoever read the output closed it before the end, as `head` does: as shells have it for SIGPIPE."""
+
 _pressed = False
 """Whether Ctrl-C was pressed."""
 
@@ -35,7 +38,19 @@ def main() -> NoReturn:
     except KeyboardInterrupt:  # while the command was being imported, or was pressed again while it was ending
         _ending = INTERRUPTED
         sys.stderr.write("dmlgather: interrupted\n")
+    if _ending in (INTERRUPTED, UNREAD):
+        discard(sys.stdout)  # flushing the rest may wait for a reader, or fail again
     sys.exit(_ending)
+
+
+def discard(stream: object) -> None:
+    """Discard what is still to be written to a stream, and what will be, so that closing it at exit neither waits nor fails."""
+    import os
+
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # type: ignore[attr-defined] # may lack one: see below
+    except (AttributeError, OSError, ValueError):
+        return
 
 
 def _heed_interrupts() -> None:

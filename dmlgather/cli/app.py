@@ -28,7 +28,7 @@ from dmlgather.cli import (
     selftest,
     translate,
 )
-from dmlgather.cli.failures import UsageError, guarded, interrupted, say
+from dmlgather.cli.failures import UsageError, guarded, say
 from dmlgather.wording import printable
 
 HELP = """Check, run, compare and explain DirectML's indexing operators: gather, gather-elements, gather-nd, slice, depth-to-space
@@ -114,7 +114,8 @@ def run(arguments: Sequence[str]) -> int:
     try:
         return guarded(_dispatched)(arguments)
     except KeyboardInterrupt:
-        return interrupted()
+        say("dmlgather: interrupted")
+        return INTERRUPTED
 
 
 def _got(cause: BaseException | None) -> str:

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import typer
 
-from dmlgather.cli import INTERRUPTED
+from dmlgather.cli import UNREAD, discard
 from dmlgather.output import flush
 from dmlgather.wording import printable
 
@@ -20,9 +20,6 @@ DEBUG = "DMLGATHER_DEBUG"
 
 UsageError: Any = typer.BadParameter.__bases__[0]
 """What Typer raises for invalid arguments; the class has several names in Typer's versions."""
-
-UNREAD = 128 + 13
-"""Exit code when whoever read the output closed it before the end, as `head` does: as shells have it for SIGPIPE."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,25 +49,17 @@ def say(message: object) -> None:
     try:
         print(printable(str(message)), file=sys.stderr, flush=True)
     except (OSError, ValueError):
-        _discard(sys.stderr)
+        discard(sys.stderr)
 
 
 def failed(error: BaseException) -> int:
     """Report a failure in one line; the exit code."""
     if isinstance(error, BrokenPipeError | SystemExit):  # Typer exits when the pipe breaks while it writes help
-        _discard(sys.stdout)  # flushing the rest would fail again
         return UNREAD
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
     say(f"dmlgather: {describe(error)}")
     return 2
-
-
-def interrupted() -> int:
-    """Report Ctrl-C; the exit code."""
-    _discard(sys.stdout)  # flushing the rest may wait for a reader
-    say("dmlgather: interrupted")
-    return INTERRUPTED
 
 
 def describe(error: BaseException) -> str:
@@ -95,11 +84,3 @@ def describe(error: BaseException) -> str:
     hint = "" if os.environ.get(DEBUG) else f"; set {DEBUG}=1 for a traceback and please report it"
     summary = " ".join(str(error).split())
     return f"internal error: {type(error).__name__}: {summary[:500]}{hint}"
-
-
-def _discard(stream: object) -> None:
-    """Discard what is still to be written to a broken stream, so that closing it at exit does not fail again."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # type: ignore[attr-defined] # may lack one: see below
-    except (AttributeError, OSError, ValueError):
-        return
