@@ -74,7 +74,7 @@ def _within_time(seconds: float) -> Iterator[None]:
 
     def end(*_: Any) -> None:
         remedy = "raise it by --time-limit, or split the file"
-        raise LimitError(f"takes more than its limit of {seconds:.3g} seconds of a processor: {remedy}")
+        raise LimitError(f"takes more than its limit of {seconds:.3g} second{'s' * (seconds != 1)} of a processor: {remedy}")
 
     before = signal.signal(signal.SIGPROF, end)
     signal.setitimer(signal.ITIMER_PROF, seconds, AGAIN)

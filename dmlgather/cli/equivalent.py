@@ -47,8 +47,8 @@ def equivalent(
 
     "proven": for all inputs of these shapes, both raise, or both write the same bits. "different": with inputs, the first element
     that differs, and where both values come from. "not proven": with the first step that stops the proof. Operators that do not
-    index are not looked into: they give the same where operator, attributes and inputs are equal. Where models of two libraries
-    share an operator, such as Softmax, a proof assumes that both give the same bits, and says so.
+    index are not looked into: they give the same where operator, attributes and inputs are equal, and are taken not to raise.
+    Where models of two libraries share an operator, such as Softmax, a proof assumes that both give the same bits, and says so.
 
     Inputs are matched by name where the names of one model are among those of the other, else by position.
 

@@ -22,8 +22,10 @@ def check_decision(given: object, seed: object, assume: Collection[str]) -> None
         raise ValueError(f"given is {given!r}, expected 'any' or 'valid'")
     if whole("seed", seed) < 0:
         raise ValueError(f"seed is {seed}, expected an integer of 0 or more")
-    if isinstance(assume, str) or (unknown := sorted(set(assume) - ASSUMPTIONS)):
-        found = repr(assume) if isinstance(assume, str) else f"{', '.join(map(repr, unknown))} in it"
+    listed = isinstance(assume, Collection) and not isinstance(assume, str)
+    unknown = sorted(repr(name) for name in assume if name not in ASSUMPTIONS) if listed else []
+    if unknown or not listed:
+        found = f"{', '.join(unknown)} in it" if listed else repr(assume)
         raise ValueError(f"assume has {found}, expected a collection of these: {', '.join(sorted(ASSUMPTIONS))}")
 
 
@@ -36,7 +38,7 @@ def decide(
     seed: int = 0,
     assume: Collection[str] = ASSUMPTIONS,
 ) -> Equivalence:
-    """Whether two graphs write the same bits for the same inputs, and raise for the same ones.
+    """Whether two graphs write the same bits for the same inputs, and raise for the same ones, where only gathers raise.
 
     given: for which inputs. flat: elements are compared in row-major order, whatever the shapes of inputs and outputs are. seed:
     of the search for a counterexample. assume: the operators, of `ASSUMPTIONS`, that a proof may take to be the same where the

@@ -33,7 +33,8 @@ def equivalent(
     which no index of the first program is out of range, by the rules of its own operators; there the second one must not raise.
     seed: of the search for a counterexample.
 
-    Operators that do not index are not looked into: they give the same bits where operator, attributes and inputs are equal.
+    Operators that do not index are not looked into: they give the same bits where operator, attributes and inputs are equal, and
+    are taken not to raise.
     assume: the operators of which two libraries are assumed to give the same bits, such as "softmax"; all that have one
     definition in both unless stated, () for none. `assumptions` of the result lists what a proof assumed.
 

@@ -240,3 +240,12 @@ def test_usage_errors(command: Command, arguments: tuple[object, ...]) -> None:
     assert (ended.code, ended.out) == (2, "")
     assert "Usage: dmlgather" in ended.err
     assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("subcommand", ["run", "compare"])
+def test_a_model_of_another_kind_is_told_what_is_expected(folder: Path, command: Command, subcommand: str) -> None:
+    (folder / "m.onnx").write_bytes(b"\x08\x09\x12\x00")
+    ended = command(subcommand, "m.onnx")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("m.onnx:1:1: ")
+    assert ended.err.endswith("; expected a DxDispatch model or a descriptor, as JSON\n")

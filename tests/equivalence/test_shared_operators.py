@@ -177,8 +177,9 @@ def test_what_is_assumed_is_chosen(tmp_path: Path) -> None:
     assert dg.equivalent(model, path).to_json()["assumptions"] == ["ONNX's Exp and OpenVINO's Exp give the same bits"]
     with pytest.raises(ValueError, match="assume has 'exponent' in it, expected a collection of these: abs, add, cast"):
         dg.equivalent(model, path, assume=("exp", "exponent"))
-    with pytest.raises(ValueError, match="assume has 'exp', expected a collection"):
-        dg.equivalent(model, path, assume="exp")
+    for wrong in ("exp", None, 5):
+        with pytest.raises(ValueError, match=f"assume has {wrong!r}, expected a collection"):
+            dg.equivalent(model, path, assume=wrong)  # type: ignore[arg-type]
 
 
 def test_integers_have_no_row(tmp_path: Path) -> None:

@@ -27,11 +27,12 @@ def reduced(name: str, x: Any) -> Any:
 
 
 ONES = [1.0] * 4
+PLAIN = """abs acos acosh asin asinh atan atanh ceiling cos cosh erf exp floor hsigmoid hswish log mish negative relu sigmoid sign
+    sin sinh softplus softsign sqrt swish tan tanh"""
+"""Functions that take one value."""
+
 LAYERS: Mapping[str, Callable[[Any], Any]] = {
-    **{name.lower(): getattr(op, name.lower()) for name in ("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceiling")},
-    **{name.lower(): getattr(op, name.lower()) for name in ("Cos", "Cosh", "Erf", "Exp", "Floor", "HSigmoid", "HSwish", "Log")},
-    **{name.lower(): getattr(op, name.lower()) for name in ("Mish", "Negative", "ReLU", "Sigmoid", "Sign", "Sin", "Sinh")},
-    **{name.lower(): getattr(op, name.lower()) for name in ("SoftPlus", "SoftSign", "Sqrt", "Swish", "Tan", "Tanh")},
+    **{name: getattr(op, name) for name in PLAIN.split()},
     "batchnorminference": lambda x: op.batch_norm_inference(x, c(ONES), c(ONES), c(ONES), c(ONES), 1e-5),
     "clamp": lambda x: op.clamp(x, 0.0, 1.0),
     "convert": lambda x: op.convert(x, "f64"),

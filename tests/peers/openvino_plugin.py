@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,12 +107,15 @@ SIZES = Peer(
 """Of the size of a list, of which 5 are taken. `tests/openvino/test_folding.py` asks `Model.evaluate` instead."""
 
 
-def _gathered(values: Any) -> tuple[object, object]:
+def _copied(values: Any, copied: Callable[[Any, Any], Any]) -> tuple[object, object]:
+    """What a program of data and indices, all in range, makes of the values, and what it should make of them."""
     data, indices = op.parameter([len(values)], values.dtype), op.parameter([len(values)], np.int64)
-    compiled = openvino.compile_model(
-        openvino.Model([op.gather(data, indices, op.constant(np.array(0)))], [data, indices], "g"), "CPU"
-    )
+    compiled = openvino.compile_model(openvino.Model([copied(data, indices)], [data, indices], "copied"), "CPU")
     return np.array(compiled([values, np.arange(len(values))])[0]).tolist(), values.tolist()
+
+
+def _gathered(values: Any) -> tuple[object, object]:
+    return _copied(values, lambda data, indices: op.gather(data, indices, op.constant(np.array(0))))
 
 
 DOUBLES = Peer(
@@ -132,11 +136,8 @@ DOUBLES = Peer(
 
 
 def _selected(values: Any) -> tuple[object, object]:
-    data, indices = op.parameter([len(values)], values.dtype), op.parameter([len(values)], np.int64)
-    valid = op.less(indices, op.constant(np.array(len(values))))
-    selected = op.select(valid, data, op.constant(np.array(0, values.dtype)))
-    compiled = openvino.compile_model(openvino.Model([selected], [data, indices], "selected"), "CPU")
-    return np.array(compiled([values, np.arange(len(values))])[0]).tolist(), values.tolist()
+    count, zero = op.constant(np.array(len(values))), op.constant(np.array(0, values.dtype))
+    return _copied(values, lambda data, indices: op.select(op.less(indices, count), data, zero))
 
 
 SELECTED = Peer(

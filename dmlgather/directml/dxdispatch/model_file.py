@@ -22,7 +22,7 @@ from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.directml.operator_types import PREFIX
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.directml.validation import validate
-from dmlgather.files import FileError, read_text
+from dmlgather.files import FileError, Position, read_text
 
 SECTIONS: dict[str, type[dict[str, Any]] | type[list[Any]]] = {"resources": dict, "dispatchables": dict, "commands": list}
 """The sections of a model."""
@@ -87,7 +87,8 @@ def check_text(file: str, text: str, files: SourceFiles, level: FeatureLevel) ->
         document = Document(text)
     except JsonError as error:
         kind: Kind = "model" if PREFIX in text or '"dispatchables"' in text else "foreign"
-        return CheckedFile(file, kind, problems=(_whole(file, str(error), error.position),))
+        expected = "" if error.position > Position(1, 1) else "; expected a DxDispatch model or a descriptor, as JSON"
+        return CheckedFile(file, kind, problems=(_whole(file, f"{error}{expected}", error.position),))
     reading = Reading(file, document)
     kind = kind_of(document.value)
     if kind == "model":

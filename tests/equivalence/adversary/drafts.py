@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Attributes = Mapping[str, Any]
+Functions = Mapping[str, Callable[..., Any]]
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 INTEGERS = ("int8", "uint8", "int32", "int64")
 
@@ -49,6 +50,22 @@ class Draft:
         for step in self.steps:
             found[step.output] = result(step, [found[name] for name in step.inputs])
         return found
+
+    def function(
+        self, plain: Functions, others: Functions, constants: Callable[[], dict[str, Any]]
+    ) -> Callable[..., tuple[Any, ...]]:
+        """The program of a library; its arguments are the inputs, in order. plain, others: functions by the operator's name, of
+        which `others` take the attributes first. constants: the values of the library's, asked for in each call.
+        """
+
+        def call(*arguments: Any) -> tuple[Any, ...]:
+            values = dict(zip(self.inputs, arguments, strict=True)) | constants()
+            for step in self.steps:
+                inputs, found = [values[name] for name in step.inputs], plain.get(step.operator)
+                values[step.output] = found(*inputs) if found else others[step.operator](step.attributes, *inputs)
+            return tuple(values[name] for name in self.outputs)
+
+        return call
 
     def __str__(self) -> str:
         lines = [f"{name} = input {kind.dtype}{list(kind.shape)}" for name, kind in self.inputs.items()]

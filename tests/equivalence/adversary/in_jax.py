@@ -60,18 +60,7 @@ WITH_ATTRIBUTES: Mapping[str, Callable[..., Any]] = {
 
 def program(draft: Draft) -> Callable[..., Any]:
     """The function of a draft. Its arguments are the inputs, in order."""
-
-    def function(*arguments: Any) -> Any:
-        values = dict(zip(draft.inputs, arguments, strict=True)) | {
-            name: jnp.asarray(each) for name, each in draft.constants.items()
-        }
-        for step in draft.steps:
-            inputs = [values[name] for name in step.inputs]
-            plain = OPERATORS.get(step.operator)
-            values[step.output] = plain(*inputs) if plain else WITH_ATTRIBUTES[step.operator](step.attributes, *inputs)
-        return tuple(values[name] for name in draft.outputs)
-
-    return function
+    return draft.function(OPERATORS, WITH_ATTRIBUTES, lambda: {name: jnp.asarray(each) for name, each in draft.constants.items()})
 
 
 _STAND_INS = names.by_own(names.PRIMITIVES) | {"reduce_sum": "reduce_sum", "reduce_max": "reduce_max", "dot_general": "matmul"}

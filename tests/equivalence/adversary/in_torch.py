@@ -105,16 +105,7 @@ def _gathered(x: Any, i: Any, axis: int) -> Any:
 def program(draft: Draft) -> Callable[..., Any]:
     """The function of a draft. Its arguments are the inputs, in order."""
     constants = {name: tensor(each) for name, each in draft.constants.items()}
-
-    def function(*arguments: Any) -> Any:
-        values = dict(zip(draft.inputs, arguments, strict=True)) | constants
-        for step in draft.steps:
-            inputs = [values[name] for name in step.inputs]
-            plain = OPERATORS.get(step.operator)
-            values[step.output] = plain(*inputs) if plain else WITH_ATTRIBUTES[step.operator](step.attributes, *inputs)
-        return tuple(values[name] for name in draft.outputs)
-
-    return function
+    return draft.function(OPERATORS, WITH_ATTRIBUTES, lambda: constants)
 
 
 _STAND_INS = {
