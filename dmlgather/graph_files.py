@@ -78,7 +78,7 @@ def _of_stream(path: Path) -> ReadProgram:
 
 def _of_exported(path: Path) -> ReadProgram:
     try:
-        from dmlgather.lax.tracing.exported_functions import exported_graph
+        from dmlgather.lax.tracing.exported_files import exported_graph
 
         return ReadProgram(exported_graph(path))
     except ModuleNotFoundError as error:

@@ -88,7 +88,7 @@ def _within_time(seconds: float) -> Iterator[None]:
 @contextmanager
 def _within_memory(memory: int) -> Iterator[None]:
     try:
-        with _data_limited(memory):
+        with data_limited(memory):
             yield
     except MemoryError as error:
         if type(error).__module__.startswith("dmlgather."):  # it says more
@@ -102,7 +102,7 @@ def _within_memory(memory: int) -> Iterator[None]:
 
 
 @contextmanager
-def _data_limited(memory: int) -> Iterator[None]:
+def data_limited(memory: int) -> Iterator[None]:
     """On Linux, a context in which this process can have so many bytes of data more than now."""
     if sys.platform != "linux":
         yield

@@ -1,17 +1,16 @@
-"""Functions that `jax.export` wrote to files, as graphs: operations of StableHLO are the primitives of JAX that mean the same."""
+"""Functions that `jax.export` serialised, as graphs: operations of StableHLO are the primitives of JAX that mean the same."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dmlgather.dialects.index_graph import IndexGraph
-from dmlgather.files import FileError, open_regular
+from dmlgather.files import FileError
 from dmlgather.lax.tracing.index_graph import index_graph
 from dmlgather.wording import printable
 
@@ -19,12 +18,10 @@ DEEPEST = 20
 """Calls inside each other, at most."""
 
 
-def exported_graph(path: Path) -> IndexGraph:
-    """The graph of the function in a file. FileError, without the path, for what is no such file, has sizes that are symbols, or
-    an operation that gathers, slices and views do not need.
+def exported_graph(content: bytes) -> IndexGraph:
+    """The graph of a function. FileError for what is none, has sizes that are symbols, or an operation that gathers, slices and
+    views do not need. Damaged bytes may also end the process, or never return.
     """
-    with open_regular(path) as (file, _):
-        content = file.read()
     jax, export = import_module("jax"), import_module("jax.export")
     ir, stablehlo = import_module("jaxlib.mlir.ir"), import_module("jaxlib.mlir.dialects.stablehlo")
     import_module("jaxlib.mlir.dialects.func")  # which modules of StableHLO hold their operations in
