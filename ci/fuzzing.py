@@ -1,5 +1,5 @@
-"""Check mutated files as a user does, in processes; run, explain, translate and compare some of them; read mutated folders of
-conformance cases; and keep those at which the command fails.
+"""Check mutated files as a user does, in processes; run, explain, translate and compare some of them; compare mutated functions
+of JAX; read mutated folders of conformance cases; and keep those at which the command fails.
 
     python -m ci.fuzzing [SECONDS [SEED]]
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO
 from xml.etree import ElementTree
 
-from ci.mutating import KINDS, ROOT, mutated
+from ci.mutating import KINDS, ROOT, flipped, mutated
 from ci.mutating_cases import mutated_cases, whole_cases
 from tests.seeds import run_seed
 
@@ -104,6 +104,14 @@ def loading(scratch: Path) -> dict[str, float]:
     return found
 
 
+def exported(scratch: Path) -> bytes:
+    """A function that `jax.export` wrote."""
+    path = scratch / "function.jax"
+    command = [sys.executable, "-m", "dmlgather.cli", "translate", str(ROOT / "examples/directml/slice.json"), "--to", "jax"]
+    subprocess.run([*command, "-o", str(path)], check=True, stdout=subprocess.DEVNULL)
+    return path.read_bytes()
+
+
 def failure(arguments: list[str], scratch: Path, form: str = "text", loaded: float = 0.0) -> str:
     """How the command fails; empty where it does not. form: of its output. loaded: seconds that loading libraries takes."""
     out, err = scratch / "out", scratch / "err"
@@ -172,7 +180,7 @@ def main(seconds: float, seed: int) -> int:
     print(f"seed {seed}, {seconds:g} seconds", flush=True)
     with tempfile.TemporaryDirectory(prefix="dmlgather-fuzz-") as temporary:
         folder, scratch = Path(temporary, "files"), Path(temporary)
-        cases, loaded = whole_cases(Path(temporary, "whole")), loading(scratch)
+        cases, loaded, function = whole_cases(Path(temporary, "whole")), loading(scratch), exported(scratch)
         while time.monotonic() - start < seconds:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
@@ -184,11 +192,15 @@ def main(seconds: float, seed: int) -> int:
             tries = [(path, checking(path, form)) for path in files] if failure(checking(folder, form), scratch, form) else []
             for path in draw.sample(files, PICKED):
                 tries += [(path, arguments) for arguments in (*using(path, scratch), *translating(draw, path, files))]
+            damaged = folder / "function.jax"
+            damaged.write_bytes(flipped(draw, function))
+            tries.append((damaged, ["equivalent", str(damaged), str(draw.choice([damaged, *files]))]))
             mutated_cases(draw, cases, folder / "cases")
             tries.append((folder / "cases", ["conformance", "read", str(folder / "cases"), *draw.choice(([], ["--json"]))]))
             before = digests(folder)
             for path, arguments in tries:
                 libraries = max(loaded.values()) if arguments[0] in ("translate", "equivalent") else min(loaded.values())
+                libraries += 2 * loaded["jax"] * (path == damaged)  # each is read by a process that loads JAX
                 how = failure(arguments, scratch, _form(arguments, form), libraries)
                 if how := how or harm(folder, before):
                     kept.mkdir(exist_ok=True)
