@@ -80,7 +80,10 @@ def test_standard_input_may_be_a_model_and_stand_beside_files(tmp_path: Path, co
     assert (ended.code, ended.out, ended.err) == (0, "", "2 files checked, no findings\n")
     given("")
     ended = command("check", "-")
-    assert (ended.code, ended.err.splitlines()[0]) == (2, "<stdin>:1:1: the file is empty: it holds no JSON value")
+    assert (ended.code, ended.err.splitlines()[0]) == (
+        2,
+        "<stdin>:1:1: the file is empty: it holds no JSON value; expected a DxDispatch model or a descriptor, as JSON",
+    )
 
 
 def test_the_level_holds_for_standard_input(command: Command, given: Any) -> None:
