@@ -97,7 +97,7 @@ def compare(
     if emit_script is not None and against is not None:
         raise typer.BadParameter("a script compares devices, not files: leave out --against", param_hint="'--emit-script'")
     limit = common.memory_limit(memory_limit)
-    with within(stated(time_limit, None), file):
+    with within(stated(time_limit, memory_limit), file):
         checked = load(file, allow_outside)
     if checked.kind == "model":
         for option, value in (("--trials", trials), ("--seed", seed)):

@@ -58,7 +58,7 @@ def run(
     from dmlgather.model_runner import Runner, memory_shares
 
     limit, chosen = common.memory_limit(memory_limit), _device(device)
-    with within(stated(time_limit, None), model):
+    with within(stated(time_limit, memory_limit), model):
         checked = load(model, allow_outside)
         if checked.kind != "model":
             say(f"{model}: a single descriptor has no resources and commands to run; explain and compare take it")

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.command import EXAMPLES, Command
 from tests.dxdispatch.models import GATHER
+from tests.equivalence.sharing import in_onnx, in_openvino
 from tests.onnx.modelling import parsed
 
 GRAPH = "agraph (float[N, 6] x, int64[3] i) => (float[3, 6] y)"
@@ -70,6 +71,19 @@ def test_usage(models: tuple[Path, ...], command: Command, options: list[str], m
     ended = command("equivalent", models[0], models[1], *options)
     assert (ended.code, ended.out) == (2, "")
     assert message in " ".join(ended.err.replace("│", " ").split())
+
+
+def test_strict_assumes_nothing_of_two_libraries(tmp_path: Path, command: Command) -> None:
+    path, _ = in_openvino("exp", tmp_path)
+    onnx.save(in_onnx("exp"), tmp_path / "m.onnx")
+    assumed = command("equivalent", tmp_path / "m.onnx", path)
+    assert (assumed.code, assumed.err) == (0, "")
+    assert "provided that ONNX's Exp and OpenVINO's Exp give the same bits" in assumed.out
+    strict = command("equivalent", tmp_path / "m.onnx", path, "--strict")
+    assert (strict.code, strict.err) == (1, "")
+    assert strict.out.startswith("not proven: ")
+    same = command("equivalent", path, path, "--strict")
+    assert (same.code, same.out) == (0, "proven: equal for all inputs of these shapes\n")
 
 
 @pytest.mark.parametrize("name", ["missing.onnx", "folder", "empty.onnx", "model.bin", "net.xml", "bad.json"])

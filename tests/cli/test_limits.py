@@ -95,7 +95,10 @@ def test_ctrl_c_is_no_limit(limited: Limited, folder: Path, command: Command, mo
     assert (ended.code, ended.out, ended.err) == (130, "", "dmlgather: interrupted\n")
 
 
-@pytest.mark.parametrize("arguments", [("explain", SLICE), ("run", SLICE), ("check", SLICE), ("equivalent", SLICE, SLICE)])
+RAISED = [("check", SLICE), *(limited.arguments for limited in COMMANDS if limited.arguments[0] != "conformance")]
+
+
+@pytest.mark.parametrize("arguments", RAISED, ids=lambda arguments: arguments[0])
 def test_a_limit_is_raised_by_its_option(
     arguments: Sequence[object], folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +109,23 @@ def test_a_limit_is_raised_by_its_option(
     monkeypatch.setattr(file_check, "check_file", slow)
     assert command(*arguments).code == 2
     assert command(*arguments, "--time-limit", "100").code == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of a process")
+@pytest.mark.parametrize("arguments", RAISED, ids=lambda arguments: arguments[0])
+def test_a_limit_of_memory_is_raised_by_its_option(
+    arguments: Sequence[object], folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_file = model_file.check_file
+
+    def large(*args: Any, **kwargs: Any) -> Any:
+        kept = np.empty(500 * limits.MEGABYTE, np.uint8)
+        return check_file(*args, **kwargs) if kept.size else None
+
+    monkeypatch.setattr(model_file, "check_file", large)
+    monkeypatch.setattr(file_check, "check_file", large)
+    assert command(*arguments).code == 2
+    assert command(*arguments, "--memory-limit", "2GB").code == 0
 
 
 def spinning(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,34 @@ def test_integers_have_no_row(tmp_path: Path) -> None:
     assert dg.equivalent(in_onnx("abs", TensorProto.INT32), in_onnx("abs", TensorProto.INT32))
     first = in_onnx("negative", TensorProto.INT32)
     assert dg.equivalent(first, lambda x: (-x)[np.array([2, 0])], ((4, 4), "int32")).assumptions == ()
+
+
+INTEGERS: Mapping[str, Callable[[Any], Any]] = {
+    "t = Cast <to = 3> (i)": lambda i: i.astype("int8"),
+    "t = Cast <to = 2> (i)": lambda i: i.astype("uint8"),
+    "w = Cast <to = 2> (i) t = Cast <to = 5> (w)": lambda i: i.astype("uint8").astype("int16"),
+    "t = Add(i, two)": lambda i: i + 2,
+    "t = Mul(i, two)": lambda i: i * 2,
+    "t = Sub(two, i)": lambda i: 2 - i,
+}
+"""Integer arithmetic of ONNX on an index, and the same of JAX."""
+
+
+@pytest.mark.parametrize("nodes", INTEGERS)
+def test_integer_arithmetic_is_the_same_in_all_libraries(nodes: str) -> None:
+    text = f"""<ir_version: 9, opset_import: ["" : 20]> agraph (float[7, 3] x, int32[4] i) => (float[4, 3] y)
+        <int32 two = {{2}}> {{
+        {nodes} high = Constant<value_int = 6>() low = Constant<value_int = 0>()
+        u = Cast <to = 7> (t) j = Clip(u, low, high) y = Gather(x, j) }}"""
+
+    def function(x: Any, i: Any) -> Any:
+        return x[INTEGERS[nodes](i).astype("int32").clip(0, 6)]
+
+    given = ((7, 3), "float32"), ((4,), "int32")
+    found = dg.equivalent(parsed(text), function, *given, assume=())
+    assert (found.verdict, found.assumptions) == ("proven", ()), str(found)
+    wrong = dg.equivalent(parsed(text), lambda x, i: function(x, i[::-1]), *given)
+    assert wrong.verdict == "different", str(wrong)
 
 
 def test_the_page_lists_every_operator() -> None:

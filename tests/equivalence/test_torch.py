@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -175,3 +176,45 @@ def test_a_trace_raises_where_a_gather_that_nothing_reads_does(function: Any) ->
     assert found.verdict == "different", found
     assert "raises nothing" in str(found)
     assert dg.equivalent(function, function, x, i)
+
+
+def _attention(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+    return scores.masked_fill(~mask, -float("inf")).softmax(-1) @ v
+
+
+NEAR_MISSES: dict[str, tuple[Callable[..., Any], Callable[..., Any], str]] = {
+    "attention written out": (_attention, lambda q, k, v, m: functional().scaled_dot_product_attention(q, k, v, m), "float32"),
+    "eps of a norm": (
+        lambda x, *_: functional().rms_norm(x, [4], eps=1e-8),
+        lambda x, *_: functional().rms_norm(x, [4], eps=1e-9),
+        "float16",
+    ),
+    "a number": (lambda x, *_: x * 0.1, lambda x, *_: x * 0.09998, "float16"),
+    "a number that is added": (lambda x, *_: x + 1e-3, lambda x, *_: x + 1.001e-3, "float16"),
+    "a slope": (lambda x, *_: functional().leaky_relu(x), lambda x, *_: functional().leaky_relu(x, 0.0100001), "float64"),
+    "another order": (lambda x, y, *_: x @ y @ x, lambda x, y, *_: x @ (y @ x), "float32"),
+}
+"""Two functions of q, k, v and a mask that compute nearly the same, and the type for which they do not."""
+
+
+def functional() -> Any:
+    from torch.nn import functional
+
+    return functional
+
+
+@pytest.mark.parametrize("name", NEAR_MISSES)
+def test_what_nearly_computes_the_same_is_not_proven(name: str) -> None:
+    import torch
+
+    one, other, kind = NEAR_MISSES[name]
+    generator = torch.Generator().manual_seed(0)
+    given = [torch.randn(64, 4, 4, generator=generator, dtype=torch.float64).to(getattr(torch, kind)) for _ in range(3)]
+    given[0] *= 1e-3  # so that eps counts
+    mask = torch.ones(64, 4, 4, dtype=torch.bool)
+    mask[0, 1] = False  # a row without anything to attend to
+    results = [function(*given, mask).numpy() for function in (one, other)]
+    assert results[0].tobytes() != results[1].tobytes()
+    assert dg.equivalent(one, other, *given, mask).verdict == "not proven"
+    assert dg.equivalent(one, one, *given, mask)
