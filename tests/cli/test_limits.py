@@ -185,11 +185,12 @@ def _chain(*nodes: tuple[str, list[str], dict[str, Any]]) -> list[onnx.NodeProto
     ]
 
 
-def _three_adds(folder: Path, order: Sequence[str]) -> Path:
-    first, second, third = order
-    adds = [("i", first, "a"), ("a", second, "b"), ("b", third, "c")]
-    nodes = [helper.make_node("Add", [one, other], [out]) for one, other, out in adds]
-    return _model(folder, [*nodes, helper.make_node("Gather", ["x", "c"], ["y"])], one=[1], two=[2], three=[3])
+def _added(folder: Path, numbers: Sequence[int], kind: str = "Add") -> Path:
+    """Numbers that are added to the indices, one after the other."""
+    values = ["i", *(f"t{at}" for at in range(len(numbers)))]
+    nodes = [helper.make_node(kind, [values[at], f"c{number}"], [values[at + 1]]) for at, number in enumerate(numbers)]
+    constants = {f"c{number}": [number] for number in sorted(numbers)}
+    return _model(folder, [*nodes, helper.make_node("Gather", ["x", values[-1]], ["y"])], **constants)
 
 
 def _turns(folder: Path, pairs: int, last: str) -> Path:
@@ -206,19 +207,24 @@ def _doubled(folder: Path, times: int, last: str) -> Path:
     return _model(folder, _chain(*cut, *[("Concat", ["_", "_"], {"axis": 0})] * times, (last, ["_"], {})), zero=[0], four=[4])
 
 
-def _relus(folder: Path, count: int) -> Path:
-    return _model(folder, _chain(*[("Relu", ["_"], dict[str, Any]())] * count))
+def _repeated(folder: Path, count: int, kind: str) -> Path:
+    return _model(folder, _chain(*[(kind, ["_"], dict[str, Any]())] * count))
 
 
 LARGE: dict[str, Callable[[Path], tuple[Path, Path]]] = {
-    "three additions to a million indices": lambda folder: (
-        _three_adds(folder, ["one", "two", "three"]),
-        _three_adds(folder, ["three", "two", "one"]),
-    ),
+    "equal: three additions to a million indices": lambda folder: (_added(folder, [1, 2, 3]), _added(folder, [3, 2, 1])),
+    "equal: four additions": lambda folder: (_added(folder, [1, 2, 3, 4]), _added(folder, [4, 2, 1, 3])),
+    "equal: two products": lambda folder: (_added(folder, [2, 3], "Mul"), _added(folder, [3, 2], "Mul")),
     "ten pairs of views": lambda folder: (_turns(folder, 10, "Identity"), _turns(folder, 10, "Relu")),
+    "eleven and ten pairs of views": lambda folder: (_turns(folder, 11, "Identity"), _turns(folder, 10, "Identity")),
+    "thirty pairs of views": lambda folder: (_turns(folder, 30, "Identity"), _turns(folder, 30, "Relu")),
     "sixty pairs of views": lambda folder: (_turns(folder, 60, "Identity"), _turns(folder, 60, "Relu")),
+    "sixteen doublings": lambda folder: (_doubled(folder, 16, "Identity"), _doubled(folder, 16, "Relu")),
     "eighteen doublings": lambda folder: (_doubled(folder, 18, "Identity"), _doubled(folder, 18, "Relu")),
-    "thousands of nodes": lambda folder: (_relus(folder, 8000), _relus(folder, 7999)),
+    "twenty and nineteen doublings": lambda folder: (_doubled(folder, 20, "Identity"), _doubled(folder, 19, "Identity")),
+    "thousands of nodes": lambda folder: (_repeated(folder, 8000, "Relu"), _repeated(folder, 7999, "Relu")),
+    "thousands of views": lambda folder: (_repeated(folder, 6000, "Identity"), _repeated(folder, 5999, "Relu")),
+    "two operators": lambda folder: (_repeated(folder, 3000, "Sigmoid"), _repeated(folder, 3000, "Tanh")),
 }
 """Small files whose tensors or nodes are many."""
 
@@ -233,5 +239,5 @@ def test_small_files_with_much_in_them_keep_the_limits(folder: Path, large: str)
         assert ended.err.startswith(f"dmlgather: {one} with {other}: takes more than its limit of ")
         assert ended.err.count("\n") == 1
     else:
-        same = large.startswith("three")
+        same = large.startswith("equal")
         assert (ended.code, ended.err, ended.out.startswith("proven")) == (0 if same else 1, "", same)
