@@ -129,11 +129,16 @@ def _bound_to(first: IndexGraph, second: IndexGraph, output: BufferTensorDesc) -
 
 
 def _bound(graph: GraphBuilder, value: str, wanted: TensorType) -> str:
-    """A value as the tensor that reads it: its first elements, of that shape, indices converted to its type."""
+    """A value as the tensor that reads it: its first elements, of that shape, indices converted to its type. Where the tensor's
+    buffer is rounded up to 4 bytes, it ends in elements that no descriptor reads.
+    """
     tensor, name = graph.types[value], f"{value} as it is bound"
     count, own = wanted.layout.extent, tensor.layout.extent
     if count < own:
         flat = graph.reshaped(name, value, (own,))
         value = graph.problem(name, SliceView(graph.types[flat], (Window(0, count, 1),)), flat)
+    elif count > own:
+        unread = graph.constant(np.zeros(count - own, tensor.dtype))
+        value = graph.concatenated(name, [graph.reshaped(name, value, (own,)), unread], 0)
     value = graph.reshaped(name, value, wanted.shape)
     return value if tensor.dtype == wanted.dtype else graph.elementwise(name, "cast", wanted.dtype, value)

@@ -12,7 +12,7 @@ import dmlgather as dg
 from dmlgather import GatherOperatorDesc
 from dmlgather.dialects.planned import Planned
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.dialects.views import ReshapeView, StridedView
+from dmlgather.dialects.views import ExpandView, ReshapeView, StridedView, TransposeView
 from dmlgather.translation.fitting import Fitter
 from tests.translation.judging import judge
 
@@ -241,6 +241,18 @@ def test_jax_names_the_input_that_does_not_fit() -> None:
         function(np.zeros((4, 4), np.float32), np.zeros((3, 1), np.int32))
     with pytest.raises(TypeError, match=r"made for int64 \[3, 1\]; enable it: jax\.config\.update\('jax_enable_x64', True\)"):
         function(np.zeros((5, 4), np.float32), np.zeros((3, 1), np.int64))
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 3), (7, 1), (2, 3)])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "bool", "int8"])
+def test_buffers_with_strides_end_at_multiples_of_4_bytes(shape: tuple[int, int], dtype: str) -> None:
+    """Their last elements are in no array of the source."""
+    kind = TensorType(shape, np.dtype(dtype))
+    for problem in (TransposeView(kind, (1, 0)), ExpandView(kind, (2, *shape))):
+        made = dg.translate(planned(problem), "directml")
+        assert made, str(made)
+        assert made.proof is not None
+        assert made.proof.verdict == "proven", str(made.proof)
 
 
 def test_a_wrong_clamp_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
