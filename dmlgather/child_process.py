@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
+
+WAIT = 4
+"""Seconds that pass, at most, per second of a processor that such a process may take; other programs run as well."""
+
+TIMER_SIGNAL = getattr(signal, "SIGPROF", 0)
+"""What ends a process after its time of a processor; 0 where the system has no such signal."""
 
 
 def start_python(*arguments: str, errors: int | None = None) -> subprocess.Popen[bytes]:

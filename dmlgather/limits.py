@@ -121,6 +121,15 @@ def data_limited(memory: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
+def inherit_no_limit() -> None:
+    """In a child process, take back the limit of the parent's work on its files, which counts what the parent has."""
+    if sys.platform == "linux":
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+
+
 def _data_bytes() -> int:
     """The memory that this process has for data, about as RLIMIT_DATA counts it."""
     with open("/proc/self/statm", encoding="ascii") as status:  # noqa: PTH123 # a small file needs to be checked fast

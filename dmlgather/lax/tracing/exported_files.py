@@ -12,13 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dmlgather.child_process import end, start_python
+from dmlgather.child_process import TIMER_SIGNAL, WAIT, end, start_python
 from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.files import FileError, open_regular
-from dmlgather.limits import MEGABYTE, MEMORY, SECONDS, data_limited
-
-WAIT = 4
-"""Seconds that pass, at most, per second of a processor that reading may take; other programs run as well."""
+from dmlgather.limits import MEGABYTE, MEMORY, SECONDS, data_limited, inherit_no_limit
 
 
 def exported_graph(path: Path) -> IndexGraph:
@@ -36,7 +33,7 @@ def exported_graph(path: Path) -> IndexGraph:
     except subprocess.TimeoutExpired:
         answer, late = b"", True
     else:
-        late = process.returncode == -getattr(signal, "SIGPROF", 0) != 0
+        late = process.returncode < 0 and -process.returncode == TIMER_SIGNAL
     finally:
         end(process)
     if late:
@@ -54,7 +51,7 @@ def serve(seconds: float, memory: int) -> None:
     output. seconds: of a processor, after which the process ends. memory: bytes, beyond what JAX takes.
     """
     os.environ["JAX_PLATFORMS"] = "cpu"  # a GPU's memory would be reserved
-    _inherit_no_limit()
+    inherit_no_limit()
     content, answers = sys.stdin.buffer.read(), os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # native code that prints must not print into an answer
     found: Any
@@ -76,12 +73,3 @@ def serve(seconds: float, memory: int) -> None:
         found = FileError("is nested too deeply")
     answers.write(pickle.dumps(found))
     answers.close()
-
-
-def _inherit_no_limit() -> None:
-    """The limit of the parent's work on its files counts what the parent has."""
-    if sys.platform == "linux":
-        import resource
-
-        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))

@@ -12,17 +12,11 @@ import threading
 import time
 from dataclasses import dataclass
 
-from dmlgather.child_process import end, start_python
+from dmlgather.child_process import TIMER_SIGNAL, WAIT, end, start_python
 from dmlgather.onnx.model import inference_server
 from dmlgather.onnx.model.inference_server import ANSWER, FAILED, GRAPH, NODE, REQUEST, TOO_LARGE, read
 
 MEGABYTE = 1_000_000
-
-WAIT = 4
-"""Seconds that pass, at most, per second of a processor that inference may take; other programs run as well."""
-
-TIMER_SIGNAL = getattr(signal, "SIGPROF", 0)
-"""What ends the process after its time."""
 
 TAKES = "ONNX's shape inference takes more than its limit of"
 
