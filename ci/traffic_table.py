@@ -1,4 +1,4 @@
-"""The tables of traffic on the page about kernels, generated from the committed records.
+"""The tables of traffic and of the sweep on the page about kernels, generated from the committed records.
 
 <!-- traffic: ci/pages writes it -->
 (generated)
@@ -8,21 +8,32 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from tests.kernels.goals import Goals
+
 RECORDS = "tests/kernels/traffic_before.json", "tests/kernels/traffic.json"
-OPENING, CLOSING = "<!-- traffic: ci/pages writes it -->\n", "<!-- end of traffic -->"
+SWEEP = "tests/kernels/sweep.json"
+OPENING, CLOSING = "<!-- {}: ci/pages writes it -->\n", "<!-- end of {} -->"
 
 Rows = dict[str, dict[str, dict[str, Any]]]
 
 
 def rendered(text: str, root: Path) -> str:
-    """`text` with new tables between the markers. root: the folder with `RECORDS`."""
-    head, opening, rest = text.partition(OPENING)
-    before, now = (json.loads((root / name).read_text(encoding="utf-8"))["rows"] for name in RECORDS)
-    return f"{head}{opening}\n{tables(before, now)}\n{CLOSING}{rest.partition(CLOSING)[2]}"
+    """`text` with new tables between the markers. root: the folder with the records."""
+    before, now, sweep = (json.loads((root / name).read_text(encoding="utf-8")) for name in (*RECORDS, SWEEP))
+    text = _between(text, "traffic", tables(before["rows"], now["rows"]))
+    return _between(text, "sweep", sweep_table(sweep["rows"], Goals(**sweep["goals"])))
+
+
+def _between(text: str, name: str, content: str) -> str:
+    """`text` with this content between the markers of that name; as it is, where it has none."""
+    opening, closing = OPENING.format(name), CLOSING.format(name)
+    head, found, rest = text.partition(opening)
+    return f"{head}{opening}\n{content}\n{closing}{rest.partition(closing)[2]}" if found else text
 
 
 def tables(before: Rows, now: Rows) -> str:
@@ -65,6 +76,27 @@ def tables(before: Rows, now: Rows) -> str:
     return f"{memory}\n\n{work}\n"
 
 
+def sweep_table(rows: Rows, goals: Goals) -> str:
+    """How many layouts meet the goals, and a table of all of them, as Markdown."""
+    ours = {name: row["ours"] for name, row in rows.items()}
+    misses = goals.misses(ours)
+    table = _table(
+        ("layout", "kernel", "fetched", "used", "load lines", "store lines", "instructions", "misses"),
+        (
+            (
+                re.sub(r"\[.*[\])]", r"`\g<0>`", name),
+                f"`{figures['kernel']}`",
+                _short(figures["fetched"]),
+                _percent(figures["used"]),
+                *(_short(figures[each]) for each in ("load_lines", "store_lines", "instructions")),
+                ": ".join(filter(None, (", ".join(misses[name].figures), misses[name].reason))) if name in misses else "",
+            )
+            for name, figures in ours.items()
+        ),
+    )
+    return f"{goals.summary(ours)}\n\n{table}\n"
+
+
 def _compared(before: Rows, now: Rows, name: str, figure: str, shown: Callable[[Any], str]) -> tuple[str, ...]:
     """Ours, the naive kernel's and the row kernel's."""
     plain = (shown(now[name][kind][figure]) if kind in now[name] else "-" for kind in ("naive", "row"))
@@ -86,5 +118,5 @@ def _percent(value: float) -> str:
 
 
 def _table(heading: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    ruled = ("---" if word in ("workload", "kernel") else "---:" for word in heading)
+    ruled = ("---" if word in ("workload", "layout", "kernel", "misses") else "---:" for word in heading)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (heading, tuple(ruled), *rows))

@@ -11,8 +11,10 @@ typedef int s32;
 typedef long long s64;
 
 constexpr int BLOCK = 256;          // threads per block, all kernels
-constexpr int MAX_DIMENSIONS = 4;   // thread dimensions of the specialised kernels
-constexpr int MAX_LOOKUPS = 2;
+constexpr int MAX_DIMENSIONS = 6;   // thread dimensions of the specialised kernels
+constexpr int MAX_LOOKUPS = 3;
+constexpr int NEAR_DIMENSIONS = 4;  // of these, so many stand before the fields that most kernels do not use
+constexpr int NEAR_LOOKUPS = 2;
 
 // A thread dimension. Steps are in bytes per coordinate. Coordinates are below 2^31, so 32 x 32 -> 64 bit products reach every
 // address of the device.
@@ -22,7 +24,7 @@ struct Dimension {
     u32 shift;
     s32 out_step;
     s32 in_step;
-    s32 index_step[MAX_LOOKUPS];
+    s32 index_step[NEAR_LOOKUPS];
 };
 
 // One looked-up index. Specialised kernels use only the low 32 bits of wrap, last, below and in_step.
@@ -58,33 +60,51 @@ struct Arguments {
     const char* indices;  // written at every launch
     char* out;            // written at every launch
     u64* first_bad;       // written at every launch: takes the smallest offset of a bad index (atomicMin); null unless RAISE
-    const char* table;    // general kernels: GeneralDimension[rank], Lookup[lookups], s64 index_step[lookups][rank]
+    const char* table;    // general kernels: TableDimension[rank], Lookup[lookups], s64 index_step[lookups][rank];
+                          // tile kernels: TableDimension[rank], TileForm[]
     s64 in_offset;        // bytes
     s64 out_offset;
     s64 in_walk;          // bytes from one walked element to the next
     s64 out_walk;
-    s64 in_bytes;         // span and staged kernels: bytes of the input that may be read
-    u32 threads;
+    u32 threads;          // tile kernels: number of tiles
     u32 full;             // a thread whose chunk coordinate is below this walks UNROLL elements; any other moves one
-    u32 chunk_slowest;    // whether the chunk coordinate is the slowest thread dimension; otherwise it is the fastest
-    u32 rank;             // general kernels
+                          // tile kernels: number of tiles that a block moves
+    u32 chunk;            // the thread dimension whose coordinate is the chunk
+    u32 rank;             // general and tile kernels
     u32 lookups;          // general kernels
     u32 index_shift;      // general kernels: an index has 1 << index_shift bytes
     u32 index_signed;     // general kernels
-    u32 extent[2];        // tile kernels: sizes of the innermost output dimension and of the innermost input dimension
-    u32 checked;          // general kernels: whether an element with a bad index becomes the fill value
+    u32 checked;          // general and staged kernels, and gathers with three lookups: whether an element with a bad index becomes the fill value
     u32 fill[4];          // the fill value, repeated to 16 bytes
-    Dimension dimension[MAX_DIMENSIONS];  // fastest first
-    Lookup lookup[MAX_LOOKUPS];
+    Dimension dimension[NEAR_DIMENSIONS];  // fastest first
+    Lookup lookup[NEAR_LOOKUPS];
+    s64 in_bytes;  // span and staged kernels: bytes of the input that may be read
     Staging staging;
     PackedRuns runs;
+    // The rest of dimensions and lookups stands here, so that all other fields stay where they are: the compiler's choice of
+    // registers depends on it.
+    Dimension far_dimension[MAX_DIMENSIONS - NEAR_DIMENSIONS];
+    Lookup far_lookup;
+    s32 far_index_step[MAX_DIMENSIONS];
 };
 
 static_assert(sizeof(Dimension) == 28, "arguments.py packs Dimension in 28 bytes");
 static_assert(sizeof(Lookup) == 48, "arguments.py packs Lookup in 48 bytes");
 static_assert(sizeof(Staging) == 24, "arguments.py packs Staging in 24 bytes");
 static_assert(sizeof(PackedRuns) == 24, "arguments.py packs PackedRuns in 24 bytes");
-static_assert(sizeof(Arguments) == 392, "arguments.py packs Arguments in 392 bytes");
+static_assert(sizeof(Arguments) == 512, "arguments.py packs Arguments in 512 bytes");
+
+__device__ __forceinline__ const Dimension& dimension_of(const Arguments& a, int d) {
+    return d < NEAR_DIMENSIONS ? a.dimension[d] : a.far_dimension[d - NEAR_DIMENSIONS];
+}
+
+__device__ __forceinline__ const Lookup& lookup_of(const Arguments& a, int k) {
+    return k < NEAR_LOOKUPS ? a.lookup[k] : a.far_lookup;
+}
+
+__device__ __forceinline__ s32 index_step_of(const Arguments& a, int d, int k) {
+    return k < NEAR_LOOKUPS ? dimension_of(a, d).index_step[k] : a.far_index_step[d];
+}
 
 __device__ __forceinline__ u32 divide(u32 n, u32 multiplier, u32 shift) {
     return static_cast<u32>((static_cast<u64>(n) * multiplier) >> shift);

@@ -11,7 +11,10 @@
 // Elements that a thread walks. Invariant: no lookup moves along the walked dimension, so a thread resolves its indices once.
 // Narrow elements need more loads in flight; wide elements, and indices that are kept until the end, need the registers.
 template <int Lookups, int Bytes, bool Checked, bool Invariant>
-constexpr int UNROLL = (Invariant ? Bytes <= 4 : Bytes <= 2 && Lookups == 1 && !Checked) ? 8 : 4;
+constexpr int UNROLL = !Invariant && Lookups > 2 && Bytes == 16 ? 2 : (Invariant ? Bytes <= 4 : Bytes <= 2 && Lookups == 1 && !Checked) ? 8 : 4;
+
+// Whether the launch says what becomes of bad indices; other kernels are compiled for it.
+template <int Lookups> constexpr bool TOLD = Lookups > 2;
 
 template <int Lookups> struct Addresses {
     const char* in;
@@ -24,21 +27,21 @@ __device__ __forceinline__ u32 locate(const Arguments& a, u32 thread, Addresses<
     to.in = a.in + a.in_offset;
     to.out = a.out + a.out_offset;
 #pragma unroll
-    for (int k = 0; k < Lookups; ++k) to.index[k] = a.indices + a.lookup[k].offset;
-    u32 rest = thread, fastest = 0, at = 0;
+    for (int k = 0; k < Lookups; ++k) to.index[k] = a.indices + lookup_of(a, k).offset;
+    u32 rest = thread, chunk = 0;
 #pragma unroll
     for (int d = 0; d < Dimensions; ++d) {
-        const Dimension& dim = a.dimension[d];
+        const Dimension& dim = dimension_of(a, d);
         const u32 quotient = d + 1 < Dimensions ? divide(rest, dim.multiplier, dim.shift) : 0;
-        at = rest - quotient * dim.size;
+        const u32 at = rest - quotient * dim.size;
         rest = quotient;
-        if (d == 0) fastest = at;
+        if (d == 0 || a.chunk == d) chunk = at;
         to.in = advance(to.in, at, dim.in_step);
         to.out = advance(to.out, at, dim.out_step);
 #pragma unroll
-        for (int k = 0; k < Lookups; ++k) to.index[k] = advance(to.index[k], at, dim.index_step[k]);
+        for (int k = 0; k < Lookups; ++k) to.index[k] = advance(to.index[k], at, index_step_of(a, d, k));
     }
-    return a.chunk_slowest ? at : fastest;
+    return chunk;
 }
 
 // Called only if an index is bad: loads the thread's indices again and reports the bad ones.
@@ -46,8 +49,8 @@ template <int Count, int Lookups, int IndexBytes>
 __device__ __forceinline__ void report_bad(const Arguments& a, const Addresses<Lookups>& from) {
     for (int k = 0; k < Lookups; ++k) {
         const char* at = from.index[k];
-        for (int u = 0; u < Count; ++u, at += a.lookup[k].walk) {
-            if (!resolve<IndexBytes>(load_index<IndexBytes>(at), a.lookup[k]).good) report(a, at, IndexBytes / 4 + 1);
+        for (int u = 0; u < Count; ++u, at += lookup_of(a, k).walk) {
+            if (!resolve<IndexBytes>(load_index<IndexBytes>(at), lookup_of(a, k)).good) report(a, at, IndexBytes / 4 + 1);
         }
     }
 }
@@ -62,7 +65,7 @@ __device__ __forceinline__ void look_up(
     for (int k = 0; k < Lookups; ++k) {
         const char* at = from.index[k];
 #pragma unroll
-        for (int u = 0; u < Sets; ++u, at += a.lookup[k].walk) index[k][u] = load_index<IndexBytes>(at);
+        for (int u = 0; u < Sets; ++u, at += lookup_of(a, k).walk) index[k][u] = load_index<IndexBytes>(at);
     }
 #pragma unroll
     for (int u = 0; u < Sets; ++u) {
@@ -70,8 +73,8 @@ __device__ __forceinline__ void look_up(
         good[u] = true;
 #pragma unroll
         for (int k = 0; k < Lookups; ++k) {
-            const Position position = resolve<IndexBytes>(index[k][u], a.lookup[k]);
-            source[u] = advance(source[u], position.value, static_cast<s32>(a.lookup[k].in_step));
+            const Position position = resolve<IndexBytes>(index[k][u], lookup_of(a, k));
+            source[u] = advance(source[u], position.value, static_cast<s32>(lookup_of(a, k).in_step));
             good[u] = good[u] && position.good;
         }
     }
@@ -93,7 +96,7 @@ __device__ __forceinline__ void move(const Arguments& a, const Addresses<Lookups
 #pragma unroll
     for (int u = 0; u < Count; ++u, out += a.out_walk) {
         if constexpr (Checked) {
-            if (!good[Invariant ? 0 : u]) value[u] = fill_value<Bytes>(a.fill);
+            if (!good[Invariant ? 0 : u] && (!TOLD<Lookups> || a.checked)) value[u] = fill_value<Bytes>(a.fill);
             all_good = all_good && good[Invariant ? 0 : u];
         }
         store<Bytes>(out, reversed<Lane>(value[u]));
@@ -116,7 +119,7 @@ __device__ __forceinline__ void copy(const Arguments& a) {
         from.in += (Unroll - 1) * a.in_walk;
         from.out += (Unroll - 1) * a.out_walk;
 #pragma unroll
-        for (int k = 0; k < Lookups; ++k) from.index[k] += (Unroll - 1) * a.lookup[k].walk;
+        for (int k = 0; k < Lookups; ++k) from.index[k] += (Unroll - 1) * lookup_of(a, k).walk;
         move<1, Lookups, Bytes, IndexBytes, Checked, Invariant, Lane>(a, from);
     }
 }

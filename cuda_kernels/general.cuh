@@ -3,38 +3,20 @@
 #pragma once
 #include "elements.cuh"
 #include "lookup.cuh"
+#include "table.cuh"
 
 constexpr int GENERAL_UNROLL = 4;
 
-struct GeneralDimension {
-    u32 size;
-    u32 multiplier;
-    u32 shift;
-    u32 reserved;
-    s64 out_step;  // bytes
-    s64 in_step;
-};
-
-static_assert(sizeof(GeneralDimension) == 32, "arguments.py packs GeneralDimension in 32 bytes");
-
 struct Table {
-    const GeneralDimension* dimension;
+    const TableDimension* dimension;
     const Lookup* lookup;
     const s64* index_step;  // [lookups][rank]
 };
 
 __device__ __forceinline__ Table table_of(const Arguments& a) {
-    const GeneralDimension* dimension = reinterpret_cast<const GeneralDimension*>(a.table);
+    const TableDimension* dimension = reinterpret_cast<const TableDimension*>(a.table);
     const Lookup* lookup = reinterpret_cast<const Lookup*>(dimension + a.rank);
     return {dimension, lookup, reinterpret_cast<const s64*>(lookup + a.lookups)};
-}
-
-// Takes the next coordinate out of `rest`. The fastest dimension comes first.
-__device__ __forceinline__ u32 next_coordinate(u32& rest, const GeneralDimension& dim) {
-    const u32 quotient = divide(rest, dim.multiplier, dim.shift);
-    const u32 at = rest - quotient * dim.size;
-    rest = quotient;
-    return at;
 }
 
 __device__ __forceinline__ const char* index_address(const Arguments& a, const Table& table, u32 thread, u32 k) {
@@ -87,16 +69,15 @@ template <int Bytes> __device__ __forceinline__ void general_copy(const Argument
     const Table table = table_of(a);
     const char* in = a.in + a.in_offset;
     char* out = a.out + a.out_offset;
-    u32 rest = thread, fastest = 0, at = 0;
+    u32 rest = thread, chunk = 0;
 #pragma unroll 1
     for (u32 d = 0; d < a.rank; ++d) {
-        at = next_coordinate(rest, table.dimension[d]);
-        if (d == 0) fastest = at;
+        const u32 at = next_coordinate(rest, table.dimension[d]);
+        if (d == a.chunk) chunk = at;
         in += at * table.dimension[d].in_step;
         out += at * table.dimension[d].out_step;
     }
-    const bool whole = (a.chunk_slowest ? at : fastest) < a.full;
-    if (whole) {
+    if (chunk < a.full) {
         general_move<GENERAL_UNROLL, Bytes>(a, table, thread, in, out, 0);
     } else {
         general_move<1, Bytes>(a, table, thread, in, out, GENERAL_UNROLL - 1);

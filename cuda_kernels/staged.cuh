@@ -45,9 +45,9 @@ __device__ __forceinline__ Row locate_row(const Arguments& a, u32 row) {
     Row to = {a.in + a.in_offset, a.out + a.out_offset};
     u32 rest = row;
 #pragma unroll
-    for (int d = 1; d < MAX_DIMENSIONS; ++d) {
+    for (int d = 1; d < NEAR_DIMENSIONS; ++d) {
         const Dimension& dim = a.dimension[d];
-        const bool last = d + 1 == MAX_DIMENSIONS || d + 1 >= static_cast<int>(a.rank);
+        const bool last = d + 1 == NEAR_DIMENSIONS || d + 1 >= static_cast<int>(a.rank);
         const u32 quotient = last ? 0 : divide(rest, dim.multiplier, dim.shift);
         const u32 at = last ? rest : rest - quotient * dim.size;
         to.in = advance(to.in, at, dim.in_step);

@@ -1,52 +1,222 @@
-// A transpose: the innermost input dimension is not the innermost output dimension. A block transposes a 32 x 32 tile in shared
-// memory, so that reads and writes are both coalesced.
+// Tiles: slices whose input and output run along different dimensions. A tile is a box of elements. A block loads it in the order
+// of the input into shared memory, and stores it from there in the order of the output, so that both sides run along memory.
+//
+// Loads and stores move units: one element, or several narrow ones that are adjacent. A block moves several adjacent tiles. What a thread
+// moves lies at the same places in all tiles of the same sizes, so a thread computes these places once. Where a dimension is cut,
+// its last tile may be smaller, and has places of its own.
 #pragma once
 #include "elements.cuh"
+#include "table.cuh"
 
-constexpr int TILE = 32;
-constexpr int TILE_ROWS = BLOCK / TILE;    // rows of the tile that a block moves at once
-constexpr int TILE_STEPS = TILE / TILE_ROWS;
+constexpr int MAX_TILED = 6;  // dimensions of a tile
 
-// dimension[0]: tiles along the innermost output dimension; dimension[1]: tiles along the innermost input dimension; the
-// other two are batches. Steps are bytes per element, not per tile.
-template <int Bytes> __device__ __forceinline__ void transpose(const Arguments& a) {
-    __shared__ Element<Bytes> tile[TILE][TILE + 1];  // the odd row length spreads a column over the banks
-    u32 rest = blockIdx.x, at[MAX_DIMENSIONS];
+struct TileDimension {
+    u32 size;        // of the tile: units of a load, elements of a store
+    u32 multiplier;  // quotient = ((2 * n + 1) * multiplier) >> 32 for every n < 2^14
+    s32 step;        // bytes of input or output
+    s32 place;       // bytes of shared memory; stores only
+};
+
+struct TileForm {
+    s64 in_start;  // bytes from the tile's first element to its lowest address in the input
+    u32 loads;     // number of units
+    u32 stores;
+    u32 first_place;  // of the first element in shared memory
+    u32 load_rank;
+    u32 store_rank;
+    u32 reserved;
+    TileDimension load[MAX_TILED];   // one at least, fastest first, as the input lies in memory
+    TileDimension store[MAX_TILED];  // two at least, as the output does
+};
+
+static_assert(sizeof(TileForm) == 224, "arguments.py packs TileForm in 224 bytes");
+
+__device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
+
+// Bytes of a tile: a thread loads and stores at most 8 units and 16 elements.
+template <int Bytes, int Loaded, int Stored>
+constexpr int TILE_BYTES = smaller(smaller(8 * BLOCK * smaller(Loaded, Stored), 16 * BLOCK * Bytes), 8192);
+
+// Room after every 128 bytes of shared memory spreads strided accesses over the banks.
+template <int Bytes> __device__ __forceinline__ u32 with_room(u32 place) { return place + (place >> 7) * (Bytes < 4 ? 4 : Bytes); }
+
+template <int Bytes> __device__ __forceinline__ Element<Bytes>* element_at(char* tile, u32 place) {
+    return reinterpret_cast<Element<Bytes>*>(tile + place);
+}
+
+// Takes the coordinates along a dimension out of `number`.
+template <int Count>
+__device__ __forceinline__ void take(u32 (&number)[Count], const TileDimension& dim, u32 (&at)[Count]) {
 #pragma unroll
-    for (int d = 0; d < MAX_DIMENSIONS; ++d) {
-        const u32 quotient = divide(rest, a.dimension[d].multiplier, a.dimension[d].shift);
-        at[d] = rest - quotient * a.dimension[d].size;
-        rest = quotient;
+    for (int n = 0; n < Count; ++n) {
+        const u32 quotient = __umulhi(2 * number[n] + 1, dim.multiplier);
+        at[n] = number[n] - quotient * dim.size;
+        number[n] = quotient;
     }
-    const char* in = a.in + a.in_offset;
-    char* out = a.out + a.out_offset;
+}
+
+// Calls use(dim, n, at) for each dimension: at is the coordinate along it of the n-th number.
+template <int Count, typename Use>
+__device__ __forceinline__ void each_coordinate(u32 (&number)[Count], const TileDimension* dims, u32 rank, Use use) {
+#pragma unroll 1
+    for (; rank > 1; --rank, ++dims) {
+        const TileDimension dim = *dims;
+        u32 at[Count];
+        take(number, dim, at);
 #pragma unroll
-    for (int d = 2; d < MAX_DIMENSIONS; ++d) {
-        in = advance(in, at[d], a.dimension[d].in_step);
-        out = advance(out, at[d], a.dimension[d].out_step);
+        for (int n = 0; n < Count; ++n) use(dim, n, at[n]);
     }
-    const u32 lane = threadIdx.x % TILE, row = threadIdx.x / TILE;
-    const u32 first = at[0] * TILE, second = at[1] * TILE;
-    if (second + lane < a.extent[1]) {
-        in = advance(in, second + lane, a.dimension[1].in_step);
+    const TileDimension slowest = *dims;
 #pragma unroll
-        for (int step = 0; step < TILE_STEPS; ++step) {
-            const u32 y = row + step * TILE_ROWS;
-            if (first + y < a.extent[0]) tile[y][lane] = load<Bytes>(advance(in, first + y, a.dimension[0].in_step));
+    for (int n = 0; n < Count; ++n) use(slowest, n, number[n]);
+}
+
+// The places of the elements of a unit in shared memory. Two share a register.
+template <int Lanes> struct Places {
+    u32 pairs[(Lanes + 1) / 2];
+
+    __device__ __forceinline__ void set(int lane, u32 place) {
+        pairs[lane / 2] = lane % 2 ? __byte_perm(pairs[lane / 2], place, 0x5410) : place;
+    }
+    __device__ __forceinline__ u32 at(int lane) const {
+        return Lanes == 1 ? pairs[0] : lane % 2 ? pairs[lane / 2] >> 16 : pairs[lane / 2] & 0xffff;
+    }
+};
+
+// The elements at these places, the first one in the lowest byte.
+template <int Bytes, int Lanes>
+__device__ __forceinline__ Element<Bytes * Lanes> joined(char* tile, const Places<Lanes>& places) {
+    if constexpr (Lanes == 1) {
+        return *element_at<Bytes>(tile, places.at(0));
+    } else {
+        u32 element[Lanes];
+#pragma unroll
+        for (int n = 0; n < Lanes; ++n) element[n] = *element_at<Bytes>(tile, places.at(n));
+        if constexpr (Bytes == 2) {
+            return __byte_perm(element[0], element[1], 0x5410);
+        } else {
+            return __byte_perm(__byte_perm(element[0], element[1], 0x0040), __byte_perm(element[2], element[3], 0x0040), 0x5410);
         }
     }
-    __syncthreads();
-    if (first + lane < a.extent[0]) {
-        out = advance(out, first + lane, a.dimension[0].out_step);
+}
+
+// Calls set(n, offset, places) for Count units from the one with this number on, BLOCK apart: their offsets in the output from the
+// tile's first element, and the places of their elements.
+template <int Bytes, int Lanes, int Count, typename Set>
+__device__ __forceinline__ void find_units(const TileForm& form, u32 first, Set set) {
+    // A unit lies in so many rows of the fastest dimension, which has two elements at least.
+    constexpr int Rows = Lanes == 4 ? 3 : Lanes;
+    const TileDimension fastest = form.store[0];
+    u32 row[Count], column[Count], rows[Count * Rows], place[Count * Rows];
+    s32 offset[Count];
 #pragma unroll
-        for (int step = 0; step < TILE_STEPS; ++step) {
-            const u32 y = row + step * TILE_ROWS;
-            if (second + y < a.extent[1]) {
-                store<Bytes>(advance(out, second + y, a.dimension[1].out_step), tile[lane][y]);
+    for (int n = 0; n < Count; ++n) row[n] = (first + n * BLOCK) * Lanes;
+    take(row, fastest, column);
+#pragma unroll
+    for (int n = 0; n < Count * Rows; ++n) {
+        rows[n] = row[n / Rows] + n % Rows;
+        place[n] = form.first_place;
+        offset[n / Rows] = column[n / Rows] * fastest.step;
+    }
+    each_coordinate(rows, form.store + 1, form.store_rank - 1, [&](const TileDimension& dim, int n, u32 at) {
+        place[n] += at * dim.place;
+        if (n % Rows == 0) offset[n / Rows] += at * dim.step;
+    });
+#pragma unroll
+    for (int n = 0; n < Count; ++n) {
+        Places<Lanes> places;
+#pragma unroll
+        for (int lane = 0; lane < Lanes; ++lane) {
+            u32 at = column[n] + lane, start = place[n * Rows];
+#pragma unroll
+            for (int r = 1; r < Rows; ++r) {
+                if (lane >= r && at >= fastest.size) {
+                    at -= fastest.size;
+                    start = place[n * Rows + r];
+                }
+            }
+            places.set(lane, with_room<Bytes>(start + at * fastest.place));
+        }
+        set(n, offset[n], places);
+    }
+}
+
+template <int Bytes, int Loaded, int Stored> __device__ __forceinline__ void move_tiles(const Arguments& a) {
+    constexpr int Size = TILE_BYTES<Bytes, Loaded, Stored>;
+    constexpr int Loads = Size / BLOCK / Loaded, Stores = Size / BLOCK / Stored, Lanes = Stored / Bytes;
+    constexpr int AtOnce = smaller(Stores, 4 / Lanes);  // units whose places are computed together
+    __shared__ __align__(16) char tile[Size + Size / 128 * (Bytes < 4 ? 4 : Bytes)];
+    const TableDimension* dimension = reinterpret_cast<const TableDimension*>(a.table);
+    const TileForm* forms = reinterpret_cast<const TileForm*>(dimension + a.rank);
+    s32 in_offset[Loads], out_offset[Stores];
+    Places<Lanes> places[Stores];
+    u32 loads = 0, stores = 0, now = ~0u;
+    s64 in_start = 0;
+    u32 loaded = with_room<Bytes>(threadIdx.x * Loaded);  // place of the first unit that the thread loads
+    asm volatile("" : "+r"(loaded));                      // or the compiler computes it for each unit
+    const u32 end = min((blockIdx.x + 1) * a.full, a.threads);
+    for (u32 number = blockIdx.x * a.full; number < end; ++number) {
+        const char* in = a.in + a.in_offset;
+        char* out = a.out + a.out_offset;
+        u32 rest = number, last = 0;
+#pragma unroll 1
+        for (u32 d = 0; d < a.rank; ++d) {
+            const u32 at = next_coordinate(rest, dimension[d]);
+            in += at * dimension[d].in_step;
+            out += at * dimension[d].out_step;
+            last |= at + 1 == dimension[d].size ? dimension[d].last : 0;
+        }
+        if (last != now) {
+            now = last;
+            const TileForm& form = forms[now];
+            in_start = form.in_start;
+            loads = form.loads;
+            stores = form.stores;
+            u32 thread = threadIdx.x;
+            asm volatile("" : "+r"(thread));  // or the compiler keeps what follows from it for the next tiles
+            u32 unit[Loads];
+#pragma unroll
+            for (int u = 0; u < Loads; ++u) {
+                unit[u] = thread + u * BLOCK;
+                in_offset[u] = 0;
+            }
+            each_coordinate(unit, form.load, form.load_rank, [&](const TileDimension& dim, int u, u32 at) {
+                in_offset[u] += at * dim.step;
+            });
+#pragma unroll
+            for (int u = 0; u < Loads; ++u) in_offset[u] = thread + u * BLOCK < loads ? in_offset[u] : 0;
+#pragma unroll
+            for (int u = 0; u < Stores; u += AtOnce) {
+                find_units<Bytes, Lanes, AtOnce>(form, thread + u * BLOCK, [&](int n, s32 offset, const Places<Lanes>& found) {
+                    out_offset[u + n] = offset;
+                    places[u + n] = found;
+                });
+            }
+        }
+        in += in_start;
+        Element<Loaded> value[Loads];
+#pragma unroll
+        for (int u = 0; u < Loads; ++u) {
+            // A plain load: the compiler moves read-only loads behind the barrier.
+            value[u] = *reinterpret_cast<const Element<Loaded>*>(in + in_offset[u]);
+        }
+        __syncthreads();  // the tile before this one has been stored
+#pragma unroll
+        for (int u = 0; u < Loads; ++u) {
+            *element_at<Loaded>(tile, loaded + with_room<Bytes>(u * BLOCK * Loaded)) = value[u];
+        }
+        __syncthreads();
+        if (threadIdx.x + (Stores - 1) * BLOCK < stores) {
+#pragma unroll
+            for (int u = 0; u < Stores; ++u) store<Stored>(out + out_offset[u], joined<Bytes, Lanes>(tile, places[u]));
+        } else {
+#pragma unroll
+            for (int u = 0; u + 1 < Stores; ++u) {
+                if (threadIdx.x + u * BLOCK < stores) store<Stored>(out + out_offset[u], joined<Bytes, Lanes>(tile, places[u]));
             }
         }
     }
 }
 
-#define TRANSPOSE(name, bytes) \
-    extern "C" __global__ void __launch_bounds__(BLOCK, 4) name(const Arguments a) { transpose<bytes>(a); }
+#define TILES(name, bytes, loaded, stored) \
+    extern "C" __global__ void __launch_bounds__(BLOCK, 4) name(const Arguments a) { move_tiles<bytes, loaded, stored>(a); }

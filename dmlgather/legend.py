@@ -69,7 +69,9 @@ TERMS = (
         "the kernel that a GPU would run, and with how many threads; this needs no GPU. In brackets is why its family was "
         "chosen; docs/kernels.md has them all",
     ),
-    Term("up to n per thread", r"up to \d+ per thread", "the number of elements that a thread moves"),
+    Term("up to n per thread", r"(up to \d+|one) per thread", "the number of elements that a thread moves"),
+    Term("along the dimension of n", r"along the dimension of", "a thread's elements lie apart along this dimension of the plan"),
+    Term("tiles of n x m", r"tiles of \d", "boxes of elements, read as the input lies and written as the output lies"),
     Term(
         "indices resolved", r"indices resolved",
         "an index is resolved when it is read, wrapped, and compared with the valid ones"

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import dmlgather as dg
 from dmlgather.backends.cpu import CpuProgram
+from dmlgather.backends.cuda.describe import describe
 from dmlgather.backends.cuda.name_legend import name_legend
 from dmlgather.legend import CPU_LOOPS, TERMS, legend
+from dmlgather.plan import IndexPlan, IndexType, Lookup
 from tests.directml.examples import EXAMPLES
 from tests.picture.test_pictures import rows
 
@@ -18,15 +20,21 @@ POLICIES = ("clamp", "raise", "promise", dg.Fill(1))
 
 
 def texts() -> list[str]:
-    """Explanations of the documented examples, of each policy, of a gather that copies nothing, and without the engine."""
+    """Explanations of the documented examples, of each policy, of a gather that copies nothing, without the engine, of tiles, of
+    a general kernel.
+    """
     ops = [dg.compile(example.desc) for example in EXAMPLES]
     ops += [dg.compile(rows((4, 3), 2), out_of_bounds=policy) for policy in POLICIES]
     empty = dg.onnx.gather.plan(((0, 3), "float32"), ((2,), "int64"), axis=0, out_of_bounds=dg.Fill(0))
     large = dg.compile(rows((2**14, 2**10), 2**12))
+    narrow = Lookup((1,), 0, 7, 0, 1)
+    general = IndexPlan((5,), (1,), (0,), 1, 7, 5, lookups=(narrow,), index_type=IndexType.INT8, index_extent=5)
     return [
         *(str(op.explain()) for op in (*ops, large)),
         f"plan      {empty}",
         f"cpu       {CpuProgram(ops[0].plan, None).describe()}",
+        f"cuda      {describe(IndexPlan((4096, 4096), (4096, 1), (1, 4096), 4, 2**24, 2**24))}",
+        f"cuda      {describe(general)}",
     ]
 
 

@@ -9,18 +9,23 @@ from math import prod
 from typing import Any
 
 from dmlgather.backends.cuda.families import launches_for
-from dmlgather.backends.cuda.variants import KernelKind, Variant
+from dmlgather.backends.cuda.launch import SHARED_BYTES
+from dmlgather.backends.cuda.variants import TOLD_LOOKUPS, KernelKind, Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides
 from dmlgather.selftest.random_plans import random_plan, random_runs
 
 TRIES = 2000
 
 
-def plan_for(variant: Variant, rng: random.Random, elements: int = 1500) -> tuple[IndexPlan, int]:
-    """A random plan whose launches use `variant`, and the alignment to launch it with."""
+def plan_for(
+    variant: Variant, rng: random.Random, elements: int = 1500, shared_bytes: int = SHARED_BYTES
+) -> tuple[IndexPlan, int]:
+    """A random plan whose launches use `variant` where a block may have so much shared memory, and the alignment to launch it
+    with.
+    """
     for _ in range(TRIES):
         plan, alignment = _candidate(variant, rng, elements)
-        if any(launch.variant == variant for launch in launches_for(plan, alignment, 0)):
+        if any(launch.variant == variant for launch in launches_for(plan, alignment, 0, shared_bytes)):
             return plan, alignment
     raise AssertionError(f"no plan for {variant.name} in {TRIES} tries")
 
@@ -29,7 +34,7 @@ def _candidate(variant: Variant, rng: random.Random, elements: int) -> tuple[Ind
     size = variant.element_bytes
     match variant.kind:
         case KernelKind.COPY:
-            return random_plan(rng, rank=rng.randint(1, 5), lookups=0, element_bytes=size, elements=elements), size
+            return random_plan(rng, rank=rng.randint(1, 6), lookups=0, element_bytes=size, elements=elements), size
         case KernelKind.GATHER:
             fixed = _looked_up(variant, rng)
             return random_plan(rng, rank=rng.randint(1, 4), element_bytes=size, elements=elements, **fixed), size
@@ -44,15 +49,15 @@ def _candidate(variant: Variant, rng: random.Random, elements: int) -> tuple[Ind
             return random_plan(rng, lookups=rng.randint(1, 3), out_of_bounds=OutOfBounds.RAISE), 16
         case KernelKind.REVERSE:
             return _reversed(size, rng), 16
-        case KernelKind.STAGED:
+        case KernelKind.STAGED | KernelKind.LONG:
             return _staged(variant, rng), 16
-    return _transposed(size, rng), size
+    return _turned(size, rng), rng.choice((size, 16))
 
 
 def _looked_up(variant: Variant, rng: random.Random) -> dict[str, Any]:
     """How a random plan looks up what `variant` looks up."""
     checked, clamped = (OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.RAISE), (OutOfBounds.CLAMP, OutOfBounds.PROMISE)
-    policies = checked if variant.checked else clamped
+    policies = (*checked, *clamped) if variant.lookups >= TOLD_LOOKUPS else checked if variant.checked else clamped
     kind = rng.choice([kind for kind in IndexType if kind.bytes == variant.index_bytes])
     return {"lookups": variant.lookups, "index_type": kind, "out_of_bounds": rng.choice(policies)}
 
@@ -75,37 +80,32 @@ def _reversed(size: int, rng: random.Random) -> IndexPlan:
     return plan if rng.random() < 0.8 else replace(plan, shape=(*shape[:-1], shape[-1] - lanes))
 
 
-def _transposed(size: int, rng: random.Random) -> IndexPlan:
-    """The innermost dimension swapped with another one, between up to two batch dimensions, with or without room ahead."""
-    shape = [rng.randint(16, 70), rng.randint(16, 70)]
-    for _ in range(rng.randint(0, 2)):
-        shape.insert(rng.randint(0, 1), rng.randint(2, 3))
-    padding = rng.choice((0, 3))
-    out_strides = packed_strides((*shape[:-1], shape[-1] + padding))
-    order = [*range(len(shape))]
-    turned = rng.randrange(len(shape) - 1)
-    order[turned], order[-1] = order[-1], order[turned]
-    packed = packed_strides([shape[axis] + rng.choice((0, 1)) for axis in order])
-    in_strides = [0] * len(shape)
+def _turned(size: int, rng: random.Random) -> IndexPlan:
+    """A permutation of one to six dimensions, long and short ones; some run backwards, some have room behind them."""
+    shape = [_edge(rng, 70)]
+    for _ in range(rng.choice((1, 1, 2, 2, 3, 4, 5))):
+        if (room := 6000 // prod(shape)) >= 2:
+            shape.append(_edge(rng, min(room, 90)))
+    rng.shuffle(shape)
+    order = rng.sample(range(len(shape)), len(shape))
+    gaps = [[rng.choice((0, 0, 0, rng.choice((1, 3, 4)))) for _ in shape] for _ in range(2)]
+    starts = [rng.choice((0, 0, 4, 16, rng.randint(0, 20))) for _ in range(2)]
+    out_strides = packed_strides([count + gap for count, gap in zip(shape, gaps[1], strict=True)])
+    packed = packed_strides([shape[axis] + gap for axis, gap in zip(order, gaps[0], strict=True)])
+    in_strides, in_offset = [0] * len(shape), starts[0]
     for axis, step in zip(order, packed, strict=True):
         in_strides[axis] = step
-    extent = 1 + sum((count - 1) * step for count, step in zip(shape, in_strides, strict=True))
-    backwards = rng.random() < 0.3
-    in_offset = (shape[turned] - 1) * in_strides[turned] if backwards else 0
-    if backwards:
-        in_strides[turned] = -in_strides[turned]
-    out_extent = 1 + sum((count - 1) * step for count, step in zip(shape, out_strides, strict=True))
-    ahead, before = rng.choice((0, 0, 1, 16)), rng.choice((0, 0, 1, 5))
-    return IndexPlan(
-        shape=tuple(shape),
-        out_strides=out_strides,
-        in_strides=tuple(in_strides),
-        element_bytes=size,
-        in_extent=before + extent,
-        out_extent=ahead + out_extent,
-        in_offset=before + in_offset,
-        out_offset=ahead,
-    )
+    in_extent, out_extent = starts[0] + 1 + _reach(shape, in_strides), starts[1] + 1 + _reach(shape, out_strides)
+    for axis in range(len(shape)):
+        if rng.random() < 0.15:
+            in_offset += (shape[axis] - 1) * in_strides[axis]
+            in_strides[axis] = -in_strides[axis]
+    return IndexPlan(tuple(shape), out_strides, tuple(in_strides), size, in_extent, out_extent, in_offset, starts[1])
+
+
+def _edge(rng: random.Random, most: int) -> int:
+    """A size: any, one that kernels take whole, or one that leaves a single element for the last tile."""
+    return min(most, rng.choice((rng.randint(2, most), rng.choice((2, 3, 4, 8, 12, 16, 32)), 8 * rng.randint(1, 11) + 1)))
 
 
 def _staged(variant: Variant, rng: random.Random) -> IndexPlan:
@@ -122,6 +122,9 @@ def _staged(variant: Variant, rng: random.Random) -> IndexPlan:
         columns = 256 * variant.unroll + rng.choice((1, lanes))
     apart = rng.random() < 0.3
     one, two, three = (rng.randint(3, 130),), (rng.randint(2, 11), rng.randint(2, 12)), (3, rng.randint(2, 6), rng.randint(2, 7))
+    if variant.kind is KernelKind.LONG:
+        limit, columns = _long_row(size, rng)
+        one, two, three = (rng.randint(3, 8),), (2, rng.randint(2, 4)), (2, 2, 2)
     rows = three if apart else rng.choice((one, two, three))
 
     def strides(row: int, room: tuple[int, ...]) -> tuple[int, ...]:
@@ -149,6 +152,18 @@ def _staged(variant: Variant, rng: random.Random) -> IndexPlan:
         out_of_bounds=policy,
         fill=rng.randbytes(size) if policy is OutOfBounds.FILL else b"",
     )
+
+
+def _long_row(size: int, rng: random.Random) -> tuple[int, int]:
+    """Elements and columns: of a row of little more than 48 KB, or of one with more columns than a block of the other staged
+    kernels takes; of narrow elements, also of more than 2^16.
+    """
+    if size <= 2 and rng.random() < 0.4:
+        more, columns = rng.choice(((rng.randint(-20, 500), 18_000), (36_000 // size, 7000)))
+        return 2**16 + more, columns + rng.randint(0, 500)
+    if rng.random() < 0.5:
+        return (48 * 1024 + rng.choice((0, 1, rng.randint(0, 3000)))) // size, rng.randint(1700, 5000)
+    return rng.randint(2048, 16_000) // size, (2048 if size == 8 else 4096) + rng.randint(1, 14_000)
 
 
 def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:

@@ -1,4 +1,4 @@
-"""The result of a self-test as data: what `dmlgather selftest --json` writes."""
+"""The result of a self-test as data: what `dmlgather selftest --json` prints."""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
-"""The tables of traffic on the page about kernels: generated from the committed records."""
+"""The tables of traffic and of the sweep on the page about kernels: generated from the committed records."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from ci.traffic_table import CLOSING, OPENING, rendered, tables
+import pytest
+
+from ci.traffic_table import CLOSING, OPENING, rendered, sweep_table, tables
+from tests.kernels.goals import Goals
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,8 +30,27 @@ def test_a_case_that_the_first_record_lacks_shows_one_figure() -> None:
     assert "→" not in tables({}, {"rows": {"ours": row("gather")}})
 
 
-def test_only_what_is_between_the_markers_is_written() -> None:
-    text = f"above\n{OPENING}stale\n{CLOSING}\nbelow\n"
+def test_a_layout_shows_what_it_misses() -> None:
+    rows = {
+        "heads: [2, 3, 4].transpose(1, 0, 2), uint8": {"ours": row("copy")},
+        "flip: [2, 3][:, ::-1], uint8": {"ours": row("copy", fetched=2.0, used=0.5, reason="many flips")},
+        "rows of 4": {"ours": row("gather", fetched=1.12, reason="few rows")},
+    }
+    lines = sweep_table(rows, Goals(used=0.95, needed=0.9, share=0.8)).splitlines()
+    assert lines[0].startswith(
+        "1 of 3 cases (33 %) meet both goals: used is at least 0.95, and 1 / fetched at least 0.9. The aim is 80 %."
+    )
+    assert lines[0].endswith("1 of the 2 others have a reason.")
+    assert lines[-3:] == [
+        "| heads: `[2, 3, 4].transpose(1, 0, 2)`, uint8 | `copy` | 1 | 100 % | 1 | 1 | 1 |  |",
+        "| flip: `[2, 3][:, ::-1]`, uint8 | `copy` | 2 | 50 % | 1 | 1 | 1 | fetched, used |",
+        "| rows of 4 | `gather` | 1.12 | 100 % | 1 | 1 | 1 | fetched: few rows |",
+    ]
+
+
+@pytest.mark.parametrize("name", ["traffic", "sweep"])
+def test_only_what_is_between_the_markers_is_written(name: str) -> None:
+    text = f"above\n{OPENING.format(name)}stale\n{CLOSING.format(name)}\nbelow\n"
     fresh = rendered(text, ROOT)
     assert "stale" not in fresh
     assert fresh.startswith("above\n")
@@ -36,7 +58,7 @@ def test_only_what_is_between_the_markers_is_written() -> None:
     assert rendered(fresh, ROOT) == fresh
 
 
-def test_the_documentation_shows_the_committed_record() -> None:
+def test_the_documentation_shows_the_committed_records() -> None:
     text = (ROOT / "docs" / "kernels.md").read_text()
-    assert OPENING in text
+    assert all(OPENING.format(name) in text for name in ("traffic", "sweep"))
     assert rendered(text, ROOT) == text, "run ci/pages"

@@ -32,7 +32,7 @@ def gpu() -> Iterator[SelfTestDriver]:
 
 
 def test_equal_is_one_line_and_0(command: Command, tmp_path: Path) -> None:
-    ended = command("selftest", "--device", "cpu", "--trials", 5, "--seed", 7, "--json", tmp_path / "a" / "b.json")
+    ended = command("selftest", "--device", "cpu", "--trials", 5, "--seed", 7, "--output", tmp_path / "a" / "b.json")
     report = json.loads((tmp_path / "a" / "b.json").read_text())
     assert (ended.code, ended.err, ended.out) == (0, "testing cpu, --seed 7\n", f"{report['line']}\n")
     assert ended.out.startswith("dmlgather selftest: equal, bit for bit: 5 plans, ")
@@ -43,7 +43,7 @@ def test_equal_is_one_line_and_0(command: Command, tmp_path: Path) -> None:
 
 
 def test_json_on_standard_output_is_alone_there(command: Command) -> None:
-    ended = command("selftest", "--device", "cpu", "--trials", 2, "--json", "-")
+    ended = command("selftest", "--device", "cpu", "--trials", 2, "--json")
     assert ended.code == 0
     report = json.loads(ended.out)
     assert ended.err == f"testing cpu, --seed {report['seed']}\n{report['line']}\n"
@@ -51,7 +51,7 @@ def test_json_on_standard_output_is_alone_there(command: Command) -> None:
 
 def test_the_line_is_there_although_the_file_cannot_be_written(command: Command, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    ended = command("selftest", "--device", "cpu", "--trials", 2, "--json", tmp_path / "file" / "a.json")
+    ended = command("selftest", "--device", "cpu", "--trials", 2, "--output", tmp_path / "file" / "a.json")
     assert ended.code == 2
     assert str(tmp_path / "file") in ended.err.splitlines()[-1]
     assert ended.out.startswith("dmlgather selftest: equal")
@@ -61,7 +61,7 @@ def test_a_mismatch_is_1_and_is_repeated_by_the_command_that_it_names(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(NumpyProgram, "bind", spoilt(NumpyProgram.bind))
-    ended = command("selftest", "--device", "cpu", "--trials", 10, "--json", tmp_path / "a.json")
+    ended = command("selftest", "--device", "cpu", "--trials", 10, "--output", tmp_path / "a.json")
     report = json.loads((tmp_path / "a.json").read_text())
     jsonschema.validate(report, schema_of(Schema.SELFTEST))
     assert ended.code == 1
@@ -116,7 +116,7 @@ def test_without_a_gpu_the_cpu_is_tested_and_the_reason_is_said(command: Command
         (["--seconds", 0], "expected a positive number of seconds, got 0.0"),
         (["--seconds", "nan"], "expected a positive number of seconds, got nan"),
         (["--trial", 3], "also give --seed"),
-        (["--json", "."], "must be a file; . is a folder"),
+        (["--output", "."], "must be a file; . is a folder"),
         (["--trial", 3, "--seed", 1, "--trials", 5], "leave out --trials and --seconds"),
     ],
 )

@@ -19,6 +19,7 @@ import pytest
 from dmlgather import eager
 from dmlgather.backends import kept
 from dmlgather.backends.cuda import driver
+from dmlgather.backends.cuda.launch import SHARED_BYTES, UNASKED_SHARED
 from dmlgather.backends.cuda.sources import OPTIONS
 from tests.kernels.ptx.machine import Module
 from tests.kernels.ptx.runs import AS_WRITTEN, module_of
@@ -34,9 +35,10 @@ class HostDriver:
     """
 
     memcpyHostToDevice, memcpyDeviceToHost = 1, 2  # noqa: N815 - CUDA's names
-    cudaDevAttrMultiProcessorCount = 16  # noqa: N815
+    cudaDevAttrMultiProcessorCount, cudaDevAttrMaxSharedMemoryPerBlockOptin = 16, 97  # noqa: N815
 
-    def __init__(self, devices: int = 2) -> None:
+    def __init__(self, devices: int = 2, shared_limit: int = SHARED_BYTES) -> None:
+        self.shared_limit = shared_limit
         self.devices, self.allocations, self.compiled = devices, 0, 0
         self.launched_on: list[int] = []
         self.order: list[tuple[Any, ...]] = []
@@ -44,7 +46,7 @@ class HostDriver:
         self.capturing: set[int] = set()
         self._recorded: dict[int, int] = {}
         self._current = threading.local()
-        self._kernels: list[tuple[Module, str]] = []
+        self._kernels: list[tuple[Module, str, _Kernel]] = []
         self.lock = threading.Lock()
         compiler = SimpleNamespace(CompileException=CompileException)
         self.cuda = SimpleNamespace(
@@ -62,8 +64,10 @@ class HostDriver:
         self._current.number = number
 
     def deviceGetAttribute(self, attribute: int, device: int) -> int:  # noqa: N802
-        assert (attribute, device < self.devices) == (self.cudaDevAttrMultiProcessorCount, True)
-        return 0
+        assert device < self.devices
+        return {self.cudaDevAttrMultiProcessorCount: 0, self.cudaDevAttrMaxSharedMemoryPerBlockOptin: self.shared_limit}[
+            attribute
+        ]
 
     def memcpy(self, to: int, source: int, count: int, kind: int) -> None:
         ctypes.memmove(to, source, count)
@@ -95,13 +99,15 @@ class HostDriver:
     # cupy.cuda.driver: the parameters are an array of pointers to arguments
     def launchKernel(self, function: int, *numbers: int) -> None:  # noqa: N802
         grid, *ones, shared, stream, parameters, extra = numbers
-        assert (ones, extra) == ([1, 1, 256, 1, 1], 0)
-        module, name = self._kernels[function]
-        block = ctypes.string_at(ctypes.c_void_p.from_address(parameters).value or 0, module.routine(name).parameter_bytes)
+        module, name, compiled = self._kernels[function]
+        ones[2], block = 1, ones[2]
+        assert (ones, extra) == ([1] * 5, 0)
+        arguments = ctypes.string_at(ctypes.c_void_p.from_address(parameters).value or 0, module.routine(name).parameter_bytes)
         with self.lock:  # an atomic operation of the interpreter is one only within a launch
             self.launched_on.append(self.getDevice())
             self.order.append(("launch", stream))
-            module.launch(name, grid, block, None, shared_bytes=shared)
+            asked = compiled.max_dynamic_shared_size_bytes
+            module.launch(name, grid, arguments, None, block=block, shared_bytes=shared, shared_limit=asked)
 
     # cupy
     def RawModule(self, *, code: str, options: tuple[str, ...]) -> Any:  # noqa: N802
@@ -111,8 +117,9 @@ class HostDriver:
         def get_function(name: str) -> Any:
             assert module.kernels == (name,)
             self.compiled += 1
-            self._kernels.append((module, name))
-            return SimpleNamespace(num_regs=32, kernel=SimpleNamespace(ptr=len(self._kernels) - 1))
+            kernel = _Kernel(self, SimpleNamespace(ptr=len(self._kernels)))
+            self._kernels.append((module, name, kernel))
+            return kernel
 
         return SimpleNamespace(get_function=get_function)
 
@@ -150,6 +157,25 @@ class HostDriver:
                 outer.setDevice(self.before)
 
         return Current()
+
+
+class _Kernel:
+    """Stands in for a cupy.RawKernel."""
+
+    num_regs = 32
+
+    def __init__(self, driver: HostDriver, kernel: Any) -> None:
+        self._driver, self.kernel, self._asked = driver, kernel, UNASKED_SHARED
+
+    @property
+    def max_dynamic_shared_size_bytes(self) -> int:
+        return self._asked
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, size: int) -> None:
+        if size > self._driver.shared_limit:
+            raise RuntimeError(f"CUDA_ERROR_INVALID_VALUE: invalid argument: {size}")
+        self._asked = size
 
 
 class CompileException(Exception):  # noqa: N818 - CuPy's name

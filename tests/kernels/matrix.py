@@ -1,10 +1,12 @@
 """Every kernel for every architecture: `ci/kernels`. Needs neither a GPU nor a driver nor CuPy.
 
-ci/kernels                      compile all, compare with registers.json, read the machine code of sm_90; then as --traffic
+ci/kernels                      compile all, compare with registers.json, read the machine code of sm_90; then both below
 ci/kernels --record             write registers.json anew
 ci/kernels --traffic            count what the launches of workloads touch in memory, compare with traffic.json
 ci/kernels --traffic TEXT       the same for cases whose name contains TEXT; print their figures
 ci/kernels --traffic --record   write traffic.json anew
+ci/kernels --sweep              the same for layouts of many shapes, with sweep.json, and which of them miss the goals; TEXT and
+                                --record as above
 ci/kernels --write              write cuda_kernels/*.cu from the table of variants
 """
 
@@ -24,12 +26,13 @@ from typing import Any
 from dmlgather.backends.cuda.sources import unit_source
 from dmlgather.backends.cuda.variants import VARIANTS
 from tests.kernels import nvrtc, sass, traffic_record
-from tests.kernels.traffic_cases import groups
+from tests.kernels.traffic_cases import SEED
+from tests.kernels.traffic_record import TABLES, CountedTable
 from tests.kernels.units import UNITS, write_units
 
 RECORD = Path(__file__).with_name("registers.json")
 CEILING = 64
-"""Registers per thread that leave room for four blocks of 256 threads on a multiprocessor."""
+"""Registers per thread that leave room for 1024 threads on a multiprocessor: four blocks of 256, or a block for long rows."""
 
 Job = tuple[str, str]
 """A unit and an architecture."""
@@ -53,10 +56,10 @@ def record() -> dict[str, Any]:
     return content
 
 
-def usage_problems(architecture: str, usage: dict[str, nvrtc.Usage]) -> Iterator[str]:
-    """Spills, and registers beyond the record (of this compiler version) or the ceiling (of any)."""
+def usage_problems(architecture: str, usage: dict[str, nvrtc.Usage], *, compared: bool = True) -> Iterator[str]:
+    """Spills, and registers beyond the record (of this compiler version; not if it is written anew) or the ceiling (of any)."""
     recorded = record()
-    known = recorded["registers"].get(architecture, {}) if recorded["nvrtc"] == nvrtc.version() else {}
+    known = recorded["registers"].get(architecture, {}) if compared and recorded["nvrtc"] == nvrtc.version() else {}
     for name, used in usage.items():
         if used.spills or used.stack:
             yield f"{architecture} {name}: {used.spills} bytes of spills, {used.stack} bytes of stack (expected none)"
@@ -75,7 +78,7 @@ def check_machine_code(pool: Executor, write: bool) -> list[str]:
     problems: list[str] = []
     for (_, architecture), usage, found in pool.map(compile_unit, jobs):
         registers[architecture] |= {name: used.registers for name, used in usage.items()}
-        problems += [*found, *([] if write else usage_problems(architecture, usage))]
+        problems += [*found, *usage_problems(architecture, usage, compared=not write)]
     if write and not problems:
         RECORD.write_text(json.dumps({"nvrtc": nvrtc.version(), "registers": registers}, indent=1, sort_keys=True) + "\n")
     most = {architecture: max(counts.values()) for architecture, counts in registers.items()}
@@ -86,49 +89,59 @@ def check_machine_code(pool: Executor, write: bool) -> list[str]:
     return problems
 
 
-def check_traffic(pool: Executor, write: bool, only: str = "") -> list[str]:
+def check_traffic(pool: Executor, table: CountedTable, write: bool, only: str = "") -> list[str]:
     """What touches more memory than recorded. write: the table. only: text in the names of cases, whose figures are printed."""
     start = time.perf_counter()
     rows: dict[str, traffic_record.Row] = {}
+    count = partial(traffic_record.rows_of, plain=write and table.plain, only=only)
     try:
-        for found in pool.map(partial(traffic_record.rows_of, plain=write, only=only), groups()):
+        for found in pool.map(count, table.groups()):
             rows |= found
     except traffic_record.UnrecordedError as error:
         return [str(error)]
     if not rows:
-        return [f"no case has a name with {only!r} in it"]
+        return [f"no case of --{table.name} has a name with {only!r} in it"]
     if write:
-        traffic_record.RECORD.write_text(traffic_record.text(rows))
-    record = traffic_record.record()
+        table.file.write_text(traffic_record.text(rows, table.goals))
+    record = table.record()
     known = {name: row for name, row in record["rows"].items() if only in name}
     for name in rows if only else ():
-        for when, table in (("recorded", known), ("now", rows)):
-            if name in table:
-                figures = " ".join(f"{figure} {value}" for figure, value in table[name][traffic_record.OURS].items())
+        for when, part in (("recorded", known), ("now", rows)):
+            if name in part:
+                figures = " ".join(f"{figure} {value}" for figure, value in part[name][traffic_record.OURS].items())
                 print(f"{name}, {when}: {figures}")
-    problems = list(traffic_record.problems(rows, record | {"rows": known}))
-    print(f"traffic of {len(rows)} cases in {time.perf_counter() - start:.0f} s; {len(problems)} problems")
+    problems = list(traffic_record.problems(rows, record | {"rows": known}, table.remedy))
+    ours = {name: row[traffic_record.OURS] for name, row in rows.items()}
+    for line in table.goals.report(ours) if table.goals else ():
+        print(line)
+    seconds = time.perf_counter() - start
+    print(f"{table.name} of {len(rows)} cases, seed {SEED}, in {seconds:.0f} s; {len(problems)} problems")
     return problems
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Returns its exit code: 1 for problems."""
     parser = argparse.ArgumentParser("ci/kernels", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--traffic", nargs="?", const="", metavar="TEXT", help="look at traffic alone; TEXT: of these cases")
-    parser.add_argument("--record", action="store_true", help="write registers.json, or with --traffic traffic.json, anew")
+    for table in TABLES:
+        about = f"compare with {table.file.name} alone; TEXT: these cases"
+        parser.add_argument(f"--{table.name}", nargs="?", const="", metavar="TEXT", help=about)
+    parser.add_argument("--record", action="store_true", help="write registers.json anew, or the file of --traffic or --sweep")
     parser.add_argument("--write", action="store_true", help="write cuda_kernels/*.cu from the table of variants")
     chosen = parser.parse_args(arguments)
     if chosen.write:
         write_units()
         return 0
-    if chosen.traffic and chosen.record:
+    texts = {table: getattr(chosen, table.name) for table in TABLES}
+    if chosen.record and any(texts.values()):
         parser.error("--record writes all cases; leave out TEXT")
     problems: list[str] = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        if chosen.traffic is None:
+        alone = any(text is not None for text in texts.values())
+        if not alone:
             problems += check_machine_code(pool, chosen.record)
-        if chosen.traffic is not None or not chosen.record:
-            problems += check_traffic(pool, chosen.record, chosen.traffic or "")
+        for table, text in texts.items():
+            if text is not None if alone else not chosen.record:
+                problems += check_traffic(pool, table, chosen.record, text or "")
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

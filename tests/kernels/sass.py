@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dmlgather.backends.cuda.variants import KernelKind, Variant
+from dmlgather.backends.cuda.variants import BLOCK, WORD, KernelKind, Variant
 
 ARCHITECTURE = "sm_90"
 """The architecture whose machine code is read."""
@@ -83,6 +83,10 @@ def complaints(variant: Variant, instructions: list[Instruction]) -> Iterator[st
             yield f"{variant.name}: no path accesses memory in the order {expected}, found {paths}"
     if variant.kind is KernelKind.STAGED:
         yield from _staged_complaints(variant, instructions)
+    if variant.kind is KernelKind.LONG:
+        yield from _long_complaints(variant, instructions)
+    if variant.kind is KernelKind.TILES:
+        yield from _tile_complaints(variant, instructions)
     stored = {step.bytes for step in instructions if step.memory == "S"}
     if stored != _stored(variant):
         yield f"{variant.name}: stores of {sorted(stored)} bytes, expected are {sorted(_stored(variant))}"
@@ -92,12 +96,34 @@ def complaints(variant: Variant, instructions: list[Instruction]) -> Iterator[st
         yield f"{variant.name}: no load of {_payload(variant)} bytes"
 
 
+def _shared_order(instructions: list[Instruction]) -> str:
+    """The accesses of a kernel with shared memory, each with its bytes: l and s of global memory, w and r of shared memory; b is
+    a barrier.
+    """
+    steps = [(_STAGING_STEPS[step.opcode[:3]], step.bytes) for step in instructions if step.opcode[:3] in _STAGING_STEPS]
+    return " ".join("b" if letter == "b" else f"{letter}{size}" for letter, size in steps)
+
+
+def _tile_complaints(variant: Variant, instructions: list[Instruction]) -> Iterator[str]:
+    """All units are loaded (l) before any is written (w) to shared memory; between the barriers (b), nothing else is done; then
+    elements are read (r) and units stored (s): all of a thread, or those that the tile has.
+    """
+    order, count = _shared_order(instructions), variant.unroll
+    if not re.search(rf"(l{variant.load_bytes} ){{{count}}}b( w{variant.load_bytes}){{{count}}} b", order):
+        yield f"{variant.name}: a tile does not come by {count} loads of a thread, which wait for nothing but a barrier: {order}"
+    stored = variant.tile_bytes // BLOCK // variant.store_bytes
+    if (
+        not re.fullmatch(rf"( (r{variant.element_bytes}|s{variant.store_bytes}))+", order.rpartition(" b")[2])
+        or order.count(" s") != 2 * stored - 1
+    ):
+        yield f"{variant.name}: after a barrier, not only elements are read, and units stored {stored} times, or fewer: {order}"
+
+
 def _staged_complaints(variant: Variant, instructions: list[Instruction]) -> Iterator[str]:
     """Adjacent indices are loaded (l) by vectors, before the row's vectors; those are loaded before any goes to shared memory
     (w); between the barriers (b), columns are read there (r) and stored (s), adjacent ones by vectors.
     """
-    steps = [(_STAGING_STEPS[step.opcode[:3]], step.bytes) for step in instructions if step.opcode[:3] in _STAGING_STEPS]
-    order = " ".join("b" if letter == "b" else f"{letter}{size}" for letter, size in steps)
+    order = _shared_order(instructions)
     size, count = variant.element_bytes, variant.unroll
     wide = min(16, 16 // size * variant.index_bytes)
     indices = f"l{wide} " * (count * variant.index_bytes // wide)
@@ -110,9 +136,27 @@ def _staged_complaints(variant: Variant, instructions: list[Instruction]) -> Ite
         yield f"{variant.name}: a thread's {count} columns are not stored by vectors: {order}"
 
 
+def _long_complaints(variant: Variant, instructions: list[Instruction]) -> Iterator[str]:
+    """Four indices are loaded (l) before a place is written (w); then a row comes, as above; between the barriers (b), the
+    places of a thread's columns are read (r), then their elements, and units are stored (s). So for each size of a place.
+    """
+    order = _shared_order(instructions)
+    size, count, index = variant.element_bytes, variant.unroll, variant.index_bytes
+    unit = max(size, WORD)
+    for place in (2, 4) if size <= 2 else (2,):
+        indices = f"{f'l{index} ' * 4}{f'w{place} ' * 4}"
+        gathered = rf" b{f' r{place}' * count}( r{size}| s{unit})+"
+        found = re.search(rf"{indices}[^b]*{'l16 ' * 4}{'w16 ' * 4}[^b]*(?={gathered})", f"{order} ")
+        if not found:
+            yield f"{variant.name}: with places of {place} bytes, not indices, vectors, places and columns in turn: {order}"
+    if order.count(" b") != 2 * (2 if size <= 2 else 1):
+        yield f"{variant.name}: not two barriers: {order}"
+
+
 def _payload(variant: Variant) -> int:
     """Bytes of a payload load."""
-    return 16 if variant.kind in (KernelKind.REVERSE, KernelKind.STAGED) else variant.element_bytes
+    whole = variant.kind in (KernelKind.REVERSE, KernelKind.STAGED, KernelKind.LONG)
+    return 16 if whole else variant.load_bytes or variant.element_bytes
 
 
 def _stored(variant: Variant) -> set[int]:
@@ -124,6 +168,10 @@ def _stored(variant: Variant) -> set[int]:
             return {1, 16}
         case KernelKind.STAGED:
             return {variant.element_bytes, 16}
+        case KernelKind.LONG:
+            return {variant.element_bytes, max(variant.element_bytes, WORD)}
+        case KernelKind.TILES:
+            return {variant.store_bytes}
     return {_payload(variant)}
 
 

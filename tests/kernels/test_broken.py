@@ -18,7 +18,12 @@ GATHER = [
     for size, checked, invariant in ((4, True, False), (16, False, True), (1, True, True))
 ]
 COPY, REVERSE = [Variant(KernelKind.COPY, 3, 4)], [Variant(KernelKind.REVERSE, 3, lane) for lane in (1, 4)]
-TRANSPOSE = [Variant(KernelKind.TRANSPOSE, 4, 2)]
+TILES = [
+    Variant(KernelKind.TILES, element_bytes=size, load_bytes=load, store_bytes=store)
+    for size, load, store in ((1, 4, 4), (2, 2, 4), (4, 4, 4))
+]
+MORE_DIMENSIONS = [Variant(KernelKind.COPY, 6, 4)]
+MORE_LOOKUPS = [Variant(KernelKind.GATHER, 3, 4, 3, 8, checked=True, invariant=invariant) for invariant in (False, True)]
 GENERAL, CHECK = [Variant(KernelKind.GENERAL, element_bytes=4)], [Variant(KernelKind.CHECK)]
 """The kernels to break: what is broken is the same in all of their kind."""
 
@@ -28,22 +33,70 @@ MUTATIONS = {
     "no lower clamp": (GATHER, "static_cast<u32>(lookup.below) : upper", "static_cast<u32>(value) : upper"),
     "indices cut to 32 bits": (GATHER, WRAP, f"    value = static_cast<s32>(value);\n{WRAP}"),
     "left-over elements a chunk too far": (GATHER, "from.in += (Unroll - 1)", "from.in += Unroll"),
-    "left-over elements read the first index": (GATHER, "from.index[k] += (Unroll - 1) * a.lookup[k].walk", ""),
+    "left-over elements read the first index": (GATHER, "from.index[k] += (Unroll - 1) * lookup_of(a, k).walk", ""),
     "one thread too many": (GATHER, "if (thread >= a.threads) return;", "if (thread > a.threads) return;"),
-    "a bad index is not filled": (GATHER, "if (!good[Invariant ? 0 : u]) value[u] =", "if (false) value[u] ="),
+    "a bad index is not filled": (GATHER, "if (!good[Invariant ? 0 : u] &&", "if (false &&"),
     "a bad index is reported in bytes": (GATHER, "report(a, at, IndexBytes / 4 + 1)", "report(a, at, 0)"),
     "a walk by elements": (COPY, "u < Count; ++u, in += a.in_walk", "u < Count; ++u, in += Bytes"),
+    "the fifth dimension lies where the first does": (
+        MORE_DIMENSIONS,
+        "a.far_dimension[d - NEAR_DIMENSIONS]",
+        "a.dimension[d - NEAR_DIMENSIONS]",
+    ),
+    "a third lookup that is the second": (MORE_LOOKUPS, "? a.lookup[k] : a.far_lookup", "? a.lookup[k] : a.lookup[1]"),
+    "the third lookup's indices do not move": (MORE_LOOKUPS, ": a.far_index_step[d]", ": 0"),
+    "bad indices are filled under every policy": (MORE_LOOKUPS, "&& (!TOLD<Lookups> || a.checked)", ""),
     "lanes in another order": (REVERSE, "make_uint4(v.w, v.z, v.y, v.x)", "make_uint4(v.w, v.y, v.z, v.x)"),
-    "no barrier in a tile": (TRANSPOSE, "__syncthreads();", ""),
-    "a barrier that some threads leave out": (TRANSPOSE, "__syncthreads();", "if (threadIdx.x < 200) __syncthreads();"),
-    "a tile's last row": (TRANSPOSE, "if (first + y < a.extent[0])", "if (first + y <= a.extent[0])"),
-    "a tile's last column": (TRANSPOSE, "if (second + y < a.extent[1]) {", "if (second + y + 1 < a.extent[1]) {"),
-    "a tile without its last lane": (TRANSPOSE, "if (second + lane < a.extent[1]) {", "if (second + lane + 1 < a.extent[1]) {"),
-    "a tile at the output's start": (TRANSPOSE, "char* out = a.out + a.out_offset;", "char* out = a.out;"),
+    "a tile is read before it is whole": (
+        TILES,
+        "        __syncthreads();\n        if (threadIdx.x + (Stores",
+        "        if (threadIdx.x + (Stores",
+    ),
+    "a tile is overwritten before it is stored": (TILES, "__syncthreads();  // the tile", "// the tile"),
+    "a barrier that some threads leave out": (
+        TILES,
+        "__syncthreads();  // the tile",
+        "if (threadIdx.x < 200) __syncthreads();  // the tile",
+    ),
+    "a tile's last units are loaded with the others": (
+        TILES,
+        "thread + u * BLOCK < loads ? in_offset[u] : 0",
+        "in_offset[u]",
+    ),
+    "a tile's last units are stored with the others": (
+        TILES,
+        "if (threadIdx.x + u * BLOCK < stores) store",
+        "if (threadIdx.x + u * BLOCK <= stores) store",
+    ),
+    "all threads store all of their units": (TILES, "if (threadIdx.x + (Stores - 1) * BLOCK < stores) {", "if (true) {"),
+    "a block leaves out its last tile": (TILES, "number < end; ++number", "number + 1 < end; ++number"),
+    "a unit's elements all lie in one row": (TILES[:2], "if (lane >= r && at >= fastest.size) {", "if (false) {"),
+    "a unit's elements go on in the row that it began in": (
+        TILES[:2],
+        "start = place[n * Rows + r];",
+        "start = place[n * Rows];",
+    ),
+    "quotients are rounded up": (
+        TILES,
+        "__umulhi(2 * number[n] + 1, dim.multiplier)",
+        "__umulhi(2 * number[n] + 2, dim.multiplier)",
+    ),
+    "the last tile is as large as the others": (TILES, "at + 1 == dimension[d].size ? dimension[d].last : 0", "0"),
+    "all tiles lie where the first one does": (TILES, "if (last != now) {", "if (now == ~0u) {"),
+    "a tile that runs backwards begins at its first element": (TILES, "in += in_start;", ""),
+    "elements that run backwards lie forwards": (TILES, "place[n] = form.first_place;", "place[n] = 0;"),
+    "a tile at the output's start": (TILES, "char* out = a.out + a.out_offset;", "char* out = a.out;"),
+    "tiles without their slowest dimension": (TILES, "use(slowest, n, number[n]);", "use(slowest, n, 0);"),
+    "units whose elements are turned": (
+        TILES[:1],
+        "__byte_perm(element[0], element[1], 0x0040)",
+        "__byte_perm(element[1], element[0], 0x0040)",
+    ),
+    "halves of the same place": (TILES[1:2], "lane % 2 ? __byte_perm(pairs[lane / 2], place, 0x5410) : place", "place"),
     "narrow indices without a sign": (GENERAL, "is_signed ? static_cast<s64>(extended)", "false ? static_cast<s64>(extended)"),
     "the first dimension alone": (GENERAL, "at += next_coordinate(rest, table.dimension[d]) * step[d]", "at += step[d]"),
     "a limit that is too large": (GENERAL, "static_cast<u64>(lookup.last + 1)", "static_cast<u64>(lookup.last + 2)"),
-    "the chunk is always the fastest": (GENERAL, "(a.chunk_slowest ? at : fastest) < a.full", "fastest < a.full"),
+    "the chunk is always the fastest dimension": (GENERAL, "if (d == a.chunk) chunk = at;", "if (d == 0) chunk = at;"),
     "the first lookup alone": (CHECK, "++k) {\n        const char* index", "k = a.lookups) {\n        const char* index"),
 }
 """What is wrong -> the kernels, text of their source, and the text that breaks it."""
@@ -60,5 +113,5 @@ PROGRAMS = BrokenPrograms("tests/kernels/test_broken.py", MUTATIONS, judge)
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_broken_kernel_is_noticed(name: str) -> None:
     shown = PROGRAMS.check(name)
-    if name == "no barrier in a tile":  # is named by its first effect: a tile is read before it is written
-        assert "of shared memory that no thread of the block has written" in shown
+    if name == "a tile is read before it is whole":
+        assert "of shared memory" in shown

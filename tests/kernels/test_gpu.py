@@ -73,7 +73,7 @@ def test_random_plans(judged: JudgedGpu, rng: random.Random, alignment: int, wal
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
 def test_every_variant(judged: JudgedGpu, variant: Variant, rng: random.Random) -> None:
     for _ in range(3):
-        plan, alignment = plan_for(variant, rng)
+        plan, alignment = plan_for(variant, rng, shared_bytes=driver.shared_limit(0))
         way = agree(judged, Trial.of(plan, alignment, rng, guard=GUARD), walk=True)
         assert variant.name in way.parts
 

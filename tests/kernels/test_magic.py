@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from dmlgather.backends.cuda.magic import LIMIT, magic, wide_magic
+from dmlgather.backends.cuda.magic import LIMIT, NEAR_LIMIT, magic, odd_magic, wide_magic
 from dmlgather.backends.cuda.sources import unit_source
 from tests.kernels.ptx.machine import Buffer
 from tests.kernels.ptx.runs import AS_WRITTEN, module_of
@@ -48,6 +48,20 @@ def test_the_kernels_divide_like_numpy(rng: random.Random) -> None:
 def test_a_divisor_out_of_range_is_refused(divisor: int) -> None:
     with pytest.raises(ValueError, match="expected 1 … 2147483647"):
         magic(divisor)
+
+
+def test_quotients_of_odd_numbers_are_numpys() -> None:
+    """For every divisor, all dividends that are tightest: multiples, and one less."""
+    for divisor in range(1, NEAR_LIMIT + 1):
+        multiples = np.arange(0, NEAR_LIMIT, divisor, dtype=np.uint64)
+        for n in (multiples, multiples[1:] - 1, np.array([NEAR_LIMIT - 1], np.uint64)):
+            assert np.array_equal((2 * n + 1) * odd_magic(divisor) >> 32, n // divisor)
+
+
+@pytest.mark.parametrize("divisor", [0, -1, NEAR_LIMIT + 1])
+def test_a_divisor_of_odd_numbers_out_of_range_is_refused(divisor: int) -> None:
+    with pytest.raises(ValueError, match="expected 1 … 16384"):
+        odd_magic(divisor)
 
 
 def test_wide_quotients_are_pythons(rng: random.Random) -> None:

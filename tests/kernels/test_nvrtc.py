@@ -21,14 +21,19 @@ SAMPLE = (
     Variant(KernelKind.SPAN, 3, 16, lookups=2, index_bytes=4, checked=True),
     Variant(KernelKind.STAGED, 0, 4, 1, 8),
     Variant(KernelKind.STAGED, 0, 1, 1, 4),
+    Variant(KernelKind.LONG, 0, 2, 1, 8),
+    Variant(KernelKind.LONG, 0, 8, 1, 4),
     Variant(KernelKind.GATHER, 2, 2, lookups=1, index_bytes=8, checked=False, invariant=False),
-    Variant(KernelKind.TRANSPOSE, 4, 4),
+    Variant(KernelKind.TILES, element_bytes=4, load_bytes=4, store_bytes=4),
+    Variant(KernelKind.TILES, element_bytes=1, load_bytes=4, store_bytes=1),
     Variant(KernelKind.GENERAL, element_bytes=8),
 )
 
 
 SPAN = SAMPLE[5]
 STAGED = SAMPLE[7]
+LONG = SAMPLE[9]
+TILE = Variant(KernelKind.TILES, element_bytes=1, load_bytes=1, store_bytes=1)
 
 
 @pytest.mark.parametrize("variant", SAMPLE, ids=lambda variant: variant.name)
@@ -106,10 +111,9 @@ def test_a_narrowed_access_is_a_complaint(variant: Variant, access: int) -> None
     assert any("no path accesses memory in the order" in problem for problem in sass.complaints(variant, code))
 
 
-@pytest.mark.parametrize("kind", [KernelKind.GENERAL, KernelKind.TRANSPOSE], ids=lambda kind: kind.value)
 @pytest.mark.parametrize("opcode", ["LDG", "STG"])
-def test_narrowed_accesses_of_other_kernels_are_a_complaint(kind: KernelKind, opcode: str) -> None:
-    variant = Variant(kind, 4 if kind is KernelKind.TRANSPOSE else 0, 16)
+def test_narrowed_accesses_of_other_kernels_are_a_complaint(opcode: str) -> None:
+    variant = Variant(KernelKind.GENERAL, element_bytes=16)
     code = list(machine_code(variant))
     assert list(sass.complaints(variant, code)) == []
     narrow = [
@@ -119,20 +123,30 @@ def test_narrowed_accesses_of_other_kernels_are_a_complaint(kind: KernelKind, op
 
 
 @pytest.mark.parametrize(
-    ("opcode", "mutated", "problem"),
+    ("variant", "opcode", "mutated", "problem"),
     [
-        pytest.param("LDG.E.128", "LDG.E.64", "four vectors at a time", id="narrow staging"),
-        pytest.param("BAR", "NOP", "between two barriers", id="no barrier"),
-        pytest.param("LDS", "LDG", "between two barriers", id="columns from global memory"),
-        pytest.param("STG.E.EF.128", "STG.E.EF", "not stored by vectors", id="narrow stores"),
+        pytest.param(STAGED, "LDG.E.128", "LDG.E.64", "four vectors at a time", id="narrow staging"),
+        pytest.param(STAGED, "BAR", "NOP", "between two barriers", id="staged, no barrier"),
+        pytest.param(STAGED, "LDS", "LDG", "between two barriers", id="columns from global memory"),
+        pytest.param(STAGED, "STG.E.EF.128", "STG.E.EF", "not stored by vectors", id="narrow stores"),
+        pytest.param(LONG, "LDG.E.128", "LDG.E.64", "in turn", id="a long row by narrow loads"),
+        pytest.param(LONG, "LDG.E.64", "LDG.E", "in turn", id="narrow indices of a long row"),
+        pytest.param(LONG, "BAR", "NOP", "not two barriers", id="a long row, no barrier"),
+        pytest.param(LONG, "LDS", "LDG", "in turn", id="columns of a long row from global memory"),
+        pytest.param(LONG, "STG.E.EF", "STG.E.EF.U16", "stores of", id="columns of a long row one by one"),
+        pytest.param(TILE, "LDG.E.U8", "LDG.E", "no load of 1 bytes", id="wide loads"),
+        pytest.param(TILE, "STS.U8", "LDS.U8", "wait for nothing but a barrier", id="units that do not come to shared memory"),
+        pytest.param(TILE, "BAR", "NOP", "wait for nothing but a barrier", id="tile, no barrier"),
+        pytest.param(TILE, "LDS.U8", "LDG.E.U8", "not only elements are read", id="elements from global memory"),
+        pytest.param(TILE, "STG.E.EF.U8", "STG.E.EF", "stores of [4] bytes", id="wide stores"),
     ],
 )
-def test_a_staged_kernel_without_its_stages_is_a_complaint(opcode: str, mutated: str, problem: str) -> None:
-    code = machine_code(STAGED)
-    assert list(sass.complaints(STAGED, list(code))) == []
+def test_a_kernel_without_its_stages_is_a_complaint(variant: Variant, opcode: str, mutated: str, problem: str) -> None:
+    code = machine_code(variant)
+    assert list(sass.complaints(variant, list(code))) == []
     broken = [replace(step, opcode=step.opcode.replace(opcode, mutated)) for step in code]
     assert broken != list(code)
-    assert any(problem in complaint for complaint in sass.complaints(STAGED, broken))
+    assert any(problem in complaint for complaint in sass.complaints(variant, broken))
 
 
 def test_an_error_shows_the_log() -> None:

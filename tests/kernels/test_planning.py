@@ -47,6 +47,14 @@ def axis_gather(outer: int, axis: int, picked: int, inner: int, element_bytes: i
     )  # fmt: skip
 
 
+def points(batches: int, size: int, picked: int, row: int) -> IndexPlan:
+    """out[b, k, c] = data[b, index[b, k], c]"""
+    return IndexPlan(
+        (batches, picked, row), (picked * row, row, 1), (size * row, 0, 1), 4, batches * size * row, batches * picked * row,
+        lookups=(Lookup((picked, 1, 0), 0, size, size, row),), index_type=IndexType.INT64, index_extent=batches * picked,
+    )  # fmt: skip
+
+
 def gather_elements(rows: int, columns: int, picked: int) -> IndexPlan:
     """out[r, c] = data[index[r, c], c]"""
     return IndexPlan(
@@ -67,8 +75,10 @@ def slice_of(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0, 
         pytest.param(row_gather(151936, 10000, 2564), "gather_d2_k1_e8_i8_clamp_once", 641 // 4, id="rows of 8-byte multiples"),
         pytest.param(row_gather(30522, 32, 384), "gather_d2_k1_e16_i8_clamp_once", 0, id="few tokens: one element a thread"),
         pytest.param(row_gather(10**6, 10**6, 200), "gather_d2_k1_e16_i8_clamp_each", 250000, id="segments would tear sectors"),
-        pytest.param(row_gather(10**6, 10**6, 128), "gather_d2_k1_e16_i8_clamp_once", 4, id="segments of whole sectors"),
-        pytest.param(row_gather(10**6, 10**6, 5, 2), "gather_d2_k1_e2_i8_clamp_each", 125000, id="short rows of halves"),
+        pytest.param(row_gather(10**6, 10**6, 128), "gather_d2_k1_e16_i8_clamp_each", 250000, id="segments would halve lines"),
+        pytest.param(
+            row_gather(10**6, 10**6, 5, 2), "gather_d2_k1_e2_i8_clamp_each", 124992, id="short rows of halves: whole lines"
+        ),
         pytest.param(row_gather(30000, 10000, 2057, 4), "gather_d2_k1_e4_i8_clamp_once", 256, id="odd rows: whole sectors"),
         pytest.param(row_gather(10**6, 10**6, 16), "gather_d2_k1_e16_i8_clamp_each", 250000, id="short rows: walk the rows"),
         pytest.param(row_gather(10**6, 10**6, 8), "gather_d2_k1_e16_i8_clamp_each", 250000, id="rows of one vector"),
@@ -78,9 +88,21 @@ def slice_of(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0, 
         pytest.param(axis_gather(128, 1024, 1024, 1024), "gather_d3_k1_e16_i4_clamp_once", 64, id="middle axis"),
         pytest.param(gather_elements(2048, 4096, 2048), "gather_d2_k1_e4_i8_clamp_each", 1024, id="gather elements"),
         pytest.param(slice_of((4096, 4096), (4096, -1), 4095), "reverse_d3_e4", 256, id="mirrored"),
-        pytest.param(slice_of((4096, 4096), (1, 4096)), "transpose_e4", 0, id="transposed"),
-        pytest.param(slice_of((192, 224, 224), (65536, 256, 1)), "copy_d3_e16", 14, id="crop"),
+        pytest.param(slice_of((4096, 4096), (1, 4096)), "tiles_e4_l4_s4", 16, id="transposed: 16 tiles a block"),
+        pytest.param(slice_of((64, 50176, 3), (150528, 1, 50176), element_bytes=1), "tiles_e1_l4_s4", 5, id="NCHW to NHWC"),
+        pytest.param(
+            slice_of((64, 50176, 3), (150528, 1, 50176)), "copy_d3_e4", 6272, id="NCHW to NHWC of floats: walks the pixels"
+        ),
+        pytest.param(slice_of((64, 3, 50176), (150528, 1, 3)), "tiles_e4_l4_s4", 9, id="NHWC to NCHW"),
+        pytest.param(
+            slice_of((16, 64, 56, 2, 56, 2), (802816, 12544, 56, 6272, 1, 3136)),
+            "copy_d6_e4",
+            7,
+            id="pixel shuffle: 6 dimensions",
+        ),
+        pytest.param(slice_of((192, 224, 224), (65536, 256, 1)), "copy_d3_e16", 56, id="crop: walks the rows"),
         pytest.param(slice_of((64, 2048, 2048), (2**25, 8192, 2)), "copy_d3_e4", 256, id="every other element"),
+        pytest.param(points(64, 16384, 4096, 3), "gather_d3_k1_e4_i8_clamp_each", 1024, id="points: a batch's own stay together"),
     ],
 )
 def test_the_kernel_and_the_walk_of_known_workloads(plan: IndexPlan, name: str, full: int) -> None:
@@ -194,8 +216,8 @@ def test_limits_beyond_63_bits_are_refused() -> None:
 def test_a_description_names_kernels_blocks_and_walks() -> None:
     text = describe(row_gather(151936, 10000, 2560))
     assert text == (
-        "gather_d2_k1_e16_i8_clamp_once, 3125 blocks of 256 threads: 16-byte elements, up to 4 per thread, "
-        "indices resolved once per thread\n"
+        "gather_d2_k1_e16_i8_clamp_once, 3125 blocks of 256 threads: 16-byte elements, up to 4 per thread "
+        "along the dimension of 320, indices resolved once per thread\n"
         "  (elements of the widest size that every address is a multiple of)"
     )
     assert describe(IndexPlan((0,), (1,), (1,), 4, 0, 0)) == "no launch: nothing is written"

@@ -20,6 +20,7 @@ from dmlgather.backends import reference
 from dmlgather.backends.cuda import DeviceError, driver, prepare, read_element, require
 from dmlgather.backends.cuda.bad_words import WORDS, BadWord
 from dmlgather.backends.cuda.program import CudaProgram
+from dmlgather.backends.cuda.variants import Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest.random_plans import random_buffers, random_plan, unwritable_fill
 from tests.at_once import at_once
@@ -325,3 +326,44 @@ def test_a_failing_compiler_is_a_device_error(
     monkeypatch.setattr(fake, "RawModule", refuse)
     with pytest.raises(DeviceError, match=message):
         prepare(raising(), 0)
+
+
+LONG_ROWS = IndexPlan(
+    (3, 4096), (4096, 1), (12_288, 0), 4, 3 * 12_288, 3 * 4096, lookups=(Lookup((0, 1), 0, 12_288, 0, 1),),
+    index_type=IndexType.INT64, index_extent=4096,
+)  # fmt: skip
+"""Rows of 48 KB: one, and the places of its columns, is more than a block has without asking."""
+
+
+@pytest.mark.parametrize(
+    ("allowed", "name"), [(227, "staged_e4_i8_long"), (64, "staged_e4_i8_long"), (48, "gather_d2_k1_e4_i8_")]
+)
+def test_long_rows_are_staged_where_the_device_allows_it(allowed: int, name: str, rng: random.Random) -> None:
+    with installed(HostDriver(shared_limit=allowed * 1024)) as fake:
+        program = prepare(LONG_ROWS, 0)
+        assert [launch.variant.name.startswith(name) for launch in program.launches] == [True]
+        buffers = random_buffers(LONG_ROWS, rng)
+        expected = buffers.out.copy()
+        reference.run(LONG_ROWS, buffers.data, buffers.indices, expected)
+        out = np.zeros(buffers.out.size + 4, buffers.out.dtype)
+        out = out[(-out.ctypes.data % 16) // 4 :][: buffers.out.size]
+        data = np.zeros(buffers.data.size + 4, buffers.data.dtype)
+        data = data[(-data.ctypes.data % 16) // 4 :][: buffers.data.size]
+        data[:] = buffers.data
+        program.launch(pointer(data), pointer(buffers.indices), pointer(out), 7)
+        assert out.tobytes() == expected.tobytes()
+        assert fake.launched_on == [0]
+
+
+def test_a_device_that_refuses_what_it_said_it_allows(fake: HostDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "shared_limit", lambda _: fake.shared_limit + 1)
+    with pytest.raises(DeviceError, match=r"staged_e4_i8_long cannot be compiled or loaded on cuda:0 \(CUDA_ERROR_INVALID_VALUE"):
+        prepare(LONG_ROWS, 0)
+
+
+def test_a_launch_that_asks_for_no_shared_memory_is_refused(fake: HostDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in refuses, as a device does, what the driver was not asked for."""
+    monkeypatch.setattr(Variant, "opts_in", False)
+    program = prepare(LONG_ROWS, 0)
+    with pytest.raises(ValueError, match="no device launches staged_e4_i8_long"):
+        program.launch(0, 0, 0, 7)

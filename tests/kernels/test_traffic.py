@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from math import isqrt
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from tests.kernels.ptx.compile import ptx_of
 from tests.kernels.ptx.machine import Buffer, Counts, Module
 from tests.kernels.traffic import INDICES, INPUT, OUTPUT, Figures, KernelRun, figures_of, sample
 from tests.kernels.traffic_cases import groups
+from tests.kernels.traffic_record import TABLES, TRAFFIC, CountedTable
 
 GROUPS = {group.name: group for group in groups()}
 SMALL = (
@@ -191,20 +194,28 @@ def test_resident_threads(registers: int, shared_bytes: int, threads: int) -> No
     assert 256 * resident_blocks(registers, shared_bytes, 256) == threads
 
 
-@pytest.mark.parametrize("grid", [1, 63, 127, 128, 1000, 65_536, 10**6])
+@pytest.mark.parametrize("grid", [1, 63, 127, 128, 129, 448, 1000, 65_536, 10**6])
 def test_a_sample_is_the_whole_or_is_spread(grid: int) -> None:
     blocks = sample(grid, 64)
-    assert len(blocks) == grid if grid < 128 else 40 <= len(blocks) < 128
-    assert blocks[-1] >= grid - blocks.step
-    assert blocks.step == 1 or all(blocks.step % factor for factor in range(2, isqrt(blocks.step) + 1))
+    assert len(set(blocks)) == len(blocks) == (grid if grid < 128 else 64)
+    gaps = [after - before for before, after in pairwise([-1, *blocks, grid])]
+    assert max(gaps) <= max(1, 3 * grid / 64)
+
+
+@pytest.mark.parametrize("period", [2, 3, 5, 7, 49])
+@pytest.mark.parametrize("grid", [128, 448, 64 * 49, 7 * 2**16])
+def test_a_sample_hits_no_pattern(grid: int, period: int) -> None:
+    """Of tiles in rows of `period`, for example, each place is taken about as often as it should be."""
+    found = Counter(block % period for block in sample(grid, 64))
+    assert all(64 / period / 2 <= found[place] <= 64 / period * 2 for place in range(period)) or period > 32
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_the_record_holds(name: str) -> None:
     rows = traffic_record.rows_of(GROUPS[name])
-    recorded = traffic_record.record()
+    recorded = TRAFFIC.record()
     known = {row: recorded["rows"][row] for row in rows}
-    assert list(traffic_record.problems(rows, recorded | {"rows": known})) == []
+    assert list(traffic_record.problems(rows, recorded | {"rows": known}, TRAFFIC.remedy)) == []
     for row in rows:
         assert rows[row].keys() == known[row].keys()
         for kind in rows[row].keys() - {traffic_record.OURS}:  # plain kernels change only with their source
@@ -213,16 +224,22 @@ def test_the_record_holds(name: str) -> None:
             assert now == pytest.approx(then, rel=traffic_record.SLACK), "run ci/kernels --traffic --record"
 
 
-def test_the_record_has_every_case() -> None:
-    names = [case.name for group in groups() for case in group.cases()]
-    assert list(traffic_record.record()["rows"]) == names
-    assert traffic_record.record(traffic_record.BEFORE)["rows"].keys() <= set(names)
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_the_record_has_every_case(table: CountedTable) -> None:
+    names = [case.name for group in table.groups() for case in group.cases()]
+    assert list(table.record()["rows"]) == names
+    assert len(set(names)) == len(names)
 
 
-def test_the_record_is_written_as_it_is_read() -> None:
-    recorded = traffic_record.record()
+def test_the_first_record_has_no_other_case() -> None:
+    assert json.loads(traffic_record.BEFORE.read_text())["rows"].keys() <= TRAFFIC.record()["rows"].keys()
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_the_record_is_written_as_it_is_read(table: CountedTable) -> None:
+    recorded = table.record()
     if recorded["nvrtc"] == nvrtc.version():
-        assert traffic_record.text(recorded["rows"]) == traffic_record.RECORD.read_text()
+        assert traffic_record.text(recorded["rows"], table.goals) == table.file.read_text()
 
 
 def scattered(variant: Any) -> str:
@@ -233,28 +250,28 @@ def scattered(variant: Any) -> str:
     return worse
 
 
-def checked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str) -> tuple[list[str], str]:
+def checked(capsys: pytest.CaptureFixture[str], name: str) -> tuple[list[str], str]:
     """What `ci/kernels --traffic NAME` finds and prints, in this process."""
-    monkeypatch.setattr(matrix, "groups", lambda: iter([GROUPS[name]]))
     with ThreadPoolExecutor(1) as pool:
-        found = matrix.check_traffic(pool, write=False, only=name)
+        found = matrix.check_traffic(pool, replace(TRAFFIC, groups=lambda: iter([GROUPS[name]])), write=False, only=name)
     return found, capsys.readouterr().out
 
 
 def test_a_worse_layout_is_a_problem(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     name = "1000 rows of 1536 B"
-    found, printed = checked(monkeypatch, capsys, name)
+    found, printed = checked(capsys, name)
     assert found == []
     assert f"{name}, float32, recorded: kernel gather_" in printed
     monkeypatch.setattr(traffic, "kernel_source", scattered)
-    found, _ = checked(monkeypatch, capsys, name)
+    found, _ = checked(capsys, name)
     assert any(f"{name}, float32 (gather" in problem and "store_lines is 32.0, recorded is 4.0" in problem for problem in found)
 
 
-def test_a_text_that_no_name_contains_is_a_problem(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(matrix, "groups", lambda: iter([GROUPS["launch-floor"]]))
+def test_a_text_that_no_name_contains_is_a_problem() -> None:
+    table = replace(TRAFFIC, groups=lambda: iter([GROUPS["launch-floor"]]))
     with ThreadPoolExecutor(1) as pool:
-        assert matrix.check_traffic(pool, write=False, only="nonsense") == ["no case has a name with 'nonsense' in it"]
+        found = matrix.check_traffic(pool, table, write=False, only="nonsense")
+    assert found == ["no case of --traffic has a name with 'nonsense' in it"]
 
 
 def test_differences_of_the_tables() -> None:
@@ -262,7 +279,7 @@ def test_differences_of_the_tables() -> None:
     record = {"nvrtc": "0.0", "rows": {"gone": row, "same": row, "better": row, "worse": row}}
     better = {"ours": row["ours"] | {"fetched": 0.5, "used": 2.0}}
     worse = {"ours": row["ours"] | {"kernel": "other", "resident": 0.5, "load_lines": 1.01, "instructions": 9.0}}
-    found = list(traffic_record.problems({"same": row, "better": better, "worse": worse, "new": row}, record))
+    found = list(traffic_record.problems({"same": row, "better": better, "worse": worse, "new": row}, record, "so"))
     assert [problem.partition("; ")[0] for problem in found] == [
         "gone: recorded, but no such case exists",
         "worse (other, recorded some): resident is 0.5, recorded is 1.0",
@@ -275,7 +292,7 @@ def test_a_kernel_without_recorded_registers_is_named(
 ) -> None:
     (tmp_path / "registers.json").write_text(json.dumps({"registers": {"sm_90": {}}}))
     monkeypatch.setattr(traffic_record, "REGISTERS", tmp_path / "registers.json")
-    found, _ = checked(monkeypatch, capsys, "launch-floor")
+    found, _ = checked(capsys, "launch-floor")
     assert re.fullmatch(
         r"launch-floor, float32: no registers of gather_\w+ are recorded; run `ci/kernels --record`", " ".join(found)
     )

@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, POINTERS
-from dmlgather.backends.cuda.launch import Launch
+from dmlgather.backends.cuda.launch import SHARED_BYTES, Launch
 from dmlgather.backends.cuda.sources import kernel_source
 from dmlgather.backends.cuda.variants import BLOCK, VECTOR
 from dmlgather.plan import IndexPlan
@@ -26,7 +27,7 @@ from tests.kernels.ptx.compile import ptx_of
 from tests.kernels.ptx.machine import Buffer, Counts, Module, Traffic
 
 SAMPLE = 64
-"""Of a launch with at least twice as many blocks, about so many are interpreted; of a smaller one, all."""
+"""Of a launch with at least twice as many blocks, so many are interpreted; of a smaller one, all."""
 
 INPUT, INDICES, OUTPUT, TABLE = (number << 44 for number in (1, 2, 3, 4))
 """Where the buffers lie."""
@@ -42,6 +43,7 @@ class KernelRun:
     arguments: bytes
     shared_bytes: int = 0
     table: bytes = b""
+    block: int = BLOCK
 
     @classmethod
     def of(cls, launch: Launch) -> KernelRun:
@@ -51,7 +53,7 @@ class KernelRun:
         POINTERS.pack_into(arguments, 0, data, INDICES, OUTPUT, 0)
         CONSTANTS.pack_into(arguments, CONSTANTS_OFFSET, TABLE)
         name, source = launch.variant.name, kernel_source(launch.variant)
-        return cls(source, name, launch.grid, bytes(arguments), launch.shared_bytes, launch.table)
+        return cls(source, name, launch.grid, bytes(arguments), launch.shared_bytes, launch.table, launch.block)
 
     @classmethod
     def of_plain(cls, launch: PlainLaunch) -> KernelRun:
@@ -101,12 +103,16 @@ def figures_of(runs: Sequence[KernelRun], plan: IndexPlan, indices: NDArray[Any]
     )
 
 
-def sample(grid: int, wanted: int = SAMPLE) -> range:
-    """Blocks that stand for all: every one of a small grid, else one in a prime number of them, so that no pattern is hit."""
-    step = grid // wanted
-    while any(step % factor == 0 for factor in range(2, int(step**0.5) + 1)):
+def sample(grid: int, wanted: int = SAMPLE) -> Sequence[int]:
+    """Blocks that stand for all: every one of a small grid, else `wanted` of them. Each is a golden section of the grid behind
+    the last, so that they are spread evenly, and hit no pattern, such as every seventh block.
+    """
+    if grid < 2 * wanted:
+        return range(grid)
+    step = round(grid * (5**0.5 - 1) / 2)
+    while gcd(step, grid) > 1:
         step += 1
-    return range(step // 2, grid, step) if step > 1 else range(grid)
+    return sorted(number * step % grid for number in range(wanted))
 
 
 def rounded(value: float) -> float:
@@ -128,8 +134,9 @@ def _counts(runs: Sequence[KernelRun], plan: IndexPlan, indices: NDArray[Any] | 
                 run.grid,
                 run.arguments,
                 buffers,
-                block=BLOCK,
+                block=run.block,
                 shared_bytes=run.shared_bytes,
+                shared_limit=SHARED_BYTES,
                 blocks=range(block, block + 1),
                 counts=True,
             )

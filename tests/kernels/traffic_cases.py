@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dmlgather.bench.chains import Chain
 from dmlgather.bench.draws import UNIFORM, Distinct
-from dmlgather.bench.kinds import ALL, BACK, Along, Kind, Take, ViewCopy
+from dmlgather.bench.kinds import ALL, BACK, Along, Kind, Take, ViewCopy, WorkloadKind
 from dmlgather.bench.suites import SUITES, cases
 from dmlgather.bench.workloads import Workload
 from dmlgather.directml import lower
@@ -57,27 +57,34 @@ SHAPES = (
 
 @dataclass(frozen=True, slots=True)
 class TrafficCase:
-    """A problem in one element type. name: unique. plan: for its arrays. element_bytes: of its type."""
+    """A problem in one element type. name: unique. plan: for its arrays. element_bytes: of its type. reason: as its group's."""
 
     name: str
     plan: IndexPlan
     element_bytes: int
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class CaseGroup:
-    """One problem in several element types, with the same indices."""
+    """One problem in several element types, with the same indices. kind: of chains, those without indices. reason: why no kernel
+    could touch less, where it misses goals.
+    """
 
     name: str
-    kind: Kind
+    kind: Chain | WorkloadKind
     dtypes: tuple[str, ...]
+    reason: str = ""
 
     def cases(self) -> Iterator[TrafficCase]:
         """A case for each type."""
         for dtype in self.dtypes:
-            assert not isinstance(self.kind, Chain)
-            plan = lower(self.kind.descriptor(dtype))
-            yield TrafficCase(f"{self.name}, {dtype}", plan, np.dtype(dtype).itemsize)
+            yield TrafficCase(f"{self.name}, {dtype}", self._plan(dtype), np.dtype(dtype).itemsize, self.reason)
+
+    def _plan(self, dtype: str) -> IndexPlan:
+        if isinstance(self.kind, Chain):
+            return self.kind.expression.plan((self.kind.shape, dtype))
+        return lower(self.kind.descriptor(dtype))
 
     def indices(self) -> NDArray[Any] | None:
         """Its indices, int64 [number of indices], the same at every call; None for slices."""

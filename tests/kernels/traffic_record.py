@@ -1,25 +1,25 @@
-"""The committed table of traffic (`traffic.json`): made, compared and written by `ci/kernels --traffic`."""
+"""The committed tables of traffic: made, compared and written by `ci/kernels`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
 from dmlgather.backends.cuda.families import MULTIPROCESSORS, launches_for
-from dmlgather.backends.cuda.variants import BLOCK
 from tests.kernels import nvrtc
+from tests.kernels.goals import GOALS, REASON, Goals
 from tests.kernels.must_move import MustMove, must_move
 from tests.kernels.occupancy import resident_blocks
 from tests.kernels.plain_kernels import plain_launches
+from tests.kernels.sweep_cases import sweep_groups
 from tests.kernels.traffic import KernelRun, figures_of, rounded, shared_bytes
-from tests.kernels.traffic_cases import SEED, CaseGroup, TrafficCase
+from tests.kernels.traffic_cases import SEED, CaseGroup, TrafficCase, groups
 
-RECORD = Path(__file__).with_name("traffic.json")
 BEFORE = Path(__file__).with_name("traffic_before.json")
 """The first record: of the kernels before any was chosen by these figures. Never written again."""
 REGISTERS = Path(__file__).with_name("registers.json")
@@ -32,11 +32,46 @@ WORSE = dict.fromkeys(("fetched", "stored", "index_lines", "load_lines", "store_
 """Figures that are compared: worse when they grow (1) or shrink (-1)."""
 SLACK = 0.02
 """Another launch is sampled at other blocks: less than this share of a figure says nothing."""
-_REMEDY = "run `ci/kernels --traffic --record`"
 
 OURS = "ours"
 Row = dict[str, dict[str, Any]]
 """The figures of our kernel, and of the plain kernels that can do the same ("naive", "row")."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedTable:
+    """A committed table.
+
+    name: of its file, and of the argument of `ci/kernels`. groups: its problems. plain: whether the plain kernels are counted as
+    well. goals: of its cases, where there are any.
+    """
+
+    name: str
+    groups: Callable[[], Iterator[CaseGroup]]
+    plain: bool = False
+    goals: Goals | None = None
+
+    @property
+    def file(self) -> Path:
+        """The record."""
+        return Path(__file__).with_name(f"{self.name}.json")
+
+    @property
+    def remedy(self) -> str:
+        """What writes the record anew."""
+        return f"run `ci/kernels --{self.name} --record`"
+
+    def record(self) -> dict[str, Any]:
+        """The committed table, {"nvrtc": version, "multiprocessors": count, "seed": number, "rows": {case: row}}, with "goals"
+        where it has them.
+        """
+        content: dict[str, Any] = json.loads(self.file.read_text())
+        return content
+
+
+TRAFFIC = CountedTable("traffic", groups, plain=True)
+SWEEP = CountedTable("sweep", sweep_groups, goals=GOALS)
+TABLES = (TRAFFIC, SWEEP)
 
 
 class UnrecordedError(Exception):
@@ -59,7 +94,7 @@ def rows_of(group: CaseGroup, plain: bool = True, only: str = "") -> dict[str, R
 
 def _ours(case: TrafficCase, indices: NDArray[Any] | None, must: MustMove) -> dict[str, Any]:
     """The figures of the launches that the case gets, and their kernels. resident: threads that a multiprocessor of sm_90 holds
-    at a time (the fewest, of several launches). blocks: of the launches, for each multiprocessor.
+    at a time (the fewest, of several launches). blocks: of the launches, for each multiprocessor. reason: of a case that has one.
     """
     launches = launches_for(case.plan, multiprocessors=MULTIPROCESSORS)
     runs = [KernelRun.of(launch) for launch in launches]
@@ -68,24 +103,21 @@ def _ours(case: TrafficCase, indices: NDArray[Any] | None, must: MustMove) -> di
         raise UnrecordedError(
             f"{case.name}: no registers of {', '.join(sorted(unknown))} are recorded; run `ci/kernels --record`"
         )
-    blocks = [resident_blocks(registers[run.name], shared_bytes(run), BLOCK) for run in runs]
+    resident = [run.block * resident_blocks(registers[run.name], shared_bytes(run), run.block) for run in runs]
     return {
         "kernel": " + ".join(dict.fromkeys(run.name for run in runs)),
         **asdict(figures_of(runs, case.plan, indices, must)),
-        "resident": BLOCK * min(blocks),
+        "resident": min(resident),
         "blocks": rounded(sum(run.grid for run in runs) / MULTIPROCESSORS),
+        **({REASON: case.reason} if case.reason else {}),
     }
 
 
-def record(file: Path = RECORD) -> dict[str, Any]:
-    """The committed table, {"nvrtc": version, "multiprocessors": count, "seed": number, "rows": {case: row}}."""
-    content: dict[str, Any] = json.loads(file.read_text())
-    return content
-
-
-def text(rows: dict[str, Row]) -> str:
+def text(rows: dict[str, Row], goals: Goals | None = None) -> str:
     """The table as JSON, a line for each kernel of a case."""
-    head = {"nvrtc": nvrtc.version(), "multiprocessors": MULTIPROCESSORS, "seed": SEED}
+    head: dict[str, Any] = {"nvrtc": nvrtc.version(), "multiprocessors": MULTIPROCESSORS, "seed": SEED}
+    if goals:
+        head["goals"] = asdict(goals)
     lines = [*(f" {json.dumps(name)}: {json.dumps(value)}," for name, value in head.items()), ' "rows": {']
     cases = []
     for name, row in rows.items():
@@ -100,19 +132,19 @@ def comparable(recorded: dict[str, Any]) -> dict[str, int]:
     return {figure: sign for figure, sign in WORSE.items() if same or figure != "instructions"}
 
 
-def problems(rows: dict[str, Row], recorded: dict[str, Any]) -> Iterator[str]:
-    """What is worse than in the record, and rows that only one of both has."""
+def problems(rows: dict[str, Row], recorded: dict[str, Any], remedy: str) -> Iterator[str]:
+    """What is worse than in the record, and rows that only one of both has. remedy: what writes the record anew."""
     known = recorded["rows"]
     for name in known:
         if name not in rows:
-            yield f"{name}: recorded, but no such case exists; {_REMEDY}"
+            yield f"{name}: recorded, but no such case exists; {remedy}"
     for name, row in rows.items():
         if name not in known:
-            yield f"{name}: not recorded; {_REMEDY}"
+            yield f"{name}: not recorded; {remedy}"
             continue
         now, then = row[OURS], known[name][OURS]
         kernels = ", recorded ".join(dict.fromkeys((now["kernel"], then["kernel"])))
         for figure, sign in comparable(recorded).items():
             if sign * (now[figure] - then[figure]) > SLACK * then[figure]:
                 change = f"{figure} is {now[figure]}, recorded is {then[figure]}"
-                yield f"{name} ({kernels}): {change}; where that is worth it, {_REMEDY}"
+                yield f"{name} ({kernels}): {change}; where that is worth it, {remedy}"

@@ -12,13 +12,16 @@ UNITS: tuple[str, ...] = tuple(dict.fromkeys(variant.unit for variant in VARIANT
 """The `.cu` files."""
 
 _HEADERS = {
-    "slice.cu": ("Slices: copies, mirrored copies and transposes.", ("copy.cuh", "tile.cuh")),
+    "slice.cu": ("Slices: copies and mirrored copies.", ("copy.cuh",)),
+    "tile.cu": ("Slices that are turned in shared memory.", ("tile.cuh",)),
     "gather1_index32.cu": ("One lookup, 32-bit indices.", ("copy.cuh",)),
     "gather1_index64.cu": ("One lookup, 64-bit indices.", ("copy.cuh",)),
     "gather2_index32.cu": ("Two lookups, 32-bit indices.", ("copy.cuh",)),
     "gather2_index64.cu": ("Two lookups, 64-bit indices.", ("copy.cuh",)),
+    "gather3_index32.cu": ("Three lookups, 32-bit indices.", ("copy.cuh",)),
+    "gather3_index64.cu": ("Three lookups, 64-bit indices.", ("copy.cuh",)),
     "span.cu": ("Runs of bytes at any alignment.", ("span.cuh",)),
-    "staged.cu": ("Rows that are gathered from shared memory.", ("staged.cuh",)),
+    "staged.cu": ("Rows that are gathered from shared memory.", ("staged.cuh", "staged_long.cuh")),
     "general.cu": ("Everything that is not specialised.", ("general.cuh",)),
 }
 

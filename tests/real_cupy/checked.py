@@ -36,6 +36,14 @@ class Checked:
         kind = RETURNS.get(path)
         return Checked(value, kind if kind and not inspect.isroutine(real) else path)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            super().__setattr__(name, value)
+            return
+        real = getattr(find(self._path), name, None)
+        assert inspect.isdatadescriptor(real), f"CuPy {package().__version__} has no {self._path}.{name} that can be set"
+        setattr(self._stand_in, name, value)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         path = self._path
         assert (problem := complaint(path, args, kwargs)) is None, problem

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from dmlgather.backends.cuda.sources import OPTIONS, kernel_source
+from dmlgather.backends.cuda.variants import VARIANTS
 from tests.bench.stand_in import BenchArray, BenchDriver
 from tests.gpu_page import PageDriver
 from tests.kernels.host_driver import HostDriver
@@ -27,6 +29,8 @@ DRIVERS = (HostDriver, ArrayDriver, EventDriver, OnnxDriver, BenchDriver, PageDr
 
 NAMESPACES = ("cupy.cuda.runtime", "cupy.cuda.driver", "cupy")
 """What a stand-in is at once."""
+
+CODE = kernel_source(VARIANTS[0])
 
 OWN = {"use"}
 """Methods that are the stand-ins' own: what tests ask them."""
@@ -108,6 +112,13 @@ class TestDrift:
 
         with pytest.raises(AssertionError, match=r"memcpyDeviceToHost is 3, and 2 in CuPy"):
             _ = checked.Checked(Drifted(), "cupy").cuda.runtime.memcpyDeviceToHost
+
+    def test_an_attribute_that_cannot_be_set(self) -> None:
+        kernel = checked.Checked(HostDriver(), "cupy").RawModule(code=CODE, options=OPTIONS).get_function(VARIANTS[0].name)
+        kernel.max_dynamic_shared_size_bytes = 99 * 1024
+        assert kernel.max_dynamic_shared_size_bytes == 99 * 1024
+        with pytest.raises(AssertionError, match=r"has no cupy\.RawKernel\.most_shared_bytes that can be set"):
+            kernel.most_shared_bytes = 99 * 1024
 
     def test_arguments_that_cupy_refuses(self) -> None:
         runtime = checked.Checked(HostDriver(), "cupy").cuda.runtime

@@ -80,7 +80,8 @@ def test_the_sources_are_read() -> None:
     }  # fmt: skip
     names = {use.path for use in found()}
     assert names >= {
-        "cupy.RawKernel.num_regs", "cupy.RawKernel.kernel", "cupy.cuda.function.Function.ptr", "cupy.cuda.Stream.ptr",
+        "cupy.RawKernel.num_regs", "cupy.RawKernel.max_dynamic_shared_size_bytes", "cupy.RawKernel.kernel",
+        "cupy.cuda.runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin", "cupy.cuda.function.Function.ptr", "cupy.cuda.Stream.ptr",
         "cupy.cuda.compiler.CompileException", "cupy.cuda.runtime.memcpyDeviceToDevice", "cupy.ndarray", "cupy.ndarray.data",
     }  # fmt: skip
     assert len({use.path for use in found() if use.positional is not None}) > 40
@@ -130,6 +131,15 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 def test_calls_as_dmlgather_makes_them_fail_only_for_lack_of_a_driver(cupy: Any, name: str) -> None:
     with pytest.raises(RuntimeError, match=NO_DRIVER):
         CALLS[name](cupy)
+
+
+def test_shared_memory_is_asked_for_by_an_attribute_that_can_be_set(cupy: Any) -> None:
+    """CuPy asks the driver for it, for the kernel of the current device: without a driver, it fails as a compilation does."""
+    kernel = cupy.RawKernel(EMPTY, "empty")
+    with pytest.raises(RuntimeError, match=NO_DRIVER):
+        kernel.max_dynamic_shared_size_bytes = 99 * 1024
+    with pytest.raises(AttributeError):
+        kernel.num_regs = 3
 
 
 def test_a_stream_from_outside_keeps_its_address(cupy: Any) -> None:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dmlgather.backends.cuda.magic import magic, wide_magic
+from dmlgather.backends.cuda.magic import magic, odd_magic, wide_magic
 
 LAYOUT: tuple[tuple[str, str], ...] = (
     ("in", "Q"),
@@ -18,21 +18,23 @@ LAYOUT: tuple[tuple[str, str], ...] = (
     ("out_offset", "q"),
     ("in_walk", "q"),
     ("out_walk", "q"),
-    ("in_bytes", "q"),
     ("threads", "I"),
     ("full", "I"),
-    ("chunk_slowest", "I"),
+    ("chunk", "I"),
     ("rank", "I"),
     ("lookups", "I"),
     ("index_shift", "I"),
     ("index_signed", "I"),
-    ("extent", "2I"),
     ("checked", "I"),
     ("fill", "16s"),
     ("dimension", "112s"),
     ("lookup", "96s"),
+    ("in_bytes", "q"),
     ("staging", "24s"),
     ("runs", "24s"),
+    ("far_dimension", "56s"),
+    ("far_lookup", "48s"),
+    ("far_index_step", "24s"),
 )
 """Fields of `Arguments` in order, with their struct formats; a test compares the offsets with the compiler's."""
 
@@ -42,15 +44,22 @@ CONSTANTS = struct.Struct("<Q")
 """table: written once, at offset `CONSTANTS_OFFSET`."""
 CONSTANTS_OFFSET = POINTERS.size
 
-MAX_DIMENSIONS = 4
-MAX_LOOKUPS = 2
+MAX_DIMENSIONS, MAX_LOOKUPS = 6, 3
+"""Of the specialised kernels."""
+NEAR_DIMENSIONS, NEAR_LOOKUPS = 4, 2
+"""Of these, so many stand in `dimension` and `lookup`, the rest at the end of the block."""
+MAX_TILED = 6
+"""Dimensions of a tile."""
 
 _BLOCK = struct.Struct("<" + "".join(code for _, code in LAYOUT))
 _DIMENSION = struct.Struct("<3I2i2i")
+_FAR_STEP = struct.Struct("<i")
 _LOOKUP = struct.Struct("<6q")
-_GENERAL_DIMENSION = struct.Struct("<4I2q")
+_TABLE_DIMENSION = struct.Struct("<4I2q")
 _STAGING = struct.Struct("<6I")
 _RUNS = struct.Struct("<Qq2I")
+_TILE_FORM = struct.Struct("<q6I")
+_TILE_DIMENSION = struct.Struct("<2I2i")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +77,18 @@ class Dimension:
 
     def pack(self) -> bytes:
         """The bytes of a specialised kernel's `Dimension`."""
-        steps = (*self.index_steps, *(0,) * (MAX_LOOKUPS - len(self.index_steps)))
-        return _DIMENSION.pack(self.size, *magic(self.size), self.out_step, self.in_step, *steps)
+        return _DIMENSION.pack(self.size, *magic(self.size), self.out_step, self.in_step, *self._steps()[:NEAR_LOOKUPS])
 
-    def pack_general(self) -> bytes:
-        """The bytes of a `GeneralDimension` in a general kernel's table."""
-        return _GENERAL_DIMENSION.pack(self.size, *magic(self.size), 0, self.out_step, self.in_step)
+    def pack_far_step(self) -> bytes:
+        """The bytes of the index step of the last lookup that a specialised kernel takes."""
+        return _FAR_STEP.pack(self._steps()[NEAR_LOOKUPS])
+
+    def _steps(self) -> tuple[int, ...]:
+        return (*self.index_steps, *(0,) * (MAX_LOOKUPS - len(self.index_steps)))
+
+    def pack_for_table(self, last: int = 0) -> bytes:
+        """The bytes of a `TableDimension` in the table of a general kernel, or of a tile kernel, which knows `last`."""
+        return _TABLE_DIMENSION.pack(self.size, *magic(self.size), last, self.out_step, self.in_step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +144,37 @@ class PackedRuns:
 
 
 @dataclass(frozen=True, slots=True)
+class TileDimension:
+    """A dimension of a tile: `TileDimension` of a tile kernel, which says what each number is."""
+
+    size: int
+    step: int
+    place: int = 0
+
+    def pack(self) -> bytes:
+        """The bytes of a `TileDimension`."""
+        return _TILE_DIMENSION.pack(self.size, odd_magic(self.size), self.step, self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class TileForm:
+    """What a tile of some sizes moves: `TileForm` of a tile kernel, which says what each number is. Dimensions fastest first."""
+
+    in_start: int
+    loads: int
+    stores: int
+    first_place: int
+    load: tuple[TileDimension, ...]
+    store: tuple[TileDimension, ...]
+
+    def pack(self) -> bytes:
+        """The bytes of a `TileForm`."""
+        head = _TILE_FORM.pack(self.in_start, self.loads, self.stores, self.first_place, len(self.load), len(self.store), 0)
+        room = _TILE_DIMENSION.size * MAX_TILED
+        return head + b"".join(b"".join(dim.pack() for dim in dims).ljust(room, b"\0") for dims in (self.load, self.store))
+
+
+@dataclass(frozen=True, slots=True)
 class Arguments:
     """One launch's arguments except pointers. Steps and offsets in bytes; dimensions fastest first."""
 
@@ -141,32 +187,36 @@ class Arguments:
     out_walk: int = 0
     in_bytes: int = 0
     full: int = 0
-    chunk_slowest: bool = False
+    chunk: int = 0
     index_shift: int = 0
     index_signed: bool = False
     checked: bool = False
-    extent: tuple[int, int] = (0, 0)
     fill: bytes = field(default=b"")
     staging: Staging | None = None
     runs: PackedRuns | None = None
 
     def pack(self, general: bool) -> bytes:
         """The block, with null pointers. A general kernel finds dimensions and lookups in `table` instead."""
-        dimensions = b"" if general else b"".join(dim.pack() for dim in self.dimensions)
-        lookups = b"" if general else b"".join(lookup.pack() for lookup in self.lookups)
+        dims, lookups = ((), ()) if general else (self.dimensions, self.lookups)
         fill = self.fill * (16 // len(self.fill)) if self.fill else bytes(16)
         staging = self.staging.pack() if self.staging else b""
         runs = self.runs.pack() if self.runs else b""
         return _BLOCK.pack(
             *(0, 0, 0, 0, 0),
-            *(self.in_offset, self.out_offset, self.in_walk, self.out_walk, self.in_bytes),
-            *(self.threads, self.full, self.chunk_slowest, len(self.dimensions), len(self.lookups)),
-            *(self.index_shift, self.index_signed, *self.extent, self.checked, fill, dimensions, lookups, staging, runs),
+            *(self.in_offset, self.out_offset, self.in_walk, self.out_walk),
+            *(self.threads, self.full, self.chunk, len(self.dimensions), len(self.lookups)),
+            *(self.index_shift, self.index_signed, self.checked, fill),
+            *(_packed(dims[:NEAR_DIMENSIONS]), _packed(lookups[:NEAR_LOOKUPS]), self.in_bytes, staging, runs),
+            *(_packed(dims[NEAR_DIMENSIONS:]), _packed(lookups[NEAR_LOOKUPS:]), b"".join(dim.pack_far_step() for dim in dims)),
         )
 
     def table(self) -> bytes:
         """The table of a general kernel: dimensions, lookups, index steps [lookups][rank]."""
-        dimensions = b"".join(dim.pack_general() for dim in self.dimensions)
+        dimensions = b"".join(dim.pack_for_table() for dim in self.dimensions)
         lookups = b"".join(lookup.pack() for lookup in self.lookups)
         steps: Sequence[int] = [dim.index_steps[k] for k in range(len(self.lookups)) for dim in self.dimensions]
         return dimensions + lookups + struct.pack(f"<{len(steps)}q", *steps)
+
+
+def _packed(parts: Sequence[Dimension] | Sequence[LookupBytes]) -> bytes:
+    return b"".join(part.pack() for part in parts)

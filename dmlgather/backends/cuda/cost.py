@@ -1,16 +1,37 @@
-"""What a kernel costs a multiprocessor, where two families could serve the same plan: counted, and combined by a simple model.
+"""What a kernel costs a multiprocessor, where several could serve the same plan: counted, and combined by a simple model.
 
-Both families fetch and store the same sectors there, so memory does not decide. What differs, for each 512 bytes of output (a
-vector of 16 bytes for each thread of a warp), is the number of instructions that are issued, and the number of cache lines that
-requests look up. A multiprocessor issues ISSUED instructions a cycle, one for each of its schedulers, and its L1 cache looks up
-one line a cycle. The model adds both; that they do not overlap is assumed, and so is the line a cycle. docs/kernels.md
-("Choosing a kernel") has the derivation.
+Three things are added up: the sectors that memory moves, at SECTOR_CYCLES each; the cache lines that requests look up, one a
+cycle; and the instructions that are issued, ISSUED a cycle, one for each scheduler. That they do not overlap is assumed, and so
+is the line a cycle.
+
+`form_cost` counts sectors and lines of a block's addresses: it decides which dimension threads walk. `tile_cost` computes them
+from the runs of a tile. Spans and elements move the same sectors, so only lines and instructions are compared there, for each 512
+bytes of output: a vector of 16 bytes for each thread of a warp. docs/kernels.md ("Choosing a kernel") has the derivation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd, inf
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.backends.cuda.variants import BLOCK
+from dmlgather.backends.cuda.work import Work
+
+if TYPE_CHECKING:
+    from dmlgather.backends.cuda.launch_form import LaunchForm
+
+SECTOR, LINE = 32, 128
+"""Bytes of which memory moves whole ones, and bytes that a request of a warp looks up in the L1 cache at once."""
+WARP = 32
+SECTOR_CYCLES = 1.7
+"""Of a multiprocessor for a sector, where 132 of them at 1.7 GHz share 4.3 TB/s. Computed."""
+SECTOR_ALONE = 0.5
+"""The same of a multiprocessor that is alone: 64 bytes a cycle. Assumed."""
 ISSUED = 4
 """Instructions that a multiprocessor issues a cycle."""
 REQUEST_BYTES = 512
@@ -67,3 +88,132 @@ def element_cost(element_bytes: int, looked_up: bool, once: bool) -> float:
     """Of elements of that size. once: a thread resolves its indices once."""
     cost = SLICED_ELEMENTS if not looked_up else GATHERED_ONCE if once else GATHERED_EACH
     return (cost.instructions / ISSUED + cost.lines) * REQUEST_BYTES / 32 / element_bytes
+
+
+_THREADS = np.arange(BLOCK)
+
+SCRAMBLE = 0x9E3779B1
+"""Odd; makes places that look random of the places of indices."""
+START, EACH, RESOLVED = 62.0, 6.3, 13.0
+"""Instructions of a thread, of each element that it moves, and of each index that it resolves. Fitted to counts in machine code:
+`copy_d3_e4` 112 for 8 elements, `copy_d3_e16` 87 for 4, `gather_d2_k1_e4_i8_clamp_each` 140 for 4.
+"""
+FURTHER_DIMENSION = 20.0
+"""Instructions of a thread for each dimension beyond the fourth. Counted: the code of `copy_d6_e16` has 24 more than that of
+`copy_d4_e16`, and 40 more than that of `copy_d3_e16`.
+"""
+GENERAL_START = 400.0
+"""Instructions of a thread of a general kernel."""
+TILE, TILE_DIMENSION, TILE_UNIT, TILE_ELEMENT = 40.0, 20.0, 4.0, 2.0
+TILE_PLACE = 20.0
+"""Instructions of a thread for a tile, for each dimension along which tiles lie, for a unit that is loaded or stored, and for an
+element that is read from shared memory; and once a block, for an element whose places it computes. Estimated from the machine
+code of `tiles_e4_l4_s4`.
+"""
+
+
+def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float = inf) -> float:
+    """Cycles of a multiprocessor for an element, where `work` is launched in `form`.
+
+    A block in the middle of the launch stands for all. Of what it loads, each sector counts once, because its L1 cache keeps
+    them; of what it stores, each for every request. Indices are taken to be random. start: instructions before the first
+    element. enough: counting may end where it costs as much; what is returned is then at least that.
+    """
+    if form.cost is not None and start == START:
+        return form.cost
+    moved, walked, threads = form.moved, form.walked, form.threads
+    first = threads // 2 // BLOCK * BLOCK
+    numbers = np.minimum(_THREADS + first, threads - 1)
+    at = np.array(np.unravel_index(numbers, [dim.size for dim in form.dimensions], order="F"))
+    places = np.array([(dim.out_step, dim.in_step, *dim.index_steps) for dim in form.dimensions]).T @ at
+    walkers, rounds = 0, [(places, 1)]
+    if form.full:
+        walking = at[form.chunk] < form.full
+        walkers = int(np.count_nonzero(walking))
+        if walkers == BLOCK:
+            rounds = [(places, moved)]
+        else:  # what does not walk lies behind what does
+            places += np.outer((walked.out_step, walked.in_step, *walked.index_steps), ~walking * (moved - 1))
+        if 0 < walkers < BLOCK:  # in the other steps, threads that do not walk touch nothing of their own
+            rounds.append((np.where(walking, places, places[:, [int(walking.argmax())]]), moved - 1))
+    elements = BLOCK + walkers * (moved - 1)
+    resolved = BLOCK if form.invariant else elements
+    cycles = (start * BLOCK + EACH * elements + RESOLVED * resolved * len(work.lookups)) / WARP / ISSUED
+    for number, (found, times) in enumerate(rounds):
+        data = found[1] + work.in_offset
+        for lookup, row in zip(work.lookups, found[2:], strict=True):
+            index = row + lookup.offset
+            data += index * SCRAMBLE % max(1, lookup.limit) * lookup.in_step
+            cycles += _loaded(index) * (times if not form.invariant else number == 0)
+        cycles += _stored(found[0] + work.out_offset) * times
+        if cycles >= enough * elements:
+            break
+        # Random places share no sectors, but the steps of a walk may.
+        cycles += _loaded(data) * times if work.lookups else _loaded(data, times, walked.in_step)
+    return cycles / elements
+
+
+def _stored(addresses: NDArray[Any]) -> float:
+    """For the sectors and the lines that each warp touches."""
+    rows = np.sort(addresses.reshape(-1, WARP))
+    return _distinct(rows, SECTOR) * SECTOR_CYCLES + _distinct(rows, LINE)
+
+
+def _loaded(addresses: NDArray[Any], times: int = 1, step: int = 0) -> float:
+    """For the sectors that a block touches, and the lines that each warp does, where threads walk by so many bytes."""
+    rows, block = np.sort(addresses.reshape(-1, WARP)), np.sort(addresses)
+    apart = times == 1 or abs(step) >= int(block[-1]) - int(block[0]) + SECTOR  # no two steps share a sector
+    steps = _THREADS[:times, None] * step
+    if step % SECTOR == 0 and apart:
+        sectors = _distinct(block, SECTOR) * times
+    elif apart:
+        sectors = _distinct(block + steps, SECTOR)
+    else:  # by a method that merges what is sorted
+        sectors = _distinct(np.sort((block + steps).ravel(), kind="stable"), SECTOR)
+    lines = _distinct(rows, LINE) * times if step % LINE == 0 else _distinct(rows + steps[:, None], LINE)
+    return sectors * SECTOR_CYCLES + lines
+
+
+@dataclass(frozen=True, slots=True)
+class RunCost:
+    """One side of a tile: bytes that are adjacent, how often each of them is moved, what these and their addresses are
+    multiples of, and bytes of a load or store. stored: each request counts; of what is loaded, each sector counts once.
+    """
+
+    run: int
+    times: float
+    aligned: int
+    unit: int
+    stored: bool
+
+
+def tile_cost(
+    sides: Sequence[RunCost], *, tile_bytes: int, most_bytes: int, element_bytes: int, dimensions: int, tiles: int, idle: float
+) -> float:
+    """Cycles of a multiprocessor for an element of a tile. most_bytes: of a tile of the kernel, whose threads execute as much
+    for smaller ones. dimensions: along which tiles lie. tiles: that a block moves. idle: how many times as long so few blocks
+    take.
+    """
+    elements = tile_bytes / element_bytes
+    instructions = (TILE + TILE_DIMENSION * dimensions) * BLOCK + (TILE_ELEMENT + TILE_PLACE / tiles) * most_bytes / element_bytes
+    cycles = 0.0
+    for side in sides:
+        requests = tile_bytes / side.unit / WARP
+        for unit, each in ((SECTOR, max(SECTOR_CYCLES, SECTOR_ALONE * idle)), (LINE, idle)):
+            each_counts = side.stored or unit == LINE
+            moved = tile_bytes if each_counts else tile_bytes / side.times
+            pieces = tile_bytes / side.times / side.run + (requests if each_counts else 0)
+            cycles += (moved / unit + pieces * (1 - gcd(side.aligned, unit) / unit)) * each
+        instructions += most_bytes / side.unit * TILE_UNIT
+    return (cycles + instructions / WARP / ISSUED * idle) / elements
+
+
+def idle(blocks: int, multiprocessors: int) -> float:
+    """How many times the cycles of a full GPU so few blocks take: each multiprocessor without one waits."""
+    return max(1.0, multiprocessors / blocks)
+
+
+def _distinct(addresses: NDArray[Any], unit: int) -> int:
+    """Units of memory that each row of sorted addresses touches, added up. No element crosses the end of a unit."""
+    places = addresses // unit if addresses.dtype.hasobject else addresses >> unit.bit_length() - 1
+    return int(np.count_nonzero(places[..., 1:] != places[..., :-1]) + places.size // places.shape[-1])

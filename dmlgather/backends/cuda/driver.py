@@ -46,6 +46,18 @@ def require(device: int) -> Any:
     return cupy
 
 
+def multiprocessor_count(device: int) -> int:
+    """Of a GPU."""
+    runtime = require(device).cuda.runtime
+    return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, device))
+
+
+def shared_limit(device: int) -> int:
+    """Bytes of shared memory that a GPU allows a block whose kernel asks for more than every block may have."""
+    runtime = require(device).cuda.runtime
+    return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin, device))
+
+
 @functools.cache
 def _compiled(variant: Variant, device: int) -> Any:
     cupy = require(device)
@@ -54,6 +66,8 @@ def _compiled(variant: Variant, device: int) -> Any:
             kernel = cupy.RawModule(code=kernel_source(variant), options=OPTIONS).get_function(variant.name)
             # A lazily loaded kernel would load at its first launch, where a stream that is being captured forbids it.
             _ = kernel.num_regs
+            if variant.opts_in:
+                kernel.max_dynamic_shared_size_bytes = shared_limit(device)
         except cupy.cuda.compiler.CompileException as error:
             raise DeviceError(f"NVRTC rejects the kernel {variant.name} for cuda:{device}: {_first_line(error)}") from error
         except (RuntimeError, ImportError, OSError) as error:

@@ -10,20 +10,26 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from dmlgather.backends.cuda.arguments import MAX_DIMENSIONS, Arguments, Dimension
-from dmlgather.backends.cuda.launch import Launch, LaunchTarget, arguments_of, general_launch, launch, launchable, work_arguments
-from dmlgather.backends.cuda.launch_form import LaunchForm, launch_form
+from dmlgather.backends.cuda.launch import (
+    SHARED_BYTES,
+    Launch,
+    LaunchTarget,
+    arguments_of,
+    general_launch,
+    launch,
+    launchable,
+    work_arguments,
+)
+from dmlgather.backends.cuda.launch_form import launch_form
 from dmlgather.backends.cuda.spans import span_launch, too_long
 from dmlgather.backends.cuda.staged import staged_launch
-from dmlgather.backends.cuda.variants import GENERAL_UNROLL, VARIANTS, VECTOR, KernelKind, Variant
+from dmlgather.backends.cuda.tiles import tile_launch
+from dmlgather.backends.cuda.variants import GENERAL_UNROLL, TOLD_LOOKUPS, VARIANTS, VECTOR, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work, check_rank
 from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 
 MULTIPROCESSORS = 132
 """Assumed where the device is not known."""
-TILE = 32
-"""Edge of a transposed tile, in elements."""
-TILE_WORTHWHILE = 16
-"""A transpose is tiled where both of its dimensions are at least this long: half of a tile's edge."""
 
 _DECLARED = frozenset(VARIANTS)
 
@@ -50,11 +56,17 @@ def launch_of(work: Work, target: LaunchTarget, *, specialise: bool = True) -> L
 
 
 def launches_for(
-    plan: IndexPlan, alignment: int = 16, multiprocessors: int = MULTIPROCESSORS, *, specialise: bool = True
+    plan: IndexPlan,
+    alignment: int = 16,
+    multiprocessors: int = MULTIPROCESSORS,
+    shared_bytes: int = SHARED_BYTES,
+    *,
+    specialise: bool = True,
 ) -> tuple[Launch, ...]:
     """The launches that execute `plan` where input and output pointers are multiples of `alignment` bytes.
 
-    multiprocessors: of the device; decides when threads walk several elements. specialise=False sends every copy through
+    multiprocessors: of the device; decides when threads walk several elements. shared_bytes: that the device allows a block that
+    asks for more than it gets otherwise; decides which rows are staged. specialise=False sends every copy through
     the general kernels. ValueError for a plan with more than 32 dimensions or lookups in canonical form, for one that
     looks into an axis without elements under CLAMP or PROMISE, and for a fill value that the alignment cannot write.
     """
@@ -65,7 +77,7 @@ def launches_for(
         return tuple(_split(Work.checks(plan), _check))
     if plan.empty:
         return ()
-    target = LaunchTarget(alignment, multiprocessors)
+    target = LaunchTarget(alignment, multiprocessors, shared_bytes)
     launches = _split(Work.of(plan), partial(launch_of, target=target, specialise=specialise))
     return tuple(launch.with_input(plan.fill) for launch in launches) if plan.constant else tuple(launches)
 
@@ -81,32 +93,6 @@ def _split(work: Work, launch: Callable[[Work], Launch | None]) -> Iterator[Laun
 
 def _check(work: Work) -> Launch | None:
     return general_launch(Variant(KernelKind.CHECK), Arguments(work.dims, work.elements, **work_arguments(work)))
-
-
-def _transposed(work: Work, _: LaunchTarget) -> Launch | None:
-    axis = _transposed_axis(work)
-    if axis is None or len(work.dims) > MAX_DIMENSIONS or not all(dim.fits() for dim in work.dims):
-        return None
-    turned = (work.dims[0], work.dims[axis])
-    batches = [dim for dim in work.dims if dim not in turned]
-    tiles = [replace(dim, size=-(-dim.size // TILE)) for dim in turned]
-    padding = [Dimension(1)] * (MAX_DIMENSIONS - len(work.dims))
-    form = LaunchForm((*tiles, *batches, *padding), Dimension(1), 0, False, True)
-    if not launchable(form.threads):
-        return None
-    arguments = replace(arguments_of(work, form), extent=(turned[0].size, turned[1].size))
-    return Launch(Variant(KernelKind.TRANSPOSE, MAX_DIMENSIONS, work.element_bytes), form.threads, arguments.pack(general=False))
-
-
-def _transposed_axis(work: Work) -> int | None:
-    """The dimension that is contiguous in the input where another one is contiguous in the output; None without one."""
-    inner = work.dims[0]
-    if work.lookups or inner.out_step != work.element_bytes or abs(inner.in_step) <= work.element_bytes:
-        return None
-    for axis, dim in enumerate(work.dims):
-        if abs(dim.in_step) == work.element_bytes and min(dim.size, inner.size) >= TILE_WORTHWHILE:
-            return axis
-    return None
 
 
 def _reversed(work: Work, target: LaunchTarget) -> Launch | None:
@@ -135,28 +121,30 @@ def _elements(work: Work, target: LaunchTarget) -> Launch | None:
         return _threads(work, target, lambda _: Variant(KernelKind.COPY, element_bytes=work.element_bytes))
     if not all(lookup.fits() for lookup in work.lookups):
         return None
-    variant = Variant(KernelKind.GATHER, 0, work.element_bytes, len(work.lookups), work.index_bytes, work.checked)
+    lookups = len(work.lookups)
+    checked = work.checked or lookups >= TOLD_LOOKUPS
+    variant = Variant(KernelKind.GATHER, 0, work.element_bytes, lookups, work.index_bytes, checked)
     return _threads(work, target, lambda invariant: replace(variant, invariant=invariant))
 
 
 def _threads(work: Work, target: LaunchTarget, variant_of: Callable[[bool], Variant]) -> Launch | None:
     """A launch of the declared variant with the fewest thread dimensions that `work` fits."""
-    form = launch_form(work.dims, work.element_bytes, lambda invariant: variant_of(invariant).unroll, target.multiprocessors)
+    form = launch_form(work, lambda invariant: variant_of(invariant).unroll, target.multiprocessors)
     wanted = variant_of(form.invariant)
     for dimensions in range(len(form.dimensions), MAX_DIMENSIONS + 1):
         variant = replace(wanted, dimensions=dimensions)
         if variant in _DECLARED and launchable(form.threads) and all(dim.fits() for dim in form.dimensions):
-            return launch(variant, arguments_of(work, form.padded(dimensions)))
+            return replace(launch(variant, arguments_of(work, form.padded(dimensions))), along=form.along)
     return None
 
 
 def _general(work: Work, target: LaunchTarget) -> Launch | None:
-    form = launch_form(work.dims, work.element_bytes, lambda _: GENERAL_UNROLL, target.multiprocessors)
-    return general_launch(Variant(KernelKind.GENERAL, element_bytes=work.element_bytes), arguments_of(work, form))
+    form = launch_form(work, lambda _: GENERAL_UNROLL, target.multiprocessors)
+    found = general_launch(Variant(KernelKind.GENERAL, element_bytes=work.element_bytes), arguments_of(work, form))
+    return found and replace(found, along=form.along)
 
 
 FAMILIES = (
-    Family("transposed", "input and output run along different dimensions, so tiles are turned in shared memory", _transposed),
     Family("reversed", "the input runs backwards, so vectors are read from mirrored addresses and turned", _reversed),
     Family("staged", "rows are read in no order, so each comes into shared memory whole and is gathered there", staged_launch),
     Family(
@@ -164,6 +152,7 @@ FAMILIES = (
         "runs of narrow elements at addresses that are no multiples of 16: a vector comes from two aligned ones",
         span_launch,
     ),
+    Family("tiles", "input and output run along different dimensions, so boxes are turned in shared memory", tile_launch),
     Family("elements", "elements of the widest size that every address is a multiple of", _elements),
     Family("general", "no other takes it: many dimensions or lookups, a narrow index type, or steps beyond 31 bits", _general),
 )

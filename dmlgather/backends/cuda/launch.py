@@ -12,14 +12,25 @@ from dmlgather.backends.cuda.work import Work
 
 MAX_THREADS = 2**31 - 1
 """Threads, and blocks of a kernel that counts blocks, of one launch; larger plans are split."""
+UNASKED_SHARED = 48 * 1024
+"""Bytes of shared memory that a block of any kernel may have."""
+SHARED_BYTES = 227 * 1024
+"""The same for kernels that ask for more, where the device is not known: of sm_90 and sm_100. sm_80 allows 163 KB, sm_75 allows
+64 KB, and sm_86, sm_89 and sm_120 allow 99 KB (NVIDIA's CUDA programming guide).
+"""
+RESERVED_SHARED = 1024
+"""Bytes that the system takes of each block, from sm_80 on. A multiprocessor has room for so many more than one block."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchTarget:
-    """What a launch is planned for: pointers that are multiples of `alignment` bytes, and the GPU's multiprocessors."""
+    """What a launch is planned for: pointers that are multiples of `alignment` bytes, the GPU's multiprocessors, and the bytes of
+    shared memory that it allows a block that asks.
+    """
 
     alignment: int
     multiprocessors: int
+    shared_bytes: int = SHARED_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +39,8 @@ class Launch:
 
     arguments: the by-value block with null pointers. table: bytes that the kernel reads from device memory, through the
     block's `table` pointer, or as its input where `input_in_table` says at which of its bytes. shared_bytes: of dynamic
-    shared memory per block. why: the reason for this kernel, for `explain`.
+    shared memory per block. For `explain`: why: the reason for this kernel; along: the size of the dimension that threads walk, 0
+    where they move one element each; box: the sizes of a tile, slowest dimension first.
     """
 
     variant: Variant
@@ -39,6 +51,8 @@ class Launch:
     block: int = BLOCK
     shared_bytes: int = 0
     why: str = ""
+    along: int = 0
+    box: tuple[int, ...] = ()
 
     def with_input(self, element: bytes) -> Launch:
         """The launch with `element` as its input, behind the table it has."""
@@ -60,7 +74,7 @@ def arguments_of(work: Work, form: LaunchForm) -> Arguments:
         in_walk=form.walked.in_step,
         out_walk=form.walked.out_step,
         full=form.full,
-        chunk_slowest=form.chunk_slowest,
+        chunk=form.chunk,
         **work_arguments(replace(work, lookups=tuple(lookups))),
     )
 

@@ -1,9 +1,11 @@
-"""Division by an invariant: one multiply-high and a shift."""
+"""Division by an invariant: one multiply-high, and a shift where numbers are large."""
 
 from __future__ import annotations
 
 LIMIT = 2**31
 """Dividends and divisors are below this."""
+NEAR_LIMIT = 2**14
+"""Dividends of `odd_magic` are below this, and divisors are this at most."""
 
 
 def magic(divisor: int) -> tuple[int, int]:
@@ -16,6 +18,18 @@ def magic(divisor: int) -> tuple[int, int]:
         raise ValueError(f"the divisor is {divisor}, expected 1 … {LIMIT - 1}")
     shift = 31 + (divisor - 1).bit_length()
     return -(-(1 << shift) // divisor), shift
+
+
+def odd_magic(divisor: int) -> int:
+    """The multiplier with which n // divisor == ((2 * n + 1) * multiplier) >> 32 for every 0 <= n < 2**14.
+
+    (2 * n + 1) / (2 * divisor) is at least 1 / (2 * divisor) below the next whole number. With multiplier =
+    ceil(2**31 / divisor), the excess e = multiplier * divisor - 2**31 adds (2 * n + 1) * e / (divisor * 2**32), which is less, as
+    e < 2**14.
+    """
+    if not 0 < divisor <= NEAR_LIMIT:
+        raise ValueError(f"the divisor is {divisor}, expected 1 … {NEAR_LIMIT}")
+    return -(-(1 << 31) // divisor)
 
 
 def wide_magic(divisor: int) -> tuple[int, int]:

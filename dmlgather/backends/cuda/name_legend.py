@@ -10,14 +10,16 @@ from dmlgather.wording import counted
 WORDS: Mapping[str, str] = {
     "copy": "copies from fixed places: the plan has no lookups",
     "reverse": "copies backwards: vectors of 16 bytes are read, and their elements turned",
-    "transpose": "copies by tiles of 32 x 32 elements, which are turned in shared memory",
+    "tiles": "copies by tiles: boxes of elements, which are turned in shared memory",
     "gather": "copies from places that are looked up",
     "span": "copies long runs of bytes that may begin at any address",
     "staged": "brings each row of the input to shared memory, and gathers from there",
+    "long": "for long rows: a block has one at a time, and the places of all its columns are in shared memory, too",
     "general": "takes any plan: it reads dimensions and lookups from a table when it runs",
     "check_indices_only": "copies nothing; it only looks for indices that are out of range",
     "clamp": "compiled for CLAMP and PROMISE: it moves an index out of range to the nearest valid position",
     "checked": "compiled for FILL and RAISE: it notices an index out of range",
+    "told": "told at launch whether it notices an index out of range, or moves it to the nearest valid position",
     "once": "a thread resolves its indices once, as they are the same along its whole walk",
     "each": "a thread resolves indices again in each step of its walk",
 }
@@ -28,6 +30,8 @@ LETTERS: Mapping[str, tuple[str, str]] = {
     "k": ("lookup", "for each element"),
     "e": ("byte", "in an element"),
     "i": ("byte", "in an index"),
+    "l": ("byte", "in a load"),
+    "s": ("byte", "in a store"),
 }
 """The parts that are a letter and a number: what is counted, and the rest of the sentence."""
 

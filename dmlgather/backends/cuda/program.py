@@ -13,7 +13,7 @@ from typing import Any
 from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, POINTERS
 from dmlgather.backends.cuda.bad_words import NOTHING_BAD, BadWord, BadWords
 from dmlgather.backends.cuda.describe import describe_launches
-from dmlgather.backends.cuda.driver import DeviceMemory, kernel, read_bytes, require
+from dmlgather.backends.cuda.driver import DeviceMemory, kernel, multiprocessor_count, read_bytes, require, shared_limit
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
 from dmlgather.plan import IndexPlan, OutOfBounds
@@ -33,8 +33,8 @@ class CudaProgram:
         self._cuda, self._runtime, self._driver = cupy.cuda, cupy.cuda.runtime, cupy.cuda.driver
         self._on_device, self.current_device = cupy.cuda.Device, self._runtime.getDevice
         if multiprocessors is None:
-            multiprocessors = self._runtime.deviceGetAttribute(self._runtime.cudaDevAttrMultiProcessorCount, device)
-        self.launches = launches_for(plan, alignment, multiprocessors)
+            multiprocessors = multiprocessor_count(device)
+        self.launches = launches_for(plan, alignment, multiprocessors, shared_limit(device))
         self._kernels = [kernel(launch.variant, device) for launch in self.launches]
         with self._on_device(device):
             self._functions = [int(compiled.kernel.ptr) for compiled in self._kernels]

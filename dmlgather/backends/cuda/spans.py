@@ -6,9 +6,9 @@ from dataclasses import replace
 from math import prod
 
 from dmlgather.backends.cuda.arguments import Arguments, Dimension, PackedRuns
-from dmlgather.backends.cuda.cost import element_cost, span_cost
+from dmlgather.backends.cuda.cost import LINE, element_cost, span_cost
 from dmlgather.backends.cuda.launch import Launch, LaunchTarget, launchable, work_arguments
-from dmlgather.backends.cuda.launch_form import LINE, launch_form
+from dmlgather.backends.cuda.launch_form import launch_form
 from dmlgather.backends.cuda.variants import BLOCK, SPAN_UNROLL, VARIANTS, VECTOR, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 
@@ -66,11 +66,9 @@ def too_long(work: Work) -> bool:
 def _pays(work: Work, run_bytes: int, target: LaunchTarget) -> bool:
     """Whether spans cost less than the family elements, in the form in which that would launch the work."""
     variant = Variant(KernelKind.GATHER, 0, work.element_bytes, len(work.lookups), work.index_bytes, work.checked)
-    form = launch_form(
-        work.dims, work.element_bytes, lambda once: replace(variant, invariant=once).unroll, target.multiprocessors
-    )
+    form = launch_form(work, lambda once: replace(variant, invariant=once).unroll, target.multiprocessors)
     looked_up = bool(work.lookups)
-    return span_cost(run_bytes, looked_up) < element_cost(work.element_bytes, looked_up, form.invariant)
+    return span_cost(run_bytes, looked_up) < element_cost(work.element_bytes, looked_up, form.invariant and form.moved > 1)
 
 
 def _packed(work: Work) -> bool:

@@ -1,36 +1,50 @@
-"""Gathers with the same indices for every row, whose rows come into shared memory: when that pays, and for which teams.
+"""Gathers with the same indices for every row, whose rows come into shared memory: when that pays, and in which blocks.
 
 A plain read of an element fetches a sector, and a row that is read in no order is fetched several times over. Staged, a row is
-fetched once, by vectors, for the columns of a block; a row with more columns than that is staged by several blocks.
+fetched once, by vectors, for the columns of a block; a row with more columns than that is staged by several blocks. Long rows,
+and those that several blocks would stage, have kernels in which a block takes all columns: their places are in shared memory.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 
-from dmlgather.backends.cuda.arguments import MAX_DIMENSIONS, Arguments, Staging
-from dmlgather.backends.cuda.launch import Launch, LaunchTarget, launchable, work_arguments
-from dmlgather.backends.cuda.launch_form import SECTOR
-from dmlgather.backends.cuda.variants import BLOCK, VECTOR, KernelKind, Variant
+from dmlgather.backends.cuda.arguments import NEAR_DIMENSIONS, Arguments, Dimension, Staging
+from dmlgather.backends.cuda.cost import LINE, SECTOR, idle
+from dmlgather.backends.cuda.launch import RESERVED_SHARED, UNASKED_SHARED, Launch, LaunchTarget, launchable, work_arguments
+from dmlgather.backends.cuda.staged_cost import RowGather
+from dmlgather.backends.cuda.variants import BLOCK, LONG_BLOCK, RESIDENT, VECTOR, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 
 SHORTEST_ROW = 1024
 """Bytes of a row. At 256 bytes, staging and plain reads tied in a simulation, and at 4096 bytes, staging won by a third. Counted,
 a warp looks up 13 lines for 512 bytes of fp32 either way at 256 bytes, and plain reads look up 37 at 1024 bytes and 85 at 4096.
 """
-SHARED_BYTES = 48 * 1024
-"""Dynamic shared memory that a block gets without asking; four blocks of it fit on a multiprocessor of 227 KB."""
 TEAMS = (8, 16, 32, 64, 128, BLOCK)
 """Threads that share a row."""
 FEWEST_STEPS, MOST_STEPS = 3, 16
 """Rows per team. A team that moved a single row lost to plain reads in a simulation, by a third; with three or four, it won. With
 more than 16, resolved indices save hardly any more instructions.
 """
-RESIDENT = 4
-"""Blocks that a multiprocessor holds at a time: counted from registers (55 to 64 for each of 256 threads) and shared memory. A
-launch has about a multiple of these, so that the last ones do not run alone.
-"""
+NARROW_PLACES = 2**16
+"""Places of 2 bytes say so many elements, and the fill value behind them."""
+MORE_PARTS = 4
+"""Blocks that may share a long row, beyond those that it takes for the places of their columns to fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Blocks of a launch. staging: of each. parts: that share rows, of `share` columns each. cost: cycles for a row."""
+
+    variant: Variant
+    staging: Staging
+    parts: int
+    share: int
+    groups: int
+    shared_bytes: int
+    cost: float
 
 
 def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
@@ -39,29 +53,64 @@ def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
         return None
     columns, *rows = work.dims
     size, lookup = work.element_bytes, work.lookups[0]
-    variant = Variant(KernelKind.STAGED, 0, size, 1, work.index_bytes)
-    row_bytes, count = lookup.limit * size, prod(dim.size for dim in rows)
-    if row_bytes < SHORTEST_ROW or row_bytes > SECTOR * min(columns.size, BLOCK * variant.unroll):
+    index_bytes = min(abs(columns.index_steps[0]), SECTOR)
+    gather = RowGather(prod(dim.size for dim in rows), columns.size, lookup.limit * size, size, index_bytes)
+    if gather.row_bytes < SHORTEST_ROW or not launchable(gather.rows):
         return None
-    slot = _slot_bytes(work, row_bytes)
-    team = _team(columns.size, variant, slot, count, RESIDENT * target.multiprocessors)
-    if team is None:
+    forms = [*_in_teams(work, gather, target), *_in_blocks(work, gather, target)]
+    best = min(forms, key=lambda form: form.cost, default=None)
+    if best is None or best.cost >= gather.direct(target.multiprocessors) or not launchable(best.groups * best.parts):
         return None
-    groups, parts = -(-count // (BLOCK // team)), -(-columns.size // (team * variant.unroll))
-    resident = max(1, RESIDENT * target.multiprocessors)
-    waves = -(-groups * parts // (resident * MOST_STEPS))
-    steps = -(-groups * parts // (resident * waves))
-    if not launchable(count) or steps < FEWEST_STEPS or groups < steps:
-        return None
-    blocks = -(-groups // steps) * parts
     arguments = Arguments(
-        dimensions=(replace(columns, size=parts), *rows),
-        threads=count,
+        dimensions=(Dimension(best.parts, best.share * size, 0, columns.index_steps), *rows),
+        threads=gather.rows,
         in_bytes=work.in_bytes,
-        staging=Staging(columns.size, row_bytes, slot, team, steps, _stores_vectors(work)),
+        staging=best.staging,
         **work_arguments(work),
     )
-    return Launch(variant, blocks, arguments.pack(general=False), shared_bytes=BLOCK // team * slot)
+    blocks = best.groups * best.parts
+    return Launch(best.variant, blocks, arguments.pack(general=False), block=best.variant.block, shared_bytes=best.shared_bytes)
+
+
+def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_Form]:
+    """By teams of a block, each of which has a row at a time, and the places of a part of its columns in registers."""
+    variant = _variant(work, KernelKind.STAGED)
+    slot = _slot_bytes(work, gather.row_bytes)
+    team = _team(gather.columns, variant, slot, gather.rows, RESIDENT * target.multiprocessors)
+    if team is None:
+        return
+    at_once, share = BLOCK // team, team * variant.unroll
+    groups, parts = -(-gather.rows // at_once), -(-gather.columns // share)
+    fitting = (target.shared_bytes + RESERVED_SHARED) // (at_once * slot + RESERVED_SHARED)
+    resident = max(1, min(RESIDENT, fitting) * target.multiprocessors)  # about a multiple of these, or a few run alone at the end
+    waves = -(-groups * parts // (resident * MOST_STEPS))
+    steps = -(-groups * parts // (resident * waves))
+    if steps >= FEWEST_STEPS and groups >= steps:
+        staging = Staging(gather.columns, gather.row_bytes, slot, team, steps, _stores_vectors(work))
+        cost = gather.staged(parts, team, steps * at_once)
+        yield _Form(variant, staging, parts, share, -(-groups // steps), at_once * slot, cost)
+
+
+def _in_blocks(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_Form]:
+    """By blocks of the kernels for long rows: one has a multiprocessor, a row at a time, and the places of its columns in shared
+    memory. As many blocks as multiprocessors, so that few resolve indices. Not for rows that one block stages in teams.
+    """
+    size, slot = work.element_bytes, _slot_bytes(work, gather.row_bytes)
+    place = 2 if (slot - VECTOR) // size < NARROW_PLACES else 4
+    fitting = (target.shared_bytes - slot) // place * size // LINE * LINE // size
+    staged_once = slot <= UNASKED_SHARED and gather.columns <= BLOCK * _variant(work, KernelKind.STAGED).unroll
+    if staged_once or fitting <= 0 or gather.rows < FEWEST_STEPS:
+        return
+    variant, multiprocessors = _variant(work, KernelKind.LONG), max(1, target.multiprocessors)
+    fewest = -(-gather.columns // fitting)
+    for wanted in range(fewest, fewest + MORE_PARTS):
+        share = -(-gather.columns * size // (wanted * LINE)) * LINE // size
+        parts = -(-gather.columns // share)
+        steps = -(-gather.rows // max(1, multiprocessors // parts))
+        groups = -(-gather.rows // steps)
+        staging = Staging(gather.columns, gather.row_bytes, slot, LONG_BLOCK, steps, vectors=False)
+        uneven = groups * steps / gather.rows * idle(groups * parts, multiprocessors)
+        yield _Form(variant, staging, parts, share, groups, slot + share * place, gather.long(parts, place, steps) * uneven)
 
 
 def _along_rows(work: Work, target: LaunchTarget) -> bool:
@@ -70,9 +119,13 @@ def _along_rows(work: Work, target: LaunchTarget) -> bool:
         return False
     inner, lookup = work.dims[0], work.lookups[0]
     adjacent = (inner.out_step, inner.in_step, lookup.in_step) == (work.element_bytes, 0, work.element_bytes)
-    said = len(work.dims) <= MAX_DIMENSIONS and lookup.fits() and all(dim.fits() for dim in work.dims)
+    said = len(work.dims) <= NEAR_DIMENSIONS and lookup.fits() and all(dim.fits() for dim in work.dims)
     repeated = any(inner.index_steps) and not any(any(dim.index_steps) for dim in work.dims[1:])
     return adjacent and repeated and said
+
+
+def _variant(work: Work, kind: KernelKind) -> Variant:
+    return Variant(kind, 0, work.element_bytes, 1, work.index_bytes)
 
 
 def _slot_bytes(work: Work, row_bytes: int) -> int:
@@ -90,7 +143,7 @@ def _team(columns: int, variant: Variant, slot: int, rows: int, blocks: int) -> 
         rows_at_once = BLOCK // team
         whole = team * variant.unroll >= columns
         busy = rows >= blocks * rows_at_once or team * VECTOR >= columns * variant.element_bytes
-        if rows_at_once * slot <= SHARED_BYTES and (team == BLOCK or (whole and busy)):
+        if rows_at_once * slot <= UNASKED_SHARED and (team == BLOCK or (whole and busy)):
             return team
     return None
 

@@ -9,15 +9,26 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 BLOCK = 256
-"""Threads per block, all kernels."""
+"""Threads per block, all kernels but those for long rows."""
+LONG_BLOCK = 1024
+"""Threads per block of the kernels for long rows."""
+RESIDENT = 4
+"""Blocks that a multiprocessor holds at a time: the launch bound of all kernels, by registers (at most 64 a thread)."""
 GENERAL_UNROLL = 4
 """Elements a thread of a general kernel walks."""
 SPAN_UNROLL = 4
 """Vectors a thread of a span kernel walks."""
+WORD = 4
+"""Bytes that a tile kernel loads and stores at once, of narrower elements that are adjacent."""
 VECTOR = 16
 """Bytes of the widest load and store."""
+
+
+TOLD_LOOKUPS = 3
+"""Gathers with this many lookups or more are told at launch what becomes of bad indices: TOLD in `copy.cuh`."""
 
 
 class KernelKind(enum.Enum):
@@ -27,14 +38,16 @@ class KernelKind(enum.Enum):
     """A slice: no lookups."""
     REVERSE = "reverse"
     """A slice whose innermost input stride is -1: 16-byte vectors from mirrored addresses, lanes reversed."""
-    TRANSPOSE = "transpose"
-    """A slice whose innermost input dimension is not the innermost output dimension: tiles in shared memory."""
+    TILES = "tiles"
+    """A slice whose input and output run along different dimensions: boxes of elements are turned in shared memory."""
     GATHER = "gather"
-    """One or two lookups."""
+    """One to three lookups."""
     SPAN = "span"
     """Contiguous runs of bytes at any alignment, with up to two lookups: vectors from two aligned ones each."""
     STAGED = "staged"
     """One lookup along the innermost output dimension, the same for every row; rows come into shared memory whole."""
+    LONG = "long"
+    """The same for long rows: a block of 1024 threads has a row at a time, and the places of all its columns in shared memory."""
     GENERAL = "general"
     """Any rank and number of lookups up to 32, any index type, steps and limits beyond 31 bits."""
     CHECK = "check"
@@ -46,8 +59,9 @@ class Variant:
     """One compiled kernel.
 
     dimensions: thread dimensions (general: 0, counted at run time). element_bytes: of one load and store; for REVERSE of
-    one lane. index_bytes: 4 or 8 for GATHER, STAGED and SPAN. checked: FILL and RAISE, else CLAMP and PROMISE (STAGED: told
-    at run time). invariant: no lookup moves along the walked dimension, so that a thread resolves its indices once.
+    one lane. index_bytes: 4 or 8 for GATHER, STAGED, LONG and SPAN. checked: FILL and RAISE, else CLAMP and PROMISE (STAGED,
+    LONG, and GATHER with TOLD_LOOKUPS: told at run time). invariant: no lookup moves along the walked dimension, so that a
+    thread resolves its indices once. load_bytes, store_bytes: of a load and a store of TILES.
     """
 
     kind: KernelKind
@@ -57,6 +71,8 @@ class Variant:
     index_bytes: int = 0
     checked: bool = False
     invariant: bool = True
+    load_bytes: int = 0
+    store_bytes: int = 0
 
     @property
     def name(self) -> str:
@@ -67,11 +83,14 @@ class Variant:
     def name_parts(self) -> tuple[str, ...]:
         """The parts of the name, each of which `name_legend.py` explains."""
         dimensions, element, index = f"d{self.dimensions}", f"e{self.element_bytes}", f"i{self.index_bytes}"
-        policy, lookup = "checked" if self.checked else "clamp", "once" if self.invariant else "each"
+        policy = "told" if self.lookups >= TOLD_LOOKUPS else "checked" if self.checked else "clamp"
+        lookup = "once" if self.invariant else "each"
         match self.kind:
             case KernelKind.COPY | KernelKind.REVERSE:
                 return self.kind.value, dimensions, element
-            case KernelKind.TRANSPOSE | KernelKind.GENERAL:
+            case KernelKind.TILES:
+                return self.kind.value, element, f"l{self.load_bytes}", f"s{self.store_bytes}"
+            case KernelKind.GENERAL:
                 return self.kind.value, element
             case KernelKind.CHECK:
                 return ("check_indices_only",)
@@ -80,6 +99,8 @@ class Variant:
                 return self.kind.value, dimensions, *looked_up
             case KernelKind.STAGED:
                 return self.kind.value, element, index
+            case KernelKind.LONG:
+                return KernelKind.STAGED.value, element, index, self.kind.value
             case KernelKind.GATHER:
                 return self.kind.value, dimensions, f"k{self.lookups}", element, index, policy, lookup
 
@@ -87,11 +108,13 @@ class Variant:
     def unit(self) -> str:
         """The `.cu` file that holds the entry point."""
         match self.kind:
-            case KernelKind.COPY | KernelKind.REVERSE | KernelKind.TRANSPOSE:
+            case KernelKind.COPY | KernelKind.REVERSE:
                 return "slice.cu"
+            case KernelKind.TILES:
+                return "tile.cu"
             case KernelKind.SPAN:
                 return "span.cu"
-            case KernelKind.STAGED:
+            case KernelKind.STAGED | KernelKind.LONG:
                 return "staged.cu"
             case KernelKind.GENERAL | KernelKind.CHECK:
                 return "general.cu"
@@ -103,13 +126,15 @@ class Variant:
         match self.kind:
             case KernelKind.COPY | KernelKind.REVERSE:
                 arguments: tuple[object, ...] = (self.dimensions, self.element_bytes)
-            case KernelKind.TRANSPOSE | KernelKind.GENERAL:
+            case KernelKind.TILES:
+                arguments = (self.element_bytes, self.load_bytes, self.store_bytes)
+            case KernelKind.GENERAL:
                 arguments = (self.element_bytes,)
             case KernelKind.CHECK:
                 arguments = ()
             case KernelKind.SPAN:
                 arguments = (self.dimensions, self.lookups, self.index_bytes or 4, str(self.checked).lower())
-            case KernelKind.STAGED:
+            case KernelKind.STAGED | KernelKind.LONG:
                 arguments = (self.element_bytes, self.index_bytes)
             case KernelKind.GATHER:
                 flags = (str(self.checked).lower(), str(self.invariant).lower())
@@ -118,9 +143,13 @@ class Variant:
 
     @property
     def unroll(self) -> int:
-        """Elements that a thread walks: UNROLL in `copy.cuh`, SPAN_UNROLL in `span.cuh`, COLUMNS in `staged.cuh`."""
+        """Elements that a thread walks, or units that it loads: UNROLL in `copy.cuh`, SPAN_UNROLL in `span.cuh`, COLUMNS in
+        `staged.cuh`, UNITS in `staged_long.cuh`, TILE_BYTES in `tile.cuh`.
+        """
         match self.kind:
-            case KernelKind.TRANSPOSE | KernelKind.CHECK:
+            case KernelKind.TILES:
+                return self.tile_bytes // BLOCK // self.load_bytes
+            case KernelKind.CHECK:
                 return 1
             case KernelKind.GENERAL:
                 return GENERAL_UNROLL
@@ -130,34 +159,59 @@ class Variant:
                 return SPAN_UNROLL
             case KernelKind.STAGED:
                 return 16 if self.element_bytes < 8 else 8
+            case KernelKind.LONG:
+                return 16 if self.element_bytes < 4 else 8
         if self.invariant:
             return 8 if self.element_bytes <= 4 else 4
+        if self.lookups > 2 and self.element_bytes == VECTOR:
+            return 2
         return 8 if self.element_bytes <= 2 and self.lookups == 1 and not self.checked else 4
+
+    @property
+    def block(self) -> int:
+        """Threads per block."""
+        return LONG_BLOCK if self.kind is KernelKind.LONG else BLOCK
+
+    @property
+    def opts_in(self) -> bool:
+        """Whether it may be launched with more shared memory than a block gets without asking."""
+        return self.kind is KernelKind.LONG
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of a tile at most: TILE_BYTES in `tile.cuh`."""
+        return min(8 * BLOCK * min(self.load_bytes, self.store_bytes), 16 * BLOCK * self.element_bytes, 8192)
 
 
 def _declared() -> Iterator[Variant]:
     sizes = (1, 2, 4, 8, 16)
     for size in sizes:
-        for dimensions in (2, 3, 4):
+        for dimensions in (2, 3, 4, 6):
             yield Variant(KernelKind.COPY, dimensions, size)
     for lane in (1, 2, 4, 8):
         yield Variant(KernelKind.REVERSE, 3, lane)
     for size in sizes:
-        yield Variant(KernelKind.TRANSPOSE, 4, size)
+        for load, store in product((size, max(size, WORD)), repeat=2) if size < WORD else ((size, size),):
+            yield Variant(KernelKind.TILES, element_bytes=size, load_bytes=load, store_bytes=store)
     for dimensions, lookups in ((2, 1), (3, 1), (3, 2)):
         for size in sizes:
             for index_bytes in (4, 8):
                 for checked in (False, True):
                     for invariant in (False, True):
                         yield Variant(KernelKind.GATHER, dimensions, size, lookups, index_bytes, checked, invariant)
+    for size in sizes:
+        for index_bytes in (4, 8):
+            for invariant in (False, True):
+                yield Variant(KernelKind.GATHER, 3, size, TOLD_LOOKUPS, index_bytes, True, invariant)
     yield Variant(KernelKind.SPAN, 3, VECTOR)
     for dimensions, lookups in ((2, 1), (3, 1), (3, 2)):
         for index_bytes in (4, 8):
             for checked in (False, True):
                 yield Variant(KernelKind.SPAN, dimensions, VECTOR, lookups, index_bytes, checked)
-    for size in (1, 2, 4, 8):
-        for index_bytes in (4, 8):
-            yield Variant(KernelKind.STAGED, 0, size, 1, index_bytes)
+    for kind in (KernelKind.STAGED, KernelKind.LONG):
+        for size in (1, 2, 4, 8):
+            for index_bytes in (4, 8):
+                yield Variant(kind, 0, size, 1, index_bytes)
     for size in sizes:
         yield Variant(KernelKind.GENERAL, element_bytes=size)
     yield Variant(KernelKind.CHECK)

@@ -16,8 +16,8 @@ from tests.kernels.ptx import assembly, structures
 
 MOST_INSTRUCTIONS = 10**8
 """Of one warp; a kernel that executes more is taken for one that does not end."""
-MOST_THREADS, SHARED_BYTES = 1024, 48 * 1024
-"""Threads of a block; bytes of shared memory, static and dynamic, that a block gets without asking for more."""
+MOST_THREADS, SHARED_BYTES, MOST_SHARED = 1024, 48 * 1024, 227 * 1024
+"""Threads of a block; bytes of shared memory, static and dynamic, that a block has without asking, and that devices allow."""
 READABLE, WRITABLE, ATOMIC, DISCARDED = 1, 2, 4, 8
 
 _FAULTS = (
@@ -178,19 +178,21 @@ class Module:
         *,
         block: int = 256,
         shared_bytes: int = 0,
+        shared_limit: int = SHARED_BYTES,
         blocks: range | None = None,
         counts: bool = False,
     ) -> Counts | None:
         """Run the kernel over `buffers`, or over this process's own memory where they are None. Raises `Violation`.
 
-        arguments: the by-value parameter. shared_bytes: dynamic. blocks: which to run, without a step; all without it.
+        arguments: the by-value parameter. shared_bytes: dynamic. shared_limit: what the kernel has asked for. blocks: which to
+        run, without a step; all without it.
         counts: count instructions and traffic.
         """
         loaded, chosen = self._load(name), range(grid) if blocks is None else blocks
         if len(arguments) != loaded.routine.parameter_bytes:
             raise ValueError(f"{name} takes {loaded.routine.parameter_bytes} bytes of parameters, not {len(arguments)}")
         shared = loaded.routine.static_shared + shared_bytes
-        if not (0 < grid < 2**31 and 0 < block <= MOST_THREADS and shared <= SHARED_BYTES):
+        if not (0 < grid < 2**31 and 0 < block <= MOST_THREADS and shared <= min(shared_limit, MOST_SHARED)):
             raise ValueError(f"no device launches {name}: {grid} blocks, {block} threads, {shared} bytes of shared memory")
         order = sorted(range(len(buffers or ())), key=lambda number: (buffers or ())[number].address)
         given = [(buffers or ())[number] for number in order]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dmlgather.backends import reference
 from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, POINTERS
 from dmlgather.backends.cuda.families import launches_for
-from dmlgather.backends.cuda.launch import Launch
+from dmlgather.backends.cuda.launch import SHARED_BYTES, UNASKED_SHARED, Launch
 from dmlgather.backends.cuda.sources import kernel_source, unit_source
 from dmlgather.backends.cuda.variants import Variant
 from dmlgather.plan import IndexPlan, OutOfBounds
@@ -120,6 +120,7 @@ class Placed:
             [buffer for buffer in (self.data, self.indices, self.out, word, table) if buffer is not None and buffer.size],
             block=launch.block,
             shared_bytes=launch.shared_bytes,
+            shared_limit=SHARED_BYTES if launch.variant.opts_in else UNASKED_SHARED,
         )
 
 
@@ -135,14 +136,22 @@ class Case:
 
     @classmethod
     def of(
-        cls, plan: IndexPlan, buffers: PlanBuffers, alignment: int = 16, *, multiprocessors: int = 0, specialise: bool = True
+        cls,
+        plan: IndexPlan,
+        buffers: PlanBuffers,
+        alignment: int = 16,
+        *,
+        multiprocessors: int = 0,
+        shared_bytes: int = SHARED_BYTES,
+        specialise: bool = True,
     ) -> Case:
         """With pointers that are multiples of `alignment` and of no more (up to 16).
 
-        multiprocessors: 0 lets threads walk in the smallest plans. specialise: False runs the general kernels.
+        multiprocessors: 0 lets threads walk in the smallest plans. shared_bytes: that the device allows a block. specialise:
+        False runs the general kernels.
         """
         at = alignment % 16
-        return cls(plan, buffers, launches_for(plan, alignment, multiprocessors, specialise=specialise), at, at)
+        return cls(plan, buffers, launches_for(plan, alignment, multiprocessors, shared_bytes, specialise=specialise), at, at)
 
     @classmethod
     def at(cls, plan: IndexPlan, buffers: PlanBuffers, in_at: int, out_at: int) -> Case:

@@ -1,0 +1,153 @@
+"""The sweep: what its list holds, and how its goals are judged."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from dmlgather.backends import reference
+from dmlgather.bench.chains import Chain
+from dmlgather.directml import lower
+from tests.kernels.goals import GOALS, Goals, Miss
+from tests.kernels.sweep_cases import DRAWN, INDICES, SINGLE, Batched, sweep_groups
+from tests.kernels.traffic_cases import CaseGroup
+from tests.kernels.traffic_record import OURS, SWEEP, problems, rows_of
+
+GROUPS = {group.name: group for group in sweep_groups()}
+SMALL = (
+    "channels first: [64, 7, 7, 31].transpose(0, 3, 1, 2)",
+    "heads: [8, 1024, 12, 3].transpose(0, 2, 1, 3)",
+    "points: [64, 1000, 3][:, ::-1]",
+    "rows of 5 in each of 64 batches",
+)
+"""Layouts that take little time."""
+
+
+def of(what: str) -> Iterator[tuple[CaseGroup, Chain]]:
+    """The groups of that kind, in NumPy's notation."""
+    for name, group in GROUPS.items():
+        if name.startswith(f"{what}: ["):
+            assert isinstance(group.kind, Chain)
+            yield group, group.kind
+
+
+def test_it_has_many_layouts_and_each_width() -> None:
+    cases = [case for group in GROUPS.values() for case in group.cases()]
+    assert len({case.name for case in cases}) == len(cases) >= 120
+    assert {case.element_bytes for case in cases} == {1, 2, 4, 8}
+    assert not any(case.plan.empty for case in cases)
+
+
+def test_images_have_any_number_of_channels_in_both_directions() -> None:
+    turned = {}
+    for what, place in (("channels last", 1), ("channels first", 3)):
+        shapes = [kind.shape for group, kind in of(what) if len(kind.shape) == 4]
+        assert {1, 2, 3, 4, 8, 12, 16, 24, 31, 32} == {shape[place] for shape in shapes}
+        assert {1, 64} <= {shape[0] for shape in shapes}
+        assert {7, 112, 224} <= {shape[2] for shape in shapes}
+        turned[what] = {kind.out_shape for _, kind in of(what)} | {kind.shape for _, kind in of(what)}
+    assert turned["channels last"] < turned["channels first"]  # which also has a sequence
+
+
+def test_heads_are_of_1_to_64_elements() -> None:
+    kinds = [kind for _, kind in of("heads")]
+    widths = [kind.shape[-1] for kind in kinds]
+    assert (min(widths), max(widths)) == (1, 64)
+    assert all(kind.out_shape == tuple(kind.shape[axis] for axis in (0, 2, 1, 3)) for kind in kinds)
+
+
+@pytest.mark.parametrize("what", ["crop", "flip"])
+def test_every_dimension_of_images_is_cut_and_turned(what: str) -> None:
+    entries = [re.findall(r"[^\[\], ]+", kind.steps[1:]) for _, kind in of(what)]
+    for axis in range(4):
+        assert any(axis < len(entry) and entry[axis] != ":" for entry in entries), axis
+    if what == "crop":
+        starts = [int(part.partition(":")[0]) for entry in entries for part in entry if part != ":"]
+        assert all(start % 2 for start in starts)
+
+
+def test_permutations_are_drawn_from_a_fixed_seed() -> None:
+    drawn = [kind for _, kind in of("drawn")]
+    assert len(drawn) == DRAWN >= 24
+    assert {len(kind.shape) for kind in drawn} == {3, 4, 5, 6}
+    assert {2, 3, 127} <= {size for kind in drawn for size in kind.shape}
+    assert [group.name for group, _ in of("drawn")] == [group.name for group in sweep_groups() if "drawn" in group.name]
+    assert all(kind.steps != f"x.transpose({', '.join(map(str, range(len(kind.shape))))})" for kind in drawn)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "points: [64, 1000, 3][::-1]",
+        "points: rows of 3 in each of 64 batches",
+        "channels first: [64, 2048, 12].transpose(0, 2, 1)",
+        "windows of 400 elements, 160 apart",
+        "vocabulary permuted, 512 x 50257",
+        "rows of 1",
+        "rows of 16",
+        *(f"{what}: [" for what in ("patches", "pixel shuffle", "depth to space", "space to depth", "transposed")),
+    ],
+)
+def test_it_holds(name: str) -> None:
+    assert any(group.startswith(name) for group in GROUPS)
+
+
+def test_batches_have_rows_of_their_own(rng: random.Random) -> None:
+    kind = Batched((3, 7, 2), 5)
+    data = np.frombuffer(rng.randbytes(3 * 7 * 2), np.uint8).reshape(kind.shape)
+    indices = kind.indices(np.random.default_rng(rng.randrange(2**32)))
+    out = np.zeros(kind.out_shape, np.uint8)
+    reference.run(lower(kind.descriptor("uint8")), data.reshape(-1), indices.reshape(-1), out.reshape(-1))
+    assert out.tolist() == np.take_along_axis(data, indices, axis=1).tolist()
+    assert all(len(set(row)) == 5 for row in indices[..., 0].tolist())
+
+
+def test_the_record_states_the_goals() -> None:
+    assert SWEEP.record()["goals"] == asdict(GOALS) == {"used": 0.95, "needed": 0.85, "share": 0.95}
+
+
+def test_the_record_states_the_reasons() -> None:
+    reasons = {case.name: case.reason for group in GROUPS.values() for case in group.cases() if case.reason}
+    assert {name: row[OURS]["reason"] for name, row in SWEEP.record()["rows"].items() if "reason" in row[OURS]} == reasons
+    assert set(reasons.values()) == {INDICES, SINGLE}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_record_holds(name: str) -> None:
+    rows, recorded = rows_of(GROUPS[name], plain=False), SWEEP.record()
+    known = {row: recorded["rows"][row] for row in rows}
+    assert list(problems(rows, recorded | {"rows": known}, SWEEP.remedy)) == []
+    assert all(list(rows[row]) == [OURS] for row in rows)
+
+
+def test_goals() -> None:
+    goals = Goals(used=0.9, needed=0.5, share=0.75)
+    cases = {
+        "met": {"kernel": "a", "fetched": 2.0, "used": 0.9},
+        "fetches": {"kernel": "b", "fetched": 2.01, "used": 1.0},
+        "random": {"kernel": "c", "fetched": 3.0, "used": 1.0, "reason": "no order"},
+        "stores": {"kernel": "d", "fetched": 1.0, "used": 0.89, "reason": "no order"},
+        "both": {"kernel": "e", "fetched": 2.5, "used": 0.5, "reason": "no order"},
+    }
+    assert goals.misses(cases) == {
+        "fetches": Miss(("fetched",), ""),
+        "random": Miss(("fetched",), "no order"),
+        "stores": Miss(("used",), ""),
+        "both": Miss(("fetched", "used"), ""),
+    }
+    first, *lines = goals.report(cases)
+    assert first == (
+        "1 of 5 cases (20 %) meet both goals: used is at least 0.9, and 1 / fetched at least 0.5. The aim is 75 %. "
+        "1 of the 4 others have a reason."
+    )
+    assert lines == [
+        "  fetches (b): fetched 2.01",
+        "  random (c): fetched 3.0; no order",
+        "  stores (d): used 0.89",
+        "  both (e): fetched 2.5, used 0.5",
+    ]
