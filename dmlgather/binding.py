@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from operator import index
+from typing import Any
 
 import numpy as np
 
+from dmlgather.backends.arrays import adopt
 from dmlgather.backends.devices import Device
 from dmlgather.backends.executor import Executor
-from dmlgather.backends.footprints import Footprint, Signature, buffer, device_of, logical
+from dmlgather.backends.footprints import WRITEABLE, Footprint, Signature, buffer, device_of, logical, signature_on
 from dmlgather.backends.routes import DeviceRoute, Route
 from dmlgather.directml import BufferTensorDesc, DataType, OperatorDesc, lower
-from dmlgather.plan import IndexPlan, Layout, OutOfBounds
+from dmlgather.plan import IndexPlan, Layout, OutOfBounds, packed_strides
 from dmlgather.policy import Fill, resolve_policy
-from dmlgather.wording import braces
+from dmlgather.wording import braces, counted
 
 ALSO_ACCEPTED = {DataType.UINT8: ("bool",)}
 """NumPy types that stand for a DirectML type besides its own; DirectML's callers carry bool as UINT8."""
@@ -100,6 +103,34 @@ class Binding:
         assert isinstance(route, DeviceRoute)
         return route
 
+    def prepared_device(self, device: str | None) -> Device:
+        """The device that `CompiledOperator.prepare` prepares for. ValueError when calls never run there."""
+        target = Device.parse(device) if device is not None else self.device or Device("cuda")
+        if self.device is not None and target != self.device:
+            raise ValueError(f"device is {target}, but the operator was compiled for {self.device}")
+        if self.device is None and target != target.memory:
+            raise ValueError(f"device is {target}, where no arrays lie: compile(…, device='{target}') to run calls there")
+        return target
+
+    def stated(self, device: Device, layout: Sequence[Any] | None) -> list[Signature]:
+        """The signatures of arrays on `device`, inputs then output, of one item of the `layouts` that `prepare` takes; None for
+        packed arrays of the described Sizes. TypeError for another number of arrays, and for what states none.
+        """
+        given: list[Any] = [None] * len(self.inputs) if layout is None else [*layout]
+        if len(given) == len(self.inputs):
+            given.append(None)
+        if len(given) != len(self.tensors):
+            raise TypeError(
+                f"{self.desc.operator.name} takes {counted(len(self.inputs), 'input array')} ({', '.join(self.inputs)}), and out "
+                f"if the call has one, got {counted(len(given), 'array')}: state one for each"
+            )
+        where = device.memory.index << 4 if device.on_gpu else WRITEABLE
+        return [
+            (self.dtypes[name], tensor.sizes, _packed(tensor.sizes, self.dtypes[name]), where) if item is None
+            else _stated(name, item, where)
+            for (name, tensor), item in zip(self.tensors.items(), given, strict=True)
+        ]  # fmt: skip
+
     def check_count(self, count: int) -> None:
         """TypeError for another number of inputs than the operator has."""
         if count != len(self.inputs):
@@ -142,6 +173,34 @@ def check_devices(devices: Sequence[Device]) -> None:
             f"arrays lie on different devices ({', '.join(map(str, devices))}); move them to one, or compile(…, device=…) to say "
             "where"
         )
+
+
+def _stated(name: str, item: Any, where: int) -> Signature:
+    """The signature of an array like `item`: another array, or (shape, dtype) or (shape, dtype, strides in bytes)."""
+    if not isinstance(item, tuple):
+        try:
+            array, home = adopt(item)
+        except TypeError:
+            raise TypeError(
+                f"{name} is {type(item).__name__}, expected an array, (shape, dtype) or (shape, dtype, strides in bytes)"
+            ) from None
+        dtype, shape, strides, place = signature_on(home, array)
+        return dtype, shape, strides, where | place & 15 if home.on_gpu and where >= 0 else where
+    try:
+        shape, dtype = tuple(map(index, item[0])), np.dtype(item[1])
+        strides = _packed(shape, dtype) if len(item) == 2 else tuple(map(index, item[2]))
+    except (IndexError, TypeError) as error:
+        raise TypeError(
+            f"{name} is stated as {item!r}, expected (shape, dtype) or (shape, dtype, strides in bytes), such as "
+            f"((2, 3), 'float32'): {error}"
+        ) from None
+    if len(strides) != len(shape) or len(item) > 3:
+        raise ValueError(f"{name} is stated as {item!r}, expected a stride in bytes for each of the {len(shape)} dimensions")
+    return dtype, shape, strides, where
+
+
+def _packed(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    return tuple(step * dtype.itemsize for step in packed_strides(shape))
 
 
 def _lower(desc: OperatorDesc, names: Sequence[str], policy: OutOfBounds, fill: bytes, layouts: Sequence[Layout]) -> IndexPlan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, update_wrapper
 from typing import Any, Generic, ParamSpec
 
@@ -32,13 +32,15 @@ class Request:
     """What one call asks for.
 
     problem_of: from the arrays' types, in order, to the problem. arrays: the array arguments by name. out_of_bounds: None for the
-    dialect's own policy, else "clamp", "raise", "promise" or a Fill. device: None for where the arrays are.
+    dialect's own policy, else "clamp", "raise", "promise" or a Fill. device: None for where the arrays are. stream: of a GPU, as
+    compiled operators take it.
     """
 
     problem_of: Callable[..., Problem]
     arrays: Mapping[str, Any]
     out_of_bounds: str | Fill | None
     device: str | None
+    stream: Any = field(default=None, kw_only=True)
 
 
 class EagerFunction(Generic[P]):
@@ -51,7 +53,9 @@ class EagerFunction(Generic[P]):
         update_wrapper(self, request)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Run on arrays; the result is the same kind of array as the first."""
+        """Run on arrays; the result is the same kind of array as the first. On a GPU, on `stream`; left out, on PyTorch's current
+        one if the first array is a tensor, else on CuPy's.
+        """
         slots = self._slots
         inputs: list[Any] = [None] * (len(slots) // 2)
         key = read_call(args, kwargs, slots, inputs, torch_tensors.key) if slots else None
@@ -59,7 +63,8 @@ class EagerFunction(Generic[P]):
         if kept and (result := kept[0](inputs)) is not None:
             return result
         request = self._request(*args, **kwargs)
-        with arrays.in_order([*request.arrays.values()]):
+        target = None if request.device is None else Device.parse(request.device)
+        with arrays.in_order([*request.arrays.values()], request.stream, target):
             taken = take(request.arrays, request.device)
             problem = request.problem_of(*(item.type for item in taken))
             if not slots and self._keyed:
@@ -69,7 +74,7 @@ class EagerFunction(Generic[P]):
 
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> IndexPlan:
         """The plan of the same call over packed arrays. An array may be replaced by anything with `shape` and `dtype`, or by a
-        pair (shape, dtype); `device` changes nothing.
+        pair (shape, dtype); `device` and `stream` change nothing.
         """
         return self.problem(*args, **kwargs).plan()
 

@@ -35,13 +35,12 @@ def lazy_names(
         except ModuleNotFoundError as error:
             if name not in needs or (error.name or "").partition(".")[0] != needs[name]:
                 raise
-            text = (
-                f"{package}.{name} needs the package {needs[name]}, which is not installed: "
-                f"pip install 'dmlgather[{needs[name]}]'"
-            )
+            from dmlgather.extras import missing_extra
+
+            missing = missing_extra(f"{package}.{name}", needs[name], error)
             if _asked_by_an_import():
-                raise ModuleNotFoundError(text, name=error.name) from None
-            raise AttributeError(text, name=name) from None
+                raise missing from None
+            raise AttributeError(str(missing), name=name) from None
         value = getattr(module, name) if modules[name] else module
         setattr(sys.modules[package], name, value)
         return value

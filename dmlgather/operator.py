@@ -143,6 +143,36 @@ class CompiledOperator:
             *sources, target = [array for array, _ in adopted]
             self._run(route, sources, target, stream)
 
+    def prepare(self, device: str | None = None, *, layouts: Sequence[Sequence[Any]] | None = None) -> None:
+        """Plan and compile what calls will need, so that the first call only launches.
+
+        device: None is the one that the operator was compiled for, else "cuda". layouts: an item for each kind of call, with each
+        input, and `out` if the call has one, as an array like it, as (shape, dtype) of a packed one, or as (shape, dtype, strides
+        in bytes). On a GPU, stated arrays lie at multiples of 16 bytes, and arrays like a given one as far behind one as it does.
+        Left out: packed arrays of the described Sizes, and on a GPU also buffers and addresses.
+
+        Raises TypeError and ValueError as a call with such arrays does, with the item's number; ValueError for a device where no
+        call runs, DeviceError for no usable GPU.
+
+        >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(2, 4))
+        >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
+        >>> transposed = ((2, 4), "int64", (8, 16))
+        >>> dg.compile(desc).prepare("cpu", layouts=[[transposed, ((2, 4), "int64")]])
+        """
+        target = self._binding.prepared_device(device)
+        if layouts is None:
+            self._route(*self._binding.stated(target, None))
+            if target.on_gpu:
+                self._address_route(str(target))
+            return
+        for number, layout in enumerate(layouts):
+            try:
+                found = self._binding.stated(target, layout)
+                self._place(*found[:-1])
+                self._route(*found)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"layouts[{number}]: {error}") from None
+
     def launch(self, *pointers: int, stream: Any = None, device: str | None = None) -> None:
         """Run on device addresses (inputs, then output) of whole buffers of TotalTensorSizeInBytes.
 

@@ -161,17 +161,17 @@ def test_bound_and_pointer_calls(gpu: ArrayDriver, table: Any, ids: Any) -> None
         bound(stream)
         assert out.tobytes() == table[ids[0]].tobytes()
     assert gpu.streams[-1] == 77
-    aligned = [_aligned(array) for array in (table, ids, out)]
-    aligned[2][...] = 0
-    op.launch(*(array.ctypes.data for array in aligned), stream=78)
-    assert aligned[2].tobytes() == table[ids[0]].tobytes()
+    placed = [aligned(array) for array in (table, ids, out)]
+    placed[2][...] = 0
+    op.launch(*(array.ctypes.data for array in placed), stream=78)
+    assert placed[2].tobytes() == table[ids[0]].tobytes()
     assert gpu.streams[-1] == 78
 
 
 def test_a_launch_on_addresses_reports_bad_indices_too(gpu: ArrayDriver, table: Any, ids: Any) -> None:
     ids[0, 5] = ROWS + 3
     op = dg.compile(gather(), out_of_bounds="raise")
-    held = [_aligned(array) for array in (table, ids, np.empty((COUNT, WIDTH), np.float32))]
+    held = [aligned(array) for array in (table, ids, np.empty((COUNT, WIDTH), np.float32))]
     op.launch(*(array.ctypes.data for array in held), stream=8)
     with pytest.raises(IndexError, match=rf"IndicesTensor\[0, 5\] = {ROWS + 3} is out of range"):
         op.raise_if_bad()
@@ -282,7 +282,7 @@ def test_without_a_gpu_compiling_for_one_says_what_is_missing(monkeypatch: pytes
         dg.compile(gather(), device="cuda")
 
 
-def _aligned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def aligned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     room = np.empty(array.nbytes + 16, np.uint8)
     start = -room.ctypes.data % 16
     placed: np.ndarray[Any, Any] = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)

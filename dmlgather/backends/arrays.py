@@ -233,6 +233,8 @@ def _chosen(given: Sequence[Any], stream: Any, device: Device | None) -> tuple[D
     first = given[0] if given else None
     if stream is not None:
         where = device or (home_of(first) if given else CPU)
+        if where.on_gpu:
+            require(where.index)
         return where, stream_pointer(stream, where)
     number = torch_tensors.gpu_of(first)
     if number is None:

@@ -19,6 +19,12 @@ def is_torch(array: Any) -> bool:
     return kind is not None and isinstance(array, kind)
 
 
+def is_compiling() -> bool:
+    """Whether PyTorch makes a graph: torch.compile of the code that asks, or torch.export."""
+    compiler = sys.modules.get("torch.compiler")
+    return compiler is not None and compiler.is_compiling()
+
+
 def gpu_of(array: Any) -> int | None:
     """The number of the GPU on which a tensor lies; None for tensors elsewhere or of a class of their own, and for all else."""
     return array.device.index if is_torch(array) and _is_plain(array) and array.device.type == "cuda" else None

@@ -10,6 +10,8 @@ where the arrays are; "cpu", "cuda", "cuda:N" or "reference" to run there, where
 `gather.plan(…)`, and likewise for the others, takes (shape, dtype) pairs instead of tensors and returns the IndexPlan.
 `gather.to_directml(…)` returns the DirectML descriptors of a call, and `gather.differences(…)` lists the indices that give other
 results there.
+
+In torch.compile and torch.export, calls are nodes of the graph: operators that `dmlgather.torch.operators` registers.
 """
 
 from __future__ import annotations

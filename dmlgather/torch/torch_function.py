@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ParamSpec
 
 from dmlgather.backends import torch_tensors
@@ -35,22 +35,28 @@ class TorchFunction(EagerFunction[P]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Run on tensors; the result is the same kind of array as the first, and `out` where that is given."""
+        if torch_tensors.is_compiling():
+            return self._in_graph(args, kwargs)
         slots = self._slots
         inputs: list[Any] = [None] * (len(slots) // 2 + 1)
         key = read_call(args, kwargs, slots, inputs, _key) if slots else None
         kept = kept_for(self, key) if key is not None else []
         if kept and (result := kept[0](inputs)) is not None:
             return result
-        request = self._request(*args, **kwargs)
-        assert isinstance(request, TorchRequest)
-        with in_order(request):
-            call = TorchRun(request)
-            result = _of_each(call.work, call.run)
+        result, call, request = self.run(args, kwargs)
         if not slots:
             self._slots = self._slots_of(request)
         elif key is not None and read_call(args, kwargs, slots, inputs, _key) == key:  # which `out` has not where it was resized
             kept[:] = call.known(inputs)
         return result
+
+    def run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, TorchRun, TorchRequest]:
+        """A call that nothing is known of, also while a graph is made: its result, and what it did."""
+        request = self._request(*args, **kwargs)
+        assert isinstance(request, TorchRequest)
+        with in_order(request):
+            call = TorchRun(request)
+            return _of_each(call.work, call.run), call, request
 
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """The plan of the same call over packed tensors. A tensor may be replaced by anything with `shape` and `dtype`, or by a
@@ -136,6 +142,11 @@ class TorchFunction(EagerFunction[P]):
         """
         work = _work(self._asked(args, kwargs))()
         return () if isinstance(work, tuple) else tuple(export.differences(work))
+
+    def _in_graph(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        from dmlgather.torch.operators import in_graph  # which imports PyTorch
+
+        return in_graph(self, args, kwargs)
 
     def _slots_of(self, request: TorchRequest) -> dict[int | str, int]:
         """The number of each array argument, and behind them of `out`. Empty where calls have no keys."""

@@ -113,7 +113,7 @@ def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0
 @TorchFunction
 def tensor_split(
     input: Any,  # noqa: A002
-    indices_or_sections: Any,
+    indices_or_sections: int | Sequence[int] | Any,
     dim: int = 0,
     *,
     device: str | None = None,

@@ -99,7 +99,7 @@ PYTORCH = Peer(
             "refuses them",
             "take them: the pages exclude no type",
             lambda answered: answered.live.error is NotImplementedError and "not implemented for" in answered.live.text,
-            asked("gather", torch.zeros(2, dtype=torch.uint16), 0, torch.tensor([1])),
+            asked("take", torch.zeros(2, dtype=torch.uint16), torch.tensor([1])),
         ),
         PeerFault(
             "NaNs of 16 bits",

@@ -383,3 +383,35 @@ def test_results_are_the_callers_own() -> None:
                 assert np.array_equal(result, expected)
                 result[...] = 0  # a warning where it cannot be written
     assert torch.equal(x, torch.arange(12.0).reshape(3, 4))
+
+
+def test_a_check_of_elements_raises_in_a_trace_as_well() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        torch._assert_async(x.sum() > 0, "no positive sum")
+        torch._assert_async((x[0] < 9).all(), "a large element")
+        return x[::2]
+
+    x = torch.arange(12.0).reshape(4, 3)
+    trace = dg.torch.trace(fn, x)
+    assert torch.equal(trace.run(x), fn(x))
+    assert np.array_equal(trace.run(x.numpy()), fn(x))
+    for given, message in ((-x, "no positive sum"), (x + 9, "a large element")):
+        for call in (fn, trace.run):
+            with pytest.raises(RuntimeError, match=message):
+                call(given)
+    assumed = [words.partition(" of the first")[0] for words in dg.equivalent(fn, lambda x: x[::2], x).assumptions]
+    assert [words for words in assumed if "assert" in words] == ["_assert_async", "_assert_async_1"]
+
+
+def test_a_check_of_a_number_that_only_a_run_tells_is_no_proof() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        torch._check(x[0, 0].item() > 3)
+        return x[::2]
+
+    x = torch.full((4, 3), 7.0)
+    assert torch.equal(dg.torch.trace(fn, x).run(x), fn(x))
+    with pytest.raises(RuntimeError):
+        fn(-x)
+    found = dg.equivalent(fn, lambda x: x[::2], x)
+    assert ["_assert_scalar" in words for words in found.assumptions] == [True]
+    assert dg.equivalent(fn, lambda x: x[::2], x, assume=()).verdict == "not proven"

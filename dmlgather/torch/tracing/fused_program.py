@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.dialects.index_graph import IndexGraph, Step
@@ -26,9 +28,9 @@ class FusedTorchProgram:
 
     @classmethod
     def of(cls, program: ExportedGraph, read: TorchGraph) -> FusedTorchProgram:
-        """Fused. Random nodes are kept, whether their results are needed or not, so that each draws the numbers of its turn."""
+        """Fused. Checks are kept; and random nodes, needed or not, so that each draws the numbers of its turn."""
         drawn = [name for step in read.graph.steps if _is_random(read, step) for name in step.outputs]
-        return cls(program, read, fuse(read.graph, keep=drawn))
+        return cls(program, read, fuse(read.graph, keep=[*drawn, *read.checks]))
 
     def launches(self) -> Mapping[str, tuple[int, ...]]:
         """The numbers of the launches that do a step, by the step's name."""
@@ -100,7 +102,9 @@ class FusedTorchProgram:
             node, given = self.read.opaque[step.name]
             by_name = dict(zip(step.inputs, inputs, strict=True))
             results = nodes.run(node, with_tensors(given, by_name))
-            return [arrays.move(*arrays.adopt(result.detach()), home) for result in results]
+            moved = [arrays.move(*arrays.adopt(result.detach()), home) for result in results]
+            happened = step.outputs[len(moved) :]  # what a check gives in the graph
+            return [*moved, *(arrays.move(np.ones((), bool), CPU, home) for _ in happened)]
 
         return compute
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.dialects.index_graph import IndexGraph
+from dmlgather.dialects.index_graph import IndexGraph, Opaque
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.torch.tracing import nodes
 from dmlgather.torch.tracing.exported import ExportedGraph
@@ -41,7 +43,8 @@ class TorchGraph:
     """The graph of a program, and what its steps come from.
 
     opaque: of each opaque step, by its name: the node, and its arguments. calls: the nodes that index, with their calls.
-    results: the values that each node gives. inputs: the number of the user's leaf that each input of the graph is.
+    results: the values that each node gives. inputs: the number of the user's leaf that each input of the graph is. checks: a
+    value for each check of elements, which says that it has happened.
     """
 
     graph: IndexGraph
@@ -49,6 +52,7 @@ class TorchGraph:
     calls: Sequence[tuple[Any, NodeCall]]
     results: Mapping[Any, tuple[str, ...]]
     inputs: tuple[int, ...]
+    checks: tuple[str, ...] = ()
 
     @property
     def reads_memory(self) -> bool:
@@ -65,7 +69,8 @@ def read_program(program: ExportedGraph, values: Values) -> TorchGraph:
     for node in program.nodes:
         reader.read(node)
     outputs = [reader.value(node) for node in program.outputs if nodes.gives_tensor(node)]
-    return TorchGraph(reader.graph.build(outputs), reader.opaque, reader.calls, reader.results, tuple(leaves))
+    graph, checks = reader.graph.build(outputs), tuple(reader.checks)
+    return TorchGraph(graph, reader.opaque, reader.calls, reader.results, tuple(leaves), checks)
 
 
 def problem_at(program: ExportedGraph, node: Any, values: Values, number: int) -> Problem | None:
@@ -87,6 +92,13 @@ def problem_at(program: ExportedGraph, node: Any, values: Values, number: int) -
     return work if isinstance(work, Problem) else None
 
 
+CHECKS = ("_assert_async.", "_assert_scalar.", "sym_constrain_range")
+"""How the names of operators begin that give nothing, and raise for some elements: of torch._check and torch._assert_async."""
+
+
+_HAPPENED = TensorType((), np.dtype(bool))
+
+
 @dataclass
 class _NodeReader:
     """Adds the nodes of a program to a graph. weights: parameters and buffers, by name; those that are read become constants."""
@@ -97,6 +109,7 @@ class _NodeReader:
     opaque: dict[str, tuple[Any, Mapping[str, Any]]] = field(default_factory=dict)
     calls: list[tuple[Any, NodeCall]] = field(default_factory=list)
     results: dict[Any, tuple[str, ...]] = field(default_factory=dict)
+    checks: list[str] = field(default_factory=list)
 
     def value(self, node: Any) -> str:
         """The name of the value that a node gives."""
@@ -107,8 +120,10 @@ class _NodeReader:
     def read(self, node: Any) -> None:
         """Add the steps of a node."""
         tensors = [each for each in nodes.gives(node) if nodes.is_tensor(each)]
-        if not tensors:
-            return  # a size, a graph, or a check that has no result
+        if not tensors:  # a size, a graph, or a check
+            if nodes.operator_name(node).startswith(CHECKS):
+                self._check(node)
+            return
         if (picked := nodes.item_of(node)) is not None:
             self.results[node] = (self.results[picked[0]][picked[1]],)
         elif (inner := nodes.inlined(node)) is not None:
@@ -163,6 +178,14 @@ class _NodeReader:
             return None
         results = nodes.run(node, with_tensors(call.given, read))
         return tuple(self.graph.constant(host_array(each)) for each in results)
+
+    def _check(self, node: Any) -> None:
+        """Add a check, which gives nothing; in the graph, it gives that it has happened."""
+        call = NodeCall(self.graph, node.name, nodes.operator_name(node), self._arguments(node), lambda: (_HAPPENED,))
+        if any(tensors_in(call.given)):
+            self.checks += self._opaque(node, call)
+        else:  # of a number that only a run tells, for which a graph has no value
+            self.graph.step(node.name, Opaque(f"torch.{call.operator}"), (), {})
 
     def _opaque(self, node: Any, call: NodeCall) -> tuple[str, ...]:
         name, attributes, inputs = operator(call, single=nodes.is_single(node))

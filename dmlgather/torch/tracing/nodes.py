@@ -10,9 +10,8 @@ from typing import Any
 
 from dmlgather.dialects.element_types import numpy_type
 from dmlgather.dialects.problem import TensorType
+from dmlgather.extras import missing_extra
 from dmlgather.tracing.entries import SourceLine
-
-MISSING = "torch.trace reads programs with the package torch, which is missing ({}): pip install 'dmlgather[torch]'"
 
 Values = Mapping[Any, int]
 """The values of a program's symbols."""
@@ -23,12 +22,12 @@ class UnknownSizeError(ValueError):
 
 
 def library() -> Any:
-    """The module torch. ModuleNotFoundError, with what to install, where it is missing."""
+    """The module torch. MissingExtraError where it is missing."""
     try:
         import torch
         import torch.export
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(MISSING.format(error), name=error.name) from None
+        raise missing_extra("tracing a program", "torch", error) from None
     return torch
 
 

@@ -1,0 +1,126 @@
+"""`stream=` of the eager functions, over a driver that is not one (tests/kernels/host_driver.py). Judged by NumPy's indexing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlgather as dg
+from dmlgather.backends.cuda import driver
+from tests.kernels.host_driver import installed
+from tests.test_eager import EVERY
+from tests.test_operator_devices import ArrayDriver, DeviceArray
+
+DATA = np.arange(32, dtype=np.float32).reshape(4, 8)
+ROWS, EACH, PAIRS = np.array([3, 0]), np.array([[1], [0], [3], [2]]), np.array([[3, 1], [0, 7]])
+IMAGE = np.arange(16, dtype=np.float32).reshape(1, 4, 2, 2)
+ROW_WINDOWS = dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
+_PORTS = "<input><port id='0'/><port id='1'/><port id='2'/></input><output><port id='3'/></output>"
+
+CALLS: dict[Any, tuple[list[Any], dict[str, Any], Any]] = {
+    dg.onnx.gather: ([DATA, ROWS], {}, DATA[ROWS]),
+    dg.onnx.gather_elements: ([DATA, EACH], {"axis": 1}, np.take_along_axis(DATA, EACH, 1)),
+    dg.onnx.gather_nd: ([DATA, PAIRS], {}, DATA[[3, 0], [1, 7]]),
+    dg.onnx.slice: ([DATA], {"starts": [1], "ends": [4]}, DATA[1:4]),
+    dg.onnx.depth_to_space: ([IMAGE], {"blocksize": 2}, IMAGE.reshape(2, 2, 2, 2).transpose(2, 0, 3, 1).reshape(1, 1, 4, 4)),
+    dg.onnx.space_to_depth: (
+        [DATA.reshape(1, 1, 4, 8)],
+        {"blocksize": 2},
+        DATA.reshape(2, 2, 4, 2).transpose(1, 3, 0, 2).reshape(1, 4, 2, 4),
+    ),
+    dg.openvino.gather: ([DATA, ROWS], {"axis": 0}, DATA[ROWS]),
+    dg.openvino.gather_elements: ([DATA, EACH], {"axis": 1}, np.take_along_axis(DATA, EACH, 1)),
+    dg.openvino.gather_nd: ([DATA, PAIRS], {}, DATA[[3, 0], [1, 7]]),
+    dg.openvino.slice: ([DATA], {"start": [1], "stop": [4], "step": [1]}, DATA[1:4]),
+    dg.openvino.strided_slice: (
+        [DATA],
+        {"begin": [1, 0], "end": [4, 8], "begin_mask": [0, 0], "end_mask": [0, 0]},
+        DATA[1:4],
+    ),
+    dg.openvino.run_layer: (
+        [f"<layer type='Gather' version='opset7'>{_PORTS}</layer>", DATA, ROWS],
+        {"axis": 0},
+        DATA[ROWS],
+    ),
+    dg.lax.gather: ([DATA, ROWS[:, None], ROW_WINDOWS, (1, 8)], {}, DATA[ROWS]),
+}
+"""Arguments that lie on a GPU or are none, other arguments, and the result."""
+
+
+@pytest.fixture
+def gpu() -> Iterator[ArrayDriver]:
+    with installed(ArrayDriver()) as stand_in:
+        yield stand_in
+
+
+def test_every_function_has_a_call() -> None:
+    assert {*map(repr, CALLS)} == {*map(repr, EVERY)}
+
+
+@pytest.mark.parametrize("function", CALLS, ids=repr)
+def test_a_call_runs_on_its_stream(gpu: ArrayDriver, function: Any) -> None:
+    given, others, expected = CALLS[function]
+    arrays = [DeviceArray(each, 1) if isinstance(each, np.ndarray) else each for each in given]
+    for stream, pointer in ((SimpleNamespace(ptr=55), 55), (56, 56), (None, 1001)):
+        gpu.streams, gpu.used = [], []
+        result = function(*arrays, **others, stream=stream)
+        assert isinstance(result, DeviceArray)
+        assert (result.device.id, result.held.tobytes()) == (1, expected.tobytes())
+        assert gpu.streams == [pointer]
+        assert set(gpu.used) == {("empty", pointer)}
+    assert not gpu.current
+
+
+@pytest.mark.parametrize("function", CALLS, ids=repr)
+def test_the_cpu_has_no_streams(function: Any) -> None:
+    given, others, expected = CALLS[function]
+    for _ in range(2):  # the second call is known
+        assert function(*given, **others, stream=None).tobytes() == expected.tobytes()
+        for device in (None, "cpu", "reference"):
+            with pytest.raises(TypeError) as refused:
+                function(*given, **others, device=device, stream=57)
+            assert str(refused.value) == "stream is int, but the arrays are on the CPU, which has no streams: leave it out"
+    compiled = dg.compile(dg.GatherOperatorDesc.of(DATA, ROWS, axis=0))
+    with pytest.raises(TypeError) as same:
+        compiled(DATA, ROWS, stream=57)
+    assert str(same.value) == str(refused.value)
+
+
+def test_copies_to_a_gpu_and_back_are_on_the_stream_too(gpu: ArrayDriver) -> None:
+    result = dg.onnx.gather(DATA, ROWS, device="cuda:1", stream=55)
+    assert isinstance(result, np.ndarray)
+    assert result.tobytes() == DATA[ROWS].tobytes()
+    assert gpu.used == [("copy", 55), ("copy", 55), ("empty", 55)]
+    assert (gpu.streams, gpu.launched_on) == ([55], [1])
+    with pytest.raises(TypeError, match="the CPU, which has no streams"):
+        dg.onnx.gather(DeviceArray(DATA), DeviceArray(ROWS), device="cpu", stream=55)
+
+
+def test_a_bad_index_is_asked_for_on_the_stream(gpu: ArrayDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited = list[int]()
+    monkeypatch.setattr(gpu, "streamSynchronize", waited.append)
+    with pytest.raises(IndexError, match=r"indices\[1\] = 4 is out of range"):
+        dg.onnx.gather(DeviceArray(DATA), DeviceArray(np.array([0, 4])), stream=55)
+    assert 55 in waited
+
+
+def test_what_is_no_stream_is_refused(gpu: ArrayDriver) -> None:
+    with pytest.raises(TypeError, match="stream is str, expected a stream of CuPy or torch"):
+        dg.onnx.gather(DeviceArray(DATA), DeviceArray(ROWS), stream="55")
+    assert not gpu.streams
+
+
+def test_a_plan_needs_no_stream() -> None:
+    assert dg.onnx.gather.plan(DATA, ROWS, stream=55) == dg.onnx.gather.plan(DATA, ROWS)
+
+
+def test_without_cupy_a_stream_on_a_gpu_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    driver.require.cache_clear()
+    with pytest.raises(dg.DeviceError, match=r"CuPy cannot be imported .*pip install"):
+        dg.onnx.gather(DATA, ROWS, device="cuda", stream=55)
