@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dmlgather.cli.common import StatedInputs, hint, stated_inputs
+from dmlgather.cli.common import AsJson, JsonFile, JsonOutput, StatedInputs, in_options, note, stated_inputs
 from dmlgather.cli.failures import say
 from dmlgather.cli.limiting import limited
 from dmlgather.output import put
 from dmlgather.wording import alternatives, printable
 
 FORMATS = ("text", "json")
+"""The values of --output-format, an older spelling of --json."""
+
+OLDER = "--output-format json is now spelled --json, as in all commands; both work"
+"""What is said of it."""
 
 
 @limited("first", "second")
@@ -38,17 +41,18 @@ def equivalent(
             help="any: for all inputs. valid: only for inputs for which no index of A is out of range; there B must not raise.",
         ),
     ] = "any",
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Assume of no operator that two libraries give the same bits for it.")
-    ] = False,
-    output_format: Annotated[str, typer.Option(metavar="FORMAT", help="text or json.")] = "text",
+    strict: Annotated[bool, typer.Option("--strict", help="Assume nothing of operators that do not index.")] = False,
+    as_json: AsJson = False,
+    output: JsonFile = None,
+    output_format: Annotated[str, typer.Option(hidden=True)] = "text",
 ) -> int:
     """Prove that two models index alike, or show inputs for which they do not.
 
     "proven": for all inputs of these shapes, both raise, or both write the same bits. "different": with inputs, the first element
     that differs, and where both values come from. "not proven": with the first step that stops the proof. Operators that do not
-    index are not looked into: they give the same where operator, attributes and inputs are equal, and are taken not to raise.
-    Where models of two libraries share an operator, such as Softmax, a proof assumes that both give the same bits, and says so.
+    index are not looked into: they give the same where operator, attributes and inputs are equal. A proof lists what it assumes
+    of them: that both libraries give the same bits for an operator that they share, such as Softmax, and that an operator that
+    no output needs raises nothing.
 
     Inputs are matched by name where the names of one model are among those of the other, else by position.
 
@@ -56,22 +60,24 @@ def equivalent(
     """
     from dmlgather.equivalence import ASSUMPTIONS
     from dmlgather.equivalence import equivalent as decided
+    from dmlgather.input_files import InputFiles
 
     for option, value, known in (("--given", given, ("any", "valid")), ("--output-format", output_format, FORMATS)):
         if value not in known:
             raise typer.BadParameter(f"expected {alternatives(known)}, got {value!r}", param_hint=f"'{option}'")
+    if output_format == "json":
+        note(OLDER)
+    written = JsonOutput(as_json or output_format == "json", output, InputFiles((first, second)))
     stated = stated_inputs(inputs)
     try:
         assume = () if strict else ASSUMPTIONS
         found = decided(first, second, inputs=stated, given="valid" if given == "valid" else "any", assume=assume)
     except (TypeError, ValueError) as error:  # of what a model leaves open, or of a node that breaks a rule
-        say(f"dmlgather: {error}{hint(error)}")
+        say(f"dmlgather: {in_options(error)}")
         return 2
-    put(
-        json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n"
-        if output_format == "json"
-        else f"{_printable(str(found))}\n"
-    )
+    if not written.printed:
+        put(f"{_printable(str(found))}\n")
+    written.write(found.to_json)
     return 0 if found else 1
 
 

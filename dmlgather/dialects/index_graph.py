@@ -108,7 +108,7 @@ class IndexGraph:
 
     inputs, outputs: names of values, in the program's order; an output may be an input or a constant, and may be named twice.
     steps: each behind those whose outputs it reads. types: of every value. constants: the values that are known, which no step
-    writes. labels: how users know a value, where that is not its name.
+    writes. labels: how users know a value, where that is not its name. unread: opaque steps that `needed` left out.
 
     ValueError where a value is read before it is written, is written twice or has no type, and where a problem's tensors differ
     from the types of its values.
@@ -120,6 +120,7 @@ class IndexGraph:
     types: Mapping[str, TensorType]
     constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    unread: tuple[Step, ...] = ()
 
     def __post_init__(self) -> None:
         known: set[str] = set()
@@ -169,18 +170,21 @@ class IndexGraph:
 
         A gather under RAISE raises for a bad index, whether its elements are read or not. So it is a part of the program, with
         all that its indices and its data follow from, unless it cannot raise, or a step that is kept holds it and raises in its
-        place. An opaque step, of which nothing is known, counts as one that does not raise.
+        place. An opaque step is left out, though nothing is known of when it raises: `unread` holds it then.
         """
-        wanted, kept, held = set(self.outputs), [], set[str]()
+        wanted, kept, held, unread = set(self.outputs), [], set[str](), []
         for step in reversed(self.steps):
             if wanted.intersection(step.outputs) or (step.name not in held and self.can_raise(step)):
                 kept.append(step)
                 wanted.update(step.inputs)
                 held.update(step.work.holds if isinstance(step.work, Problem) else ())
+            elif isinstance(step.work, Opaque):
+                unread.append(step)
         constants = {name: array for name, array in self.constants.items() if name in wanted}
         known = wanted.union(self.inputs, *(step.outputs for step in kept))
         types = {name: tensor for name, tensor in self.types.items() if name in known}
-        return replace(self, steps=tuple(reversed(kept)), constants=constants, types=types)
+        left_out = (*self.unread, *reversed(unread))
+        return replace(self, steps=tuple(reversed(kept)), constants=constants, types=types, unread=left_out)
 
     def can_raise(self, step: Step) -> bool:
         """Whether a step raises for some indices. No: where it looks up none, or no value of their type, and no element of a

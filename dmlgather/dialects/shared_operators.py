@@ -75,9 +75,7 @@ class SharedOperator:
 
     @property
     def exact(self) -> bool:
-        """Whether it is no assumption. JAX takes subnormal numbers for zeros on CPUs, and OpenVINO's plugins may compute in other
-        types than the model's.
-        """
+        """Whether it is no assumption. JAX on CPUs takes subnormals for zeros; OpenVINO's plugins may compute in other types."""
         return self.kind == "exact" and self.library not in ("lax", "openvino")
 
     @property
@@ -88,7 +86,7 @@ class SharedOperator:
 
 
 _ROWS = [line.split() for line in _TABLE.split("\n") if line]
-_BY_OWN = {
+BY_OWN = {
     f"{library}.{own.lower()}": SharedOperator(name, kind, library, own)
     for name, kind, *owns in _ROWS
     for library, spelled in zip(TITLES, owns, strict=True)
@@ -101,7 +99,7 @@ def shared_operator(step: Step, types: Mapping[str, TensorType]) -> SharedOperat
     """What the table says of a step; None where no row is about it."""
     operator, attributes = (step.work.operator, step.work.attributes) if isinstance(step.work, Opaque) else ("", ())
     name, overload = operator.rpartition(".")[::2] if operator.count(".") > 1 else (operator, "")
-    row, read = _BY_OWN.get(name), [types[each].dtype for each in step.inputs]
+    row, read = BY_OWN.get(name), [types[each].dtype for each in step.inputs]
     if row is None or overload not in _OVERLOADS or len(step.outputs) != 1 or not isinstance(attributes, tuple):
         return None
     given = {name: _plain(value) for name, value in attributes if not isinstance(value, tuple) or value[:1] != ("tensor",)}
@@ -109,7 +107,8 @@ def shared_operator(step: Step, types: Mapping[str, TensorType]) -> SharedOperat
     axis = given.pop({"torch": "dim"}.get(row.library, "axis"), -1 if row.library == "onnx" else None)
     old = row.kind == "axis" and given.get("version", 13) < 13  # it works along all axes behind this one as well
     neutral = all(key in _NEUTRAL and (not _NEUTRAL[key] or value in _NEUTRAL[key]) for key, value in given.items())
-    floats = row.name == "cast" or all(dtype.kind not in "biucO" and dtype == read[0] for dtype in read)
+    same = [types[step.outputs[0]].dtype] if row.name == "cast" else read  # a cast to integers has no one definition
+    floats = all(dtype.kind not in "biucO" and dtype == same[0] for dtype in same)
     held = number is None or read[0] in (np.float32, np.float64)  # beside others, PyTorch computes with more of its bits
     if old or not (neutral and floats and held) or len(read) + (number is not None) != (2 if row.kind in ("two", "exact") else 1):
         return None

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from dmlgather.dialects.index_graph import IndexGraph, Opaque
+from dmlgather.dialects.index_graph import IndexGraph, Opaque, Step
 from dmlgather.dialects.problem import whole
-from dmlgather.dialects.shared_operators import NAMES, TITLES, with_shared_operators
+from dmlgather.dialects.shared_operators import BY_OWN, NAMES, TITLES, with_shared_operators
 from dmlgather.equivalence.matching import Matched, matched
 from dmlgather.equivalence.proof import Proof, prove
 from dmlgather.equivalence.results import Equivalence, Given
 from dmlgather.equivalence.search import Search
 
-ASSUMPTIONS = NAMES
-"""The operators that two libraries may be assumed to compute alike."""
+RAISE_NOTHING = "raise_nothing"
+"""The assumption that operators outside the family that no output needs raise for no inputs."""
+
+ASSUMPTIONS = NAMES | {RAISE_NOTHING}
+"""What a proof may assume: operators that two libraries compute alike, by name, and that other operators raise nothing."""
+
+_CANNOT_RAISE = NAMES - {"cast", "divide"} | {"bitcast", "overwrite"}  # a cast may refuse a text that is no number
 
 
 def check_decision(given: object, seed: object, assume: Collection[str]) -> None:
@@ -38,11 +43,11 @@ def decide(
     seed: int = 0,
     assume: Collection[str] = ASSUMPTIONS,
 ) -> Equivalence:
-    """Whether two graphs write the same bits for the same inputs, and raise for the same ones, where only gathers raise.
+    """Whether two graphs write the same bits for the same inputs, and raise for the same ones.
 
     given: for which inputs. flat: elements are compared in row-major order, whatever the shapes of inputs and outputs are. seed:
-    of the search for a counterexample. assume: the operators, of `ASSUMPTIONS`, that a proof may take to be the same where the
-    graphs are of different libraries. ValueError and TypeError for another `given`, `seed` or `assume`.
+    of the search for a counterexample. assume: of `ASSUMPTIONS`, the operators that a proof may take to be the same where the
+    graphs are of different libraries, and RAISE_NOTHING. ValueError and TypeError for another `given`, `seed` or `assume`.
     """
     check_decision(given, seed, assume)
     first, second = first.needed(), second.needed()
@@ -53,7 +58,10 @@ def decide(
     if not proof.proven and assume and not _libraries(first) & _libraries(second):
         proof, assumptions = _proof(first, second, inputs, given, assume)
     if proof.proven:
-        return Equivalence("proven", given, "; ".join(inputs.remarks), assumptions=assumptions)
+        alone = [*_may_raise(first, proof.alone[0], "first"), *_may_raise(second, proof.alone[1], "second")]
+        if alone and RAISE_NOTHING not in assume:
+            return Equivalence("not proven", given, f"it is not known that {alone[0]}")
+        return Equivalence("proven", given, "; ".join(inputs.remarks), assumptions=(*assumptions, *alone))
     search = Search(first, second, inputs, valid=given == "valid", seed=seed)
     found = search.run()
     if found is not None and not found.doubt:
@@ -66,6 +74,22 @@ def decide(
     if search.too_large:
         reasons.append("the programs are too large to be run, so no counterexample was searched")
     return Equivalence("not proven", given, "; ".join(reasons), proof.step)
+
+
+def _may_raise(graph: IndexGraph, alone: tuple[Step, ...], side: str) -> list[str]:
+    """That what no output of a program needs raises nothing, in words: of each such step that might raise."""
+    return [
+        f"{step.name} of the {side} program, which no output needs, raises nothing"
+        for step in (*graph.unread, *alone)
+        if isinstance(step.work, Opaque) and not _cannot_raise(step.work.operator)
+    ]
+
+
+def _cannot_raise(operator: str) -> bool:
+    """Whether an operator raises for no inputs: those that libraries share, and JAX's but for calls of other code."""
+    row = BY_OWN.get(operator.rpartition(".")[0] if operator.count(".") > 1 else operator)
+    known = (operator if row is None else row.name) in _CANNOT_RAISE
+    return known or (operator.startswith("lax.") and "call" not in operator)
 
 
 def _libraries(graph: IndexGraph) -> set[str]:

@@ -33,10 +33,10 @@ def equivalent(
     which no index of the first program is out of range, by the rules of its own operators; there the second one must not raise.
     seed: of the search for a counterexample.
 
-    Operators that do not index are not looked into: they give the same bits where operator, attributes and inputs are equal, and
-    are taken not to raise.
-    assume: the operators of which two libraries are assumed to give the same bits, such as "softmax"; all that have one
-    definition in both unless stated, () for none. `assumptions` of the result lists what a proof assumed.
+    Operators that do not index are not looked into: they give the same bits, or raise, where operator, attributes and inputs are
+    equal. assume: the operators of which two libraries are assumed to give the same bits, such as "softmax", and "raise_nothing":
+    that operators that no output needs raise for no inputs; all of these unless stated, () for none. `assumptions` of the result
+    lists what a proof assumed.
 
     Raises ValueError for another `given` or `assume`, a negative `seed`, and `inputs` that neither program has, FileError for a
     file that cannot be used, TypeError for what is no program and for examples that neither program reads, and what the readers

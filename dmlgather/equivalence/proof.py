@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dmlgather.dialects.index_graph import IndexGraph
+from dmlgather.dialects.index_graph import IndexGraph, Opaque, Step
 from dmlgather.equivalence.leaves import Leaves
 from dmlgather.equivalence.matching import Matched
 from dmlgather.equivalence.meaning import Meaning, meaning
@@ -17,13 +17,15 @@ from dmlgather.equivalence.tables import Tables
 @dataclass(frozen=True, slots=True)
 class Proof:
     """proven: whether it was. reason: why it was not. step: the first step that stops it, or "". same: the names of the opaque
-    steps of both programs that were taken to write the same.
+    steps of both programs that were taken to write the same. alone: of each program, the opaque steps that the other one does not
+    do: no output depends on them, but they may raise.
     """
 
     proven: bool
     reason: str = ""
     step: str = ""
     same: tuple[tuple[str, str], ...] = ()
+    alone: tuple[tuple[Step, ...], tuple[Step, ...]] = ((), ())
 
 
 def prove(first: IndexGraph, second: IndexGraph, inputs: Matched, *, valid: bool) -> Proof:
@@ -64,7 +66,13 @@ def _compared(one: Meaning, two: Meaning, parts: PartMaker, graphs: Sequence[Ind
     for name, a, b in zip(graphs[0].outputs, one.outputs, two.outputs, strict=True):
         if parts.form(a) != parts.form(b):
             return _stopped(graphs[0].label(name), one, two, graphs)
-    return Proof(True, same=same)
+    return Proof(True, same=same, alone=(_alone(one, two, graphs[0]), _alone(two, one, graphs[1])))
+
+
+def _alone(own: Meaning, other: Meaning, graph: IndexGraph) -> tuple[Step, ...]:
+    """The opaque steps of a program whose outputs the other one has not."""
+    names = {step for leaf, step in own.makers.items() if leaf not in other.makers}
+    return tuple(step for step in graph.steps if step.name in names and isinstance(step.work, Opaque))
 
 
 def _stopped(output: str, one: Meaning, two: Meaning, graphs: Sequence[IndexGraph]) -> Proof:

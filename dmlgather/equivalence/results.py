@@ -66,7 +66,7 @@ class Equivalence:
 
     verdict: "proven", "different" or "not proven". given: for which inputs. reason: why it is not proven, or in what the programs
     differ; of a proof, what was compared for fewer values. step: the first step that stops the proof, or "". counterexample:
-    where the programs differ for some inputs. assumptions: what a proof takes for granted of operators of two libraries.
+    where the programs differ for some inputs. assumptions: what a proof takes for granted of operators that do not index.
     """
 
     verdict: Literal["proven", "different", "not proven"]

@@ -30,6 +30,7 @@ def gather(
     fill_value: Any = None,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
+    stream: Any = None,
 ) -> Request:
     """A window of `operand` per index vector of `start_indices`.
 
@@ -43,7 +44,8 @@ def gather(
     never count from the end. Returns shape [i…] with the window's sizes at offset_dims, as the kind of array that operand is.
 
     out_of_bounds: None for the mode's own; else "clamp", "raise", "promise" or a Fill, in its place. device: None for where the
-    arrays are; "cpu", "cuda", "cuda:N" or "reference" to run there, wherever they are.
+    arrays are; "cpu", "cuda", "cuda:N" or "reference" to run there, wherever they are. stream: of a GPU, as of a
+    compiled operator.
 
     Raises TypeError for shapes that do not go together, in JAX's order, and for other types; ValueError for another mode and for
     indices that are no integers; IndexError for a bad index under "raise".
@@ -54,7 +56,7 @@ def gather(
     """
     attributes = {"dimension_numbers": dimension_numbers, "slice_sizes": slice_sizes, "mode": mode, "fill_value": fill_value}
     problem = partial(LaxGather.from_call, **attributes)
-    return Request(problem, {"operand": operand, "start_indices": start_indices}, out_of_bounds, device)
+    return Request(problem, {"operand": operand, "start_indices": start_indices}, out_of_bounds, device, stream=stream)
 
 
 def to_directml(

@@ -13,6 +13,7 @@ from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel
 from dmlgather.equivalence import Equivalence
+from dmlgather.extras import MissingExtraError
 from dmlgather.graph_sources import check_all_read, read_program
 from dmlgather.translation.libraries import TARGETS, TargetRow
 from dmlgather.translation.proofs import prove
@@ -126,7 +127,7 @@ def _row(to: str, given: Mapping[str, Any]) -> tuple[TargetRow, Any]:
     row = TARGETS[to]
     if find_spec(row.package) is None:
         text = f"translating to {to!r} needs the package {row.package}, which is not installed: pip install {row.install}"
-        raise ModuleNotFoundError(text, name=row.package)
+        raise MissingExtraError(text, name=row.package)
     for name, value in given.items():
         if value is not None and name != row.option:
             owner = next(each for each, other in TARGETS.items() if other.option == name)

@@ -58,10 +58,10 @@ def test_text_names_inputs_and_sources(models: tuple[Path, ...], command: Comman
     ("options", "message"),
     [
         ([], "one.onnx: sizes of inputs are not known ('x' is float[N,6])"),
-        ([], "on the command line: --inputs N=1,x=1x2"),
+        ([], "such as --inputs N=1 or x=1x2"),
         (["--inputs", "N"], "expected NAME=SIZES, such as ids=1x128 or seq=128, got 'N'"),
         (["--inputs", "x=9x6:floats"], "'floats' is no data type of NumPy"),
-        (["--inputs", "N=9,K=1"], "inputs names 'K', which neither program has"),
+        (["--inputs", "N=9,K=1"], "--inputs names 'K', which neither program has"),
         (["--inputs", "x=9x7"], "input 'x' has shape [9, 7]"),
         (["--given", "all"], "expected any or valid, got 'all'"),
         (["--output-format", "yaml"], "expected text or json, got 'yaml'"),

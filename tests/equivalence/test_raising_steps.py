@@ -120,3 +120,82 @@ def test_each_step_raises_once() -> None:
     """A gather that a launch holds is not done beside it."""
     fused = dg.fuse(dg.index[((3,), "int64")].transpose(1, 0)[::-1].problems(((5, 2), "float32")))
     assert len(fused.launches) == 1
+
+
+OTHERS = {
+    "ScatterElements": ("dead = ScatterElements(x, j, x)", "Out of range value in index|out of data bounds|out-of-bounds"),
+    "ScatterND": ("dead = ScatterND(x, i, u)", "invalid index|indice"),
+    "in front of an operator that cannot raise": ("t = ScatterND(x, i, u) dead = Relu(t)", "invalid index|indice"),
+    "read, but not where an output comes from": (
+        "t = ScatterND(x, i, u) c = Concat<axis = 0>(x, t) z = Constant<value_ints = [0]>() e = Constant<value_ints = [5]>() "
+        "x2 = Slice(c, z, e)",
+        "invalid index|indice",
+    ),
+}
+"""Nodes outside the family that raise for an index out of range, and what ONNX Runtime says then."""
+
+
+@pytest.mark.parametrize("row", OTHERS)
+def test_another_operator_that_no_output_needs(row: str) -> None:
+    """That it raises nothing is an assumption, which a proof lists; without it, nothing is proven."""
+    nodes, message = OTHERS[row]
+    head = "agraph (float[5, 2] x, int64[3, 1] i, float[3, 2] u, int64[5, 2] j) => (float[2, 5] y)"
+    one = parsed(f"{head} {{ {nodes} y = Transpose({'x2' if 'x2' in nodes else 'x'}) }}")
+    two = parsed(f"{head} {{ y = Transpose(x) }}")
+    arrays = {"x": X, "i": GOOD, "u": np.ones((3, 2), np.float32), "j": np.zeros((5, 2), np.int64)}
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    models = [of.SerializeToString() for of in (one, two)]
+    runs = [onnxruntime.InferenceSession(of, options, providers=["CPUExecutionProvider"]) for of in models]
+    for run in runs:
+        np.testing.assert_array_equal(run.run(None, arrays)[0], X.T)
+    bad = {**arrays, "i": np.full((3, 1), 9), "j": np.full((5, 2), 9)}
+    with pytest.raises(Exception, match=message):
+        runs[0].run(None, bad)
+    runs[1].run(None, bad)
+
+    name = nodes.partition("(")[0].rpartition(" ")[2].partition("<")[0]
+    for pair, side in (((one, two), "first"), ((two, one), "second")):
+        for given in ("any", "valid"):
+            found = dg.equivalent(*pair, given=given)
+            (words,) = found.assumptions
+            assert found.verdict == "proven"
+            expected = f"{name} node that gives '\\w+' of the {side} program, which no output needs, raises nothing"
+            assert re.fullmatch(expected, words)
+            strict = dg.equivalent(*pair, given=given, assume=())
+            assert (strict.verdict, strict.reason) == ("not proven", f"it is not known that {words}")
+        assert dg.equivalent(*pair, assume=("raise_nothing",))
+        assert dg.equivalent(*pair, assume=("softmax",)).verdict == "not proven"
+
+
+def test_an_operator_that_both_programs_need_is_no_assumption() -> None:
+    head = "agraph (float[5, 2] x, int64[3, 1] i, float[3, 2] u) => (float[2, 5] y)"
+    one = parsed(f"{head} {{ t = ScatterND(x, i, u) y = Transpose(t) }}")
+    two = parsed(f"{head} {{ v = Identity(x) t = ScatterND(v, i, u) s = Transpose(t) r = Transpose(s) y = Transpose(r) }}")
+    found = dg.equivalent(one, two, assume=())
+    assert (found.verdict, found.assumptions) == ("proven", ())
+
+
+def test_a_node_of_which_nothing_is_known_that_no_output_needs() -> None:
+    """Its type does not follow, so that it cannot be read."""
+    head = '<ir_version: 9, opset_import: ["" : 17, "com.example" : 1]> agraph (float[5, 2] x) => (float[2, 5] y)'
+    one = parsed(f"{head} {{ dead = com.example.Thing(x) more = Relu(dead) y = Transpose(x) }}")
+    found = dg.equivalent(one, parsed(f"{head} {{ y = Transpose(x) }}"))
+    assert [words.partition(" of the")[0] for words in found.assumptions] == ["Thing node that gives 'dead'"]
+
+
+def test_a_remainder_by_a_divisor_that_may_be_zero() -> None:
+    head = "agraph (float[5, 2] x, int64[2] i, int64[2] n) => (float[2, 5] y)"
+    one, two = (parsed(f"{head} {{ {dead} y = Transpose(x) }}") for dead in ("dead = Mod(i, n)", ""))
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    run = onnxruntime.InferenceSession(one.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    arrays = {"x": X, "i": np.array([7, -7]), "n": np.array([2, 0])}
+    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match=r"(division|modulo) by zero"):
+        run.run(None, arrays)
+    assert "raises nothing" in str(dg.equivalent(one, two))
+    assert dg.equivalent(one, two, assume=()).verdict == "not proven"
+    known = parsed(f"{head} <int64[2] two = {{2, 3}}> {{ dead = Mod(i, two) y = Transpose(x) }}")
+    assert dg.equivalent(known, two, assume=())

@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 import dmlgather as dg
 from dmlgather.dialects.shared_operators import NAMES
@@ -166,6 +166,21 @@ def test_attributes_that_change_results_are_no_row(tmp_path: Path) -> None:
     assert dg.equivalent(in_onnx("softmax", axis=0), path).verdict == "not proven"
     path, _ = in_openvino("cast", tmp_path)
     assert dg.equivalent(in_onnx("cast", saturate=0), path).verdict == "not proven"
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "bool"])
+def test_casts_of_floating_point_numbers_to_others_are_no_row(dtype: str) -> None:
+    """Libraries differ: in what infinities, NaNs and large numbers become, and in whether a subnormal number is true."""
+    import jax
+
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    model = parsed(f"agraph (float[4] x) => ({dtype}[4] y) {{ y = Cast<to = {number}>(x) }}")
+    x = np.array([np.inf, -np.inf, 3e9, 1e-40], np.float32)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    with jax.enable_x64(True):
+        found = dg.equivalent(model, lambda x: x.astype(dtype), ((4,), "float32"))
+        assert (found.verdict, found.assumptions) == ("not proven", ())
+        assert session.run(None, {"x": x})[0].tolist() != jax.numpy.asarray(x).astype(dtype).tolist()
 
 
 def test_what_is_assumed_is_chosen(tmp_path: Path) -> None:

@@ -95,8 +95,7 @@ class FusedProgram:
             _taken(value, variable.aval, home)
             for value, variable in zip(jaxprs.bind(jaxpr, eqn, values), eqn.outvars, strict=True)
         ]
-        happened = arrays.move(np.ones((), bool), CPU, home)
-        return [*results, *(happened for _ in step.outputs[len(results) :])]
+        return [*results, *(arrays.move(np.ones((), bool), CPU, home) for _ in step.outputs[len(results) :])]
 
 
 def _for_jax(array: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather.extras import missing_extra
 from dmlgather.tracing.entries import SourceLine
 
 Place = tuple[tuple[int, str], ...]
@@ -32,15 +33,12 @@ CALLS = frozenset(
 
 
 def library() -> Any:
-    """The module jax. ModuleNotFoundError, with what to install, where it is missing."""
+    """The module jax. MissingExtraError where it is missing."""
     try:
         import jax
         import jax.extend.core
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"trace reads functions with the package jax, which is missing ({error}): pip install 'dmlgather[jax]'",
-            name=error.name,
-        ) from None
+        raise missing_extra("tracing a function", "jax", error) from None
     return jax
 
 

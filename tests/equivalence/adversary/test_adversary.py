@@ -11,6 +11,7 @@ import pytest
 from tests.chain_count import each_seed
 from tests.equivalence.adversary import index_pairs
 from tests.equivalence.adversary.judging import LEFT_OUT, judged, random_pair
+from tests.rates import assert_often, assert_seldom
 
 PAIRS = int(os.environ.get("PAIRS", "1000"))
 """`ci/equivalent PAIRS` sets it."""
@@ -32,16 +33,16 @@ def counted(judge: Callable[[int], str], share: float) -> Counter[str]:
         pytest.param("onnx", "onnx", 0.45, marks=heavy),
         pytest.param("jax", "jax", 0.15, marks=heavy),
         pytest.param("onnx", "jax", 0.1, marks=heavy),
-        pytest.param("jax", "onnx", 0.05, marks=heavy),
+        pytest.param("jax", "onnx", 0.1, marks=heavy),
         pytest.param("torch", "torch", 0.1, marks=needs_torch),
-        pytest.param("torch", "onnx", 0.05, marks=needs_torch),
-        pytest.param("jax", "torch", 0.03, marks=needs_torch),
+        pytest.param("torch", "onnx", 0.1, marks=needs_torch),
+        pytest.param("jax", "torch", 0.1, marks=needs_torch),
     ],
 )
 def test_pairs_of_operators(first: str, second: str, share: float) -> None:
     found = counted(lambda seed: judged(random_pair(seed, (first, second))), share)
-    assert found["proven"] >= (0.1 if first == second else 0.03) * found.total() - 1
-    assert found[LEFT_OUT] <= 0.05 * found.total()
+    assert_often(found["proven"], found.total(), 0.3 if first == second else 0.15)
+    assert_seldom(found[LEFT_OUT], found.total(), 0.1)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +50,10 @@ def test_pairs_of_operators(first: str, second: str, share: float) -> None:
     [
         pytest.param("index", 0.2, marks=heavy),
         pytest.param("jax", 0.05, marks=heavy),
-        pytest.param("torch", 0.02, marks=needs_torch),
+        pytest.param("torch", 0.05, marks=needs_torch),
     ],
 )
 def test_pairs_of_index_expressions(kind: str, share: float) -> None:
     found = counted(lambda seed: index_pairs.judged(seed, kind), share)
-    assert found["proven"] >= 0.2 * found.total()
-    assert found["different"] >= 0.2 * found.total()
+    assert_often(found["proven"], found.total(), 0.4)
+    assert_often(found["different"], found.total(), 0.3)
