@@ -22,6 +22,7 @@ def gather(
     opset: int = 13,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
+    stream: Any = None,
 ) -> Request:
     """Gather: output[lead…, i…, trail…] = data[lead…, indices[i…], trail…].
 
@@ -34,7 +35,9 @@ def gather(
     >>> dg.onnx.gather(np.array([[10, 20], [30, 40]]), np.array([1, 0, -1])).tolist()
     [[30, 40], [10, 20], [30, 40]]
     """
-    return Request(partial(Gather, axis=axis, opset=opset), {"data": data, "indices": indices}, out_of_bounds, device)
+    return Request(
+        partial(Gather, axis=axis, opset=opset), {"data": data, "indices": indices}, out_of_bounds, device, stream=stream
+    )
 
 
 @EagerFunction
@@ -46,6 +49,7 @@ def gather_elements(
     opset: int = 13,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
+    stream: Any = None,
 ) -> Request:
     """GatherElements: output[c…] = data[c…, where the coordinate along `axis` is indices[c…]].
 
@@ -58,7 +62,9 @@ def gather_elements(
     >>> dg.onnx.gather_elements(np.array([[10, 20], [30, 40]]), np.array([[1, 0], [0, 0]]), axis=1).tolist()
     [[20, 10], [30, 30]]
     """
-    return Request(partial(GatherElements, axis=axis, opset=opset), {"data": data, "indices": indices}, out_of_bounds, device)
+    return Request(
+        partial(GatherElements, axis=axis, opset=opset), {"data": data, "indices": indices}, out_of_bounds, device, stream=stream
+    )
 
 
 @EagerFunction
@@ -70,6 +76,7 @@ def gather_nd(
     opset: int = 13,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
+    stream: Any = None,
 ) -> Request:
     """GatherND: output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…].
 
@@ -84,7 +91,7 @@ def gather_nd(
     [20, 30]
     """
     problem = partial(GatherND, batch_dims=batch_dims, opset=opset)
-    return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device)
+    return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device, stream=stream)
 
 
 @EagerFunction
@@ -98,6 +105,7 @@ def slice(  # noqa: A001 - the operator's name
     opset: int = 13,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
+    stream: Any = None,
 ) -> Request:
     """Slice: output[c…] = data[start + step · c…], per dimension, with ONNX's clamping of starts and ends.
 
@@ -115,7 +123,7 @@ def slice(  # noqa: A001 - the operator's name
     bounds = slice_bounds(starts, ends, axes, steps)
     if version.since >= 10:
         check_bound_types(version, bounds)
-    return Request(partial(Slice, **bounds, opset=opset), {"data": data}, out_of_bounds, device)
+    return Request(partial(Slice, **bounds, opset=opset), {"data": data}, out_of_bounds, device, stream=stream)
 
 
 @EagerFunction
@@ -127,6 +135,7 @@ def depth_to_space(
     opset: int = 13,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
+    stream: Any = None,
 ) -> Request:
     """DepthToSpace: output[n, c, h · blocksize + i, w · blocksize + j] = data[n, (i, j, c), h, w].
 
@@ -140,7 +149,9 @@ def depth_to_space(
     >>> dg.onnx.depth_to_space(np.arange(8).reshape(1, 4, 1, 2), 2).tolist()
     [[[[0, 2, 1, 3], [4, 6, 5, 7]]]]
     """
-    return Request(partial(DepthToSpace, blocksize=blocksize, mode=mode, opset=opset), {"data": data}, out_of_bounds, device)
+    return Request(
+        partial(DepthToSpace, blocksize=blocksize, mode=mode, opset=opset), {"data": data}, out_of_bounds, device, stream=stream
+    )
 
 
 @EagerFunction
@@ -152,6 +163,7 @@ def space_to_depth(
     opset: int = 13,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
+    stream: Any = None,
 ) -> Request:
     """SpaceToDepth: output[n, (i, j, c), h, w] = data[n, c, h · blocksize + i, w · blocksize + j].
 
@@ -165,4 +177,6 @@ def space_to_depth(
     >>> dg.onnx.space_to_depth(np.arange(8).reshape(1, 1, 2, 4), 2).tolist()
     [[[[0, 2]], [[1, 3]], [[4, 6]], [[5, 7]]]]
     """
-    return Request(partial(SpaceToDepth, blocksize=blocksize, mode=mode, opset=opset), {"data": data}, out_of_bounds, device)
+    return Request(
+        partial(SpaceToDepth, blocksize=blocksize, mode=mode, opset=opset), {"data": data}, out_of_bounds, device, stream=stream
+    )

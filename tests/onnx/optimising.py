@@ -23,6 +23,7 @@ Feeds = Mapping[str, NDArray[Any]]
 LEVELS = {
     "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
     "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
 
 REWRITING = (
@@ -61,30 +62,32 @@ def optimised(model: ModelProto, feeds: Feeds, level: str, without: tuple[str, .
 
 def run_in_onnxruntime(model: ModelProto, feeds: Feeds) -> NDArray[Any]:
     """The first output, without optimisations."""
+    return ran_as_it_is(model, feeds)[model.graph.output[0].name]
+
+
+def ran_as_it_is(model: ModelProto, feeds: Feeds) -> dict[str, NDArray[Any]]:
+    """The outputs of a model by their names, without optimisations."""
     options = _options(onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return np.asarray(session.run(None, dict(feeds))[0])
+    names = [value.name for value in model.graph.output]
+    return {name: np.asarray(array) for name, array in zip(names, session.run(names, dict(feeds)), strict=True)}
 
 
 def graph_of(model: ModelProto, feeds: Feeds) -> IndexGraph:
-    """The graph of a model, with the types of onnxruntime's own operators as a run shows them."""
+    """The graph of a model, in which onnxruntime's own operators give what a run of them gives."""
+    graph = index_graph(model, dict(feeds))
     opset = own_opset(model.opset_import)
     unknown = [each for each in model.graph.node if each.domain not in DOMAINS or not onnx.defs.has(each.op_type, opset, "")]
-    own = [name for node in unknown for name in node.output if name]
-    return index_graph(model, {**feeds, **_shown(model, feeds, own)})
-
-
-def _shown(model: ModelProto, feeds: Feeds, names: list[str]) -> dict[str, NDArray[Any]]:
-    if not names:
-        return {}
-    shown = ModelProto()
-    shown.CopyFrom(model)
-    outputs = {value.name for value in model.graph.output}
-    shown.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in outputs)
-    options = _options(onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
-    session = onnxruntime.InferenceSession(shown.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    found = session.run(names, dict(feeds))
-    return {name: np.asarray(array) for name, array in zip(names, found, strict=True)}
+    own = [name for node in unknown for name in node.output if name in graph.types]
+    if own:
+        shown = ModelProto()
+        shown.CopyFrom(model)
+        del shown.graph.output[:]
+        shown.graph.output.extend(onnx.ValueInfoProto(name=name) for name in own)
+        for name, array in ran_as_it_is(shown, feeds).items():
+            found = graph.types[name]
+            assert (found.shape, found.dtype) == (array.shape, array.dtype), f"{name} is {found}, but a run gives {array.shape}"
+    return graph
 
 
 def _options(level: Any) -> Any:

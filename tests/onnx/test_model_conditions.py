@@ -51,6 +51,19 @@ def test_sizes_that_are_expressions(tmp_path: Path) -> None:
     assert only(_checked(tmp_path, "float[past] x, float[seq] z", nodes)).provided == ("past + seq >= 7",)
 
 
+def test_names_with_signs_in_them_stand_apart(tmp_path: Path) -> None:
+    """Names of ONNX may have any characters, so that an expression cannot be taken apart again."""
+    model = parsed(
+        f"agraph (float[past] x, float[seq] z) => (float y) <{CONSTANTS}> {{ j = Concat<axis = 0>(x, z) "
+        "y = Slice(j, five, last) }"
+    )
+    for value, name in zip(model.graph.input, ("/past-len", "a + b"), strict=True):
+        value.type.tensor_type.shape.dim[0].dim_param = name
+    (condition,) = only(checked(tmp_path, model)).conditions
+    assert condition.terms == {"/past-len": 1, "a + b": 1}
+    assert (condition.at_least, condition.at_most, set(condition.symbols)) == (7, None, {"/past-len", "a + b"})
+
+
 def test_values_that_are_sizes_are_shown(tmp_path: Path) -> None:
     _, _, ends, *_ = only(_checked(tmp_path, *SLICES["`table[:seq]` of 512 rows"])).inputs
     assert ends.values == ("seq",)

@@ -245,7 +245,7 @@ def _selected(array: Array) -> tuple[object, object]:
     return content(_ran(nodes, 16, array)), content(array)
 
 
-SELECTS = Peer(
+SELECTS = Peer[Array](
     "onnxruntime's Where",
     "onnxruntime",
     _selected,
@@ -257,6 +257,13 @@ SELECTS = Peer(
             lambda array: array.dtype == np.float16,
             np.array([0x7E01], np.uint16).view(np.float16),
         ),
+        PeerFault(
+            "negative zeros",
+            "writes 0.0 where the condition selects -0.0 of the first operand",
+            "move the elements",
+            lambda array: array.dtype.kind == "f" and bool(((array == 0) & np.signbit(array)).any()),
+            np.array([-0.0], np.float32),
+        ),
     ),
 )
-"""Of the elements that are selected."""
+"""Of the elements of the first operand."""

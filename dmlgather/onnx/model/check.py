@@ -17,8 +17,9 @@ from dmlgather.dialects.sizes import KnownSize, Sizes
 from dmlgather.dialects.verdicts import Judged, of_host
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.directml.located import FileProblem, LocatedFinding
+from dmlgather.extras import missing_extra
 from dmlgather.files import FileError
-from dmlgather.onnx.model.file import NEEDED, read_model
+from dmlgather.onnx.model.file import read_model
 from dmlgather.onnx.model.node_sites import ModelContents, NodeSite, NodeValue, find_nodes
 from dmlgather.onnx.model.node_verdicts import judge, undefined_name
 from dmlgather.onnx.problems.export import broken_rule
@@ -42,7 +43,7 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4", include_host: boo
             judged = [(site, of_host(each) if site.host else each) for site, each in judged]
         judged = _reconciled(judged, level, contents)
     except ImportError as error:
-        message = f"is an ONNX model, and a package that it needs is missing ({error}): {NEEDED}"
+        message = str(missing_extra("an ONNX model", "onnx", error))
         return CheckedModel(str(path), problems=(FileProblem(file=str(path), message=message),))
     except FileError as error:
         return CheckedModel(str(path), problems=(FileProblem(file=str(path), message=str(error)),))
@@ -100,10 +101,10 @@ def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
 def _stated(judged: Iterable[tuple[NodeSite, Judged]], sizes: Sizes) -> Iterator[Stated]:
     """The conditions of the nodes that are taken."""
     for site, each in judged:
-        if each.conditions is not None and each.provided:
+        if each.within is not None and each.provided:
             named = (size for value in site.inputs for size in (*(value.type.shape or ()), *_bounds(value)))
             symbols = (sizes.symbols(size) for size in named if isinstance(size, str))
-            yield Stated(site.place, each.conditions, frozenset(chain.from_iterable(symbols)))
+            yield Stated(site.place, each.within, frozenset(chain.from_iterable(symbols)))
 
 
 def _bounds(value: NodeValue) -> Iterator[KnownSize]:

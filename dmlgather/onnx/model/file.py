@@ -22,9 +22,6 @@ from dmlgather.wording import printable
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, OperatorSetIdProto, TensorProto
 
-NEEDED = "pip install 'dmlgather[onnx]'"
-"""Installs the packages that reading an ONNX model needs."""
-
 LARGEST_FILE = 2**31 - 1
 """Bytes: the limit of a protobuf message."""
 

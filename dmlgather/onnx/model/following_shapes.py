@@ -28,19 +28,20 @@ def following_shapes(operands: Operands) -> list[Shape | None] | None:
     if row is None:
         return None
     try:
-        found = row(_Call(operands))
+        found = row(ShapeCall(operands))
     except (ArithmeticError, LookupError, TypeError, ValueError):  # an ill-formed node, as its verdict will say
         return None
     if found is None or all(shape is None for shape in found):
         return None
-    return [None if shape is None else [None if _below_0(size) else size for size in shape] for shape in found]
+    return [without_negative(shape) for shape in found]
 
 
-def _below_0(size: Size) -> bool:
-    return isinstance(size, int) and size < 0
+def without_negative(shape: Shape | None) -> Shape | None:
+    """The shape, in which a number below 0 is no size."""
+    return None if shape is None else [None if isinstance(size, int) and size < 0 else size for size in shape]
 
 
-class _Call:
+class ShapeCall:
     """A node as the rows see it: sizes and elements by the number of the input."""
 
     def __init__(self, operands: Operands) -> None:
@@ -49,8 +50,8 @@ class _Call:
         self.arithmetic = Arithmetic(operands.names)
 
     def shape(self, at: int) -> Shape | None:
-        """The shape of an input."""
-        return self.operands.types[at].shape
+        """The shape of an input; None where it is not known, or the input is left out."""
+        return self.operands.types[at].shape if self.has(at) else None
 
     def has(self, at: int) -> bool:
         """Whether an input is given."""
@@ -84,14 +85,14 @@ def _size(element: Element) -> Size:
     return element if isinstance(element, int | str) else None
 
 
-def _product(call: _Call, sizes: Sequence[Size]) -> Size:
+def _product(call: ShapeCall, sizes: Sequence[Size]) -> Size:
     result: Size = 1
     for size in sizes:
         result = call.size("multiply", result, size)
     return result
 
 
-def _reshape(call: _Call) -> list[Shape | None] | None:
+def _reshape(call: ShapeCall) -> list[Shape | None] | None:
     target = call.bounds("shape", 1)
     if target is None:
         return None
@@ -110,13 +111,13 @@ def _reshape(call: _Call) -> list[Shape | None] | None:
     return [shape]
 
 
-def _negative(call: _Call, element: Element) -> bool | None:
+def _negative(call: ShapeCall, element: Element) -> bool | None:
     """Whether an integer is negative; None where it depends. The negative of a symbol is 0 where the symbol is."""
     answer = call.arithmetic.compare(element, "<", 0)
     return None if isinstance(answer, Unknown) else answer
 
 
-def _quotient(call: _Call, data: Shape, others: Shape) -> Size:
+def _quotient(call: ShapeCall, data: Shape, others: Shape) -> Size:
     """The size that is left for -1. Sizes on both sides cancel each other, known or not. The division leaves no rest, or the
     model fails.
     """
@@ -131,7 +132,7 @@ def _quotient(call: _Call, data: Shape, others: Shape) -> Size:
     return call.size("floor_divide", _product(call, left), _product(call, right))
 
 
-def _expand(call: _Call) -> list[Shape | None] | None:
+def _expand(call: ShapeCall) -> list[Shape | None] | None:
     target, data = call.elements(1), call.shape(0)
     if target is None or data is None:
         return None
@@ -147,12 +148,12 @@ def _broadcast(one: Size, two: Size) -> Size:
     return next((size for size in (one, two) if isinstance(size, int) and size > 1), None)
 
 
-def _constant_of_shape(call: _Call) -> list[Shape | None] | None:
+def _constant_of_shape(call: ShapeCall) -> list[Shape | None] | None:
     target = call.elements(0)
     return None if target is None else [[_size(element) for element in target]]
 
 
-def _slice(call: _Call) -> list[Shape | None] | None:
+def _slice(call: ShapeCall) -> list[Shape | None] | None:
     data = call.shape(0)
     starts, ends = call.bounds("starts", 1), call.bounds("ends", 2)
     if data is None or starts is None or ends is None:
@@ -167,7 +168,7 @@ def _slice(call: _Call) -> list[Shape | None] | None:
     return [shape]
 
 
-def _window(call: _Call, size: Size, start: Element, end: Element, step: Element) -> Size:
+def _window(call: ShapeCall, size: Size, start: Element, end: Element, step: Element) -> Size:
     """The elements that a slice takes along an axis."""
     if size is None or not isinstance(step, int) or step < 1:
         return None
@@ -179,7 +180,7 @@ def _window(call: _Call, size: Size, start: Element, end: Element, step: Element
     return taken if step == 1 else call.size("floor_divide", call.size("add", taken, step - 1), step)
 
 
-def _clamped(call: _Call, size: int | str, bound: Element) -> Size:
+def _clamped(call: ShapeCall, size: int | str, bound: Element) -> Size:
     if isinstance(bound, int) and not -TO_THE_END < bound < TO_THE_END:
         return size if bound > 0 else 0
     negative = _negative(call, bound)
@@ -190,7 +191,7 @@ def _clamped(call: _Call, size: int | str, bound: Element) -> Size:
     return call.size("minimum", bound, size)
 
 
-def _concat(call: _Call) -> list[Shape | None] | None:
+def _concat(call: ShapeCall) -> list[Shape | None] | None:
     shapes = [call.shape(at) for at in range(len(call.node.input))]
     known = [shape for shape in shapes if shape is not None]
     if not known:
@@ -209,21 +210,21 @@ def _concat(call: _Call) -> list[Shape | None] | None:
     return [shape]
 
 
-def _tile(call: _Call) -> list[Shape | None] | None:
+def _tile(call: ShapeCall) -> list[Shape | None] | None:
     data, repeats = call.shape(0), call.elements(1)
     if data is None or repeats is None:
         return None
     return [[call.size("multiply", size, _size(times)) for size, times in zip(data, repeats, strict=True)]]
 
 
-def _range(call: _Call) -> list[Shape | None] | None:
+def _range(call: ShapeCall) -> list[Shape | None] | None:
     start, limit, step = (
         objects(value).reshape(-1)[0] if isinstance(value, np.ndarray) else Unknown("") for value in call.operands.values
     )
     return [[range_length(call.arithmetic, start, limit, step)]]
 
 
-def _pad(call: _Call) -> list[Shape | None] | None:
+def _pad(call: ShapeCall) -> list[Shape | None] | None:
     data, pads = call.shape(0), call.bounds("pads", 1)
     if data is None or pads is None:
         return None
@@ -237,7 +238,7 @@ def _pad(call: _Call) -> list[Shape | None] | None:
     return [shape]
 
 
-def _resize(call: _Call) -> list[Shape | None] | None:
+def _resize(call: ShapeCall) -> list[Shape | None] | None:
     """By sizes, or by scales that are whole numbers."""
     data = call.shape(0)
     if data is None or call.opset < 11 or call.ints("axes") is not None:
@@ -252,13 +253,13 @@ def _resize(call: _Call) -> list[Shape | None] | None:
     return [[_scaled(call, size, scale) for size, scale in zip(data, scales, strict=True)]]
 
 
-def _scaled(call: _Call, size: Size, scale: Element) -> Size:
+def _scaled(call: ShapeCall, size: Size, scale: Element) -> Size:
     if scale == 1:
         return size
     return call.size("multiply", size, int(scale)) if isinstance(scale, int | float) and float(scale).is_integer() else None
 
 
-def _split(call: _Call) -> list[Shape | None] | None:
+def _split(call: ShapeCall) -> list[Shape | None] | None:
     data = call.shape(0)
     if data is None:
         return None
@@ -272,7 +273,7 @@ def _split(call: _Call) -> list[Shape | None] | None:
     return [[_size(part) if at == axis else size for at, size in enumerate(data)] for part in parts]
 
 
-def _flatten(call: _Call) -> list[Shape | None] | None:
+def _flatten(call: ShapeCall) -> list[Shape | None] | None:
     data = call.shape(0)
     if data is None:
         return [[None, None]]
@@ -280,7 +281,7 @@ def _flatten(call: _Call) -> list[Shape | None] | None:
     return [[_product(call, data[:axis]), _product(call, data[axis:])]]
 
 
-_ROWS: Mapping[str, Callable[[_Call], list[Shape | None] | None]] = {
+_ROWS: Mapping[str, Callable[[ShapeCall], list[Shape | None] | None]] = {
     "Concat": _concat,
     "ConstantOfShape": _constant_of_shape,
     "Expand": _expand,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.dialects.index_graph import IndexGraph
+from dmlgather.dialects.index_graph import IndexGraph, Opaque, Step
 from dmlgather.dialects.problem import TensorType
 from dmlgather.files import FileError
 from dmlgather.onnx.model.node_labels import label, naming
@@ -28,8 +28,8 @@ def index_graph(model: ModelProto, inputs: Mapping[str, Stated] | None = None) -
     """What a model does with indices. Steps are left out that neither an output nor a node that can raise needs, as
     `IndexGraph.needed` has it.
 
-    inputs: by the name of an input, its shape, its type, or an array; by the name of a size, its number of elements; where ONNX
-    does not know the type of another value, also this one's, by its name. Sizes that the model states need no entry.
+    inputs: by the name of an input, its shape, its type, or an array; by the name of a size, its number of elements; where the
+    type of another value does not follow, also this one's, by its name. Sizes that the model states need no entry.
 
     Nodes of the family and views are problems; arithmetic on integers is `Elementwise`; calls of functions are inlined, and so is
     the branch of an If whose condition is known. All other nodes are opaque, whole loops and branches as well. What follows from
@@ -68,23 +68,34 @@ class _Translation:
     def graph(self, outputs: list[str]) -> IndexGraph:
         """The graph that gives these of the model's values. A result to which an Identity gives that name has it as its label."""
         results = [self._model.place(self._model.main, name) for name in outputs]
-        for placed in self._needed(results):
-            with naming(placed.node):
-                self._translate(placed)
-        built = self._builder.build([self._value(place) for place in results])
+        unread = []
+        for placed, needed in self._computed(results):
+            try:
+                with naming(placed.node):
+                    self._translate(placed)
+            except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):  # whatever an unneeded node breaks
+                if needed:
+                    raise
+                unread.append(Step(label(placed.node), Opaque(opaque_name(placed.node)), (), ()))
+        built = replace(self._builder.build([self._value(place) for place in results]), unread=tuple(unread))
         made = built.makers
         named = {value: name for value, name in zip(reversed(built.outputs), reversed(outputs), strict=True) if value in made}
         return replace(built, labels={value: name for value, name in named.items() if value not in outputs})
 
-    def _needed(self, results: list[Place]) -> list[PlacedNode]:
-        """The nodes that compute what these values need, in order, and those that look up indices, which may raise."""
-        wanted, kept = set(results), []
+    def _computed(self, results: list[Place]) -> list[tuple[PlacedNode, bool]]:
+        """The nodes whose results are not known, in order, and whether they are needed: by these values, or by a node that looks
+        up indices, which may raise.
+        """
+        wanted, found = set(results), []
         for placed in reversed(self._model.nodes):
             looks_up = in_family(placed.node) and "indices" in ARRAYS[placed.node.op_type]
-            if any((looks_up or place in wanted) and self._model.known(place) is None for place in placed.written):
-                kept.append(placed)
+            computed = [place for place in placed.written if self._model.known(place) is None]
+            needed = bool(computed) and (looks_up or not wanted.isdisjoint(computed))
+            if needed:
                 wanted.update(self._read(placed))
-        return kept[::-1]
+            if computed:
+                found.append((placed, needed))
+        return found[::-1]
 
     def _read(self, placed: PlacedNode) -> list[Place]:
         """The values that a node reads, those that the graphs inside it read from around it as well."""

@@ -58,7 +58,11 @@ def _where(call: TranslatedNode) -> tuple[str, ...]:
 
 
 def _modulo(call: TranslatedNode) -> tuple[str, ...] | None:
-    return None if call.attribute("fmod") or not call.integers else _computed(call, "remainder")
+    """NumPy's remainder has ONNX's sign. onnxruntime refuses a divisor of 0, so the divisor has to be known."""
+    divisor = call.graph.known(call.inputs[1] or "")
+    if call.attribute("fmod") or not call.integers or divisor is None or not divisor.all():
+        return None
+    return _computed(call, "remainder")
 
 
 def _extremum(operator: str) -> Row:

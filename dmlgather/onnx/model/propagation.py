@@ -11,8 +11,9 @@ from dmlgather.onnx.model.control_flow import Run, join_branches, loop_results, 
 from dmlgather.onnx.model.following_shapes import following_shapes
 from dmlgather.onnx.model.node_requests import NodeAnswer, NodeRequests
 from dmlgather.onnx.model.partial_types import PartialType
+from dmlgather.onnx.model.runtime_operators import ROWS, runtime_types
 from dmlgather.onnx.model.scopes import Scope, attribute_values
-from dmlgather.onnx.model.subgraphs import subgraphs
+from dmlgather.onnx.model.subgraphs import operator_name, subgraphs
 from dmlgather.onnx.model.values import Value
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 
@@ -48,6 +49,11 @@ class Propagation:
             self._repeat(node, opset, scope, values)
         else:
             self._follow(node, opset, scope, types, values)
+        if opset is not None and operator_name(node) in ROWS and _is_open(node, scope):
+            operands = self._operands(node, opset, scope, types, values)
+            for name, known in runtime_types(operands, self.requests):
+                if name in scope.types or name in scope.values:  # not one of a graph around it
+                    scope.learn_type(name, known)
         for name in node.output:
             value = scope.value(name)
             if isinstance(value, Unknown) and value.decided_by is not None:
@@ -105,13 +111,18 @@ class Propagation:
             self.visit(node, opset, scope, {name: inner for name, inner in inside.items() if inner is not None})
         return scope
 
-    def _follow(
+    def _operands(
         self, node: NodeProto, opset: int, scope: Scope, types: Sequence[PartialType], values: Sequence[Value | None]
-    ) -> None:
+    ) -> Operands:
         def ask(inputs: Sequence[Value | None]) -> NodeAnswer:
             return self.requests.ask(node, opset, types, inputs)
 
-        operands = Operands(node, opset, types, values, scope.reader.names, ask)
+        return Operands(node, opset, types, values, scope.reader.names, ask)
+
+    def _follow(
+        self, node: NodeProto, opset: int, scope: Scope, types: Sequence[PartialType], values: Sequence[Value | None]
+    ) -> None:
+        operands = self._operands(node, opset, scope, types, values)
         unknown = next((value for value in attribute_values(node) if isinstance(value, Unknown)), None)
         _learn(node, scope, fold(operands) if unknown is None else [unknown] * len(node.output))
         if unknown is not None or not _is_open(node, scope):
@@ -121,7 +132,7 @@ class Propagation:
             scope.learn_type(name, PartialType(dtype, None if shape is None else tuple(shape)))
         helps = scope.retyped or any(map(scope.is_better, node.input)) or any(map(scope.is_stated, node.output))
         if helps and _is_open(node, scope):
-            for name, known in ask(values).types.items():
+            for name, known in operands.ask(values).types.items():
                 scope.learn_type(name, known)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from dmlgather.onnx.model.size_names import GraphNames, ModelSizes
 from dmlgather.onnx.model.stated_types import Stated, StatedTypes, read_stated
 from dmlgather.onnx.model.subgraphs import all_nodes, subgraphs
 from dmlgather.onnx.model.values import is_known
-from dmlgather.onnx.problems.node_forms import check_by_schema
+from dmlgather.onnx.problems.node_forms import check_by_schema, same_version
 from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ class SizedModel:
                 with naming(inner):
                     if self.functions.called(inner) is None:
                         check_by_schema(inner, own)
+                        _check_version(inner, own, opset)
+        _check_names([node for node, _ in inlined], {value.name for value in (*model.graph.input, *model.graph.initializer)})
         # From IR version 4 on, callers may replace an initializer that is also an input.
         fixed = {tensor.name for tensor in model.graph.initializer} if model.ir_version < 4 else set()
         declared = {value.name: type_of_value(value) for value in model.graph.input if value.name not in fixed}
@@ -91,6 +93,7 @@ class SizedModel:
             value.name: self.stated.sized(type_of_value(value)) for value in (*model.graph.value_info, *model.graph.output)
         }
         self._tensors = {tensor.name: tensor for tensor in model.graph.initializer if tensor.name not in declared}
+        self._sparse = {tensor.values.name for tensor in model.graph.sparse_initializer}
         self.nodes: list[PlacedNode] = []
         self._values: dict[Place, NDArray[Any]] = {}
         self._same: dict[Place, Place] = {}
@@ -120,6 +123,8 @@ class SizedModel:
         with naming(node):
             for name in node.input:
                 reason = scope.undefined(name) if name else None
+                if name in self._sparse:
+                    reason = "a sparse initializer, which is not read: state it as a dense one"
                 if reason is not None:
                     raise ValueError(f"input {name!r} is {reason}")
             for name in node.output:
@@ -182,6 +187,35 @@ class SizedModel:
             exact and all(self.known(self.place(scope, name)) is not None for name in node.input if name)
         ):
             self._values |= found  # type: ignore[arg-type] # all are known
+
+
+def _check_version(node: NodeProto, own: int, opset: int) -> None:
+    """ValueError for a node of a function whose operator is another one in the model's opset: onnxruntime takes that one."""
+    if own != opset and node.domain in DOMAINS and not same_version(node.op_type, own, opset):
+        raise ValueError(
+            f"its function imports opset {own}, in which {node.op_type} is another operator than in the model's {opset}"
+        )
+
+
+def _check_names(nodes: Sequence[NodeProto], seen: set[str]) -> None:
+    """ValueError where a graph inside a node gives a constant or a result the name of a value around it, one of `seen`. ONNX
+    forbids that, and libraries read one or the other.
+    """
+    for node in nodes:
+        with naming(node):
+            for label, graph in subgraphs(node):
+                constants, results = ({tensor.name for tensor in graph.initializer}, _results(graph.node))
+                if both := sorted(seen & (constants | results)):
+                    raise ValueError(f"{label} gives {both[0]!r} again, which is the name of a value around it: rename it there")
+                new = (constants | {value.name for value in graph.input} | results) - seen
+                seen |= new - results
+                _check_names(graph.node, seen)
+                seen -= new
+        seen |= _results([node])
+
+
+def _results(nodes: Iterable[NodeProto]) -> set[str]:
+    return {name for node in nodes for name in node.output if name}
 
 
 def _lean(model: ModelProto, nodes: Sequence[tuple[NodeProto, int]], opset: int, stated: StatedTypes) -> ModelProto:

@@ -69,7 +69,7 @@ def first_unknown(values: Iterable[object]) -> Unknown | None:
 def same(one: Value, two: Value) -> bool:
     """Whether two values are the same bits and names."""
     if isinstance(one, Unknown) or isinstance(two, Unknown):
-        return one == two
+        return isinstance(one, Unknown) and isinstance(two, Unknown) and one == two
     if one.dtype != two.dtype or one.shape != two.shape:
         return False
     return bool((one == two).all()) if one.dtype == object else one.tobytes() == two.tobytes()
