@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.directml.dxdispatch.descriptor_lines import SUFFIXES
+from dmlgather.extras import MissingExtraError, missing_extra
 from dmlgather.files import FileError, open_regular
 
 if TYPE_CHECKING:
@@ -51,10 +52,11 @@ def of_file(path: Path, inputs: Mapping[str, Any], others: bool) -> ReadProgram:
                 return _of_json(path)
             case suffix if suffix in SUFFIXES:
                 return _of_stream(path)
+    except MissingExtraError:
+        raise
     except ImportError as error:
         extra = "openvino" if path.suffix.lower() == ".xml" else "onnx"
-        what = f"is {FILES[path.suffix.lower()]}, and a package that it needs is missing"
-        raise FileError(f"{path}: {what} ({error}): pip install 'dmlgather[{extra}]'") from None
+        raise missing_extra(f"{path}: {FILES[path.suffix.lower()]}", extra, error) from None
     except TypeError as error:
         raise TypeError(f"{path}: {error}") from None
     except ValueError as error:
@@ -82,8 +84,7 @@ def _of_exported(path: Path) -> ReadProgram:
 
         return ReadProgram(exported_graph(path))
     except ModuleNotFoundError as error:
-        text = f"{path}: is a function of JAX, and the package jax is missing ({error}): pip install 'dmlgather[jax]'"
-        raise FileError(text) from None
+        raise missing_extra(f"{path}: a function of JAX", "jax", error) from None
     except FileError as error:
         raise FileError(f"{path}: {error}") from None
 

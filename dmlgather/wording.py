@@ -64,10 +64,12 @@ def spelled(value: Any) -> str:
 
 
 def shown_value(value: object) -> str:
-    """A value of a JSON document, in short where it is long."""
-    if isinstance(value, list):
+    """A value of a JSON document, in short where it is long; of a Python value that JSON does not have, the type."""
+    if isinstance(value, list | tuple):
         return "an array"
-    if value is not None and not isinstance(value, str | int | float):
+    if isinstance(value, dict):
         return "an object"
+    if value is not None and not isinstance(value, str | int | float):
+        return f"a value of type {type(value).__name__}"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "…"

@@ -29,6 +29,7 @@ from dmlgather.cli import (
     translate,
 )
 from dmlgather.cli.failures import UsageError, guarded, say
+from dmlgather.cli.older_spellings import spelled_anew
 from dmlgather.wording import printable
 
 HELP = """Check, run, compare and explain DirectML's indexing operators: gather, gather-elements, gather-nd, slice, depth-to-space
@@ -40,47 +41,58 @@ models and OpenVINO IR files.
 Exit codes: 0 clean; 1 findings of severity error, or a mismatch; 2 a usage, file or internal problem; 130 after Ctrl-C; 141 when
 whoever read the output closed it, as `head` does."""
 
-SUBCOMMANDS: dict[str, Callable[..., int]] = {
-    "run": run_model.run,
-    "check": check.check,
-    "rule": rule.rule,
-    "levels": levels.levels,
-    "explain": explain.explain,
-    "compare": compare.compare,
-    "translate": translate.translate,
-    "equivalent": equivalent.equivalent,
-    "schema": schema.schema,
-    "header": header.header,
-    "env": env.env,
-    "bench": bench.bench,
-    "selftest": selftest.selftest,
+SUBCOMMANDS: dict[str, tuple[Callable[..., int], str]] = {
+    "run": (run_model.run, "MODEL.json: run a DxDispatch model on the CPU or a GPU"),
+    "check": (check.check, "FILE…: say what is wrong in models and descriptors"),
+    "rule": (rule.rule, "CODE: explain the code of a finding, with examples"),
+    "levels": (levels.levels, "[OPERATOR]: data types and dimension counts of feature levels"),
+    "explain": (explain.explain, "FILE: plan, kernel and bytes moved of each operator"),
+    "compare": (compare.compare, "FILE: run it on several devices and compare bit for bit"),
+    "translate": (translate.translate, "FILE: state a model in ONNX, OpenVINO, JAX or DirectML"),
+    "equivalent": (equivalent.equivalent, "A B: prove that two models index alike, or show inputs"),
+    "schema": (schema.schema, "NAME: the JSON Schema of a file format"),
+    "header": (header.header, "the C++ header that writes a program's descriptors for check"),
+    "env": (env.env, "versions, CPU engine, GPU and driver, and what is missing"),
+    "bench": (bench.bench, "compare operators with other libraries' bits, and time both"),
+    "selftest": (selftest.selftest, "compare every kernel with the reference on random plans"),
 }
+"""Each subcommand, and its line in the list of all."""
 
-GROUPS: dict[str, tuple[str, dict[str, Callable[..., int]]]] = {
-    "conformance": (conformance.HELP, {"write": conformance.write, "read": conformance.read}),
+GROUPS: dict[str, tuple[str, str, dict[str, tuple[Callable[..., int], str]]]] = {
+    "conformance": (
+        conformance.HELP,
+        "write DIR, read DIR: ask DirectML itself, on Windows",
+        {
+            "write": (conformance.write, "DIR: write random cases for DxDispatch"),
+            "read": (conformance.read, "DIR: compare what DirectML computed"),
+        },
+    ),
 }
-"""Subcommands that have subcommands themselves: help, and the functions."""
+"""Subcommands that have subcommands themselves: help, the line in the list, and the functions."""
 
 
 def build() -> typer.Typer:
     """The Typer application."""
-    app = _with_commands(HELP, SUBCOMMANDS)
+    app = _with_commands(HELP, SUBCOMMANDS, add_completion=True)
     app.callback(help=HELP)(_options)
-    for name, (text, functions) in GROUPS.items():
-        app.add_typer(_with_commands(text, functions), name=name)
+    for name, (text, line, functions) in GROUPS.items():
+        app.add_typer(_with_commands(text, functions), name=name, short_help=line)
     return app
 
 
-def _with_commands(text: str, functions: Mapping[str, Callable[..., int]]) -> typer.Typer:
+def _with_commands(
+    text: str, functions: Mapping[str, tuple[Callable[..., int], str]], *, add_completion: bool = False
+) -> typer.Typer:
     app = typer.Typer(
         help=text,
         no_args_is_help=True,
-        add_completion=False,
+        add_completion=add_completion,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # whose tables cut option names at 80 columns
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for name, function in functions.items():
-        app.command(name, help=paragraphs(function))(guarded(function))
+    for name, (function, line) in functions.items():
+        app.command(name, help=paragraphs(function), short_help=line)(guarded(function))
     return app
 
 
@@ -118,20 +130,34 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
 
 
-def _got(cause: BaseException | None) -> str:
-    """The value of an option that Pydantic refused; its messages do not show it."""
+def _plainly(error: UsageError) -> str:
+    """What is wrong with an argument. Pydantic's sentences about a value, which do not show it, are replaced."""
     from pydantic import ValidationError
 
-    return f", got {cause.errors()[0]['input']!r}" if isinstance(cause, ValidationError) else ""
+    from dmlgather.record import expected
+
+    cause = error.__cause__
+    if not isinstance(cause, ValidationError):
+        return str(error.message)
+    item = cause.errors()[0]
+    said = expected(item)
+    if said is None and isinstance(choices := item.get("ctx", {}).get("error"), ValueError):
+        _, _, known = str(choices).partition(" is not one of ")
+        said = f"expected one of {known.rstrip('.')}" if known else str(choices)
+    return f"{said or error.message}, got {item['input']!r}"
 
 
 def _dispatched(arguments: Sequence[str]) -> int:
     try:
-        code = build()(list(arguments), prog_name="dmlgather", standalone_mode=False)
+        code = build()(spelled_anew(arguments), prog_name="dmlgather", standalone_mode=False)
     except UsageError as error:
-        error.message = printable(error.message + _got(error.__cause__))
+        error.message = printable(_plainly(error))
         error.show()
         return 2
+    except SystemExit as ended:  # how Typer ends where it completes words
+        if ended.code:
+            raise
+        return 0
     if code == INTERRUPTED:  # what Typer makes of an interrupt
         raise KeyboardInterrupt
     return code if isinstance(code, int) else 0

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dmlgather.cli import completing
+from dmlgather.cli.common import AsJson, JsonFile, JsonOutput
 from dmlgather.cli.failures import say
 from dmlgather.cli.progress import progress_bar
 from dmlgather.output import put
@@ -22,6 +24,7 @@ def bench(
         str | None,
         typer.Option(
             metavar="NAME",
+            autocompletion=completing.suites,
             help="smoke: seconds; cpu: minutes; gpu: on the first GPU; full: both, and sweeps; chains: fused and step by step; "
             "distributed: dask workers. Default: smoke.",
         ),
@@ -35,11 +38,19 @@ def bench(
     seed: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Use the same contents and indices as a run that printed N.")
     ] = None,
+    l2_fetch: Annotated[
+        int | None,
+        typer.Option(
+            metavar="32|64|128",
+            help="The most bytes that the GPU fetches into its L2 cache at once during the run. Default: as it is.",
+        ),
+    ] = None,
     saved: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE.json", help="Measure nothing: show and draw what --json has written before."),
+        typer.Option("--from", metavar="FILE.json", help="Measure nothing: show and draw what --output has written before."),
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write every number as JSON.")] = None,
+    as_json: AsJson = False,
+    output: JsonFile = None,
     plots: Annotated[
         list[Path] | None,
         typer.Option("--plot", metavar="FILE.png|.svg", help="Also draw rates in percent of the copy rate."),
@@ -54,29 +65,42 @@ def bench(
     Prints medians and ratios. Exit codes: 0 measured, 1 a result differs from a peer's, 2 it could not be measured.
     """
     from dmlgather.bench import PEERS, SUITES, MismatchError, plot, roofline, run
-    from dmlgather.written_files import check_spared, writing
+    from dmlgather.bench.machine import L2_FETCHES
+    from dmlgather.written_files import check_spared
 
-    written = [*filter(None, [json_file]), *(plots or ()), *(rooflines or ())]
-    check_spared(written, [] if saved is None else [saved])
+    pictures_of = [*(plots or ()), *(rooflines or ())]
+    check_spared(pictures_of, [] if saved is None else [saved])
+    written = JsonOutput(as_json, output, (), pictures_of)
     names = None if peers is None else _list(peers)
     _among([suite or "smoke"], list(SUITES), "--suite")
     if names is not None:
         _among(names, list(PEERS), "--peers")
+    if l2_fetch is not None:
+        _among([str(l2_fetch)], [*map(str, L2_FETCHES)], "--l2-fetch")
     if saved is not None:
-        if any((suite, peers, only, rounds is not None, seed is not None, json_file)):
-            raise typer.BadParameter("takes no options but --plot and --roofline: nothing is measured", param_hint="'--from'")
+        if any((suite, peers, only, rounds is not None, seed is not None, l2_fetch is not None, output)):
+            takes = "takes no options but --json, --plot and --roofline: nothing is measured"
+            raise typer.BadParameter(takes, param_hint="'--from'")
         report = _saved(saved)
     else:
         try:
             with progress_bar() as progress:
-                report = run(suite or "smoke", names, only=_list(only), rounds=rounds, seed=seed, progress=progress)
+                report = run(
+                    suite or "smoke",
+                    names,
+                    only=_list(only),
+                    rounds=rounds,
+                    seed=seed,
+                    l2_fetch_bytes=l2_fetch,
+                    progress=progress,
+                )
         except MismatchError as error:
             say(f"dmlgather: {error}")
             return 1
-    _show(report)
-    if json_file is not None:
-        with writing(json_file, ()) as file:
-            file.write(f"{report.to_json()}\n".encode())
+    if not as_json:
+        _show(report)
+    if written:
+        written.write_pieces([report.to_json(), "\n"])
     for draw, pictures in ((plot, plots), (roofline, rooflines)):
         for picture in pictures or ():
             draw(report, picture)
@@ -89,15 +113,14 @@ def _saved(file: Path) -> BenchReport:
 
     from dmlgather.bench import BenchReport
     from dmlgather.files import FileError, read_text
+    from dmlgather.record import placed
 
     try:
         return BenchReport.model_validate_json(read_text(file))
     except FileError as error:
         raise FileError(f"{file} {error}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise FileError(f"{file} is no report of `dmlgather bench --json`: {where}: {first['msg']}") from None
+        raise FileError(f"{file} is no report of `dmlgather bench --output`: {placed(error.errors()[0])}") from None
 
 
 def _show(report: BenchReport) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dmlgather.cli.common import AllowOutside
+from dmlgather.cli import completing
+from dmlgather.cli.common import AllowOutside, AsJson, JsonFile, note
 from dmlgather.cli.failures import say
 from dmlgather.cli.limiting import TimeLimit, WorkMemory, stated
 
 if TYPE_CHECKING:
     from dmlgather.report.check_report import CheckReport
     from dmlgather.report.formats import Output
+    from dmlgather.report.worker_processes import Note
 
 FORMATS = "text, concise, json, sarif, junit, github"
 """The names of the report formats."""
@@ -26,19 +29,27 @@ def check(
         typer.Argument(
             metavar="FILE…",
             help="Models, descriptors, streams of descriptors (.jsonl), ONNX models, OpenVINO IRs, folders that are searched "
-            "for them, or - for standard input.",
+            "for them, or - for standard input. Hidden folders, environments of Python, and what git ignores are left out.",
             show_default=False,
         ),
     ],
     *,
     level: Annotated[
         str | None,
-        typer.Option("--level", metavar="LEVEL", help="Feature level to check for: 1_0 … 6_4 (the default), or 'DirectML 1.8'."),
+        typer.Option(
+            "--level",
+            metavar="LEVEL",
+            help="Feature level to check for: 1_0 … 6_4 (the default), or 'DirectML 1.8'.",
+            autocompletion=completing.feature_levels,
+        ),
     ] = None,
+    as_json: AsJson = False,
+    output: JsonFile = None,
     output_format: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FORMAT[:FILE]",
+            autocompletion=completing.formats,
             help=f"How findings are written to standard output, or to FILE; may be repeated: {FORMATS}. Default: text, and "
             "github in a workflow of GitHub Actions.",
         ),
@@ -113,7 +124,7 @@ def check(
     from dmlgather.report.configuration_file import ConfigurationError, find, load
     from dmlgather.report.node_lines import NodeListing
     from dmlgather.report.settings import Settings
-    from dmlgather.report.worker_processes import prepare_to_end
+    from dmlgather.report.worker_processes import ignored, prepare_to_end
 
     if config is not None and no_config:
         raise typer.BadParameter("give one of --config and --no-config", param_hint="'--no-config'")
@@ -121,7 +132,7 @@ def check(
         raise typer.BadParameter("give one of --baseline and --write-baseline", param_hint="'--write-baseline'")
     if quiet and verbose:
         raise typer.BadParameter("give one of --quiet and --verbose", param_hint="'--verbose'")
-    outputs = [_output(value) for value in output_format or ()]
+    outputs = _outputs(as_json, output, output_format or (), ignored if quiet else note)
     try:
         loaded = None if no_config else find(Path.cwd()) if config is None else load(config)
     except ConfigurationError as error:
@@ -143,7 +154,7 @@ def check(
         skip_others,
         jobs,
         allow_outside,
-        _note,
+        ignored if quiet else note,
         stated(time_limit, memory_limit),
     )
     try:
@@ -164,8 +175,17 @@ def check(
     return report.exit_code
 
 
-def _note(text: str) -> None:
-    say(f"dmlgather: note: {text}")
+def _outputs(as_json: bool, output: Path | None, formats: Sequence[str], note: Note) -> list[Output]:
+    """The outputs that the options name."""
+    from dmlgather.report.formats import Output
+
+    outputs = [_output(value) for value in formats]
+    for each in outputs:
+        if each.format == "json":
+            older, newer = ("json", "--json") if each.file is None else ("json:FILE", "--output FILE")
+            note(f"--output-format {older} is now spelled {newer}, as in all commands; both work")
+    outputs += [Output("json")] if as_json else []
+    return outputs if output is None else [*outputs, Output("json", output)]
 
 
 def _output(value: str) -> Output:

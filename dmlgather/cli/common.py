@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dmlgather.cli.failures import say
+from dmlgather.output import flush, put
 
 if TYPE_CHECKING:
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
@@ -41,7 +47,53 @@ StatedInputs = Annotated[
     ),
 ]
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, alone on standard output.")]
+
+JsonFile = Annotated[
+    Path | None, typer.Option("--output", metavar="FILE", help="Also write the JSON to FILE.", show_default=False)
+]
+
+
+@dataclass(frozen=True)
+class JsonOutput:
+    """Where a command's JSON goes. printed: to standard output, in the place of text. file: to a file. made_from: files that it
+    must not replace. others: files that the command writes as well.
+    """
+
+    printed: bool
+    file: Path | None = None
+    made_from: Iterable[Path] = ()
+    others: Iterable[Path | None] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a file that cannot be written before any work is done, as far as that can be told."""
+        if self.file is None:
+            return
+        from dmlgather.written_files import check_spared
+
+        if self.file.is_dir():
+            raise typer.BadParameter(f"must be a file; {self.file} is a folder", param_hint="'--output'")
+        check_spared([self.file, *filter(None, self.others)], self.made_from)
+
+    def __bool__(self) -> bool:
+        return self.printed or self.file is not None
+
+    def write(self, data: Callable[[], object]) -> None:
+        """Write what `data` returns, if it is wanted."""
+        if self:
+            self.write_pieces([json.dumps(data(), indent=2, allow_nan=False), "\n"])
+
+    def write_pieces(self, pieces: Iterable[str]) -> None:
+        """Write a JSON text that comes in pieces."""
+        from dmlgather.written_files import writing
+
+        flush()  # what was printed before is there, whatever becomes of the file
+        with nullcontext() if self.file is None else writing(self.file, self.made_from) as file:
+            for piece in pieces:
+                if self.printed:
+                    put(piece)
+                if file is not None:
+                    file.write(piece.encode("utf-8", "backslashreplace"))
 
 
 def load(path: Path, allow_outside: bool = False, *, executes: bool = True) -> CheckedFile:
@@ -55,7 +107,10 @@ def load(path: Path, allow_outside: bool = False, *, executes: bool = True) -> C
     from dmlgather.directml.dxdispatch.model_file import check_file
 
     if path.suffix.lower() in SUFFIXES:
-        say(f"{path}: a stream of descriptors can only be checked; write the line of one of them to a .json file")
+        say(
+            f"{path}: only check, translate and equivalent take a stream of descriptors; "
+            "write the line of one of them to a .json file"
+        )
         raise typer.Exit(2)
     checked = check_file(path, allow_outside=allow_outside)
     refusals = checked.refusals if executes or checked.kind == "descriptor" else ()
@@ -64,6 +119,11 @@ def load(path: Path, allow_outside: bool = False, *, executes: bool = True) -> C
     if not checked.ok or refusals:
         raise typer.Exit(2 if checked.problems or refusals else 1)
     return checked
+
+
+def note(text: str) -> None:
+    """Write a note to standard error."""
+    say(f"dmlgather: note: {text}")
 
 
 def memory_limit(size: str | None) -> int | None:
@@ -111,6 +171,24 @@ def stated_inputs(text: str | None) -> dict[str, Any]:
     return found
 
 
-def hint(error: Exception) -> str:
-    """What follows a message that says how inputs are stated in Python."""
-    return " (on the command line: --inputs N=1,x=1x2)" if "inputs=" in str(error) else ""
+OPTIONS = {
+    r"\bagainst=": "--against",
+    r"^inputs names\b": "--inputs names",
+    r"^(?:device|opset|version|level) is (\S+), (expected .*)$": r"\2, got \1",  # the option is named already
+}
+"""How messages speak of arguments in Python, as patterns, and how the command does."""
+
+
+def in_options(error: Exception) -> str:
+    """The message of an error, with the command's options where it has arguments of Python: "--inputs x=1x2" for
+    "inputs={'x': (1, 2)}".
+    """
+    text = re.sub(r"(\binputs=| or (?=\{))\{('[^']*'|\"[^\"]*\"): ([^{}]*)\}", _as_option, str(error))
+    for python, option in OPTIONS.items():
+        text = re.sub(python, option, text)
+    return text
+
+
+def _as_option(found: re.Match[str]) -> str:
+    sizes = "x".join(re.findall(r"\d+", found[3])) or "1x2:float32"
+    return f"{found[1].replace('inputs=', '--inputs ')}{ast.literal_eval(found[2])}={sizes}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dmlgather.cli import common
-from dmlgather.cli.common import AllowOutside, AsJson, MemoryLimit, ModelFile, load, missing_gpu
+from dmlgather.cli.common import AllowOutside, AsJson, JsonFile, JsonOutput, MemoryLimit, ModelFile, in_options, load, missing_gpu
 from dmlgather.cli.failures import say
 from dmlgather.cli.limiting import TimeLimit, stated, within
 from dmlgather.cli.progress import reference_progress
@@ -59,6 +58,7 @@ def compare(
         typer.Option(min=0, metavar="N", help="For a single descriptor: the seed of its random inputs; of trials, of the first."),
     ] = None,
     as_json: AsJson = False,
+    output: JsonFile = None,
     save: Annotated[
         Path | None,
         typer.Option(
@@ -85,6 +85,8 @@ def compare(
     Exit codes: 0 equal, 1 a mismatch or the file has errors, 2 it could not be understood or run, 130 after Ctrl-C, 141 when
     whoever read the output closed it.
     """
+    from dmlgather.input_files import InputFiles
+
     for name, tolerance in (("--rtol", rtol), ("--atol", atol)):
         if tolerance is not None:
             raise typer.BadParameter(
@@ -96,6 +98,8 @@ def compare(
         raise typer.BadParameter(f"expected a file name that ends in .py, got {emit_script}", param_hint="'--emit-script'")
     if emit_script is not None and against is not None:
         raise typer.BadParameter("a script compares devices, not files: leave out --against", param_hint="'--emit-script'")
+    made_from = InputFiles((file,), () if against is None else _files(against))
+    written = JsonOutput(as_json, output, made_from, [emit_script])
     limit = common.memory_limit(memory_limit)
     with within(stated(time_limit, memory_limit), file):
         checked = load(file, allow_outside)
@@ -114,8 +118,7 @@ def compare(
         )
     task = _Task(file, checked, _devices(devices, against), against, limit, save, emit_script, as_json)
     report = task.of_model() if checked.kind == "model" else task.of_descriptor(seed, trials)
-    if as_json:
-        put(json.dumps(report.model_dump(mode="json"), indent=2, allow_nan=False) + "\n")
+    written.write(lambda: report.model_dump(mode="json"))
     return report.exit_code
 
 
@@ -251,6 +254,11 @@ class _Task:
         return report
 
 
+def _files(against: Path) -> tuple[Path, ...]:
+    """The files that --against names."""
+    return tuple(against.iterdir()) if against.is_dir() else (against,)
+
+
 def _dispatches(model: CheckedFile) -> bool:
     from dmlgather.directml.dxdispatch.commands import Dispatch
 
@@ -269,5 +277,5 @@ def _devices(given: str | None, against: Path | None) -> list[str]:
     try:
         check_devices(names, least_devices(against is not None))
     except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="'--devices'") from None
+        raise typer.BadParameter(in_options(error), param_hint="'--devices'") from None
     return names

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dmlgather.cli.common import AsJson
+from dmlgather.cli import completing
+from dmlgather.cli.common import AsJson, JsonFile, JsonOutput
 from dmlgather.cli.failures import say
 from dmlgather.cli.limiting import limited
 from dmlgather.output import put
@@ -22,9 +22,17 @@ HELP = "Ask DirectML itself, on Windows: write random cases for DxDispatch, and 
 
 def write(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.", show_default=False)],
+    *,
     cases: Annotated[int, typer.Option(metavar="N", help=f"Number of random cases, 1 to {MOST_CASES}.")] = 500,
-    level: Annotated[str, typer.Option(metavar="LEVEL", help="Feature level at which the cases are legal.")] = "6_4",
+    level: Annotated[
+        str,
+        typer.Option(
+            metavar="LEVEL", help="Feature level at which the cases are legal.", autocompletion=completing.feature_levels
+        ),
+    ] = "6_4",
     seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Seed of the random cases.")] = None,
+    as_json: AsJson = False,
+    output: JsonFile = None,
 ) -> int:
     """Write random legal cases of all operators as DxDispatch models, with their inputs and scripts that run them.
 
@@ -44,12 +52,20 @@ def write(
         at = FeatureLevel.parse(level)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--level'") from None
+    written = JsonOutput(as_json, output)
     seed = secrets.randbits(32) if seed is None else seed
     manifest = write_cases(folder, cases, at, seed, __version__)
     questions = sum(case.question is not None for case in manifest.cases)
     say(f"{counted(cases, 'case')} from --seed {seed} and {counted(questions, 'open question')} written to '{folder}'")
     say("Next, on Windows: run.cmd in that folder; its README.txt says how")
+    counts = {"cases": cases, "questions": questions}
+    written.write(lambda: {"folder": str(folder), "seed": seed, "level": str(at), **counts})
     return 0
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files that a folder of cases consists of."""
+    return [file for file in folder.rglob("*") if file.is_file()]
 
 
 @limited("folder")
@@ -57,6 +73,7 @@ def read(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that was written and run.", show_default=False)],
     *,
     as_json: AsJson = False,
+    output: JsonFile = None,
 ) -> int:
     """Compare what DxDispatch wrote in a folder of cases with what dmlgather computes, bit for bit.
 
@@ -69,10 +86,10 @@ def read(
     from dmlgather import __version__
     from dmlgather.conformance.case_reading import read_results
 
+    written = JsonOutput(as_json, output, _files(folder) if output is not None else ())
     report = read_results(folder, __version__)
-    if as_json:
-        put(json.dumps(report.model_dump(mode="json"), indent=2, allow_nan=False) + "\n")
-    else:
+    if not as_json:
         for line in report.lines():
             put(line + "\n")
+    written.write(lambda: report.model_dump(mode="json"))
     return report.exit_code

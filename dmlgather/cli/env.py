@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from dataclasses import asdict
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from dmlgather.cli.common import AsJson, missing_gpu
+from dmlgather.cli.common import AsJson, JsonFile, JsonOutput, missing_gpu
 from dmlgather.host import SettingError, cpus
 from dmlgather.output import put
 
@@ -31,11 +30,12 @@ CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 NVRTC = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
 
 
-def env(as_json: AsJson = False) -> int:
+def env(as_json: AsJson = False, output: JsonFile = None) -> int:
     """Show versions, CPU engine, GPU, driver and NVRTC, and what is missing to run on a GPU. Put it into every bug report."""
+    written = JsonOutput(as_json, output)
     found = environment()
+    written.write(lambda: found)
     if as_json:
-        put(json.dumps(found, indent=2) + "\n")
         return 0
     rows = [(name, value if isinstance(value, str) else "not installed") for name, value in _rows(found)]
     width = max(len(name) for name, _ in rows)
@@ -80,14 +80,18 @@ def _engine() -> str:
         return str(error)
 
 
-def _missing(driver: Driver, cupy: str | None) -> list[dict[str, str]]:
+def _missing(driver: Driver, wheel: str | None) -> list[dict[str, str]]:
     missing = []
     if driver.error is not None:
         remedy = "install the NVIDIA driver, or run where there is a GPU; everything but --device cuda works without one"
         missing.append({"what": driver.error, "remedy": remedy})
-    if cupy is None:
+    if wheel is None:
         extra = "cuda12" if driver.cuda is not None and driver.cuda.startswith("12.") else "cuda13"
         missing.append({"what": "CuPy", "remedy": f"pip install 'dmlgather[{extra}]'"})
+    elif wheel.startswith("cupy-cuda13x") and driver.cuda is not None and driver.cuda.startswith("12."):
+        what = f"a CuPy for the driver: {wheel} is for CUDA 13, and the driver has CUDA {driver.cuda}"
+        remedy = "pip uninstall cupy-cuda13x, and pip install 'dmlgather[cuda12]'; or install driver 580 or newer"
+        missing.append({"what": what, "remedy": remedy})
     if not missing:
         reason = missing_gpu()
         if reason is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from codecs import getincrementaldecoder
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dmlgather.cli import explained_launches
-from dmlgather.cli.common import AllowOutside, AsJson, load
+from dmlgather.cli.common import AllowOutside, AsJson, JsonFile, JsonOutput, load
 from dmlgather.cli.explained_nodes import STATED, load_nodes, places, subject_of
 from dmlgather.cli.failures import say
 from dmlgather.cli.limiting import limited
@@ -39,6 +38,7 @@ def explain(
     ],
     *,
     as_json: AsJson = False,
+    output: JsonFile = None,
     legend: Annotated[bool, typer.Option("--legend", help="Also say what the words and names in the output mean.")] = False,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE.svg", help="Also draw what is read and written, as SVG.", show_default=False)
@@ -64,6 +64,7 @@ def explain(
 
     Exit codes: 0 shown, 1 the file has errors, 2 it could not be understood or the picture could not be written.
     """
+    from dmlgather.input_files import InputFiles
     from dmlgather.wording import printable
 
     if picture is not None and picture.suffix.lower() != ".svg":
@@ -72,8 +73,9 @@ def explain(
         )
     if as_json and legend:
         raise typer.BadParameter("give one of --json and --legend: the legend is text", param_hint="'--legend'")
+    written = JsonOutput(as_json, output, InputFiles((file,)), [picture])
     if file.suffix.lower() in STATED:
-        return _explain_nodes(file, as_json, legend, picture, only)
+        return _explain_nodes(file, written, legend, picture, only)
     if not _is_text(file):
         say(f"{file}: is not UTF-8 text; expected a model or a descriptor (JSON), an ONNX model (.onnx) or an IR (.xml)")
         return 2
@@ -83,9 +85,9 @@ def explain(
     launches = explained_launches.launches(fused) if fused else {}
     if picture is not None:
         _draw_model(checked, explanations, launches, picture)
+    found = [{"name": name, **explanation.to_json()} for name, explanation in explanations.items()]
+    written.write(lambda: [*found, *([explained_launches.as_json(fused)] if fused else [])])
     if as_json:
-        found = [{"name": name, **explanation.to_json()} for name, explanation in explanations.items()]
-        _write_json([*found, *([explained_launches.as_json(fused)] if fused else [])])
         return 0
     blocks = [(f"dispatchable '{printable(name)}'\n" if name else "") + str(each) for name, each in explanations.items()]
     _write([*blocks, *([f"with --fuse: {fused.fused}"] if fused else []), *map(str, launches.values())], legend)
@@ -103,7 +105,7 @@ def _is_text(file: Path) -> bool:
     return True
 
 
-def _explain_nodes(file: Path, as_json: bool, legend: bool, picture: Path | None, only: str | None) -> int:
+def _explain_nodes(file: Path, written: JsonOutput, legend: bool, picture: Path | None, only: str | None) -> int:
     from dmlgather.directml.types import FeatureLevel
     from dmlgather.report.node_lines import line
 
@@ -121,14 +123,13 @@ def _explain_nodes(file: Path, as_json: bool, legend: bool, picture: Path | None
             say(f"{file}: {nodes[0].node.place} cannot be drawn: {nodes[0].reason}")
             return 2
         _draw([subject], picture, file)
-    if as_json:
-        _write_json(
-            [
-                {"name": each.node.place, **({"reason": each.reason} if each.explanation is None else each.explanation.to_json())}
-                for each in nodes
-            ]
-        )
-    else:
+    written.write(
+        lambda: [
+            {"name": each.node.place, **({"reason": each.reason} if each.explanation is None else each.explanation.to_json())}
+            for each in nodes
+        ]
+    )
+    if not written.printed:
         _write(
             [
                 f"{line(each.node, FeatureLevel.LEVEL_6_4)}\n{each.explanation or f'not explained: {each.reason}'}"
@@ -147,10 +148,6 @@ def _write(blocks: list[str], legend: bool) -> None:
     text = "\n\n".join(blocks)
     blocks = [*blocks, printed(legend_of(text))] if legend and blocks else blocks
     put("".join(f"{block}\n" for block in ("\n\n".join(blocks),) if block))
-
-
-def _write_json(data: list[dict[str, object]]) -> None:
-    put(json.dumps(data, indent=2) + "\n")
 
 
 def _of_descriptors(checked: CheckedFile, only: str | None) -> dict[str, Explanation]:

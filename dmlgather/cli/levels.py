@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
-from dmlgather.cli.common import AsJson
+from dmlgather.cli import completing
+from dmlgather.cli.common import AsJson, JsonFile, JsonOutput
 from dmlgather.output import put
 
 
 def levels(
     name: Annotated[
-        str | None, typer.Argument(metavar="[OPERATOR]", help="Only this operator, such as GATHER.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="[OPERATOR]",
+            help="Only this operator, such as GATHER.",
+            show_default=False,
+            autocompletion=completing.operators,
+        ),
     ] = None,
-    operator: Annotated[str | None, typer.Option(metavar="NAME", help="The same as OPERATOR.")] = None,
+    operator: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The same as OPERATOR.", autocompletion=completing.operators)
+    ] = None,
     as_json: AsJson = False,
+    output: JsonFile = None,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the support matrix as a page of Markdown.")] = False,
 ) -> int:
     """Show which data types and dimension counts each operator takes, from which feature level on."""
     from dmlgather.directml import OPERATORS, operator_named, support
 
-    if as_json and as_markdown:
+    if as_markdown and (as_json or output is not None):
         raise typer.BadParameter("expected at most one of --json and --markdown", param_hint="'--markdown'")
     if name is not None and operator is not None:
         raise typer.BadParameter("expected at most one of OPERATOR and --operator", param_hint="'--operator'")
@@ -39,9 +48,8 @@ def levels(
         put(page(names))
         return 0
     tables = [support(name) for name in names]
-    if as_json:
-        put(json.dumps(tables, indent=2) + "\n")
-    else:
+    JsonOutput(as_json, output).write(lambda: tables)
+    if not as_json:
         put("\n\n".join(map(table, tables)) + "\n")
     return 0
 

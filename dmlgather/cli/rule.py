@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dmlgather.cli.common import AsJson
+from dmlgather.cli import completing
+from dmlgather.cli.common import AsJson, JsonFile, JsonOutput
 from dmlgather.output import put
 
 if TYPE_CHECKING:
@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 
 def rule(
     code: Annotated[
-        str | None, typer.Argument(metavar="CODE", help="A code of a finding, such as DML302.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="CODE", help="A code of a finding, such as DML302.", show_default=False, autocompletion=completing.codes
+        ),
     ] = None,
     *,
     as_json: AsJson = False,
+    output: JsonFile = None,
 ) -> int:
     """Explain a code of `check`'s findings: the rule, its source, and an example that breaks it and one that does not.
 
@@ -29,15 +33,18 @@ def rule(
     """
     from dmlgather.report.code_registry import CODES
 
+    written = JsonOutput(as_json, output)
     if code is None:
-        _write_list(list(CODES.values()), as_json)
+        rows = list(CODES.values())
+        written.write(lambda: [_row(each) for each in rows])
+        if not as_json:
+            put("".join(f"{row.code} {row.severity + ':':8} {row.title}\n" for row in rows))
         return 0
     found = CODES.get(code.upper())
     if found is None:
         raise typer.BadParameter(_unknown(code, list(CODES)), param_hint="'CODE'")
-    if as_json:
-        put(json.dumps(_data(found), indent=2, ensure_ascii=False) + "\n")
-    else:
+    written.write(lambda: _data(found))
+    if not as_json:
         _show(_page(found))
     return 0
 
@@ -50,25 +57,14 @@ def _unknown(code: str, known: list[str]) -> str:
     return f"expected a code of a finding, got {code!r}{hint} The codes are {', '.join(known)}"
 
 
-def _write_list(codes: list[Code], as_json: bool) -> None:
-    if as_json:
-        rows = [{"code": row.code, "severity": str(row.severity), "title": row.title, "source": row.source} for row in codes]
-        put(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
-    else:
-        put("".join(f"{row.code} {row.severity + ':':8} {row.title}\n" for row in codes))
+def _row(code: Code) -> dict[str, Any]:
+    return {"code": code.code, "severity": str(code.severity), "title": code.title, "source": code.source}
 
 
 def _data(code: Code) -> dict[str, Any]:
     from dmlgather.report.rule_pages import documents, explanation
 
-    return {
-        "code": code.code,
-        "severity": str(code.severity),
-        "title": code.title,
-        "source": code.source,
-        "documents": documents(code.code),
-        "explanation": explanation(code.code),
-    }
+    return {**_row(code), "documents": documents(code.code), "explanation": explanation(code.code)}
 
 
 def _page(code: Code) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dmlgather.cli import common
-from dmlgather.cli.common import AllowOutside, MemoryLimit, load, missing_gpu
+from dmlgather.cli import common, completing
+from dmlgather.cli.common import AllowOutside, AsJson, JsonFile, JsonOutput, MemoryLimit, in_options, load, missing_gpu
 from dmlgather.cli.failures import say
 from dmlgather.cli.limiting import TimeLimit, stated, within
 from dmlgather.cli.progress import reference_progress
@@ -29,7 +32,9 @@ def run(
     device: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="Where to run: auto, cpu, cuda, cuda:N or reference; auto takes a GPU if there is one."
+            metavar="NAME",
+            autocompletion=completing.devices,
+            help="Where to run: auto, cpu, cuda, cuda:N or reference; auto takes a GPU if there is one.",
         ),
     ] = "auto",
     output_dir: Annotated[Path, typer.Option(metavar="DIR", help="Where writeFile commands write.")] = Path(),
@@ -38,6 +43,8 @@ def run(
         bool,
         typer.Option("--fuse", help="Run dispatches as one launch where these give the same: what lies between is not written."),
     ] = False,
+    as_json: AsJson = False,
+    output: JsonFile = None,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
     allow_outside: AllowOutside = False,
@@ -54,9 +61,11 @@ def run(
     """
     from dmlgather.backends.memory import check_memory
     from dmlgather.comparing.compare_report import device_title
+    from dmlgather.input_files import InputFiles
     from dmlgather.model_fusion import fuse_model
     from dmlgather.model_runner import Runner, memory_shares
 
+    written = JsonOutput(as_json, output, InputFiles((model,)))
     limit, chosen = common.memory_limit(memory_limit), _device(device)
     with within(stated(time_limit, memory_limit), model):
         checked = load(model, allow_outside)
@@ -70,8 +79,11 @@ def run(
     if fused is not None:
         say(str(fused))
     with reference_progress("name another --device"):
-        for event in runner.run(iterations):
-            show(event)
+        events = _shown(runner.run(iterations), quiet=as_json)
+        if written:
+            written.write_pieces(_json(str(model), device_title(runner.device), events))
+        else:
+            deque(events, maxlen=0)
     return 0
 
 
@@ -83,7 +95,50 @@ def _device(name: str) -> str:
     try:
         return str(Device.parse(name))
     except ValueError as error:
-        raise typer.BadParameter(f"{error}, or 'auto'", param_hint="'--device'") from None
+        raise typer.BadParameter(in_options(ValueError(f"{error}, or 'auto'")), param_hint="'--device'") from None
+
+
+def _shown(events: Iterable[Event], quiet: bool) -> Iterator[Event]:
+    """The events of a run, each shown when it comes. quiet: whether standard output is for JSON."""
+    from dmlgather.model_runner import Printed
+
+    for event in events:
+        if not (quiet and isinstance(event, Printed)):
+            show(event)
+        yield event
+
+
+def _json(file: str, device: str, events: Iterable[Event]) -> Iterator[str]:
+    """The run as JSON, in pieces, so that it takes little memory for resources of any size."""
+    yield f'{{\n  "file": {json.dumps(file)},\n  "device": {json.dumps(device)},\n  "commands": ['
+    for number, event in enumerate(events):
+        yield ",\n    " if number else "\n    "
+        yield from _json_of(event)
+    yield "\n  ]\n}\n"
+
+
+def _json_of(event: Event) -> Iterator[str]:
+    from dmlgather.model_runner import Dispatched, Printed
+
+    if isinstance(event, Dispatched):
+        yield json.dumps({"type": "dispatch", **asdict(event)})
+    elif isinstance(event, Printed):
+        head = json.dumps({"type": "print", "resource": event.resource, "data_type": str(event.values.dtype), "values": 0})
+        yield head.removesuffix("0}") + "["
+        for at in range(0, event.values.size, CHUNK):
+            yield (", " if at else "") + ", ".join(map(_json_number, event.values[at : at + CHUNK]))
+        yield "]}"
+    else:
+        yield json.dumps({"type": "writeFile", "resource": event.resource, "file": str(event.file)})
+
+
+def _json_number(value: Any) -> str:
+    """A number as `spelled` has it, from which its bits can be read again; text where JSON has no such number."""
+    import numpy as np
+
+    text = spelled(value)
+    text = "-0.0" if text == "-0" else text  # readers take -0 for an integer
+    return text if np.isfinite(value) else f'"{text}"'
 
 
 def show(event: Event) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from dmlgather.output import put
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
+from dmlgather.cli.common import JsonFile, JsonOutput
 
 
 class Schema(StrEnum):
@@ -23,6 +19,15 @@ class Schema(StrEnum):
     COMPARISON = "comparison"
     CONFORMANCE = "conformance"
     SELFTEST = "selftest"
+    RUN = "run"
+    RULE = "rule"
+    LEVELS = "levels"
+    EXPLANATION = "explanation"
+    TRANSLATION = "translation"
+    EQUIVALENCE = "equivalence"
+    ENVIRONMENT = "environment"
+    BENCHMARK = "benchmark"
+    CASES = "cases"
     CONFIGURATION = "configuration"
     BASELINE = "baseline"
 
@@ -31,14 +36,16 @@ def schema(
     name: Annotated[
         Schema,
         typer.Argument(
-            help="What the schema describes: a file that is read, what check --output-format json prints (report), what "
-            "compare --json prints (comparison), what conformance read --json prints (conformance), or what selftest "
-            "--json writes (selftest)."
+            metavar="NAME",
+            help="What the schema describes. Files that are read: descriptor, model, configuration, baseline. What --json "
+            "prints: report (of check), comparison, conformance, cases (of conformance write), selftest, run, rule, levels, "
+            "explanation, translation, equivalence, environment (of env), benchmark.",
         ),
     ] = (Schema.MODEL),
+    output: JsonFile = None,
 ) -> int:
     """Print a JSON Schema (draft 2020-12), for editors and other programs."""
-    put(json.dumps(schema_of(name), indent=2) + "\n")
+    JsonOutput(True, output).write(lambda: schema_of(name))
     return 0
 
 
@@ -50,10 +57,14 @@ def schema_of(name: Schema) -> dict[str, Any]:
         return json_schema.descriptor_schema()
     if name is Schema.MODEL:
         return json_schema.model_schema()
-    return {"$schema": json_schema.DIALECT, **_documents()[name].model_json_schema(mode="serialization")}
+    from pydantic import TypeAdapter
+
+    return {"$schema": json_schema.DIALECT, **TypeAdapter(_documents()[name]).json_schema(mode="serialization")}
 
 
-def _documents() -> dict[Schema, type[BaseModel]]:
+def _documents() -> dict[Schema, Any]:
+    from dmlgather.bench.bench_report import BenchReport
+    from dmlgather.cli import documents, result_documents
     from dmlgather.comparing.compare_report import CompareReport
     from dmlgather.conformance.conformance_report import ConformanceReport
     from dmlgather.report.baseline import Baseline
@@ -68,4 +79,13 @@ def _documents() -> dict[Schema, type[BaseModel]]:
         Schema.SELFTEST: SelfTestReport,
         Schema.CONFIGURATION: Configuration,
         Schema.BASELINE: Baseline,
+        Schema.RUN: result_documents.RunResult,
+        Schema.RULE: list[documents.RuleRow] | documents.RulePage,
+        Schema.LEVELS: list[documents.SupportedOperator],
+        Schema.EXPLANATION: list[documents.ExplainedOperator | documents.UnexplainedNode | documents.ExplainedModel],
+        Schema.TRANSLATION: result_documents.TranslationResult,
+        Schema.EQUIVALENCE: result_documents.EquivalenceResult,
+        Schema.ENVIRONMENT: documents.Environment,
+        Schema.BENCHMARK: BenchReport,
+        Schema.CASES: result_documents.WrittenCases,
     }

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import secrets
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dmlgather.cli.common import AsJson, JsonFile, JsonOutput
 from dmlgather.cli.failures import say
 from dmlgather.cli.progress import progress_bar
-from dmlgather.output import flush, put
+from dmlgather.output import put
 
 if TYPE_CHECKING:
     from dmlgather.backends.devices import Device
-    from dmlgather.selftest.selftest_report import SelfTestReport
 
 TRIALS = 1000
 """Plans where neither a number nor a time is given: several for every kernel, in a minute or two."""
-
-STANDARD_OUTPUT = Path("-")
 
 
 def selftest(
@@ -34,9 +31,8 @@ def selftest(
     seconds: Annotated[float | None, typer.Option(metavar="S", help="Begin no plan after S seconds, but run one.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Run the same plans as a run that printed N.")] = None,
     trial: Annotated[int | None, typer.Option(min=0, metavar="K", help="Run plan K of that seed alone.")] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Also write the report as JSON; - is standard output.")
-    ] = None,
+    as_json: AsJson = False,
+    output: JsonFile = None,
 ) -> int:
     """Run random plans on this machine and compare every byte with the reference: what to do first on a new GPU.
 
@@ -52,8 +48,7 @@ def selftest(
     from dmlgather.selftest.runner import run_selftest
 
     _check(trials, seconds, seed, trial)
-    if json_file is not None and json_file != STANDARD_OUTPUT and json_file.is_dir():
-        raise typer.BadParameter(f"must be a file; {json_file} is a folder", param_hint="'--json'")
+    written = JsonOutput(as_json, output)
     chosen = _device(device)
     count = TRIALS if trials is None and seconds is None else trials
     first = secrets.randbits(32) if seed is None else seed
@@ -67,7 +62,12 @@ def selftest(
             begun=lambda: say(f"testing {chosen}, --seed {first}"),
             progress=progress,
         )
-    _show(report, json_file)
+    for line in report.lines():
+        if as_json:
+            say(line)
+        else:
+            put(f"{line}\n")
+    written.write(lambda: report.model_dump(mode="json"))
     return report.exit_code
 
 
@@ -98,20 +98,3 @@ def _device(name: str | None) -> Device:
     if device is None or device.kind == "reference":
         raise typer.BadParameter(f"expected cuda, cuda:N or cpu, got {name!r}", param_hint="'--device'")
     return device
-
-
-def _show(report: SelfTestReport, json_file: Path | None) -> None:
-    from dmlgather.written_files import writing
-
-    text, alone = f"{report.model_dump_json(indent=2)}\n", json_file == STANDARD_OUTPUT
-    for line in report.lines():
-        if alone:
-            say(line)
-        else:
-            put(f"{line}\n")
-    if alone:
-        put(text)
-    elif json_file is not None:
-        flush()  # the lines are there, whatever becomes of the file
-        with writing(json_file, ()) as file:  # made from nothing
-            file.write(text.encode())

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dmlgather.cli.common import AllowOutside, StatedInputs, hint, load, stated_inputs
+from dmlgather.cli import completing
+from dmlgather.cli.common import AllowOutside, AsJson, JsonOutput, StatedInputs, in_options, load, stated_inputs
 from dmlgather.cli.failures import say
 from dmlgather.cli.limiting import limited
 from dmlgather.output import put
@@ -29,7 +30,16 @@ def translate(
         ),
     ],
     *,
-    to: Annotated[str, typer.Option("--to", metavar="LIBRARY", help="onnx, openvino, jax or directml.", show_default=False)],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="LIBRARY",
+            help="onnx, openvino, jax or directml.",
+            show_default=False,
+            autocompletion=completing.libraries,
+        ),
+    ],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -40,11 +50,17 @@ def translate(
             show_default=False,
         ),
     ] = None,
+    as_json: AsJson = False,
     opset: Annotated[int | None, typer.Option(min=1, help="Of ONNX: the opset; 13 by default.", show_default=False)] = None,
     version: Annotated[
         int | None, typer.Option(min=1, help="Of OpenVINO: the operation set; 16 by default.", show_default=False)
     ] = None,
-    level: Annotated[str | None, typer.Option(help="Of DirectML: the feature level; 6_4 by default.", show_default=False)] = None,
+    level: Annotated[
+        str | None,
+        typer.Option(
+            help="Of DirectML: the feature level; 6_4 by default.", show_default=False, autocompletion=completing.feature_levels
+        ),
+    ] = None,
     inputs: StatedInputs = None,
     allow_outside: AllowOutside = False,
 ) -> int:
@@ -64,6 +80,7 @@ def translate(
     from dmlgather.dialects.views import ViewProblem
     from dmlgather.input_files import InputFiles
     from dmlgather.translation import translate as translation_of
+    from dmlgather.translation.libraries import TARGETS
     from dmlgather.translation.targets import UntranslatableError
     from dmlgather.translation.writing import KINDS, write
 
@@ -74,6 +91,11 @@ def translate(
         raise typer.BadParameter(f"expected a file that ends in {KINDS[to].suffix}, got '{name}'", param_hint="'--output'")
     given = {"opset": opset, "version": version, "level": level}
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    for name in chosen:
+        if name != TARGETS[to].option:
+            owner = next(library for library, row in TARGETS.items() if row.option == name)
+            own = f"--{TARGETS[to].option}" if TARGETS[to].option else "no versions"
+            raise typer.BadParameter(f"is of --to {owner}; --to {to} has {own}", param_hint=f"'--{name}'")
     made_from = InputFiles((file,))
     if output is not None:
         KINDS[to].check(output, made_from)
@@ -83,16 +105,15 @@ def translate(
         return 2
     try:
         whole = translation_of(source.graph, to, **chosen)
-    except ModuleNotFoundError as error:
-        say(f"dmlgather: {error}")
-        return 2
-    except (TypeError, ValueError) as error:  # a version of another library, or an unknown one
-        raise typer.BadParameter(str(error), param_hint=" / ".join(f"'--{name}'" for name in chosen)) from None
-    clean = True
+    except (TypeError, ValueError) as error:  # an unknown version
+        raise typer.BadParameter(in_options(error), param_hint=" / ".join(f"'--{name}'" for name in chosen)) from None
+    told = _Told(as_json)
     for step in source.graph.steps:
         if isinstance(step.work, Problem) and not isinstance(step.work, ViewProblem):
-            clean &= _tell(step.name, translation_of(step.work, to, **chosen))
-    clean &= _tell(f"{file} to {whole.to}", whole, steps=False)
+            told.part(step.name, translation_of(step.work, to, **chosen))
+    told.whole(f"{file} to {whole.to}", whole)
+    written: str | None = None
+    lost: tuple[str, ...] = ()
     if output is not None and not whole.ok:
         say(f"'{output}' is not written: the translation is {'refused' if whole.form is None else 'not proven'}")
     elif output is not None:
@@ -100,11 +121,16 @@ def translate(
             write(whole, source.initial, output, made_from)
         except UntranslatableError as error:
             say(f"'{output}' is not written: {error}")
-            return 1
-        say(f"Written to '{output}'")
-        for part in source.dropped(output) if to == "directml" else ():
+            told.clean = False
+        else:
+            say(f"Written to '{output}'")
+            written, lost = str(output), tuple(source.dropped(output)) if to == "directml" else ()
+        for part in lost:
             say(f"Not kept of '{file}': {part}")
-    return 0 if clean else 1
+    *parts, all_of_it = told.parts
+    ends = {"parts": parts, "whole": {**all_of_it, "name": str(file)}, "written": written, "not_kept": list(lost)}
+    JsonOutput(as_json).write(lambda: {"file": str(file), "to": whole.to, **ends})
+    return 0 if told.clean else 1
 
 
 def _read(file: Path, allow_outside: bool, inputs: dict[str, Any]) -> TranslatableFile:
@@ -123,14 +149,30 @@ def _read(file: Path, allow_outside: bool, inputs: dict[str, Any]) -> Translatab
     try:
         return TranslatableFile(read_program(file, inputs=inputs).graph)
     except (TypeError, ValueError) as error:  # sizes that are not known, or a node that breaks a rule
-        raise FileError(f"{file}: {error}{hint(error)}") from None
+        raise FileError(f"{file}: {in_options(error)}") from None
 
 
-def _tell(name: str, made: Translation, *, steps: bool = True) -> bool:
-    """Print what became of a part; whether that is proven."""
-    if made.form is None:
-        put(f"{printable(name)}\n  refused: {made.reason}\n")
-        return False
-    done = f"  {', '.join(made.steps) or 'nothing is to be done'}\n" if steps else ""
-    put(f"{printable(name)}\n{done}  {made.proof}\n")
-    return bool(made.proof)
+class _Told:
+    """What became of each part, which is printed unless all is going to be JSON. clean: whether all of it is proven."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet, self.clean = quiet, True
+        self.parts: list[dict[str, Any]] = []
+
+    def part(self, name: str, made: Translation) -> None:
+        """Tell of an operator."""
+        self._tell(name, made, "" if made.form is None else f"  {', '.join(made.steps) or 'nothing is to be done'}\n")
+
+    def whole(self, name: str, made: Translation) -> None:
+        """Tell of the whole model."""
+        self._tell(name, made, "")
+
+    def _tell(self, name: str, made: Translation, done: str) -> None:
+        self.clean &= made.ok
+        if self.quiet:
+            proof = None if made.proof is None else made.proof.to_json()
+            refused = made.reason if made.form is None else None
+            self.parts.append({"name": name, "ok": made.ok, "steps": list(made.steps), "refused": refused, "proof": proof})
+        else:
+            self.parts.append({})
+            put(f"{printable(name)}\n{done}  {made.proof if made.form is not None else f'refused: {made.reason}'}\n")

@@ -205,11 +205,7 @@ def check_devices(names: Sequence[str], least: int = 2) -> None:
     except ValueError as error:
         raise ValueError(f"{error}, or {DIRECTML!r}") from None
     if len(different) < least:
-        number, more = (
-            ("one device", "")
-            if least == 1
-            else ("two different devices", "; with --against (in Python: against=) one is enough")
-        )
+        number, more = ("one device", "") if least == 1 else ("two different devices", "; with against= one is enough")
         raise ValueError(f"comparing takes at least {number}, got {', '.join(names) or 'none'}{more}")
 
 

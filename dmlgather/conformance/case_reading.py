@@ -35,7 +35,7 @@ from dmlgather.directml import DescriptorError, FeatureLevel, OperatorDesc
 from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.fields import wire_name
 from dmlgather.files import FileError, read_text
-from dmlgather.record import in_words
+from dmlgather.record import placed
 from dmlgather.wording import counted, spelled
 
 DEVICES = ("dmlgather", "DirectML")
@@ -54,9 +54,8 @@ def read_manifest(folder: Path) -> Manifest:
         raise FileError(f"{path} {error}: name a folder that `dmlgather conformance write` has written") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the whole file"
         newer = "; read it with the version of dmlgather that wrote it" if first["loc"] == ("format",) else ""
-        raise FileError(f"{path} is no manifest of cases: {place}: {in_words(first)}{newer}") from None
+        raise FileError(f"{path} is no manifest of cases: {placed(first)}{newer}") from None
 
 
 def read_results(folder: Path, version: str) -> ConformanceReport:

@@ -90,6 +90,28 @@ class DirectMLForm(Record):
     """
 
 
+class SizeCondition(Record):
+    """A condition on unknown sizes: that a size, or a sum of sizes, lies in a range."""
+
+    text: str
+    """The condition in words, as `provided` has it: "past + seq >= 7"."""
+
+    size: str
+    """The size: the name of a symbol as the model has it, or an expression of several: "N", "past + seq"."""
+
+    at_least: int
+    """The least that it may be."""
+
+    at_most: int | None = None
+    """The most that it may be; none where nothing limits it."""
+
+    symbols: tuple[str, ...]
+    """The names of the unknown sizes in it, as the model has them."""
+
+    terms: dict[str, int] | None
+    """By the name of each unknown size, its factor in the sum; none where the size is no such sum."""
+
+
 class CheckedNode(Record):
     """One gather or slice in a model."""
 
@@ -139,6 +161,9 @@ class CheckedNode(Record):
     """Conditions on unknown sizes: "N >= 1", "past + seq >= 1". Otherwise a tensor would be empty, which no level takes, or a
     bound that is an unknown size would lie outside of its axis.
     """
+
+    conditions: tuple[SizeCondition, ...] = ()
+    """Those of `provided` that are about sizes, with the names of the sizes apart: a name may have any characters."""
 
     reason: str | None = None
     """Where the verdict is unreached: why no run of the model reaches it."""

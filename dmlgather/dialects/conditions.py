@@ -7,8 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from dmlgather.dialects.sizes import WORD, KnownSize, Sizes
+from dmlgather.dialects.checked_model import SizeCondition
+from dmlgather.dialects.condition_words import sum_of, text_of
+from dmlgather.dialects.sizes import KnownSize, Sizes
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
+from dmlgather.wording import printable
 
 FARTHEST = 1 << 40
 """No symbol is looked at beyond it: DirectML describes no size that is larger than 2^32 - 1."""
@@ -97,14 +100,14 @@ class Conditions:
         answers = {self._answer(atom) for atom in self._atoms(left, right, more)}
         return False if False in answers else None if None in answers else True
 
-    def texts(self) -> tuple[str, ...]:
-        """The conditions in words."""
-        shown = [
-            known.condition(symbol)
+    def stated(self) -> tuple[SizeCondition, ...]:
+        """The conditions for a report, without those that follow from the ranges."""
+        ranges = [
+            _of_range(symbol, known)
             for symbol, known in self.ranges.items()
             if known.low or (known.high is not None and known.high < ELEMENT_LIMIT)
         ]
-        return (*shown, *(self._text(each) for each in self.inequalities if self._by_ranges(each) is not True))
+        return (*ranges, *(self._stated(each) for each in self.inequalities if self._by_ranges(each) is not True))
 
     def tightened(self) -> dict[str, Range] | None:
         """The ranges of the symbols that follow from all conditions together; None where they are contradictory."""
@@ -116,7 +119,7 @@ class Conditions:
             before = dict(ranges)
             for factors, constant in sums:
                 for symbol, factor in factors.items():
-                    most = [_most(other, ranges.get(name, ANY)) for name, other in factors.items() if name != symbol]
+                    most = [most_of(other, ranges.get(name, ANY)) for name, other in factors.items() if name != symbol]
                     if math.inf not in most:
                         ranges[symbol] = ranges.get(symbol, ANY).both(_range(factor, constant + int(sum(most))))
             if ranges == before:
@@ -230,9 +233,9 @@ class Conditions:
             return None if right is None else self.sizes.compare(each.left, ">=", right)
         factors, constant = known
         ranges = {symbol: self.ranges.get(symbol, ANY) for symbol in factors}
-        if constant - sum(_most(-factor, ranges[symbol]) for symbol, factor in factors.items()) >= 0:
+        if constant - sum(most_of(-factor, ranges[symbol]) for symbol, factor in factors.items()) >= 0:
             return True
-        return False if constant + sum(_most(factor, ranges[symbol]) for symbol, factor in factors.items()) < 0 else None
+        return False if constant + sum(most_of(factor, ranges[symbol]) for symbol, factor in factors.items()) < 0 else None
 
     def _add(self, atom: Atom) -> None:
         answer = self._answer(atom)
@@ -244,7 +247,7 @@ class Conditions:
         self.never |= answer is False
         self.unstated |= atom is None
 
-    def _text(self, each: AtLeast) -> str:
+    def _stated(self, each: AtLeast) -> SizeCondition:
         parts: dict[KnownSize, int] = {each.left: 1, each.right: -1}
         constant, known = -each.more, self._difference(each)
         if known is not None:
@@ -252,19 +255,28 @@ class Conditions:
         divisor = math.gcd(*parts.values())
         terms = {name: factor // divisor for name, factor in parts.items() if name}
         more = constant // divisor
-        left = [self._term(name, factor) for name, factor in terms.items() if factor > 0]
-        right = [self._term(name, -factor) for name, factor in terms.items() if factor < 0]
-        if not left:
-            return f"{' + '.join(right)} <= {more}"
-        if more > 0 and right:
-            left.append(str(more))
-        elif more < 0 or not right:
-            right.append(str(-more))
-        return f"{' + '.join(left)} >= {' + '.join(right)}"
+        below = known is not None and all(factor < 0 for factor in terms.values())  # a sum of sizes that is limited above
+        ends = {"at_least": 0, "at_most": more} if below else {"at_least": -more, "at_most": None}
+        factors = {name: -factor if below else factor for name, factor in terms.items()}
+        return SizeCondition(
+            text=printable(text_of(self.sizes, terms, more)),
+            size=sum_of(self.sizes, factors),
+            **ends,
+            symbols=tuple(sorted(self.sizes.symbols(each.left) | self.sizes.symbols(each.right))),
+            terms=None if known is None else {str(name): factor for name, factor in factors.items()},
+        )
 
-    def _term(self, name: KnownSize, factor: int) -> str:
-        quoted = self.sizes.symbols(name) == {name} and not WORD.fullmatch(str(name))
-        return ("" if factor == 1 else f"{factor}*") + (f"'{name}'" if quoted else str(name))
+
+def _of_range(symbol: str, known: Range) -> SizeCondition:
+    most = known.high if known.high is not None and known.high < ELEMENT_LIMIT else None
+    return SizeCondition(
+        text=printable(known.condition(symbol)),
+        size=symbol,
+        at_least=known.low,
+        at_most=most,
+        symbols=(symbol,),
+        terms={symbol: 1},
+    )
 
 
 def _atom(factors: Mapping[str, int], constant: int) -> Atom:
@@ -281,7 +293,7 @@ def _range(factor: int, constant: int) -> Range:
     return Range(max(0, -(constant // factor))) if factor > 0 else Range(0, constant // -factor)
 
 
-def _most(factor: int, known: Range) -> float | int:
+def most_of(factor: int, known: Range) -> float | int:
     """The most that a symbol of that range, times the factor, can be."""
     if factor < 0:
         return factor * known.low

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from dmlgather.dialects.checked_model import CheckedNode, DirectMLForm, KnownCall, Verdict
+from dmlgather.dialects.checked_model import CheckedNode, DirectMLForm, KnownCall, SizeCondition, Verdict
 from dmlgather.dialects.conditions import Conditions
 from dmlgather.dialects.exporter import Descriptors, Exporter
 from dmlgather.dialects.problem import Problem
@@ -18,7 +18,8 @@ from dmlgather.wording import printable
 @dataclass(frozen=True)
 class Judged:
     """A verdict with its reasons; the fields are those of `CheckedNode`. findings: why it is refused, or what is missing.
-    call: what the node computes; None where not all is known. conditions: those in `provided` of a node that is taken.
+    call: what the node computes; None where not all is known. within: the conditions that `conditions` states, of a node that is
+    taken.
     """
 
     verdict: Verdict
@@ -27,7 +28,8 @@ class Judged:
     lowest: DirectMLForm | None = None
     provided: tuple[str, ...] = ()
     call: KnownCall | None = None
-    conditions: Conditions | None = None
+    conditions: tuple[SizeCondition, ...] = ()
+    within: Conditions | None = None
     reason: str | None = None
 
     def checked_node(self, **known: Any) -> CheckedNode:
@@ -39,6 +41,7 @@ class Judged:
             lowest=self.lowest,
             missing=tuple(finding.path for finding in self.findings) if self.verdict is Verdict.UNKNOWN else (),
             provided=self.provided,
+            conditions=self.conditions,
             reason=self.reason,
         )
 
@@ -64,13 +67,14 @@ def verdict(
     results = [_expressed(exporter, problem, level) for _, problem in trials]
     forms = [_form(problem, *low) for _, problem in trials if (low := _lowest(exporter, problem)) is not None]
     lowest = max(forms, key=lambda form: form.level) if len(forms) == len(trials) else None
-    provided = tuple(map(printable, conditions.texts())) if lowest else ()
+    stated = conditions.stated() if lowest else ()
+    known: dict[str, Any] = {"lowest": lowest, "provided": tuple(each.text for each in stated), "conditions": stated}
     for (sizes, _), result in zip(trials, results, strict=True):
         if isinstance(result, Report):
             same = all(result == other for other in results)
-            return Judged(Verdict.REFUSED, _for_sizes(result.findings, {} if same else sizes), None, lowest, provided)
+            return Judged(Verdict.REFUSED, _for_sizes(result.findings, {} if same else sizes), **known)
     ordinary = next(result for result in results if not isinstance(result, Report))
-    return Judged(Verdict.TAKEN, (), _form(trials[0][1], level, ordinary), lowest, provided, conditions=conditions)
+    return Judged(Verdict.TAKEN, taken=_form(trials[0][1], level, ordinary), within=conditions, **known)
 
 
 def _form(problem: Problem, level: FeatureLevel, descs: tuple[OperatorDesc, ...]) -> DirectMLForm:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidatorFun
 from pydantic.alias_generators import to_pascal
 
 from dmlgather.record import Record, plainly
+from dmlgather.wording import shown_value
 
 
 class Structure(Record):
@@ -38,11 +39,11 @@ def wire_name(field: str) -> str:
 def _exact(value: object) -> int:
     """A Python or NumPy integer; bool and float are refused."""
     if isinstance(value, bool | np.bool):  # older NumPy warns that its bool is an index, newer refuses
-        raise ValueError("expected an integer, got a bool")
+        raise ValueError(f"expected an integer, got {shown_value(bool(value))}")
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise ValueError(f"expected an integer, got a value of type {type(value).__name__}") from None
+        raise ValueError(f"expected an integer, got {shown_value(value)}") from None
 
 
 def _entries(value: object) -> tuple[Any, ...]:
@@ -51,7 +52,7 @@ def _entries(value: object) -> tuple[Any, ...]:
         return tuple(value.tolist())
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | memoryview):
         return tuple(value)
-    raise ValueError(f"expected a list of integers, got a value of type {type(value).__name__}")
+    raise ValueError(f"expected a list of integers, got {shown_value(value)}")
 
 
 UInt32 = Annotated[int, Field(ge=0, le=2**32 - 1), BeforeValidator(plainly(_exact))]

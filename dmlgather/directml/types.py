@@ -15,6 +15,7 @@ from dmlgather.directml.library_types import fault, type_name
 from dmlgather.directml.releases import RELEASES
 from dmlgather.plan import IndexType
 from dmlgather.record import plainly
+from dmlgather.wording import shown_value
 
 
 class DataType(enum.IntEnum):
@@ -235,7 +236,9 @@ def _data_type(value: object, info: ValidationInfo) -> DataType:
 
 
 def _shown(value: object) -> str:
-    text = f"an integer of {value.bit_length()} bits" if isinstance(value, int) and value.bit_length() > 64 else repr(value)
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value) if isinstance(value, str) else shown_value(value)
     return text if len(text) <= 80 else text[:77] + "…"
 
 

@@ -26,6 +26,7 @@ def gather(
     version: int = 8,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
+    stream: Any = None,
 ) -> Request:
     """Gather: output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…], 0 where the index is out of range.
 
@@ -41,7 +42,7 @@ def gather(
     [30, 30, 0]
     """
     problem = partial(OpenVINOGather, axis=host_values("axis", axis), batch_dims=batch_dims, version=version)
-    return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device)
+    return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device, stream=stream)
 
 
 @described(OpenVINOGatherElements)
@@ -52,6 +53,7 @@ def gather_elements(
     *,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
+    stream: Any = None,
 ) -> Request:
     """GatherElements-6: output[c…] = data[c…, where the coordinate along `axis` is indices[c…]].
 
@@ -64,7 +66,9 @@ def gather_elements(
     >>> dg.openvino.gather_elements(np.array([[10, 20], [30, 40]]), np.array([[1, 0, -1], [0, 0, 1]]), axis=1).tolist()
     [[20, 10, 20], [30, 30, 40]]
     """
-    return Request(partial(OpenVINOGatherElements, axis=axis), {"data": data, "indices": indices}, out_of_bounds, device)
+    return Request(
+        partial(OpenVINOGatherElements, axis=axis), {"data": data, "indices": indices}, out_of_bounds, device, stream=stream
+    )
 
 
 @described(OpenVINOGatherND)
@@ -76,6 +80,7 @@ def gather_nd(
     version: int = 8,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
+    stream: Any = None,
 ) -> Request:
     """GatherND: output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…].
 
@@ -94,7 +99,7 @@ def gather_nd(
     [1, 2, 4, 7]
     """
     problem = partial(OpenVINOGatherND, batch_dims=batch_dims, version=version)
-    return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device)
+    return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device, stream=stream)
 
 
 @described(OpenVINOSlice)
@@ -107,6 +112,7 @@ def slice(  # noqa: A001 - the operation's name
     *,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
+    stream: Any = None,
 ) -> Request:
     """Slice-8: output[c…] = data[start + step · c…], per dimension, with start and stop clamped.
 
@@ -121,7 +127,7 @@ def slice(  # noqa: A001 - the operation's name
     [8, 5]
     """
     bounds = host_bounds(("axes",), start=start, stop=stop, step=step, axes=axes)
-    return Request(partial(OpenVINOSlice, **bounds), {"data": data}, out_of_bounds, device)
+    return Request(partial(OpenVINOSlice, **bounds), {"data": data}, out_of_bounds, device, stream=stream)
 
 
 @described(OpenVINOStridedSlice)
@@ -138,6 +144,7 @@ def strided_slice(  # noqa: PLR0917 - OpenVINO's own signature
     *,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
+    stream: Any = None,
 ) -> Request:
     """StridedSlice-1: data[begin[0] : end[0] : strides[0], begin[1] : end[1] : strides[1], …], with begin and end clamped.
 
@@ -171,7 +178,7 @@ def strided_slice(  # noqa: PLR0917 - OpenVINO's own signature
         "ellipsis_mask": ellipsis_mask,
     }
     given = host_bounds((), **{name: () if mask is None else mask for name, mask in masks.items()})
-    return Request(partial(OpenVINOStridedSlice, **bounds, **given), {"data": data}, out_of_bounds, device)
+    return Request(partial(OpenVINOStridedSlice, **bounds, **given), {"data": data}, out_of_bounds, device, stream=stream)
 
 
 def to_directml(

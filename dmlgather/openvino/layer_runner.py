@@ -10,8 +10,9 @@ import numpy as np
 
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.eager import EagerFunction, Request, host_values
+from dmlgather.extras import missing_extra
 from dmlgather.openvino.model.ir_layers import Layer, Port, read_layer
-from dmlgather.openvino.model.ir_xml import NEEDED, Element, IRError, parse
+from dmlgather.openvino.model.ir_xml import Element, IRError, parse
 from dmlgather.openvino.model.layer_reading import attributes_of, ports_of, version_of
 from dmlgather.openvino.problems.data_types import TYPES
 from dmlgather.openvino.problems.layer_problems import FAMILY, problem_of
@@ -35,6 +36,7 @@ def run_layer(
     strides: Any = None,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
+    stream: Any = None,
 ) -> Request:
     """Run one layer of an IR: Gather, GatherElements, GatherND, Slice or StridedSlice, by its own version and attributes.
 
@@ -42,8 +44,8 @@ def run_layer(
     operation, in the order of the layer's ports, with the shapes and types of these ports; each may also be given by its name
     there (axis=0). A size of -1 allows any size; a port without sizes or without precision allows any shape or type; an axis that
     is a number and no array, and bounds that are sequences, have no type. Attributes that the version does not have are ignored,
-    as batch_dims of Gather-1. out_of_bounds, device: as for that function. Returns what the function does, of the output port's
-    shape.
+    as batch_dims of Gather-1. out_of_bounds, device, stream: as for that function. Returns what the function does,
+    of the output port's shape.
 
     Raises ValueError for what is no layer of these or lacks a port, for a shape that a port does not allow, and as the function
     does; TypeError for a type that a port does not allow, for an input too many or too few, and as the function does. Text is
@@ -59,7 +61,7 @@ def run_layer(
         version = version_of(layer)
         attributes, (ports, result) = attributes_of(layer, version), ports_of(layer, version)
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"the text of a layer is read by a package that is missing ({error}): {NEEDED}") from None
+        raise missing_extra("the text of a layer", "openvino", error) from None
     except IRError as error:
         where = f" in line {error.line}" if error.line else ""
         raise ValueError(f"xml_layer{where}: {error}") from None
@@ -76,7 +78,7 @@ def run_layer(
         _check(result, "output", problem.output)
         return problem
 
-    return Request(problem, {name: given[name] for name in version.arrays}, out_of_bounds, device)
+    return Request(problem, {name: given[name] for name in version.arrays}, out_of_bounds, device, stream=stream)
 
 
 def _read(layer: Any) -> Layer:

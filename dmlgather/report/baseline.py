@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from dmlgather.files import FileError, read_text
-from dmlgather.record import Record, in_words
+from dmlgather.record import Record, placed
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.finding_status import CountedFingerprint, FindingStatus, Fingerprint, ReportedFinding
 from dmlgather.report.paths import beside, named
@@ -49,10 +49,7 @@ def read(file: Path) -> Baseline:
     except FileError as error:
         raise BaselineError(f"{file}: the baseline {error}; {remedy}") from None
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        steps = first["loc"][:-1] if first["type"] == "missing" else first["loc"]  # a missing key is named in the sentence
-        where = ".".join(map(str, steps)) or "the file"
-        raise BaselineError(f"{file}: is no baseline: {where}: {in_words(first)}; {remedy}") from None
+        raise BaselineError(f"{file}: is no baseline: {placed(error.errors(include_url=False)[0])}; {remedy}") from None
     except (ValueError, RecursionError) as error:
         place = f":{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise BaselineError(f"{file}{place}: is no baseline: it is no JSON; {remedy}") from None

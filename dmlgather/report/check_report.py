@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, Self
 
-from pydantic import Field, computed_field
+from pydantic import Field, PrivateAttr, computed_field
 
 from dmlgather.dialects.checked_model import CheckedNode, Verdict
 from dmlgather.dialects.relatives import Relative
@@ -16,6 +16,7 @@ from dmlgather.directml.types import FeatureLevelField
 from dmlgather.record import Record
 from dmlgather.report.causes import Cause, causes
 from dmlgather.report.finding_status import CountedFingerprint, FindingStatus, ReportedFinding, UnusedIgnore
+from dmlgather.report.source_lines import SourceLines
 
 
 class FileReport(Record):
@@ -54,6 +55,17 @@ class FileReport(Record):
 
     problems: tuple[FileProblem, ...] = ()
     """Why the file, or parts of it, could not be understood."""
+
+    _lines: Mapping[int, str] = PrivateAttr({})
+
+    def with_lines(self, lines: Mapping[int, str]) -> Self:
+        """This report of a text that cannot be read again, with the lines that findings are about, by their numbers from 1."""
+        self._lines = lines
+        return self
+
+    def source(self) -> SourceLines:
+        """The lines of the file."""
+        return SourceLines(self.file, self._lines)
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property

@@ -14,8 +14,10 @@ from dmlgather.directml.located import FileProblem
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.limits import DEFAULT, Limits
 from dmlgather.report.check_report import CheckReport, FileReport
-from dmlgather.report.file_check import SUFFIXES, stdin_report
+from dmlgather.report.file_check import stdin_report
 from dmlgather.report.paths import absolute
+from dmlgather.report.patterns import Patterns
+from dmlgather.report.searching import search
 from dmlgather.report.worker_processes import Checked, Note, check_all, ignored
 from dmlgather.wording import counted
 
@@ -28,6 +30,7 @@ def check_paths(
     level: str | FeatureLevel = "6_4",
     *,
     level_of: LevelOf | None = None,
+    excluded: Patterns | None = None,
     skip_others: bool = False,
     jobs: int | None = 1,
     allow_outside: bool = False,
@@ -37,12 +40,13 @@ def check_paths(
 ) -> CheckReport:
     """Check each file, and each model or descriptor in each folder, at `level`, or at the level that `level_of` has for it.
 
-    "-" is standard input, which this process reads. skip_others: whether to skip files of another sort that are named, as those
-    in folders are. allow_outside: as in `check_file`. include_host: as in `check_model`. jobs, note: as in `check_all`.
-    limits: of the work on each file. ValueError for an unknown level.
+    "-" is standard input, which this process reads. excluded: files that are not checked where their folder is. skip_others:
+    whether to skip files of another sort that are named, as those in folders are. allow_outside: as in `check_file`.
+    include_host: as in `check_model`. jobs, note: as in `check_all`. limits: of the work on each file. ValueError for an unknown
+    level.
     """
     level = FeatureLevel.parse(level)
-    listed = [_listed(path) for path in paths]
+    listed = [_listed(path, excluded, note) for path in paths]
     files = {name: path for part in listed for name, path in part.files.items()}
     named = {name: path for name, path in files.items() if name != STDIN}
     levels = [(level_of(str(path)) if level_of else None) or level for path in named.values()]
@@ -66,19 +70,16 @@ class _PathFiles:
     problems: tuple[OSError, ...] = ()
 
 
-def _listed(path: Path) -> _PathFiles:
-    """The file, or the files to check in the folder, sorted by name. Links to folders are not followed."""
+def _listed(path: Path, excluded: Patterns | None, note: Note) -> _PathFiles:
+    """The file, or the files to check in the folder."""
     if str(path) == "-":
         return _PathFiles({STDIN: path})
     if not os.path.isdir(path):  # noqa: PTH112 # unlike Path.is_dir, it never raises
         return _PathFiles({absolute(path): path})
-    problems: list[OSError] = []
-    files = {}
-    for inside, folders, names in os.walk(path, onerror=problems.append):
-        folders.sort()
-        start = os.path.join(absolute(inside), "")  # noqa: PTH118 # a Path has no separator at its end
-        files.update({start + name: Path(inside, name) for name in sorted(names) if name.lower().endswith(SUFFIXES)})
-    return _PathFiles(files, path, tuple(problems))
+    found = search(path, excluded)
+    if (left_out := found.note()) is not None:
+        note(left_out)
+    return _PathFiles(found.files, path, tuple(found.problems))
 
 
 @dataclass

@@ -63,6 +63,9 @@ class Configuration(Record, strict=True):
     levels: dict[Pattern, FeatureLevelField] = Field(default={})
     """Other levels for some files, by patterns relative to the configuration's folder. The last that matches applies."""
 
+    exclude: list[Pattern] = Field(default=[])
+    """Patterns of files that are not checked where their folder is, relative to the configuration's folder."""
+
     formats: Annotated[list[str], AfterValidator(plainly(_formats))] = Field(default=[])
     """Formats of the report, each with a file, as in "sarif:report.sarif"; at most one without, for standard output."""
 
@@ -84,6 +87,7 @@ _BOOLEAN = ("true or false", "write one of them without quotes, or remove the ke
 EXPECTED: Mapping[str, tuple[str, str]] = {
     "level": (f"a feature level ({alternatives(FeatureLevel)})", 'write one in quotes: "6_4"'),
     "levels": (f"a table of patterns and feature levels ({alternatives(FeatureLevel)})", 'write "PATTERN" = "LEVEL" in it'),
+    "exclude": ("a list of patterns of paths", 'write like ["old/", "/models/*.json"], or remove the key'),
     "formats": (
         f"a list of formats ({alternatives(FORMATS)}), each alone or with a file of its own, at most one without a file",
         'write like ["text", "sarif:report.sarif"]',

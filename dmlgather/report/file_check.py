@@ -75,7 +75,9 @@ def _checked(path: Path, level: FeatureLevel, allow_outside: bool, include_host:
 
 def stdin_report(level: FeatureLevel, allow_outside: bool = False) -> tuple[FileReport, bool]:
     """The report of what standard input holds, and whether it is of another sort. allow_outside: as in `check_file`."""
-    return _json(descriptor_lines.check_stdin(sys.stdin.buffer, level, allow_outside), level)
+    checked = descriptor_lines.check_stdin(sys.stdin.buffer, level, allow_outside)
+    report, foreign = _json(checked, level)
+    return report.with_lines(checked.lines), foreign
 
 
 def _json(checked: CheckedFile, level: FeatureLevel) -> tuple[FileReport, bool]:

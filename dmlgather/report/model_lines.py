@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from dmlgather.dialects.checked_model import CheckedNode, Verdict
+from dmlgather.dialects.joined_conditions import strongest
 from dmlgather.report import blocks
 from dmlgather.report.check_report import FileReport
 from dmlgather.report.finding_status import FindingStatus, ReportedFinding
 from dmlgather.report.node_lines import HEADS, NodeListing, heading, line
 from dmlgather.report.short_names import ShortNames
-from dmlgather.report.source_lines import SourceLines
 from dmlgather.wording import counted, shortened
 
 INDENT = 2
@@ -44,7 +44,7 @@ class _ModelText:
     def __init__(self, file: FileReport, listed: NodeListing, width: int | None, names: ShortNames) -> None:
         self.file, self.listed, self.width, self.names = file, listed, width, names
         self.nodes_by_place = {node.place: node for node in file.nodes}
-        self.source = SourceLines(file.file)
+        self.source = file.source()
 
     def heading(self) -> Iterator[str]:
         """The model in a line, and a line for each operator that is close to the family."""
@@ -56,8 +56,12 @@ class _ModelText:
 
     def conditions(self) -> Iterator[str]:
         """What the verdicts on the nodes that are taken depend on."""
-        taken = (node for node in self.file.nodes if node.verdict is Verdict.TAKEN)
-        found = list(dict.fromkeys(condition for node in taken for condition in node.provided))
+        taken = [node for node in self.file.nodes if node.verdict is Verdict.TAKEN]
+        of_sizes = [condition for node in taken for condition in node.conditions]
+        sentences = dict.fromkeys(text for node in taken for text in node.provided)
+        for condition in of_sizes:
+            sentences.pop(condition.text, None)
+        found = [*(condition.text for condition in strongest(of_sizes)), *sentences]
         if self.listed is NodeListing.WRONG and found:
             more = len(found) - CONDITIONS
             rest = [f"{counted(more, 'other condition')} (--verbose lists them)"] if more > 0 else []

@@ -65,6 +65,7 @@ class Settings:
             paths,
             self.level or self.configuration.level,
             level_of=self._level_of(),
+            excluded=self._excluded(),
             skip_others=self.skip_others,
             jobs=self.jobs,
             allow_outside=self.allow_outside,
@@ -110,6 +111,9 @@ class Settings:
         if self.write_baseline is None:
             return baselines.read(self._baseline_file) if self._baseline_file is not None else None
         return baselines.read(self.write_baseline) if self.write_baseline.exists() else None
+
+    def _excluded(self) -> Patterns | None:
+        return Patterns(self.configuration.exclude, str(self.loaded.folder)) if self.loaded else None
 
     def _level_of(self) -> LevelOf | None:
         if self.level is not None or self.loaded is None or not self.configuration.levels:

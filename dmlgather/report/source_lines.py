@@ -1,8 +1,8 @@
-"""The line of a text file that a finding is about, with a caret below the place."""
+"""The line of a text that a finding is about, with a caret below the place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -17,25 +17,29 @@ CUT = "…"
 
 
 class SourceLines:
-    """The lines of a text file. The file is read once, when the first line is asked for."""
+    """The lines of a text, by their numbers from 1: those that are known, else those of the file, which is read once, when the
+    first line is asked for.
+    """
 
-    def __init__(self, file: str) -> None:
-        self._file = file
+    def __init__(self, file: str, known: Mapping[int, str] | None = None) -> None:
+        self._file, self._known = file, known
 
     @cached_property
-    def _lines(self) -> list[str]:
+    def _lines(self) -> Mapping[int, str]:
         """All lines; none where the file cannot be read any more."""
+        if self._known:
+            return self._known
         try:
-            return read_text(Path(self._file)).split("\n")
+            return dict(enumerate(read_text(Path(self._file)).split("\n"), 1))
         except FileError:
-            return []
+            return {}
 
     def excerpt(self, line: int | None, column: int | None, width: int) -> Iterator[str]:
         """The line, counted from 1, in at most `width` cells, and a caret below its column; nothing if there is no such line."""
-        if line is None or line > len(self._lines):
+        if line is None or line not in self._lines:
             return
         margin = f"{line:5} | "
-        shown, before = cut(self._lines[line - 1].removesuffix("\r"), column or 1, width - len(margin))
+        shown, before = cut(self._lines[line].removesuffix("\r"), column or 1, width - len(margin))
         yield (margin + shown).rstrip()
         if column is not None:
             yield "| ".rjust(len(margin)) + " " * before + "^"

@@ -13,7 +13,6 @@ from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.finding_status import FindingStatus, ReportedFinding
 from dmlgather.report.model_lines import model_lines
 from dmlgather.report.node_lines import HEADS, NodeListing
-from dmlgather.report.source_lines import SourceLines
 from dmlgather.wording import printable
 
 WIDTH = 120
@@ -60,7 +59,7 @@ def concise_lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG) 
 
 
 def _blocks(file: FileReport, width: int) -> Iterator[str]:
-    source = SourceLines(file.file)
+    source = file.source()
     for finding in _shown(file):
         yield from blocks.block(finding, source, width, JOINTS.get(file.kind, "."))
         if finding.status is FindingStatus.OPEN:

@@ -16,7 +16,7 @@ from tests.cli.command import ROOT, Command
 def test_smoke(tmp_path: Path, command: Command) -> None:
     results = tmp_path / "results"
     ended = command(
-        "bench", "--rounds", 1, "--peers", "numpy", "--only", "crop,launch", "--seed", 7, "--json", results / "a.json",
+        "bench", "--rounds", 1, "--peers", "numpy", "--only", "crop,launch", "--seed", 7, "--output", results / "a.json",
         "--plot", results / "bars.svg", "--plot", results / "bars.png", "--roofline", results / "roofline.png",
     )  # fmt: skip
     report = BenchReport.model_validate(json.loads((results / "a.json").read_text()))
@@ -36,6 +36,7 @@ def test_smoke(tmp_path: Path, command: Command) -> None:
         ("--peers", ",", "numpy, torch, jax"),
         ("--rounds", "0", "1"),
         ("--seed", "-1", "0"),
+        ("--l2-fetch", "48", "32, 64, 128"),
     ],
 )
 def test_unknown_names(command: Command, option: str, value: str, listed: str) -> None:
@@ -85,8 +86,8 @@ def test_a_saved_report_is_shown_and_drawn_without_a_measurement(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "is no report of `dmlgather bench --json`: the file"),
-        ('{"suite": "cpu"}', ": date: Field required"),
+        ("", "is no report of `dmlgather bench --output`: the file: is not JSON: "),
+        ('{"suite": "cpu"}', "the file: 'date' is missing"),
         (None, "does not exist"),
     ],
 )

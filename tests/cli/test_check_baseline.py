@@ -182,7 +182,7 @@ NO_BASELINES = {
     "a list": ("[]", "base.json: is no baseline: the file: "),
     "a newer one": (
         '{"tool": "dmlgather", "baseline": 2, "findings": []}',
-        "base.json: is no baseline: baseline: should be 1, got 2; ",
+        "base.json: is no baseline: baseline: expected 1, got 2; ",
     ),
     "a model": (json.dumps(MODEL), "base.json: is no baseline: the file: 'findings' is missing; "),
     "a long number": ('{"baseline": ' + "1" * 5000 + "}", "base.json: is no baseline: it is no JSON; "),

@@ -67,6 +67,16 @@ def test_text_of_a_taken_node(tmp_path: Path, command: Command) -> None:
     assert newest.endswith("taken: GATHER; from 1_0 as GATHER with indices as UINT32, provided that N >= 1")
 
 
+def test_conditions_of_several_nodes_are_said_once(tmp_path: Path, command: Command) -> None:
+    nodes = "[one] p = Gather(A, i) [two] q = Gather(B, i) [three] r = Gather(B, k) j = Concat<axis = 0>(A, B) Z = Slice(j, s, e)"
+    constants = "int64[1] k = {1}, int64[1] s = {1}, int64[1] e = {9223372036854775807}"
+    path = _save(tmp_path, f"agraph (float[b] A, float[s] B, int64[3] i) => (float[M] Z) <{constants}> {{ {nodes} }}")
+    assert "  taken, provided that b >= 1 and s >= 2" in command("check", path).out.splitlines()
+    every = command("check", "--verbose", path).out
+    assert "one: Gather" in every
+    assert "b + s >= 2" in every
+
+
 def test_nodes_that_are_fine_are_counted(tmp_path: Path, command: Command) -> None:
     paths = [_save(tmp_path, text, name) for name, text in (("a.onnx", TAKEN), ("b.onnx", REFUSED))]
     heading, condition, other, *_, node, _ = command("check", "--level", "2_1", *paths).out.splitlines()
@@ -206,6 +216,9 @@ def test_json_has_everything(tmp_path: Path) -> None:
         "lowest": {"level": "1_0", "operators": ["GATHER"], "types": {"indices": "UINT32"}},
         "missing": [],
         "provided": ["N >= 1"],
+        "conditions": [
+            {"text": "N >= 1", "size": "N", "at_least": 1, "at_most": None, "symbols": ["N"], "terms": {"N": 1}},
+        ],
         "reason": None,
     }
     assert (refused["verdict"], refused["taken"], refused["lowest"]["level"]) == ("refused", None, "4_1")

@@ -144,6 +144,7 @@ def test_json_has_everything(tmp_path: Path) -> None:
         "lowest": {"level": "1_0", "operators": ["GATHER"], "types": {"indices": "UINT32"}},
         "missing": [],
         "provided": [],
+        "conditions": [],
         "reason": None,
     }
     (finding,) = (finding for finding in report["files"][0]["findings"] if finding["subject"] == "Gather_3")

@@ -86,6 +86,18 @@ def test_standard_input_may_be_a_model_and_stand_beside_files(tmp_path: Path, co
     )
 
 
+@pytest.mark.parametrize("text", [STREAM, json.dumps(WRONG, indent=2), json.dumps(WRONG), "\ufeff" + STREAM])
+def test_findings_of_standard_input_show_the_line_as_those_of_a_file_do(
+    folder: Path, command: Command, given: Any, text: str
+) -> None:
+    name = write(folder, text, "a.jsonl" if text.endswith("\n") else "a.json").relative_to(folder)
+    of_file = command("check", name).out
+    assert " | " in of_file
+    assert "^" in of_file
+    given(text)
+    assert command("check", "-").out == of_file.replace(str(name), "<stdin>")
+
+
 def test_the_level_holds_for_standard_input(command: Command, given: Any) -> None:
     given(json.dumps(GATHER))
     assert command("check", "--level", "2_1", "-").code == 1
@@ -124,7 +136,7 @@ def test_a_baseline_knows_a_descriptor_whose_line_in_the_program_moved(tmp_path:
 def test_other_commands_say_that_a_stream_is_for_check(tmp_path: Path, command: Command, subcommand: str) -> None:
     ended = command(subcommand, write(tmp_path, STREAM, "dump.jsonl"))
     assert (ended.code, ended.out) == (2, "")
-    assert "a stream of descriptors can only be checked" in ended.err
+    assert "only check, translate and equivalent take a stream of descriptors" in ended.err
 
 
 def test_the_header_is_printed_and_found(command: Command) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 import dmlgather as dg
 from dmlgather.backends import reference
 from dmlgather.backends.cpu import engine
-from dmlgather.cli import env
+from dmlgather.cli import env, nvidia_driver
 from dmlgather.cli.app import GROUPS, SUBCOMMANDS
 from dmlgather.cli.schema import Schema, schema_of
 from dmlgather.comparing.dispatches import compare_model
@@ -263,6 +264,18 @@ def test_env_says_where_nvrtc_comes_from(command: Command, monkeypatch: pytest.M
     assert "nvrtc      no package installed: the extras cuda12 and cuda13 have it, or a CUDA toolkit\n" in command("env").out
 
 
+@pytest.mark.parametrize(("driver", "wheel", "missed"), [("12.4", "13", True), ("13.0", "13", False), ("12.4", "12", False)])
+def test_env_names_the_wheel_for_the_driver(
+    command: Command, monkeypatch: pytest.MonkeyPatch, driver: str, wheel: str, missed: bool
+) -> None:
+    monkeypatch.setattr(nvidia_driver, "ask", lambda: nvidia_driver.Driver(driver, (), None))
+    monkeypatch.setattr(env, "_version", lambda name: "14.2.0" if name in ("numpy", f"cupy-cuda{wheel}x") else None)
+    monkeypatch.setattr(env, "PACKAGES", ("numpy",))
+    what = f"a CuPy for the driver: cupy-cuda13x 14.2.0 is for CUDA 13, and the driver has CUDA {driver}"
+    remedy = "pip uninstall cupy-cuda13x, and pip install 'dmlgather[cuda12]'; or install driver 580 or newer"
+    assert (f"\nmissing: {what}\n    {remedy}\n" in command("env").out) == missed
+
+
 def test_env_names_the_extra_of_a_missing_package(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     known = env._version
     monkeypatch.setattr(env, "_version", lambda name: None if name == "lxml" else known(name))
@@ -276,10 +289,20 @@ def test_help_of_every_subcommand(command: Command) -> None:
         ended = command(name, "--help")
         assert (ended.code, ended.err) == (0, "")
         assert f"Usage: dmlgather {name}" in ended.out
-    for group, (_, functions) in GROUPS.items():
+    for group, (_, _, functions) in GROUPS.items():
         assert group in command("--help").out
         for name in functions:
             assert f"Usage: dmlgather {group} {name}" in command(group, name, "--help").out
+
+
+def test_help_is_whole_at_80_columns(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = command("--help").out
+    for name, (_, line) in SUBCOMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(line)}$", listed, re.MULTILINE), name
+        told = command(name, "--help").out
+        assert max(map(len, told.splitlines())) <= 80 or name == "schema", name  # which lists names without a space
+    assert "\n  --error-on-warning / --no-error-on-warning\n" in command("check", "--help").out
 
 
 def test_without_arguments_there_is_help(command: Command) -> None:

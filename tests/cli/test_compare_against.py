@@ -254,7 +254,7 @@ def test_one_device_is_enough_only_with_files(tmp_path: Path, command: Command) 
     ended = command("compare", "--devices", "cpu", write(tmp_path, MODEL))
     assert (
         ended.code,
-        "two different devices, got cpu; with --against (in Python: against=) one is enough" in " ".join(ended.err.split()),
+        "two different devices, got cpu; with --against one is enough" in " ".join(ended.err.split()),
     ) == (2, True)
     ended = command("compare", "--devices", "cpu,gpu", write(tmp_path, MODEL))
     assert (ended.code, "(the N-th GPU) or 'reference', or 'directml'" in " ".join(ended.err.split())) == (2, True)

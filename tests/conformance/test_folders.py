@@ -57,16 +57,16 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "no manifest": (lambda folder: (folder / "manifest.json").unlink(), "manifest.json does not exist: name a folder that"),
     "no JSON": (
         lambda folder: (folder / "manifest.json").write_text("{"),
-        "manifest.json is no manifest of cases: the whole file",
+        "manifest.json is no manifest of cases: the file: ",
     ),
     "another format": (
         _edit(lambda manifest: manifest.update(format=2)),
-        "is no manifest of cases: format: should be 1, got 2; read it with the version of dmlgather that wrote it\n",
+        "is no manifest of cases: format: expected 1, got 2; read it with the version of dmlgather that wrote it\n",
     ),
     "an unknown level": (_edit(lambda manifest: manifest.update(level="9_9")), "is no manifest of cases: unknown feature level"),
     "a path": (
         _edit(lambda manifest: manifest["cases"][0].update(name="../x")),
-        "cases.0.name: should match pattern '^[a-z0-9-]{1,40}$', got \"../x\"\n",
+        'cases.0.name: expected text of the form ^[a-z0-9-]{1,40}$, got "../x"\n',
     ),
     "another model": (_append("models/r00001.json"), "r00001.json is not the file that was written: restore the file, or write"),
     "another input": (_append("models/r00001.0.bin"), "r00001.0.bin is not the file that was written"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import product
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dmlgather.dialects.checked_model import SizeCondition
 from dmlgather.dialects.conditions import Conditions, Range
+from dmlgather.dialects.joined_conditions import strongest
 from dmlgather.dialects.size_search import Demand, SizeSearch, Turn, demands_of
 from dmlgather.dialects.sizes import Sizes
 
@@ -46,10 +49,38 @@ def test_sums_of_two_symbols(sums: list[tuple[int, int, int]]) -> None:
 @given(SUMS)
 def test_words_of_sums_say_the_same(sums: list[tuple[int, int, int]]) -> None:
     conditions = _conditions(sums)
-    text = " and ".join(conditions.texts()).replace(" = ", " == ") or "True"
+    stated = conditions.stated()
+    text = " and ".join(each.text for each in stated).replace(" = ", " == ") or "True"
     for n, m in product(range(15), repeat=2):
         meant = all(a * n + b * m >= least for a, b, least in sums)
         assert (not conditions.never and bool(eval(text, {"N": n, "M": m}))) is meant, text
+        assert (not conditions.never and _holds(stated, {"N": n, "M": m})) is meant, stated
+        assert (not conditions.never and _holds(strongest(stated), {"N": n, "M": m})) is meant, stated
+
+
+@given(SUMS, SUMS)
+def test_the_conditions_of_several_nodes_are_joined(some: list[tuple[int, int, int]], more: list[tuple[int, int, int]]) -> None:
+    """No size is spoken of twice, and the words and the numbers say the same as all of them."""
+    each = [_conditions(some), _conditions(more)]
+    joined = strongest(one for conditions in each for one in conditions.stated())
+    assert len({one.size for one in joined}) == len(joined)
+    text = " and ".join(one.text for one in joined).replace(" = ", " == ") or "True"
+    for n, m in product(range(15), repeat=2):
+        meant = all(_holds(conditions.stated(), {"N": n, "M": m}) for conditions in each)
+        assert _holds(joined, {"N": n, "M": m}) is meant, joined
+        assert bool(eval(text, {"N": n, "M": m})) is meant, text
+
+
+def _holds(stated: Iterable[SizeCondition], values: dict[str, int]) -> bool:
+    """Whether conditions hold, by their terms alone."""
+    for each in stated:
+        assert each.terms is not None
+        assert set(each.symbols) == set(each.terms)
+        found = sum(factor * values[name] for name, factor in each.terms.items())
+        assert found == eval(each.size, dict(values)), each
+        if found < each.at_least or (each.at_most is not None and found > each.at_most):
+            return False
+    return True
 
 
 def test_groups_do_not_disturb_each_other() -> None:

@@ -44,6 +44,36 @@ def test_beside_the_header_of_windows(tmp_path: Path) -> None:
     compiled(command, "-c", HERE / "program.cpp", "-o", tmp_path / "program.obj")
 
 
+GRAPHS = """
+#include <DirectML.h>
+#include <dmlgather_dump.h>
+#include <stdexcept>
+#define DMLX_THROW_IF_FAILED(_hr) if ((_hr) < 0) { throw std::runtime_error(#_hr); }
+namespace dml { namespace detail {
+template <typename T> struct Owner { T* held; T* operator->() const { return held; } T** operator&() { return &held; } };
+struct GraphBuilder {
+    Owner<IDMLDevice> m_device;
+    void CreateOperatorNode(DML_OPERATOR_TYPE type, const void* desc) {
+        DML_OPERATOR_DESC opDesc = { type, desc };
+        Owner<IDMLOperator> op = { nullptr };
+        LINE
+    }
+};
+void use(GraphBuilder& builder) { builder.CreateOperatorNode(DML_OPERATOR_GATHER, nullptr); }
+} }
+"""
+"""What surrounds the line in DirectMLX.h that creates operators: a member that owns the device, and a macro around the call."""
+
+
+@pytest.mark.parametrize("compiler", [gcc, clang])
+def test_the_line_for_users_of_directmlx(compiler: Callable[[], list[str]], tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "moving-off-directml.md").read_text(encoding="utf-8")
+    (line,) = [line for line in page.splitlines() if line.startswith("DMLX_THROW_IF_FAILED")]
+    assert "GraphBuilder::CreateOperatorNode" in page
+    (tmp_path / "graphs.cpp").write_text(GRAPHS.replace("LINE", line))
+    compiled(compiler(), "-c", tmp_path / "graphs.cpp", "-o", tmp_path / "graphs.o")
+
+
 def test_two_units_of_a_program_may_include_it(tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / f"{name}.cpp").write_text(USE.replace("first_use", f"{name}_use"))

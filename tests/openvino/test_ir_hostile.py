@@ -249,7 +249,7 @@ def test_without_a_package_the_message_says_how_to_get_it(tmp_path: Path, missin
     ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, timeout=60, check=False)
     assert ended.returncode == 2
     problem = ended.stderr.decode().splitlines()[0]
-    assert problem.startswith(f"{path}: is an OpenVINO IR, and a package that it needs is missing (")
+    assert problem.startswith(f"{path}: an OpenVINO IR needs the package ")
     assert missing in problem
     assert problem.endswith("pip install 'dmlgather[openvino]'")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path as FilePath
 from typing import BinaryIO
@@ -71,7 +72,9 @@ def check_stdin(stream: BinaryIO, level: FeatureLevel, allow_outside: bool = Fal
         if any(map(_is_descriptor, first)):
             return check_lines(STDIN, chain(first, _lines(stream)), level)
         text = decoded(b"".join(first) + read_stream(stream))
-        return check_text(STDIN, text, SourceFiles(FilePath.cwd(), allow_outside), level)
+        checked = check_text(STDIN, text, SourceFiles(FilePath.cwd(), allow_outside), level)
+        places = _places(checked)
+        return replace(checked, lines={number: line for number, line in enumerate(text.split("\n"), 1) if number in places})
     except FileError as error:
         line_column = dict(zip(("line", "column"), error.position or (), strict=False))
         return CheckedFile(STDIN, "unreadable", problems=(FileProblem(file=STDIN, message=str(error), **line_column),))
@@ -132,7 +135,14 @@ def check_lines(file: str, lines: Iterable[bytes], level: FeatureLevel) -> Check
         if len(check.findings) >= MOST_COUNTED:
             check.stop(first)
             break
-    return check.checked()
+    checked = check.checked()
+    places = _places(checked)
+    return replace(checked, lines={first: decoded(raw) for raw, (first, _) in seen.items() if first in places})
+
+
+def _places(checked: CheckedFile) -> set[int | None]:
+    """The lines that findings are about."""
+    return {finding.line for finding in checked.findings}
 
 
 class _LinesCheck:

@@ -156,7 +156,7 @@ def _check_names(reading: Reading, kind: type[Structure], path: Path) -> None:
             if key in _known_names(kind):
                 continue
             meant = closest(key, known)
-            told = unknown(key, meant) if meant else f"unknown field {key!r}; the fields are {', '.join(known)}"
+            told = unknown(key, meant) if meant else f"unknown field; the fields are {', '.join(known)}"
             reading.problem((*path, key), told, key=True)
     for tensor in _tensors_at(given, kind, path):
         _check_names(reading, BufferTensorDesc, tensor)

@@ -9,9 +9,10 @@ from dmlgather.dialects.relatives import found
 from dmlgather.dialects.verdicts import of_host
 from dmlgather.directml import FeatureLevel
 from dmlgather.directml.located import FileProblem, LocatedFinding
+from dmlgather.extras import missing_extra
 from dmlgather.files import FileError
 from dmlgather.openvino.model.ir_layers import read_model
-from dmlgather.openvino.model.ir_xml import NEEDED, ForeignError, IRError, read_xml
+from dmlgather.openvino.model.ir_xml import ForeignError, IRError, read_xml
 from dmlgather.openvino.model.judging import described, judge
 from dmlgather.openvino.model.layer_sites import find
 from dmlgather.openvino.problems.relatives import RELATIVES
@@ -33,7 +34,7 @@ def check_ir(path: Path, level: str | FeatureLevel = "6_4", include_host: bool =
         if not include_host:
             judged = [(site, of_host(each) if site.host else each, output) for site, each, output in judged]
     except ModuleNotFoundError as error:
-        message = f"is an OpenVINO IR, and a package that it needs is missing ({error}): {NEEDED}"
+        message = str(missing_extra("an OpenVINO IR", "openvino", error))
         return CheckedModel(file, problems=(FileProblem(file=file, message=message),))
     except FileError as error:
         line, column = (error.line, error.column) if isinstance(error, IRError) else error.position or (None, None)

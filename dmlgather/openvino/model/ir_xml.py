@@ -17,9 +17,6 @@ ROOTS = ("net", "layer")
 DEEPEST = 256
 """The most elements inside each other; each body in a body takes three."""
 
-NEEDED = "pip install 'dmlgather[openvino]'"
-"""Installs the packages that reading an IR needs."""
-
 _ASIDE = r"<\?.*?\?>|<!--.*?-->"
 _PROLOG = re.compile(rf"(?:\s++|{_ASIDE})*+", re.DOTALL)
 _QUOTED = r"\"[^\"]*+\"|'[^']*+'"

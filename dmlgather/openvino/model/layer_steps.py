@@ -213,6 +213,12 @@ def _elementwise(operator: str, dtype: Any = None) -> Row:
     return row
 
 
+def _floor_mod(call: TranslatedLayer) -> tuple[str, ...] | None:
+    """NumPy's remainder; what OpenVINO gives for a divisor of 0 is not stated, so the divisor has to be known."""
+    divisor = call.known(1) if len(call.inputs) == 2 else True  # the row refuses other numbers of inputs
+    return None if divisor is None or not np.all(divisor) else _elementwise("remainder")(call)
+
+
 def _select(call: TranslatedLayer) -> tuple[str, ...] | None:
     if not call.broadcasts or len(call.inputs) != 3:
         return None
@@ -232,7 +238,7 @@ _ROWS: Mapping[str, Row] = {
     "ConvertLike": _convert_like,
     "DepthToSpace": _blocks,
     "Equal": _elementwise("equal", bool),
-    "FloorMod": _elementwise("remainder"),
+    "FloorMod": _floor_mod,
     "Greater": _elementwise("greater", bool),
     "GreaterEqual": _elementwise("greater_equal", bool),
     "Identity": _same,

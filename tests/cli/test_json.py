@@ -1,0 +1,183 @@
+"""JSON is asked for in one way in all commands, a schema describes it, and older spellings keep working."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import onnx
+import pytest
+
+from dmlgather.cli.app import GROUPS, SUBCOMMANDS
+from dmlgather.cli.schema import Schema, schema_of
+from tests.cli.command import Command
+from tests.conformance.stand_in import run_models
+from tests.dxdispatch.models import GATHER, MODEL, changed, write
+from tests.onnx.modelling import parsed
+
+Case = tuple[Schema, Callable[[Path], tuple[object, ...]]]
+
+ROWS = "agraph (float[N,4] x, int64[3] i) => (float[3,4] y) { y = Gather(x, i) }"
+COLUMNS = "agraph (float[N,4] x, int64[3] i) => (float[N,3] y) { y = Gather<axis = 1>(x, i) }"
+FIXED = "agraph (float[5,4] x, int64[3] i) => (float[3,4] y) { y = Gather(x, i) }"
+OTHER = "agraph (float[5,4] x, int64[3] i) => (float[3,4] y) { y = Gather(x, i) z = Identity(y) }"
+
+
+def _onnx(folder: Path, text: str, name: str = "model.onnx") -> Path:
+    onnx.save(parsed(text), folder / name)
+    return folder / name
+
+
+def _chain(folder: Path) -> Path:
+    """A model of two dispatches, which run as one launch or not."""
+    model = changed(
+        (("resources", "again"), MODEL["resources"]["output"]),
+        (("dispatchables", "second"), MODEL["dispatchables"]["gather"]),
+        (("commands",), [MODEL["commands"][0], {**MODEL["commands"][0], "dispatchable": "second"}]),
+    )
+    return write(folder, model)
+
+
+def _cases(folder: Path) -> Path:
+    """A folder of cases that came back."""
+    from dmlgather.conformance.case_writing import write_cases
+    from dmlgather.directml import FeatureLevel
+
+    write_cases(folder / "cases", 2, FeatureLevel.LEVEL_6_4, 7, "0.1.0")
+    run_models(folder / "cases")
+    return folder / "cases"
+
+
+CASES: dict[str, Case] = {
+    "run": (Schema.RUN, lambda folder: (write(folder, MODEL), "--device", "cpu", "--output-dir", folder)),
+    "check": (Schema.REPORT, lambda folder: (write(folder, MODEL), _onnx(folder, ROWS), "--no-config")),
+    "rule": (Schema.RULE, lambda _: ("DML302",)),
+    "rule, all": (Schema.RULE, lambda _: ()),
+    "levels": (Schema.LEVELS, lambda _: ()),
+    "explain": (Schema.EXPLANATION, lambda folder: (write(folder, GATHER),)),
+    "explain, a chain": (Schema.EXPLANATION, lambda folder: (_chain(folder),)),
+    "explain, a node": (Schema.EXPLANATION, lambda folder: (_onnx(folder, FIXED),)),
+    "explain, no node": (Schema.EXPLANATION, lambda folder: (_onnx(folder, ROWS),)),
+    "compare": (Schema.COMPARISON, lambda folder: (write(folder, GATHER), "--devices", "cpu,reference", "--seed", 1)),
+    "translate": (Schema.TRANSLATION, lambda folder: (write(folder, MODEL), "--to", "onnx")),
+    "equivalent": (Schema.EQUIVALENCE, lambda folder: (_onnx(folder, FIXED), write(folder, GATHER))),
+    "equivalent, sizes": (Schema.EQUIVALENCE, lambda folder: (*[_onnx(folder, ROWS)] * 2, "--inputs", "N=5")),
+    "equivalent, different": (
+        Schema.EQUIVALENCE,
+        lambda folder: (_onnx(folder, ROWS), _onnx(folder, COLUMNS, "b.onnx"), "--inputs", "N=3"),
+    ),
+    "env": (Schema.ENVIRONMENT, lambda _: ()),
+    "bench": (Schema.BENCHMARK, lambda _: ("--rounds", 1, "--peers", "numpy", "--only", "launch", "--seed", 7)),
+    "selftest": (Schema.SELFTEST, lambda _: ("--device", "cpu", "--trials", 2, "--seed", 7)),
+    "conformance write": (Schema.CASES, lambda folder: (folder / "new", "--cases", 1, "--seed", 7)),
+    "conformance read": (Schema.CONFORMANCE, lambda folder: (_cases(folder),)),
+}
+"""By subcommand: the schema of its JSON, and its arguments."""
+
+FILES = {"header", "schema"}
+"""Subcommands that print a file: a C++ header, a JSON Schema."""
+
+
+def test_every_command_is_tried() -> None:
+    commands = {*SUBCOMMANDS, *(f"{group} {name}" for group, (_, _, functions) in GROUPS.items() for name in functions)}
+    assert {name.partition(",")[0] for name in CASES} == commands - FILES
+
+
+def _steady(value: Any) -> Any:
+    """A report without what differs between two runs."""
+    varying = {"cpu_ms", "seconds", "median_ms", "low_ms", "high_ms", "date", "ratios", "rounds", "geometric_means"}
+    if isinstance(value, dict):
+        return {key: _steady(each) for key, each in value.items() if key not in varying}
+    return [_steady(each) for each in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_json_is_printed_or_written(tmp_path: Path, command: Command, name: str) -> None:
+    schema, make = CASES[name]
+    words = name.partition(",")[0].split()
+    for folder in ("text", "printed", "written"):
+        (tmp_path / folder).mkdir()
+    text = command(*words, *make(tmp_path / "text"))
+    printed = command(*words, *make(tmp_path / "printed"), "--json")
+    report = json.loads(printed.out)
+    jsonschema.validate(report, schema_of(schema))
+    assert printed.code == text.code
+    if name == "translate":  # whose --output is the translation
+        return
+    file = tmp_path / "new folder" / "report.json"
+    written = command(*words, *make(tmp_path / "written"), "--output", file)
+    assert (written.code, written.out.count("\n")) == (text.code, text.out.count("\n"))
+    both = json.loads(file.read_text().replace(str(tmp_path / "written"), str(tmp_path / "printed")))
+    assert _steady(both) == _steady(report)
+
+
+def test_a_schema_can_be_written(tmp_path: Path, command: Command) -> None:
+    ended = command("schema", "rule", "--output", tmp_path / "rule.json")
+    assert (tmp_path / "rule.json").read_text() == ended.out
+
+
+def test_numbers_of_a_run_keep_their_bits(tmp_path: Path, command: Command) -> None:
+    """Those that JSON lacks are text."""
+    values = np.array([0.1, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3.4e38, 16777216], np.float32)
+    values.tofile(tmp_path / "values.bin")
+    table = {"initialValuesDataType": "FLOAT32", "initialValues": {"sourcePath": "values.bin"}}
+    commands = [{"type": "print", "resource": "table"}]
+    file = write(tmp_path, changed((("resources", "table"), table), (("commands",), commands), (("dispatchables",), {})))
+    (shown,) = json.loads(command("run", file, "--device", "cpu", "--json").out)["commands"]
+    assert np.array(list(map(float, shown["values"])), np.float32).tobytes() == values.tobytes()
+    assert [value for value in shown["values"] if isinstance(value, str)] == ["inf", "-inf", "nan"]
+
+
+OLDER: dict[str, Case] = {
+    "check --output-format json": (Schema.REPORT, lambda folder: (write(folder, MODEL), "--no-config")),
+    "equivalent --output-format json": (Schema.EQUIVALENCE, lambda folder: [_onnx(folder, FIXED)] * 2),  # type: ignore[dict-item, return-value]
+    "selftest --json -": (Schema.SELFTEST, lambda _: ("--device", "cpu", "--trials", 1)),
+}
+
+
+@pytest.mark.parametrize("spelling", OLDER)
+def test_older_spellings_print_with_a_note(tmp_path: Path, command: Command, spelling: str) -> None:
+    schema, make = OLDER[spelling]
+    ended = command(*spelling.split(), *make(tmp_path))
+    jsonschema.validate(json.loads(ended.out), schema_of(schema))
+    assert ended.code == 0
+    (note,) = [line for line in ended.err.splitlines() if line.startswith("dmlgather: note: ")]
+    assert "is now spelled --" in note
+    assert note.endswith("both work")
+
+
+@pytest.mark.parametrize("spelling", ["--json={}", "--json {}"])
+@pytest.mark.parametrize("name", ["bench", "selftest"])
+def test_a_file_behind_json_is_written_with_a_note(tmp_path: Path, command: Command, name: str, spelling: str) -> None:
+    schema, make = CASES[name]
+    file = tmp_path / "report.json"
+    ended = command(name, *spelling.format(file).split(), *make(tmp_path))
+    jsonschema.validate(json.loads(file.read_text()), schema_of(schema))
+    assert (ended.code, ended.out[:1] == "{") == (0, False)
+    assert "dmlgather: note: --json FILE is now spelled --output FILE" in ended.err
+
+
+def test_check_writes_json_to_a_file_in_the_older_way(folder: Path, command: Command) -> None:
+    file = write(folder, MODEL)
+    older = command("check", file, "--output-format", "json:a.json")
+    newer = command("check", file, "--output", "b.json")
+    assert (folder / "a.json").read_bytes() == (folder / "b.json").read_bytes()
+    assert older.err.splitlines() == [
+        "dmlgather: note: --output-format json:FILE is now spelled --output FILE, as in all commands; both work",
+        *newer.err.splitlines(),
+    ]
+    assert command("check", "--quiet", file, "--output-format", "json").err == ""
+
+
+@pytest.mark.parametrize("name", ["run", "check", "explain", "compare", "equivalent"])
+def test_json_never_replaces_an_input(tmp_path: Path, command: Command, name: str) -> None:
+    file = write(tmp_path, MODEL)
+    before = file.read_bytes()
+    ended = command(name, file, *([file] if name == "equivalent" else []), "--output", file)
+    assert (ended.code, file.read_bytes()) == (2, before)
+    assert "is an input" in ended.err
+    assert "must be a file" in command("levels", "--output", tmp_path).err
