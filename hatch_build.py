@@ -55,6 +55,8 @@ OPTIONS = ("CFLAGS", "LDFLAGS")
 
 FOLDER = "dmlgather/backends/cpu"
 LIBRARIES = ("libdmlgather.so", "libdmlgather.dylib", "dmlgather.dll")
+NOTICES = "LICENCES.txt"
+"""Beside the engine, where ziglang linked code of its own into it: the licences of that."""
 WITHOUT = "or set DMLGATHER_PURE=1 to install dmlgather without the engine: NumPy then does its work, more slowly"
 PROBE = '#include <stdlib.h>\n_Static_assert(sizeof(void *) == 8, "64 bits");\nvoid *probe(void) { return malloc(1); }\n'
 
@@ -64,10 +66,13 @@ class CannotBuildError(Exception):
 
 
 class Compiler(NamedTuple):
-    """A command that compiles C, and the platform tag of what it makes."""
+    """A command that compiles C, the platform tag of what it makes, and the licences of what it links into that beside our code:
+    files of text, or of C whose first comment is the licence.
+    """
 
     command: list[str]
     platform: str
+    licences: tuple[Path, ...] = ()
 
     @property
     def library(self) -> str:
@@ -78,6 +83,11 @@ class Compiler(NamedTuple):
     def loops(self) -> dict[str, list[str]]:
         """The instruction sets of the platform's processor and the flags that select them."""
         return next((sets for name, sets in LOOPS.items() if self.platform.endswith(name)), {"baseline": []})
+
+    def notices(self) -> str:
+        """The texts of the licences."""
+        texts = (path.read_text(encoding="utf-8", errors="replace") for path in self.licences)
+        return "\n\n".join(text.removeprefix("/*").partition("*/")[0].strip() for text in texts) + "\n"
 
     def run(self, *options: str, makes: str, folder: Path) -> None:
         """Calls the compiler. CannotBuildError with its messages if it fails, or does not make the file `makes`."""
@@ -172,11 +182,14 @@ def zig_compiler() -> Compiler:
     if package is None or package.origin is None:
         raise CannotBuildError(f"no C compiler works here; install one (cc, clang or gcc) or the package {ZIG}")
     # Without debug information; with a target, zig compiles for its oldest processors.
-    command = [str(Path(package.origin).with_name("zig")), "cc", "-s"]
+    zig = Path(package.origin).with_name("zig")
+    command = [str(zig), "cc", "-s"]
     wanted = target() or next((tag for tag in platform_tags() if tag in ZIG_TARGETS), None)
-    if wanted:
-        return Compiler([*command, "-target", ZIG_TARGETS[wanted]], wanted)
-    return Compiler([*command, "-mcpu=baseline"], next(platform_tags()))
+    platform = wanted or next(platform_tags())
+    # Zig's runtime; for Windows also MinGW-w64's, and its threads.
+    windows = ["lib/libc/mingw/COPYING", "lib/libc/mingw/winpthreads/thread.c"] if platform.startswith("win") else []
+    options = ["-target", ZIG_TARGETS[wanted]] if wanted else ["-mcpu=baseline"]
+    return Compiler([*command, *options], platform, tuple(zig.parent / name for name in ("LICENSE", *windows)))
 
 
 def target() -> str | None:
@@ -235,6 +248,9 @@ class EngineBuildHook(BuildHookInterface[BuilderConfig]):
         library = Path(self._kept.name, compiler.library)
         compiler.build(Path(self.root, "cpu_kernels"), library)
         build_data["force_include"][str(library)] = f"{FOLDER}/{library.name}"
+        if compiler.licences:
+            (notices := library.with_name(NOTICES)).write_text(compiler.notices(), encoding="utf-8")
+            build_data["force_include"][str(notices)] = f"{FOLDER}/{NOTICES}"
 
     def _into_checkout(self, compiler: Compiler | None) -> None:
         folder = Path(self.root, FOLDER)

@@ -140,11 +140,12 @@ def no_driver() -> SimpleNamespace:
     stream, kernel = SimpleNamespace(ptr=1), SimpleNamespace(num_regs=32, kernel=SimpleNamespace(ptr=1))
     runtime = SimpleNamespace(
         cudaDevAttrMultiProcessorCount=16,
+        cudaDevAttrMaxSharedMemoryPerBlockOptin=97,
         memcpyHostToDevice=1,
         **dict.fromkeys(("setDevice", "memcpy", "memsetAsync", "streamSynchronize", "streamIsCapturing", "eventRecord"), nothing),
         getDeviceCount=lambda: 1,
         getDevice=lambda: 0,
-        deviceGetAttribute=lambda *_: 132,
+        deviceGetAttribute=lambda attribute, _: {16: 132, 97: 227 * 1024}[attribute],
     )
     cuda = SimpleNamespace(
         runtime=runtime,

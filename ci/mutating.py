@@ -245,7 +245,9 @@ def _change_message(draw: random.Random, model: Any) -> None:
         else:
             value.CopyFrom(source)
     elif repeated:
-        value.extend([_field_value(draw, field)] * draw.choice((1, 1, 3, 70, 2000)))
+        single = _field_value(draw, field)
+        size = len(single) if isinstance(single, str | bytes) else 8
+        value.extend([single] * min(draw.choice((1, 1, 3, 70, 2000)), LARGEST // max(size, 1)))
     else:
         setattr(message, field.name, _field_value(draw, field))
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "dmlgather"
 PAGES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md")))
 
-BASE = {"blocks", "child_process", "files", "host", "lazy", "limits", "output", "record", "wording", "written_files"}
+BASE = {"blocks", "child_process", "extras", "files", "host", "lazy", "limits", "output", "record", "wording", "written_files"}
 """Rooms that every other one may import."""
 
 
@@ -78,3 +78,30 @@ def test_files_that_a_page_names_exist(page: str) -> None:
         re.findall(r"`((?:dmlgather|tests|ci|cuda_kernels|examples|benchmarks|docs)/[\w/.]*\w/?)`", (ROOT / page).read_text())
     )
     assert {name for name in named if not (ROOT / name).exists()} == set()
+
+
+def test_the_readme_is_short_and_its_table_is_the_landing_pages() -> None:
+    readme, landing = ((ROOT / name).read_text() for name in ("README.md", "docs/index.md"))
+    assert len(readme.split()) <= 800
+    rows = re.findall(r"^\| .+ \| .+ \| \[.*$", readme, re.MULTILINE)
+    assert len(rows) > 10
+    *shared, documentation = (row.replace("(docs/", "(") for row in rows)
+    assert documentation.endswith("(index.md) |")
+    assert re.findall(r"^\| .+ \| .+ \| \[.*$", landing, re.MULTILINE) == shared
+
+
+EXTRAS = {"onnx": "onnx", "onnxruntime": "onnxruntime", "jax": "jax", "torch": "torch", "dask": "dask", "cupy": "cuda13"}
+"""Packages that blocks of pages import, and what a page says that it needs."""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/")])
+def test_a_page_starts_with_what_it_needs(page: str) -> None:
+    text = (ROOT / page).read_text()
+    blocks = "\n".join(re.findall(r"^```python.*?\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    imported = set(re.findall(r"^(?:>>> )?(?:import|from) (\w+)", blocks, re.MULTILINE))
+    needs = re.match(r"# .+\n\nNeeds: (.+\n)", text)
+    for package in imported & EXTRAS.keys():
+        assert needs is not None, package
+        if page != "docs/gpu.md" or package == "cupy":  # whose arrays of other libraries are those that a user has
+            assert re.search(rf"\b{EXTRAS[package]}\b", needs[1]), package
+    assert "pip install 'dmlgather" not in text or page == "docs/benchmarks.md", "no index has it; there, a message is quoted"

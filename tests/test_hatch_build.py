@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import email
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -66,6 +67,20 @@ def test_a_compiler_that_works_is_taken(tmp_path: Path) -> None:
     command = zig_compiler().command
     path = compiler(tmp_path, f"import os, sys; os.execv({command[0]!r}, [*{command!r}, *sys.argv[1:]])")
     assert hatchling("-c", REQUIREMENTS, PATH=path).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "mingw"), [("manylinux_2_17_x86_64", False), ("macosx_11_0_arm64", False), ("win_amd64", True)]
+)
+def test_the_licences_of_what_ziglang_links_are_its_own_and_mingws(
+    monkeypatch: pytest.MonkeyPatch, target: str, mingw: bool
+) -> None:
+    monkeypatch.setenv("DMLGATHER_TARGET", target)
+    text = zig_compiler().notices()
+    assert text.startswith("The MIT License (Expat)\n\nCopyright (c) Zig contributors\n")
+    assert ("Zope Public License (ZPL) Version 2.1" in text) == mingw
+    assert ("2011-2016  mingw-w64 project" in text) == mingw  # its threads have a licence of their own
+    assert not re.search(r"\*/|^#", text, re.MULTILINE)
 
 
 def test_without_the_engine_nothing_is_required(tmp_path: Path) -> None:

@@ -198,7 +198,9 @@ class CaseReport(BenchRecord):
 
 
 class Gpu(BenchRecord):
-    """The GPU of a run. Clocks in MHz; None if the driver does not report them."""
+    """The GPU of a run. l2_fetch_bytes: the most that it fetched into its L2 cache at once, in this run. Clocks in MHz. None
+    for what the driver does not report, or an older report lacks.
+    """
 
     name: str
     compute_capability: str
@@ -207,6 +209,7 @@ class Gpu(BenchRecord):
     memory_bytes: int
     l2_bytes: int
     multiprocessors: int
+    l2_fetch_bytes: int | None = None
     clock_mhz: float | None = None
     memory_clock_mhz: float | None = None
 

@@ -14,6 +14,7 @@ from dmlgather.bench import clocks
 from dmlgather.bench.bench_report import Cluster, Usage
 from dmlgather.bench.clocks import Clock, Contender, Samples
 from dmlgather.bench.errors import BenchError, UnsupportedWorkloadError
+from dmlgather.extras import missing_extra
 from dmlgather.wording import counted
 
 QUIET_S = 10.0
@@ -26,14 +27,14 @@ BACK_S = 60.0
 class Workers:
     """A `distributed.LocalCluster` of that size with a client, which becomes dask's default. folder: for data that workers spill.
 
-    BenchError without dask.
+    MissingExtraError without dask.
     """
 
     def __init__(self, size: Cluster, folder: Path) -> None:
         try:
             dask, distributed = import_module("dask"), import_module("distributed")
         except ImportError as error:
-            raise BenchError(f"a cluster needs dask, which cannot be imported ({error}): pip install 'dmlgather[dask]'") from None
+            raise missing_extra("a cluster", "dask", error) from None
         self.size, self.lost = size, 0
         self.losses: Counter[str] = Counter()
         self._killed: type[Exception] = distributed.KilledWorker

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,16 @@ from typing import Any
 from dmlgather import __version__
 from dmlgather.backends.devices import processor
 from dmlgather.bench.bench_report import Gpu, Machine
+from dmlgather.bench.errors import BenchError
 from dmlgather.host import cpus
 
 LARGEST = 64 * 2**20
 """The most bytes that a cache is taken to have, and the default: some virtual machines report the whole cache of their host."""
+
+L2_FETCH = 5
+"""cudaLimitMaxL2FetchGranularity, which CuPy has no name for."""
+L2_FETCHES = (32, 64, 128)
+"""Bytes that it can be."""
 
 
 def machine(cupy: Any = None, device: int = 0) -> Machine:
@@ -71,9 +78,34 @@ def gpu(cupy: Any, device: int = 0) -> Gpu:
         memory_bytes=properties["totalGlobalMem"],
         l2_bytes=properties["l2CacheSize"],
         multiprocessors=properties["multiProcessorCount"],
+        l2_fetch_bytes=_limit(runtime, L2_FETCH),
         clock_mhz=_megahertz(properties.get("clockRate")),
         memory_clock_mhz=_megahertz(properties.get("memoryClockRate")),
     )
+
+
+@contextmanager
+def l2_fetch(cupy: Any, count: int) -> Iterator[None]:
+    """Makes the current GPU fetch at most so many bytes into its L2 cache at once. BenchError where it does not."""
+    runtime = cupy.cuda.runtime
+    before = _limit(runtime, L2_FETCH)
+    if before is None:
+        raise BenchError("--l2-fetch is given, but this GPU or its driver has no such limit: leave it out")
+    try:
+        runtime.deviceSetLimit(L2_FETCH, count)
+        if (found := _limit(runtime, L2_FETCH)) != count:  # CUDA takes it for a hint
+            raise BenchError(f"--l2-fetch is {count} bytes, but this GPU makes {found} of it: choose that, or leave it out")
+        yield
+    finally:
+        runtime.deviceSetLimit(L2_FETCH, before)
+
+
+def _limit(runtime: Any, limit: int) -> int | None:
+    """A limit of the current GPU; None where it has none."""
+    try:
+        return int(runtime.deviceGetLimit(limit))
+    except RuntimeError:  # CUDARuntimeError
+        return None
 
 
 def _version(number: int) -> str:

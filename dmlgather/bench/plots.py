@@ -14,6 +14,7 @@ import numpy as np
 
 from dmlgather.bench.bench_report import BenchReport, CaseReport
 from dmlgather.bench.errors import BenchError
+from dmlgather.extras import missing_extra
 from dmlgather.written_files import writing
 
 _OURS, _PEER, _LIMIT = "#1f5fa8", "#b9b9b9", "#444444"
@@ -154,8 +155,8 @@ def _written_share(case: CaseReport) -> float:
 def _figure(file: str | Path, width: float, height: float, *, axes: bool = True) -> tuple[Any, Any]:
     try:
         backend, figures = import_module("matplotlib.backends.backend_agg"), import_module("matplotlib.figure")
-    except ImportError:
-        raise BenchError("a plot needs matplotlib, which is not installed: pip install 'dmlgather[plot]'") from None
+    except ImportError as error:
+        raise missing_extra("a plot", "plot", error) from None
     figure = figures.Figure(figsize=(width, height), dpi=120, layout="constrained")
     kinds = backend.FigureCanvasAgg(figure).get_supported_filetypes()
     if Path(file).suffix.removeprefix(".").lower() not in kinds:

@@ -25,7 +25,7 @@ from dmlgather.bench.draws import UNIFORM
 from dmlgather.bench.errors import BenchError, UnsupportedWorkloadError
 from dmlgather.bench.judge import Judge
 from dmlgather.bench.kinds import Take
-from dmlgather.bench.machine import caches, gpu, last_level
+from dmlgather.bench.machine import caches, gpu, l2_fetch, last_level
 from dmlgather.bench.peers import Stage, invite
 from dmlgather.bench.suites import MIB, Case, free_memory
 from dmlgather.bench.traffic import LINE, PAGE, SECTOR, traffic
@@ -137,8 +137,8 @@ class Rig(ABC):
 class DeviceRig(Rig):
     """The CPU or the first GPU. Peers are compared with the result of the bound operator."""
 
-    def __init__(self, device: str, peers: tuple[str, ...], seed: int) -> None:
-        """DeviceError for "cuda" where there is no GPU."""
+    def __init__(self, device: str, peers: tuple[str, ...], seed: int, l2_fetch_bytes: int | None = None) -> None:
+        """l2_fetch_bytes: for a GPU; None as it is. DeviceError for "cuda" where there is no GPU."""
         self.cupy: Any = cuda.require(0) if device == "cuda" else None
         stream = None
         if self.cupy is None:
@@ -147,6 +147,8 @@ class DeviceRig(Rig):
             self.clock = DeviceClock(self.cupy, gpu(self.cupy).l2_bytes)
             stream = self.clock.stream
         super().__init__(Stage(device, cpus(), stream), peers, seed)
+        if self.cupy is not None and l2_fetch_bytes is not None:
+            self.held.enter_context(l2_fetch(self.cupy, l2_fetch_bytes))
 
     def free_bytes(self) -> int:
         return free_memory() if self.cupy is None else min(free_memory(), int(self.cupy.cuda.runtime.memGetInfo()[0]))

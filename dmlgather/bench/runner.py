@@ -12,7 +12,7 @@ from dmlgather.bench import peers as known
 from dmlgather.bench.bench_report import BenchReport, CaseReport
 from dmlgather.bench.clocks import SETTLE_S
 from dmlgather.bench.errors import BenchError, MismatchError
-from dmlgather.bench.machine import machine, versions
+from dmlgather.bench.machine import L2_FETCHES, machine, versions
 from dmlgather.bench.peers import PEERS
 from dmlgather.bench.rigs import ClusterRig, DeviceRig, Rig
 from dmlgather.bench.suites import SUITES, Budget, Case, SuitePart, cases, check_names
@@ -28,16 +28,18 @@ def run(
     only: tuple[str, ...] = (),
     rounds: int | None = None,
     seed: int | None = None,
+    l2_fetch_bytes: int | None = None,
     budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> BenchReport:
     """Run `suite` with `peers` (None: all that are installed).
 
     only: names of workloads, groups or cases. rounds: of every contender (None: 1 to 25, more for those that are close). seed: of
-    contents and indices, at least 0 (None: a random one). budget: replaces the suite's.
+    contents and indices, at least 0 (None: a random one). l2_fetch_bytes: the most that the GPU fetches into its L2 cache at once
+    during the run, 32, 64 or 128 (None: as it is). budget: replaces the suite's.
 
-    Raises BenchError for unknown names, numbers that are too small, and a suite that needs dask where there is none,
-    MismatchError if a result differs, DeviceError for a suite that needs a GPU where there is none. The suite "distributed"
+    Raises BenchError for unknown names, numbers that cannot be, and a suite that needs dask where there is none, MismatchError if
+    a result differs, DeviceError for a suite that needs a GPU where there is none. The suite "distributed"
     starts processes, so that a script that runs it needs `if __name__ == "__main__":`.
     """
     check_names(suite, only)
@@ -45,18 +47,28 @@ def run(
         raise BenchError(f"rounds is {rounds}, expected at least 1")
     if seed is not None and seed < 0:
         raise BenchError(f"seed is {seed}, expected at least 0")
+    if l2_fetch_bytes is not None:
+        if l2_fetch_bytes not in L2_FETCHES:
+            raise BenchError(f"l2_fetch_bytes (--l2-fetch) is {l2_fetch_bytes}, expected {', '.join(map(str, L2_FETCHES))}")
+        if all(part.device != "cuda" for part in SUITES[suite]):
+            known_suites = ", ".join(name for name, parts in SUITES.items() if any(part.device == "cuda" for part in parts))
+            raise BenchError(
+                f"l2_fetch_bytes (--l2-fetch) is for GPUs, and the suite {suite} runs on none: choose one of {known_suites}, or "
+                "leave it out"
+            )
     names = _who(suite) if peers is None else tuple(dict.fromkeys(peers))
     known.check_names(names)
     if seed is None:
         seed = secrets.randbits(32)
     with ExitStack() as held:
-        rigs, missing = _rigs(suite, names, seed, held)
+        rigs, missing = _rigs(suite, names, seed, l2_fetch_bytes, held)
         work = [(rig, case) for rig, part in rigs for case in cases(part, rig.free_bytes(), only, budget)]
         try:
             reports = tuple(_reports(work, rounds, progress))
         except MismatchError as error:
             raise MismatchError(f"{error}; drawn by seed {seed}") from None
         cluster = next((found for rig, _ in rigs if (found := rig.cluster())), None)
+        here = machine(next((rig.cupy for rig, _ in rigs if rig.cupy is not None), None))
     took_part = {peer.name: peer for rig, _ in rigs for peer in rig.peers}
     packages = [
         *(package for rig, _ in rigs for package in rig.packages),
@@ -65,7 +77,7 @@ def run(
     return BenchReport(
         suite=suite,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        machine=machine(next((rig.cupy for rig, _ in rigs if rig.cupy is not None), None)),
+        machine=here,
         versions=versions(packages),
         settle_ms=1e3 * SETTLE_S,
         flushed_bytes={rig.device: rig.clock.flushed_bytes for rig, _ in rigs if rig.clock.flushed_bytes},
@@ -93,21 +105,27 @@ def _who(suite: str) -> tuple[str, ...]:
     return tuple(name for name, peer in PEERS.items() if devices & set(peer.devices))
 
 
-def _rigs(suite: str, names: tuple[str, ...], seed: int, held: ExitStack) -> tuple[list[tuple[Rig, SuitePart]], dict[str, str]]:
+def _rigs(
+    suite: str, names: tuple[str, ...], seed: int, l2_fetch_bytes: int | None, held: ExitStack
+) -> tuple[list[tuple[Rig, SuitePart]], dict[str, str]]:
     """A rig for each part of a suite, which `held` closes, and missing peers and devices. Of several parts, those that cannot run
-    here are left out.
+    here are left out, but a GPU that something is asked of.
     """
     rigs: list[tuple[Rig, SuitePart]] = []
     missing = {}
     for part in SUITES[suite]:
         try:
-            rig = ClusterRig(names, seed) if part.device == "cluster" else DeviceRig(part.device, names, seed)
+            rig = _rig(part.device, names, seed, l2_fetch_bytes)
             held.push(rig.held)
         except DeviceError as error:
-            if len(SUITES[suite]) == 1:
+            if len(SUITES[suite]) == 1 or l2_fetch_bytes is not None:
                 raise
             missing[part.device] = str(error)
             continue
         rigs.append((rig, part))
         missing.update(rig.missing)
     return rigs, missing
+
+
+def _rig(device: str, names: tuple[str, ...], seed: int, l2_fetch_bytes: int | None) -> Rig:
+    return ClusterRig(names, seed) if device == "cluster" else DeviceRig(device, names, seed, l2_fetch_bytes)

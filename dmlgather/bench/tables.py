@@ -59,7 +59,10 @@ def lines(report: BenchReport) -> list[str]:
 def notes(report: BenchReport) -> list[str]:
     """One line each: the machine, the legend, indices out of range, missing peers, workloads that a peer cannot do, footnotes."""
     machine, table = report.machine, table_of(report)
-    where = f"{machine.processor}, {machine.cpus} CPUs" + (f"; {machine.gpu.name}" if machine.gpu else "")
+    where = f"{machine.processor}, {machine.cpus} CPUs"
+    if machine.gpu is not None:
+        fetched = machine.gpu.l2_fetch_bytes
+        where += f"; {machine.gpu.name}" + ("" if fetched is None else f", L2 fetches of {fetched} bytes")
     chained = all(case.operator == CHAIN for case in report.cases)
     cannot: dict[tuple[str, str], dict[str, None]] = {}
     for case in report.cases:

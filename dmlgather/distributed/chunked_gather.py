@@ -20,7 +20,7 @@ from dmlgather.distributed.gather_graph import gather_known, gather_lazy
 from dmlgather.distributed.index_blocks import BLOCK_BYTES, IN_FLIGHT_BYTES, block_chunks, even
 from dmlgather.distributed.routing import host_indices, routing_of, row_bytes
 from dmlgather.distributed.table_sources import as_table, check_known
-from dmlgather.distributed.worker_memory import check_limit, worker_memory
+from dmlgather.distributed.worker_memory import check_limit, worker_memory, workers_now
 from dmlgather.eager import type_of
 from dmlgather.policy import Fill
 
@@ -83,7 +83,7 @@ def gather(
         return gather_lazy(source, rule, blocks, in_flight_bytes, tokenize(source.name, blocks.name, options))
     routing = routing_of(rule.resolve(given), source.chunks[at], row, block_bytes, in_flight_bytes)
     if memory_limit is not None:
-        workers, threads = _workers()
+        workers, threads = workers_now()
         worker_memory(routing, source.chunks[at], workers, threads).check(memory_limit, axis=at, workers=workers)
     return gather_known(source, rule, routing, tokenize(source.name, given, options))
 
@@ -95,16 +95,3 @@ def _block_chunks(indices: da.Array, bytes_each: int, block_bytes: int) -> tuple
         tuple(part for size in sizes for part in even(size, max(limit[0], 1)))
         for sizes, limit in zip(indices.chunks, largest, strict=True)
     )
-
-
-def _workers() -> tuple[int, int]:
-    """The number of workers, and of threads of one at most: of the current client, else of dask's threaded scheduler."""
-    from dask.system import CPU_COUNT
-
-    try:
-        from distributed import get_client
-
-        threads = list(get_client().nthreads().values())
-    except (ImportError, ValueError):  # no distributed, no client
-        threads = []
-    return (len(threads), max(threads)) if threads else (1, CPU_COUNT)

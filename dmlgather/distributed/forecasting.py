@@ -21,8 +21,9 @@ from dmlgather.distributed.forecast import CheckedDescriptor, ChunkRange, Gather
 from dmlgather.distributed.index_blocks import BLOCK_BYTES, IN_FLIGHT_BYTES
 from dmlgather.distributed.routing import Routing, host_indices, routing_of, row_bytes
 from dmlgather.distributed.splitting import Split, chunk_starts, union
-from dmlgather.distributed.worker_memory import check_limit, worker_memory
+from dmlgather.distributed.worker_memory import check_limit, worker_memory, workers_now
 from dmlgather.eager import type_of
+from dmlgather.extras import missing_extra
 from dmlgather.onnx.problems.export import express
 from dmlgather.onnx.problems.gather import Gather
 from dmlgather.policy import Fill
@@ -39,8 +40,8 @@ def plan_gather(
     dtype: Any = None,
     dialect: str = "directml",
     out_of_bounds: str | Fill | None = None,
-    workers: int = 1,
-    threads: int = 1,
+    workers: int | None = None,
+    threads: int | None = None,
     memory_limit: int | None = None,
     block_bytes: int = BLOCK_BYTES,
     in_flight_bytes: int = IN_FLIGHT_BYTES,
@@ -50,22 +51,26 @@ def plan_gather(
     table: whatever `gather` takes; or the sizes of a table's chunks along each axis, in elements (`table.chunks` of a dask
     array), for which Dask is not needed. indices: integers in memory, any shape. axis, dialect, out_of_bounds, block_bytes,
     in_flight_bytes: as for `gather`. dtype: of the table; None for its own, float32 where only sizes of chunks are given.
-    workers, threads: how many workers share the chunks, and the threads of one. memory_limit: bytes that one worker may have.
+    workers, threads: how many workers share the chunks, and the threads of one; None for those that `gather` counts: of the
+    current client, else one worker with a thread for each CPU. memory_limit: bytes that one worker may have.
 
     Raises MemoryLimitError where a worker needs more than that, IndexError for an index out of bounds under "raise", ValueError
     for sizes, an axis, a dialect or a policy that cannot be, and for indices in a dask array; TypeError for what is no table, a
     dtype that is not the table's, and types that the dialect does not take. Chunks that DirectML cannot describe raise nothing:
     the forecast has the findings, and its `ok` is False.
 
-    >>> forecast = dg.distributed.plan_gather(((4, 4, 4), (2,)), [5, 0, 5])
+    >>> forecast = dg.distributed.plan_gather(((4, 4, 4), (2,)), [5, 0, 5], threads=1)
     >>> [chunk.chunk for chunk in forecast.touched], forecast.bytes_taken, forecast.peak_bytes_per_worker
     ([0, 1], 16, 88)
     """
     memory_limit = check_limit(memory_limit)
     sizes, table = _table(table, dtype)
     for name, value in (("workers", workers), ("threads", threads)):
-        if whole(name, value) < 1:
+        if value is not None and whole(name, value) < 1:
             raise ValueError(f"{name} is {value}, expected at least 1")
+    if workers is None or threads is None:
+        found = workers_now()
+        workers, threads = workers or found[0], threads or found[1]
     axis = check_axis("axis", axis, len(sizes), "the table")
     if hasattr(indices, "__dask_graph__"):
         raise ValueError("indices is a dask array, but the forecast needs their values: pass indices.compute()")
@@ -111,11 +116,7 @@ def _table(given: Any, dtype: Any) -> tuple[Chunks, TensorType]:
     try:
         from dmlgather.distributed.table_sources import as_table
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"a table is read by the package dask, which is missing ({error}): pip install 'dmlgather[dask]', or pass the sizes "
-            "of its chunks along each axis",
-            name=error.name,
-        ) from None
+        raise missing_extra("a table, unless the sizes of its chunks along each axis are given,", "dask", error) from None
     source = as_table(given)
     if dtype is not None and numpy_type(dtype) != source.dtype:
         raise TypeError(f"dtype is {dtype!r}, but the table has type {source.dtype}: leave dtype out")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dmlgather.directml.dxdispatch.npy import read_header
 from dmlgather.distributed.chunk_grid import Chunks, cells
+from dmlgather.extras import missing_extra
 from dmlgather.files import FileError, open_regular
 
 
@@ -82,11 +83,7 @@ def _opened(path: str) -> Any:
     try:
         import zarr
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"table is the path {path!r}, which is no .npy file, and zarr stores need the package zarr, which is missing: "
-            "pip install 'dmlgather[dask]'",
-            name=error.name,
-        ) from None
+        raise missing_extra(f"table is the path {path!r}, which is no .npy file: a zarr store", "dask", error) from None
     try:
         found = zarr.open(path, mode="r")
     except (FileNotFoundError, ValueError, OSError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from pydantic import computed_field
@@ -9,6 +10,7 @@ from pydantic import computed_field
 from dmlgather.dialects.problem import whole
 from dmlgather.distributed.chunk_grid import FILE_TO_TABLE
 from dmlgather.distributed.routing import Routing
+from dmlgather.host import cpus
 from dmlgather.record import Record
 from dmlgather.wording import amount, counted
 
@@ -86,3 +88,19 @@ def worker_memory(routing: Routing, sizes: Sequence[int], workers: int, threads:
         place_bytes=3 * max((split.lookup.size for split in routing.splits), default=0) * routing.row_bytes,
         held_bytes=max(shares, default=0) * routing.row_bytes,
     )
+
+
+def workers_now() -> tuple[int, int]:
+    """The number of workers, and of threads of one at most: of the current client, else of dask's threaded scheduler."""
+    if (distributed := sys.modules.get("distributed")) is not None:  # where nothing has imported it, there is no client
+        try:
+            threads = list(distributed.get_client().nthreads().values())
+        except ValueError:  # no client
+            threads = []
+        if threads:
+            return len(threads), max(threads)
+    try:
+        from dask.system import CPU_COUNT
+    except ImportError:
+        return 1, cpus()
+    return 1, CPU_COUNT

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from dmlgather.plan.index_plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.plan.layout import reach
@@ -59,16 +60,15 @@ def simplify(plan: IndexPlan) -> IndexPlan:
             index_offsets = [offset + last * step for offset, step in zip(index_offsets, dim.index_strides, strict=True)]
             dims[position] = dim.reversed()
     dims = _merge(sorted(dims, key=lambda dim: -dim.out_stride))
-    return _tighten(
-        replace(
-            plan,
-            shape=tuple(dim.size for dim in dims),
-            out_strides=tuple(dim.out_stride for dim in dims),
-            in_strides=tuple(dim.in_stride for dim in dims),
-            in_offset=in_offset,
-            out_offset=out_offset,
-            lookups=_lookups(plan, dims, index_offsets),
-        )
+    return replace(
+        plan,
+        shape=tuple(dim.size for dim in dims),
+        out_strides=tuple(dim.out_stride for dim in dims),
+        in_strides=tuple(dim.in_stride for dim in dims),
+        in_offset=in_offset,
+        out_offset=out_offset,
+        lookups=_lookups(plan, dims, index_offsets),
+        **_extents(plan),  # it reaches the same addresses
     )
 
 
@@ -214,15 +214,18 @@ def _without(plan: IndexPlan, idle: Callable[[Lookup], bool]) -> IndexPlan:
     """The plan without its idle lookups. A plan without any lookup has the policy CLAMP, since no policy can apply."""
     lookups = tuple(lookup for lookup in plan.lookups if not idle(lookup))
     if lookups:
-        return replace(plan, lookups=lookups)
+        return plan if lookups == plan.lookups else replace(plan, lookups=lookups)
+    if not plan.lookups and plan.out_of_bounds is OutOfBounds.CLAMP and not plan.index_extent:
+        return plan
     return replace(plan, lookups=(), index_type=None, index_extent=0, out_of_bounds=OutOfBounds.CLAMP, fill=b"")
 
 
 def _without_idle_steps(plan: IndexPlan) -> IndexPlan:
     """The plan with 0 for the steps and offsets of the input that no valid index can make, which may be of any size."""
     reads = plan.in_reach is not None
-    lookups = tuple(one if reads and one.limit > 1 else replace(one, in_stride=0) for one in plan.lookups)
-    plan = replace(plan, lookups=lookups)
+    if any(one.in_stride and not (reads and one.limit > 1) for one in plan.lookups):
+        lookups = tuple(one if reads and one.limit > 1 else replace(one, in_stride=0) for one in plan.lookups)
+        plan = replace(plan, lookups=lookups)
     return plan if reads else replace(plan, in_strides=(0,) * plan.rank, in_offset=0)
 
 
@@ -237,13 +240,10 @@ def _lookups(plan: IndexPlan, dims: Sequence[_Dim], index_offsets: Sequence[int]
 
 def _tighten(plan: IndexPlan) -> IndexPlan:
     """State the extents that are reached, so that padding behind a tensor does not make two plans differ."""
+    return replace(plan, **_extents(plan))
 
-    def extent(span: tuple[int, int] | None) -> int:
-        return 0 if span is None else span[1] + 1
 
-    return replace(
-        plan,
-        in_extent=extent(plan.in_reach),
-        out_extent=extent(plan.out_reach),
-        index_extent=extent(plan.index_reach),
-    )
+def _extents(plan: IndexPlan) -> dict[str, Any]:
+    """The extents that the plan reaches, by the names of its fields."""
+    reached = {"in_extent": plan.in_reach, "out_extent": plan.out_reach, "index_extent": plan.index_reach}
+    return {name: 0 if span is None else span[1] + 1 for name, span in reached.items()}

@@ -52,6 +52,7 @@ class BenchDriver(ArrayDriver):
     def __init__(self) -> None:
         super().__init__()
         self.log: list[str] = []
+        self.limits = {5: 64}
         self.lib = SimpleNamespace(stride_tricks=SimpleNamespace(as_strided=self._strided))
         untimed = self.cuda.Event
         self.cuda.Event = lambda **more: (
@@ -79,6 +80,15 @@ class BenchDriver(ArrayDriver):
 
     def runtimeGetVersion(self) -> int:  # noqa: N802
         return 12090
+
+    def deviceGetLimit(self, limit: int) -> int:  # noqa: N802
+        if limit not in self.limits:
+            raise RuntimeError("cudaErrorUnsupportedLimit: limit is not supported on this architecture")
+        return self.limits[limit]
+
+    def deviceSetLimit(self, limit: int, value: int) -> None:  # noqa: N802
+        self.log.append(f"limit {limit} is {value}")
+        self.limits[limit] = value
 
     def memGetInfo(self) -> tuple[int, int]:  # noqa: N802
         return 2**32, 2**33

@@ -23,6 +23,7 @@ from dmlgather.bench.suites import cases
 from dmlgather.bench.tables import rich_table
 from dmlgather.bench.workload_arrays import WorkloadArrays, make, stored, write
 from dmlgather.directml import validate
+from dmlgather.extras import MissingExtraError
 from tests import seeds
 from tests.bench.test_report import REPORT, case, measured
 
@@ -208,7 +209,8 @@ def test_without_dask_the_suite_says_how_to_get_it(package: str, monkeypatch: py
     if package == "dask":
         monkeypatch.delitem(sys.modules, "distributed", raising=False)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(BenchError, match=r"needs dask, which cannot be imported .*: pip install 'dmlgather\[dask\]'"):
+    words = rf"a cluster needs the package {package}, which is not installed: pip install 'dmlgather\[dask\]'"
+    with pytest.raises(MissingExtraError, match=words):
         run("distributed", budget=TINY)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from dmlgather.backends.cuda import DeviceError
-from dmlgather.bench import BenchReport, lines, run
+from dmlgather.bench import BenchError, BenchReport, lines, run
 from dmlgather.bench.clocks import Contender, DeviceClock, Samples
 from tests import seeds
 from tests.bench.small import TINY
@@ -45,7 +45,55 @@ def test_the_report_names_the_gpu(gpu_report: BenchReport) -> None:
     assert (gpu.name, gpu.compute_capability, gpu.driver, gpu.runtime) == ("Stand-in", "9.0", "13.1", "12.9")
     assert (gpu.l2_bytes, gpu.multiprocessors, gpu.clock_mhz, gpu.memory_clock_mhz) == (2**16, 4, 1500.0, None)
     assert gpu_report.flushed_bytes == {"cuda": 2**17}
-    assert "; Stand-in" in "\n".join(lines(gpu_report))
+    assert gpu.l2_fetch_bytes == 64
+    assert "; Stand-in, L2 fetches of 64 bytes, " in "\n".join(lines(gpu_report))
+
+
+@pytest.mark.parametrize("count", [32, 128])
+def test_the_granularity_of_fetches_into_l2_holds_for_the_run(gpu: BenchDriver, count: int) -> None:
+    report = run("gpu", ("cupy",), only=("embedding",), rounds=1, seed=seeds.seed(32), budget=TINY, l2_fetch_bytes=count)
+    assert report.machine.gpu is not None
+    assert report.machine.gpu.l2_fetch_bytes == count
+    assert BenchReport.model_validate_json(report.to_json()) == report
+    assert f"L2 fetches of {count} bytes" in "\n".join(lines(report))
+    (made, restored) = [place for place, entry in enumerate(gpu.log) if entry.startswith("limit 5 is ")]
+    launches = [place for place, entry in enumerate(gpu.log) if entry.startswith("launch")]
+    assert made < min(launches) <= max(launches) < restored
+    assert (gpu.log[made], gpu.limits) == (f"limit 5 is {count}", {5: 64})
+
+
+def test_the_granularity_is_restored_after_an_error(gpu: BenchDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "memcpyAsync", lambda *_: _raise(RuntimeError("lost")))
+    with pytest.raises(RuntimeError, match="lost"):
+        run("gpu", ("cupy",), only=("embedding",), rounds=1, seed=seeds.seed(32), budget=TINY, l2_fetch_bytes=32)
+    assert "limit 5 is 32" in gpu.log
+    assert gpu.limits == {5: 64}
+
+
+def test_a_granularity_that_the_gpu_does_not_take(gpu: BenchDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(gpu, "deviceSetLimit", lambda *_: None)
+        with pytest.raises(BenchError, match="--l2-fetch is 32 bytes, but this GPU makes 64 of it: choose that, or leave it out"):
+            run("gpu", ("cupy",), rounds=1, l2_fetch_bytes=32)
+    gpu.limits.clear()
+    with pytest.raises(BenchError, match="--l2-fetch is given, but this GPU or its driver has no such limit: leave it out"):
+        run("gpu", ("cupy",), rounds=1, l2_fetch_bytes=32)
+    report = run("gpu", ("cupy",), only=("embedding",), rounds=1, seed=seeds.seed(32), budget=TINY)
+    assert report.machine.gpu is not None
+    assert report.machine.gpu.l2_fetch_bytes is None
+
+
+def test_a_granularity_that_cannot_be_or_of_no_gpu() -> None:
+    with pytest.raises(BenchError, match=r"^l2_fetch_bytes \(--l2-fetch\) is 48, expected 32, 64, 128$"):
+        run("gpu", l2_fetch_bytes=48)
+    with pytest.raises(
+        BenchError, match="is for GPUs, and the suite cpu runs on none: choose one of gpu, full, chains, or leave"
+    ):
+        run("cpu", l2_fetch_bytes=64)
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def test_sectors_of_a_gpu_are_half_a_line(gpu_report: BenchReport) -> None:
@@ -97,6 +145,8 @@ def test_without_a_gpu_the_suite_says_what_is_missing(monkeypatch: pytest.Monkey
     monkeypatch.setattr("dmlgather.bench.rigs.cuda.require", lacks)
     with pytest.raises(DeviceError, match="no usable NVIDIA GPU"):
         run("gpu")
+    with pytest.raises(DeviceError, match="no usable NVIDIA GPU"):
+        run("full", l2_fetch_bytes=64)
     report = run("full", ("numpy",), only=("beam float16", "row-16B"), rounds=1, seed=seeds.seed(32), budget=TINY)
     assert [case.name for case in report.cases] == ["row-16B float32"]
     assert report.missing == {"cuda": "no usable NVIDIA GPU or driver (none); install it"}

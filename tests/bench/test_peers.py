@@ -30,7 +30,7 @@ def test_the_test_environment_has_its_peers() -> None:
     assert {peer.name for peer in present} >= set(PRESENT)
     assert missing["cupy"] == "does not run on cpu"
     if find_spec("torch") is None:
-        assert missing["torch"] == "cannot be imported (No module named 'torch'): pip install 'dmlgather[bench]'"
+        assert missing["torch"] == "torch needs the package torch, which is not installed: pip install 'dmlgather[bench]'"
 
 
 @pytest.mark.parametrize(

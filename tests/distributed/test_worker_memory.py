@@ -9,6 +9,7 @@ from unittest import mock
 import dask.array as da
 import numpy as np
 import pytest
+from dask.system import CPU_COUNT
 
 from dmlgather.distributed import MemoryLimitError, chunked_gather, gather, plan_gather
 from dmlgather.distributed.routing import routing_of
@@ -45,6 +46,15 @@ def test_more_memory_than_allowed_is_refused(sizes: tuple[int, ...], indices: ob
     assert plan_gather((sizes,), indices, memory_limit=peak, **options).memory_limit == peak  # type: ignore[arg-type]
     with pytest.raises(MemoryLimitError, match=f"needs {peak} bytes .* memory_limit is {peak - 1} bytes.*{most}: .*{remedy}"):
         plan_gather((sizes,), indices, memory_limit=peak - 1, **options)  # type: ignore[arg-type]
+
+
+def test_a_forecast_counts_the_threads_that_a_gather_has() -> None:
+    table, ids = da.zeros((1000, 3), chunks=(100, 3)), [0, 500]
+    peak = plan_gather(table, ids).peak_bytes_per_worker
+    assert peak == plan_gather(table.chunks, ids, dtype="float64", workers=1, threads=CPU_COUNT).peak_bytes_per_worker
+    gather(table, ids, memory_limit=peak)
+    with pytest.raises(MemoryLimitError, match=f"needs {peak} bytes"):
+        gather(table, ids, memory_limit=peak - 1)
 
 
 def test_a_limit_costs_no_second_routing() -> None:

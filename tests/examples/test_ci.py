@@ -12,12 +12,14 @@ from pathlib import Path
 from shutil import copytree
 from typing import Any
 
+import onnx
 import pytest
 import yaml
 
 from tests.cli.command import Command, Result
 from tests.cli.readers import READERS
 from tests.examples import FOLDER, ROOT
+from tests.onnx.modelling import parsed
 
 PLANTED: Mapping[str, tuple[str, str, str, str]] = {
     "a descriptor": ("descriptors/embedding.json", '"Axis": 0', '"Axis": 2', "DML206"),
@@ -272,6 +274,7 @@ def test_the_pages_hook_and_workflow_work_as_they_are_written(tmp_path: Path) ->
     (workflow,) = _blocks(page, "6. In every pull request", "yaml")
     for script in (hook, wheel):
         _done(script, project, **tools)
+    assert [file.name[-16:] for file in (project / "ci").iterdir()] == ["py3-none-any.whl"]
     descriptor.write_text(good.replace(GREEN, RED))
     red = _run("git add --all && git commit -m change", project, **tools)
     assert red.code == 1
@@ -287,6 +290,36 @@ def test_the_pages_hook_and_workflow_work_as_they_are_written(tmp_path: Path) ->
     red = _run(steps[-1], project, **tools, **runner)
     errors = [found[1:3] for found in READERS["github"](red.out) if found[0] == "error"]
     assert (red.code, errors) == (1, [("DML206", "descriptors/embedding.json")])
+
+
+REAL = """agraph (float[batch,seq,64] states, int64[batch,1] last) => (float[batch,rows,64] y) {
+    shape = Shape(states) one = Constant<value_ints = [1]>() two = Constant<value_ints = [2]>() n = Gather(shape, one)
+    half = Div(n, two) zero = Constant<value_ints = [0]>() y = Slice(states, zero, half, one) }"""
+"""As exporters write it: sizes are open, and a bound is computed from one."""
+
+
+@pytest.mark.heavy
+def test_the_hook_for_onnx_models_works_as_the_page_writes_it(tmp_path: Path) -> None:
+    """In the environment that pre-commit makes, which has what the page lists and nothing else."""
+    text = (ROOT / "docs" / "check.md").read_text()
+    (files, needs) = re.findall(r"`(files: \S+onnx\S+)` and `(additional_dependencies: \[.*?\])`", text)[0]
+    _clone(tmp_path / "dmlgather")
+    project = tmp_path / "project"
+    project.mkdir()
+    onnx.save(parsed(REAL), project / "model.onnx")
+    _first_commit(project)
+    (hook,) = _blocks(ROOT / "docs" / "check.md", "5. In every commit", "bash")
+    _done(hook.partition("END\npip")[0] + "END\n", project)
+    config = project / ".pre-commit-config.yaml"
+    config.write_text(f"{config.read_text()}        {files}\n        {needs}\n")
+    command = f'git add --all && "{sys.executable}" -m pre_commit run --all-files --verbose'
+    passed = _done(command, project, PRE_COMMIT_HOME=str(tmp_path / "home"))
+    assert "1 conditional" in passed
+    onnx.save(parsed(REAL.replace("float[batch,seq,64] states", "double[batch,seq,64] states")), project / "model.onnx")
+    config.write_text(config.read_text() + "        args: [--level, '1_0']\n")
+    red = _run(command, project, PRE_COMMIT_HOME=str(tmp_path / "home"))
+    assert red.code == 1
+    assert "EXP" in red.out or "DML" in red.out
 
 
 @pytest.mark.heavy

@@ -64,6 +64,20 @@ BITS = Peer(
             versions="<0.11",
         ),
         PeerFault(
+            "signalling NaNs of bfloat16",
+            "makes them quiet in some programs",
+            "move bits",
+            lambda call: _has_nans(call, 2),
+            Call(
+                np.array([0x7F81], np.uint16).view(ml_dtypes.bfloat16),
+                np.zeros((2, 0), np.int16),
+                ((1,), (), (), (), ()),
+                (1,),
+                "clip",
+            ),
+            processors=("avx512_bf16", "avx_ne_convert"),  # whose instruction makes them quiet
+        ),
+        PeerFault(
             "NaNs of 8 bits",
             "makes them one",
             "move bits",

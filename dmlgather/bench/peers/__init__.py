@@ -11,6 +11,7 @@ from dmlgather.bench.peers.onnxruntime_peer import OnnxRuntimePeer
 from dmlgather.bench.peers.openvino_peer import OpenVinoPeer
 from dmlgather.bench.peers.peer import Peer, Spelling, Stage
 from dmlgather.bench.peers.torch_peer import TorchPeer
+from dmlgather.extras import missing_extra
 
 __all__ = ["PEERS", "Peer", "Spelling", "Stage", "check_names", "invite"]
 
@@ -37,7 +38,7 @@ def invite(names: tuple[str, ...], stage: Stage) -> tuple[list[Peer], dict[str, 
         try:
             present.append(kind(stage))
         except ImportError as error:
-            missing[name] = f"cannot be imported ({error}): pip install 'dmlgather[{kind.extra}]'"
+            missing[name] = str(missing_extra(name, kind.extra, error))
         except UnsupportedWorkloadError as error:
             missing[name] = str(error)
     return present, missing
