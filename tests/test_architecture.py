@@ -74,9 +74,8 @@ def test_no_module_is_long_and_no_folder_deep() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_files_that_a_page_names_exist(page: str) -> None:
-    named = set(
-        re.findall(r"`((?:dmlgather|tests|ci|cuda_kernels|examples|benchmarks|docs)/[\w/.]*\w/?)`", (ROOT / page).read_text())
-    )
+    folders = "dmlgather|tests|ci|cuda_kernels|examples|benchmarks|conformance|docs"
+    named = set(re.findall(rf"`((?:{folders})/[\w/.]*\w/?)`", (ROOT / page).read_text()))
     assert {name for name in named if not (ROOT / name).exists()} == set()
 
 

@@ -146,10 +146,10 @@ def _check_expressible(desc: OperatorDesc) -> None:
     """DeviceError for a descriptor that the package cannot describe as it is."""
     if type(desc) not in _MAKERS:
         known = " and ".join(kind.operator.name for kind in _MAKERS)
-        raise DeviceError(f"the package {DIRECTML} has no {desc.operator.name}, only {known}: use `dmlgather conformance`")
+        raise DeviceError(f"the package {DIRECTML} has no {desc.operator.name}, only {known}: use `python -m conformance`")
     output = desc.tensor(desc.operator.output)
     if output.strides not in (None, packed_strides(output.sizes)) or output.total_bytes != output.minimum_bytes:
-        raise DeviceError(f"the package {DIRECTML} packs outputs, and OutputTensor is not packed: use `dmlgather conformance`")
+        raise DeviceError(f"the package {DIRECTML} packs outputs, and OutputTensor is not packed: use `python -m conformance`")
     for field in desc.operator.inputs:
         tensor = desc.tensor(field)
         if tensor.strides is None and tensor.total_bytes != tensor.minimum_bytes:

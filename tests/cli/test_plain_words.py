@@ -96,8 +96,8 @@ def test_a_baseline(tmp_path: Path, command: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("bench --rounds x", "--rounds': expected an integer, got 'x'"),
-        ("bench --rounds 0", "--rounds': expected at least 1, got '0'"),
+        ("benchmarks --rounds x", "--rounds': expected an integer, got 'x'"),
+        ("benchmarks --rounds 0", "--rounds': expected at least 1, got '0'"),
         ("check a.json --time-limit x", "--time-limit': expected a number, got 'x'"),
         ("schema modl", "NAME': expected one of 'descriptor', 'model', "),
         ("translate a.json --to onnx --opset 99", "--opset': expected 1 … "),
@@ -108,7 +108,7 @@ def test_a_baseline(tmp_path: Path, command: Command) -> None:
             "--device': expected 'cpu', 'cuda', 'cuda:N' (the N-th GPU) or 'reference', or 'auto', got 'gpu'",
         ),
         ("compare a.json --devices gpu,cpu", "or 'directml', got 'gpu'"),
-        ("bench --from r.json", "r.json is no report of `dmlgather bench --output`: suite: expected text, got 3"),
+        ("benchmarks --from r.json", "r.json is no report of `python -m benchmarks --output`: suite: expected text, got 3"),
     ],
 )
 def test_options_and_other_files(folder: Path, command: Command, arguments: str, says: str) -> None:

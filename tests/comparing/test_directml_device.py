@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
+from conformance.random_cases import random_case
 from dmlgather.backends.cuda.driver import DeviceError
 from dmlgather.comparing import directml_device
-from dmlgather.conformance.random_cases import random_case
 from dmlgather.directml import FeatureLevel, TensorFlags
 from tests.cli.command import ROOT, Command
 from tests.comparing import directml_stand_in

@@ -39,8 +39,9 @@ def ended(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]
 
 
 def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """The command."""
-    return ended("-m", "dmlgather.cli", *arguments, **variables)
+    """The command, or the benchmarks."""
+    module = ("benchmarks",) if arguments[0] == "benchmarks" else ("dmlgather.cli", arguments[0])
+    return ended("-m", *module, *arguments[1:], **variables)
 
 
 SLICE = str(EXAMPLES / "slice.json")
@@ -48,7 +49,7 @@ SLICE = str(EXAMPLES / "slice.json")
 
 @pytest.mark.parametrize(
     "arguments",
-    [("run", "--device", "cuda", SLICE), ("compare", "--devices", "cuda,cpu", SLICE), ("bench", "--suite", "gpu")],
+    [("run", "--device", "cuda", SLICE), ("compare", "--devices", "cuda,cpu", SLICE), ("benchmarks", "--suite", "gpu")],
     ids=lambda arguments: arguments[0],
 )
 def test_a_command_for_a_gpu_says_what_is_missing_in_one_line(arguments: tuple[str, ...]) -> None:
