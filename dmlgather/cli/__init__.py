@@ -34,7 +34,9 @@ def main(run: Callable[[Sequence[str]], int] | None = None) -> NoReturn:
     try:
         _heed_interrupts()
         if run is None:
-            from dmlgather.cli.app import run
+            from dmlgather.cli.app import run as command
+
+            run = command
         code = run(sys.argv[1:])
         if _pressed and code == 0:  # the exception came where Python drops exceptions, as in a destructor
             raise KeyboardInterrupt

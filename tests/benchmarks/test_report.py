@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from benchmarks import BenchError, BenchReport, CaseReport, Timing, lines, plot, roofline
-from benchmarks.bench_report import Machine, Measured, Traffic
+from benchmarks.bench_report import Measured, Traffic
 from benchmarks.tables import rich_table, table_of
+from dmlgather.selftest.machine import Machine
 
 
 def measured(name: str, role: Any, warm: float, cold: float, spelling: str = "say") -> Measured:
