@@ -95,7 +95,7 @@ def translate(
         if name != TARGETS[to].option:
             owner = next(library for library, row in TARGETS.items() if row.option == name)
             own = f"--{TARGETS[to].option}" if TARGETS[to].option else "no versions"
-            raise typer.BadParameter(f"is of --to {owner}; --to {to} has {own}", param_hint=f"'--{name}'")
+            raise typer.BadParameter(f"--{name} belongs to --to {owner}; --to {to} has {own}", param_hint=f"'--{name}'")
     made_from = InputFiles((file,))
     if output is not None:
         KINDS[to].check(output, made_from)

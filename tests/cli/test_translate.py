@@ -89,7 +89,7 @@ def test_a_stream(tmp_path: Path, command: Command) -> None:
     [
         (("--to", "coreml"), "expected onnx, openvino, jax or directml, got 'coreml'"),
         (("--to", "onnx", "-o", "m.json"), "expected a file that ends in .onnx, got 'm.json'"),
-        (("--to", "jax", "--opset", 13), "is of --to onnx; --to jax has no versions"),
+        (("--to", "jax", "--opset", 13), "--opset belongs to --to onnx; --to jax has no versions"),
         (("--to", "onnx", "--opset", 99), "expected 1 … 28, got 99"),
         (("--to", "directml", "--level", "7"), "7"),
         ((), "--to"),
