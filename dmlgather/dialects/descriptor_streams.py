@@ -23,8 +23,9 @@ def stream_graph(path: Path) -> IndexGraph:
     """The graph of a stream. FileError, with the line, for one that `checked_stream` leaves out."""
     checked, graph = checked_stream(path)
     for item in sorted(left_out(checked), key=lambda item: item.line or 0):
-        other = isinstance(item, LocatedFinding) and item.code == OTHER
-        raise FileError(f"{item.place}: {item.got} is no operator of this family: leave it out" if other else str(item))
+        if isinstance(item, LocatedFinding) and item.code == OTHER:
+            raise FileError(f"{item.place}: {item.got} is no operator of this family: leave it out")
+        raise FileError(str(item))
     return graph
 
 
