@@ -82,6 +82,7 @@ def test_files_that_a_page_names_exist(page: str) -> None:
 def test_the_readme_is_short_and_its_table_is_the_landing_pages() -> None:
     readme, landing = ((ROOT / name).read_text() for name in ("README.md", "docs/index.md"))
     assert len(readme.split()) <= 800
+    assert all(words in readme for words in ("not on PyPI", "from a checkout", "140 MB", "2 GB"))
     rows = re.findall(r"^\| .+ \| .+ \| \[.*$", readme, re.MULTILINE)
     assert len(rows) > 10
     *shared, documentation = (row.replace("(docs/", "(") for row in rows)

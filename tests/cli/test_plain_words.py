@@ -101,8 +101,8 @@ def test_a_baseline(tmp_path: Path, command: Command) -> None:
         ("check a.json --time-limit x", "--time-limit': expected a number, got 'x'"),
         ("schema modl", "NAME': expected one of 'descriptor', 'model', "),
         ("translate a.json --to onnx --opset 99", "--opset': expected 1 … "),
-        ("translate a.json --to onnx --version 3", "--version': is of --to openvino; --to onnx has --opset"),
-        ("translate a.json --to jax --level 3_0", "--level': is of --to directml; --to jax has no versions"),
+        ("translate a.json --to onnx --version 3", "--version': --version belongs to --to openvino; --to onnx has --opset"),
+        ("translate a.json --to jax --level 3_0", "--level': --level belongs to --to directml; --to jax has no versions"),
         (
             "run a.json --device gpu",
             "--device': expected 'cpu', 'cuda', 'cuda:N' (the N-th GPU) or 'reference', or 'auto', got 'gpu'",

@@ -7,7 +7,14 @@ import sys
 from dataclasses import dataclass
 
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+_OLDEST = 12  # CUDA's version that CuPy has wheels for
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+
+REMEDY = (
+    "install or update the driver (`sudo apt install nvidia-driver-580` on Ubuntu, https://www.nvidia.com/drivers elsewhere), or "
+    "run where there is a GPU; everything else works without one"
+)
+"""Where there is an error."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,11 @@ class Driver:
     gpus: tuple[NvidiaGpu, ...]
     error: str | None
 
+    @property
+    def extra(self) -> str:
+        """The extra of dmlgather with CuPy's wheel for this driver; the newest where there is none."""
+        return "cuda12" if self.cuda is not None and int(self.cuda.partition(".")[0]) <= _OLDEST else "cuda13"
+
 
 def ask() -> Driver:
     """The driver of this machine."""
@@ -40,6 +52,8 @@ def ask() -> Driver:
     cuda = f"{version.value // 1000}.{version.value % 1000 // 10}"
     if status:
         return Driver(cuda, (), f"the NVIDIA driver finds no usable GPU (cuInit returned {status})")
+    if version.value < _OLDEST * 1000:
+        return Driver(cuda, (), f"the NVIDIA driver is too old: it has CUDA {cuda}, and CuPy needs {_OLDEST}.0")
     count = ctypes.c_int()
     library.cuDeviceGetCount(ctypes.byref(count))
     gpus = tuple(_gpu(library, number) for number in range(count.value))
