@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from math import gcd
 from typing import Any
 
 from dmlgather.plan.index_plan import IndexPlan, IndexType, Lookup, OutOfBounds
@@ -34,6 +35,8 @@ def canonicalise(plan: IndexPlan, widest: int = WIDEST) -> IndexPlan:
         plan = narrow(plan, widest)
     plan = simplify(plan)
     while (wider := _widen(plan, widest)) is not plan:
+        if wider.shape[-1] > 1:  # then it is as simple as before, and cannot be widened further
+            return wider
         plan = simplify(wider)
     return plan
 
@@ -60,14 +63,17 @@ def simplify(plan: IndexPlan) -> IndexPlan:
             index_offsets = [offset + last * step for offset, step in zip(index_offsets, dim.index_strides, strict=True)]
             dims[position] = dim.reversed()
     dims = _merge(sorted(dims, key=lambda dim: -dim.out_stride))
-    return replace(
-        plan,
-        shape=tuple(dim.size for dim in dims),
-        out_strides=tuple(dim.out_stride for dim in dims),
-        in_strides=tuple(dim.in_stride for dim in dims),
+    return IndexPlan(
+        shape=tuple([dim.size for dim in dims]),
+        out_strides=tuple([dim.out_stride for dim in dims]),
+        in_strides=tuple([dim.in_stride for dim in dims]),
+        element_bytes=plan.element_bytes,
         in_offset=in_offset,
         out_offset=out_offset,
         lookups=_lookups(plan, dims, index_offsets),
+        index_type=plan.index_type,
+        out_of_bounds=plan.out_of_bounds,
+        fill=plan.fill,
         **_extents(plan),  # it reaches the same addresses
     )
 
@@ -112,7 +118,7 @@ class _Dim:
 
     @classmethod
     def of(cls, plan: IndexPlan, axis: int) -> _Dim:
-        index_strides = tuple(lookup.index_strides[axis] for lookup in plan.lookups)
+        index_strides = tuple([lookup.index_strides[axis] for lookup in plan.lookups])
         return cls(plan.shape[axis], plan.out_strides[axis], plan.in_strides[axis], index_strides)
 
     def reversed(self) -> _Dim:
@@ -120,13 +126,11 @@ class _Dim:
 
     def absorbs(self, inner: _Dim) -> bool:
         """Whether this dimension and the one inside it move as a single one."""
-        return all(
-            outer_step == inner.size * inner_step
-            for outer_step, inner_step in zip(
-                (self.out_stride, self.in_stride, *self.index_strides),
-                (inner.out_stride, inner.in_stride, *inner.index_strides),
-                strict=True,
-            )
+        size = inner.size
+        return (
+            self.out_stride == size * inner.out_stride
+            and self.in_stride == size * inner.in_stride
+            and self.index_strides == tuple([size * step for step in inner.index_strides])
         )
 
 
@@ -150,9 +154,7 @@ def _widen(plan: IndexPlan, widest: int) -> IndexPlan:
         return plan
     steps = [plan.shape[-1], plan.in_offset, plan.out_offset, *plan.in_strides[:-1], *plan.out_strides[:-1]]
     steps += [lookup.in_stride for lookup in plan.lookups]
-    factor = widest // plan.element_bytes
-    while factor > 1 and any(step % factor for step in steps):
-        factor //= 2
+    factor = gcd(widest // plan.element_bytes, *steps)  # powers of two
     if factor <= 1:
         return plan
     return replace(
@@ -166,7 +168,7 @@ def _widen(plan: IndexPlan, widest: int) -> IndexPlan:
         out_extent=plan.out_extent // factor,
         element_bytes=plan.element_bytes * factor,
         fill=plan.fill * factor,
-        lookups=tuple(replace(lookup, in_stride=lookup.in_stride // factor) for lookup in plan.lookups),
+        lookups=tuple([replace(lookup, in_stride=lookup.in_stride // factor) for lookup in plan.lookups]),
     )
 
 
@@ -232,7 +234,7 @@ def _without_idle_steps(plan: IndexPlan) -> IndexPlan:
 def _lookups(plan: IndexPlan, dims: Sequence[_Dim], index_offsets: Sequence[int]) -> tuple[Lookup, ...]:
     """The plan's lookups over new dimensions, in canonical order."""
     moved = [
-        replace(lookup, index_strides=tuple(dim.index_strides[number] for dim in dims), index_offset=offset)
+        Lookup(tuple([dim.index_strides[number] for dim in dims]), offset, lookup.limit, lookup.wrap, lookup.in_stride)
         for number, (lookup, offset) in enumerate(zip(plan.lookups, index_offsets, strict=True))
     ]
     return tuple(sorted(moved, key=lambda item: (item.index_offset, item.index_strides, item.limit, item.wrap, item.in_stride)))

@@ -156,11 +156,11 @@ class IndexPlan:
     @property
     def index_reach(self) -> tuple[int, int] | None:
         """First and last address (elements) in the index tensor; None when no index is looked at."""
-        if not self.lookups or self.constant or 0 in self.index_shape:
+        if not self.lookups or self.constant:
             return None
-        if self.empty and self.out_of_bounds is not OutOfBounds.RAISE:
+        if self.empty and (self.out_of_bounds is not OutOfBounds.RAISE or 0 in self.index_shape):
             return None
-        ends = [reach(self.index_shape, lookup.index_strides, lookup.index_offset) for lookup in self.lookups]
+        ends = [reach(self.shape, lookup.index_strides, lookup.index_offset) for lookup in self.lookups]
         return min(low for low, _ in ends), max(high for _, high in ends)
 
     def check_limits(self) -> None:

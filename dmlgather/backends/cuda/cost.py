@@ -121,56 +121,105 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
     """
     if form.cost is not None and start == START:
         return form.cost
-    moved, walked, threads = form.moved, form.walked, form.threads
-    first = threads // 2 // BLOCK * BLOCK
-    numbers = np.minimum(_THREADS + first, threads - 1)
-    at = np.array(np.unravel_index(numbers, [dim.size for dim in form.dimensions], order="F"))
-    places = np.array([(dim.out_step, dim.in_step, *dim.index_steps) for dim in form.dimensions]).T @ at
-    walkers, rounds = 0, [(places, 1)]
-    if form.full:
-        walking = at[form.chunk] < form.full
-        walkers = int(np.count_nonzero(walking))
-        if walkers == BLOCK:
-            rounds = [(places, moved)]
-        else:  # what does not walk lies behind what does
-            places += np.outer((walked.out_step, walked.in_step, *walked.index_steps), ~walking * (moved - 1))
-        if 0 < walkers < BLOCK:  # in the other steps, threads that do not walk touch nothing of their own
-            rounds.append((np.where(walking, places, places[:, [int(walking.argmax())]]), moved - 1))
+    moved, count, size = form.moved, len(work.lookups), work.element_bytes
+    least = 0.0  # of a load by a block whose threads read different bytes
+    if enough < inf and form.threads >= BLOCK and _apart(work):
+        least = BLOCK * size // SECTOR * SECTOR_CYCLES + max(BLOCK * size // LINE, BLOCK // WARP)
+        if (bound := (_issued(start, BLOCK * moved, 0) + least * moved + least * moved) / (BLOCK * moved)) >= enough:
+            return bound
+    places, ordered, walking = _block(work, form)
+    walkers, rounds = BLOCK if form.full else 0, [(places, ordered, moved)]
+    if walking is not None:
+        walkers, steps = int(np.count_nonzero(walking)), (form.walked.out_step, form.walked.in_step, *form.walked.index_steps)
+        behind = ~walking * (moved - 1)  # what does not walk lies behind what does
+        rounds = [([row + behind * step for row, step in zip(places, steps, strict=True)], ordered, 1)]
+        if walkers:  # in the other steps, threads that do not walk touch nothing of their own
+            one = int(walking.argmax())
+            rounds.append(([np.where(walking, row, row[one]) for row in rounds[0][0]], [False] * len(ordered), moved - 1))
     elements = BLOCK + walkers * (moved - 1)
-    resolved = BLOCK if form.invariant else elements
-    cycles = (start * BLOCK + EACH * elements + RESOLVED * resolved * len(work.lookups)) / WARP / ISSUED
-    for number, (found, times) in enumerate(rounds):
-        data = found[1] + work.in_offset
-        for lookup, row in zip(work.lookups, found[2:], strict=True):
-            index = row + lookup.offset
-            data += index * SCRAMBLE % max(1, lookup.limit) * lookup.in_step
-            cycles += _loaded(index) * (times if not form.invariant else number == 0)
-        cycles += _stored(found[0] + work.out_offset) * times
-        if cycles >= enough * elements:
-            break
+    cycles = _issued(start, elements, (BLOCK if form.invariant else elements) * count)
+    for number, ((out, data, *indices), in_order, times) in enumerate(rounds):
+        for lookup, index, each in zip(work.lookups, indices, in_order[2:], strict=True):
+            data = data + index * SCRAMBLE % max(1, lookup.limit) * lookup.in_step
+            cycles += _loaded(index, each) * (times if not form.invariant else number == 0)
+        stored = out if in_order[0] else _sorted_in_warps(out)
+        cycles += (_units(stored, SECTOR, WARP) * SECTOR_CYCLES + _units(stored, LINE, WARP)) * times
+        if (bound := (cycles + (0.0 if number else least * times)) / elements) >= enough:
+            return bound
         # Random places share no sectors, but the steps of a walk may.
-        cycles += _loaded(data) * times if work.lookups else _loaded(data, times, walked.in_step)
+        cycles += _loaded(data, False) * times if count else _loaded(data, in_order[1], times, form.walked.in_step)
     return cycles / elements
 
 
-def _stored(addresses: NDArray[Any]) -> float:
-    """For the sectors and the lines that each warp touches."""
-    rows = np.sort(addresses.reshape(-1, WARP))
-    return _distinct(rows, SECTOR) * SECTOR_CYCLES + _distinct(rows, LINE)
+def _issued(start: float, elements: int, resolved: int) -> float:
+    """Cycles in which the instructions of a block are issued that moves so many elements and resolves so many indices."""
+    return (start * BLOCK + EACH * elements + RESOLVED * resolved) / WARP / ISSUED
 
 
-def _loaded(addresses: NDArray[Any], times: int = 1, step: int = 0) -> float:
+def _apart(work: Work) -> bool:
+    """Whether this is a slice that reads no byte twice, as its steps tell."""
+    reach = work.element_bytes
+    for step, size in sorted((abs(dim.in_step), dim.size) for dim in work.dims):
+        if step < reach:
+            return False
+        reach += step * (size - 1)
+    return not work.lookups
+
+
+def _block(work: Work, form: LaunchForm) -> tuple[list[NDArray[Any]], list[bool], NDArray[np.bool] | None]:
+    """What the threads of a block in the middle touch first: in the output, in the input, and in each lookup's indices. Whether
+    these addresses rise or fall all the way. Which threads walk, where not all do.
+    """
+    first = form.threads // 2 // BLOCK * BLOCK
+    most = min(BLOCK, form.threads - first) - 1
+    numbers, walking = np.minimum(_THREADS, most), None
+    rows: list[Any] = [work.out_offset, work.in_offset, *(lookup.offset for lookup in work.lookups)]
+    moves = []
+    for axis, dim in enumerate(form.dimensions):
+        first, at = divmod(first, dim.size)
+        last, found = at + most, at
+        walks = form.full if axis == form.chunk else 0
+        steps = (dim.out_step, dim.in_step, *dim.index_steps)
+        if most:
+            found = numbers + at
+            if last >= dim.size:
+                numbers, most, last = found // dim.size, last // dim.size, dim.size - 1
+                found -= numbers * dim.size
+            else:
+                most = 0
+            moves.append((steps, form.walked.size if walks else dim.size))
+        if walks and last >= walks:
+            walking = np.broadcast_to(found < walks, BLOCK)
+        rows = [row + found * step if step else row for row, step in zip(rows, steps, strict=True)]
+    ordered = [_in_order([(steps[number], size) for steps, size in moves]) for number in range(len(rows))]
+    return [row if isinstance(row, np.ndarray) else np.full(BLOCK, row) for row in rows], ordered, walking
+
+
+def _in_order(moves: list[tuple[int, int]]) -> bool:
+    """Whether places rise or fall all the way along dimensions of these steps and sizes, fastest first."""
+    reach = sign = 0
+    for step, size in moves:
+        if abs(step) < reach or step * sign < 0:
+            return False
+        reach += abs(step) * (size - 1)
+        sign = sign or step
+    return True
+
+
+def _loaded(places: NDArray[Any], ordered: bool, times: int = 1, step: int = 0) -> float:
     """For the sectors that a block touches, and the lines that each warp does, where threads walk by so many bytes."""
-    rows, block = np.sort(addresses.reshape(-1, WARP)), np.sort(addresses)
-    apart = times == 1 or abs(step) >= int(block[-1]) - int(block[0]) + SECTOR  # no two steps share a sector
+    warps, block = (places, places) if ordered else (_sorted_in_warps(places), np.sort(places))
+    rounds = LINE // gcd(step, LINE)  # so many steps lie differently in lines
+    rounds = rounds if times % rounds == 0 else times
     steps = _THREADS[:times, None] * step
-    if step % SECTOR == 0 and apart:
-        sectors = _distinct(block, SECTOR) * times
-    elif apart:
-        sectors = _distinct(block + steps, SECTOR)
+    if rounds > 1:
+        warps = warps + steps[:rounds]
+    lines = _units(warps, LINE, WARP) * (times // rounds)
+    if times == 1 or abs(step) >= abs(int(block[-1]) - int(block[0])) + SECTOR:  # no two steps share a sector
+        block = warps if ordered else block + steps[:rounds] if rounds > 1 else block
+        sectors = _units(block, SECTOR, BLOCK) * (times // rounds)
     else:  # by a method that merges what is sorted
-        sectors = _distinct(np.sort((block + steps).ravel(), kind="stable"), SECTOR)
-    lines = _distinct(rows, LINE) * times if step % LINE == 0 else _distinct(rows + steps[:, None], LINE)
+        sectors = _units(np.sort((block + steps).ravel(), kind="stable"), SECTOR, times * BLOCK)
     return sectors * SECTOR_CYCLES + lines
 
 
@@ -213,7 +262,12 @@ def idle(blocks: int, multiprocessors: int) -> float:
     return max(1.0, multiprocessors / blocks)
 
 
-def _distinct(addresses: NDArray[Any], unit: int) -> int:
-    """Units of memory that each row of sorted addresses touches, added up. No element crosses the end of a unit."""
-    places = addresses // unit if addresses.dtype.hasobject else addresses >> unit.bit_length() - 1
-    return int(np.count_nonzero(places[..., 1:] != places[..., :-1]) + places.size // places.shape[-1])
+def _sorted_in_warps(places: NDArray[Any]) -> NDArray[Any]:
+    return np.sort(places.reshape(-1, WARP)).ravel()
+
+
+def _units(places: NDArray[Any], unit: int, within: int) -> int:
+    """Units of memory that so many threads touch, each after the other, added up. No element crosses the end of a unit."""
+    numbers = places >> unit.bit_length() - 1
+    changes = numbers[..., 1:] != numbers[..., :-1]
+    return int(np.count_nonzero(changes) - np.count_nonzero(changes[..., within - 1 :: within]) + places.size // within)
