@@ -138,7 +138,8 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
             rounds.append(([np.where(walking, row, row[one]) for row in rounds[0][0]], [False] * len(ordered), moved - 1))
     elements = BLOCK + walkers * (moved - 1)
     cycles = _issued(start, elements, (BLOCK if form.invariant else elements) * count)
-    for number, ((out, data, *indices), in_order, times) in enumerate(rounds):
+    for number, ((out, first, *indices), in_order, times) in enumerate(rounds):
+        data = first
         for lookup, index, each in zip(work.lookups, indices, in_order[2:], strict=True):
             data = data + index * SCRAMBLE % max(1, lookup.limit) * lookup.in_step
             cycles += _loaded(index, each) * (times if not form.invariant else number == 0)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import gcd, inf, lcm, prod
+from math import gcd, inf, prod
 
 from dmlgather.backends.cuda.arguments import MAX_TILED
 from dmlgather.backends.cuda.cost import SECTOR
@@ -72,59 +72,110 @@ class Side:
 
     def start(self, sizes: Sizes) -> int:
         """Bytes from the first element of a box to the lowest one."""
-        return sum((size - 1) * min(step, 0) for size, step in zip(sizes, self.steps, strict=True))
+        return sum([(size - 1) * step for size, step in zip(sizes, self.steps, strict=True) if step < 0])
+
+    def reach(self, sizes: Sizes) -> int:
+        """Bytes from the lowest element of a box to the highest one."""
+        return sum([(size - 1) * abs(step) for size, step in zip(sizes, self.steps, strict=True)])
+
+    def aligned(self, forms: Sequence[Sizes], cut: Sequence[int], starts: bool) -> int:
+        """What all runs, and the places where they begin, are multiples of, in bytes. forms: the sizes that boxes have, whole
+        ones first. cut: the dimensions along which there are several. starts: whether each begins at its lowest element.
+        """
+        reached, along = self.run(forms[0])
+        numbers = [self.offset, reached, *[self.run(sizes)[0] for sizes in forms[1:]]]
+        if starts and min(self.steps) < 0:
+            numbers += map(self.start, forms)
+        for axis, step in enumerate(self.steps):
+            if axis not in along:
+                numbers.append(step)
+            elif axis in cut:
+                numbers.append(step * forms[0][axis])
+        return gcd(*numbers)
+
+    def needed(self, unit: int, whole: Sizes) -> dict[int, int] | None:
+        """How large boxes are at least, along some dimensions, if their runs begin and end at multiples of `unit` bytes; None
+        where none do.
+
+        Along each dimension of a run but the last one, a box takes what is adjacent; further steps are multiples of the unit.
+        """
+        if unit == self.element_bytes:
+            return {}
+        order, steps = self.order, [abs(self.steps[axis]) for axis in self.order]
+        last = max([number for number, step in enumerate(steps) if step % unit], default=-1)
+        if self.offset % unit or last < 0 or steps[0] != self.element_bytes or steps[last] * whole[order[last]] % unit:
+            return None
+        sizes = {axis: then // step for axis, step, then in zip(order[:last], steps, steps[1:], strict=False)}
+        return sizes | {order[last]: unit // gcd(unit, steps[last])}
 
 
-def boxes(whole: Sizes, source: Side, target: Side, most: int) -> Iterable[Sizes]:
-    """Boxes of at most `most` elements that are worth weighing."""
-    even = _even_box(whole, (target, source), most)
-    return dict.fromkeys((even, *(_box(whole, source, target, run, most) for run in RUNS)))
+def fit(sides: tuple[Side, Side], units: tuple[int, int], whole: Sizes, most: int) -> bool:
+    """Whether boxes of at most `most` elements might have runs on both sides that begin and end at multiples of these units."""
+    one, other = (side.needed(unit, whole) for side, unit in zip(sides, units, strict=True))
+    if one is None or other is None:
+        return False
+    return prod([max(one.get(axis, 1), other.get(axis, 1)) for axis in one.keys() | other]) <= most
 
 
-def _even_box(whole: Sizes, sides: tuple[Side, Side], most: int) -> Sizes:
+def boxes(whole: Sizes, sides: tuple[Side, Side], most: int) -> Iterable[Sizes]:
+    """Boxes of at most `most` elements that are worth weighing. sides: input and output."""
+    # A dimension along which only one side moves is not cut; pieces of the others are to begin at whole sectors.
+    pairs = zip(sides[0].steps, sides[1].steps, strict=True)
+    sectors = [SECTOR // gcd(SECTOR, *pair) if all(pair) else 0 for pair in pairs]
+    return dict.fromkeys(
+        (_even_box(whole, sides[::-1], sectors, most), *[_box(whole, sides, sectors, run, most) for run in RUNS])
+    )
+
+
+def _even_box(whole: Sizes, sides: tuple[Side, ...], sectors: Sequence[int], most: int) -> Sizes:
     """A box of at most `most` elements with runs of about one length on both sides."""
-    sizes = [1] * len(whole)
-    fixed = {axis for axis in range(len(whole)) if any(not side.steps[axis] for side in sides)}
-    growing = True
-    while growing:
-        growing = False
-        for _, axis in sorted((side.growing(sizes, whole) for side in sides), key=lambda found: found[0]):
-            size = min(whole[axis], 2 * sizes[axis]) if axis >= 0 else 0
-            tiled = sum(size > 1 for size in sizes) < MAX_TILED or (axis >= 0 and sizes[axis] > 1)
-            if axis >= 0 and axis not in fixed and tiled and sizes[axis] < size <= most // (prod(sizes) // sizes[axis]):
-                sizes[axis], growing = size, True
+    sizes, elements = [1] * len(whole), 1
+    ends = [side.growing(sizes, whole) for side in sides]
+    while True:
+        for _, axis in ends if ends[0][0] <= ends[1][0] else ends[::-1]:
+            old = sizes[axis]
+            size = min(whole[axis], 2 * old)
+            if axis >= 0 and sectors[axis] and old < size <= most // (elements // old) and (old > 1 or _open(sizes)):
                 break
+        else:
+            break
+        sizes[axis], elements = size, elements // old * size
+        ends = [side.growing(sizes, whole) if end[1] == axis else end for side, end in zip(sides, ends, strict=True)]
     for axis, (size, end) in enumerate(zip(sizes, whole, strict=True)):
         if 1 < size < end:
-            sizes[axis] = _cut(end, most // (prod(sizes) // size), [side.steps[axis] for side in sides])
+            sizes[axis] = _cut(end, most // (prod(sizes) // size), sectors[axis])
     return tuple(sizes)
 
 
-def _box(whole: Sizes, source: Side, target: Side, run: int, most: int) -> Sizes:
-    """A box of at most `most` elements with runs of about `run` bytes in the output, and as long ones as there is room for in the
-    input.
+def _box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], run: int, most: int) -> Sizes:
+    """A box of at most `most` elements with runs of about `run` bytes in the output, and as long ones as there is room for in
+    the input.
     """
-    sizes = [1] * len(whole)
+    (source, target), sizes, elements = sides, [1] * len(whole), 1
     for side, wanted in ((target, run), (source, inf), (target, inf)):
         while True:
             reached, axis = side.growing(sizes, whole)
-            crowded = sum(size > 1 for size in sizes) >= MAX_TILED and sizes[axis] == 1
-            if axis < 0 or reached >= wanted or crowded or not (source.steps[axis] and target.steps[axis]):
+            old = sizes[axis]
+            if axis < 0 or reached >= wanted or not sectors[axis] or (old == 1 and not _open(sizes)):
                 break
-            size = min(whole[axis], most // (prod(sizes) // sizes[axis]))
+            size = min(whole[axis], most // (elements // old))
             if wanted < inf:
-                size = min(size, max(sizes[axis], -(-run // abs(side.steps[axis]))))
+                size = min(size, max(old, -(-run // abs(side.steps[axis]))))
             if size < whole[axis]:
-                size = _cut(whole[axis], size, [source.steps[axis], target.steps[axis]])
-            if size <= sizes[axis]:
+                size = _cut(whole[axis], size, sectors[axis])
+            if size <= old:
                 break
-            sizes[axis] = size
+            sizes[axis], elements = size, elements // old * size
     return tuple(sizes)
 
 
-def _cut(whole: int, most: int, steps: Sequence[int]) -> int:
-    """At most so many elements of a dimension: pieces of about one size that begin at whole sectors on both sides."""
-    sector = lcm(*(SECTOR // gcd(SECTOR, step) for step in steps))
+def _open(sizes: Sequence[int]) -> bool:
+    """Whether a box may get another dimension."""
+    return len(sizes) <= MAX_TILED or len(sizes) - sizes.count(1) < MAX_TILED
+
+
+def _cut(whole: int, most: int, sector: int) -> int:
+    """At most so many elements of a dimension: pieces of about one size that begin at multiples of whole sectors."""
     most = most - most % sector if most > sector else most
     if most >= whole:
         return whole

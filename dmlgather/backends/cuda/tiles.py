@@ -7,9 +7,9 @@ is taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd, inf, prod
+from math import prod
 
 from dmlgather.backends.cuda.arguments import (
     MAX_DIMENSIONS,
@@ -32,9 +32,10 @@ from dmlgather.backends.cuda.cost import (
 )
 from dmlgather.backends.cuda.launch import Launch, LaunchTarget, launchable, work_arguments
 from dmlgather.backends.cuda.launch_form import launch_form
-from dmlgather.backends.cuda.tile_boxes import Side, Sizes, boxes
+from dmlgather.backends.cuda.tile_boxes import Side, Sizes, boxes, fit
 from dmlgather.backends.cuda.variants import BLOCK, GENERAL_UNROLL, RESIDENT, VARIANTS, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
+from dmlgather.plan.index_plan import ELEMENT_BYTES
 
 LONG_RUN = 64
 """Bytes that are adjacent on both sides, and so need no turning: two sectors."""
@@ -46,23 +47,34 @@ def tile_launch(work: Work, target: LaunchTarget) -> Launch | None:
     turned = inner.in_step != size or inner.size * size < LONG_RUN
     if work.lookups or len(work.dims) < 2 or inner.out_step != size or not turned:
         return None
-    for variant in _variants(size, target.alignment):
-        tiling = Tiling.cheapest(work, variant, target.multiprocessors)
-        if tiling is not None:
+    sides = (
+        Side.of(size, work.in_offset, [dim.in_step for dim in work.dims]),
+        Side.of(size, work.out_offset, [dim.out_step for dim in work.dims]),
+    )
+    whole = tuple([dim.size for dim in work.dims])
+    made: dict[int, list[Tiling]] = {}
+    for variant in _VARIANTS[size]:
+        most, units = variant.tile_bytes // size, (variant.load_bytes, variant.store_bytes)
+        if max(units) > target.alignment or not fit(sides, units, whole, most):
+            continue
+        if most not in made:
+            made[most] = [Tiling.of(work, sides, sizes) for sizes in boxes(whole, sides, most)]
+        weighed = [(tiling.cost(variant, target.multiprocessors), tiling) for tiling in made[most] if tiling.fits(units)]
+        if weighed:
+            cost, tiling = min(weighed, key=lambda found: found[0])
             # Else, each thread of a warp would load a sector of its own.
-            apart = inner.size >= WARP and abs(inner.in_step) >= SECTOR and sum(size > 1 for size in tiling.sizes) > 1
-            waiting = idle(tiling.count, target.multiprocessors)
-            pays = apart or tiling.cost(target.multiprocessors, waiting) < _elements_cost(work, target)
-            return tiling.launch(target.multiprocessors) if pays else None
+            apart = inner.size >= WARP and abs(inner.in_step) >= SECTOR and len(whole) - tiling.sizes.count(1) > 1
+            if (waiting := idle(tiling.count, target.multiprocessors)) > 1 and not apart:
+                cost = tiling.cost(variant, target.multiprocessors, waiting)
+            return tiling.launch(variant, target.multiprocessors) if apart or cost < _elements_cost(work, target) else None
     return None
 
 
-def _variants(element_bytes: int, alignment: int) -> Iterator[Variant]:
-    """The kernels for such elements, those with the widest loads and stores first."""
-    for variant in reversed(VARIANTS):
-        fits = variant.element_bytes == element_bytes and max(variant.load_bytes, variant.store_bytes) <= alignment
-        if variant.kind is KernelKind.TILES and fits:
-            yield variant
+_VARIANTS = {
+    size: [variant for variant in reversed(VARIANTS) if (variant.kind, variant.element_bytes) == (KernelKind.TILES, size)]
+    for size in ELEMENT_BYTES
+}
+"""The kernels for elements of that size, those with the widest loads and stores first."""
 
 
 def _elements_cost(work: Work, target: LaunchTarget) -> float:
@@ -76,91 +88,59 @@ def _elements_cost(work: Work, target: LaunchTarget) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Work cut into boxes, for one kernel.
+    """Work cut into boxes.
 
-    source, target: input and output. sizes: of a box. outer: the dimensions along which there are several, with the steps from
-    one to the next; blocks go along the first ones, so those with boxes of one size come first. ragged: those of them whose last
-    box is smaller. forms: the sizes that boxes have; bit n of a form's number says that a box is the last one along the n-th
-    dimension of `ragged`.
+    sides: input and output. sizes: of a box. cut: the dimensions along which there are several; blocks go along the first ones,
+    so those with boxes of one size come first. ragged: those of them whose last box is smaller. forms: the sizes that boxes
+    have; bit n of a form's number says that a box is the last one along the n-th dimension of `ragged`. count: boxes. aligned:
+    what the runs of each side, and the places where they begin, are multiples of, in bytes.
     """
 
     work: Work
-    variant: Variant
-    source: Side
-    target: Side
+    sides: tuple[Side, Side]
     sizes: Sizes
-    outer: dict[int, Dimension]
+    cut: tuple[int, ...]
     ragged: tuple[int, ...]
     forms: tuple[Sizes, ...]
+    count: int
+    aligned: tuple[int, int]
 
     @classmethod
-    def cheapest(cls, work: Work, variant: Variant, multiprocessors: int) -> Tiling | None:
-        """Boxes as large as the kernel takes; None where none fits."""
-        source = Side.of(work.element_bytes, work.in_offset, [dim.in_step for dim in work.dims])
-        target = Side.of(work.element_bytes, work.out_offset, [dim.out_step for dim in work.dims])
-        whole = tuple(dim.size for dim in work.dims)
-        best, least = None, inf
-        for sizes in boxes(whole, source, target, variant.tile_bytes // work.element_bytes):
-            tiling = cls.of(work, variant, source, target, sizes)
-            if tiling.fits() and (cost := tiling.cost(multiprocessors)) < least:
-                best, least = tiling, cost
-        return best
-
-    @classmethod
-    def of(cls, work: Work, variant: Variant, source: Side, target: Side, sizes: Sizes) -> Tiling:
+    def of(cls, work: Work, sides: tuple[Side, Side], sizes: Sizes) -> Tiling:
         """Boxes of these sizes."""
-        whole = tuple(dim.size for dim in work.dims)
+        whole = [dim.size for dim in work.dims]
         cut = [axis for axis, size in enumerate(sizes) if size < whole[axis]]
-        ragged = tuple(axis for axis in cut if whole[axis] % sizes[axis])
-        outer = {
-            axis: Dimension(-(-whole[axis] // sizes[axis]), sizes[axis] * dim.out_step, sizes[axis] * dim.in_step)
-            for axis, dim in sorted(enumerate(work.dims), key=lambda found: found[0] in ragged)
-            if axis in cut
-        }
-        forms = [sizes]
+        ragged = [axis for axis in cut if whole[axis] % sizes[axis]]
+        cut = [axis for axis in cut if axis not in ragged] + ragged
+        forms, count = [sizes], 1
         for axis in ragged:
             forms += [(*form[:axis], whole[axis] % sizes[axis], *form[axis + 1 :]) for form in forms]
-        return cls(work, variant, source, target, sizes, outer, ragged, tuple(forms))
+        for axis in cut:
+            count *= -(-whole[axis] // sizes[axis])
+        aligned = sides[0].aligned(forms, cut, starts=True), sides[1].aligned(forms, cut, starts=False)
+        return cls(work, sides, sizes, tuple(cut), tuple(ragged), tuple(forms), count, aligned)
 
-    @property
-    def count(self) -> int:
-        """Boxes."""
-        return prod(dim.size for dim in self.outer.values())
-
-    @property
-    def _units(self) -> tuple[tuple[Side, int], tuple[Side, int]]:
-        """Input and output, with the bytes of a load and of a store."""
-        return (self.source, self.variant.load_bytes), (self.target, self.variant.store_bytes)
-
-    def fits(self) -> bool:
-        """Whether loads and stores of the kernel are aligned and move what is adjacent, and steps in a box fit its tables."""
-        pairs = self._units
-        reach = max(sum((size - 1) * abs(step) for size, step in zip(self.sizes, side.steps, strict=True)) for side, _ in pairs)
-        return reach < 2**31 and all(unit == side.element_bytes or self._aligned(side) % unit == 0 for side, unit in pairs)
-
-    def _aligned(self, side: Side) -> int:
-        """What all runs of a side, and the places where they begin, are multiples of, in bytes."""
-        along = side.run(self.sizes)[1]
-        numbers = [side.offset, *(side.run(sizes)[0] for sizes in self.forms)]
-        if side is self.source:
-            numbers += [side.start(sizes) for sizes in self.forms]
-        for axis, step in enumerate(side.steps):
-            if axis not in along:
-                numbers.append(step)
-            elif axis in self.outer:
-                numbers.append(step * self.sizes[axis])
-        return gcd(*numbers)
-
-    def cost(self, multiprocessors: int, waiting: float = 1.0) -> float:
-        """Cycles of a multiprocessor for an element. waiting: how many times as long so few blocks take."""
-        runs = [RunCost(*side.spread(self.sizes), self._aligned(side), unit, side is self.target) for side, unit in self._units]
+    def fits(self, units: tuple[int, int]) -> bool:
+        """Whether loads and stores of so many bytes are aligned and move what is adjacent, and steps in a box fit a kernel's
+        tables.
+        """
         size = self.work.element_bytes
+        if any(unit != size and aligned % unit for unit, aligned in zip(units, self.aligned, strict=True)):
+            return False
+        return all(side.reach(self.sizes) < 2**31 for side in self.sides)
+
+    def cost(self, variant: Variant, multiprocessors: int, waiting: float = 1.0) -> float:
+        """Cycles of a multiprocessor for an element. waiting: how many times as long so few blocks take."""
+        size, units = self.work.element_bytes, (variant.load_bytes, variant.store_bytes)
         return tile_cost(
-            runs,
+            [
+                RunCost(*side.spread(self.sizes), aligned, unit, stored)
+                for side, aligned, unit, stored in zip(self.sides, self.aligned, units, (False, True), strict=True)
+            ],
             tile_bytes=prod(self.sizes) * size,
-            most_bytes=self.variant.tile_bytes,
+            most_bytes=variant.tile_bytes,
             element_bytes=size,
-            dimensions=len(self.outer),
+            dimensions=len(self.cut),
             tiles=self._each(multiprocessors),
             idle=waiting,
         )
@@ -169,26 +149,31 @@ class Tiling:
         """Boxes that a block of threads moves at most, where a launch has about the blocks that the GPU holds at a time."""
         return -(-self.count // max(1, RESIDENT * multiprocessors))
 
-    def launch(self, multiprocessors: int) -> Launch | None:
+    def launch(self, variant: Variant, multiprocessors: int) -> Launch | None:
         """Blocks of threads that move about as many boxes each. None where one launch cannot have so many boxes."""
         if not launchable(self.count):
             return None
+        outer = []
+        for axis in self.cut:
+            dim, size = self.work.dims[axis], self.sizes[axis]
+            outer.append(Dimension(-(-dim.size // size), size * dim.out_step, size * dim.in_step))
         bits = {axis: 1 << number for number, axis in enumerate(self.ragged)}
-        table = [dim.pack_for_table(bits.get(axis, 0)) for axis, dim in self.outer.items()]
-        table += [self._form(sizes).pack() for sizes in self.forms]
+        table = [dim.pack_for_table(bits.get(axis, 0)) for axis, dim in zip(self.cut, outer, strict=True)]
+        table += [self._form(sizes, variant).pack() for sizes in self.forms]
         each = self._each(multiprocessors)
-        arguments = Arguments(tuple(self.outer.values()), self.count, full=each, **work_arguments(self.work))
+        arguments = Arguments(tuple(outer), self.count, full=each, **work_arguments(self.work))
         blocks = -(-self.count // each)
         box = tuple(size for size in reversed(self.sizes) if size > 1)
-        return Launch(self.variant, blocks, arguments.pack(general=True), table=b"".join(table), box=box)
+        return Launch(variant, blocks, arguments.pack(general=True), table=b"".join(table), box=box)
 
-    def _form(self, sizes: Sizes) -> TileForm:
+    def _form(self, sizes: Sizes, variant: Variant) -> TileForm:
         """What a box of these sizes moves. In shared memory, its elements lie as in the input."""
-        element, unit = self.work.element_bytes, self.variant.load_bytes
+        element, unit = self.work.element_bytes, variant.load_bytes
+        source, target = self.sides
         loads: list[TileDimension] = []
         places, reached = {}, element
-        for axis in self.source.order:
-            step, size = self.source.steps[axis], sizes[axis]
+        for axis in source.order:
+            step, size = source.steps[axis], sizes[axis]
             places[axis] = reached if step > 0 else -reached
             reached *= size
             if loads and abs(step) == loads[-1].size * loads[-1].step:
@@ -197,13 +182,11 @@ class Tiling:
                 loads.append(TileDimension(size, abs(step)))
         if unit > element:
             loads[0] = TileDimension(loads[0].size * element // unit, unit)
-        stores = [
-            TileDimension(sizes[axis], self.target.steps[axis], places[axis]) for axis in self.target.order if sizes[axis] > 1
-        ]
+        stores = [TileDimension(sizes[axis], target.steps[axis], places[axis]) for axis in target.order if sizes[axis] > 1]
         return TileForm(
-            in_start=self.source.start(sizes),
+            in_start=source.start(sizes),
             loads=prod(sizes) * element // unit,
-            stores=prod(sizes) * element // self.variant.store_bytes,
+            stores=prod(sizes) * element // variant.store_bytes,
             first_place=sum((sizes[axis] - 1) * max(-place, 0) for axis, place in places.items()),
             load=_two(loads),
             store=_two(stores),
