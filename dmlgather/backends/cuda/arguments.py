@@ -73,7 +73,8 @@ class Dimension:
 
     def fits(self) -> bool:
         """Whether the specialised kernels can represent it."""
-        return all(-(2**31) <= step < 2**31 for step in (self.out_step, self.in_step, *self.index_steps))
+        steps = (self.out_step, self.in_step, *self.index_steps)
+        return min(steps) >= -(2**31) and max(steps) < 2**31
 
     def pack(self) -> bytes:
         """The bytes of a specialised kernel's `Dimension`."""

@@ -24,14 +24,12 @@ from dmlgather.backends.cuda.launch_form import launch_form
 from dmlgather.backends.cuda.spans import span_launch, too_long
 from dmlgather.backends.cuda.staged import staged_launch
 from dmlgather.backends.cuda.tiles import tile_launch
-from dmlgather.backends.cuda.variants import GENERAL_UNROLL, TOLD_LOOKUPS, VARIANTS, VECTOR, KernelKind, Variant
+from dmlgather.backends.cuda.variants import DECLARED, GENERAL_UNROLL, TOLD_LOOKUPS, VECTOR, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work, check_rank
 from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 
 MULTIPROCESSORS = 132
 """Assumed where the device is not known."""
-
-_DECLARED = frozenset(VARIANTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,25 +121,26 @@ def _elements(work: Work, target: LaunchTarget) -> Launch | None:
         return None
     lookups = len(work.lookups)
     checked = work.checked or lookups >= TOLD_LOOKUPS
-    variant = Variant(KernelKind.GATHER, 0, work.element_bytes, lookups, work.index_bytes, checked)
-    return _threads(work, target, lambda invariant: replace(variant, invariant=invariant))
+    size, index_bytes = work.element_bytes, work.index_bytes
+    return _threads(work, target, lambda once: Variant(KernelKind.GATHER, 0, size, lookups, index_bytes, checked, once))
 
 
 def _threads(work: Work, target: LaunchTarget, variant_of: Callable[[bool], Variant]) -> Launch | None:
     """A launch of the declared variant with the fewest thread dimensions that `work` fits."""
     form = launch_form(work, lambda invariant: variant_of(invariant).unroll, target.multiprocessors)
+    if not launchable(form.threads) or not all(dim.fits() for dim in form.dimensions):
+        return None
     wanted = variant_of(form.invariant)
     for dimensions in range(len(form.dimensions), MAX_DIMENSIONS + 1):
         variant = replace(wanted, dimensions=dimensions)
-        if variant in _DECLARED and launchable(form.threads) and all(dim.fits() for dim in form.dimensions):
-            return replace(launch(variant, arguments_of(work, form.padded(dimensions))), along=form.along)
+        if variant in DECLARED:
+            return launch(variant, arguments_of(work, form.padded(dimensions)), form.along)
     return None
 
 
 def _general(work: Work, target: LaunchTarget) -> Launch | None:
     form = launch_form(work, lambda _: GENERAL_UNROLL, target.multiprocessors)
-    found = general_launch(Variant(KernelKind.GENERAL, element_bytes=work.element_bytes), arguments_of(work, form))
-    return found and replace(found, along=form.along)
+    return general_launch(Variant(KernelKind.GENERAL, element_bytes=work.element_bytes), arguments_of(work, form), form.along)
 
 
 FAMILIES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dmlgather.backends.cuda.arguments import Arguments
+from dmlgather.backends.cuda.arguments import Arguments, LookupBytes
 from dmlgather.backends.cuda.launch_form import LaunchForm
 from dmlgather.backends.cuda.variants import BLOCK, Variant
 from dmlgather.backends.cuda.work import Work
@@ -67,7 +67,10 @@ def launchable(threads: int) -> bool:
 
 def arguments_of(work: Work, form: LaunchForm) -> Arguments:
     """The arguments of `work` launched in `form`."""
-    lookups = (replace(lookup, walk=step) for lookup, step in zip(work.lookups, form.walked.index_steps, strict=True))
+    lookups = [
+        LookupBytes(lookup.offset, step, lookup.wrap, lookup.limit, lookup.in_step, lookup.signed)
+        for lookup, step in zip(work.lookups, form.walked.index_steps, strict=True)
+    ]
     return Arguments(
         dimensions=form.dimensions,
         threads=form.threads,
@@ -75,7 +78,7 @@ def arguments_of(work: Work, form: LaunchForm) -> Arguments:
         out_walk=form.walked.out_step,
         full=form.full,
         chunk=form.chunk,
-        **work_arguments(replace(work, lookups=tuple(lookups))),
+        **(work_arguments(work) | {"lookups": tuple(lookups)}),
     )
 
 
@@ -92,16 +95,17 @@ def work_arguments(work: Work) -> dict[str, Any]:
     }
 
 
-def launch(variant: Variant, arguments: Arguments) -> Launch:
-    """A launch with a thread per position of the arguments' dimensions; a specialised kernel."""
-    return Launch(variant, _blocks(arguments.threads), arguments.pack(general=False))
+def launch(variant: Variant, arguments: Arguments, along: int = 0) -> Launch:
+    """A launch with a thread per position of the arguments' dimensions; a specialised kernel. along: of the launch."""
+    return Launch(variant, _blocks(arguments.threads), arguments.pack(general=False), along=along)
 
 
-def general_launch(variant: Variant, arguments: Arguments) -> Launch | None:
+def general_launch(variant: Variant, arguments: Arguments, along: int = 0) -> Launch | None:
     """The same for a general kernel; None where it needs more threads than one launch can have."""
     if not launchable(arguments.threads):
         return None
-    return Launch(variant, _blocks(arguments.threads), arguments.pack(general=True), table=arguments.table())
+    blocks, table = _blocks(arguments.threads), arguments.table()
+    return Launch(variant, blocks, arguments.pack(general=True), table=table, along=along)
 
 
 def _blocks(threads: int) -> int:

@@ -54,6 +54,8 @@ class LaunchForm:
 
     def padded(self, count: int) -> LaunchForm:
         """The same with `count` dimensions."""
+        if count == len(self.dimensions):
+            return self
         padding = (Dimension(1, index_steps=(0,) * len(self.walked.index_steps)),) * (count - len(self.dimensions))
         return replace(self, dimensions=self.dimensions + padding)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 from dmlgather.backends.cuda.arguments import Arguments, Dimension, PackedRuns
 from dmlgather.backends.cuda.cost import LINE, element_cost, span_cost
 from dmlgather.backends.cuda.launch import Launch, LaunchTarget, launchable, work_arguments
 from dmlgather.backends.cuda.launch_form import launch_form
-from dmlgather.backends.cuda.variants import BLOCK, SPAN_UNROLL, VARIANTS, VECTOR, KernelKind, Variant
+from dmlgather.backends.cuda.variants import BLOCK, DECLARED, SPAN_UNROLL, VECTOR, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 
 WIDEST = 2
@@ -41,7 +40,7 @@ def span_launch(work: Work, target: LaunchTarget) -> Launch | None:
     fit = all(dim.fits() for dim in runs) and all(lookup.fits() for lookup in work.lookups)
     count = prod(dim.size for dim in runs)
     steps, blocks = _steps(run_bytes * count, target.multiprocessors)
-    if variant not in VARIANTS or len(runs) >= dimensions or not (fit and launchable(count) and launchable(blocks * BLOCK)):
+    if variant not in DECLARED or len(runs) >= dimensions or not (fit and launchable(count) and launchable(blocks * BLOCK)):
         return None
     if not _pays(work, run_bytes, target):
         return None
@@ -65,9 +64,10 @@ def too_long(work: Work) -> bool:
 
 def _pays(work: Work, run_bytes: int, target: LaunchTarget) -> bool:
     """Whether spans cost less than the family elements, in the form in which that would launch the work."""
-    variant = Variant(KernelKind.GATHER, 0, work.element_bytes, len(work.lookups), work.index_bytes, work.checked)
-    form = launch_form(work, lambda once: replace(variant, invariant=once).unroll, target.multiprocessors)
-    looked_up = bool(work.lookups)
+    size, lookups, index_bytes = work.element_bytes, len(work.lookups), work.index_bytes
+    variants = [Variant(KernelKind.GATHER, 0, size, lookups, index_bytes, work.checked, once) for once in (False, True)]
+    form = launch_form(work, lambda once: variants[once].unroll, target.multiprocessors)
+    looked_up = bool(lookups)
     return span_cost(run_bytes, looked_up) < element_cost(work.element_bytes, looked_up, form.invariant and form.moved > 1)
 
 

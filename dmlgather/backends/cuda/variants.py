@@ -219,3 +219,5 @@ def _declared() -> Iterator[Variant]:
 
 VARIANTS: tuple[Variant, ...] = tuple(_declared())
 """Every variant, in the order of the units' lines."""
+DECLARED = frozenset(VARIANTS)
+"""The same, to look up."""
