@@ -121,12 +121,10 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
     """
     if form.cost is not None and start == START:
         return form.cost
-    moved, count, size = form.moved, len(work.lookups), work.element_bytes
-    least = 0.0  # of a load by a block whose threads read different bytes
-    if enough < inf and form.threads >= BLOCK and _apart(work):
-        least = BLOCK * size // SECTOR * SECTOR_CYCLES + max(BLOCK * size // LINE, BLOCK // WARP)
-        if (bound := (_issued(start, BLOCK * moved, 0) + least * moved + least * moved) / (BLOCK * moved)) >= enough:
-            return bound
+    if enough < inf and (bound := least_cost(work, form, start)) >= enough:
+        return bound
+    moved, count = form.moved, len(work.lookups)
+    least = _least_loaded(work, form) if enough < inf else 0.0
     places, ordered, walking = _block(work, form)
     walkers, rounds = BLOCK if form.full else 0, [(places, ordered, moved)]
     if walking is not None:
@@ -140,16 +138,37 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
     cycles = _issued(start, elements, (BLOCK if form.invariant else elements) * count)
     for number, ((out, first, *indices), in_order, times) in enumerate(rounds):
         data = first
-        for lookup, index, each in zip(work.lookups, indices, in_order[2:], strict=True):
+        for lookup, index, rising in zip(work.lookups, indices, in_order[2:], strict=True):
             data = data + index * SCRAMBLE % max(1, lookup.limit) * lookup.in_step
-            cycles += _loaded(index, each) * (times if not form.invariant else number == 0)
-        stored = out if in_order[0] else _sorted_in_warps(out)
-        cycles += (_units(stored, SECTOR, WARP) * SECTOR_CYCLES + _units(stored, LINE, WARP)) * times
+            cycles += _loaded(index, rising) * (times if not form.invariant else number == 0)
+        stored = _changes(out if in_order[0] else _in_warps(out))
+        cycles += (_units(stored, SECTOR) * SECTOR_CYCLES + _units(stored, LINE)) * times
         if (bound := (cycles + (0.0 if number else least * times)) / elements) >= enough:
             return bound
         # Random places share no sectors, but the steps of a walk may.
         cycles += _loaded(data, False) * times if count else _loaded(data, in_order[1], times, form.walked.in_step)
     return cycles / elements
+
+
+def least_cost(work: Work, form: LaunchForm, start: float = START) -> float:
+    """What `form_cost` says at least, by a bound that takes no counting; 0 where there is none."""
+    if not (least := _least_loaded(work, form)):
+        return 0.0
+    elements = BLOCK * form.moved
+    return (_issued(start, elements, 0) + _least(work.element_bytes, 1) * form.moved + least * form.moved) / elements
+
+
+def _least_loaded(work: Work, form: LaunchForm) -> float:
+    """For what a block loads in one step of a slice that reads no byte twice; 0 where it may."""
+    inner = form.dimensions[0]
+    # Among the threads of a warp, as many are neighbours along the first dimension.
+    lines = min(inner.size, WARP // 2) if abs(inner.in_step) >= LINE else 1
+    return _least(work.element_bytes, lines) if form.threads >= BLOCK and _apart(work) else 0.0
+
+
+def _least(element_bytes: int, lines: int) -> float:
+    """For a block whose threads touch different bytes, and so many lines at least in each warp."""
+    return BLOCK * element_bytes // SECTOR * SECTOR_CYCLES + max(BLOCK * element_bytes // LINE, BLOCK // WARP * lines)
 
 
 def _issued(start: float, elements: int, resolved: int) -> float:
@@ -173,27 +192,31 @@ def _block(work: Work, form: LaunchForm) -> tuple[list[NDArray[Any]], list[bool]
     """
     first = form.threads // 2 // BLOCK * BLOCK
     most = min(BLOCK, form.threads - first) - 1
-    numbers, walking = np.minimum(_THREADS, most), None
-    rows: list[Any] = [work.out_offset, work.in_offset, *(lookup.offset for lookup in work.lookups)]
-    moves = []
+    numbers = _THREADS if most == BLOCK - 1 else np.minimum(_THREADS, most)
+    begin = [work.out_offset, work.in_offset, *[lookup.offset for lookup in work.lookups]]
+    rows: list[Any] = [None] * len(begin)
+    moves, walking, before = [], None, begin  # before: steps to the end of the dimension before, which a carry takes back
     for axis, dim in enumerate(form.dimensions):
         first, at = divmod(first, dim.size)
-        last, found = at + most, at
+        steps = [dim.out_step, dim.in_step, *dim.index_steps]
+        if at:
+            begin = [place + at * step for place, step in zip(begin, steps, strict=True)]
         walks = form.full if axis == form.chunk else 0
-        steps = (dim.out_step, dim.in_step, *dim.index_steps)
+        if not most:
+            walking = np.zeros(BLOCK, bool) if walks and at >= walks else walking
+            continue
+        for number, step in enumerate(steps):
+            if more := step - before[number] if moves else step:
+                rows[number] = numbers * more if rows[number] is None else rows[number] + numbers * more
+        moves.append((steps, form.walked.size if walks else dim.size))
+        found, last, most = numbers, at + most, (at + most) // dim.size
         if most:
-            found = numbers + at
-            if last >= dim.size:
-                numbers, most, last = found // dim.size, last // dim.size, dim.size - 1
-                found -= numbers * dim.size
-            else:
-                most = 0
-            moves.append((steps, form.walked.size if walks else dim.size))
+            numbers, last, before = (numbers + at) // dim.size, dim.size - 1, [dim.size * step for step in steps]
         if walks and last >= walks:
-            walking = np.broadcast_to(found < walks, BLOCK)
-        rows = [row + found * step if step else row for row, step in zip(rows, steps, strict=True)]
+            walking = (found - numbers * dim.size if most else found) < walks - at
     ordered = [_in_order([(steps[number], size) for steps, size in moves]) for number in range(len(rows))]
-    return [row if isinstance(row, np.ndarray) else np.full(BLOCK, row) for row in rows], ordered, walking
+    places = [np.full(BLOCK, place) if row is None else row + place for row, place in zip(rows, begin, strict=True)]
+    return places, ordered, walking
 
 
 def _in_order(moves: list[tuple[int, int]]) -> bool:
@@ -209,19 +232,39 @@ def _in_order(moves: list[tuple[int, int]]) -> bool:
 
 def _loaded(places: NDArray[Any], ordered: bool, times: int = 1, step: int = 0) -> float:
     """For the sectors that a block touches, and the lines that each warp does, where threads walk by so many bytes."""
-    warps, block = (places, places) if ordered else (_sorted_in_warps(places), np.sort(places))
-    rounds = LINE // gcd(step, LINE)  # so many steps lie differently in lines
-    rounds = rounds if times % rounds == 0 else times
-    steps = _THREADS[:times, None] * step
-    if rounds > 1:
-        warps = warps + steps[:rounds]
-    lines = _units(warps, LINE, WARP) * (times // rounds)
-    if times == 1 or abs(step) >= abs(int(block[-1]) - int(block[0])) + SECTOR:  # no two steps share a sector
-        block = warps if ordered else block + steps[:rounds] if rounds > 1 else block
-        sectors = _units(block, SECTOR, BLOCK) * (times // rounds)
-    else:  # by a method that merges what is sorted
-        sectors = _units(np.sort((block + steps).ravel(), kind="stable"), SECTOR, times * BLOCK)
-    return sectors * SECTOR_CYCLES + lines
+    warps, block = (places, places) if ordered else (_in_warps(places), np.sort(places))
+    rounds, repeated, merged = 1, times, False
+    if times > 1:
+        rounds = LINE // gcd(step, LINE)  # so many steps lie differently in lines
+        rounds, repeated = (times, 1) if times % rounds else (rounds, times // rounds)
+        steps = _THREADS[:times, None] * step
+        merged = abs(step) < abs(int(block[-1]) - int(block[0])) + SECTOR  # steps may share a sector
+        if merged:
+            every = _changes(np.sort((block + steps).ravel(), kind="stable"))
+        if rounds > 1:
+            warps, block = warps + steps[:rounds], block if ordered or merged else block + steps[:rounds]
+    changes = _changes(warps)
+    lines = _units(changes, LINE) * repeated
+    if merged:
+        return _units(every, SECTOR, times * BLOCK) * SECTOR_CYCLES + lines
+    return _units(changes if ordered else _changes(block), SECTOR, BLOCK) * repeated * SECTOR_CYCLES + lines
+
+
+def _in_warps(places: NDArray[Any]) -> NDArray[Any]:
+    """Sorted within each warp."""
+    return np.sort(places.reshape(-1, WARP)).ravel()
+
+
+def _changes(places: NDArray[Any]) -> NDArray[Any]:
+    """The bits in which each address differs from the one before."""
+    return places[..., 1:] ^ places[..., :-1]
+
+
+def _units(changes: NDArray[Any], unit: int, within: int = WARP) -> int:
+    """Units of memory that so many threads touch, each after the other, added up. No element crosses the end of a unit."""
+    other = changes >= unit
+    count = int(np.count_nonzero(other)) + (changes.size // changes.shape[-1] * (changes.shape[-1] + 1)) // within
+    return count - int(np.count_nonzero(other[..., within - 1 :: within])) if within == WARP else count
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,14 +304,3 @@ def tile_cost(
 def idle(blocks: int, multiprocessors: int) -> float:
     """How many times the cycles of a full GPU so few blocks take: each multiprocessor without one waits."""
     return max(1.0, multiprocessors / blocks)
-
-
-def _sorted_in_warps(places: NDArray[Any]) -> NDArray[Any]:
-    return np.sort(places.reshape(-1, WARP)).ravel()
-
-
-def _units(places: NDArray[Any], unit: int, within: int) -> int:
-    """Units of memory that so many threads touch, each after the other, added up. No element crosses the end of a unit."""
-    numbers = places >> unit.bit_length() - 1
-    changes = numbers[..., 1:] != numbers[..., :-1]
-    return int(np.count_nonzero(changes) - np.count_nonzero(changes[..., within - 1 :: within]) + places.size // within)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import gcd, inf, prod
+from math import gcd, prod
 
 from dmlgather.backends.cuda.arguments import Dimension
 from dmlgather.backends.cuda.cost import LINE, SECTOR, form_cost
@@ -71,16 +71,20 @@ def launch_form(work: Work, unroll: Callable[[bool], int], multiprocessors: int)
 @functools.lru_cache(maxsize=16)
 def _cheapest(work: Work, unroll: tuple[int, int], multiprocessors: int) -> LaunchForm:
     """`launch_form`, of which several families may ask for one plan."""
-    forms = list(_walks(work, unroll, multiprocessors))
-    if len(forms) < len(work.dims):
-        forms.append(_form(work.dims, 0, 0, 1))
-    if len(forms) == 1:
-        return forms[0]
-    best, least = forms[0], inf
-    for form in forms:
+    best, *others = forms_of(work, unroll, multiprocessors)
+    if not others:
+        return best
+    least = form_cost(work, best)
+    for form in others:
         if (cost := form_cost(work, form, enough=least)) < least:
             best, least = form, cost
     return replace(best, cost=least)
+
+
+def forms_of(work: Work, unroll: tuple[int, int], multiprocessors: int) -> list[LaunchForm]:
+    """The walks that leave enough threads, and none."""
+    forms = list(_walks(work, unroll, multiprocessors))
+    return forms if len(forms) == len(work.dims) else [*forms, _form(work.dims, 0, 0, 1)]
 
 
 def _walks(work: Work, unroll: tuple[int, int], multiprocessors: int) -> Iterator[LaunchForm]:

@@ -28,10 +28,11 @@ from dmlgather.backends.cuda.cost import (
     RunCost,
     form_cost,
     idle,
+    least_cost,
     tile_cost,
 )
 from dmlgather.backends.cuda.launch import Launch, LaunchTarget, launchable, work_arguments
-from dmlgather.backends.cuda.launch_form import launch_form
+from dmlgather.backends.cuda.launch_form import forms_of, launch_form
 from dmlgather.backends.cuda.tile_boxes import Side, Sizes, boxes, fit
 from dmlgather.backends.cuda.variants import BLOCK, GENERAL_UNROLL, RESIDENT, VARIANTS, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
@@ -66,7 +67,7 @@ def tile_launch(work: Work, target: LaunchTarget) -> Launch | None:
             apart = inner.size >= WARP and abs(inner.in_step) >= SECTOR and len(whole) - tiling.sizes.count(1) > 1
             if (waiting := idle(tiling.count, target.multiprocessors)) > 1 and not apart:
                 cost = tiling.cost(variant, target.multiprocessors, waiting)
-            return tiling.launch(variant, target.multiprocessors) if apart or cost < _elements_cost(work, target) else None
+            return tiling.launch(variant, target.multiprocessors) if apart or _elements_cost_more(work, target, cost) else None
     return None
 
 
@@ -77,13 +78,15 @@ _VARIANTS = {
 """The kernels for elements of that size, those with the widest loads and stores first."""
 
 
-def _elements_cost(work: Work, target: LaunchTarget) -> float:
-    """Of the kernels that would move it otherwise, element by element."""
-    special = len(work.dims) <= MAX_DIMENSIONS
+def _elements_cost_more(work: Work, target: LaunchTarget, cost: float) -> bool:
+    """Whether the kernels that would move it otherwise, element by element, cost more."""
+    special, multiprocessors = len(work.dims) <= MAX_DIMENSIONS, target.multiprocessors
     unroll = Variant(KernelKind.COPY, element_bytes=work.element_bytes).unroll if special else GENERAL_UNROLL
-    form = launch_form(work, lambda _: unroll, target.multiprocessors)
     start = START + FURTHER_DIMENSION * max(0, len(work.dims) - NEAR_DIMENSIONS) if special else GENERAL_START
-    return form_cost(work, form, start) * idle(-(-form.threads // BLOCK), target.multiprocessors)
+    if all(least_cost(work, form, start) > cost for form in forms_of(work, (unroll, unroll), multiprocessors)):
+        return True
+    form = launch_form(work, lambda _: unroll, multiprocessors)
+    return cost < form_cost(work, form, start) * idle(-(-form.threads // BLOCK), multiprocessors)
 
 
 @dataclass(frozen=True, slots=True)
