@@ -124,7 +124,6 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
     if enough < inf and (bound := least_cost(work, form, start)) >= enough:
         return bound
     moved, count = form.moved, len(work.lookups)
-    least = _least_loaded(work, form) if enough < inf else 0.0
     places, ordered, walking = _block(work, form)
     walkers, rounds = BLOCK if form.full else 0, [(places, ordered, moved)]
     if walking is not None:
@@ -143,7 +142,7 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
             cycles += _loaded(index, rising) * (times if not form.invariant else number == 0)
         stored = _changes(out if in_order[0] else _in_warps(out))
         cycles += (_units(stored, SECTOR) * SECTOR_CYCLES + _units(stored, LINE)) * times
-        if (bound := (cycles + (0.0 if number else least * times)) / elements) >= enough:
+        if enough < inf and (bound := (cycles + (_least_loaded(work, form) if walking is None else 0.0)) / elements) >= enough:
             return bound
         # Random places share no sectors, but the steps of a walk may.
         cycles += _loaded(data, False) * times if count else _loaded(data, in_order[1], times, form.walked.in_step)
@@ -154,36 +153,50 @@ def least_cost(work: Work, form: LaunchForm, start: float = START) -> float:
     """What `form_cost` says at least, by a bound that takes no counting; 0 where there is none."""
     if not (least := _least_loaded(work, form)):
         return 0.0
-    elements = BLOCK * form.moved
-    return (_issued(start, elements, 0) + _least(work.element_bytes, 1) * form.moved + least * form.moved) / elements
+    size, elements = work.element_bytes, BLOCK * form.moved
+    stored = BLOCK * size // SECTOR * SECTOR_CYCLES + max(BLOCK * size // LINE, BLOCK // WARP)
+    return (_issued(start, elements, 0) + stored * form.moved + least) / elements
 
 
 def _least_loaded(work: Work, form: LaunchForm) -> float:
-    """For what a block loads in one step of a slice that reads no byte twice; 0 where it may."""
-    inner = form.dimensions[0]
-    # Among the threads of a warp, as many are neighbours along the first dimension.
-    lines = min(inner.size, WARP // 2) if abs(inner.in_step) >= LINE else 1
-    return _least(work.element_bytes, lines) if form.threads >= BLOCK and _apart(work) else 0.0
+    """For what a block whose threads all walk loads of a slice that reads no byte twice; 0 where it may."""
+    if form.threads < BLOCK or work.lookups or not _apart([(dim.in_step, dim.size) for dim in work.dims], work.element_bytes):
+        return 0.0
+    bytes_once, moved = BLOCK * work.element_bytes, form.moved
+    sectors, lines = bytes_once // SECTOR * moved, max(bytes_once // LINE, BLOCK // WARP)
+    if form.full in {0, form.dimensions[form.chunk].size}:  # no block has threads that do not walk
+        walk = [(form.walked.in_step, moved)] if form.full else []
+        sectors = max(sectors, _neighbours(form, SECTOR, BLOCK, walk) * moved, _neighbours(form, SECTOR, BLOCK, []))
+        lines = max(lines, _neighbours(form, LINE, WARP, []) * BLOCK // WARP)
+    return sectors * SECTOR_CYCLES + lines * moved
 
 
-def _least(element_bytes: int, lines: int) -> float:
-    """For a block whose threads touch different bytes, and so many lines at least in each warp."""
-    return BLOCK * element_bytes // SECTOR * SECTOR_CYCLES + max(BLOCK * element_bytes // LINE, BLOCK // WARP * lines)
+def _neighbours(form: LaunchForm, unit: int, among: int, walk: list[tuple[int, int]]) -> int:
+    """How many of so many adjacent threads at least read units of their own in each step of a walk: those along the first
+    dimensions whose steps, and those of the walk, are that far apart.
+    """
+    threads, moves = 1, walk
+    for dim in form.dimensions:
+        moves = [*moves, (dim.in_step, dim.size)]
+        if threads >= among // 2 or not _apart(moves, unit):
+            break
+        threads *= dim.size
+    return min(threads, among // 2)
+
+
+def _apart(moves: Sequence[tuple[int, int]], unit: int) -> bool:
+    """Whether steps of these lengths, so many along each dimension, keep all places so far from each other."""
+    reach = unit
+    for step, size in sorted([(abs(step), size) for step, size in moves]):
+        if step < reach and size > 1:
+            return False
+        reach += step * (size - 1)
+    return True
 
 
 def _issued(start: float, elements: int, resolved: int) -> float:
     """Cycles in which the instructions of a block are issued that moves so many elements and resolves so many indices."""
     return (start * BLOCK + EACH * elements + RESOLVED * resolved) / WARP / ISSUED
-
-
-def _apart(work: Work) -> bool:
-    """Whether this is a slice that reads no byte twice, as its steps tell."""
-    reach = work.element_bytes
-    for step, size in sorted((abs(dim.in_step), dim.size) for dim in work.dims):
-        if step < reach:
-            return False
-        reach += step * (size - 1)
-    return not work.lookups
 
 
 def _block(work: Work, form: LaunchForm) -> tuple[list[NDArray[Any]], list[bool], NDArray[np.bool] | None]:
