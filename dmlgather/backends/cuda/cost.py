@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd, inf
+from math import gcd, inf, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -164,11 +164,20 @@ def _least_loaded(work: Work, form: LaunchForm) -> float:
         return 0.0
     bytes_once, moved = BLOCK * work.element_bytes, form.moved
     sectors, lines = bytes_once // SECTOR * moved, max(bytes_once // LINE, BLOCK // WARP)
-    if form.full in {0, form.dimensions[form.chunk].size}:  # no block has threads that do not walk
+    if _alike(form):
         walk = [(form.walked.in_step, moved)] if form.full else []
         sectors = max(sectors, _neighbours(form, SECTOR, BLOCK, walk) * moved, _neighbours(form, SECTOR, BLOCK, []))
         lines = max(lines, _neighbours(form, LINE, WARP, []) * BLOCK // WARP)
     return sectors * SECTOR_CYCLES + lines * moved
+
+
+def _alike(form: LaunchForm) -> bool:
+    """Whether all threads walk, at least those of the block in the middle, or none does."""
+    if form.full in {0, form.dimensions[form.chunk].size}:
+        return True
+    inner = prod([dim.size for dim in form.dimensions[: form.chunk]])
+    chunk, before = divmod(form.threads // 2 // BLOCK * BLOCK, inner)
+    return chunk % form.dimensions[form.chunk].size + (before + BLOCK - 1) // inner < form.full
 
 
 def _neighbours(form: LaunchForm, unit: int, among: int, walk: list[tuple[int, int]]) -> int:
