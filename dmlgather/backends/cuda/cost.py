@@ -121,7 +121,7 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
     """
     if form.cost is not None and start == START:
         return form.cost
-    if enough < inf and (bound := least_cost(work, form, start)) >= enough:
+    if enough < inf and (bound := _least_cost(work, form, start)) >= enough:
         return bound
     moved, count = form.moved, len(work.lookups)
     places, ordered, walking = _block(work, form)
@@ -149,7 +149,7 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
     return cycles / elements
 
 
-def least_cost(work: Work, form: LaunchForm, start: float = START) -> float:
+def _least_cost(work: Work, form: LaunchForm, start: float = START) -> float:
     """What `form_cost` says at least, by a bound that takes no counting; 0 where there is none."""
     if not (least := _least_loaded(work, form)):
         return 0.0

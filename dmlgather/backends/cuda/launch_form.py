@@ -8,10 +8,9 @@ dimension is walked is decided by what it costs (`cost.py`).
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import gcd, prod
+from math import gcd, inf, prod
 
 from dmlgather.backends.cuda.arguments import Dimension
 from dmlgather.backends.cuda.cost import LINE, SECTOR, form_cost
@@ -23,6 +22,9 @@ ROUNDED = 16
 """Chunks of at least so many times the elements that end at whole sectors become whole sectors, and likewise whole lines, so that
 warps store whole ones, wherever rows begin. At most a sixteenth of the elements then has threads of its own.
 """
+
+MOST_FOUND = 16
+"""Forms that are kept, because several families may ask for one plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,31 +62,36 @@ class LaunchForm:
         return replace(self, dimensions=self.dimensions + padding)
 
 
+_FOUND: dict[tuple[Work, tuple[int, int], int], LaunchForm] = {}
+
+
 def launch_form(work: Work, unroll: Callable[[bool], int], multiprocessors: int) -> LaunchForm:
     """The form in which `work` is launched: the cheapest of the walks that leave enough threads, and of none.
 
     unroll: elements that the kernel's threads walk, given whether the walk is invariant.
     """
-    return _cheapest(work, (unroll(False), unroll(True)), multiprocessors)
+    found = cheap_form(work, unroll, multiprocessors, inf)
+    assert found is not None, "all cost less than that"
+    return found
 
 
-@functools.lru_cache(maxsize=16)
-def _cheapest(work: Work, unroll: tuple[int, int], multiprocessors: int) -> LaunchForm:
-    """`launch_form`, of which several families may ask for one plan."""
-    best, *others = forms_of(work, unroll, multiprocessors)
-    if not others:
-        return best
-    least = form_cost(work, best)
-    for form in others:
-        if (cost := form_cost(work, form, enough=least)) < least:
-            best, least = form, cost
-    return replace(best, cost=least)
-
-
-def forms_of(work: Work, unroll: tuple[int, int], multiprocessors: int) -> list[LaunchForm]:
-    """The walks that leave enough threads, and none."""
-    forms = list(_walks(work, unroll, multiprocessors))
-    return forms if len(forms) == len(work.dims) else [*forms, _form(work.dims, 0, 0, 1)]
+def cheap_form(work: Work, unroll: Callable[[bool], int], multiprocessors: int, enough: float) -> LaunchForm | None:
+    """The same; None where several would do, all of which cost as much as `enough`."""
+    key = work, (unroll(False), unroll(True)), multiprocessors
+    if (found := _FOUND.get(key)) is None:
+        forms = list(_walks(*key))
+        if len(forms) < len(work.dims):
+            forms.append(_form(work.dims, 0, 0, 1))
+        if len(forms) == 1:
+            return forms[0]
+        for form in forms:
+            if (cost := form_cost(work, form, enough=enough)) < enough:
+                found, enough = form, cost
+        if found is not None:
+            if len(_FOUND) >= MOST_FOUND:
+                _FOUND.clear()
+            found = _FOUND[key] = replace(found, cost=enough)
+    return found
 
 
 def _walks(work: Work, unroll: tuple[int, int], multiprocessors: int) -> Iterator[LaunchForm]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, nextafter, prod
 
 from dmlgather.backends.cuda.arguments import (
     MAX_DIMENSIONS,
@@ -28,11 +28,10 @@ from dmlgather.backends.cuda.cost import (
     RunCost,
     form_cost,
     idle,
-    least_cost,
     tile_cost,
 )
 from dmlgather.backends.cuda.launch import Launch, LaunchTarget, launchable, work_arguments
-from dmlgather.backends.cuda.launch_form import forms_of, launch_form
+from dmlgather.backends.cuda.launch_form import cheap_form
 from dmlgather.backends.cuda.tile_boxes import Side, Sizes, boxes, fit
 from dmlgather.backends.cuda.variants import BLOCK, GENERAL_UNROLL, RESIDENT, VARIANTS, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
@@ -83,10 +82,9 @@ def _elements_cost_more(work: Work, target: LaunchTarget, cost: float) -> bool:
     special, multiprocessors = len(work.dims) <= MAX_DIMENSIONS, target.multiprocessors
     unroll = Variant(KernelKind.COPY, element_bytes=work.element_bytes).unroll if special else GENERAL_UNROLL
     start = START + FURTHER_DIMENSION * max(0, len(work.dims) - NEAR_DIMENSIONS) if special else GENERAL_START
-    if all(least_cost(work, form, start) > cost for form in forms_of(work, (unroll, unroll), multiprocessors)):
-        return True
-    form = launch_form(work, lambda _: unroll, multiprocessors)
-    return cost < form_cost(work, form, start) * idle(-(-form.threads // BLOCK), multiprocessors)
+    more = nextafter(cost, inf)
+    form = cheap_form(work, lambda _: unroll, multiprocessors, more)
+    return form is None or cost < form_cost(work, form, start, more) * idle(-(-form.threads // BLOCK), multiprocessors)
 
 
 @dataclass(frozen=True, slots=True)
