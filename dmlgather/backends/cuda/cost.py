@@ -217,7 +217,8 @@ def _block(work: Work, form: LaunchForm) -> tuple[list[NDArray[Any]], list[bool]
     numbers = _THREADS if most == BLOCK - 1 else np.minimum(_THREADS, most)
     begin = [work.out_offset, work.in_offset, *[lookup.offset for lookup in work.lookups]]
     rows: list[Any] = [None] * len(begin)
-    moves, walking, before = [], None, begin  # before: steps to the end of the dimension before, which a carry takes back
+    moves: list[tuple[list[int], int]] = []
+    walking, before = None, [0] * len(begin)  # before: to the end of the dimension before, which a carry takes back
     for axis, dim in enumerate(form.dimensions):
         first, at = divmod(first, dim.size)
         steps = [dim.out_step, dim.in_step, *dim.index_steps]
@@ -228,7 +229,7 @@ def _block(work: Work, form: LaunchForm) -> tuple[list[NDArray[Any]], list[bool]
             walking = np.zeros(BLOCK, bool) if walks and at >= walks else walking
             continue
         for number, step in enumerate(steps):
-            if more := step - before[number] if moves else step:
+            if more := step - before[number]:
                 rows[number] = numbers * more if rows[number] is None else rows[number] + numbers * more
         moves.append((steps, form.walked.size if walks else dim.size))
         found, last, most = numbers, at + most, (at + most) // dim.size
@@ -279,14 +280,15 @@ def _in_warps(places: NDArray[Any]) -> NDArray[Any]:
 
 def _changes(places: NDArray[Any]) -> NDArray[Any]:
     """The bits in which each address differs from the one before."""
-    return places[..., 1:] ^ places[..., :-1]
+    changes: NDArray[Any] = places[..., 1:] ^ places[..., :-1]
+    return changes
 
 
 def _units(changes: NDArray[Any], unit: int, within: int = WARP) -> int:
     """Units of memory that so many threads touch, each after the other, added up. No element crosses the end of a unit."""
     other = changes >= unit
-    count = int(np.count_nonzero(other)) + (changes.size // changes.shape[-1] * (changes.shape[-1] + 1)) // within
-    return count - int(np.count_nonzero(other[..., within - 1 :: within])) if within == WARP else count
+    count = np.count_nonzero(other) + changes.size // changes.shape[-1] * (changes.shape[-1] + 1) // within
+    return int(count - np.count_nonzero(other[..., within - 1 :: within]) if within == WARP else count)
 
 
 @dataclass(frozen=True, slots=True)
