@@ -142,11 +142,11 @@ class IndexPlan:
     @property
     def in_reach(self) -> tuple[int, int] | None:
         """First and last input address (elements) any index values can lead to; None when nothing is read."""
-        if self.empty or any(lookup.limit == 0 for lookup in self.lookups):
+        limits = [lookup.limit for lookup in self.lookups]
+        if self.empty or 0 in limits:
             return None
-        limits = tuple(lookup.limit for lookup in self.lookups)
-        steps = tuple(lookup.in_stride for lookup in self.lookups)
-        return reach(self.shape + limits, self.in_strides + steps, self.in_offset)
+        steps = [lookup.in_stride for lookup in self.lookups]
+        return reach([*self.shape, *limits], [*self.in_strides, *steps], self.in_offset)
 
     @property
     def out_reach(self) -> tuple[int, int] | None:
@@ -179,11 +179,12 @@ class IndexPlan:
         for name, values in (("out_strides", self.out_strides), ("in_strides", self.in_strides)):
             if len(values) != rank:
                 raise ValueError(f"{name} has {len(values)} entries, shape has {rank}")
-        if any(size < 0 for size in self.shape):
+        if min(self.shape, default=0) < 0:
             raise ValueError(f"shape {self.shape} has a negative size")
         if self.element_bytes not in ELEMENT_BYTES:
             raise ValueError(f"element_bytes is {self.element_bytes}, expected one of {ELEMENT_BYTES}")
-        if not self.empty and any(size > 1 and not step for size, step in zip(self.shape, self.out_strides, strict=True)):
+        sizes = [size for size, step in zip(self.shape, self.out_strides, strict=True) if not step]
+        if not self.empty and max(sizes, default=1) > 1:
             raise ValueError(f"out_strides {self.out_strides} write several elements of shape {self.shape} to one address")
         if (self.index_type is None) != (not self.lookups):
             raise ValueError(f"index_type is {self.index_type} with {len(self.lookups)} lookups")

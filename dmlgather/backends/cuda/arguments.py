@@ -172,7 +172,7 @@ class TileForm:
         """The bytes of a `TileForm`."""
         head = _TILE_FORM.pack(self.in_start, self.loads, self.stores, self.first_place, len(self.load), len(self.store), 0)
         room = _TILE_DIMENSION.size * MAX_TILED
-        return head + b"".join(b"".join(dim.pack() for dim in dims).ljust(room, b"\0") for dims in (self.load, self.store))
+        return head + b"".join([b"".join([dim.pack() for dim in dims]).ljust(room, b"\0") for dims in (self.load, self.store)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,4 +220,4 @@ class Arguments:
 
 
 def _packed(parts: Sequence[Dimension] | Sequence[LookupBytes]) -> bytes:
-    return b"".join(part.pack() for part in parts)
+    return b"".join([part.pack() for part in parts])

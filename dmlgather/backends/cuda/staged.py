@@ -57,9 +57,12 @@ def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
     gather = RowGather(prod(dim.size for dim in rows), columns.size, lookup.limit * size, size, index_bytes)
     if gather.row_bytes < SHORTEST_ROW or not launchable(gather.rows):
         return None
+    direct = gather.direct(target.multiprocessors)
+    if gather.least(TEAMS[0]) >= direct:
+        return None
     forms = [*_in_teams(work, gather, target), *_in_blocks(work, gather, target)]
     best = min(forms, key=lambda form: form.cost, default=None)
-    if best is None or best.cost >= gather.direct(target.multiprocessors) or not launchable(best.groups * best.parts):
+    if best is None or best.cost >= direct or not launchable(best.groups * best.parts):
         return None
     arguments = Arguments(
         dimensions=(Dimension(best.parts, best.share * size, 0, columns.index_steps), *rows),

@@ -52,6 +52,12 @@ class RowGather:
         instructions = ((START + RESOLVED) / moved + EACH) * self.columns
         return self._cycles(sectors, lines, instructions)
 
+    def least(self, team: int) -> float:
+        """What rows cost at least that blocks stage, where teams have so many threads or more."""
+        passes = self.columns / WARP * BANK_PASSES + self.row_bytes / LINE
+        instructions = STAGED_ROW * team + min(STAGED_COLUMN, LONG_COLUMN) * self.columns
+        return self._cycles(*self._rows(1, 0), instructions) + passes
+
     def staged(self, parts: int, team: int, rows: int) -> float:
         """Where `parts` blocks stage each row, in which teams of `team` threads have it, and a block has so many rows."""
         again = self._index_bytes / rows
