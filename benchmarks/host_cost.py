@@ -6,7 +6,7 @@ Without --gpu no GPU is needed. Calls on CUDA arrays are timed over real cupy.nd
 nothing reads, with Python functions that do nothing in the place of CuPy's getDevice, get_current_stream, memsetAsync,
 launchKernel, streamIsCapturing and eventRecord. So that is the price of what dmlgather itself does; a launch comes on top, and no
 number here says what it takes.
-Peers run on the CPU, where they do the work as well.
+Peers run on the CPU, where they do the work as well. So does the planning of kernels, which only a first call needs.
 
 With --gpu everything is real: the time until the call returns, the GPU being waited for outside of it, beside an empty
 cupy.RawKernel, cupy.take and torch.index_select where installed.
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import statistics
 import sys
 import time
@@ -30,6 +31,7 @@ import numpy as np
 
 import dmlgather as dg
 from dmlgather.backends.cpu.engine import load
+from dmlgather.backends.cuda.families import launches_for
 
 try:
     import cupy
@@ -83,6 +85,7 @@ def on_the_cpu() -> Iterator[Ways]:
     yield ours("NumPy arrays", x, i, y)
     yield bare_engine(x, i[0], y)
     yield eager(x, i[0])
+    yield planning()
     yield {
         "NumPy arrays: numpy.take(out=)": partial(np.take, x, i[0], axis=0, out=y, mode="clip"),
         "NumPy arrays: x.take(i, 0, out, 'clip')": partial(x.take, i[0], 0, y, "clip"),
@@ -114,6 +117,17 @@ def eager(x: Any, i: Any) -> Ways:
         "NumPy arrays: openvino.gather(x, i, 0)": partial(dg.openvino.gather, x, i, 0),
         "NumPy arrays: lax.gather(x, i, …)": partial(dg.lax.gather, x, tuples, rows, (1, WIDTH)),
     }
+
+
+def planning() -> Ways:
+    """What a first CUDA call plans, by plans of so many sizes in turn that none is found again."""
+    sizes = range(200_000, 200_032)
+    plans = {
+        "64 of 256 columns": [dg.onnx.gather.plan(((rows, 256), "float32"), ((64,), "int64"), axis=1) for rows in sizes],
+        "a transpose": [dg.IndexPlan((100, rows), (rows, 1), (1, 100), 4, 100 * rows, 100 * rows) for rows in sizes],
+    }
+    turns = {name: itertools.cycle(each) for name, each in plans.items()}
+    return {f"planning a first CUDA call: {name}": partial(lambda each: launches_for(next(each)), turns[name]) for name in plans}
 
 
 def without_a_gpu() -> Iterator[Ways]:
