@@ -3,7 +3,7 @@
 The walked dimension of size n is cut into chunks of `full` elements, n // U or a little less: the thread at chunk coordinate
 c < full moves elements c, c + full, …, so that neighbouring threads stay neighbours in memory; the elements left over get a
 thread each. Threads go over the dimensions as the output lies in memory, and a chunk keeps the place of its dimension. Which
-dimension is walked is decided by what it costs (`cost.py`).
+dimension is walked is decided by what it costs (`form_cost.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from math import gcd, inf, prod
 
 from dmlgather.backends.cuda.arguments import Dimension
-from dmlgather.backends.cuda.cost import LINE, SECTOR, form_cost
+from dmlgather.backends.cuda.cost import LINE, SECTOR
+from dmlgather.backends.cuda.form_cost import form_cost
 from dmlgather.backends.cuda.work import Work
 
 THREADS_PER_MULTIPROCESSOR = 1024

@@ -26,10 +26,10 @@ from dmlgather.backends.cuda.cost import (
     START,
     WARP,
     RunCost,
-    form_cost,
     idle,
     tile_cost,
 )
+from dmlgather.backends.cuda.form_cost import form_cost
 from dmlgather.backends.cuda.launch import Launch, LaunchTarget, launchable, work_arguments
 from dmlgather.backends.cuda.launch_form import cheap_form
 from dmlgather.backends.cuda.tile_boxes import Side, Sizes, boxes, fit
