@@ -35,4 +35,4 @@ def test_a_gpu_needs_cupy(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.setattr(sys, "argv", ["host_cost.py", "--gpu"])
     with pytest.raises(SystemExit):
         runpy.run_path(str(SCRIPT), run_name="__main__")
-    assert "--gpu needs CuPy: pip install" in capsys.readouterr().err
+    assert "--gpu needs CuPy: " in capsys.readouterr().err
