@@ -262,11 +262,6 @@ def test_one_device_is_enough_only_with_files(tmp_path: Path, command: Command) 
     assert (ended.code, "at least one device, got none" in ended.err) == (2, True)
 
 
-def test_a_script_compares_devices(tmp_path: Path, command: Command) -> None:
-    ended = _against(command, MODEL, _npy(tmp_path / "x.npy", RIGHT), "--emit-script", tmp_path / "x.py")
-    assert (ended.code, "leave out --against" in ended.err) == (2, True)
-
-
 @pytest.mark.parametrize("option", ["--rtol", "--atol"])
 def test_there_is_no_tolerance(tmp_path: Path, command: Command, option: str) -> None:
     ended = command("compare", option, "1e-3", write(tmp_path, MODEL))
