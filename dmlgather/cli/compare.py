@@ -32,7 +32,7 @@ def compare(
         str | None,
         typer.Option(
             metavar="NAME,NAME…",
-            help="Devices out of cuda, cuda:N, cpu, reference, directml. Default: cuda where there is a GPU, cpu and reference.",
+            help="Devices out of cuda, cuda:N, cpu, reference. Default: cuda where there is a GPU, cpu and reference.",
             show_default=False,
         ),
     ] = None,
