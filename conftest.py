@@ -48,6 +48,16 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
 
 
+@pytest.fixture
+def no_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU with a driver, without CuPy's wheel, whatever this machine has."""
+    from dmlgather.backends.cuda import driver, nvidia_driver  # noqa: PLC0415 - only its tests load it
+
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    monkeypatch.setattr(nvidia_driver, "ask", lambda: nvidia_driver.Driver("13.0", (), None))
+    driver.require.cache_clear()
+
+
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With pytest -n, one process gets all blocks of a page, because they go together."""

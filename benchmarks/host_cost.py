@@ -193,7 +193,7 @@ def main() -> None:
     parser.add_argument("--gpu", action="store_true", help="time real launches")
     real = parser.parse_args().gpu
     if real and cupy is None:
-        parser.error("--gpu needs CuPy: pip install 'dmlgather[cuda13]'")
+        parser.error("--gpu needs CuPy: the extra cuda12 or cuda13")
     tables = [*on_the_cpu()]
     if cupy is not None:
         tables += on_a_gpu() if real else without_a_gpu()

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dmlgather.bench.bench_report import BenchReport
-from dmlgather.bench.tables import notes, table_of
+from benchmarks.bench_report import BenchReport
+from benchmarks.tables import notes, table_of
 
 _BLOCK = re.compile(r"(<!-- results: (\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 

@@ -115,7 +115,8 @@ def exported(scratch: Path) -> bytes:
 def failure(arguments: list[str], scratch: Path, form: str = "text", loaded: float = 0.0) -> str:
     """How the command fails; empty where it does not. form: of its output. loaded: seconds that loading libraries takes."""
     out, err = scratch / "out", scratch / "err"
-    command = [sys.executable, "-m", "dmlgather.cli", *arguments]
+    module = ["conformance"] if arguments[0] == "conformance" else ["dmlgather.cli", arguments[0]]
+    command = [sys.executable, "-m", *module, *arguments[1:]]
     with out.open("wb") as to_out, err.open("wb") as to_err:
         code, seconds, memory = _measured(command, scratch / "used", to_out, to_err)
     told, said = (path.read_bytes().decode("utf-8", "replace") for path in (out, err))

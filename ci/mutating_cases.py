@@ -10,10 +10,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from ci.mutating import LARGEST, changed, flipped
+from conformance.case_files import MODELS, RESULTS
+from conformance.case_writing import write_cases
+from conformance.manifest import FILE
 from dmlgather import __version__
-from dmlgather.conformance.case_files import MODELS, RESULTS
-from dmlgather.conformance.case_writing import write_cases
-from dmlgather.conformance.manifest import FILE
 from dmlgather.directml import FeatureLevel
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.model_runner import Runner

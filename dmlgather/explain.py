@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -37,15 +37,8 @@ class Explanation:
 
     def to_json(self) -> dict[str, Any]:
         """The explanation as JSON-able data; bytes_moved with its total."""
-        return {
-            "operator": self.operator,
-            "lowest_level": self.lowest_level,
-            "plan": self.plan,
-            "canonical": self.canonical,
-            "cpu": self.cpu,
-            "cuda": self.cuda,
-            "bytes_moved": {**asdict(self.bytes_moved), "total": self.bytes_moved.total},
-        }
+        stated = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "_subject"}
+        return {**stated, "bytes_moved": {**asdict(self.bytes_moved), "total": self.bytes_moved.total}}
 
     def picture(self, indices: Any = None, data: Any = None) -> str:
         """An SVG document: the first cells of input, indices and output, what each output cell reads, the plan's dimensions.

@@ -74,15 +74,15 @@ def test_no_module_is_long_and_no_folder_deep() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_files_that_a_page_names_exist(page: str) -> None:
-    named = set(
-        re.findall(r"`((?:dmlgather|tests|ci|cuda_kernels|examples|benchmarks|docs)/[\w/.]*\w/?)`", (ROOT / page).read_text())
-    )
+    folders = "dmlgather|tests|ci|cuda_kernels|examples|benchmarks|conformance|docs"
+    named = set(re.findall(rf"`((?:{folders})/[\w/.]*\w/?)`", (ROOT / page).read_text()))
     assert {name for name in named if not (ROOT / name).exists()} == set()
 
 
 def test_the_readme_is_short_and_its_table_is_the_landing_pages() -> None:
     readme, landing = ((ROOT / name).read_text() for name in ("README.md", "docs/index.md"))
     assert len(readme.split()) <= 800
+    assert all(words in readme for words in ("not on PyPI", "from a checkout", "140 MB", "2 GB"))
     rows = re.findall(r"^\| .+ \| .+ \| \[.*$", readme, re.MULTILINE)
     assert len(rows) > 10
     *shared, documentation = (row.replace("(docs/", "(") for row in rows)

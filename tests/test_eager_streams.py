@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from dmlgather.backends.cuda import driver
 from tests.kernels.host_driver import installed
 from tests.test_eager import EVERY
 from tests.test_operator_devices import ArrayDriver, DeviceArray
@@ -119,8 +117,6 @@ def test_a_plan_needs_no_stream() -> None:
     assert dg.onnx.gather.plan(DATA, ROWS, stream=55) == dg.onnx.gather.plan(DATA, ROWS)
 
 
-def test_without_cupy_a_stream_on_a_gpu_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    driver.require.cache_clear()
+def test_without_cupy_a_stream_on_a_gpu_says_what_is_missing(no_cupy: None) -> None:
     with pytest.raises(dg.DeviceError, match=r"CuPy cannot be imported .*pip install"):
         dg.onnx.gather(DATA, ROWS, device="cuda", stream=55)

@@ -7,14 +7,23 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+
+from dmlgather import extras as extras_module
 
 ROOT = Path(__file__).parents[1]
 
 CASES = {"onnx": ("onnx", "Backend", "gather"), "dask": ("distributed", "slice", "plan_gather")}
 """By the missing package: the face, a name that needs it, and one that does not."""
+
+
+def installing(extra: str) -> str:
+    """What installs an extra, by pyproject.toml. An index need not have dmlgather: the message names the packages."""
+    packages = sorted(stated()[extra])
+    return f"pip install {' '.join(map(repr, packages))} (dmlgather's extra {extra})"
 
 
 def said(missing: str, code: str) -> str:
@@ -57,14 +66,14 @@ def test_a_star_import_takes_the_others(missing: str) -> None:
 def test_an_import_by_name_says_what_to_install(missing: str, statement: str) -> None:
     printed = said(missing, f"try: {statement}\nexcept ModuleNotFoundError as error: print(error, error.name.partition('.')[0])")
     face, name, _ = CASES[missing]
-    remedy = f"pip install 'dmlgather[{missing}]'"
-    assert printed == f"dmlgather.{face}.{name} needs the package {missing}, which is not installed: {remedy} {missing}\n"
+    needs = f"dmlgather.{face}.{name} needs the package {missing}, which is not installed"
+    assert printed == f"{needs}: {installing(missing)} {missing}\n"
 
 
 @pytest.mark.parametrize("missing", CASES)
 def test_so_does_an_attribute(missing: str) -> None:
     printed = said(missing, "import dmlgather as dg\ntry: dg.FACE.NAME\nexcept AttributeError as error: print(error)")
-    assert printed.endswith(f"needs the package {missing}, which is not installed: pip install 'dmlgather[{missing}]'\n")
+    assert printed.endswith(f"needs the package {missing}, which is not installed: {installing(missing)}\n")
 
 
 SYMBOLIC = """
@@ -125,14 +134,32 @@ def test_commands_name_the_extra(models: Path, missing: str, arguments: str) -> 
     said = ended.stderr.splitlines()[0].removeprefix("dmlgather: ")
     what, extra = ("an ONNX model", "onnx") if words[1] == "model.onnx" else ("an OpenVINO IR", "openvino")
     assert ended.returncode == 2
-    needs = f"{what} needs the package {missing}, which is not installed: pip install 'dmlgather[{extra}]'"
+    needs = f"{what} needs the package {missing}, which is not installed: {installing(extra)}"
     assert said == f"{words[1]}: {needs}"
 
 
+def stated() -> dict[str, list[str]]:
+    """The requirements of each extra of pyproject.toml."""
+    found: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    return found
+
+
 def extras() -> dict[str, set[str]]:
-    """The packages of each extra of pyproject.toml."""
-    found = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    return {name: {re.split(r"[\[<>=]", each)[0] for each in packages} for name, packages in found.items()}
+    """The packages of each extra."""
+    return {name: {re.split(r"[\[<>=]", each)[0] for each in packages} for name, packages in stated().items()}
+
+
+@pytest.mark.parametrize("extra", ["cuda12", "cuda13", "dask", "jax", "onnx", "openvino", "plot", "torch"])
+def test_what_installs_an_extra_is_what_it_states(extra: str) -> None:
+    assert extras_module.installing(extra) == installing(extra)
+
+
+def test_without_metadata_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "requires", missing)
+    assert extras_module.installing("onnx") == "install dmlgather's extra onnx"
 
 
 def test_the_hook_of_the_page_installs_what_the_extras_do() -> None:

@@ -4,7 +4,6 @@ memory and kernels are interpreted. Shows how arrays, devices and streams are ha
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from dmlgather.backends.cuda import driver
 from tests import seeds
 from tests.kernels.host_driver import HostDriver, installed
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
@@ -275,9 +273,7 @@ def test_compare_runs_on_every_device(gpu: ArrayDriver, table: Any, ids: Any) ->
     assert "IndicesTensor[0, 0] = 1099511627776" in str(found)
 
 
-def test_without_a_gpu_compiling_for_one_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    driver.require.cache_clear()
+def test_without_a_gpu_compiling_for_one_says_what_is_missing(no_cupy: None) -> None:
     with pytest.raises(dg.DeviceError, match=r"CuPy cannot be imported .*pip install"):
         dg.compile(gather(), device="cuda")
 

@@ -4,7 +4,6 @@ what a call finds ready is what it does not compile, plan or allocate.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 import dmlgather as dg
 from dmlgather.backends import cuda
-from dmlgather.backends.cuda import driver, program
+from dmlgather.backends.cuda import program
 from tests import seeds
 from tests.kernels.host_driver import installed
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
@@ -200,9 +199,7 @@ def test_where_no_call_runs() -> None:
         op.prepare("gpu")
 
 
-def test_without_a_gpu_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    driver.require.cache_clear()
+def test_without_a_gpu_it_says_what_is_missing(no_cupy: None) -> None:
     for layouts in (None, [[PACKED, IDS]]):
         with pytest.raises(dg.DeviceError, match=r"^CuPy cannot be imported .*pip install"):
             dg.compile(gather()).prepare("cuda", layouts=layouts)

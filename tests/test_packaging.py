@@ -92,12 +92,6 @@ def test_a_wheel_carries_the_pages_that_explain_codes(wheel: Path, tmp_path: Pat
         assert shown.startswith(f"# {code} error: ")
 
 
-def test_a_wheel_carries_the_scripts_that_run_cases(wheel: Path) -> None:
-    scripts = {f"dmlgather/conformance/scripts/{name}" for name in ("README.txt", "run.cmd", "run.ps1", "run.sh")}
-    with zipfile.ZipFile(wheel) as archive:
-        assert scripts <= set(archive.namelist())
-
-
 def test_an_editable_install_uses_the_checkouts_kernels() -> None:
     # The environment of these tests is one: ci/setup installs for editing.
     assert Path(python(FIND_KERNELS).stdout.strip()) == ROOT / "cuda_kernels"

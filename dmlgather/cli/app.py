@@ -13,10 +13,8 @@ import typer
 from dmlgather import __version__
 from dmlgather.cli import (
     INTERRUPTED,
-    bench,
     check,
     compare,
-    conformance,
     env,
     equivalent,
     explain,
@@ -53,36 +51,22 @@ SUBCOMMANDS: dict[str, tuple[Callable[..., int], str]] = {
     "schema": (schema.schema, "NAME: the JSON Schema of a file format"),
     "header": (header.header, "the C++ header that writes a program's descriptors for check"),
     "env": (env.env, "versions, CPU engine, GPU and driver, and what is missing"),
-    "bench": (bench.bench, "compare operators with other libraries' bits, and time both"),
     "selftest": (selftest.selftest, "compare every kernel with the reference on random plans"),
 }
 """Each subcommand, and its line in the list of all."""
 
-GROUPS: dict[str, tuple[str, str, dict[str, tuple[Callable[..., int], str]]]] = {
-    "conformance": (
-        conformance.HELP,
-        "write DIR, read DIR: ask DirectML itself, on Windows",
-        {
-            "write": (conformance.write, "DIR: write random cases for DxDispatch"),
-            "read": (conformance.read, "DIR: compare what DirectML computed"),
-        },
-    ),
-}
-"""Subcommands that have subcommands themselves: help, the line in the list, and the functions."""
-
 
 def build() -> typer.Typer:
     """The Typer application."""
-    app = _with_commands(HELP, SUBCOMMANDS, add_completion=True)
+    app = with_commands(HELP, SUBCOMMANDS, add_completion=True)
     app.callback(help=HELP)(_options)
-    for name, (text, line, functions) in GROUPS.items():
-        app.add_typer(_with_commands(text, functions), name=name, short_help=line)
     return app
 
 
-def _with_commands(
+def with_commands(
     text: str, functions: Mapping[str, tuple[Callable[..., int], str]], *, add_completion: bool = False
 ) -> typer.Typer:
+    """A Typer application of these functions; one function alone is the application itself."""
     app = typer.Typer(
         help=text,
         no_args_is_help=True,
@@ -115,8 +99,8 @@ def paragraphs(function: Callable[..., int]) -> str:
     return "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(function) or "").split("\n\n"))
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command with `arguments`; its exit code. Never raises."""
+def run(arguments: Sequence[str], application: Callable[[], typer.Typer] = build, name: str = "dmlgather") -> int:
+    """Run the command, or another application of that name, with `arguments`; its exit code. Never raises."""
     if sys.stdout is None:
         say("dmlgather: standard output is closed")
         return 2
@@ -124,7 +108,7 @@ def run(arguments: Sequence[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):  # escape characters that the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
     try:
-        return guarded(_dispatched)(arguments)
+        return guarded(_dispatched)(arguments, application, name)
     except KeyboardInterrupt:
         say("dmlgather: interrupted")
         return INTERRUPTED
@@ -147,9 +131,9 @@ def _plainly(error: UsageError) -> str:
     return f"{said or error.message}, got {item['input']!r}"
 
 
-def _dispatched(arguments: Sequence[str]) -> int:
+def _dispatched(arguments: Sequence[str], application: Callable[[], typer.Typer], name: str) -> int:
     try:
-        code = build()(spelled_anew(arguments), prog_name="dmlgather", standalone_mode=False)
+        code = application()(spelled_anew(arguments), prog_name=name, standalone_mode=False)
     except UsageError as error:
         error.message = printable(_plainly(error))
         error.show()

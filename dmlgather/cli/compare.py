@@ -17,6 +17,7 @@ from dmlgather.cli.failures import say
 from dmlgather.cli.limiting import TimeLimit, stated, within
 from dmlgather.cli.progress import reference_progress
 from dmlgather.output import flush, put
+from dmlgather.wording import printable
 
 if TYPE_CHECKING:
     from dmlgather.comparing.compare_report import CompareReport, DispatchReport
@@ -82,6 +83,7 @@ def compare(
     Exit codes: 0 equal, 1 a mismatch or the file has errors, 2 it could not be understood or run, 130 after Ctrl-C, 141 when
     whoever read the output closed it.
     """
+    from dmlgather.directml.dxdispatch.writing import NAME
     from dmlgather.input_files import InputFiles
 
     for name, tolerance in (("--rtol", rtol), ("--atol", atol)):
@@ -105,8 +107,9 @@ def compare(
                 )
     elif against is not None:
         raise typer.BadParameter(
-            "a single descriptor states no inputs, so that no output of it can have been made elsewhere: write a case with "
-            "--save, run it there, and compare that case with --against",
+            f"{printable(str(file))} is a single descriptor, without the inputs that the outputs were made from. Write a model "
+            f"with inputs by --save DIR, in the place of --against; run DIR/{NAME} where the outputs are made; and compare that "
+            "file with --against and them",
             param_hint="'--against'",
         )
     task = _Task(file, checked, _devices(devices, against), against, limit, save, as_json)
@@ -139,8 +142,9 @@ class _Task:
             from dmlgather.comparing.saving import check_no_older
             from dmlgather.directml.dxdispatch.writing import lost_outputs, write_model
 
-            check_no_older(self.save, self.devices, max(map(len, (given or {}).values()), default=0))
-            case = write_model(self.checked, self.save, self._made_from(given))
+            made_from = self._made_from(given)
+            check_no_older(self.save, self.devices, max(map(len, (given or {}).values()), default=0), made_from)
+            case = write_model(self.checked, self.save, made_from)
             say(f"Case written to '{case}'")
             for number, output in lost_outputs(self.checked).items():
                 say(
@@ -197,7 +201,6 @@ class _Task:
         from dmlgather.comparing.compare_report import compare_report
         from dmlgather.comparing.comparison import least_devices
         from dmlgather.comparing.dispatches import compare_model
-        from dmlgather.wording import printable
 
         reports: list[DispatchReport] = []
         least = least_devices(given is not None)

@@ -38,13 +38,6 @@ def libraries() -> list[str]:
     return list(KINDS)
 
 
-def suites() -> list[str]:
-    """The suites of `bench`."""
-    from dmlgather.bench import SUITES
-
-    return list(SUITES)
-
-
 def devices() -> list[str]:
     """The devices of `run`."""
     return ["auto", "cpu", "cuda", "reference"]

@@ -8,11 +8,12 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from dmlgather.cli.common import AsJson, JsonFile, JsonOutput, missing_gpu
+from dmlgather.extras import installing
 from dmlgather.host import SettingError, cpus
 from dmlgather.output import put
 
 if TYPE_CHECKING:
-    from dmlgather.cli.nvidia_driver import Driver
+    from dmlgather.backends.cuda.nvidia_driver import Driver
 
 PACKAGES = ("numpy", "pydantic", "typer", "rich")
 OPTIONAL = {
@@ -49,8 +50,8 @@ def env(as_json: AsJson = False, output: JsonFile = None) -> int:
 def environment() -> dict[str, Any]:
     """Everything as plain data. gpu.usable: whether the CUDA backend can run here; missing: why it cannot."""
     from dmlgather import __version__
+    from dmlgather.backends.cuda import nvidia_driver
     from dmlgather.backends.devices import processor
-    from dmlgather.cli import nvidia_driver
 
     driver = nvidia_driver.ask()
     cupy = next((f"{name} {found}" for name in CUPY if (found := _version(name))), None)
@@ -81,22 +82,21 @@ def _engine() -> str:
 
 
 def _missing(driver: Driver, wheel: str | None) -> list[dict[str, str]]:
-    missing = []
+    """Without a driver nothing else helps, so that nothing else is named."""
+    from dmlgather.backends.cuda.nvidia_driver import REMEDY
+
     if driver.error is not None:
-        remedy = "install the NVIDIA driver, or run where there is a GPU; everything but --device cuda works without one"
-        missing.append({"what": driver.error, "remedy": remedy})
-    if wheel is None:
-        extra = "cuda12" if driver.cuda is not None and driver.cuda.startswith("12.") else "cuda13"
-        missing.append({"what": "CuPy", "remedy": f"pip install 'dmlgather[{extra}]'"})
-    elif wheel.startswith("cupy-cuda13x") and driver.cuda is not None and driver.cuda.startswith("12."):
+        what, remedy = driver.error, REMEDY
+    elif wheel is None:
+        what, remedy = "CuPy", installing(driver.extra)
+    elif wheel.startswith("cupy-cuda13x") and driver.extra == "cuda12":
         what = f"a CuPy for the driver: {wheel} is for CUDA 13, and the driver has CUDA {driver.cuda}"
-        remedy = "pip uninstall cupy-cuda13x, and pip install 'dmlgather[cuda12]'; or install driver 580 or newer"
-        missing.append({"what": what, "remedy": remedy})
-    if not missing:
-        reason = missing_gpu()
-        if reason is not None:
-            missing.append({"what": "a working CUDA backend", "remedy": reason})
-    return missing
+        remedy = f"pip uninstall cupy-cuda13x, and {installing('cuda12')}; or install driver 580 or newer"
+    elif (reason := missing_gpu()) is not None:
+        what, remedy = "a working CUDA backend", reason
+    else:
+        return []
+    return [{"what": what, "remedy": remedy}]
 
 
 def _rows(found: dict[str, Any]) -> list[tuple[str, str | None]]:
@@ -106,7 +106,7 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, str | None]]:
     rows.append(("processor", f"{found['processor']['name']}, {counted(found['processor']['cpus'], 'CPU')}"))
     rows.append(("engine", found["engine"]))
     for name, version in found["packages"].items():
-        rows.append((name, version or f"not installed: pip install 'dmlgather[{OPTIONAL[name]}]'"))
+        rows.append((name, version or f"not installed: {installing(OPTIONAL[name])}"))
     without = "no package installed: the extras cuda12 and cuda13 have it, or a CUDA toolkit" if found["cupy"] else None
     rows += [("cupy", found["cupy"]), ("nvrtc", found["nvrtc"] or without)]
     cuda = found["driver"]["cuda"]

@@ -66,14 +66,13 @@ def describe(error: BaseException) -> str:
     """A failure in words that a user understands."""
     from dmlgather.backends.cuda.driver import DeviceError
     from dmlgather.backends.memory import TooLargeError
-    from dmlgather.bench.errors import BenchError
     from dmlgather.extras import MissingExtraError
     from dmlgather.files import FileError
     from dmlgather.host import SettingError
     from dmlgather.limits import LimitError
 
     match error:
-        case FileError() | DeviceError() | BenchError() | TooLargeError() | SettingError() | LimitError() | MissingExtraError():
+        case FileError() | DeviceError() | TooLargeError() | SettingError() | LimitError() | MissingExtraError():
             return str(error)
         case OSError():
             name = f"{error.filename}: " if error.filename else ""

@@ -6,16 +6,19 @@ from collections.abc import Sequence
 
 from dmlgather.cli.common import note
 
-VALUED = ("bench", "selftest")
+VALUED = ("selftest",)
 """The subcommands whose --json named a file. They take no arguments, so that a value behind it cannot be one."""
 
 
 def spelled_anew(arguments: Sequence[str]) -> list[str]:
-    """The command's arguments, with `--json FILE` as `--output FILE`, and `--json -` (standard output) as `--json`. A note on
-    standard error says so.
+    """The command's arguments, in the spelling of today."""
+    return with_output(arguments) if arguments and arguments[0] in VALUED else list(arguments)
+
+
+def with_output(arguments: Sequence[str]) -> list[str]:
+    """The arguments with `--json FILE` as `--output FILE`, and `--json -` (standard output) as `--json`. A note on standard error
+    says so.
     """
-    if not arguments or arguments[0] not in VALUED:
-        return list(arguments)
     made: list[str] = []
     left = list(arguments)
     while left:

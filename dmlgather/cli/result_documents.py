@@ -1,4 +1,4 @@
-"""What `run`, `equivalent`, `translate` and `conformance write` print as JSON; as documents.py."""
+"""What `run`, `equivalent` and `translate` print as JSON; as documents.py."""
 
 from __future__ import annotations
 
@@ -164,22 +164,3 @@ class RunResult(Record):
 
     commands: tuple[PrintCommand | DispatchCommand | WriteCommand, ...]
     """Its commands, in order."""
-
-
-class WrittenCases(Record):
-    """What `dmlgather conformance write` wrote."""
-
-    folder: str
-    """The folder."""
-
-    seed: int
-    """The seed of the random cases."""
-
-    level: str
-    """The feature level at which they are legal."""
-
-    cases: int
-    """Random cases."""
-
-    questions: int
-    """Cases for questions that DirectML's documents leave open."""

@@ -17,7 +17,6 @@ class Schema(StrEnum):
     MODEL = "model"
     REPORT = "report"
     COMPARISON = "comparison"
-    CONFORMANCE = "conformance"
     SELFTEST = "selftest"
     RUN = "run"
     RULE = "rule"
@@ -26,8 +25,6 @@ class Schema(StrEnum):
     TRANSLATION = "translation"
     EQUIVALENCE = "equivalence"
     ENVIRONMENT = "environment"
-    BENCHMARK = "benchmark"
-    CASES = "cases"
     CONFIGURATION = "configuration"
     BASELINE = "baseline"
 
@@ -38,8 +35,8 @@ def schema(
         typer.Argument(
             metavar="NAME",
             help="What the schema describes. Files that are read: descriptor, model, configuration, baseline. What --json "
-            "prints: report (of check), comparison, conformance, cases (of conformance write), selftest, run, rule, levels, "
-            "explanation, translation, equivalence, environment (of env), benchmark.",
+            "prints: report (of check), comparison, selftest, run, rule, levels, "
+            "explanation, translation, equivalence, environment (of env).",
         ),
     ] = (Schema.MODEL),
     output: JsonFile = None,
@@ -57,16 +54,21 @@ def schema_of(name: Schema) -> dict[str, Any]:
         return json_schema.descriptor_schema()
     if name is Schema.MODEL:
         return json_schema.model_schema()
+    return document_schema(_documents()[name])
+
+
+def document_schema(kind: Any) -> dict[str, Any]:
+    """The schema of a report, which Pydantic describes, as plain data."""
     from pydantic import TypeAdapter
 
-    return {"$schema": json_schema.DIALECT, **TypeAdapter(_documents()[name]).json_schema(mode="serialization")}
+    from dmlgather.directml.dxdispatch.json_schema import DIALECT
+
+    return {"$schema": DIALECT, **TypeAdapter(kind).json_schema(mode="serialization")}
 
 
 def _documents() -> dict[Schema, Any]:
-    from dmlgather.bench.bench_report import BenchReport
     from dmlgather.cli import documents, result_documents
     from dmlgather.comparing.compare_report import CompareReport
-    from dmlgather.conformance.conformance_report import ConformanceReport
     from dmlgather.report.baseline import Baseline
     from dmlgather.report.check_report import CheckReport
     from dmlgather.report.configuration import Configuration
@@ -75,7 +77,6 @@ def _documents() -> dict[Schema, Any]:
     return {
         Schema.REPORT: CheckReport,
         Schema.COMPARISON: CompareReport,
-        Schema.CONFORMANCE: ConformanceReport,
         Schema.SELFTEST: SelfTestReport,
         Schema.CONFIGURATION: Configuration,
         Schema.BASELINE: Baseline,
@@ -86,6 +87,4 @@ def _documents() -> dict[Schema, Any]:
         Schema.TRANSLATION: result_documents.TranslationResult,
         Schema.EQUIVALENCE: result_documents.EquivalenceResult,
         Schema.ENVIRONMENT: documents.Environment,
-        Schema.BENCHMARK: BenchReport,
-        Schema.CASES: result_documents.WrittenCases,
     }

@@ -72,9 +72,11 @@ def translate(
     An ONNX model has the initial values of a DxDispatch model as defaults of its inputs, so that it runs as it stands. An index
     that DirectML clamps goes through a Clip node.
 
+    Of descriptors on lines, those that are wrong, or of other operators, are named on standard error and left out.
+
     A file is written only for a translation that is proven, and never over a file that the model is read from.
 
-    Exit codes: 0 translated and proven, 1 not proven, or refused, 2 the file could not be understood or written.
+    Exit codes: 0 translated and proven, 1 not proven, refused or left out, 2 something could not be understood or written.
     """
     from dmlgather.dialects.problem import Problem
     from dmlgather.dialects.views import ViewProblem
@@ -95,11 +97,11 @@ def translate(
         if name != TARGETS[to].option:
             owner = next(library for library, row in TARGETS.items() if row.option == name)
             own = f"--{TARGETS[to].option}" if TARGETS[to].option else "no versions"
-            raise typer.BadParameter(f"is of --to {owner}; --to {to} has {own}", param_hint=f"'--{name}'")
+            raise typer.BadParameter(f"--{name} belongs to --to {owner}; --to {to} has {own}", param_hint=f"'--{name}'")
     made_from = InputFiles((file,))
     if output is not None:
         KINDS[to].check(output, made_from)
-    source = _read(file, allow_outside, stated_inputs(inputs))
+    source, left_out = _read(file, allow_outside, stated_inputs(inputs))
     if not source.graph.outputs:
         say(f"{file}: no dispatch writes a resource, so there is nothing to translate")
         return 2
@@ -130,11 +132,12 @@ def translate(
     *parts, all_of_it = told.parts
     ends = {"parts": parts, "whole": {**all_of_it, "name": str(file)}, "written": written, "not_kept": list(lost)}
     JsonOutput(as_json).write(lambda: {"file": str(file), "to": whole.to, **ends})
-    return 0 if told.clean else 1
+    return max(left_out, 0 if told.clean else 1)
 
 
-def _read(file: Path, allow_outside: bool, inputs: dict[str, Any]) -> TranslatableFile:
-    """The program that a file holds. FileError where it cannot be used."""
+def _read(file: Path, allow_outside: bool, inputs: dict[str, Any]) -> tuple[TranslatableFile, int]:
+    """The program that a file holds, and the exit code for what is left out of it. FileError where it cannot be used."""
+    from dmlgather.dialects.descriptor_streams import checked_stream, left_out
     from dmlgather.directml.dxdispatch.descriptor_lines import SUFFIXES
     from dmlgather.files import FileError
     from dmlgather.graph_sources import read_program
@@ -143,11 +146,17 @@ def _read(file: Path, allow_outside: bool, inputs: dict[str, Any]) -> Translatab
     if inputs and file.suffix.lower() in {*SUFFIXES, ".json"}:
         raise typer.BadParameter(f"'{printable(str(file))}' leaves no size open: leave it out", param_hint="'--inputs'")
     if file.suffix.lower() in SUFFIXES:
-        return TranslatableFile(read_program(file).graph)
+        checked, graph = checked_stream(file)
+        for item in (*checked.findings, *checked.problems):
+            say(item)
+        code = 2 if checked.problems else 1 if left_out(checked) else 0
+        if not graph.outputs:
+            raise typer.Exit(code)
+        return TranslatableFile(graph), code
     if file.suffix.lower() == ".json":
-        return of_checked(load(file, allow_outside))
+        return of_checked(load(file, allow_outside)), 0
     try:
-        return TranslatableFile(read_program(file, inputs=inputs).graph)
+        return TranslatableFile(read_program(file, inputs=inputs).graph), 0
     except (TypeError, ValueError) as error:  # sizes that are not known, or a node that breaks a rule
         raise FileError(f"{file}: {in_options(error)}") from None
 

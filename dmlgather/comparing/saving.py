@@ -18,12 +18,12 @@ from dmlgather.directml.dxdispatch.writing import beside, count, model_path, pla
 from dmlgather.directml.fields import wire_name
 from dmlgather.files import FileError, described
 from dmlgather.model_runner import elements
-from dmlgather.written_files import staged, writing
+from dmlgather.written_files import check_spared, staged, writing
 
 
-def check_no_older(case: Path, devices: Iterable[str], given: int = 0) -> None:
+def check_no_older(case: Path, devices: Iterable[str], given: int = 0, made_from: Iterable[Path] = ()) -> None:
     """FileError when outputs lie beside a case, of an earlier one, that saving it again would not replace: they would pass for
-    outputs of the new case.
+    outputs of the new case. And when it would replace one of the files that it is `made_from`.
 
     devices: whose outputs are going to replace older ones, and so are `given` outputs that were made elsewhere.
     """
@@ -33,12 +33,14 @@ def check_no_older(case: Path, devices: Iterable[str], given: int = 0) -> None:
     replaced = re.compile(rf".+\.({'|'.join(endings)})\.npy")
     with described():
         names = sorted(path.name for path in target.parent.iterdir()) if target.parent.is_dir() else []
-    older = [name for name in names if output.fullmatch(name) and not replaced.fullmatch(name)]
+    outputs = [name for name in names if output.fullmatch(name)]
+    older = [name for name in outputs if not replaced.fullmatch(name)]
     if older:
         raise FileError(
             f"{target.parent} holds {', '.join(older)}, which would pass for outputs of the new case: remove them, or name "
             "another place"
         )
+    check_spared([target.parent / name for name in outputs], made_from)
 
 
 def _ending(device: str) -> str:

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from dmlgather.dialects.descriptor_graph import descriptor_graph
 from dmlgather.dialects.index_graph import IndexGraph
-from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_text
-from dmlgather.directml.dxdispatch.source_files import SourceFiles
+from dmlgather.directml import OperatorDesc
+from dmlgather.directml.dxdispatch.descriptor_lines import check_lines_file
+from dmlgather.directml.dxdispatch.foreign import OTHER
+from dmlgather.directml.dxdispatch.model_file import CheckedFile
+from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevel
-from dmlgather.files import FileError, read_text
+from dmlgather.files import FileError
 
 LEVEL = FeatureLevel.LEVEL_6_4
 """At which the descriptors are checked."""
 
 
 def stream_graph(path: Path) -> IndexGraph:
-    """The descriptors of a stream side by side, equal lines once. The tensors of the descriptor of line 3 are called
-    "InputTensor 3" and so on.
+    """The graph of a stream. FileError, with the line, for one that `checked_stream` leaves out."""
+    checked, graph = checked_stream(path)
+    for item in sorted(left_out(checked), key=lambda item: item.line or 0):
+        if isinstance(item, LocatedFinding) and item.code == OTHER:
+            raise FileError(f"{item.place}: {item.got} is no operator of this family: leave it out")
+        raise FileError(str(item))
+    return graph
 
-    FileError, with the line, for one that cannot be understood or breaks a rule at feature level 6_4.
+
+def checked_stream(path: Path) -> tuple[CheckedFile, IndexGraph]:
+    """What `check` finds in a stream, and the graph of the descriptors that are legal at feature level 6_4, side by side, equal
+    lines once. The tensors of the descriptor of line 3 are called "InputTensor 3" and so on.
     """
-    parts = []
-    for number, checked in _lines(path):
-        problem = next(iter((*checked.problems, *checked.errors, *checked.refusals)), None)
-        if problem is not None:
-            raise FileError(str(problem))
-        (found,) = checked.dispatchables.values()
-        parts.append(_numbered(descriptor_graph([found.desc]), number))
-    if not parts:
-        raise FileError(f"{path}: the file is empty: no descriptors")
-    return IndexGraph(
+    legal: dict[int, OperatorDesc] = {}
+    checked = check_lines_file(path, LEVEL, legal)
+    parts = [_numbered(descriptor_graph([desc]), number) for number, desc in legal.items()]
+    return checked, IndexGraph(
         tuple(name for part in parts for name in part.inputs),
         tuple(name for part in parts for name in part.outputs),
         tuple(step for part in parts for step in part.steps),
@@ -41,18 +45,9 @@ def stream_graph(path: Path) -> IndexGraph:
     )
 
 
-def _lines(path: Path) -> Iterator[tuple[int, CheckedFile]]:
-    """Each line, checked by itself, with the number of the first of equal ones."""
-    try:
-        text = read_text(path)
-    except FileError as error:
-        raise FileError(f"{path} {error}") from None
-    first: dict[str, int] = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            first.setdefault(line, number)
-    for line, number in first.items():
-        yield number, check_text(f"{path}, line {number}", line, SourceFiles(path.parent, allow_outside=False), LEVEL)
+def left_out(checked: CheckedFile) -> list[FileProblem | LocatedFinding]:
+    """Why lines of a stream are not in its graph."""
+    return [*checked.problems, *checked.errors, *(finding for finding in checked.findings if finding.code == OTHER)]
 
 
 def _numbered(graph: IndexGraph, number: int) -> IndexGraph:

@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from dmlgather.dialects.size_expressions import linear_of, trend_of, value_of
+from dmlgather.extras import missing_extra
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -237,8 +238,7 @@ def _sympy() -> Any:
     try:
         import sympy
     except ModuleNotFoundError as error:
-        text = f"{error}; it computes sizes, and 'dmlgather[onnx]' and 'dmlgather[openvino]' install it"
-        raise ModuleNotFoundError(text, name=error.name) from None
+        raise missing_extra("computing with sizes", "onnx", error) from None
     return sympy
 
 

@@ -1,6 +1,6 @@
 """Tables that are larger than a device or a machine: gather and slice on Dask, by the same rules and with the same bits.
 
-Importing this package, and `plan_gather`, need no Dask; everything else does: `pip install 'dmlgather[dask]'`.
+Importing this package, and `plan_gather`, need no Dask; everything else does: the extra `dask`.
 """
 
 from __future__ import annotations

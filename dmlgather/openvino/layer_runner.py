@@ -49,7 +49,7 @@ def run_layer(
 
     Raises ValueError for what is no layer of these or lacks a port, for a shape that a port does not allow, and as the function
     does; TypeError for a type that a port does not allow, for an input too many or too few, and as the function does. Text is
-    read by lxml (`pip install 'dmlgather[openvino]'`, ImportError without it); a document type in it is refused.
+    read by lxml (the extra openvino, ImportError without it); a document type in it is refused.
 
     >>> ports = "<input><port id='0'/><port id='1'/><port id='2'/></input><output><port id='3'/></output>"
     >>> layer = f"<layer type='Gather' version='opset7'>{ports}</layer>"

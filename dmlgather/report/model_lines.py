@@ -48,8 +48,7 @@ class _ModelText:
 
     def heading(self) -> Iterator[str]:
         """The model in a line, and a line for each operator that is close to the family."""
-        first, *further = self.wrapped(heading(self.file), "", 4)
-        yield from (f"{self.file.file}: {first}", *further)
+        yield from self.wrapped(heading(self.file), f"{self.file.file}: ", 4)
         for relative in self.file.relatives:
             nodes = counted(relative.count, HEADS[self.file.kind][1])
             yield from self.wrapped(f"{relative.operator} ({nodes}): not judged; {relative.directml}")

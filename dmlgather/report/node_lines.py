@@ -48,8 +48,12 @@ def heading(file: FileReport) -> str:
 
 
 def _onnx(file: FileReport) -> str:
-    opsets = ", ".join(printable(f"{domain} {version}".strip()) for domain, version in sorted(file.opsets.items()))
-    return f"ONNX model, opset {opsets}"
+    """Exporters import operator sets that no node is of: these are left out."""
+    used = {"", *(name.rpartition(".")[0] for name in file.others)}
+    opsets = [
+        f"{printable(domain)} {version}".strip() for domain, version in sorted(file.opsets.items()) if printable(domain) in used
+    ]
+    return f"ONNX model, opset {', '.join(opsets)}"
 
 
 def _openvino(file: FileReport) -> str:

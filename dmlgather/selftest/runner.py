@@ -13,11 +13,10 @@ import numpy as np
 from dmlgather.backends.cpu import engine
 from dmlgather.backends.cuda import require
 from dmlgather.backends.devices import Device
-from dmlgather.bench.bench_report import Machine
-from dmlgather.bench.machine import machine, versions
 from dmlgather.selftest.cpu_device import JudgedCpu
 from dmlgather.selftest.gpu_device import JudgedGpu
 from dmlgather.selftest.judging import JudgedDevice, fault
+from dmlgather.selftest.machine import Machine, machine, versions
 from dmlgather.selftest.selftest_report import FailedTrial, SelfTestReport
 from dmlgather.selftest.trials import Trial, drawn
 

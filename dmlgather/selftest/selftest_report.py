@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import computed_field
 
-from dmlgather.bench.bench_report import Machine
 from dmlgather.record import Record
+from dmlgather.selftest.machine import Machine
 from dmlgather.wording import counted
 
 NAMED = 3

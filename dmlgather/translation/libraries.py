@@ -25,14 +25,12 @@ from dmlgather.translation.targets import Target
 class TargetRow(NamedTuple):
     """A library that problems are translated to.
 
-    package: what must be installed. install: what installs it, and what reads the form again. option: the argument of `translate`
-    that says which version; empty where there is none. default: its value. check: the version that an argument means; ValueError
-    or TypeError for none. target: of a graph and the version. form: what runs, of the translated graph, the version and what the
-    outputs are called.
+    package: what must be installed. option: the argument of `translate` that says which version; empty where there is
+    none. default: its value. check: the version that an argument means; ValueError or TypeError for none. target: of a graph and
+    the version. form: what runs, of the translated graph, the version and what the outputs are called.
     """
 
     package: str
-    install: str
     option: str
     default: Any
     check: Callable[[Any], Any]
@@ -80,9 +78,9 @@ def _directml(graph: IndexGraph, level: FeatureLevel, outputs: Sequence[str]) ->
 
 
 TARGETS: Mapping[str, TargetRow] = {
-    "onnx": TargetRow("onnx", "'dmlgather[onnx]'", "opset", 13, _opset, OnnxTarget, _onnx),
-    "openvino": TargetRow("openvino", "openvino 'dmlgather[openvino]'", "version", 16, _operation_set, OpenVINOTarget, _openvino),
-    "jax": TargetRow("jax", "'dmlgather[jax]'", "", None, lambda _: None, lambda graph, _: JaxTarget(graph), _jax),
-    "directml": TargetRow("numpy", "numpy", "level", "6_4", FeatureLevel.parse, DirectMLTarget, _directml),
+    "onnx": TargetRow("onnx", "opset", 13, _opset, OnnxTarget, _onnx),
+    "openvino": TargetRow("openvino", "version", 16, _operation_set, OpenVINOTarget, _openvino),
+    "jax": TargetRow("jax", "", None, lambda _: None, lambda graph, _: JaxTarget(graph), _jax),
+    "directml": TargetRow("numpy", "level", "6_4", FeatureLevel.parse, DirectMLTarget, _directml),
 }
 """By name."""

@@ -126,12 +126,12 @@ def _row(to: str, given: Mapping[str, Any]) -> tuple[TargetRow, Any]:
         raise ValueError(f"to is {to!r}, expected {alternatives(map(repr, TARGETS))}")
     row = TARGETS[to]
     if find_spec(row.package) is None:
-        text = f"translating to {to!r} needs the package {row.package}, which is not installed: pip install {row.install}"
+        text = f"translating to {to!r} needs the package {row.package}, which is not installed: pip install {row.package}"
         raise MissingExtraError(text, name=row.package)
     for name, value in given.items():
         if value is not None and name != row.option:
             owner = next(each for each, other in TARGETS.items() if other.option == name)
-            raise TypeError(f"{name} is {value!r}, but it is of {owner!r}: {to!r} has {row.option or 'no versions'}")
+            raise TypeError(f"{name} is {value!r}, and belongs to {owner!r}; {to!r} has {row.option or 'no versions'}")
     chosen = row.default if given.get(row.option) is None else given[row.option]
     return row, row.check(chosen)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ci.benchmark_tables import markdown, rendered
-from tests.bench.test_report import REPORT
+from tests.benchmarks.test_report import REPORT
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,7 +9,7 @@ import pytest
 
 from ci.fuzzing import TARGETS, digests, failure, harm, translating
 from ci.mutating_cases import mutated_cases, whole_cases
-from dmlgather.conformance.case_reading import read_results
+from conformance.case_reading import read_results
 from dmlgather.files import FileError
 from dmlgather.translation.writing import KINDS
 from tests import seeds

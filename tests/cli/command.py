@@ -40,18 +40,23 @@ def process(*arguments: object, cwd: Path | None = None, **environment: str) -> 
 
 
 class Command:
-    """Runs `dmlgather` inside this process."""
+    """Runs `dmlgather` inside this process, or the command of a folder of the checkout."""
 
     def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
         self.capture = capture
 
     def __call__(self, *arguments: object) -> Result:
         """Run with these arguments."""
-        from dmlgather.cli.app import run
+        import benchmarks.command
+        import conformance.command
+        from dmlgather.cli import app
 
+        others = {"benchmarks": benchmarks.command.run, "conformance": conformance.command.run}
+        name = str(arguments[0]) if arguments else ""
+        run, given = (others[name], arguments[1:]) if name in others else (app.run, arguments)
         self.capture.readouterr()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("secrets.randbits", seeds.seed)  # what the program chooses belongs to the test as well
-            code = run([str(argument) for argument in arguments])
+            code = run([str(argument) for argument in given])
         captured = self.capture.readouterr()
         return Result(code, captured.out, captured.err)

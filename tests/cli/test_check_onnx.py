@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import onnx
 import pytest
+from onnx.parser import parse_model
 
 from dmlgather.cli.schema import Schema, schema_of
 from dmlgather.report.formats import FORMATS
@@ -54,8 +55,8 @@ def test_exit_codes(tmp_path: Path, command: Command, case: str, output_format: 
     assert command("check", "--level", "2_1", "--output-format", output_format, *paths).code == code
 
 
-def test_text_of_a_taken_node(tmp_path: Path, command: Command) -> None:
-    path = _save(tmp_path, TAKEN)
+def test_text_of_a_taken_node(folder: Path, command: Command) -> None:
+    path = _save(folder, TAKEN).relative_to(folder)
     ended = command("check", "--verbose", "--level", "2_1", path)
     assert ended.out.splitlines() == [
         f"{path}: ONNX model, opset 17; 1 Gather: 1 conditional at 2_1; 0 other nodes",
@@ -77,8 +78,8 @@ def test_conditions_of_several_nodes_are_said_once(tmp_path: Path, command: Comm
     assert "b + s >= 2" in every
 
 
-def test_nodes_that_are_fine_are_counted(tmp_path: Path, command: Command) -> None:
-    paths = [_save(tmp_path, text, name) for name, text in (("a.onnx", TAKEN), ("b.onnx", REFUSED))]
+def test_nodes_that_are_fine_are_counted(folder: Path, command: Command) -> None:
+    paths = [_save(folder, text, name).relative_to(folder) for name, text in (("a.onnx", TAKEN), ("b.onnx", REFUSED))]
     heading, condition, other, *_, node, _ = command("check", "--level", "2_1", *paths).out.splitlines()
     assert heading == f"{paths[0]}: ONNX model, opset 17; 1 Gather: 1 conditional at 2_1; 0 other nodes"
     assert condition == "  taken, provided that N >= 1"
@@ -103,9 +104,9 @@ def test_text_of_a_refused_node(tmp_path: Path, command: Command) -> None:
     assert ended.err == "1 file checked, 1 node (0 decided, 0 conditional, 0 undecided, 0 host, 1 refused), 1 error\n"
 
 
-def test_text_of_the_hosts_arithmetic(tmp_path: Path, command: Command) -> None:
+def test_text_of_the_hosts_arithmetic(folder: Path, command: Command) -> None:
     """It is counted, and listed with the other nodes that are fine."""
-    path = _save(tmp_path, HOST)
+    path = _save(folder, HOST).relative_to(folder)
     ended = command("check", "--level", "2_1", path)
     heading = f"{path}: ONNX model, opset 17; 2 Gather: 1 conditional, 1 host at 2_1; 2 other nodes"
     assert (ended.out.splitlines()[0], len(ended.out.splitlines())) == (heading, 2)
@@ -158,11 +159,25 @@ def test_findings_about_a_whole_graph_stand_before_the_nodes(tmp_path: Path, com
     assert node.startswith("  Gather_1: ")
 
 
-def test_a_model_with_nothing_to_judge(tmp_path: Path, command: Command) -> None:
-    path = _save(tmp_path, "agraph (float[4] X) => (float[4] Z) { Z = Relu(X) }")
+def test_a_model_with_nothing_to_judge(folder: Path, command: Command) -> None:
+    path = _save(folder, "agraph (float[4] X) => (float[4] Z) { Z = Relu(X) }").relative_to(folder)
     ended = command("check", path)
     assert ended.out == f"{path}: ONNX model, opset 17; nothing to judge; 1 other node\n"
     assert (ended.code, ended.err) == (0, "1 file checked, no findings\n")
+
+
+def test_the_heading_names_the_operator_sets_of_the_nodes(folder: Path, command: Command) -> None:
+    """And not all that an exporter imports, as PyTorch's and TensorFlow's do."""
+    unused = ", ".join(f'"org.pytorch.unused{number}" : 1' for number in range(12))
+    imports = f'<ir_version: 8, opset_import: ["" : 17, "com.example" : 3, "com" : 1, {unused}]>'
+    model = parse_model(f"{imports} agraph (float[4] X) => (float[4] Z) {{ Z = com.example.Foo(X) }}")
+    onnx.save(model, folder / "m.onnx")
+    assert command("check", "m.onnx").out == "m.onnx: ONNX model, opset 17, com.example 3; nothing to judge; 1 other node\n"
+    model.graph.node[0].domain = "com.example.of a long name"
+    model.opset_import.add(domain=model.graph.node[0].domain, version=1)
+    model.graph.node.extend(onnx.helper.make_node("Foo", ["X"], [], domain=f"org.pytorch.unused{number}") for number in range(12))
+    onnx.save(model, folder / "m.onnx")
+    assert max(map(len, command("check", "m.onnx").out.splitlines())) <= 120
 
 
 def test_json_has_everything(tmp_path: Path) -> None:

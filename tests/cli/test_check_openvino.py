@@ -194,8 +194,8 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert (ended.code, ended.err.splitlines()[0]) == (2, "model.xml: does not exist")
 
 
-def test_layers_outside_of_the_family_are_counted(tmp_path: Path, command: Command) -> None:
-    path = write(tmp_path, net(DATA + layer(1, "Result", {0: "FP32 5,2"})), None)
+def test_layers_outside_of_the_family_are_counted(folder: Path, command: Command) -> None:
+    path = write(folder, net(DATA + layer(1, "Result", {0: "FP32 5,2"})), None).relative_to(folder)
     ended = command("check", path)
     assert (ended.code, ended.out) == (0, f"{path}: OpenVINO IR 11; nothing to judge; 2 other layers\n")
 

@@ -75,8 +75,8 @@ def test_a_report_on_an_onnx_model_names_them(tmp_path: Path, command: Command) 
     assert sum(file["others"].values()) == 4
 
 
-def test_a_report_on_an_ir_names_them(tmp_path: Path, command: Command) -> None:
-    path = write(tmp_path, net(DATA + layer(1, "ScatterUpdate", {0: "FP32 5,2"})), None)
+def test_a_report_on_an_ir_names_them(folder: Path, command: Command) -> None:
+    path = write(folder, net(DATA + layer(1, "ScatterUpdate", {0: "FP32 5,2"})), None).relative_to(folder)
     out = command("check", path).out.splitlines()
     assert out[0].endswith("nothing to judge; 1 related layer, 1 other layer")
     assert out[1].startswith("  ScatterUpdate (1 layer): not judged; DirectML has SCATTER from 2_0")

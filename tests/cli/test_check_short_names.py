@@ -28,8 +28,8 @@ def _save(folder: Path, size: str = LONG, name: str = "X") -> Path:
     return folder / "model.onnx"
 
 
-def test_a_long_size_has_a_short_name_and_a_legend(tmp_path: Path, command: Command) -> None:
-    path = _save(tmp_path)
+def test_a_long_size_has_a_short_name_and_a_legend(folder: Path, command: Command) -> None:
+    path = _save(folder).relative_to(folder)
     for output_format in ("text", "concise"):
         out = command("check", "--verbose", "--output-format", output_format, path).out.splitlines()
         assert out[1] == f"  s1 = {LONG}"

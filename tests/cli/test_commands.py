@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 import dmlgather as dg
 from dmlgather.backends import reference
 from dmlgather.backends.cpu import engine
-from dmlgather.cli import env, nvidia_driver
-from dmlgather.cli.app import GROUPS, SUBCOMMANDS
+from dmlgather.backends.cuda import nvidia_driver
+from dmlgather.cli import env
+from dmlgather.cli.app import SUBCOMMANDS
 from dmlgather.cli.schema import Schema, schema_of
 from dmlgather.comparing.dispatches import compare_model
 from dmlgather.directml import OPERATORS
@@ -272,15 +273,27 @@ def test_env_names_the_wheel_for_the_driver(
     monkeypatch.setattr(env, "_version", lambda name: "14.2.0" if name in ("numpy", f"cupy-cuda{wheel}x") else None)
     monkeypatch.setattr(env, "PACKAGES", ("numpy",))
     what = f"a CuPy for the driver: cupy-cuda13x 14.2.0 is for CUDA 13, and the driver has CUDA {driver}"
-    remedy = "pip uninstall cupy-cuda13x, and pip install 'dmlgather[cuda12]'; or install driver 580 or newer"
+    other = "pip install 'cupy-cuda12x[ctk]>=14' (dmlgather's extra cuda12)"
+    remedy = f"pip uninstall cupy-cuda13x, and {other}; or install driver 580 or newer"
     assert (f"\nmissing: {what}\n    {remedy}\n" in command("env").out) == missed
+
+
+def test_env_names_only_the_driver_where_there_is_none(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvidia_driver, "ask", lambda: nvidia_driver.Driver(None, (), "there is no NVIDIA driver"))
+    monkeypatch.setattr(env, "CUPY", ())
+    (missing,) = json.loads(command("env", "--json").out)["missing"]
+    assert missing["what"] == "there is no NVIDIA driver"
+    assert "pip" not in missing["remedy"]
 
 
 def test_env_names_the_extra_of_a_missing_package(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     known = env._version
     monkeypatch.setattr(env, "_version", lambda name: None if name == "lxml" else known(name))
     assert json.loads(command("env", "--json").out)["packages"]["lxml"] is None
-    assert "lxml       not installed: pip install 'dmlgather[openvino]'" in command("env").out
+    assert (
+        "lxml       not installed: pip install 'lxml>=5.3' 'ml-dtypes>=0.6' 'sympy>=1.13.3' (dmlgather's extra openvino)\n"
+        in command("env").out
+    )
 
 
 def test_help_of_every_subcommand(command: Command) -> None:
@@ -289,10 +302,9 @@ def test_help_of_every_subcommand(command: Command) -> None:
         ended = command(name, "--help")
         assert (ended.code, ended.err) == (0, "")
         assert f"Usage: dmlgather {name}" in ended.out
-    for group, (_, _, functions) in GROUPS.items():
-        assert group in command("--help").out
-        for name in functions:
-            assert f"Usage: dmlgather {group} {name}" in command(group, name, "--help").out
+    assert "Usage: python -m benchmarks [OPTIONS]" in command("benchmarks", "--help").out
+    for name in ("write", "read"):
+        assert f"Usage: python -m conformance {name}" in command("conformance", name, "--help").out
 
 
 def test_help_is_whole_at_80_columns(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -232,12 +232,15 @@ def test_what_is_compared_with_is_never_overwritten(tmp_path: Path, command: Com
     ended = _against(command, MODEL, tmp_path / "made", "--save", tmp_path / "made")
     assert (ended.code, "is an input, and would be overwritten" in ended.err) == (2, True)
     assert np.load(made).tolist() == WRONG.tolist()
+    assert [path.name for path in made.parent.iterdir() if path.name != "model.json"] == [made.name]
 
 
 def test_a_descriptor_has_no_inputs_to_go_with(tmp_path: Path, command: Command) -> None:
     ended = _against(command, GATHER, _npy(tmp_path / "x.npy", RIGHT))
     assert (ended.code, ended.out) == (2, "")
-    assert "write a case with --save, run it there, and compare that case with --against" in " ".join(ended.err.split())
+    said = " ".join(ended.err.split())
+    assert f"{tmp_path / 'model.json'} is a single descriptor, without the inputs that the outputs were made from" in said
+    assert "--save DIR, in the place of --against; run DIR/case.json where the outputs are made" in said
 
 
 def test_the_way_that_the_refusal_names(tmp_path: Path, command: Command) -> None:

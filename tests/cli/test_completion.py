@@ -36,15 +36,13 @@ def completed(command: Command, monkeypatch: pytest.MonkeyPatch) -> Completed:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("",), {*SUBCOMMANDS, "conformance"}),
-        (("conformance", ""), {"write", "read"}),
+        (("",), set(SUBCOMMANDS)),
         (("schema", ""), set(Schema)),
         (("rule", "DML3"), {code for code in CODES if code.startswith("DML3")}),
         (("levels", "GATHER_"), {"GATHER_ELEMENTS", "GATHER_ND", "GATHER_ND1"}),
         (("translate", "m.onnx", "--to", ""), {"onnx", "openvino", "jax", "directml"}),
         (("check", "--output-format", "s"), {"sarif"}),
         (("check", "--level", "1_"), {"1_0"}),
-        (("bench", "--suite", "c"), {"cpu", "chains"}),
         (("run", "--device", "c"), {"cpu", "cuda"}),
         (("check", "--outp"), {"--output", "--output-format"}),
     ],

@@ -12,14 +12,17 @@ import numpy as np
 import onnx
 import pytest
 
-from dmlgather.cli.app import GROUPS, SUBCOMMANDS
-from dmlgather.cli.schema import Schema, schema_of
+from benchmarks.bench_report import BenchReport
+from conformance.conformance_report import ConformanceReport
+from conformance.manifest import WrittenCases
+from dmlgather.cli.app import SUBCOMMANDS
+from dmlgather.cli.schema import Schema, document_schema, schema_of
 from tests.cli.command import Command
 from tests.conformance.stand_in import run_models
 from tests.dxdispatch.models import GATHER, MODEL, changed, write
 from tests.onnx.modelling import parsed
 
-Case = tuple[Schema, Callable[[Path], tuple[object, ...]]]
+Case = tuple[Any, Callable[[Path], tuple[object, ...]]]
 
 ROWS = "agraph (float[N,4] x, int64[3] i) => (float[3,4] y) { y = Gather(x, i) }"
 COLUMNS = "agraph (float[N,4] x, int64[3] i) => (float[N,3] y) { y = Gather<axis = 1>(x, i) }"
@@ -44,7 +47,7 @@ def _chain(folder: Path) -> Path:
 
 def _cases(folder: Path) -> Path:
     """A folder of cases that came back."""
-    from dmlgather.conformance.case_writing import write_cases
+    from conformance.case_writing import write_cases
     from dmlgather.directml import FeatureLevel
 
     write_cases(folder / "cases", 2, FeatureLevel.LEVEL_6_4, 7, "0.1.0")
@@ -71,20 +74,24 @@ CASES: dict[str, Case] = {
         lambda folder: (_onnx(folder, ROWS), _onnx(folder, COLUMNS, "b.onnx"), "--inputs", "N=3"),
     ),
     "env": (Schema.ENVIRONMENT, lambda _: ()),
-    "bench": (Schema.BENCHMARK, lambda _: ("--rounds", 1, "--peers", "numpy", "--only", "launch", "--seed", 7)),
+    "benchmarks": (BenchReport, lambda _: ("--rounds", 1, "--peers", "numpy", "--only", "launch", "--seed", 7)),
     "selftest": (Schema.SELFTEST, lambda _: ("--device", "cpu", "--trials", 2, "--seed", 7)),
-    "conformance write": (Schema.CASES, lambda folder: (folder / "new", "--cases", 1, "--seed", 7)),
-    "conformance read": (Schema.CONFORMANCE, lambda folder: (_cases(folder),)),
+    "conformance write": (WrittenCases, lambda folder: (folder / "new", "--cases", 1, "--seed", 7)),
+    "conformance read": (ConformanceReport, lambda folder: (_cases(folder),)),
 }
-"""By subcommand: the schema of its JSON, and its arguments."""
+"""By subcommand: the schema of its JSON or the record that it prints, and its arguments. Also the commands of a checkout."""
 
 FILES = {"header", "schema"}
 """Subcommands that print a file: a C++ header, a JSON Schema."""
 
 
 def test_every_command_is_tried() -> None:
-    commands = {*SUBCOMMANDS, *(f"{group} {name}" for group, (_, _, functions) in GROUPS.items() for name in functions)}
-    assert {name.partition(",")[0] for name in CASES} == commands - FILES
+    checkout = {"benchmarks", "conformance write", "conformance read"}
+    assert {name.partition(",")[0] for name in CASES} == {*SUBCOMMANDS, *checkout} - FILES
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    return schema_of(kind) if isinstance(kind, Schema) else document_schema(kind)
 
 
 def _steady(value: Any) -> Any:
@@ -104,7 +111,7 @@ def test_json_is_printed_or_written(tmp_path: Path, command: Command, name: str)
     text = command(*words, *make(tmp_path / "text"))
     printed = command(*words, *make(tmp_path / "printed"), "--json")
     report = json.loads(printed.out)
-    jsonschema.validate(report, schema_of(schema))
+    jsonschema.validate(report, _schema(schema))
     assert printed.code == text.code
     if name == "translate":  # whose --output is the translation
         return
@@ -143,7 +150,7 @@ OLDER: dict[str, Case] = {
 def test_older_spellings_print_with_a_note(tmp_path: Path, command: Command, spelling: str) -> None:
     schema, make = OLDER[spelling]
     ended = command(*spelling.split(), *make(tmp_path))
-    jsonschema.validate(json.loads(ended.out), schema_of(schema))
+    jsonschema.validate(json.loads(ended.out), _schema(schema))
     assert ended.code == 0
     (note,) = [line for line in ended.err.splitlines() if line.startswith("dmlgather: note: ")]
     assert "is now spelled --" in note
@@ -151,12 +158,12 @@ def test_older_spellings_print_with_a_note(tmp_path: Path, command: Command, spe
 
 
 @pytest.mark.parametrize("spelling", ["--json={}", "--json {}"])
-@pytest.mark.parametrize("name", ["bench", "selftest"])
+@pytest.mark.parametrize("name", ["benchmarks", "selftest"])
 def test_a_file_behind_json_is_written_with_a_note(tmp_path: Path, command: Command, name: str, spelling: str) -> None:
     schema, make = CASES[name]
     file = tmp_path / "report.json"
     ended = command(name, *spelling.format(file).split(), *make(tmp_path))
-    jsonschema.validate(json.loads(file.read_text()), schema_of(schema))
+    jsonschema.validate(json.loads(file.read_text()), _schema(schema))
     assert (ended.code, ended.out[:1] == "{") == (0, False)
     assert "dmlgather: note: --json FILE is now spelled --output FILE" in ended.err
 

@@ -15,8 +15,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from conformance import case_reading
 from dmlgather import equivalence, limits, translation
-from dmlgather.conformance import case_reading
 from dmlgather.directml.dxdispatch import model_file
 from dmlgather.report import file_check
 from tests.cli.command import EXAMPLES, Command, process

@@ -96,19 +96,19 @@ def test_a_baseline(tmp_path: Path, command: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("bench --rounds x", "--rounds': expected an integer, got 'x'"),
-        ("bench --rounds 0", "--rounds': expected at least 1, got '0'"),
+        ("benchmarks --rounds x", "--rounds': expected an integer, got 'x'"),
+        ("benchmarks --rounds 0", "--rounds': expected at least 1, got '0'"),
         ("check a.json --time-limit x", "--time-limit': expected a number, got 'x'"),
         ("schema modl", "NAME': expected one of 'descriptor', 'model', "),
         ("translate a.json --to onnx --opset 99", "--opset': expected 1 … "),
-        ("translate a.json --to onnx --version 3", "--version': is of --to openvino; --to onnx has --opset"),
-        ("translate a.json --to jax --level 3_0", "--level': is of --to directml; --to jax has no versions"),
+        ("translate a.json --to onnx --version 3", "--version': --version belongs to --to openvino; --to onnx has --opset"),
+        ("translate a.json --to jax --level 3_0", "--level': --level belongs to --to directml; --to jax has no versions"),
         (
             "run a.json --device gpu",
             "--device': expected 'cpu', 'cuda', 'cuda:N' (the N-th GPU) or 'reference', or 'auto', got 'gpu'",
         ),
         ("compare a.json --devices gpu,cpu", "or 'directml', got 'gpu'"),
-        ("bench --from r.json", "r.json is no report of `dmlgather bench --output`: suite: expected text, got 3"),
+        ("benchmarks --from r.json", "r.json is no report of `python -m benchmarks --output`: suite: expected text, got 3"),
     ],
 )
 def test_options_and_other_files(folder: Path, command: Command, arguments: str, says: str) -> None:

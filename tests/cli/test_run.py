@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import struct
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dmlgather.backends.cuda import driver
 from dmlgather.wording import spelled
 from tests.cli.command import EXAMPLES, Command, process
 from tests.dxdispatch.models import GATHER, MODEL, PRINTED, changed, write
@@ -210,11 +208,8 @@ def test_unknown_devices(tmp_path: Path, command: Command, device: str) -> None:
     assert f"Invalid value for '--device': {expected}" in said
 
 
-def test_a_gpu_by_number_that_is_not_there(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", None)  # whether it is installed or not
-    driver.require.cache_clear()
+def test_a_gpu_by_number_that_is_not_there(tmp_path: Path, command: Command, no_cupy: None) -> None:
     ended = command("run", "--device", "cuda:7", write(tmp_path, MODEL))
-    driver.require.cache_clear()
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("dmlgather: CuPy cannot be imported")
 

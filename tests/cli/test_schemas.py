@@ -9,13 +9,19 @@ from typing import Any
 import jsonschema
 import pytest
 
-from dmlgather.cli.schema import Schema, schema_of
+from benchmarks.bench_report import BenchReport
+from conformance.conformance_report import ConformanceReport
+from conformance.manifest import WrittenCases
+from dmlgather.cli.schema import Schema, document_schema, schema_of
 from dmlgather.directml.fields import Structure
 from dmlgather.directml.operators import OPERATORS
 from dmlgather.directml.tensor import BufferTensorDesc
 from tests.cli.command import Command
 
 FOLDER = Path(__file__).parents[2] / "docs" / "schemas"
+
+CHECKOUT = {"benchmark": BenchReport, "cases": WrittenCases, "conformance": ConformanceReport}
+"""What the commands of a checkout print."""
 
 
 @pytest.mark.parametrize("name", list(Schema))
@@ -26,7 +32,12 @@ def test_the_published_schema_is_the_one_that_the_command_prints(command: Comman
 
 
 def test_there_are_no_other_schemas() -> None:
-    assert {path.name for path in FOLDER.iterdir()} == {f"{name}.json" for name in Schema}
+    assert {path.stem for path in FOLDER.iterdir()} == {*map(str, Schema), *CHECKOUT}
+
+
+@pytest.mark.parametrize("name", CHECKOUT)
+def test_the_published_schema_is_that_of_a_command_of_a_checkout(name: str) -> None:
+    assert json.loads((FOLDER / f"{name}.json").read_text()) == document_schema(CHECKOUT[name]), "run ci/pages"
 
 
 @pytest.mark.parametrize("name", [Schema.DESCRIPTOR, Schema.MODEL])

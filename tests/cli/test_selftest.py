@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import platform
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 
 import dmlgather as dg
 from dmlgather.backends.cpu.fallback import NumpyProgram
-from dmlgather.backends.cuda import driver
 from dmlgather.cli.schema import Schema, schema_of
 from tests.cli.command import Command
 from tests.cli.test_failures import _start
@@ -94,9 +92,7 @@ def test_a_device_that_is_missing_is_2(command: Command, gpu: SelfTestDriver) ->
     assert "there is no cuda:2: this machine has 2 GPUs" in ended.err
 
 
-def test_without_a_gpu_the_cpu_is_tested_and_the_reason_is_said(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", None)  # whether it is installed or not
-    driver.require.cache_clear()
+def test_without_a_gpu_the_cpu_is_tested_and_the_reason_is_said(command: Command, no_cupy: None) -> None:
     ended = command("selftest", "--device", "cuda", "--trials", 1)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("dmlgather: CuPy cannot be imported")

@@ -138,7 +138,7 @@ READ: dict[str, Case] = {
         *("compare", "--devices", "cpu", write(folder, MODEL, "m.json"), "--against", given(folder / "case.2_output.npy")),
         *("--save", folder / "case.json"),
     ),
-    "a report that is drawn": lambda folder, _: ("bench", "--from", write(folder, {}, "r.svg"), "--plot", folder / "r.svg"),
+    "a report that is drawn": lambda folder, _: ("benchmarks", "--from", write(folder, {}, "r.svg"), "--plot", folder / "r.svg"),
 }
 
 

@@ -81,7 +81,43 @@ def test_a_stream(tmp_path: Path, command: Command) -> None:
     stream.write_text("{\n")
     ended = command("translate", stream, "--to", "onnx")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith(f"dmlgather: {stream}, line 1:1:")
+    assert ended.err.startswith(f"{stream}:1:2: ")
+
+
+WRONG = changed((("desc", "Axis"), 7), start=GATHER)
+GEMM = {"type": "DML_OPERATOR_GEMM", "desc": {}}
+
+
+@pytest.mark.parametrize(
+    ("others", "code", "said"),
+    [
+        ([GEMM, {"type": 4711}, GEMM], 1, [":2:10: DML804 ", ":3:10: DML804 "]),
+        ([WRONG], 1, [":2:", "DML206"]),
+        ([WRONG, {"type": "DML_OPERATOR_GATHR"}], 2, [":2:", "DML206", ":3:10: type: unknown name"]),
+    ],
+)
+def test_lines_that_are_left_out_are_said(
+    others: list[object], code: int, said: list[str], tmp_path: Path, command: Command
+) -> None:
+    """And the rest is translated. What is said of them is what `check` says."""
+    stream, target = tmp_path / "dump.jsonl", tmp_path / "dump.onnx"
+    stream.write_text("".join(f"{json.dumps(each)}\n" for each in (GATHER, *others, {**GATHER, "name": "last"})))
+    ended = command("translate", stream, "--to", "onnx", "-o", target)
+    last = len(others) + 2
+    assert ended.code == code
+    assert [line for line in ended.out.splitlines() if line.startswith("line ")] == ["line 1: GATHER", f"line {last}: GATHER"]
+    assert [output.name for output in onnx.load(target).graph.output] == ["OutputTensor 1", f"OutputTensor {last}"]
+    assert all(each in ended.err for each in said)
+    checked = command("check", "--output-format", "concise", stream)
+    assert {*ended.err.splitlines()} - {f"Written to '{target}'"} <= {*checked.out.splitlines(), *checked.err.splitlines()}
+
+
+def test_a_stream_of_which_nothing_is_left(tmp_path: Path, command: Command) -> None:
+    stream = tmp_path / "dump.jsonl"
+    stream.write_text(json.dumps(GEMM))
+    ended = command("translate", stream, "--to", "onnx", "-o", tmp_path / "dump.onnx")
+    assert (ended.code, ended.out, (tmp_path / "dump.onnx").exists()) == (1, "", False)
+    assert "DML_OPERATOR_GEMM" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -89,7 +125,7 @@ def test_a_stream(tmp_path: Path, command: Command) -> None:
     [
         (("--to", "coreml"), "expected onnx, openvino, jax or directml, got 'coreml'"),
         (("--to", "onnx", "-o", "m.json"), "expected a file that ends in .onnx, got 'm.json'"),
-        (("--to", "jax", "--opset", 13), "is of --to onnx; --to jax has no versions"),
+        (("--to", "jax", "--opset", 13), "--opset belongs to --to onnx; --to jax has no versions"),
         (("--to", "onnx", "--opset", 99), "expected 1 … 28, got 99"),
         (("--to", "directml", "--level", "7"), "7"),
         ((), "--to"),

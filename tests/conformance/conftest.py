@@ -31,10 +31,10 @@ def ran_few(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _ran(tmp_path_factory: pytest.TempPathFactory, cases: int, level: str) -> Path:
-    from dmlgather.cli.app import run
+    from conformance.command import run
 
     folder = tmp_path_factory.mktemp("conformance") / "cases"
-    assert run(["conformance", "write", str(folder), "--cases", str(cases), "--level", level, "--seed", str(SEED)]) == 0
+    assert run(["write", str(folder), "--cases", str(cases), "--level", level, "--seed", str(SEED)]) == 0
     run_models(folder)
     return folder
 

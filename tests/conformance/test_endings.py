@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dmlgather.conformance.endings import ending
+from conformance.endings import ending
 
 CAUGHT = "Running on 'x'\nFailed to execute the model: The parameter is incorrect."
 

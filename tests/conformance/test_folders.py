@@ -49,7 +49,7 @@ def _model(name: str, change: Callable[[Any], Any]) -> Callable[[Path], None]:
 
 
 AGAIN = (
-    f"restore the file, or write the cases again with dmlgather {__version__} (`dmlgather conformance write NEW --cases 4 "
+    f"restore the file, or write the cases again with dmlgather {__version__} (`python -m conformance write NEW --cases 4 "
     f"--level 2_0 --seed {SEED}`) and move the folder results there\n"
 )
 
@@ -189,7 +189,7 @@ def test_a_link_inside_of_the_folder_is(few: Path, command: Command, tmp_path: P
 def test_the_remedy_of_a_lost_file_keeps_what_came_back(few: Path, command: Command, tmp_path: Path) -> None:
     (few / "models" / "r00001.json").unlink()
     told = command("conformance", "read", few).err
-    words = re.search(r"`dmlgather (conformance write) NEW (.*?)`", told)
+    words = re.search(r"`python -m (conformance write) NEW (.*?)`", told)
     assert words
     assert command(*words[1].split(), tmp_path / "new", *words[2].split()).code == 0
     (few / "results").rename(tmp_path / "new" / "results")
@@ -199,4 +199,4 @@ def test_the_remedy_of_a_lost_file_keeps_what_came_back(few: Path, command: Comm
 def test_a_folder_that_is_not_there(command: Command, tmp_path: Path) -> None:
     ended = command("conformance", "read", tmp_path / "nothing")
     assert ended.code == 2
-    assert "manifest.json does not exist: name a folder that `dmlgather conformance write` has written" in ended.err
+    assert "manifest.json does not exist: name a folder that `python -m conformance write` has written" in ended.err

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dmlgather.conformance.questions import REFUSED, Question, open_questions, questions_table
+from conformance.questions import REFUSED, Question, open_questions, questions_table
 from dmlgather.directml import SOURCES, FeatureLevel, Severity, minimum_level, validate
 
 ROOT = Path(__file__).parents[2]

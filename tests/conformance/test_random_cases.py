@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dmlgather.conformance.random_cases import RandomCase, random_cases
-from dmlgather.conformance.random_descriptors import MAKERS
+from conformance.random_cases import RandomCase, random_cases
+from conformance.random_descriptors import MAKERS
 from dmlgather.directml import FeatureLevel, TensorFlags, lower, validate
 from dmlgather.directml.operators import OPERATORS
 from dmlgather.plan import packed_strides

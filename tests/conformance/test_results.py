@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from conformance.conformance_report import ConformanceReport
+from conformance.questions import REFUSED
 from dmlgather import model_runner
-from dmlgather.conformance.conformance_report import ConformanceReport
-from dmlgather.conformance.questions import REFUSED
 from dmlgather.operator import compile as compile_operator
 from dmlgather.policy import Fill
 from tests.cli.command import Command, Result

@@ -21,8 +21,8 @@ def write_report(place: Path) -> int:
     """Run the step as GitHub's runner does; its exit code."""
     tools = place / "tools"
     tools.mkdir()
-    command = tools / "dmlgather"
-    command.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m dmlgather.cli "$@"\n')
+    command = tools / "python"  # with the checkout, as an editable installation has it
+    command.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" "$@"\n')
     command.chmod(0o755)
     return subprocess.run(
         ["bash", "-eo", "pipefail", "-c", STEPS["Write the report"]["run"]],

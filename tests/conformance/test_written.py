@@ -1,4 +1,4 @@
-"""What `dmlgather conformance write` writes, held against what DxDispatch's published reader and command line take."""
+"""What `python -m conformance write` writes, held against what DxDispatch's published reader and command line take."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any, NoReturn
 import jsonschema
 import pytest
 
-from dmlgather.cli.schema import Schema, schema_of
-from dmlgather.conformance import case_writing
-from dmlgather.conformance.case_writing import SCRIPTS
+from conformance import case_writing
+from conformance.case_writing import SCRIPTS
+from conformance.conformance_report import ConformanceReport
+from dmlgather.cli.schema import document_schema
 from dmlgather.directml import FeatureLevel
 from dmlgather.directml.dxdispatch.model_file import check_file
 from tests.cli.command import Command
@@ -169,7 +170,7 @@ def test_the_folder_says_what_to_do_with_it(ran: Path) -> None:
 def test_the_schema_describes_the_report(ran: Path, command: Command) -> None:
     ended = command("conformance", "read", ran, "--json")
     report = json.loads(ended.out, parse_constant=pytest.fail)
-    jsonschema.Draft202012Validator(schema_of(Schema.CONFORMANCE)).validate(report)
+    jsonschema.Draft202012Validator(document_schema(ConformanceReport)).validate(report)
     assert (ended.code, report["exit_code"], report["adapters"]) == (0, 0, ["stand-in"])
     assert {row["operator"]: row["equal"] for row in report["operators"]} == dict.fromkeys(
         ("GATHER", "GATHER_ELEMENTS", "GATHER_ND", "GATHER_ND1", "SLICE", "SLICE1", "DEPTH_TO_SPACE1", "SPACE_TO_DEPTH1"), 2

@@ -1,6 +1,6 @@
 """Random legal descriptors, legal by construction: the validator under test has no part in them.
 
-Axes, windows and sizes that fit them come from the makers of `dmlgather conformance`, which know no rule either. Data types and
+Axes, windows and sizes that fit them come from the makers of `python -m conformance`, which know no rule either. Data types and
 dimension counts are those of the pages as the tests have them, not the package's table, and tensors are made here.
 """
 
@@ -13,7 +13,7 @@ from math import prod
 from operator import mul
 from typing import NamedTuple
 
-from dmlgather.conformance.random_descriptors import MAKERS, random_sizes
+from conformance.random_descriptors import MAKERS, random_sizes
 from dmlgather.directml import BufferTensorDesc, DataType, FeatureLevel, OperatorDesc, TensorFlags
 from tests.directml.pages import PAGES
 

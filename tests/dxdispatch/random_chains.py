@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlgather.conformance.random_descriptors import MAKERS, random_sizes
+from conformance.random_descriptors import MAKERS, random_sizes
 from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
 from dmlgather.directml.fields import wire_name
 from tests.directml.making import tensor

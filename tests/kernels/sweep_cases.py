@@ -9,9 +9,9 @@ from math import prod
 
 import numpy as np
 
-from dmlgather.bench.chains import Chain
-from dmlgather.bench.draws import Distinct, Indices
-from dmlgather.bench.kinds import ALL, Along, Shape, Take, Tuples, ViewCopy, WorkloadKind
+from benchmarks.chains import Chain
+from benchmarks.draws import Distinct, Indices
+from benchmarks.kinds import ALL, Along, Shape, Take, Tuples, ViewCopy, WorkloadKind
 from dmlgather.directml import BufferTensorDesc, GatherND1OperatorDesc
 from dmlgather.plan.index_plan import ELEMENT_BYTES
 from tests.kernels.traffic_cases import SEED, CaseGroup

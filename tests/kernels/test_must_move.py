@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from dmlgather.bench.traffic import traffic
+from benchmarks.traffic import traffic
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, dot
 from dmlgather.selftest.random_plans import random_plan
 from tests.kernels.must_move import SECTOR, MustMove, must_move

@@ -17,8 +17,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dmlgather.backends import reference
-from dmlgather.backends.cuda import DeviceError, driver, prepare, read_element, require
+from dmlgather.backends.cuda import DeviceError, driver, nvidia_driver, prepare, read_element, require
 from dmlgather.backends.cuda.bad_words import WORDS, BadWord
+from dmlgather.backends.cuda.nvidia_driver import Driver
 from dmlgather.backends.cuda.program import CudaProgram
 from dmlgather.backends.cuda.variants import Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
@@ -258,14 +259,44 @@ def test_read_element(fake: HostDriver) -> None:
     assert read_element(pointer(array) + 8, np.int64, 0) == -(2**40)
 
 
-def test_a_missing_cupy_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    driver.require.cache_clear()
-    with pytest.raises(DeviceError, match=r"CuPy cannot be imported.*pip install 'dmlgather\[cuda13\]'"):
+NO_DRIVER = Driver(None, (), "there is no NVIDIA driver (libcuda.so.1 was not found)")
+
+
+def has(monkeypatch: pytest.MonkeyPatch, found: Driver) -> None:
+    """Let the machine have this driver."""
+    monkeypatch.setattr(nvidia_driver, "ask", lambda: found)
+
+
+@pytest.mark.parametrize(("cuda", "wheel"), [("13.1", "cuda13"), ("12.4", "cuda12")])
+def test_a_missing_cupy_is_named_with_the_command_for_the_driver(
+    cuda: str, wheel: str, no_cupy: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has(monkeypatch, Driver(cuda, (), None))
+    words = rf"^CuPy cannot be imported \(.*\); for this driver \(CUDA {cuda}\): pip install 'cupy-{wheel}x\[ctk\]\S+' "
+    with pytest.raises(DeviceError, match=words + rf"\(dmlgather's extra {wheel}\)$"):
         require(0)
 
 
-def test_a_cupy_that_cannot_load_gives_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("wheel", [ModuleNotFoundError("cupy"), ImportError("libcublas"), PermissionError(13, "denied")])
+def test_without_a_driver_nothing_else_is_named(wheel: OSError | ImportError, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(importlib.abc.MetaPathFinder):
+        def find_spec(self, name: str, path: object, target: object = None) -> None:
+            if name == "cupy":
+                raise wheel
+
+    monkeypatch.setattr(sys, "meta_path", [Failing(), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    has(monkeypatch, NO_DRIVER)
+    driver.require.cache_clear()
+    with pytest.raises(
+        DeviceError, match=r"^there is no NVIDIA driver \(libcuda.so.1 was not found\); install or update the driver"
+    ) as raised:
+        require(0)
+    assert "pip" not in str(raised.value)
+    assert "CuPy" not in str(raised.value)
+
+
+def test_a_cupy_that_cannot_load_gives_its_reason(no_cupy: None, monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken(importlib.abc.MetaPathFinder):
         def find_spec(self, name: str, path: object, target: object = None) -> None:
             if name == "cupy":
@@ -274,11 +305,11 @@ def test_a_cupy_that_cannot_load_gives_its_reason(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
     driver.require.cache_clear()
-    with pytest.raises(DeviceError, match=r"^CuPy cannot be imported \(libcublas.so.13: cannot open\); install it"):
+    with pytest.raises(DeviceError, match=r"^CuPy cannot be imported \(libcublas.so.13: cannot open\); for this driver"):
         require(0)
 
 
-def test_a_cupy_that_cannot_keep_kernels_says_where_it_could(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cupy_that_cannot_keep_kernels_says_where_it_could(no_cupy: None, monkeypatch: pytest.MonkeyPatch) -> None:
     class Unwritable(importlib.abc.MetaPathFinder):
         def find_spec(self, name: str, path: object, target: object = None) -> None:
             if name == "cupy":
@@ -296,7 +327,12 @@ def test_a_missing_driver_is_named(fake: HostDriver, monkeypatch: pytest.MonkeyP
         raise RuntimeError("cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version")
 
     monkeypatch.setattr(fake, "getDeviceCount", no_driver)
-    with pytest.raises(DeviceError, match=r"no usable NVIDIA GPU or driver \(cudaErrorInsufficientDriver.*nvidia-driver"):
+    has(monkeypatch, NO_DRIVER)
+    with pytest.raises(DeviceError, match=r"^there is no NVIDIA driver.*nvidia-driver"):
+        CudaProgram(raising(), 0)
+    has(monkeypatch, Driver("12.4", (), None))
+    words = r"^CuPy finds no usable GPU \(cudaErrorInsuff.*for this driver \(CUDA 12.4\): pip.*cuda12x.*update the driver$"
+    with pytest.raises(DeviceError, match=words):
         CudaProgram(raising(), 0)
 
 
@@ -309,8 +345,8 @@ def test_a_device_that_does_not_exist_is_named(fake: HostDriver) -> None:
     ("failure", "message"),
     [
         (CompileException("kernels.cu(3): error\nmore"), r"NVRTC rejects the kernel gather_\w+ for cuda:0: .*\(3\): error$"),
-        (RuntimeError("CuPy failed to load libnvrtc.so.13"), r"libnvrtc.so.13\); NVRTC comes with the wheels: pip install"),
-        (OSError("libnvrtc-builtins.so: file too short"), r"too short\); NVRTC comes with the wheels: pip install"),
+        (RuntimeError("CuPy failed to load libnvrtc.so.13"), r"libnvrtc.so.13\); NVRTC comes with CuPy's wheel: pip install"),
+        (OSError("libnvrtc-builtins.so: file too short"), r"too short\); NVRTC comes with CuPy's wheel: pip install"),
         (
             OSError(30, "Read-only file system", "/root/.cupy"),
             r"'/root/.cupy'\); set CUPY_CACHE_DIR to a folder that can be written",

@@ -10,8 +10,8 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
+from benchmarks.chains import Chain
 from dmlgather.backends import reference
-from dmlgather.bench.chains import Chain
 from dmlgather.directml import lower
 from tests.kernels.goals import GOALS, Goals, Miss
 from tests.kernels.sweep_cases import DRAWN, INDICES, SINGLE, Batched, sweep_groups

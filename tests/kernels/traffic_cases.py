@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.bench.chains import Chain
-from dmlgather.bench.draws import UNIFORM, Distinct
-from dmlgather.bench.kinds import ALL, BACK, Along, Kind, Take, ViewCopy, WorkloadKind
-from dmlgather.bench.suites import SUITES, cases
-from dmlgather.bench.workloads import Workload
+from benchmarks.chains import Chain
+from benchmarks.draws import UNIFORM, Distinct
+from benchmarks.kinds import ALL, BACK, Along, Kind, Take, ViewCopy, WorkloadKind
+from benchmarks.suites import SUITES, cases
+from benchmarks.workloads import Workload
 from dmlgather.directml import lower
 from dmlgather.plan import IndexPlan
 

@@ -4,7 +4,6 @@ moved where and when; ci/gpu shows a GPU.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 from onnx import helper
 
 import dmlgather as dg
-from dmlgather.backends.cuda import driver
 from dmlgather.onnx import Backend
 from tests.kernels.host_driver import installed
 from tests.onnx.model_driver import ModelArray, ModelDriver
@@ -144,9 +142,7 @@ def test_devices_that_are_there(gpu: ModelDriver) -> None:
         Backend.prepare(LOOKUP, "CUDA:2")
 
 
-def test_without_a_gpu_cuda_is_not_supported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    driver.require.cache_clear()
+def test_without_a_gpu_cuda_is_not_supported(no_cupy: None) -> None:
     assert Backend.supports_device("CPU")
     assert not Backend.supports_device("CUDA")
     assert not Backend.is_compatible(LOOKUP, "CUDA")

@@ -13,7 +13,7 @@ import pytest
 
 from dmlgather.backends.cuda.sources import OPTIONS, kernel_source
 from dmlgather.backends.cuda.variants import VARIANTS
-from tests.bench.stand_in import BenchArray, BenchDriver
+from tests.benchmarks.stand_in import BenchArray, BenchDriver
 from tests.gpu_page import PageDriver
 from tests.kernels.host_driver import HostDriver
 from tests.onnx.model_driver import ModelArray

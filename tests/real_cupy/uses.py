@@ -20,7 +20,7 @@ HANDED = {
     ("dmlgather/backends/streams.py", "event"): "cupy.cuda.Event()",
     ("dmlgather/backends/cuda/program.py", "driver"): "cupy.cuda.driver",
     ("dmlgather/backends/cuda/program.py", "compiled"): "cupy.RawKernel()",
-    ("dmlgather/bench/contenders.py", "stage.stream"): "cupy.cuda.Stream()",
+    ("benchmarks/contenders.py", "stage.stream"): "cupy.cuda.Stream()",
 }
 """What another part of a file, or another file, hands over, by file and expression."""
 

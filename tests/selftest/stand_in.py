@@ -1,4 +1,4 @@
-"""A GPU that is not one (tests/bench/stand_in.py), right or with a fault in every kernel."""
+"""A GPU that is not one (tests/benchmarks/stand_in.py), right or with a fault in every kernel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 from dmlgather.backends.cuda.arguments import POINTERS
-from tests.bench.stand_in import BenchDriver
+from tests.benchmarks.stand_in import BenchDriver
 
 Fault = Callable[[int, int, int], None]
 """Does harm after a launch, given the addresses of input, indices and output."""

@@ -191,8 +191,8 @@ def test_a_translation_that_is_not_proven_is_not_ok(low: int, level: str, kind: 
     ("arguments", "error", "words"),
     [
         (("tensorflow", {}), ValueError, "to is 'tensorflow', expected 'onnx', 'openvino', 'jax' or 'directml'"),
-        (("jax", {"opset": 13}), TypeError, "opset is 13, but it is of 'onnx': 'jax' has no versions"),
-        (("onnx", {"level": "6_4"}), TypeError, "level is '6_4', but it is of 'directml': 'onnx' has opset"),
+        (("jax", {"opset": 13}), TypeError, "opset is 13, and belongs to 'onnx'; 'jax' has no versions"),
+        (("onnx", {"level": "6_4"}), TypeError, "level is '6_4', and belongs to 'directml'; 'onnx' has opset"),
         (("onnx", {"opset": 99}), ValueError, "opset is 99, expected 1 … 28"),
         (("openvino", {"version": 0}), ValueError, "version is 0, expected 1 … 16"),
         (("directml", {"level": "9_9"}), ValueError, "9_9"),

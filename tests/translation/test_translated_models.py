@@ -77,9 +77,9 @@ def test_a_stream_of_descriptors(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("", "the file is empty: no descriptors"),
-        (lines(GATHER) + "{", "line 2:"),
-        (lines(changed((("desc", "Axis"), 7), start=GATHER)), "line 1:1:.*DML206"),
-        (lines({"type": "DML_OPERATOR_GEMM", "desc": {}}), "line 1:1:.*GEMM"),
+        (lines(GATHER) + "{", ":2:2: the line ends"),
+        (lines(changed((("desc", "Axis"), 7), start=GATHER)), ":1:.*DML206"),
+        (lines({"type": "DML_OPERATOR_GEMM", "desc": {}}), ":1:10: DML_OPERATOR_GEMM is no operator of this family"),
     ],
 )
 def test_a_stream_that_cannot_be_used(text: str, words: str, tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from dmlgather.backends.cuda import nvidia_driver
 from dmlgather.backends.cuda.sources import OPTIONS, kernel_source
 from dmlgather.backends.cuda.variants import Variant
+from dmlgather.extras import installing
 
-_WHEELS = "pip install 'dmlgather[cuda13]' (for driver 580 or newer), or 'dmlgather[cuda12]' (525 or newer)"
 _CACHE = "set CUPY_CACHE_DIR to a folder that can be written"
-_DRIVER = "`sudo apt install nvidia-driver-580` on Ubuntu, https://www.nvidia.com/drivers elsewhere; `nvidia-smi` shows it"
 
 _compiling = threading.Lock()
 
@@ -29,21 +29,27 @@ def require(device: int) -> Any:
     """The cupy module, for a machine that has GPU number `device`. DeviceError names what is missing."""
     try:
         import cupy
-    except ImportError as error:
-        reason = _first_line(error.__cause__ or error)  # CuPy wraps the reason in a page of advice
-        raise DeviceError(f"CuPy cannot be imported ({reason}); install it: {_WHEELS}") from None
-    except OSError as error:  # from 14.1 on, importing CuPy makes the folder for compiled kernels
-        raise DeviceError(f"CuPy cannot make its folder for compiled kernels ({_first_line(error)}); {_CACHE}") from None
-    runtime = cupy.cuda.runtime
-    try:
-        count = runtime.getDeviceCount()
-    except RuntimeError as error:  # CUDARuntimeError, or a driver library that cannot be loaded
-        raise DeviceError(
-            f"no usable NVIDIA GPU or driver ({_first_line(error)}); install or update the driver: {_DRIVER}"
-        ) from None
+
+        count = cupy.cuda.runtime.getDeviceCount()
+    except (ImportError, OSError, RuntimeError) as error:
+        raise DeviceError(_missing(error)) from None
     if device >= count:
         raise DeviceError(f"there is no cuda:{device}: this machine has {count} GPU{'s' * (count != 1)}, counted from cuda:0")
     return cupy
+
+
+def _missing(error: ImportError | OSError | RuntimeError) -> str:
+    """Why CuPy cannot be imported, or counts no GPUs. Without a driver nothing else helps, so that it comes first."""
+    driver = nvidia_driver.ask()
+    if driver.error is not None:
+        return f"{driver.error}; {nvidia_driver.REMEDY}"
+    wheel = f"for this driver (CUDA {driver.cuda}): {installing(driver.extra)}"
+    match error:
+        case ImportError():  # CuPy wraps the reason in a page of advice
+            return f"CuPy cannot be imported ({_first_line(error.__cause__ or error)}); {wheel}"
+        case OSError():  # from 14.1 on, importing CuPy makes the folder for compiled kernels
+            return f"CuPy cannot make its folder for compiled kernels ({_first_line(error)}); {_CACHE}"
+    return f"CuPy finds no usable GPU ({_first_line(error)}); {wheel}; or update the driver"  # CUDARuntimeError
 
 
 def multiprocessor_count(device: int) -> int:
@@ -74,7 +80,7 @@ def _compiled(variant: Variant, device: int) -> Any:
             written = (
                 isinstance(error, OSError) and error.filename is not None
             )  # a file; a library that does not load has no name
-            remedy = _CACHE if written else f"NVRTC comes with the wheels: {_WHEELS}"
+            remedy = _CACHE if written else f"NVRTC comes with CuPy's wheel: {installing(nvidia_driver.ask().extra)}"
             raise DeviceError(
                 f"the kernel {variant.name} cannot be compiled or loaded on cuda:{device} ({_first_line(error)}); {remedy}"
             ) from error

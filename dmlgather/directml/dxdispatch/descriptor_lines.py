@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path as FilePath
 from typing import BinaryIO
 
+from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch.dispatchables import read_dispatchable
 from dmlgather.directml.dxdispatch.foreign import ForeignPart
 from dmlgather.directml.dxdispatch.jsonc import Document, JsonError
@@ -42,8 +43,8 @@ SAMPLE = 2**16
 FORM = f'{{"type": "{PREFIX}…", "desc": {{…}}}}'
 
 
-def check_lines_file(path: FilePath, level: FeatureLevel) -> CheckedFile:
-    """Check the descriptor on each line of the file at `path`."""
+def check_lines_file(path: FilePath, level: FeatureLevel, legal: dict[int, OperatorDesc] | None = None) -> CheckedFile:
+    """Check the descriptor on each line of the file at `path`. legal: takes those without errors, by the first of equal lines."""
     file = str(path)
     try:
         with open_regular(path) as (stream, _):
@@ -55,7 +56,7 @@ def check_lines_file(path: FilePath, level: FeatureLevel) -> CheckedFile:
                 message = f"expected a descriptor {FORM} on each line"
                 return CheckedFile(file, "foreign", problems=(FileProblem(file=file, message=message),))
             stream.seek(0)
-            return check_lines(file, _lines(stream), level)
+            return check_lines(file, _lines(stream), level, legal)
     except FileError as error:
         return CheckedFile(file, "unreadable", problems=(FileProblem(file=file, message=str(error)),))
 
@@ -113,8 +114,11 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
-def check_lines(file: str, lines: Iterable[bytes], level: FeatureLevel) -> CheckedFile:
+def check_lines(
+    file: str, lines: Iterable[bytes], level: FeatureLevel, legal: dict[int, OperatorDesc] | None = None
+) -> CheckedFile:
     """Check the descriptor on each line. Equal lines are checked once; so are the lines of an operator that is not known here.
+    legal: as in `check_lines_file`.
 
     FileError where the different lines do not fit into memory.
     """
@@ -129,7 +133,7 @@ def check_lines(file: str, lines: Iterable[bytes], level: FeatureLevel) -> Check
         kept += 0 if count else len(raw)
         if room is not None and kept > room // BYTES_PER_CHARACTER:
             raise FileError(f"has {kept} bytes of different lines, too many with {room} bytes of memory free: check it in parts")
-    check = _LinesCheck(file, level)
+    check = _LinesCheck(file, level, legal)
     for raw, (first, count) in seen.items():
         check.line(raw, first, count)
         if len(check.findings) >= MOST_COUNTED:
@@ -148,8 +152,8 @@ def _places(checked: CheckedFile) -> set[int | None]:
 class _LinesCheck:
     """A stream while it is checked."""
 
-    def __init__(self, file: str, level: FeatureLevel) -> None:
-        self.file, self.level = file, level
+    def __init__(self, file: str, level: FeatureLevel, legal: dict[int, OperatorDesc] | None) -> None:
+        self.file, self.level, self.legal = file, level, legal
         self.problems: list[FileProblem] = []
         self.findings: list[LocatedFinding] = []
         self.foreign: dict[str, tuple[ForeignPart, Reading, int]] = {}
@@ -172,12 +176,12 @@ class _LinesCheck:
             self.broke([FileProblem(file=self.file, line=line, column=column, message=message)])
             return
         with suppress(EnoughError):
-            self.descriptor(reading, count)
+            self.descriptor(reading, number, count)
         self.findings += reading.findings
         self.broke(reading.problems)
 
-    def descriptor(self, reading: Reading, count: int) -> None:
-        """Check what a line holds. EnoughError when there is too much to report."""
+    def descriptor(self, reading: Reading, number: int, count: int) -> None:
+        """Check what line `number` holds. EnoughError when there is too much to report."""
         value = reading.document.value
         part = read_dispatchable(reading, "", ()) if kind_of(value) == "descriptor" else _numbered(value)
         if part is None and not reading.problems:
@@ -187,7 +191,10 @@ class _LinesCheck:
             self.foreign[part.what] = (part, reading, count) if earlier is None else (*earlier[:2], earlier[2] + count)
         elif part is not None:
             self.descriptors += count
-            reading.about(validate(part.desc, level=self.level).findings, part.path, part.subject, part.type_path, lines=count)
+            report = validate(part.desc, level=self.level)
+            reading.about(report.findings, part.path, part.subject, part.type_path, lines=count)
+            if self.legal is not None and report.ok and not reading.problems:
+                self.legal[number] = part.desc
 
     def stop(self, number: int) -> None:
         """Say that the lines behind line `number` are not checked."""

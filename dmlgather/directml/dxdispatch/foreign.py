@@ -16,6 +16,9 @@ DISPATCHABLES = {"hlsl": "an HLSL shader", "onnx": "an ONNX model", "dmlSerializ
 CONSTANTS = "a list of typed constants for HLSL shaders"
 """What a resource is that dmlgather does not read."""
 
+OTHER = "DML804"
+"""The code of what is noted and left out."""
+
 
 class ForeignPart(NamedTuple):
     """A dispatchable, descriptor or resource that is noted and left out. path: of the value that says what it is.
@@ -28,7 +31,7 @@ class ForeignPart(NamedTuple):
 
     def note(self, reading: Reading, subject: str = "", lines: int = 1) -> None:
         """Report that it is left out. subject, lines: as in `LocatedFinding`."""
-        finding = CODES["DML804"].finding(
+        finding = CODES[OTHER].finding(
             dotted(self.path),
             expected="an operator that `dmlgather levels` lists",
             got=self.what,

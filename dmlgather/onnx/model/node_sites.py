@@ -121,7 +121,6 @@ class _Visitor:
         self.unreached: str | None = None
         """Why no run reaches the graph that is visited: calls in it do not count."""
         opsets = _opsets(self.model.opset_import, self.model.ir_version)
-        opsets = _opsets(self.model.opset_import, self.model.ir_version)
         self.contents = ModelContents(opsets, sizes=self.names.sizes, origins=self.names.origins)
 
     def visit_model(self) -> None:

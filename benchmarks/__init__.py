@@ -1,0 +1,29 @@
+"""The benchmark suite: dmlgather's operators and other libraries do the same, are compared bit for bit, and then timed."""
+
+from benchmarks.bench_report import BenchReport, CaseReport, Timing
+from benchmarks.errors import BenchError, MismatchError
+from benchmarks.peers import PEERS
+from benchmarks.plots import plot, roofline
+from benchmarks.runner import run
+from benchmarks.suites import SUITES, Budget
+from benchmarks.tables import lines
+from benchmarks.workloads import CHAINS, TABLES, WORKLOADS, Workload
+
+__all__ = [
+    "CHAINS",
+    "PEERS",
+    "SUITES",
+    "TABLES",
+    "WORKLOADS",
+    "BenchError",
+    "BenchReport",
+    "Budget",
+    "CaseReport",
+    "MismatchError",
+    "Timing",
+    "Workload",
+    "lines",
+    "plot",
+    "roofline",
+    "run",
+]

@@ -1,0 +1,175 @@
+"""Timing on a busy machine: contenders take turns, round by round, warm and cold."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from benchmarks.bench_report import Role, Usage
+
+SETTLE_S = 0.010
+"""Pause before a contender's turn: the thread pools of torch and onnxruntime spin for a while after a call, and would slow the
+next contender down."""
+
+LEAST_S = 0.001
+"""A warm sample is repeated back to back until it takes about this long, and divided."""
+
+USUAL, MOST = 5, 25
+"""The least and the greatest number of rounds of a contender that is close, when no number is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One way to run a case. run: a call without arguments. role, name, spelling, preallocated: as in the report. own_clock:
+    whether it creates its own streams on a GPU; it is then timed by wall clock, and its call waits for the result.
+    """
+
+    name: str
+    role: Role
+    spelling: str
+    run: Callable[[], Any]
+    preallocated: bool = True
+    own_clock: bool = False
+
+
+@dataclass(slots=True)
+class Samples:
+    """Seconds per call, one entry per round; `cold`, `host` and `usage` only where the clock measures them."""
+
+    warm: list[float] = field(default_factory=list)
+    cold: list[float] = field(default_factory=list)
+    host: list[float] = field(default_factory=list)
+    usage: list[Usage] = field(default_factory=list)
+
+
+class Clock(ABC):
+    """Times contenders. flushed_bytes: written before a cold call; 0 where there are none."""
+
+    flushed_bytes: int
+
+    def current(self) -> AbstractContextManager[Any]:
+        """The context in which contenders run."""
+        return nullcontext()
+
+    def kind(self, contender: Contender) -> Literal["wall", "events"]:  # noqa: ARG002 - other clocks differ between contenders
+        """Whether that contender is timed by wall clock or by CUDA events."""
+        return "wall"
+
+    @abstractmethod
+    def sample(self, contender: Contender, repeat: int, into: Samples) -> None:
+        """Add a sample: an untimed call, `repeat` warm calls, and a cold call, as far as the clock makes them."""
+
+
+class HostClock(Clock):
+    """Wall-clock time on the CPU."""
+
+    def __init__(self, cache_bytes: int) -> None:
+        self.flushed_bytes = 2 * cache_bytes
+        self._lines = np.zeros(self.flushed_bytes // 8, np.uint64)
+
+    def sample(self, contender: Contender, repeat: int, into: Samples) -> None:
+        time.sleep(SETTLE_S)
+        contender.run()
+        into.warm.append(seconds(contender.run, repeat))
+        self._lines += np.uint64(1)  # reads and writes: a plain fill may bypass the cache
+        into.cold.append(seconds(contender.run, 1))
+
+
+class DeviceClock(Clock):
+    """CUDA events on one stream; for contenders with their own streams, wall-clock time from an idle device on."""
+
+    def __init__(self, cupy: Any, cache_bytes: int) -> None:
+        self.flushed_bytes = 2 * cache_bytes
+        self._cupy = cupy
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self._begin, self._end = cupy.cuda.Event(), cupy.cuda.Event()
+        self._lines = cupy.empty(self.flushed_bytes, np.uint8)
+
+    def current(self) -> AbstractContextManager[Any]:
+        stream: AbstractContextManager[Any] = self.stream
+        return stream
+
+    def kind(self, contender: Contender) -> Literal["wall", "events"]:
+        return "wall" if contender.own_clock else "events"
+
+    def sample(self, contender: Contender, repeat: int, into: Samples) -> None:
+        """As in the base; `host` is the time until the warm calls return."""
+        contender.run()
+        self._wait()
+        if contender.own_clock:
+            into.warm.append(seconds(contender.run, repeat))
+            self._flush()
+            self._wait()
+            into.cold.append(seconds(contender.run, 1))
+            return
+        device, host = self._between(contender.run, repeat)
+        into.warm.append(device)
+        into.host.append(host)
+        self._flush()  # still runs when the call is issued, so that the events do not include time of the host
+        into.cold.append(self._between(contender.run, 1)[0])
+
+    def _between(self, run: Callable[[], Any], repeat: int) -> tuple[float, float]:
+        self._begin.record(self.stream)
+        host = seconds(run, repeat)
+        self._end.record(self.stream)
+        self._end.synchronize()
+        return self._cupy.cuda.get_elapsed_time(self._begin, self._end) / 1e3 / repeat, host
+
+    def _flush(self) -> None:
+        self._cupy.cuda.runtime.memsetAsync(self._lines.data.ptr, 0, self.flushed_bytes, self.stream.ptr)
+
+    def _wait(self) -> None:
+        self._cupy.cuda.runtime.deviceSynchronize()
+
+
+def interleave(contenders: Sequence[Contender], clock: Clock, rounds: int | None, budget_s: float) -> list[Samples]:
+    """Samples of each contender. They take turns, and each round starts with another one, because a call that fills the caches
+    slows the next one down.
+
+    rounds: for every contender. None: more rounds for contenders that are close to the first. A trial round measures how many
+    times slower each is; below 2 it is timed 5 times and up to 25 times as `budget_s` seconds allow, else 10 / slowness times. If
+    that is less than once, the trial is its sample.
+    """
+    trials = [Samples() for _ in contenders]
+    costs = []
+    for contender, trial in zip(contenders, trials, strict=True):
+        begin = time.perf_counter()
+        clock.sample(contender, 1, trial)
+        costs.append(time.perf_counter() - begin)
+    quickest = [max(min([*trial.warm, *trial.cold]), 1e-7) for trial in trials]
+    counts = [rounds] * len(contenders) if rounds else _counts([seconds / quickest[0] for seconds in quickest], costs, budget_s)
+    samples = [Samples() if count else trial for count, trial in zip(counts, trials, strict=True)]
+    for number in range(max(counts)):
+        for turn in range(len(contenders)):
+            place = (number + turn) % len(contenders)
+            if number < counts[place]:
+                clock.sample(contenders[place], max(1, round(LEAST_S / quickest[place])), samples[place])
+    return samples
+
+
+def _counts(slowness: Sequence[float], costs: Sequence[float], budget_s: float) -> list[int]:
+    """The number of rounds of each contender. costs: seconds of one sample of each."""
+    counts = [min(USUAL, int(10 / times)) for times in slowness]
+    spare = max(0.0, budget_s - sum(cost * count for cost, count in zip(costs, counts, strict=True)))
+    close = sum(cost for cost, times in zip(costs, slowness, strict=True) if times < 2)
+    more = min(MOST - USUAL, int(spare / max(close, 1e-6)))
+    return [count + more * (times < 2) for count, times in zip(counts, slowness, strict=True)]
+
+
+def seconds(run: Callable[[], Any], repeat: int) -> float:
+    """Wall-clock seconds of a call, the mean of `repeat` back to back."""
+    if repeat == 1:
+        begin = time.perf_counter()
+        run()
+        return time.perf_counter() - begin
+    turns = range(repeat)
+    begin = time.perf_counter()
+    for _ in turns:
+        run()
+    return (time.perf_counter() - begin) / repeat

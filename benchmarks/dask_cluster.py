@@ -1,0 +1,145 @@
+"""Dask workers on this machine, and what a contender took of them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from benchmarks import clocks
+from benchmarks.bench_report import Cluster, Usage
+from benchmarks.clocks import Clock, Contender, Samples
+from benchmarks.errors import BenchError, UnsupportedWorkloadError
+from dmlgather.extras import missing_extra
+from dmlgather.wording import counted
+
+QUIET_S = 10.0
+"""Seconds to wait at most until the scheduler has no tasks of the last contender."""
+
+BACK_S = 60.0
+"""Seconds to wait at most until lost workers are restarted."""
+
+
+class Workers:
+    """A `distributed.LocalCluster` of that size with a client, which becomes dask's default. folder: for data that workers spill.
+
+    MissingExtraError without dask.
+    """
+
+    def __init__(self, size: Cluster, folder: Path) -> None:
+        try:
+            dask, distributed = import_module("dask"), import_module("distributed")
+        except ImportError as error:
+            raise missing_extra("a cluster", "dask", error) from None
+        self.size, self.lost = size, 0
+        self.losses: Counter[str] = Counter()
+        self._killed: type[Exception] = distributed.KilledWorker
+        with dask.config.set({"temporary-directory": str(folder)}):
+            self._cluster = distributed.LocalCluster(
+                n_workers=size.workers,
+                threads_per_worker=size.threads,
+                memory_limit=size.memory_bytes,
+                processes=size.processes,
+                dashboard_address=None,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # it starts a server in any case
+                silence_logs=logging.CRITICAL,  # lost workers are counted and reported
+            )
+        self._client = distributed.Client(self._cluster)
+        self._scheduler = self._cluster.scheduler
+        self._scheduler.add_plugin(self._watcher(distributed.SchedulerPlugin), name="dmlgather-bench")
+
+    def ready(self) -> None:
+        """Wait until no task of the last call is left and lost workers are restarted. BenchError if they are not."""
+        until = time.monotonic() + QUIET_S
+        while self._scheduler.tasks and time.monotonic() < until:
+            time.sleep(0.005)
+        try:
+            self._client.wait_for_workers(self.size.workers, timeout=BACK_S)
+        except TimeoutError:
+            count = counted(len(self._scheduler.workers), "worker")
+            raise BenchError(
+                f"{count} left, expected {self.size.workers}: lost ones were not restarted in {BACK_S:g} s"
+            ) from None
+
+    def begin(self) -> None:
+        """Wait until the cluster is ready, and count from here on."""
+        self.ready()
+        self._lost_before = self.lost
+        self._sent_before = {name: sent for name, (sent, _) in self._counts(anew=True).items()}
+
+    def end(self) -> Usage:
+        """The usage since `begin`."""
+        counts = self._counts(anew=False)
+        lost = self.lost - self._lost_before
+        sent = sum(sent - self._sent_before.get(name, 0) for name, (sent, _) in counts.items())
+        peaks = [peak for _, peak in counts.values() if peak is not None]
+        return Usage(sent_bytes=None if lost else sent, peak_bytes=max(peaks, default=None), restarts=lost)
+
+    def guarded(self, name: str, run: Callable[[], Any]) -> Callable[[], Any]:
+        """`run`, with workers that are lost meanwhile counted for `name`. UnsupportedWorkloadError if dask gives up a task."""
+
+        def call() -> Any:
+            before = self.lost
+            try:
+                return run()
+            except self._killed as error:
+                lost = counted(self.lost - before, "worker")
+                raise UnsupportedWorkloadError(f"dask gave up a task after {lost} died, probably for lack of memory") from error
+            finally:
+                self.losses.update({name: self.lost - before})
+
+        return call
+
+    def close(self) -> None:
+        """End all workers."""
+        self._scheduler.remove_plugin(name="dmlgather-bench")
+        self._client.close()
+        self._cluster.close()
+
+    def _counts(self, *, anew: bool) -> dict[str, tuple[int, int | None]]:
+        """Bytes sent and peak memory by worker, without workers that are just being lost."""
+        found: dict[str, tuple[int, int | None]] = self._client.run(_counts, anew=anew, on_error="ignore")
+        return found
+
+    def _watcher(self, plugin: type[Any]) -> Any:
+        workers = self
+
+        class Watcher(plugin):  # type: ignore[misc] # dask is imported on use
+            """Counts workers that leave."""
+
+            def remove_worker(self, *_: Any, **__: Any) -> None:
+                workers.lost += 1
+
+        return Watcher()
+
+
+class ClusterClock(Clock):
+    """Wall-clock time until the result is in this process, and the usage of the workers meanwhile."""
+
+    flushed_bytes = 0
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+
+    def sample(self, contender: Contender, repeat: int, into: Samples) -> None:  # noqa: ARG002 - no call is that short
+        """Add a sample of one warm call; the table stays in the page cache."""
+        time.sleep(clocks.SETTLE_S)
+        self._workers.begin()
+        into.warm.append(clocks.seconds(contender.run, 1))
+        into.usage.append(self._workers.end())
+
+
+def _counts(*, anew: bool, dask_worker: Any) -> tuple[int, int | None]:
+    """In a worker: bytes sent since its start, and the peak of its resident memory since the last call with `anew`."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        peak = next((1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")), None)
+        if anew:
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak
+    except OSError:
+        peak = None
+    return dask_worker.transfer_outgoing_bytes_total, peak

@@ -1,0 +1,39 @@
+"""Comparing the results of contenders bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.clocks import Contender
+from benchmarks.errors import MismatchError
+from benchmarks.peers import Peer
+from benchmarks.workload_arrays import Array, WorkloadArrays
+from dmlgather.wording import counted
+
+
+class Judge:
+    """Compares results with the expected one."""
+
+    def __init__(self, case: str, arrays: WorkloadArrays, expected: Array) -> None:
+        """case: for messages. expected: of the arrays' library, shape [out_shape]; it must not change."""
+        self._case, self._arrays = case, arrays
+        self._expected = self._bits(expected)
+
+    def compare(self, entrant: Contender, peer: Peer | None = None) -> None:
+        """MismatchError, with the first position, unless its result has the same shape and bits. peer: converts its result."""
+        self._arrays.poison()
+        result = entrant.run() if peer is None else peer.array(entrant.run())
+        self._arrays.wait()
+        if tuple(result.shape) != self._arrays.kind.out_shape:
+            shapes = f"{self._arrays.kind.out_shape}, {entrant.name}'s has {tuple(result.shape)}"
+            raise MismatchError(f"{self._case}: the result has shape {shapes}")
+        differ = self._bits(result) != self._expected
+        if count := int(differ.sum()):
+            at = tuple(map(int, np.unravel_index(int(differ.reshape(-1).argmax()), result.shape)))
+            raise MismatchError(
+                f"{self._case}: not {entrant.name}'s bits ({entrant.spelling}) in {counted(count, 'element')}, "
+                f"first at {list(at)}"
+            )
+
+    def _bits(self, array: Array) -> Array:
+        return self._arrays.library.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")

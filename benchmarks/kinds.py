@@ -1,0 +1,230 @@
+"""The kinds of workload that one operator does, each with the sizes of one problem, in elements, and its DirectML descriptor."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from benchmarks.chains import Chain
+from benchmarks.draws import UNIFORM, Draw, Indices
+from dmlgather.directml import (
+    BufferTensorDesc,
+    GatherElementsOperatorDesc,
+    GatherND1OperatorDesc,
+    GatherOperatorDesc,
+    OperatorDesc,
+    Slice1OperatorDesc,
+)
+from dmlgather.plan import packed_strides
+
+Shape = tuple[int, ...]
+
+ALL, BACK, EVERY_OTHER = slice(None), slice(None, None, -1), slice(None, None, 2)
+
+
+class WorkloadKind(ABC):
+    """What all kinds have in common. shape: of the source x; strides: of x, in elements, where it is not packed."""
+
+    shape: Shape
+    strides: Shape | None = None
+
+    @property
+    def index_shape(self) -> Shape | None:
+        """The shape of the index tensor; None where there is none."""
+        return None
+
+    @property
+    @abstractmethod
+    def out_shape(self) -> Shape:
+        """The shape of the output."""
+
+    @abstractmethod
+    def descriptor(self, dtype: str) -> OperatorDesc:
+        """The DirectML descriptor for elements of this type. Indices are int64."""
+
+    def indices(self, random: np.random.Generator) -> Indices | None:  # noqa: ARG002 - other kinds draw
+        """Random indices of `index_shape`; None where there are none."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Take(WorkloadKind):
+    """GATHER: `count` positions along `axis` of x, [count] indices for all of x."""
+
+    shape: Shape
+    count: int
+    axis: int = 0
+    draw: Draw = UNIFORM
+
+    @property
+    def index_shape(self) -> Shape:
+        return (self.count,)
+
+    @property
+    def out_shape(self) -> Shape:
+        return (*self.shape[: self.axis], self.count, *self.shape[self.axis + 1 :])
+
+    def indices(self, random: np.random.Generator) -> Indices:
+        return self.draw(random, self.shape[self.axis], self.count)
+
+    def descriptor(self, dtype: str) -> OperatorDesc:
+        return GatherOperatorDesc(
+            input_tensor=_tensor(dtype, self.shape),
+            indices_tensor=_tensor("int64", _padded(self.index_shape, len(self.shape))),
+            output_tensor=_tensor(dtype, self.out_shape),
+            axis=self.axis,
+            index_dimensions=1,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Along(WorkloadKind):
+    """GATHER_ELEMENTS: every element of the output has an index of its own along `axis`. shape: of x, indices and output."""
+
+    shape: Shape
+    axis: int
+    draw: Draw = UNIFORM
+
+    @property
+    def index_shape(self) -> Shape:
+        return self.shape
+
+    @property
+    def out_shape(self) -> Shape:
+        return self.shape
+
+    def indices(self, random: np.random.Generator) -> Indices:
+        return self.draw(random, self.shape[self.axis], prod(self.shape)).reshape(self.shape)
+
+    def descriptor(self, dtype: str) -> OperatorDesc:
+        tensor = _tensor(dtype, self.shape)
+        indices = _tensor("int64", self.shape)
+        return GatherElementsOperatorDesc(input_tensor=tensor, indices_tensor=indices, output_tensor=tensor, axis=self.axis)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuples(WorkloadKind):
+    """GATHER_ND: `count` tuples of `width` coordinates into the leading dimensions of x; indices are [count, width]."""
+
+    shape: Shape
+    count: int
+    width: int
+
+    @property
+    def index_shape(self) -> Shape:
+        return (self.count, self.width)
+
+    @property
+    def out_shape(self) -> Shape:
+        return (self.count, *self.shape[self.width :])
+
+    def indices(self, random: np.random.Generator) -> Indices:
+        return random.integers(0, self.shape[: self.width], self.index_shape)
+
+    def descriptor(self, dtype: str) -> OperatorDesc:
+        rank = len(self.shape)
+        return GatherND1OperatorDesc(
+            input_tensor=_tensor(dtype, self.shape),
+            indices_tensor=_tensor("int64", _padded(self.index_shape, rank)),
+            output_tensor=_tensor(dtype, _padded(self.out_shape, rank)),
+            input_dimension_count=rank,
+            indices_dimension_count=2,
+            batch_dimension_count=0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ViewCopy(WorkloadKind):
+    """SLICE1: a copy of x[slices], with one slice per dimension of x."""
+
+    shape: Shape
+    slices: tuple[slice, ...]
+    strides: Shape | None = None
+
+    @property
+    def ranges(self) -> list[range]:
+        """The positions that are read of each dimension."""
+        return [range(*part.indices(size)) for part, size in zip(self.slices, self.shape, strict=True)]
+
+    @property
+    def out_shape(self) -> Shape:
+        return tuple(map(len, self.ranges))
+
+    @property
+    def order(self) -> Shape | None:
+        """X's dimensions in the order of memory; None where x is not a packed array with permuted dimensions."""
+        strides = self.strides or packed_strides(self.shape)
+        order = tuple(sorted(range(len(self.shape)), key=lambda axis: (-strides[axis], -self.shape[axis])))
+        packed = packed_strides([self.shape[axis] for axis in order])
+        return order if tuple(strides[axis] for axis in order) == tuple(packed) else None
+
+    def descriptor(self, dtype: str) -> OperatorDesc:
+        return Slice1OperatorDesc(
+            input_tensor=_tensor(dtype, self.shape, self.strides),
+            output_tensor=_tensor(dtype, self.out_shape),
+            input_window_offsets=tuple(part.start if part.step > 0 else part.stop + 1 for part in self.ranges),
+            input_window_sizes=tuple(abs(part.stop - part.start) for part in self.ranges),
+            input_window_strides=tuple(part.step for part in self.ranges),
+        )
+
+
+OneOperator = Take | Along | Tuples | ViewCopy
+Kind = OneOperator | Chain
+
+
+def fitted(kind: Kind, axis: int, itemsize: int, output_bytes: int, source_bytes: int) -> Kind:
+    """`kind` with the output's `axis` halved until the output has at most `output_bytes`, and then the source until it has at
+    most `source_bytes`, as far as halving goes.
+    """
+    while prod(kind.out_shape) * itemsize > output_bytes and kind.out_shape[axis] > 1:
+        kind = _with_less_output(kind, axis)
+    while prod(kind.shape) * itemsize > source_bytes and (smaller := _with_less_source(kind)) != kind:
+        kind = smaller
+    return kind
+
+
+def _with_less_output(kind: Kind, axis: int) -> Kind:
+    """Half the output: fewer indices or tuples, or half of a dimension of x. Strides that count that dimension shrink with it."""
+    if isinstance(kind, Tuples) or (isinstance(kind, Take) and axis == kind.axis):
+        return replace(kind, count=_half(kind.count))
+    if isinstance(kind, Chain) and kind.takes_rows and axis == 0:
+        assert kind.count is not None
+        return replace(kind, count=_half(kind.count))
+    smaller = replace(kind, shape=_halved(kind.shape, axis))
+    if not isinstance(kind, ViewCopy) or kind.strides is None or kind.order is None:
+        return smaller
+    packed = packed_strides([smaller.shape[place] for place in kind.order])
+    return replace(kind, shape=smaller.shape, strides=tuple(packed[kind.order.index(place)] for place in range(len(packed))))
+
+
+def _with_less_source(kind: Kind) -> Kind:
+    """Half as many positions to choose from; in other kinds x is as large as the output."""
+    match kind:
+        case Take():
+            return replace(kind, shape=_halved(kind.shape, kind.axis))
+        case Tuples():
+            return replace(kind, shape=_halved(kind.shape, 0))
+        case Chain() if kind.takes_rows:
+            return replace(kind, shape=_halved(kind.shape, 0))
+    return kind
+
+
+def _tensor(dtype: str, sizes: Sequence[int], strides: Sequence[int] | None = None) -> BufferTensorDesc:
+    stated = None if strides is None else tuple(strides)
+    return BufferTensorDesc(data_type=dtype.upper(), sizes=tuple(sizes), strides=stated)
+
+
+def _padded(sizes: Shape, rank: int) -> Shape:
+    return (1,) * (rank - len(sizes)) + sizes
+
+
+def _half(size: int) -> int:
+    return max(1, size // 2)
+
+
+def _halved(sizes: Shape, axis: int) -> Shape:
+    return tuple(_half(size) if place == axis else size for place, size in enumerate(sizes))

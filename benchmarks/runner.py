@@ -1,0 +1,132 @@
+"""Run a suite."""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+
+from benchmarks import peers as known
+from benchmarks.bench_report import BenchReport, CaseReport
+from benchmarks.clocks import SETTLE_S
+from benchmarks.errors import BenchError, MismatchError
+from benchmarks.l2_fetch import L2_FETCHES
+from benchmarks.peers import PEERS
+from benchmarks.rigs import ClusterRig, DeviceRig, Rig
+from benchmarks.suites import SUITES, Budget, Case, SuitePart, cases, check_names
+from dmlgather.backends.cuda import DeviceError
+from dmlgather.selftest.machine import machine, versions
+
+Progress = Callable[[int, int, str], None]
+"""Is called before each case with the number of cases that are done, their total, and the case's name; at the end without one."""
+
+
+def run(
+    suite: str = "smoke",
+    peers: tuple[str, ...] | None = None,
+    *,
+    only: tuple[str, ...] = (),
+    rounds: int | None = None,
+    seed: int | None = None,
+    l2_fetch_bytes: int | None = None,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+) -> BenchReport:
+    """Run `suite` with `peers` (None: all that are installed).
+
+    only: names of workloads, groups or cases. rounds: of every contender (None: 1 to 25, more for those that are close). seed: of
+    contents and indices, at least 0 (None: a random one). l2_fetch_bytes: the most that the GPU fetches into its L2 cache at once
+    during the run, 32, 64 or 128 (None: as it is). budget: replaces the suite's.
+
+    Raises BenchError for unknown names, numbers that cannot be, and a suite that needs dask where there is none, MismatchError if
+    a result differs, DeviceError for a suite that needs a GPU where there is none. The suite "distributed"
+    starts processes, so that a script that runs it needs `if __name__ == "__main__":`.
+    """
+    check_names(suite, only)
+    if rounds is not None and rounds < 1:
+        raise BenchError(f"rounds is {rounds}, expected at least 1")
+    if seed is not None and seed < 0:
+        raise BenchError(f"seed is {seed}, expected at least 0")
+    if l2_fetch_bytes is not None:
+        if l2_fetch_bytes not in L2_FETCHES:
+            raise BenchError(f"l2_fetch_bytes (--l2-fetch) is {l2_fetch_bytes}, expected {', '.join(map(str, L2_FETCHES))}")
+        if all(part.device != "cuda" for part in SUITES[suite]):
+            known_suites = ", ".join(name for name, parts in SUITES.items() if any(part.device == "cuda" for part in parts))
+            raise BenchError(
+                f"l2_fetch_bytes (--l2-fetch) is for GPUs, and the suite {suite} runs on none: choose one of {known_suites}, or "
+                "leave it out"
+            )
+    names = _who(suite) if peers is None else tuple(dict.fromkeys(peers))
+    known.check_names(names)
+    if seed is None:
+        seed = secrets.randbits(32)
+    with ExitStack() as held:
+        rigs, missing = _rigs(suite, names, seed, l2_fetch_bytes, held)
+        work = [(rig, case) for rig, part in rigs for case in cases(part, rig.free_bytes(), only, budget)]
+        try:
+            reports = tuple(_reports(work, rounds, progress))
+        except MismatchError as error:
+            raise MismatchError(f"{error}; drawn by seed {seed}") from None
+        cluster = next((found for rig, _ in rigs if (found := rig.cluster())), None)
+        here = machine(next((rig.cupy for rig, _ in rigs if rig.cupy is not None), None))
+    took_part = {peer.name: peer for rig, _ in rigs for peer in rig.peers}
+    packages = [
+        *(package for rig, _ in rigs for package in rig.packages),
+        *(package for peer in took_part.values() for package in peer.packages),
+    ]
+    return BenchReport(
+        suite=suite,
+        date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        machine=here,
+        versions=versions(packages),
+        settle_ms=1e3 * SETTLE_S,
+        flushed_bytes={rig.device: rig.clock.flushed_bytes for rig, _ in rigs if rig.clock.flushed_bytes},
+        peers={name: peer.bounds for name, peer in took_part.items()},
+        missing={name: why for name, why in missing.items() if name not in took_part},
+        cases=reports,
+        seed=seed,
+        cluster=cluster,
+    )
+
+
+def _reports(work: Sequence[tuple[Rig, Case]], rounds: int | None, progress: Progress | None) -> Iterator[CaseReport]:
+    """Measure the cases one after the other."""
+    for number, (rig, case) in enumerate(work):
+        if progress is not None:
+            progress(number, len(work), case.name)
+        yield rig.measure(case, rounds)
+    if progress is not None:
+        progress(len(work), len(work), "")
+
+
+def _who(suite: str) -> tuple[str, ...]:
+    """The peers that can run on a device of the suite."""
+    devices = {part.device for part in SUITES[suite]}
+    return tuple(name for name, peer in PEERS.items() if devices & set(peer.devices))
+
+
+def _rigs(
+    suite: str, names: tuple[str, ...], seed: int, l2_fetch_bytes: int | None, held: ExitStack
+) -> tuple[list[tuple[Rig, SuitePart]], dict[str, str]]:
+    """A rig for each part of a suite, which `held` closes, and missing peers and devices. Of several parts, those that cannot run
+    here are left out, but a GPU that something is asked of.
+    """
+    rigs: list[tuple[Rig, SuitePart]] = []
+    missing = {}
+    for part in SUITES[suite]:
+        try:
+            rig = _rig(part.device, names, seed, l2_fetch_bytes)
+            held.push(rig.held)
+        except DeviceError as error:
+            if len(SUITES[suite]) == 1 or l2_fetch_bytes is not None:
+                raise
+            missing[part.device] = str(error)
+            continue
+        rigs.append((rig, part))
+        missing.update(rig.missing)
+    return rigs, missing
+
+
+def _rig(device: str, names: tuple[str, ...], seed: int, l2_fetch_bytes: int | None) -> Rig:
+    return ClusterRig(names, seed) if device == "cluster" else DeviceRig(device, names, seed, l2_fetch_bytes)

@@ -1,0 +1,232 @@
+"""Read what came back to a folder of cases, and compare it with what the CPU computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from conformance.case_files import (
+    MODELS,
+    POISON,
+    RESULTS,
+    Returned,
+    StoredCase,
+    digests,
+    inside,
+    read_case,
+    read_returned,
+    result_bytes,
+)
+from conformance.conformance_report import CaseOutcome, ConformanceReport, OperatorTally, Outcome, SettledQuestion
+from conformance.expected import computed, output_of
+from conformance.manifest import FILE, CaseQuestion, ConformanceCase, Manifest
+from conformance.questions import REFUSED
+from dmlgather.comparing.comparison import tracer
+from dmlgather.comparing.differences import differences
+from dmlgather.comparing.memory_needs import check_descriptor_memory
+from dmlgather.directml import DescriptorError, FeatureLevel, OperatorDesc
+from dmlgather.directml.dxdispatch.values import dtype_of
+from dmlgather.directml.fields import wire_name
+from dmlgather.files import FileError, read_text
+from dmlgather.record import placed
+from dmlgather.wording import counted, spelled
+
+DEVICES = ("dmlgather", "DirectML")
+"""How the two sides of a difference are called."""
+
+SHOWN = 8
+"""Elements of an unknown answer that are shown."""
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a folder of cases. FileError, with the path, when there is none that can be understood."""
+    path = inside(folder, FILE)
+    try:
+        return Manifest.model_validate_json(read_text(path))
+    except FileError as error:
+        raise FileError(f"{path} {error}: name a folder that `python -m conformance write` has written") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        newer = "; read it with the version of dmlgather that wrote it" if first["loc"] == ("format",) else ""
+        raise FileError(f"{path} is no manifest of cases: {placed(first)}{newer}") from None
+
+
+def read_results(folder: Path, version: str) -> ConformanceReport:
+    """Compare what came back to a folder of cases.
+
+    version: of dmlgather. FileError when the folder cannot be understood, when a model or an input is not the one that was
+    written, and when nothing came back at all; TooLargeError when a case needs more memory than is free.
+    """
+    manifest = read_manifest(folder)
+    try:
+        level = FeatureLevel.parse(manifest.level)
+    except ValueError as error:
+        raise FileError(f"{folder / FILE} is no manifest of cases: {error}") from None
+    _check_files(folder, manifest)
+    judged = [_judged(folder, case) for case in manifest.cases]
+    returned = [one.returned for one in judged]
+    if all(one.ending.kind == "missing" and one.result is None for one in returned):
+        raise FileError(f"{folder} holds no results yet: run its run.cmd on Windows (or run.sh), and name the folder again")
+    outcomes = [_outcome(folder, one, level, manifest) for one in judged if one.case.question is None]
+    ran = any(found.outcome in ("equal", "different") for found in outcomes) or not outcomes
+    return ConformanceReport(
+        version=version,
+        written_by=manifest.version,
+        level=manifest.level,
+        seed=manifest.seed,
+        adapters=tuple(dict.fromkeys(one.adapter for one in returned if one.adapter is not None)),
+        operators=_tallies(outcomes),
+        cases=tuple(found for found in outcomes if found.outcome != "equal"),
+        questions=tuple(_settled(one, one.case.question, ran) for one in judged if one.case.question is not None),
+    )
+
+
+def _check_files(folder: Path, manifest: Manifest) -> None:
+    """FileError unless the models, inputs and results of the folder are those that the manifest names."""
+    for case in manifest.cases:
+        try:
+            found = digests(folder, list(case.files))
+        except FileError as error:
+            raise FileError(f"{error}: {_remedy(manifest)}") from None
+        for name, digest in found.items():
+            if digest != case.files[name]:
+                raise FileError(f"{folder / MODELS / name} is not the file that was written: {_remedy(manifest)}")
+    named = {case.name for case in manifest.cases}
+    for path in sorted([*folder.glob(f"{MODELS}/*.json"), *folder.glob(f"{RESULTS}/*.exit")]):
+        if path.stem not in named:
+            raise FileError(f"{folder / FILE} does not name the case of {path}: {_remedy(manifest)}")
+
+
+def _remedy(manifest: Manifest) -> str:
+    """How to get back a file of the folder, without losing what came back."""
+    number = sum(case.question is None for case in manifest.cases)
+    return (
+        f"restore the file, or write the cases again with dmlgather {manifest.version} (`python -m conformance write NEW --cases "
+        f"{number} --level {manifest.level} --seed {manifest.seed}`) and move the folder {RESULTS} there"
+    )
+
+
+class _Judged(NamedTuple):
+    """A case, what it runs, and what came back of it."""
+
+    case: ConformanceCase
+    stored: StoredCase
+    returned: Returned
+
+
+def _judged(folder: Path, case: ConformanceCase) -> _Judged:
+    stored = read_case(folder, case.name)
+    check_descriptor_memory(f"what {folder / MODELS / case.name}.json computes", stored.desc, ["cpu"], None)
+    return _Judged(case, stored, read_returned(folder, case.name, result_bytes(stored.desc)))
+
+
+def _failure(returned: Returned, desc: OperatorDesc) -> tuple[Outcome, str] | None:
+    """Why a case has no result to compare, and a message; None where it has one. A result of another size is "different"."""
+    kind, message = returned.ending
+    if kind == "missing" and returned.result is not None:
+        return "missing", "it was not run to its end: the script noted no exit code"
+    if kind != "ended":
+        return kind, message
+    if returned.result is None:
+        return "failed", f"{message}, but there is no result"
+    expected = result_bytes(desc)
+    if returned.result.size != expected:
+        size = f"more than {expected}" if returned.result.size > expected else str(returned.result.size)
+        return "different", f"the result has {size} bytes, and not the {expected} of the output's buffer"
+    return None
+
+
+def _outcome(folder: Path, judged: _Judged, level: FeatureLevel, manifest: Manifest) -> CaseOutcome:
+    case, stored, returned = judged
+    named = {"case": case.name, "operator": case.operator}
+    failure = _failure(returned, stored.desc)
+    if failure is not None:
+        return CaseOutcome.model_validate({**named, "outcome": failure[0], "message": failure[1]})
+    try:
+        ours, operator = computed(stored, level)
+        _check_whole(stored)
+    except (DescriptorError, ValueError) as error:
+        why = "; ".join(str(error).splitlines())
+        raise FileError(f"{folder / MODELS / case.name}.json cannot be run at level {level}: {why}") from None
+    if sha256(ours.tobytes()).hexdigest() != case.expected:
+        raise FileError(
+            f"{folder / FILE} has another digest for the output of {case.name} than dmlgather computes now: the file was changed "
+            f"after dmlgather {manifest.version} wrote it, or this version computes otherwise; {_remedy(manifest)}"
+        )
+    assert returned.result is not None
+    output = output_of(stored.desc, returned.result)
+    inputs = [data.view(_type(stored.desc, at)) for at, data in enumerate(stored.inputs)]
+    trace = partial(tracer, operator, inputs, buffers=True)
+    found = differences(DEVICES, [ours, output], trace)
+    if not found:
+        return CaseOutcome.model_validate({**named, "outcome": "equal"})
+    return CaseOutcome.model_validate({**named, "outcome": "different", "difference": found[0]})
+
+
+def _check_whole(stored: StoredCase) -> None:
+    """ValueError for an input that is no whole number of elements."""
+    for number, data in enumerate(stored.inputs):
+        width = _type(stored.desc, number).itemsize
+        if data.size % width:
+            name = wire_name(stored.desc.operator.inputs[number])
+            size = counted(data.size, "byte")
+            raise ValueError(f"the file of {name} holds {size}, and an element has {width}: restore the file")
+
+
+def _type(desc: OperatorDesc, number: int) -> np.dtype[Any]:
+    return dtype_of(desc.tensor(desc.operator.inputs[number]).data_type)
+
+
+def _tallies(outcomes: Sequence[CaseOutcome]) -> tuple[OperatorTally, ...]:
+    names = list(dict.fromkeys(found.operator for found in outcomes))
+    kinds = get_args(Outcome)
+    return tuple(
+        OperatorTally(
+            operator=name,
+            **{kind: sum(found.operator == name and found.outcome == kind for found in outcomes) for kind in kinds},
+        )
+        for name in names
+    )
+
+
+def _settled(judged: _Judged, asked: CaseQuestion, ran: bool) -> SettledQuestion:
+    """What the case of a question settles. ran: whether any other case was executed, so that a failure means this descriptor."""
+    case, stored, returned = judged
+    answer: str | None = None
+    message: str | None = None
+    failure = _failure(returned, stored.desc)
+    if failure is None:
+        assert returned.result is not None
+        answer = _answer(asked, stored.desc, returned.result)
+    elif failure[0] == "refused" and ran:
+        answer, message = REFUSED, failure[1]
+    else:
+        message = failure[1] if failure[0] != "refused" else f"{failure[1]}; no other case ran either"
+    return SettledQuestion(
+        case=case.name,
+        operator=case.operator,
+        asks=asked.asks,
+        answer=answer,
+        decided=asked.answers[0].means,
+        message=message,
+    )
+
+
+def _answer(asked: CaseQuestion, desc: OperatorDesc, result: NDArray[np.uint8]) -> str:
+    """Which of the known answers the result is, or what it holds instead."""
+    output = output_of(desc, result)
+    for known in asked.answers:
+        if known.bits == output.tobytes().hex():
+            return known.means
+    if (output.reshape(-1).view(np.uint8) == POISON).all():
+        return "nothing is written"
+    flat = output.reshape(-1)
+    shown = ", ".join(map(spelled, flat[:SHOWN]))
+    return f"none of the known answers; the output is {shown}{', …' if flat.size > SHOWN else ''}"

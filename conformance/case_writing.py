@@ -1,0 +1,70 @@
+"""Write a folder of cases: models, inputs, scripts that run them all and how to use them, manifest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+from conformance.case_files import StoredCase, write_case
+from conformance.expected import computed
+from conformance.manifest import FILE, CaseQuestion, ConformanceCase, Manifest, PossibleAnswer
+from conformance.questions import Question, open_questions
+from conformance.random_cases import random_cases
+from dmlgather.directml import FeatureLevel
+from dmlgather.files import FileError, described
+from dmlgather.written_files import staged, writing
+
+SCRIPTS = Path(__file__).parent / "scripts"
+"""The scripts that run the cases, and README.txt for whoever runs them; they are the same for every folder."""
+
+WINDOWS = (".cmd", ".ps1", ".txt")
+"""Endings of files that get Windows' ends of lines."""
+
+
+def write_cases(folder: Path, number: int, level: FeatureLevel, seed: int, version: str) -> Manifest:
+    """Write `number` random cases that are legal at `level`, and every open question that can be asked there, to a new folder.
+
+    version: of dmlgather. FileError when the folder is not empty, or a file cannot be written. After an error or an interrupt the
+    folder is empty.
+    """
+    _check_empty(folder)
+    with staged(folder, ()) as stage:  # made from nothing
+        cases = (*_random(stage, number, level, seed), *(_question(stage, asked) for asked in open_questions(level)))
+        for script in sorted(SCRIPTS.iterdir()):
+            content = script.read_bytes()
+            with writing(stage / script.name, ()) as stream:
+                stream.write(content.replace(b"\n", b"\r\n") if script.suffix in WINDOWS else content)
+        manifest = Manifest(version=version, level=str(level), seed=seed, cases=cases)
+        with writing(stage / FILE, ()) as stream:
+            stream.write(f"{json.dumps(manifest.model_dump(mode='json'), indent=2)}\n".encode())
+    return manifest
+
+
+def _check_empty(folder: Path) -> None:
+    try:
+        with described():
+            if folder.exists() and any(folder.iterdir()):
+                raise FileError("is not empty: name a new folder, so that no older result is taken for a new one")
+    except FileError as error:
+        raise FileError(f"{folder} {error}") from None
+
+
+def _random(folder: Path, number: int, level: FeatureLevel, seed: int) -> Iterator[ConformanceCase]:
+    for at, (desc, inputs) in enumerate(random_cases(number, level, seed), 1):
+        name = f"r{at:05}"
+        files = write_case(folder, name, desc, inputs)
+        output = computed(StoredCase(desc, [values.view("u1") for values in inputs]), level).output
+        digest = sha256(output.tobytes()).hexdigest()
+        yield ConformanceCase(name=name, operator=desc.operator.name, files=files, expected=digest)
+
+
+def _question(folder: Path, asked: Question) -> ConformanceCase:
+    name = f"q-{asked.key}"
+    files = write_case(folder, name, asked.desc, asked.inputs, in_place=asked.in_place)
+    answers = [
+        PossibleAnswer(means=means, bits=None if values is None else values.tobytes().hex()) for means, values in asked.answers
+    ]
+    question = CaseQuestion(asks=asked.asks, source=asked.source, answers=tuple(answers))
+    return ConformanceCase(name=name, operator=asked.desc.operator.name, files=files, expected=None, question=question)

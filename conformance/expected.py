@@ -1,0 +1,37 @@
+"""What the CPU backend computes of a case."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conformance.case_files import POISON, StoredCase, result_bytes
+from dmlgather.directml import FeatureLevel, OperatorDesc
+from dmlgather.model_runner import elements
+from dmlgather.operator import CompiledOperator
+from dmlgather.operator import compile as compile_operator
+
+
+class Computed(NamedTuple):
+    """The output of a case, of shape Sizes, and the operator that computed it."""
+
+    output: NDArray[Any]
+    operator: CompiledOperator
+
+
+def computed(case: StoredCase, level: FeatureLevel) -> Computed:
+    """Run a case on the CPU. DescriptorError for a descriptor that is not legal at `level`, ValueError for inputs that are too
+    short.
+    """
+    operator = compile_operator(case.desc, device="cpu", level=level)
+    buffer = np.full(result_bytes(case.desc), POISON, np.uint8)
+    operator.run_buffers(*case.inputs, out=buffer)
+    return Computed(output_of(case.desc, buffer), operator)
+
+
+def output_of(desc: OperatorDesc, buffer: NDArray[np.uint8]) -> NDArray[Any]:
+    """The elements of the output in its buffer, packed, of shape Sizes. The buffer has `result_bytes`."""
+    tensor = desc.tensor(desc.operator.output)
+    return np.ascontiguousarray(elements(buffer, tensor)).reshape(tensor.sizes)

@@ -1,0 +1,73 @@
+"""The NVIDIA driver and its GPUs, through the driver's own library: no CuPy and no CUDA toolkit are needed."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from dataclasses import dataclass
+
+_LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+_OLDEST = 12  # CUDA's version that CuPy has wheels for
+_CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+
+REMEDY = (
+    "install or update the driver (`sudo apt install nvidia-driver-580` on Ubuntu, https://www.nvidia.com/drivers elsewhere), or "
+    "run where there is a GPU; everything else works without one"
+)
+"""Where there is an error."""
+
+
+@dataclass(frozen=True)
+class NvidiaGpu:
+    """A GPU. memory: bytes."""
+
+    name: str
+    compute_capability: str
+    memory: int
+
+
+@dataclass(frozen=True)
+class Driver:
+    """The driver. cuda: the newest CUDA version that it supports ("13.0"). error: why no GPU can be used, else None."""
+
+    cuda: str | None
+    gpus: tuple[NvidiaGpu, ...]
+    error: str | None
+
+    @property
+    def extra(self) -> str:
+        """The extra of dmlgather with CuPy's wheel for this driver; the newest where there is none."""
+        return "cuda12" if self.cuda is not None and int(self.cuda.partition(".")[0]) <= _OLDEST else "cuda13"
+
+
+def ask() -> Driver:
+    """The driver of this machine."""
+    try:
+        library = ctypes.CDLL(_LIBRARY)
+    except OSError:
+        return Driver(None, (), f"there is no NVIDIA driver ({_LIBRARY} was not found)")
+    status = library.cuInit(0)
+    version = ctypes.c_int()
+    library.cuDriverGetVersion(ctypes.byref(version))
+    cuda = f"{version.value // 1000}.{version.value % 1000 // 10}"
+    if status:
+        return Driver(cuda, (), f"the NVIDIA driver finds no usable GPU (cuInit returned {status})")
+    if version.value < _OLDEST * 1000:
+        return Driver(cuda, (), f"the NVIDIA driver is too old: it has CUDA {cuda}, and CuPy needs {_OLDEST}.0")
+    count = ctypes.c_int()
+    library.cuDeviceGetCount(ctypes.byref(count))
+    gpus = tuple(_gpu(library, number) for number in range(count.value))
+    return Driver(cuda, gpus, None if gpus else "the NVIDIA driver lists no GPU")
+
+
+def _gpu(library: ctypes.CDLL, number: int) -> NvidiaGpu:
+    device, memory, name = ctypes.c_int(), ctypes.c_size_t(), ctypes.create_string_buffer(256)
+    library.cuDeviceGet(ctypes.byref(device), number)
+    library.cuDeviceGetName(name, len(name), device)
+    library.cuDeviceTotalMem_v2(ctypes.byref(memory), device)
+    capability = []
+    for attribute in (_CAPABILITY_MAJOR, _CAPABILITY_MINOR):
+        value = ctypes.c_int()
+        library.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
+        capability.append(str(value.value))
+    return NvidiaGpu(name.value.decode(errors="replace"), ".".join(capability), memory.value)
