@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
-from dmlgather.backends.footprints import signature_on
 from dmlgather.backends.memory import MemoryShare
 from dmlgather.blocks import blocks
 from dmlgather.directml.dxdispatch.bindings import BufferBinding
@@ -26,21 +25,17 @@ from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.dxdispatch.writing import sources
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import BufferTensorDesc
-from dmlgather.model_fusion import FusedModel, ModelLaunch, Region
 from dmlgather.operator import CompiledOperator
 from dmlgather.operator import compile as compile_operator
-from dmlgather.ready import Ready, prepare
 from dmlgather.wording import amount, counted
 from dmlgather.written_files import check_place_inside, check_spared, writing_inside
 
 
 @dataclass(frozen=True)
 class Dispatched:
-    """A dispatch has run, or several in one launch. cpu_ms, gpu_ms: median milliseconds of one iteration; gpu_ms is None off the
-    GPU.
-    """
+    """A dispatch has run. cpu_ms, gpu_ms: median milliseconds of one iteration; gpu_ms is None off the GPU."""
 
-    dispatchables: tuple[str, ...]
+    dispatchable: str
     iterations: int
     cpu_ms: float
     gpu_ms: float | None
@@ -80,27 +75,11 @@ class PreparedDispatch:
         self.operator.run_buffers(*self.inputs, out=self.out)
 
 
-@dataclass(frozen=True)
-class PreparedLaunch:
-    """Dispatches that are ready to run as one. inputs, out: arrays of the problem's types, which are parts of resources."""
-
-    ready: Ready
-    inputs: tuple[Any, ...]
-    out: Any
-
-    def run(self) -> None:
-        """Execute once; on a GPU without waiting."""
-        self.ready.write(self.inputs, self.out)
-
-
 class Runner:
     """A checked model on one device, its resources at their initial values."""
 
-    def __init__(
-        self, model: CheckedFile, device: str = "cpu", output_folder: Path = Path(), fused: FusedModel | None = None
-    ) -> None:
-        """device: "cpu", "cuda", "cuda:N" or "reference". output_folder: where writeFile commands write. fused: what `fuse_model`
-        makes of the model, whose launches then run; a resource that only these read is not written.
+    def __init__(self, model: CheckedFile, device: str = "cpu", output_folder: Path = Path()) -> None:
+        """device: "cpu", "cuda", "cuda:N" or "reference". output_folder: where writeFile commands write.
 
         Raises ValueError for a model with problems, errors or refusals, FileError when initial values cannot be read, DeviceError
         when the device cannot be used. The memory is allocated here: `check_memory` with `memory_shares` tells before whether it
@@ -111,9 +90,8 @@ class Runner:
         if model.refusals:
             raise ValueError(str(model.refusals[0]))
         self.model, self.device, self.output_folder = model, Device.parse(device), output_folder
-        self.fusion = fused
         self._operators: dict[str, CompiledOperator] = {}
-        for name in {command.dispatchable: None for command in model.commands if isinstance(command, Dispatch) and fused is None}:
+        for name in {command.dispatchable: None for command in model.commands if isinstance(command, Dispatch)}:
             self._operators[name] = compile_operator(model.dispatchables[name].desc, device=device)
         initial = {name: resource.buffer() for name, resource in model.resources.items()}
         self._owned = {
@@ -124,11 +102,9 @@ class Runner:
         }
         self.buffers: dict[str, Any] = {name: self._moved(buffer) for name, buffer in initial.items()}
         self._last_output: dict[str, tuple[Dispatchable, BufferBinding]] = {}
-        launches = self.fusion.launches if self.fusion else {}
-        self._launches = {number: self._prepared(launch) for number, launch in launches.items()}
 
     def run(self, iterations: int = 1) -> Iterator[Event]:
-        """Execute the commands in order, each launch `iterations` times.
+        """Execute the commands in order, each dispatch `iterations` times.
 
         FileError, before the first one, when a writeFile command cannot write into the output folder, or would replace a file
         that the model is read from.
@@ -138,14 +114,10 @@ class Runner:
             check_place_inside(self.output_folder, name)
         for name in targets:  # one after the other: a file may be written twice
             check_spared([self.output_folder / name], sources(self.model))
-        for number, command in enumerate(self.model.commands):
+        for command in self.model.commands:
             match command:
                 case Dispatch():
-                    if self.fusion is None:
-                        yield self._timed((command.dispatchable,), self.step(command), iterations)
-                    elif number in self._launches:
-                        self._note_output(command)
-                        yield self._timed(self.fusion.names(number), self._launches[number], iterations)
+                    yield self._timed(command.dispatchable, self.step(command), iterations)
                 case Print():
                     yield Printed(command.resource, self.values(command.resource), command.verbose)
                 case WriteFile():
@@ -172,45 +144,26 @@ class Runner:
         for name in map(wire_name, operator.inputs):
             owned = self._owned.get((command.dispatchable, name))
             inputs.append(_range(self.buffers, bound[name]) if owned is None else owned)
-        output = self._note_output(command)
+        output = bound[wire_name(operator.output)]
+        self._last_output[output.resource] = (found, output)
         return PreparedDispatch(found, self._operators[command.dispatchable], tuple(inputs), _range(self.buffers, output))
 
-    def _note_output(self, command: Dispatch) -> BufferBinding:
-        """The binding of a dispatch's output, of which its resource has the shape from now on."""
-        found = self.model.dispatchables[command.dispatchable]
-        output = self.model.buffer_bindings(command)[0][wire_name(found.desc.operator.output)]
-        self._last_output[output.resource] = (found, output)
-        return output
-
-    def _prepared(self, launch: ModelLaunch) -> PreparedLaunch:
-        *inputs, out = map(self._part, (*launch.inputs, launch.output))
-        where = [signature_on(self.device.memory, array) for array in (*inputs, out)]
-        problem = launch.problem
-        ready = prepare(problem, problem.out_of_bounds, problem.fill, self.device, where)
-        return PreparedLaunch(ready, tuple(inputs), out)
-
-    def _part(self, region: Region) -> Any:
-        buffer = self.buffers[region.resource] if region.owner is None else self._owned[region.owner]
-        return buffer[region.start : region.stop].view(region.dtype)
-
-    def _timed(self, names: tuple[str, ...], step: PreparedDispatch | PreparedLaunch, iterations: int) -> Dispatched:
+    def _timed(self, name: str, step: PreparedDispatch, iterations: int) -> Dispatched:
         with self.device.current():
             if self.device.on_gpu:
                 step.run()  # kernels are compiled and loaded before anything is timed
             timings = [self._gpu_times(step) if self.device.on_gpu else self._cpu_time(step) for _ in range(iterations)]
         gpu = [gpu for _, gpu in timings if gpu is not None]
-        return Dispatched(
-            names, iterations, statistics.median(cpu for cpu, _ in timings), statistics.median(gpu) if gpu else None
-        )
+        return Dispatched(name, iterations, statistics.median(cpu for cpu, _ in timings), statistics.median(gpu) if gpu else None)
 
     @staticmethod
-    def _cpu_time(step: PreparedDispatch | PreparedLaunch) -> tuple[float, None]:
+    def _cpu_time(step: PreparedDispatch) -> tuple[float, None]:
         start = time.perf_counter()
         step.run()
         return (time.perf_counter() - start) * 1e3, None
 
     @staticmethod
-    def _gpu_times(step: PreparedDispatch | PreparedLaunch) -> tuple[float, float]:
+    def _gpu_times(step: PreparedDispatch) -> tuple[float, float]:
         import cupy
 
         first, last = cupy.cuda.Event(), cupy.cuda.Event()

@@ -15,6 +15,7 @@ from dmlgather.model_runner import Dispatched, Printed, Runner
 from tests import seeds
 from tests.cli.command import EXAMPLES, Command, process
 from tests.dxdispatch.models import GATHER, MODEL, PRINTED, changed, write
+from tests.dxdispatch.random_chains import random_model
 from tests.kernels.host_driver import installed
 from tests.test_operator_devices import ArrayDriver, DeviceArray
 
@@ -70,6 +71,16 @@ def test_resources_live_on_the_device(tmp_path: Path, gpu: ModelDriver, model: o
     assert gpu.events == ["record", "record", "synchronize"] * 3
     assert set(gpu.launched_on) == {1}
     assert len(gpu.launched_on) == 4  # one before anything is timed
+
+
+def test_random_models(tmp_path: Path, gpu: ModelDriver) -> None:
+    for seed in range(1, 12, 2):
+        model = check_file(write(tmp_path, random_model(seed)))
+        cuda, cpu, reference = (
+            [event.values.tobytes() for event in Runner(model, device).run() if isinstance(event, Printed)]
+            for device in ("cuda", "cpu", "reference")
+        )
+        assert cuda == cpu == reference != []
 
 
 def test_comparing_with_a_device(tmp_path: Path, gpu: ModelDriver) -> None:

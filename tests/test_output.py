@@ -15,7 +15,6 @@ ROOT = Path(__file__).parents[1] / "dmlgather"
 
 WRITERS = {
     "output.py": "the one place",
-    "comparing/script.py": "the text of a script that users run",
     "onnx/model/inference_server.py": "a pipe",
     "report/worker_processes.py": "a pipe",
 }

@@ -33,7 +33,7 @@ def compare(
         str | None,
         typer.Option(
             metavar="NAME,NAME…",
-            help="Devices out of cuda, cuda:N, cpu, reference, directml. Default: cuda where there is a GPU, cpu and reference.",
+            help="Devices out of cuda, cuda:N, cpu, reference. Default: cuda where there is a GPU, cpu and reference.",
             show_default=False,
         ),
     ] = None,
@@ -67,9 +67,6 @@ def compare(
             help="Write the case to CASE where that ends in .json, else to CASE/case.json; inputs, outputs and report beside it.",
         ),
     ] = None,
-    emit_script: Annotated[
-        Path | None, typer.Option(metavar="SCRIPT.py", help="Write the comparison as a Python script; large inputs beside it.")
-    ] = None,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
     allow_outside: AllowOutside = False,
@@ -96,12 +93,8 @@ def compare(
                 "one is wrong; the report says how far apart the worst elements are",
                 param_hint=f"'{name}'",
             )
-    if emit_script is not None and emit_script.suffix != ".py":
-        raise typer.BadParameter(f"expected a file name that ends in .py, got {emit_script}", param_hint="'--emit-script'")
-    if emit_script is not None and against is not None:
-        raise typer.BadParameter("a script compares devices, not files: leave out --against", param_hint="'--emit-script'")
     made_from = InputFiles((file,), () if against is None else _files(against))
-    written = JsonOutput(as_json, output, made_from, [emit_script])
+    written = JsonOutput(as_json, output, made_from)
     limit = common.memory_limit(memory_limit)
     with within(stated(time_limit, memory_limit), file):
         checked = load(file, allow_outside)
@@ -119,7 +112,7 @@ def compare(
             "file with --against and them",
             param_hint="'--against'",
         )
-    task = _Task(file, checked, _devices(devices, against), against, limit, save, emit_script, as_json)
+    task = _Task(file, checked, _devices(devices, against), against, limit, save, as_json)
     report = task.of_model() if checked.kind == "model" else task.of_descriptor(seed, trials)
     written.write(lambda: report.model_dump(mode="json"))
     return report.exit_code
@@ -135,7 +128,6 @@ class _Task:
     against: Path | None
     memory_limit: int | None
     save: Path | None
-    emit_script: Path | None
     quiet: bool
 
     def of_model(self) -> CompareReport:
@@ -160,7 +152,6 @@ class _Task:
                     f"'{output.bound.resource}' again, so that the case writes no file of this output: add a writeFile command "
                     "between them"
                 )
-        self._script(self.checked)
         report = self._compared(self.checked, case, given)
         report = report.model_copy(update={"against": None if self.against is None else str(self.against)})
         return self._saved(case, report, given)
@@ -194,7 +185,6 @@ class _Task:
                 if self.save is not None and number == 0:
                     say(f"Case written to '{case}'")
                 model = check_file(case)  # what was found in the descriptor has been shown
-                self._script(model, tell=number == 0)
                 report = self._compared(model, None if self.save is None else case)
                 more = {"seed": first + number, "trials": None if trials is None else number + 1}
                 report = self._saved(None if self.save is None else case, report.model_copy(update=more))
@@ -203,15 +193,6 @@ class _Task:
         if trials is not None and report.exit_code:
             say(f"Trial {number + 1} of {trials} differs; --seed {first + number} repeats it")
         return report
-
-    def _script(self, model: CheckedFile, *, tell: bool = True) -> None:
-        if self.emit_script is not None and _dispatches(model):
-            from dmlgather import __version__
-            from dmlgather.comparing.script import write_script
-
-            written = write_script(model, self.devices, self.emit_script, self._made_from(), __version__)
-            if tell:
-                say(f"Script written to '{written}'")
 
     def _compared(
         self, model: CheckedFile, case: Path | None, given: Mapping[int, Sequence[GivenOutput]] | None = None
@@ -233,7 +214,7 @@ class _Task:
                         put(f"commands[{number}] '{printable(name)}': {message}\n")
                     flush()
         if not _dispatches(model):
-            say(f"{model.file}: the model has no dispatch command, so nothing is compared and no script is written")
+            say(f"{model.file}: the model has no dispatch command, so nothing is compared")
         return compare_report(self.devices, reports).model_copy(update={"file": str(self.file)})
 
     @staticmethod

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dmlgather.cli import explained_launches
 from dmlgather.cli.common import AllowOutside, AsJson, JsonFile, JsonOutput, load
 from dmlgather.cli.explained_nodes import STATED, load_nodes, places, subject_of
 from dmlgather.cli.failures import say
@@ -56,9 +55,6 @@ def explain(
     Of an ONNX model or an OpenVINO IR, each gather, slice, DepthToSpace and SpaceToDepth is explained whose types and sizes are
     known. For another one, a line says why not.
 
-    Of a DxDispatch model that runs several dispatches, it also says which of them run as one launch with `dmlgather run --fuse`,
-    why others do not, and how many bytes are not moved then.
-
     A picture shows the index values that a model gives to its first dispatch, or the constants of its node, and the values of a
     small input; for a descriptor it invents a few indices. Of an ONNX model or an IR, it shows one node.
 
@@ -81,16 +77,13 @@ def explain(
         return 2
     checked = load(file, allow_outside, executes=False)
     explanations = _of_descriptors(checked, only)
-    fused = explained_launches.fused(checked) if only is None else None
-    launches = explained_launches.launches(fused) if fused else {}
     if picture is not None:
-        _draw_model(checked, explanations, launches, picture)
-    found = [{"name": name, **explanation.to_json()} for name, explanation in explanations.items()]
-    written.write(lambda: [*found, *([explained_launches.as_json(fused)] if fused else [])])
+        _draw_model(checked, explanations, picture)
+    written.write(lambda: [{"name": name, **explanation.to_json()} for name, explanation in explanations.items()])
     if as_json:
         return 0
     blocks = [(f"dispatchable '{printable(name)}'\n" if name else "") + str(each) for name, each in explanations.items()]
-    _write([*blocks, *([f"with --fuse: {fused.fused}"] if fused else []), *map(str, launches.values())], legend)
+    _write(blocks, legend)
     return 0
 
 
@@ -162,9 +155,7 @@ def _of_descriptors(checked: CheckedFile, only: str | None) -> dict[str, Explana
     return {name: compile_operator(checked.dispatchables[name].desc).explain() for name in names}
 
 
-def _draw_model(
-    checked: CheckedFile, explanations: Mapping[str, Explanation], launches: Mapping[str, Explanation], target: Path
-) -> None:
+def _draw_model(checked: CheckedFile, explanations: Mapping[str, Explanation], target: Path) -> None:
     from dmlgather.picture.model_values import with_initial_values
     from dmlgather.wording import printable
 
@@ -174,7 +165,6 @@ def _draw_model(
     shown = list(explanations.items())[:MOST_PICTURES]
     subjects = [(name, explanation.subject(printable(name))) for name, explanation in shown]
     drawn = [with_initial_values(subject, checked, name) if name else subject for name, subject in subjects]
-    drawn += [each.subject() for each in list(launches.values())[: MOST_PICTURES - len(drawn)]]
     _draw(drawn, target, Path(checked.file))
     if len(explanations) > MOST_PICTURES:
         say(f"The picture shows the first {MOST_PICTURES} of {len(explanations)} dispatchables; --only NAME draws another")

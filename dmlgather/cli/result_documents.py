@@ -122,13 +122,13 @@ class PrintCommand(Record):
 
 
 class DispatchCommand(Record):
-    """One dispatch, or several that ran as one launch."""
+    """One dispatch."""
 
     type: Literal["dispatch"]
     """The command."""
 
     dispatchables: tuple[str, ...]
-    """The names of the dispatchables."""
+    """The name of the dispatchable, in a list of one."""
 
     iterations: int
     """How often it was executed."""

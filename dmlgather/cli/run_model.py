@@ -39,10 +39,6 @@ def run(
     ] = "auto",
     output_dir: Annotated[Path, typer.Option(metavar="DIR", help="Where writeFile commands write.")] = Path(),
     iterations: Annotated[int, typer.Option(min=1, metavar="N", help="Times to execute each dispatch; the median is shown.")] = 1,
-    fuse: Annotated[
-        bool,
-        typer.Option("--fuse", help="Run dispatches as one launch where these give the same: what lies between is not written."),
-    ] = False,
     as_json: AsJson = False,
     output: JsonFile = None,
     time_limit: TimeLimit = None,
@@ -54,15 +50,12 @@ def run(
     print commands write to standard output: "Resource 'NAME': 7, 9, 12". The device, a timing line per dispatch and the files
     written go to standard error. A model with errors is not run.
 
-    With --fuse, a timing line names all dispatches of a launch. What is printed and written to files is the same.
-
     Exit codes: 0 it ran, 1 the model has errors, 2 it could not be understood or run, 130 after Ctrl-C, 141 when whoever
     read the output closed it.
     """
     from dmlgather.backends.memory import check_memory
     from dmlgather.comparing.compare_report import device_title
     from dmlgather.input_files import InputFiles
-    from dmlgather.model_fusion import fuse_model
     from dmlgather.model_runner import Runner, memory_shares
 
     written = JsonOutput(as_json, output, InputFiles((model,)))
@@ -72,12 +65,9 @@ def run(
         if checked.kind != "model":
             say(f"{model}: a single descriptor has no resources and commands to run; explain and compare take it")
             return 2
-        fused = fuse_model(checked) if fuse else None
     check_memory(f"running {checked.file}", memory_shares(checked, [chosen]), limit, ["use smaller resources"])
-    runner = Runner(checked, chosen, output_dir, fused)
+    runner = Runner(checked, chosen, output_dir)
     say(f"Running on '{device_title(runner.device)}'")
-    if fused is not None:
-        say(str(fused))
     with reference_progress("name another --device"):
         events = _shown(runner.run(iterations), quiet=as_json)
         if written:
@@ -121,7 +111,8 @@ def _json_of(event: Event) -> Iterator[str]:
     from dmlgather.model_runner import Dispatched, Printed
 
     if isinstance(event, Dispatched):
-        yield json.dumps({"type": "dispatch", **asdict(event)})
+        timings = asdict(event)
+        yield json.dumps({"type": "dispatch", "dispatchables": [timings.pop("dispatchable")], **timings})
     elif isinstance(event, Printed):
         head = json.dumps({"type": "print", "resource": event.resource, "data_type": str(event.values.dtype), "values": 0})
         yield head.removesuffix("0}") + "["
@@ -153,9 +144,7 @@ def show(event: Event) -> None:
     elif isinstance(event, Dispatched):
         gpu = "" if event.gpu_ms is None else f", {event.gpu_ms:.4f} ms median (GPU)"
         times = counted(event.iterations, "iteration")
-        what = "Dispatch" if len(event.dispatchables) == 1 else "Dispatches"
-        names = ", ".join(f"'{name}'" for name in event.dispatchables)
-        say(f"{what} {names}: {times}, {event.cpu_ms:.4f} ms median (CPU){gpu}")
+        say(f"Dispatch '{event.dispatchable}': {times}, {event.cpu_ms:.4f} ms median (CPU){gpu}")
     else:
         say(f"Resource '{event.resource}' written to '{event.file}'")
 

@@ -83,7 +83,7 @@ def _documents() -> dict[Schema, Any]:
         Schema.RUN: result_documents.RunResult,
         Schema.RULE: list[documents.RuleRow] | documents.RulePage,
         Schema.LEVELS: list[documents.SupportedOperator],
-        Schema.EXPLANATION: list[documents.ExplainedOperator | documents.UnexplainedNode | documents.ExplainedModel],
+        Schema.EXPLANATION: list[documents.ExplainedOperator | documents.UnexplainedNode],
         Schema.TRANSLATION: result_documents.TranslationResult,
         Schema.EQUIVALENCE: result_documents.EquivalenceResult,
         Schema.ENVIRONMENT: documents.Environment,

@@ -10,7 +10,6 @@ import numpy as np
 from pydantic import ConfigDict, Field, computed_field
 
 from dmlgather.backends.devices import Device, processor
-from dmlgather.comparing.directml_device import DIRECTML, title
 from dmlgather.comparing.mismatch import Difference
 from dmlgather.host import cpus
 from dmlgather.record import Record
@@ -120,13 +119,9 @@ def compare_report(devices: Sequence[str], dispatches: Sequence[DispatchReport])
     system, python = platform.platform(), platform.python_version()
     return CompareReport(
         versions=Versions(dmlgather=__version__, python=python, numpy=np.__version__, platform=system),
-        devices=tuple(ComparedDevice(name=name, title=_title(name)) for name in devices),
+        devices=tuple(ComparedDevice(name=name, title=device_title(Device.parse(name))) for name in devices),
         dispatches=tuple(dispatches),
     )
-
-
-def _title(name: str) -> str:
-    return title() if name == DIRECTML else device_title(Device.parse(name))
 
 
 def device_title(device: Device) -> str:

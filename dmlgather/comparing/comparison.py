@@ -17,7 +17,6 @@ from dmlgather.backends.devices import CPU, Device
 from dmlgather.blocks import blocks
 from dmlgather.comparing.compare_report import DispatchReport, compare_report
 from dmlgather.comparing.differences import Tracer, differences
-from dmlgather.comparing.directml_device import DIRECTML, AnyOperator, host_of, operator_on
 from dmlgather.comparing.mismatch import Difference, Mismatch
 from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
 from dmlgather.model_runner import elements
@@ -146,7 +145,7 @@ def compare(
     buffers: bool = False,
     against: Any = None,
 ) -> Comparison:
-    """Run `desc` on the same `inputs` on each device ("cpu", "cuda", "cuda:N", "reference", "directml") and compare bits.
+    """Run `desc` on the same `inputs` on each device ("cpu", "cuda", "cuda:N", "reference") and compare bits.
 
     inputs: as a compiled operator takes them. buffers: they are one-dimensional buffers of the described type or uint8, read
     through the described strides, and so is the output written, as `CompiledOperator.run_buffers` does. against: an output that
@@ -163,11 +162,10 @@ def compare(
     """
     given = () if against is None else (_given(desc, against),)
     check_devices(devices, least_devices(bool(given)))
-    compiled, operators = [], []
+    operators = []
     for name in devices:
         try:
-            compiled.append(compile_operator(desc, device=host_of(name), level=level, out_of_bounds=out_of_bounds))
-            operators.append(operator_on(name, compiled[-1]))
+            operators.append(compile_operator(desc, device=name, level=level, out_of_bounds=out_of_bounds))
         except DeviceError as error:
             raise DeviceError(f"device {name!r} cannot be used: {error}; devices=('cpu', 'reference') runs anywhere") from None
     host = tuple(_on_host(array) for array in inputs)
@@ -175,7 +173,7 @@ def compare(
     if not buffers and len(tensors) == len(host):
         host = tuple(map(_of_sizes, tensors, host))
     outcomes = [
-        _run_buffers(operator, Device.parse(host_of(name)), host, rank) if buffers else _run(operator, host, rank)
+        _run_buffers(operator, Device.parse(name), host, rank) if buffers else _run(operator, host, rank)
         for rank, (operator, name) in enumerate(zip(operators, devices, strict=True))
     ]
     names = (*devices, *["against" for _ in given])
@@ -184,7 +182,7 @@ def compare(
     found: tuple[Difference, ...] = ()
     if not any(errors):
         made = [output for output, _ in outcomes]
-        found = differences(names, [*made, *given], lambda: tracer(compiled[0], host, buffers))
+        found = differences(names, [*made, *given], lambda: tracer(operators[0], host, buffers))
     call = ComparedCall(host, buffers, out_of_bounds)
     return Comparison(desc, names, outcomes[0][0].size, found, errors, outputs, call, len(given))
 
@@ -200,11 +198,7 @@ def check_devices(names: Sequence[str], least: int = 2) -> None:
     """
     if isinstance(names, str):
         raise TypeError(f"devices is the text {names!r}, expected a list of names, such as ({names!r}, 'reference')")
-    try:
-        different = {name if name == DIRECTML else Device.parse(name) for name in names}
-    except ValueError as error:
-        raise ValueError(f"{error}, or {DIRECTML!r}") from None
-    if len(different) < least:
+    if len({Device.parse(name) for name in names}) < least:
         number, more = ("one device", "") if least == 1 else ("two different devices", "; with against= one is enough")
         raise ValueError(f"comparing takes at least {number}, got {', '.join(names) or 'none'}{more}")
 
@@ -229,7 +223,7 @@ def _of_sizes(tensor: BufferTensorDesc, array: NDArray[Any]) -> NDArray[Any]:
     return array.reshape(tensor.sizes) if tensor.is_logical(array.shape) else array
 
 
-def _run(operator: AnyOperator, inputs: Sequence[NDArray[Any]], rank: int) -> tuple[NDArray[Any], str | None]:
+def _run(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], rank: int) -> tuple[NDArray[Any], str | None]:
     """The output, shape Sizes, and the error under "raise"."""
     output = operator.desc.tensor(operator.desc.operator.output)
     raw = np.full((*output.sizes, output.data_type.bytes), POISON - rank, np.uint8)
@@ -238,7 +232,7 @@ def _run(operator: AnyOperator, inputs: Sequence[NDArray[Any]], rank: int) -> tu
 
 
 def _run_buffers(
-    operator: AnyOperator, device: Device, inputs: Sequence[NDArray[Any]], rank: int
+    operator: CompiledOperator, device: Device, inputs: Sequence[NDArray[Any]], rank: int
 ) -> tuple[NDArray[Any], str | None]:
     output = operator.desc.tensor(operator.desc.operator.output)
     with device.current():
@@ -248,7 +242,7 @@ def _run_buffers(
 
 
 def run_over_poison(
-    operator: AnyOperator, device: Device, inputs: Sequence[Any], out: Any, rank: int
+    operator: CompiledOperator, device: Device, inputs: Sequence[Any], out: Any, rank: int
 ) -> tuple[NDArray[Any], str | None]:
     """Run on byte buffers that lie on `device`, the `rank`-th one, where the elements of `out` are poison before. Returns the
     output on the host, shape Sizes, and the error under "raise".
@@ -267,7 +261,7 @@ def run_over_poison(
     return elements(written, output), error
 
 
-def _error(operator: AnyOperator, run: Any) -> str | None:
+def _error(operator: CompiledOperator, run: Any) -> str | None:
     try:
         run()
         operator.raise_if_bad()

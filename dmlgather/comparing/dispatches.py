@@ -12,7 +12,6 @@ from dmlgather.backends.arrays import move
 from dmlgather.backends.devices import CPU
 from dmlgather.comparing.comparison import Comparison, check_devices, least_devices, run_over_poison, tracer
 from dmlgather.comparing.differences import Tracer, differences
-from dmlgather.comparing.directml_device import host_of, operator_on
 from dmlgather.comparing.given_outputs import GivenOutput
 from dmlgather.directml.dxdispatch.commands import Dispatch
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
@@ -37,19 +36,18 @@ def compare_model(
 ) -> Iterator[ComparedDispatch]:
     """Run each dispatch of `model` on every device, each on its own resources, and compare the outputs.
 
-    devices: at least two different ones of "cpu", "cuda", "cuda:N", "reference", "directml"; ValueError for fewer. against:
-    outputs that were made elsewhere, by the number of the dispatch's command; then one device is enough, and a dispatch that has
-    nothing to be compared with is run and left out. Raises as `Runner` does, and DeviceError for what "directml" cannot run;
-    `check_model_memory` tells before whether the memory is there.
+    devices: at least two different ones of "cpu", "cuda", "cuda:N", "reference"; ValueError for fewer. against: outputs that
+    were made elsewhere, by the number of the dispatch's command; then one device is enough, and a dispatch that has nothing to be
+    compared with is run and left out. Raises as `Runner` does; `check_model_memory` tells before whether the memory is there.
     """
     check_devices(devices, least_devices(against is not None))
-    runners = [Runner(model, host_of(device)) for device in devices]
+    runners = [Runner(model, device) for device in devices]
     for number, command in enumerate(model.commands):
         if isinstance(command, Dispatch):
             steps = [runner.step(command) for runner in runners]
             outputs = [
-                run_over_poison(operator_on(name, step.operator), runner.device, step.inputs, step.out, rank)[0]
-                for rank, (name, runner, step) in enumerate(zip(devices, runners, steps, strict=True))
+                run_over_poison(step.operator, runner.device, step.inputs, step.out, rank)[0]
+                for rank, (runner, step) in enumerate(zip(runners, steps, strict=True))
             ]
             files = (against or {}).get(number, ())
             outputs += [file.read() for file in files]

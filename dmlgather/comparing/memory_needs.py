@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.backends.memory import MemoryShare, check_memory
 from dmlgather.comparing.comparison import least_devices
-from dmlgather.comparing.directml_device import host_of
 from dmlgather.comparing.given_outputs import GivenOutput
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch.commands import Dispatch
@@ -21,7 +20,6 @@ def check_model_memory(
     model: CheckedFile, devices: Sequence[str], against: Mapping[int, Sequence[GivenOutput]] | None, limit: int | None
 ) -> None:
     """TooLargeError when `compare_model` would take more memory than there is, or more host memory than `limit` bytes."""
-    devices = [host_of(name) for name in devices]
     shares = [*memory_shares(model, devices), *_compared_shares(model, devices, against or {})]
     check_memory(f"comparing {model.file}", shares, limit, _remedies(devices, against is not None))
 
@@ -30,7 +28,6 @@ def check_descriptor_memory(subject: str, desc: OperatorDesc, devices: Sequence[
     """TooLargeError when comparing one dispatch of `desc`, with a resource per tensor, takes more memory than there is, or more
     host memory than `limit` bytes.
     """
-    devices = [host_of(name) for name in devices]
     tensors = {wire_name(name): desc.tensor(name) for name in desc.operator.tensors}
     sizes = {name: tensor.total_bytes for name, tensor in tensors.items()}
     owned = sum(sizes[name] for name, tensor in tensors.items() if tensor.flags & TensorFlags.OWNED_BY_DML)

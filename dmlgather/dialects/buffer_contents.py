@@ -45,10 +45,10 @@ class Write:
     @property
     def span(self) -> tuple[int, int]:
         """The first byte, and the one behind the last."""
-        return byte_span(self.layout, self.itemsize)
+        return _byte_span(self.layout, self.itemsize)
 
 
-def byte_span(layout: Layout, itemsize: int) -> tuple[int, int]:
+def _byte_span(layout: Layout, itemsize: int) -> tuple[int, int]:
     """The first byte of a tensor in its buffer, and the one behind its last."""
     low, high = reach(layout.sizes, layout.strides, layout.offset)
     return low * itemsize, (high + 1) * itemsize
@@ -78,7 +78,7 @@ class BufferContents:
         """
         found = self._of_last_writer(layout, dtype, name)
         if found is None:
-            start, stop = byte_span(layout, dtype.itemsize)
+            start, stop = _byte_span(layout, dtype.itemsize)
             value, at = self._located(self._pieces(), start, stop, dtype)
             offset = layout.offset - start // dtype.itemsize + at
             found = value, replace(layout, offset=offset, extent=prod(self.graph.types[value].shape))
@@ -95,12 +95,12 @@ class BufferContents:
         """The value of the last dispatch that wrote into the tensor's part of the buffer, and where the tensor lies in it. None
         where there is none, or where the tensor has elements that it did not write.
         """
-        start, stop = byte_span(layout, dtype.itemsize)
+        start, stop = _byte_span(layout, dtype.itemsize)
         over = (write for write in reversed(self._writes) if write.span[0] < stop and start < write.span[1])
         last = next(over, None)
         if last is None or last.itemsize != dtype.itemsize:
             return None
-        inside = place_in(last.layout, layout, last.itemsize)
+        inside = _place_in(last.layout, layout, last.itemsize)
         return None if inside is None else (self._as_type(name, last.value, dtype), inside)
 
     def _pieces(self, writes: int | None = None) -> list[HeldPart]:
@@ -197,7 +197,7 @@ class BufferContents:
         return self.graph.problem(name, StridedView(tensor, place.sizes, place.strides, place.offset), value)
 
 
-def place_in(written: Layout, read: Layout, itemsize: int) -> Layout | None:
+def _place_in(written: Layout, read: Layout, itemsize: int) -> Layout | None:
     """Where a tensor in a buffer lies in the packed value that was written there; None where the value does not have all of its
     elements, or strides cannot say it.
     """

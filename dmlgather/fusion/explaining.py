@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from dmlgather.dialects.problem import Problem
-from dmlgather.explain import Explanation, explain_problem
+from dmlgather.explain import Explanation
 from dmlgather.legend import legend, printed
 
 
@@ -44,8 +43,3 @@ class FusedExplanation:
 
     def __str__(self) -> str:
         return "\n\n".join((self.table, *map(str, self.launches)))
-
-
-def explained(problem: Problem, steps: str) -> Explanation:
-    """What a launch does. steps: the names of those that it holds."""
-    return explain_problem(problem, f"one launch for {steps}", "")

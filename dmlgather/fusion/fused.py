@@ -144,11 +144,12 @@ class Fused:
 
     def explain(self) -> FusedExplanation:
         """Each launch with its plan, canonical plan, what each device runs, and a picture; with what was cut and saved."""
-        from dmlgather.fusion import explaining
+        from dmlgather.explain import explain_problem
+        from dmlgather.fusion.explaining import FusedExplanation
 
         problems = {step.name: step.work for step in self.graph.steps if isinstance(step.work, Problem)}
-        found = [explaining.explained(problems[launch.step], ", ".join(launch.holds)) for launch in self.launches]
-        return explaining.FusedExplanation(str(self), self.to_json(), tuple(found))
+        found = [explain_problem(problems[each.step], f"one launch for {', '.join(each.holds)}", "") for each in self.launches]
+        return FusedExplanation(str(self), self.to_json(), tuple(found))
 
     def to_json(self) -> dict[str, Any]:
         """As JSON-able data."""

@@ -101,24 +101,6 @@ class DynamicSizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
-    """The runs of an equation.
-
-    count: how often it ran. equal: whether the plan gave the traced library's bytes each time; None where nothing was compared.
-    note: the first difference, or why nothing was compared.
-    """
-
-    count: int
-    equal: bool | None
-    note: str = ""
-
-    def __str__(self) -> str:
-        if self.equal is None:
-            return f"{self.count}: {self.note}"
-        return f"{self.count}, equal" if self.equal else f"{self.count}, DIFFERENT: {self.note}"
-
-
-@dataclass(frozen=True, slots=True)
 class TraceEntry:
     """One equation of JAX that gathers or slices, or one such node of PyTorch.
 
@@ -129,7 +111,6 @@ class TraceEntry:
     plan: over packed arrays. bytes_moved: by one run of the plan. no_plan: why plan, problem, bytes_moved and directml are None.
     launches: the numbers of the launches of a fused run that do it; none where the result is known or no output needs it, and
     inside loops, branches and what else is run as a whole. dynamic: what holds at other sizes; None where all are fixed.
-    runs: None unless the function was executed.
     """
 
     where: str
@@ -148,7 +129,6 @@ class TraceEntry:
     no_plan: str = ""
     launches: tuple[int, ...] = ()
     dynamic: DynamicSizes | None = None
-    runs: Runs | None = None
 
     @property
     def equation(self) -> str:
@@ -178,8 +158,6 @@ class TraceEntry:
             ]
         if self.dynamic is not None:
             lines.append(f"  dynamic   {self.dynamic}")
-        if self.runs is not None:
-            lines.append(f"  runs      {self.runs}")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -187,7 +165,7 @@ class TraceEntry:
         return {
             "where": self.where,
             "primitive": self.primitive,
-            **{name: _plain(getattr(self, name)) for name in ("operand", "key_words", "indices", "result", "source", "runs")},
+            **{name: _plain(getattr(self, name)) for name in ("operand", "key_words", "indices", "result", "source")},
             "mode": self.mode,
             "fill": self.fill,
             "plan": None if self.plan is None else str(self.plan),
@@ -199,5 +177,5 @@ class TraceEntry:
         }
 
 
-def _plain(record: Array | SourceLine | Runs | None) -> dict[str, Any] | None:
+def _plain(record: Array | SourceLine | None) -> dict[str, Any] | None:
     return None if record is None else asdict(record)

@@ -26,7 +26,6 @@ class Trace:
     """What a function turns into; iterates over its entries. `str()` gives a table, `to_json()` plain data."""
 
     entries: tuple[TraceEntry, ...]
-    executed: bool
     program: TracedProgram = field(repr=False, compare=False)
 
     def __reduce__(self) -> NoReturn:
@@ -51,12 +50,6 @@ class Trace:
         """
         return self.program.run(args, kwargs)
 
-    @property
-    def equal(self) -> bool:
-        """Whether something was compared, and every plan that was gave the traced library's bytes in every run."""
-        outcomes = [entry.runs.equal for entry in self.entries if entry.runs is not None and entry.runs.equal is not None]
-        return bool(outcomes) and all(outcomes)
-
     def __iter__(self) -> Iterator[TraceEntry]:
         return iter(self.entries)
 
@@ -73,13 +66,12 @@ class Trace:
     def to_json(self) -> dict[str, Any]:
         """Everything as JSON-able data."""
         entries = [entry.to_json() for entry in self.entries]
-        return {"executed": self.executed, "entries": entries, "fused": self.fused.to_json()}
+        return {"entries": entries, "fused": self.fused.to_json()}
 
     def __str__(self) -> str:
         if not self.entries:
             return "no gathers or slices"
-        rows = [("equation", "mode", "bytes", "DirectML", "launch", "where", "source", "runs"), *map(_row, self.entries)]
-        rows = rows if self.executed else [row[:-1] for row in rows]
+        rows = [("equation", "mode", "bytes", "DirectML", "launch", "where", "source"), *map(_row, self.entries)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
@@ -88,5 +80,4 @@ def _row(entry: TraceEntry) -> tuple[str, ...]:
     bytes_moved = "-" if entry.bytes_moved is None else str(entry.bytes_moved.total)
     directml = "-" if entry.directml is None else str(entry.directml)
     launches = ", ".join(map(str, entry.launches)) or "-"
-    place = entry.where or "-", str(entry.source or "-")
-    return entry.equation, entry.policy, bytes_moved, directml, launches, *place, str(entry.runs)
+    return entry.equation, entry.policy, bytes_moved, directml, launches, entry.where or "-", str(entry.source or "-")

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 import dmlgather as dg
 from dmlgather.backends import reference
 from dmlgather.cli.schema import Schema, schema_of
-from tests import seeds
-from tests.cli.command import EXAMPLES, ROOT, Command, process
+from tests.cli.command import EXAMPLES, ROOT, Command
 from tests.comparing.wrong import spoil
 from tests.dxdispatch.models import GATHER, MODEL, changed, write
 
@@ -82,26 +81,9 @@ def test_a_saved_case_is_checked_with_its_report_left_alone(tmp_path: Path, comm
 
 def test_a_model_with_errors_is_not_compared(tmp_path: Path, command: Command) -> None:
     file = write(tmp_path, changed((("desc", "Axis"), 2), start=GATHER))
-    ended = command("compare", "--json", file, "--save", tmp_path / "case", "--emit-script", tmp_path / "it.py")
+    ended = command("compare", "--json", file, "--save", tmp_path / "case")
     assert (ended.code, ended.out) == (1, "")
     assert [path.name for path in tmp_path.iterdir()] == ["model.json"]
-
-
-def test_saving_and_a_script_at_once(tmp_path: Path) -> None:
-    options = ("--seed", seeds.seed(32), "--save", tmp_path / "case.json", "--emit-script", tmp_path / "case.py")
-    large = changed((("desc", "InputTensor", "Sizes"), [60, 2]), start=GATHER)
-    ended = process("compare", "--devices", "cpu,reference", write(tmp_path, large), *options)
-    assert (ended.code, ended.out) == (0, "commands[0] 'gather': equal on cpu, reference: 8 elements, bit for bit\n")
-    assert {path.name for path in tmp_path.glob("case*")} == {
-        "case.0_InputTensor.npy",
-        "case.1_IndicesTensor.npy",
-        "case.in0_InputTensor.npy",
-        "case.json",
-        "case.out0_gather.cpu.npy",
-        "case.out0_gather.reference.npy",
-        "case.py",
-        "case.report.json",
-    }
 
 
 def test_the_page_shows_a_mismatch_as_it_is(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,30 +165,3 @@ def test_the_same_file_gives_the_same_picture_in_any_process(tmp_path: Path) -> 
         assert ended.code == 0, ended.err
         pictures.add(target.read_bytes())
     assert len(pictures) == 1
-
-
-def test_dispatches_that_run_as_one(tmp_path: Path, command: Command) -> None:
-    """The example gathers rows, turns them round and crops them: one launch, which reads 12 bytes of indices and 36 of rows."""
-    target = tmp_path / "out.svg"
-    ended = command("explain", EXAMPLES / "chain.json", "--picture", target)
-    assert ended.code == 0
-    assert "\n\nwith --fuse: 3 steps in 1 launch, 84 bytes moved, 192 saved\n" in ended.out
-    launch = ended.out.partition("\n\none launch for gather, reverse, crop\n")[2]
-    assert "bytes     84 = 12 of indices + 36 read + 36 written" in launch
-    words = Picture(target.read_text(encoding="utf-8")).words
-    assert "one launch for gather, reverse, crop" in words
-    *alone, fused = json.loads(command("explain", "--json", EXAMPLES / "chain.json").out)
-    assert [each["name"] for each in alone] == ["gather", "reverse", "crop"]
-    assert (fused["name"], fused["fused"]["bytes_saved"]) == ("", 192)
-    assert fused["fused"]["explanations"]["gather, reverse, crop"]["bytes_moved"]["total"] == 84
-    assert "with --fuse" not in command("explain", "--only", "crop", EXAMPLES / "chain.json").out
-
-
-def test_dispatches_that_stay_apart(tmp_path: Path, command: Command) -> None:
-    shown = {"type": "print", "resource": "gathered"}
-    text = (EXAMPLES / "chain.json").read_text(encoding="utf-8")
-    last = '{ "type": "print", "resource": "output" }'
-    model = text.replace(last, f"{json.dumps(shown)}, {last}")
-    ended = command("explain", write(tmp_path, model))
-    reason = "'gathered' is printed or written to a file behind it"
-    assert f"dispatch 'reverse' is cut from dispatch 'gather': {reason}" in ended.out

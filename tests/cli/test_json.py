@@ -36,7 +36,7 @@ def _onnx(folder: Path, text: str, name: str = "model.onnx") -> Path:
 
 
 def _chain(folder: Path) -> Path:
-    """A model of two dispatches, which run as one launch or not."""
+    """A model of two dispatches."""
     model = changed(
         (("resources", "again"), MODEL["resources"]["output"]),
         (("dispatchables", "second"), MODEL["dispatchables"]["gather"]),

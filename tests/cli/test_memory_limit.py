@@ -51,7 +51,7 @@ def test_nothing_is_allocated_before_a_refusal(tmp_path: Path, command: Command,
         "cpu: 2 resources ('x' alone 1 MiB), 2 MiB; reference: 2 resources ('x' alone 1 MiB), 2 MiB; fix: use smaller tensors "
         "or raise --memory-limit\n"
     )
-    saving = ("--save", tmp_path / "case", "--emit-script", tmp_path / "case.py")
+    saving = ("--save", tmp_path / "case")
     assert command("compare", "--devices", "cpu,reference", "--memory-limit", "3MiB", *saving, _model(tmp_path)).code == 2
     assert [path.name for path in tmp_path.iterdir()] == ["model.json"]
     ended = command("run", "--device", "cpu", "--memory-limit", "1MB", _model(tmp_path))

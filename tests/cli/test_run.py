@@ -38,15 +38,6 @@ def test_iterations(tmp_path: Path, command: Command) -> None:
     assert found[2] == "5"
 
 
-def test_dispatches_that_run_as_one(command: Command) -> None:
-    ended = command("run", "--fuse", "--device", "cpu", "--iterations", 2, EXAMPLES / "chain.json")
-    assert (ended.code, ended.out) == (0, "Resource 'output': 9, 10, 11, 1, 2, 3, 21, 22, 23\n")
-    assert command("run", "--device", "cpu", EXAMPLES / "chain.json").out == ended.out
-    _, fused, timing = ended.err.splitlines()
-    assert fused == "Fused: 3 dispatches in 1 launch, 192 bytes less read and written"
-    assert timing.startswith("Dispatches 'gather', 'reverse', 'crop': 2 iterations, ")
-
-
 def test_writes_stay_for_the_rest_of_the_run(tmp_path: Path, command: Command) -> None:
     """Two gathers in a row: the second reads what the first wrote."""
     second = changed(

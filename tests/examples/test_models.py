@@ -45,11 +45,10 @@ def test_the_file_holds_the_documented_operator(example: Example) -> None:
     assert found.desc == example.desc
 
 
-@pytest.mark.parametrize("option", [(), ("--fuse",)], ids=["step by step", "fused"])
-def test_the_chain_gives_what_numpy_gives(option: tuple[str, ...], capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_chain_gives_what_numpy_gives(capfd: pytest.CaptureFixture[str]) -> None:
     table = np.arange(24).reshape(6, 4)
     expected = ", ".join(map(str, table[[5, 0, 2]][::-1, 1:].reshape(-1)))
-    ended = Command(capfd)("run", "--device", "cpu", *option, FOLDER / "chain.json")
+    ended = Command(capfd)("run", "--device", "cpu", FOLDER / "chain.json")
     assert (ended.code, ended.out) == (0, f"Resource 'output': {expected}\n")
 
 

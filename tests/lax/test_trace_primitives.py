@@ -19,8 +19,8 @@ from jax.experimental import compute_on, pallas, scheduling_groups
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.scipy.sparse.linalg import cg, gmres
 
-import dmlgather as dg
 from dmlgather.lax.tracing.jaxprs import parts
+from tests.lax.executing import executed
 
 struct: Any = jax.ShapeDtypeStruct
 labelled: Any = scheduling_groups.xla_metadata_call
@@ -101,7 +101,7 @@ if not hasattr(compute_on, "compute_on2"):  # from JAX 0.12 on, custom_root is a
 @pytest.mark.parametrize("title", CALLED)
 def test_programs_that_are_called_are_entered(title: str) -> None:
     fn, where = CALLED[title]
-    trace = dg.lax.trace(fn, X, execute=True)
+    trace = executed(fn, X)
     entry = next(entry for entry in trace if entry.where == where)
     assert entry.primitive == "rev"
     assert str(entry.runs) == "1, equal"
@@ -111,7 +111,7 @@ def test_programs_that_are_called_are_entered(title: str) -> None:
 @pytest.mark.parametrize("title", OPAQUE)
 def test_programs_that_jax_evaluates_as_a_whole_are_listed(title: str) -> None:
     fn, around = OPAQUE[title]
-    trace = dg.lax.trace(fn, X, execute=True)
+    trace = executed(fn, X)
     entry = next(entry for entry in trace if entry.primitive == "rev")
     assert entry.where.replace("/", ".").split(".")[0] == around
     assert entry.plan is not None
@@ -125,17 +125,16 @@ def test_iterative_solvers_are_entered_and_what_serves_derivatives_says_so(solve
     def operator(v: Any) -> Any:
         return (3 * v)[order][np.argsort(order)]
 
-    trace = dg.lax.trace(lambda b: solver(operator, b)[0], X, execute=True)
+    trace = executed(lambda b: solver(operator, b)[0], X)
     assert trace.equal
     places = {entry.where.split("/")[0]: entry for entry in trace if entry.primitive == "gather"}
     title = "custom_linear_solve.jaxprs"
     assert {place.removeprefix(f"{title}.") for place in places} >= {"matvec", "solve"}
     for place, entry in places.items():
-        assert entry.runs is not None
         if place != f"{title}.solve":
             assert entry.runs.note == "custom_linear_solve runs it for derivatives alone"
-    assert {entry.runs.equal for entry in trace if entry.where == f"{title}.solve" and entry.runs} == {True}
-    looped = [entry.runs for entry in trace if entry.where.startswith(f"{title}.solve/while.body") and entry.runs]
+    assert {entry.runs.equal for entry in trace if entry.where == f"{title}.solve"} == {True}
+    looped = [entry.runs for entry in trace if entry.where.startswith(f"{title}.solve/while.body")]
     assert looped
     assert all(runs.equal for runs in looped if runs.count)
 
@@ -151,7 +150,7 @@ def test_a_solve_gives_what_jax_gives_it() -> None:
         return b[::-1] * jnp.asarray(two)[1] + jnp.asarray(three)[2]
 
     fn = partial(lax.custom_linear_solve, matvec, solve=solve, transpose_solve=solve)
-    trace = dg.lax.trace(lambda b: fn(b)[1:], X, execute=True)
+    trace = executed(lambda b: fn(b)[1:], X)
     assert trace.equal
     assert [str(entry.runs) for entry in trace if entry.where == ""] == ["1, equal"]
 
@@ -175,7 +174,7 @@ def test_a_primitive_of_the_same_name_is_another_one() -> None:
     other: Any = jax.extend.core.Primitive("gather")
     other.def_impl(lambda x: x)
     other.def_abstract_eval(lambda x: x)
-    assert [entry.primitive for entry in dg.lax.trace(lambda x: other.bind(x)[::-1], X, execute=True)] == ["rev"]
+    assert [entry.primitive for entry in executed(lambda x: other.bind(x)[::-1], X)] == ["rev"]
 
 
 @pytest.mark.parametrize("kind", KEYS)
@@ -196,7 +195,7 @@ def test_a_primitive_of_the_same_name_is_another_one() -> None:
     ],
 )
 def test_keys_are_gathered_as_their_words(fn: Callable[..., Any], primitives: set[str], kind: str) -> None:
-    trace = dg.lax.trace(fn, KEYS[kind], np.array([1, 7, -3], np.int32), execute=True)
+    trace = executed(fn, KEYS[kind], np.array([1, 7, -3], np.int32))
     entries = [entry for entry in trace if str(entry.operand).startswith("key<")]
     assert {entry.primitive for entry in entries} == primitives
     for entry in entries:
@@ -206,16 +205,14 @@ def test_keys_are_gathered_as_their_words(fn: Callable[..., Any], primitives: se
         assert json.loads(json.dumps(entry.to_json()))["key_words"]["dtype"] == "uint32"
         assert entry.directml is not None
         assert entry.directml.level is not None
-        assert entry.runs is not None
         assert entry.runs.equal, entry
 
 
 def test_other_elements_of_jaxs_own_have_no_plan_and_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dmlgather.lax.tracing.jaxprs.key_words", lambda dtype: None)
-    (entry,) = dg.lax.trace(lambda k: k[::-1], KEYS["rbg"], execute=True)
+    (entry,) = executed(lambda k: k[::-1], KEYS["rbg"])
     assert (entry.plan, entry.directml, entry.bytes_moved, entry.key_words) == (None, None, None, None)
     assert entry.no_plan == "key<rbg> is a type of JAX's own, whose elements are neither plain bits nor PRNG keys"
-    assert entry.runs is not None
     assert (entry.runs.count, entry.runs.equal) == (1, None)
     assert entry.runs.note == f"no plan: {entry.no_plan}"
     assert f"no plan   {entry.no_plan}" in str(entry)

@@ -218,6 +218,32 @@ def test_a_model_without_inputs_and_scalars() -> None:
     assert found.tobytes() == TABLE[1].tobytes()
 
 
+def test_operators_around_the_family() -> None:
+    """Indices are computed, tensors joined, repeated and cut: all that `dg.onnx.index_graph` has steps for."""
+    model = parse_model("""
+    <ir_version: 8, opset_import: ["" : 17]>
+    m (float[N,4] x, int64[K] i, bool[K] b) => (float[a,b] y, float[c,d] z, float[e,f] w, int64[g] r)
+    <int64[2] twice = {2, 1}, int64 one = {1}, int64 zero = {0}>
+    {
+      n = Shape <start = 0, end = 1> (x)
+      j = Add(i, n)
+      k = Where(b, i, j)
+      m = Mod(k, n)
+      picked = Gather(x, m)
+      joined = Concat <axis = 0> (picked, x)
+      y = Tile(joined, twice)
+      z, w = Split <axis = 1> (x)
+      l = Size(x)
+      r = Range(zero, l, one)
+    }""")
+    feeds = {"x": TABLE, "i": np.array([2, -3, 1]), "b": np.array([True, False, False])}
+    expected: Any = ReferenceEvaluator(model).run(None, feeds)
+    for _ in range(2):
+        found = Backend.run_model(model, feeds)
+        assert [array.tobytes() for array in found] == [np.ascontiguousarray(array).tobytes() for array in expected]
+        assert [array.dtype for array in found] == [array.dtype for array in expected]
+
+
 # Single nodes
 
 

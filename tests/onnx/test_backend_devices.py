@@ -57,17 +57,18 @@ def test_random_models_give_the_same_bits_as_on_the_cpu(seed: int) -> None:
         assert (there.device.id, there.held.shape, there.held.tobytes()) == (1, other.shape, other.tobytes())
 
 
-def test_inputs_are_moved_once_and_constants_at_prepare(gpu: ModelDriver) -> None:
+def test_inputs_are_moved_once_a_run_and_constants_once(gpu: ModelDriver) -> None:
     model = onnx.parser.parse_model("""
     <ir_version: 8, opset_import: ["" : 13]>
-    twice (float[3,4] x, int64[2] shape) => (float[2,4] y, float[2,4] z, float[6,2] w)
-    <int64[2] ids = {2, 0}>
+    twice (float[3,4] x, int64[2] shape) => (float[3,4] y, float[3,4] z, float[6,2] w)
+    <int64[3] ids = {2, 0, 1}>
     { y = Gather(x, ids) z = Gather(x, ids) r = Reshape(x, shape) all = Identity(r) w = Transpose(all) }""")
     prepared = Backend.prepare(model, "CUDA:0")
-    assert gpu.moved == [(2,)]
+    for shape in ([2, 6], [2, 6], [6, 2]):
+        prepared.run([TABLE, np.array(shape)])
+    assert gpu.moved == [(3,), (3, 4), (3, 4), (3, 4)]
     y, z, w = prepared.run([TABLE, np.array([2, 6])])
-    assert gpu.moved == [(2,), (3, 4)]
-    assert y.tobytes() == z.tobytes() == TABLE[[2, 0]].tobytes()
+    assert y.tobytes() == z.tobytes() == TABLE[[2, 0, 1]].tobytes()
     assert w.tobytes() == np.ascontiguousarray(TABLE.reshape(2, 6).T).tobytes()
     assert set(gpu.launched_on) == {0}
 

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx.parser import parse_model
 
-from dmlgather.backends.devices import CPU
-from dmlgather.dialects.problem import TensorType
+from dmlgather.dialects.index_graph import IndexGraph
+from dmlgather.fusion import Fused, fuse
 from dmlgather.onnx import Backend
-from dmlgather.onnx.backend import PreparedModel, fused_runs
-from dmlgather.onnx.backend.fused_nodes import FusedNodes, decides_shapes
-from dmlgather.onnx.backend.fused_runs import FusedRuns
-from dmlgather.onnx.backend.graph import read_model
-from dmlgather.onnx.model.partial_types import PartialType
+from dmlgather.onnx.backend import PreparedModel, prepared_model
 from tests.at_once import at_once
 
 HEAD = '<ir_version: 8, opset_import: ["" : 13]>'
@@ -29,13 +24,11 @@ def parsed(text: str) -> Any:
 
 
 def launches(text: str, **inputs: Any) -> list[tuple[str, ...]]:
-    """What each launch of a model holds. inputs: arrays, of which those that decide shapes are known."""
-    graph = read_model(parsed(text))
-    deciding = decides_shapes(graph)
-    types = {name: TensorType(array.shape, array.dtype) for name, array in inputs.items()}
-    known = {name: array for name, array in inputs.items() if name in deciding} | dict(graph.constants)
-    nodes = FusedNodes(graph, types, known, deciding, lambda _, array: array)
-    return [launch.holds for launch in nodes.launches]
+    """What each launch of a model holds."""
+    prepared: Any = Backend.prepare(parsed(text))
+    prepared.run(inputs)
+    (ready,) = prepared._kept.values()
+    return [step.work.holds or (step.name,) for step in ready.runner.graph.steps]
 
 
 def node(operator: str, output: str) -> str:
@@ -97,15 +90,14 @@ def test_a_bad_index_is_named_as_without_fusing(nodes: str, message: str) -> Non
 
 
 def test_the_fused_graphs_of_the_last_shapes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Any] = []
+    made: list[IndexGraph] = []
 
-    class Counted(FusedNodes):
-        def __init__(self, *arguments: Any) -> None:
-            made.append(arguments[1])
-            super().__init__(*arguments)
+    def counted(graph: IndexGraph) -> Fused:
+        made.append(graph)
+        return fuse(graph)
 
-    monkeypatch.setattr(fused_runs, "FusedNodes", Counted)
-    monkeypatch.setattr(fused_runs, "RUNS_KEPT", 3)
+    monkeypatch.setattr(prepared_model, "fuse", counted)
+    monkeypatch.setattr(prepared_model, "RUNS_KEPT", 3)
     prepared = Backend.prepare(parsed("m (float[N,M] x, int64[K] i) => (float[a,b] y) { g = Gather(x, i) y = Transpose(g) }"))
 
     def run(size: int) -> None:
@@ -120,31 +112,17 @@ def test_the_fused_graphs_of_the_last_shapes_are_kept(monkeypatch: pytest.Monkey
     assert len(made) == 5
 
 
-def test_values_that_decide_shapes_are_fused_when_they_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[int] = []
-
-    class Counted(FusedNodes):
-        def __init__(self, *arguments: Any) -> None:
-            made.append(int(arguments[2]["end"][0]))
-            super().__init__(*arguments)
-
-    monkeypatch.setattr(fused_runs, "FusedNodes", Counted)
-    text = "m (float[N,M] x, int64[1] end) => (float[a,b] y) <int64[1] zero = {0}> { s = Slice(x, zero, end) y = Transpose(s) }"
-    prepared = Backend.prepare(parsed(text))
-    for end in (1, 2, 3, 1, 1, 2):
-        assert prepared.run([X, np.array([end])])[0].tobytes() == np.ascontiguousarray(X[:end].T).tobytes()
-    assert made == [1, 2]
-
-
-def test_a_long_array_that_decides_shapes_is_told_by_all_its_elements() -> None:
+def test_an_array_that_decides_shapes_is_told_by_all_its_elements() -> None:
     text = (
         "m (int64[N] table, int64[1] i, float[12] x) => (float[a] y) { n = Gather(table, i) z = Identity(x) y = Slice(z, i, n) }"
     )
     prepared = Backend.prepare(parsed(text))
-    table, x = np.full(5000, 3), np.arange(12, dtype=np.float32)
+    table, x = np.full(1000, 3), np.arange(12, dtype=np.float32)
     for last in (3, 3, 4, 4, 3):
         table[0] = last
         assert prepared.run([table, np.array([0]), x])[0].tolist() == list(range(last))
+    with pytest.raises(ValueError, match="Slice node that gives 'y': the type of 'y' is not known"):
+        prepared.run([np.full(1025, 3), np.array([0]), x])
 
 
 def test_strings_are_fused() -> None:
@@ -204,12 +182,12 @@ def test_a_repeated_run_plans_nothing(name: str, device: str, monkeypatch: pytes
             assert (found.dtype, found.shape, found.tobytes()) == (right.dtype, right.shape, right.tobytes())
             assert found.flags.c_contiguous
             assert found.flags.writeable
-            others = [x, i, *prepared._constants, *results[:number]]
+            others = [x, i, *results[:number]]
             assert not any(np.shares_memory(found, other) for other in others if isinstance(other, np.ndarray))
 
     for _ in range(2):
         check(x, i, [x, i])
-    monkeypatch.setattr(PreparedModel, "_run", lambda *_: pytest.fail("planned again"))
+    monkeypatch.setattr(PreparedModel, "_adopting", lambda *_: pytest.fail("planned again"))
     for number in range(3):
         other, index = x + number, np.roll(i, number)
         check(other, index, [other, index])
@@ -229,12 +207,3 @@ def test_errors_of_repeated_runs_are_those_of_the_first() -> None:
         with pytest.raises(ValueError, match="and 1 were given"):
             prepared.run([x])
         assert prepared.run([x, np.array([0, 1])])[0].shape == (2, 4)
-
-
-def test_an_output_of_another_type_than_declared_is_refused_each_time() -> None:
-    prepared = Backend.prepare(parsed("m (float[N,4] x, int64[K] i) => (float[a,b] y) { y = Gather(x, i) }"))
-    prepared._graph = replace(prepared._graph, outputs=(("y", PartialType(np.dtype(float))),))
-    prepared._fused = FusedRuns(prepared._graph, {}, CPU)
-    for _ in range(3):
-        with pytest.raises(TypeError, match="output 'y' has type float, but the model declares double"):
-            prepared.run([np.zeros((3, 4), np.float32), np.array([0])])

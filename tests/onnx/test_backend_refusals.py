@@ -63,6 +63,36 @@ def test_many_nodes_of_one_operator_are_counted() -> None:
     assert "'n19' and 10 more)" in message
 
 
+def test_arithmetic_on_floating_point_numbers_is_named() -> None:
+    """Also where the numbers come from a Cast, or from a constant; a selection and a conversion move and convert them."""
+    model = parse_model("""
+    <ir_version: 8, opset_import: ["" : 13]>
+    m (float[3] x, int64[3] i, bool[3] b) => (float[3] y, bool[3] z) <int64[1] shape = {3}>
+    {
+      f = Cast <to = 1> (i)
+      c = ConstantOfShape(shape)
+      p = Less(f, x)
+      q = Neg(c)
+      j = Add(i, i)
+      y = Where(b, f, x)
+      z = And(p, b)
+    }""")
+    message = refusal(model, NotImplementedError)
+    assert message.startswith(
+        "this backend does not run: Less of ai.onnx (node that of 'p'); Neg of ai.onnx (node that of 'q'). "
+    )
+    assert message.endswith(" on tensors, and computes with integers and bools alone")
+
+
+def test_what_only_a_run_shows_is_refused_when_it_runs() -> None:
+    """onnxruntime refuses a divisor of 0, so that this backend takes known ones alone."""
+    model = parse_model("""
+    <ir_version: 8, opset_import: ["" : 13]> m (int64[3] x, int64[3] d) => (int64[3] y) { y = Mod(x, d) }""")
+    prepared = Backend.prepare(model)
+    with pytest.raises(NotImplementedError, match="this backend does not run: the Mod node that gives 'y' on int64 "):
+        prepared.run([np.arange(3), np.ones(3, np.int64)])
+
+
 def model_of(nodes: list[Any], outputs: list[str], initializers: list[TensorProto] | None = None) -> ModelProto:
     graph = helper.make_graph(
         nodes,

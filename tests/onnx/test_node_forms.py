@@ -72,7 +72,7 @@ def refused_by_onnx(made: NodeProto, opset: int) -> bool:
 
 def model(made: NodeProto, opset: int) -> onnx.ModelProto:
     """A model of one node."""
-    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, [3]) for name in made.input if name]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, [3]) for name in dict.fromkeys(made.input) if name]
     outputs = [helper.make_tensor_value_info(name, TensorProto.INT64, [3]) for name in made.output]
     graph = helper.make_graph([made], "g", inputs, outputs)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)

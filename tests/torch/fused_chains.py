@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from dmlgather.torch.tracing.trace import trace
 from dmlgather.tracing.trace import Trace
 from tests.chain_drawing import Chain
+from tests.torch.executing import executed
 
 
 def faults(chains: Sequence[Chain]) -> list[str]:
@@ -20,9 +20,9 @@ def faults(chains: Sequence[Chain]) -> list[str]:
 
     arguments = [chain.arguments for chain in chains]
     expected = all_of_them(arguments)
-    traced: Any = trace(all_of_them, arguments, execute=True)
+    traced = executed(all_of_them, arguments)
     found = [f"{entry.equation}: {entry.runs}" for entry in traced if not entry.runs.equal]
-    for chain, one, other in zip(chains, traced.run(arguments), expected, strict=True):
+    for chain, one, other in zip(chains, traced.trace.run(arguments), expected, strict=True):
         if content(one) != content(other):
             found.append(f"fused differs: {chain}")
     return found
@@ -35,10 +35,10 @@ def leaves(tree: Any) -> list[Any]:
 
 def agrees(fn: Callable[..., Any], *args: Any) -> Trace:
     """The trace of a function whose entries and fused run give PyTorch's bits."""
-    traced = trace(fn, *args, execute=True)
-    assert [str(entry.runs) for entry in traced] == ["1, equal"] * len(traced)
-    same_run(traced, fn, *args)
-    return traced
+    found = executed(fn, *args)
+    assert [str(entry.runs) for entry in found] == ["1, equal"] * len(found)
+    same_run(found.trace, fn, *args)
+    return found.trace
 
 
 def same_run(traced: Trace, fn: Callable[..., Any], *args: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-import dmlgather as dg
+from tests.torch.executing import executed
 from tests.torch.fused_chains import content
 
 pytestmark = [
@@ -93,11 +93,11 @@ def test_every_entry_and_the_fused_module_give_pytorchs_bits(
 ) -> None:
     traced_module, arguments = module().eval(), tuple(inputs())
     judge = copy.deepcopy(traced_module)  # an export may leave tensors without elements in a module's caches
-    trace = dg.torch.trace(traced_module, *arguments, execute=True)
+    trace = executed(traced_module, *arguments)
     assert len(trace) >= least
     assert [f"{entry.equation}: {entry.runs}" for entry in trace if str(entry.runs) != "1, equal"] == []
     assert all(entry.plan is not None and entry.directml is not None for entry in trace)
     with torch.no_grad():
         expected = judge(*arguments)
     leaves = torch.utils._pytree.tree_leaves
-    assert [content(each) for each in leaves(trace.run(*arguments))] == [content(each) for each in leaves(expected)]
+    assert [content(each) for each in leaves(trace.trace.run(*arguments))] == [content(each) for each in leaves(expected)]

@@ -18,6 +18,7 @@ from dmlgather.plan import compose
 from dmlgather.torch.tracing.index_graph import index_graph
 from tests.chain_drawing import Chain, check_fresh_chains
 from tests.test_docstrings import NEED_TORCH, run_examples
+from tests.torch.executing import executed
 from tests.torch.fused_chains import agrees, content, faults, leaves
 from tests.torch.random_chains import random_chain
 
@@ -255,9 +256,10 @@ def test_modules_with_weights_buffers_and_writes() -> None:
     with torch.no_grad():
         expected = net(ids)
     net.count.zero_()
-    traced = dg.torch.trace(net, ids, execute=True)
-    assert traced.equal
+    compared = executed(net, ids)
+    assert compared.equal
     assert net.count == 0
+    traced = compared.trace
     found = traced.run(ids)
     assert content(found["picked"]) == content(expected["picked"])
     assert content(found["rows"][0]) == content(expected["rows"][0])
@@ -316,8 +318,9 @@ def test_dynamic_shapes_as_conditions() -> None:
     def fn(x: Any, i: Any) -> Any:
         return x[:, i], x[:, 1:], x.unfold(1, 3, 1)
 
-    traced = dg.torch.trace(fn, X, IDS % 5, dynamic_shapes=({0: batch, 1: width}, None), execute=True)
-    assert traced.equal
+    compared = executed(fn, X, IDS % 5, dynamic_shapes=({0: batch, 1: width}, None))
+    assert compared.equal
+    traced = compared.trace
     texts = [str(entry.dynamic) for entry in traced]
     assert texts[0] == "[x[0],x[1]], [3] -> [x[0],3]: taken from 1_0 provided x[0] >= 1, x[1] >= 1"
     assert texts[1] == "[x[0],x[1]] -> [x[0],x[1] - 1]: taken from 1_0 provided x[0] >= 1, x[1] >= 2"

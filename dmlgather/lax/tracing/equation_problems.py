@@ -41,14 +41,6 @@ def known_starts(eqn: Any, constants: Constants) -> NDArray[Any] | None:
     return _stacked(starts) if eqn.primitive.name == "dynamic_slice" else starts[0]
 
 
-def operands(eqn: Any, inputs: Sequence[Any]) -> list[NDArray[Any]]:
-    """The arrays that the problem of an equation takes, from the values that the equation reads."""
-    arrays = [jaxprs.array(value, atom.aval.dtype) for atom, value in zip(eqn.invars, inputs, strict=True)]
-    if eqn.primitive.name == "dynamic_slice":
-        return [arrays[0], _stacked(arrays[1:])]
-    return arrays
-
-
 def _type(atom: Any) -> TensorType:
     return TensorType(tuple(atom.aval.shape), np.dtype(atom.aval.dtype))
 

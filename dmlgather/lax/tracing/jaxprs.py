@@ -140,14 +140,6 @@ def bind(jaxpr: Any, eqn: Any, inputs: Sequence[Any]) -> list[Any]:
     return list(library().core.eval_jaxpr(single, (), *values.values()))
 
 
-def scan_counts(eqn: Any) -> tuple[int, int]:
-    """How many inputs of a scan are constants, and how many are carried from step to step."""
-    if "num_consts" in eqn.params:
-        return eqn.params["num_consts"], eqn.params["num_carry"]
-    consts, carried, _ = eqn.params["ft_in"].unpack()  # from JAX 0.12 on
-    return len(consts), len(carried)
-
-
 def source(eqn: Any) -> SourceLine | None:
     """The user's line that an equation comes from; None where none is known."""
     traceback = eqn.source_info.traceback

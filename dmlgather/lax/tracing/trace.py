@@ -17,7 +17,6 @@ from dmlgather.lax.tracing import jaxprs
 from dmlgather.lax.tracing.constants import Constants, equations
 from dmlgather.lax.tracing.equation_problems import PRIMITIVES, NoPlanError, known_starts, problem_of
 from dmlgather.lax.tracing.fused_program import FusedProgram
-from dmlgather.lax.tracing.jax_comparison import execute_program
 from dmlgather.lax.tracing.jaxprs import Place
 from dmlgather.plan import OutOfBounds, bytes_moved
 from dmlgather.tracing.entries import Array, Directml, SourceLine, TraceEntry
@@ -27,17 +26,14 @@ MODES = {OutOfBounds.CLAMP: "clip", OutOfBounds.FILL: "fill", OutOfBounds.PROMIS
 """JAX's names of the policies."""
 
 
-def trace(fn: Callable[..., Any], /, *args: Any, execute: bool = False, **kwargs: Any) -> Trace:
+def trace(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Trace:
     """Every gather, slice, dynamic_slice and rev that `fn` turns into, in the order of JAX's program for it.
 
     fn, args, kwargs: as for jax.make_jaxpr, which runs fn once on abstract values: arrays, jax.ShapeDtypeStruct, or trees of
     them; kwargs are traced like args. Sub-programs (jit, scan, while, cond, vmap's rewrites and every primitive with a jaxpr
-    among its parameters) are entered. execute: also evaluate with JAX on `args`, which then must be values, run each equation's
-    plan on the CPU on what the equation reads, and compare the bytes with what JAX's primitive wrote. The trace's `run` runs the
-    function fused.
+    among its parameters) are entered. The trace's `run` runs the function fused.
 
-    Needs the package jax. Raises what fn and JAX raise, and TypeError for what is no function, and for ShapeDtypeStructs with
-    `execute`.
+    Needs the package jax. Raises what fn and JAX raise, and TypeError for what is no function.
 
     >>> trace = dg.lax.trace(lambda x, rows: x[rows], np.zeros((8, 5), np.float32), np.array([1, 7], np.int32))
     >>> trace[0].equation, str(trace[0].directml)
@@ -51,27 +47,12 @@ def trace(fn: Callable[..., Any], /, *args: Any, execute: bool = False, **kwargs
     launches = fused.launches()
     found = list(equations(program))
     around = {place: eqn for place, eqn, _ in found}
-    entries = {
-        place: replace(_entry(place, eqn, constants, _source(place, around)), launches=launches.get(place, ()))
+    entries = (
+        replace(_entry(place, eqn, constants, _source(place, around)), launches=launches.get(place, ()))
         for place, eqn, constants in found
         if eqn.primitive.name in PRIMITIVES and jaxprs.of_lax(eqn)
-    }
-    if execute:
-        entries = execute_program(program, _values(program, (args, kwargs)), entries)
-    return Trace(tuple(entries.values()), execute, fused)
-
-
-def _values(program: Any, arguments: Any) -> list[Any]:
-    """The values of a program's inputs, of the types that JAX has them in."""
-    jax = jaxprs.library()
-    leaves = jax.tree.leaves(arguments)
-    for number, leaf in enumerate(leaves):
-        if isinstance(leaf, jax.ShapeDtypeStruct):
-            raise TypeError(f"argument {number} is {leaf}, a shape without values: execute=True needs an array")
-    return [
-        leaf if isinstance(leaf, jax.Array) else jax.numpy.asarray(leaf, aval.dtype)
-        for leaf, aval in zip(leaves, program.in_avals, strict=True)
-    ]
+    )
+    return Trace(tuple(entries), fused)
 
 
 def _source(place: Place, equations: Mapping[Place, Any]) -> SourceLine | None:

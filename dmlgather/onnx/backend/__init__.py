@@ -1,5 +1,6 @@
-"""The ONNX backend: whole models, run node by node."""
+"""The ONNX backend: whole models, as fused graphs."""
 
-from dmlgather.onnx.backend.prepared_model import Backend, PreparedModel
+from dmlgather.onnx.backend.interface import Backend
+from dmlgather.onnx.backend.prepared_model import PreparedModel
 
 __all__ = ["Backend", "PreparedModel"]

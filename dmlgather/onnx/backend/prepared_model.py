@@ -1,114 +1,77 @@
-"""An onnx.backend.base.Backend that runs models of the gather and slice family on the CPU and on NVIDIA GPUs."""
+"""A model that is ready to run: as a fused graph, made for the types of a run's inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
-from typing import Any
+import hashlib
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx.backend.base
-import onnx.defs
-from onnx import ModelProto, NodeProto
+from numpy.typing import NDArray
+from onnx import ModelProto, numpy_helper
 
 from dmlgather.backends import arrays
-from dmlgather.backends.cuda import DeviceError, require
+from dmlgather.backends.cuda import require
 from dmlgather.backends.devices import CPU, Device
-from dmlgather.eager import execute
-from dmlgather.onnx import auxiliary
-from dmlgather.onnx.backend.device_tensors import DeviceTensor, check_type_on
-from dmlgather.onnx.backend.fused_runs import FusedRuns
-from dmlgather.onnx.backend.graph import NodeGraph, PreparedNode, read_model, read_node
+from dmlgather.dialects.index_graph import IndexGraph
+from dmlgather.fusion import fuse
+from dmlgather.fusion.graph_routes import Compute
+from dmlgather.fusion.running import GraphRunner
 from dmlgather.onnx.backend.model_inputs import adopt_inputs, name_inputs
-from dmlgather.onnx.model.node_labels import naming
+from dmlgather.onnx.backend.supported_nodes import check_on, check_types, compute, deciding
+from dmlgather.onnx.model.index_graph import translated
+from dmlgather.onnx.model.partial_types import type_of_value
 from dmlgather.onnx.problems.data_types import type_name
-from dmlgather.onnx.problems.node_reading import problem_of
-from dmlgather.onnx.problems.operator_versions import DOMAINS
+
+RUNS_KEPT = 32
+"""Fused graphs of a model that are kept (least recently used leave first)."""
+
+LONG = 1024
+"""Bytes of an array from which on a digest of it is kept in its place."""
 
 
-class Backend(onnx.backend.base.Backend):
-    """Runs models made of Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth, and of Identity, Constant,
-    Shape, Squeeze, Unsqueeze, Reshape, Transpose and Cast; also inside model-local functions.
-
-    device: "CPU", "CUDA" (the first GPU), "CUDA:N", or "REFERENCE" (the reference in host memory). Every device gives the
-    same bits, except where Cast meets a value that does not fit, which ONNX leaves undefined.
+class _Ready(NamedTuple):
+    """A model at the sizes of a run's inputs. inputs: the names of those that it reads. constants: what it reads behind them.
+    compute: does its opaque steps.
     """
 
-    @classmethod
-    def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
-        """Whether `prepare` would take the model and the device."""
-        _no_options("is_compatible", kwargs)
-        try:
-            graph, where = read_model(model), _parse(device)
-            if where.on_gpu:
-                _check_types(graph, where)
-        except (NotImplementedError, TypeError, ValueError):
-            return False
-        return cls.supports_device(device)
-
-    @classmethod
-    def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> PreparedModel:
-        """The model prepared for any number of runs, with its constants on the device.
-
-        Raises NotImplementedError, naming all of them, for operators, types and tensors that the backend does not take;
-        ValueError for an invalid model, data that is not loaded and an unknown device; TypeError for data types that a version or
-        the device does not take, and for options, of which there are none; DeviceError for a GPU that cannot be used.
-        """
-        _no_options("prepare", kwargs)
-        return PreparedModel(read_model(model), _parse(device))
-
-    @classmethod
-    def run_node(
-        cls,
-        node: NodeProto,
-        inputs: Any,
-        device: str = "CPU",
-        outputs_info: Any = None,  # noqa: ARG003 - the interface's
-        **kwargs: Any,
-    ) -> tuple[Any, ...]:
-        """The outputs of one node.
-
-        inputs: one array per input that the node names. outputs_info: not needed, since types and shapes follow from the inputs.
-        opset_version, or opset_imports (versions by domain, or OperatorSetIdProtos): default the newest that onnx knows.
-
-        Raises as `prepare` and `PreparedModel.run` do.
-        """
-        opset = _opset(kwargs)
-        _no_options("run_node", kwargs)
-        return PreparedModel(read_node(node, opset), _parse(device)).run(inputs)
-
-    @classmethod
-    def supports_device(cls, device: str) -> bool:
-        """Whether the device exists: "CPU" always, "CUDA" and "CUDA:N" where CuPy finds a usable GPU. Never raises."""
-        try:
-            where = _parse(device)
-            if where.on_gpu:
-                require(where.index)
-        except (DeviceError, TypeError, ValueError):
-            return False
-        return True
+    source: IndexGraph
+    runner: GraphRunner
+    inputs: tuple[str, ...]
+    constants: tuple[Any, ...]
+    compute: Compute
 
 
 class PreparedModel(onnx.backend.base.BackendRep):
     """A model on a device. Threads may share it.
 
-    It runs as a fused graph, made for the types of a run's inputs and kept; where one of its nodes raises, one by one.
+    It runs as a fused graph, made for the types of a run's inputs, and for the elements of those that decide shapes, and kept.
     """
 
-    def __init__(self, graph: NodeGraph, device: Device) -> None:
+    def __init__(self, model: ModelProto, device: Device) -> None:
         if device.on_gpu:
             require(device.index)
-            _check_types(graph, device)
-        self._graph, self._device = graph, device
-        self._computed_with = {name for each in graph.nodes for name in each.node.input[: each.arrays]}
-        self._constants = {name: self._tensor(name, array, CPU) for name, array in graph.constants.items()}
-        self._fused = FusedRuns(graph, self._constants, device)
-        required = [name for name in graph.inputs if name not in graph.constants]
-        self._names = {len(required): required, len(graph.inputs): list(graph.inputs)}
-        self._outputs = onnx.backend.base.namedtupledict("Outputs", [name for name, _ in graph.outputs])
+            check_types(model, device)
+        self._model, self._device, self._runs_on = ModelProto(), device, str(device)
+        self._model.CopyFrom(model)
+        self._inputs = {value.name: type_of_value(value) for value in model.graph.input}
+        self._defaults = {tensor.name: tensor for tensor in self._model.graph.initializer if tensor.name in self._inputs}
+        # Before IR version 4, an initializer was always an input too, and graphs take such inputs for constants.
+        self._deciding = deciding(model) | (self._defaults.keys() if model.ir_version < 4 else set())
+        self._constants: dict[str, tuple[NDArray[Any], Any]] = {}
+        required = [name for name in self._inputs if name not in self._defaults]
+        self._names = {len(required): required, len(self._inputs): list(self._inputs)}
+        self._declared = [(value.name, type_of_value(value)) for value in model.graph.output]
+        self._outputs = onnx.backend.base.namedtupledict("Outputs", [name for name, _ in self._declared])
+        self._kept: OrderedDict[Hashable, _Ready] = OrderedDict()
+        self._lock = Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PreparedModel, (self._graph, self._device)  # fused graphs are made again
+        return PreparedModel, (self._model, self._device)  # fused graphs are made again
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs: a tuple, which can be indexed by name as well.
@@ -119,17 +82,18 @@ class PreparedModel(onnx.backend.base.BackendRep):
         axes, shapes) are copied back to the host.
 
         Raises TypeError and ValueError for inputs that contradict the model; and, naming the node, IndexError for a bad index,
-        TypeError and ValueError for inputs that break a rule of an operator.
+        TypeError and ValueError for inputs that break a rule of an operator. NotImplementedError for an operator that only the
+        types and values of these inputs show to be one that the backend does not run.
         """
-        _no_options("run", kwargs)
+        if kwargs:
+            raise TypeError(f"run has no option {', '.join(map(repr, kwargs))}")
         named = None if self._device.on_gpu else self._plain(inputs)
-        nodes = None if named is None else self._fused.made_for(self._fused.key_of(named))
-        if named is not None and nodes is not None:
-            with suppress(IndexError):  # the node alone says which index it is
-                return self._outputs(*nodes.results(named, self._device))
+        ready = None if named is None else self._made_for(self._key(named))
+        if named is not None and ready is not None:
+            return self._outputs(*self._results(ready, [named[name] for name in ready.inputs]))
         given = inputs.values() if isinstance(inputs, Mapping) else inputs if isinstance(inputs, list | tuple) else ()
         with self._device.current(), arrays.in_order([*given]):
-            return self._outputs(*self._run(inputs))
+            return self._outputs(*self._adopting(inputs))
 
     def _plain(self, inputs: Any) -> dict[str, Any] | None:
         """The inputs by name, in the model's order. None unless all are arrays of NumPy's own class without objects, and for what
@@ -147,88 +111,99 @@ class PreparedModel(onnx.backend.base.BackendRep):
                 return None
         return dict(zip(names, inputs, strict=True))
 
-    def _run(self, inputs: Any) -> list[Any]:
-        named = name_inputs(inputs, self._graph.inputs, self._graph.constants)
-        adopted = adopt_inputs(named, self._graph.inputs)
-        values = dict(self._constants)
-        values |= {name: self._tensor(name, array, device) for name, (array, device) in adopted.items()}
+    def _key(self, given: Mapping[str, Any]) -> Hashable:
+        """What a fused graph is made for. given: arrays, on the host those that decide shapes."""
+        key: list[Hashable] = []
+        for name, array in given.items():
+            key += (name, array.dtype, array.shape)
+            if name in self._deciding:
+                key.append(_content(array))
+        return tuple(key)
+
+    def _made_for(self, key: Hashable) -> _Ready | None:
+        """The graph that was made for a key, where it is kept."""
+        with self._lock:
+            ready = self._kept.get(key)
+            if ready is not None:
+                self._kept.move_to_end(key)
+            return ready
+
+    def _adopting(self, inputs: Any) -> list[Any]:
+        """The outputs, of arrays of every kind and place; the first run of these types."""
+        named = name_inputs(inputs, self._inputs, self._defaults)
+        adopted = adopt_inputs(named, self._inputs)
+        if self._device.on_gpu:
+            check_on(self._device, ((repr(name), array.dtype) for name, (array, _) in adopted.items()))
+        given = {name: arrays.move(*found, CPU) if name in self._deciding else found[0] for name, found in adopted.items()}
+        key = self._key(given)
+        ready = self._made_for(key)
+        if ready is None:
+            ready = self._made(given)
+            with self._lock:
+                self._kept[key] = ready
+                if len(self._kept) > RUNS_KEPT:
+                    self._kept.popitem(last=False)
+        results = self._results(ready, [adopted[name][0] for name in ready.inputs])
         like, home = next(((named[name], device) for name, (_, device) in adopted.items()), (None, CPU))
-        nodes, outputs = self._fused.nodes_for({name: values[name] for name in adopted}), None
-        if nodes is not None:
-            with suppress(IndexError):
-                outputs = nodes.run(values, self._device)
-        outputs = outputs or self._one_by_one(values)
-        returned: set[object] = set()
-        results = []
-        for (name, declared), output in zip(self._graph.outputs, outputs, strict=True):
-            dtype = output.type.dtype
-            if declared.dtype is not None and declared.dtype != dtype:
+        return [_as_kind_of(result, like, home) for result in results]
+
+    def _made(self, given: Mapping[str, Any]) -> _Ready:
+        """The model's graph, fused, for inputs of these types. TypeError and ValueError where one breaks a rule of a node."""
+        known = {name: tensor for name, tensor in self._defaults.items() if name not in given}
+        known |= {name: numpy_helper.from_array(given[name], name) for name in given if name in self._deciding}
+        source = translated(self._model, {name: array for name, array in given.items() if name not in known}, known)
+        for (name, declared), value in zip(self._declared, source.outputs, strict=True):
+            dtype = source.types[value].dtype
+            if declared.dtype not in {None, dtype}:
                 raise TypeError(f"output {name!r} has type {type_name(dtype)}, but the model declares {declared}")
-            result = output.as_output(home, self._device.memory, returned)
-            plain = like is None or isinstance(like, np.generic) or result.dtype.hasobject
-            results.append(result if plain else arrays.hand_back(result, like))
-        return results
+        graph = fuse(source).graph
+        read = {name for step in (*source.steps, *graph.steps) for name in step.inputs} | {*graph.outputs}
+        inputs, constants = (tuple(name for name in names if name in read) for names in (graph.inputs, graph.constants))
+        held = tuple(self._constant(name, graph.constants[name]) for name in constants)
+        runner = GraphRunner(replace(graph, inputs=(*inputs, *constants), constants={}))
+        return _Ready(source, runner, inputs, held, compute(source))
 
-    def _one_by_one(self, values: dict[str, DeviceTensor]) -> list[DeviceTensor]:
-        """The outputs, node by node."""
-        for each in self._graph.nodes:
-            with naming(each.node):
-                values[each.node.output[0]] = self._result(each, values)
-            for name in each.last:
-                del values[name]
-        return [values[name] for name, _ in self._graph.outputs]
+    def _constant(self, name: str, array: NDArray[Any]) -> Any:
+        """A constant in the memory of the device: one array for all graphs that have it."""
+        first, moved = self._constants.get(name, (None, None))
+        if first is None or (first.dtype, first.shape) != (array.dtype, array.shape) or _content(first) != _content(array):
+            check_on(self._device, [(f"constant {name!r}", array.dtype)])
+            moved = arrays.move(np.asarray(array, order="C"), CPU, self._device.memory)
+            self._constants.setdefault(name, (array, moved))
+        return moved
 
-    def _tensor(self, name: str, array: Any, device: Device) -> DeviceTensor:
-        """The tensor of an input or a constant, on the model's device unless only its values are needed."""
-        target = self._device.memory if name in self._computed_with else device
-        check_type_on(target, f"{name!r}", array.dtype)
-        return DeviceTensor(arrays.move(array, device, target), target)
+    def _results(self, ready: _Ready, given: Sequence[Any]) -> list[Any]:
+        """The outputs, which are the caller's own. IndexError, naming the node, for a bad index."""
+        try:
+            found = ready.runner.run([*given, *ready.constants], compute=ready.compute, device=self._runs_on)
+        except IndexError:
+            self._one_by_one(ready, dict(zip(ready.inputs, given, strict=True)))
+            raise
+        return [array if array.flags.c_contiguous else array.copy() for array in found]
 
-    def _result(self, prepared: PreparedNode, values: Mapping[str, DeviceTensor]) -> DeviceTensor:
-        node, opset, count, memory = prepared.node, prepared.opset, prepared.arrays, self._device.memory
-        inputs = [values[name] if name else None for name in node.input]
-        host = [tensor.on(CPU) if tensor else None for tensor in inputs[count:]]
-        if not auxiliary.is_auxiliary(node):
-            types = [tensor.type if tensor else None for tensor in inputs]
-            problem = problem_of(node, opset, types, [None] * count + host)
-            result = execute(problem, [tensor.on(memory) for tensor in inputs[:count] if tensor], device=str(self._device))
-            return DeviceTensor(result, memory, object())
-        data = inputs[0]
-        assert data is not None
-        array, device = data.nearest(memory)
-        result = auxiliary.compute(node, opset, [array, *host])
-        if node.op_type == "Shape":
-            return DeviceTensor(result, CPU, object())
-        return DeviceTensor(result, device, data.memory if result.dtype == array.dtype else object())
-
-
-def _check_types(graph: NodeGraph, device: Device) -> None:
-    """TypeError for inputs and constants that a GPU does not take."""
-    for name, declared in graph.inputs.items():
-        if declared.dtype is not None:
-            check_type_on(device, f"input {name!r}", declared.dtype)
-    for name, array in graph.constants.items():
-        check_type_on(device, f"constant {name!r}", array.dtype)
+    def _one_by_one(self, ready: _Ready, values: dict[str, Any]) -> None:
+        """Run the nodes in order, and name the one that raises an IndexError."""
+        graph = ready.source
+        values |= {name: arrays.move(np.asarray(array), CPU, self._device.memory) for name, array in graph.constants.items()}
+        for step in graph.steps:
+            names = tuple(dict.fromkeys(step.inputs))
+            alone = replace(graph, inputs=names, outputs=step.outputs, steps=(step,), constants={}, unread=(), labels={})
+            try:
+                found = GraphRunner(alone).run([values[name] for name in names], compute=ready.compute, device=self._runs_on)
+            except IndexError as error:
+                raise IndexError(f"{step.name}: {error}") from None
+            values |= dict(zip(step.outputs, found, strict=True))
 
 
-def _parse(device: str) -> Device:
-    """The device of a name. TypeError for anything but a string, ValueError for another name."""
-    if not isinstance(device, str):
-        raise TypeError(f"device is of type {type(device).__name__}, expected a name: 'CPU', 'CUDA' or 'CUDA:N'")
-    try:
-        return Device.parse(device.lower().removesuffix(":0"))
-    except ValueError:
-        raise ValueError(f"device is {device!r}, expected 'CPU', 'CUDA', 'CUDA:N' (the N-th GPU) or 'REFERENCE'") from None
+def _content(array: NDArray[Any]) -> Hashable:
+    """The elements of an array, or a digest of them."""
+    content = repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes()
+    return content if len(content) < LONG else hashlib.sha256(content).digest()
 
 
-def _opset(options: dict[str, Any]) -> int:
-    """The version of ONNX's own operators among the options, which are taken out of them."""
-    imports = options.pop("opset_imports", {})
-    pairs = imports.items() if isinstance(imports, Mapping) else [(entry.domain, entry.version) for entry in imports]
-    opsets = [options.pop("opset_version", None), *(opset for domain, opset in pairs if domain in DOMAINS)]
-    return next((int(opset) for opset in opsets if opset is not None), onnx.defs.onnx_opset_version())
-
-
-def _no_options(method: str, options: Mapping[str, Any]) -> None:
-    if options:
-        raise TypeError(f"{method} has no option {', '.join(map(repr, options))}")
+def _as_kind_of(result: Any, like: Any, home: Device) -> Any:
+    """A result as the kind of array that the first input is, where that lies; strings stay objects on the host."""
+    if result.dtype.hasobject:
+        return result
+    moved = arrays.move(*arrays.adopt(result), home)
+    return moved if like is None or isinstance(like, np.generic) else arrays.hand_back(moved, like)

@@ -21,7 +21,7 @@ from dmlgather.onnx.problems.node_reading import ARRAYS, in_family
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
+    from onnx import ModelProto, TensorProto
 
 
 def index_graph(model: ModelProto, inputs: Mapping[str, Stated] | None = None) -> IndexGraph:
@@ -45,12 +45,17 @@ def index_graph(model: ModelProto, inputs: Mapping[str, Stated] | None = None) -
     >>> [step.name for step in dg.onnx.index_graph(model, {"N": 10}).steps]
     ["Gather node that gives 't'", "Transpose node that gives 'y'"]
     """
+    return translated(model, inputs or {})
+
+
+def translated(model: ModelProto, inputs: Mapping[str, Stated], known: Mapping[str, TensorProto] | None = None) -> IndexGraph:
+    """As `index_graph`. known: the elements of inputs, which are constants of the graph."""
     from onnx import ModelProto
 
     if not isinstance(model, ModelProto):
         raise TypeError(f"model is of type {type(model).__name__}, expected an onnx.ModelProto, as onnx.load(path) gives")
     try:
-        sized = SizedModel(model, inputs or {})
+        sized = SizedModel(model, inputs, known)
     except FileError as error:
         raise ValueError(f"the model {error}") from None
     return _Translation(sized).graph([value.name for value in model.graph.output]).needed()

@@ -14,11 +14,6 @@ Row = Callable[[TranslatedNode], tuple[str, ...] | None]
 """Adds the steps of a node: the values that its outputs are, or None for what is not integer arithmetic."""
 
 
-def arithmetic(operator: str) -> Row | None:
-    """The row of an operator; None where it has none."""
-    return _ROWS.get(operator)
-
-
 def _cast(call: TranslatedNode) -> tuple[str, ...] | None:
     to = call.attribute("to")
     return _as_type(call, data_type(to.decode() if isinstance(to, bytes) else to))
@@ -95,7 +90,7 @@ def _clip(call: TranslatedNode) -> tuple[str, ...] | None:
 
 _LOGICAL = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "and", "or", "not"))
 
-_ROWS: Mapping[str, Row] = {
+ARITHMETIC: Mapping[str, Row] = {
     "Add": _elementwise("add"),
     "Sub": _elementwise("subtract"),
     "Mul": _elementwise("multiply"),

@@ -12,7 +12,7 @@ from dmlgather.dialects.views import SliceView
 from dmlgather.dialects.windows import Window, integers
 from dmlgather.onnx import auxiliary
 from dmlgather.onnx.auxiliary.value_operators import tensor
-from dmlgather.onnx.model.node_arithmetic import Row, arithmetic
+from dmlgather.onnx.model.node_arithmetic import ARITHMETIC, Row
 from dmlgather.onnx.model.translated_node import TranslatedNode
 from dmlgather.onnx.problems.node_reading import ARRAYS, in_family, problem_of
 from dmlgather.onnx.problems.operator_versions import DOMAINS
@@ -33,7 +33,7 @@ def steps_of(call: TranslatedNode) -> tuple[str, ...] | None:
         return _family(call)
     if auxiliary.is_auxiliary(call.node) and call.node.op_type in _VIEWS:
         return _view(call)
-    row = _ROWS.get(call.node.op_type) or arithmetic(call.node.op_type)
+    row = MOVING.get(call.node.op_type) or ARITHMETIC.get(call.node.op_type)
     return None if row is None else row(call)
 
 
@@ -193,7 +193,7 @@ def _required(call: TranslatedNode, attribute: str) -> Any:
 
 _VIEWS = ("Reshape", "Squeeze", "Unsqueeze", "Transpose")
 
-_ROWS: Mapping[str, Row] = {
+MOVING: Mapping[str, Row] = {
     "Identity": _same,
     "Dropout": _dropout,
     "Flatten": _flatten,

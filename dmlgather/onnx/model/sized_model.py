@@ -29,7 +29,7 @@ from dmlgather.onnx.problems.node_forms import check_by_schema, same_version
 from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 EXACT = frozenset(
     (
@@ -71,8 +71,10 @@ class SizedModel:
     shapes could not be inferred at once; empty when they were.
     """
 
-    def __init__(self, model: ModelProto, inputs: Mapping[str, Stated]) -> None:
-        """Raises as `index_graph`, and FileError for functions that call each other in a circle."""
+    def __init__(self, model: ModelProto, inputs: Mapping[str, Stated], known: Mapping[str, TensorProto] | None = None) -> None:
+        """known: inputs whose elements are known, as if they were constants of the model. Raises as `index_graph`, and FileError
+        for functions that call each other in a circle.
+        """
         self.functions = Functions(model.functions)
         if self.functions.inlined_size(model.graph.node) > MOST_NODES:
             raise ValueError(f"the model has more than {MOST_NODES} nodes when the functions that it calls are inlined")
@@ -86,18 +88,19 @@ class SizedModel:
                         _check_version(inner, own, opset)
         _check_names([node for node, _ in inlined], {value.name for value in (*model.graph.input, *model.graph.initializer)})
         # From IR version 4 on, callers may replace an initializer that is also an input.
-        fixed = {tensor.name for tensor in model.graph.initializer} if model.ir_version < 4 else set()
+        fixed = set(known or ()) | ({tensor.name for tensor in model.graph.initializer} if model.ir_version < 4 else set())
         declared = {value.name: type_of_value(value) for value in model.graph.input if value.name not in fixed}
         self.stated = read_stated(declared, {name for node, _ in inlined for name in node.output if name}, inputs)
         self._declared = {
             value.name: self.stated.sized(type_of_value(value)) for value in (*model.graph.value_info, *model.graph.output)
         }
-        self._tensors = {tensor.name: tensor for tensor in model.graph.initializer if tensor.name not in declared}
+        tensors = {tensor.name: tensor for tensor in model.graph.initializer} | {**(known or {})}
+        self._tensors = {name: tensor for name, tensor in tensors.items() if name not in declared}
         self._sparse = {tensor.values.name for tensor in model.graph.sparse_initializer}
         self.nodes: list[PlacedNode] = []
         self._values: dict[Place, NDArray[Any]] = {}
         self._same: dict[Place, Place] = {}
-        lean = _lean(model, inlined, opset, self.stated)
+        lean = _lean(model, inlined, opset, self.stated, self._tensors.values())
         limits = InferenceLimits.of_file(lean.ByteSize())
         graph, self.remark = infer(ModelFile(lean, self.functions, limits, MOST_SITES), lean.graph, lean.opset_import)
         self._propagation = Propagation(NodeRequests(limits, lean.ir_version))
@@ -218,9 +221,11 @@ def _results(nodes: Iterable[NodeProto]) -> set[str]:
     return {name for node in nodes for name in node.output if name}
 
 
-def _lean(model: ModelProto, nodes: Sequence[tuple[NodeProto, int]], opset: int, stated: StatedTypes) -> ModelProto:
-    """A copy of a model whose calls are inlined, with stated inputs and without the values of large constants and the types of
-    results, which follow. Nodes of other opsets than the model's are hidden from shape inference.
+def _lean(
+    model: ModelProto, nodes: Sequence[tuple[NodeProto, int]], opset: int, stated: StatedTypes, constants: Iterable[TensorProto]
+) -> ModelProto:
+    """A copy of a model whose calls are inlined, with stated inputs and these constants, without the values of large ones and
+    the types of results, which follow. Nodes of other opsets than the model's are hidden from shape inference.
     """
     from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto
 
@@ -232,12 +237,9 @@ def _lean(model: ModelProto, nodes: Sequence[tuple[NodeProto, int]], opset: int,
     if any(own != opset for _, own in nodes):
         lean.opset_import.add(domain=HIDDEN, version=1)
     graph.input.extend(value_of_type(name, PartialType(known.dtype, known.shape)) for name, known in stated.inputs.items())
-    for tensor in model.graph.initializer:
-        if tensor.name not in stated.inputs:
-            small = left_out(tensor) is None
-            graph.initializer.append(
-                tensor if small else TensorProto(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
-            )
+    for tensor in constants:
+        small = left_out(tensor) is None
+        graph.initializer.append(tensor if small else TensorProto(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type))
     graph.output.extend(ValueInfoProto(name=value.name) for value in model.graph.output)
     lean.graph.CopyFrom(graph)
     strip(lean)

@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from dmlgather.torch.tracing.nodes import graph_place, is_tensor, library, number, plain
+from dmlgather.torch.tracing.nodes import is_tensor, library, number, plain
 from dmlgather.wording import counted
 
 LOOKUPS = (
@@ -104,33 +104,6 @@ class ExportedGraph:
     def returned(self, leaves: Sequence[Any]) -> Any:
         """What the program returns, of its leaves."""
         return library().utils._pytree.tree_unflatten(leaves, self.program.call_spec.out_spec)
-
-    def run(self, args: Sequence[Any]) -> dict[Any, tuple[Any, ...]]:
-        """The tensors that each node gives when PyTorch runs the program on these arguments."""
-        found: dict[Any, tuple[Any, ...]] = {}
-
-        class Observer(library().fx.Interpreter):  # type: ignore[misc] # a class of PyTorch, which is loaded on use
-            def run_node(self, node: Any) -> Any:
-                place = graph_place(node)
-                if place is None:
-                    result = super().run_node(node)
-                else:
-                    args, _ = self.fetch_args_kwargs_from_env(node)
-                    result = Observer(args[place]).run(*args[place + 1 :])
-                values = result if isinstance(result, tuple | list) else (result,)
-                # What is written later must not change what is compared.
-                found[node] = tuple(value.detach().clone() for value in values if is_tensor(value))
-                return result
-
-        leaves = iter(self.leaves(args, {}))
-        placed = [
-            self.constants[node.name] if node.name in self.constants else next(leaves)
-            for node in self.program.graph.nodes
-            if node.op == "placeholder"
-        ]
-        with library().no_grad():
-            Observer(self.program.graph_module).run(*placed)
-        return found
 
     def number_of(self, node: Any, leaves: Sequence[Any]) -> Any:
         """What a program returns that is no tensor: a size, or a constant."""

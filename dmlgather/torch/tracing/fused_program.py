@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
-from dmlgather.dialects.index_graph import IndexGraph, Step
+from dmlgather.dialects.index_graph import Step
 from dmlgather.fusion import Fused, fuse
 from dmlgather.torch.tracing import nodes
 from dmlgather.torch.tracing.exported import ExportedGraph
@@ -56,15 +56,6 @@ class FusedTorchProgram:
                 else:
                     returned.append(self.program.number_of(node, leaves))
         return self.program.returned(returned)
-
-    def values(self, args: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
-        """Values of the graph, by name, when each step runs by itself."""
-        leaves = self.program.leaves(args, {})
-        graph: IndexGraph = replace(self.read.graph, outputs=tuple(dict.fromkeys(names)))
-        alone = Fused(graph, graph, ())
-        with arrays.in_order(leaves):
-            values, home = self._inputs(leaves)
-            return alone.run(values, compute=self._computing(home))
 
     def _inputs(self, leaves: Sequence[Any]) -> tuple[dict[str, Any], Device]:
         """The arrays of the graph's inputs, and the device on which they lie. TypeError and ValueError as the fused run."""

@@ -16,19 +16,18 @@ from dmlgather.torch.tracing.exported import ExportedGraph
 from dmlgather.torch.tracing.fused_program import FusedTorchProgram
 from dmlgather.torch.tracing.index_graph import read_program
 from dmlgather.torch.tracing.node_calls import NodeCall
-from dmlgather.torch.tracing.torch_comparison import compare
 from dmlgather.torch.tracing.unknown_sizes import DynamicShapes
 from dmlgather.tracing.entries import Array, Directml, TraceEntry
 from dmlgather.tracing.trace import Trace
 
 
-def trace(source: Any, /, *example: Any, dynamic_shapes: Any = None, execute: bool = False) -> Trace:
+def trace(source: Any, /, *example: Any, dynamic_shapes: Any = None) -> Trace:
     """Every gather, slice and view of a module, a function or an ExportedProgram, in the order of the program.
 
     source, example, dynamic_shapes: as for torch.export.export, which runs the source once on tensors without elements. example:
     tensors, or trees of them; a program that holds its own needs none. Where sizes are dynamic, entries have plans for the sizes
-    of the example, and state the conditions under which DirectML takes them at every size. execute: also run the program with
-    PyTorch on the example, and compare the bytes of what each entry gives. The trace's `run` runs the program fused.
+    of the example, and state the conditions under which DirectML takes them at every size. The trace's `run` runs the
+    program fused.
 
     Needs the package torch. Raises what torch.export raises; ValueError for sizes that depend on elements; TypeError for elements
     of a type that NumPy and ml_dtypes lack.
@@ -46,16 +45,12 @@ def trace(source: Any, /, *example: Any, dynamic_shapes: Any = None, execute: bo
     fused = FusedTorchProgram.of(program, read)
     launches, steps = fused.launches(), {step.name: step for step in read.graph.steps}
     sizes = DynamicShapes(program)
-    entries = [
+    entries = (
         replace(_entry(node, call, steps[name]), launches=launches.get(name, ()), dynamic=sizes.of(node, number))
         for node, call in read.calls
         for number, name in enumerate(call.indexing)
-    ]
-    if execute:
-        made_by = [node for node, call in read.calls for _ in call.indexing]
-        runs = compare(fused, example, made_by)
-        entries = [replace(entry, runs=runs[node]) for entry, node in zip(entries, made_by, strict=True)]
-    return Trace(tuple(entries), execute, fused)
+    )
+    return Trace(tuple(entries), fused)
 
 
 def _entry(node: Any, call: NodeCall, step: Step) -> TraceEntry:

@@ -103,7 +103,7 @@ class JaxprEvaluator:
             return None
         numpy = jaxprs.library().numpy
         ((label, body),) = jaxprs.parts(eqn).items()
-        first, carried = jaxprs.scan_counts(eqn)
+        first, carried = _scan_counts(eqn)
         consts, state, scanned = inputs[:first], list(inputs[first : first + carried]), inputs[first + carried :]
         rows: dict[int, list[Any]] = {}
         for position in range(params["length"])[:: -1 if params["reverse"] else 1]:
@@ -111,6 +111,14 @@ class JaxprEvaluator:
             state, rows[position] = results[:carried], results[carried:]
         ordered = (rows[position] for position in range(params["length"]))
         return [*state, *(numpy.stack(values) for values in zip(*ordered, strict=True))]
+
+
+def _scan_counts(eqn: Any) -> tuple[int, int]:
+    """How many inputs of a scan are constants, and how many are carried from step to step."""
+    if "num_consts" in eqn.params:
+        return eqn.params["num_consts"], eqn.params["num_carry"]
+    consts, carried, _ = eqn.params["ft_in"].unpack()  # from JAX 0.12 on
+    return len(consts), len(carried)
 
 
 def _leading(holds: Any, rank: int) -> Any:
