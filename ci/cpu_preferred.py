@@ -16,7 +16,7 @@ from pathlib import Path
 from onnx import GraphProto, NodeProto, TensorProto
 
 from dmlgather.onnx.model.file import read_model
-from dmlgather.onnx.model.host_inputs import HOST_INPUTS
+from dmlgather.onnx.model.host_arithmetic import HOST_INPUTS
 from dmlgather.onnx.model.node_sites import NodeSite, find_nodes
 from dmlgather.onnx.model.subgraphs import element_count, operator_name, subgraphs
 

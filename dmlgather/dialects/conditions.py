@@ -8,10 +8,39 @@ from dataclasses import dataclass
 from itertools import product
 
 from dmlgather.dialects.checked_model import SizeCondition
-from dmlgather.dialects.condition_words import sum_of, text_of
-from dmlgather.dialects.sizes import KnownSize, Sizes
+from dmlgather.dialects.sizes import WORD, KnownSize, Sizes
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.wording import printable
+
+# How conditions on sums of sizes are written: "past + seq >= 7".
+
+
+def sum_of(sizes: Sizes, terms: Mapping[KnownSize, int]) -> str:
+    """A sum with its negative terms last: "past + seq - 2*total"."""
+    signed = [
+        f"{'-' if factor < 0 else '+'} {_term(sizes, name, abs(factor))}"
+        for name, factor in sorted(terms.items(), key=lambda term: term[1] < 0)
+    ]
+    return " ".join(signed).removeprefix("+ ")
+
+
+def text_of(sizes: Sizes, terms: Mapping[KnownSize, int], more: int) -> str:
+    """The condition that a sum and `more` are at least 0, without negative terms: "past + seq >= total + 1"."""
+    left = [_term(sizes, name, factor) for name, factor in terms.items() if factor > 0]
+    right = [_term(sizes, name, -factor) for name, factor in terms.items() if factor < 0]
+    if not left:
+        return f"{' + '.join(right)} <= {more}"
+    if more > 0 and right:
+        left.append(str(more))
+    elif more < 0 or not right:
+        right.append(str(-more))
+    return f"{' + '.join(left)} >= {' + '.join(right)}"
+
+
+def _term(sizes: Sizes, name: KnownSize, factor: int) -> str:
+    quoted = sizes.symbols(name) == {name} and not WORD.fullmatch(str(name))
+    return ("" if factor == 1 else f"{factor}*") + (f"'{name}'" if quoted else str(name))
+
 
 FARTHEST = 1 << 40
 """No symbol is looked at beyond it: DirectML describes no size that is larger than 2^32 - 1."""

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 
 from dmlgather.equivalence.leaves import MAY_BE_KNOWN, is_whole, whole_leaf
 from dmlgather.equivalence.points import merged
-from dmlgather.equivalence.restriding import strided_sums
 from dmlgather.equivalence.symbols import (
     Addend,
     Formula,
@@ -31,8 +31,67 @@ from dmlgather.equivalence.symbols import (
     scaled,
     simplest,
 )
-from dmlgather.equivalence.tables import MOST_POINTS, Coordinates, Integers, Tables, among, applied, strided
+from dmlgather.equivalence.tables import MOST_POINTS, Coordinates, Integers, Tables, among, applied, check_differences, strided
 from dmlgather.equivalence.walking import unsplit_course
+
+# Numbers at points as sums again: strides where they are strided, tables in between.
+
+
+def strided_sums(tables: Tables, numbers: Sequence[Integers]) -> tuple[tuple[int, ...], list[Sum]]:
+    """Sizes and a sum for each array of numbers. What is strided at the outer or the inner end gets strides, the rest in
+    between is a table. OverflowError where a table does not hold their differences.
+    """
+    for each in numbers:
+        check_differences(each)
+    block = np.stack(numbers)
+    outer: list[tuple[int, list[int]]] = []
+    inner: list[tuple[int, list[int]]] = []
+    count = 0
+    while count != 1:
+        count, steps = _run(block)
+        if count > 1:
+            inner.insert(0, (count, steps))
+            block = block[:, ::count]
+        repeats, steps = _repeats(block)
+        if repeats > 1:
+            outer.append((repeats, steps))
+            block = block[:, : block.shape[1] // repeats]
+            count = 0
+    between = [block.shape[1]] if block.shape[1] > 1 else []
+    sizes = (*(size for size, _ in outer), *between, *(size for size, _ in inner))
+    shape = [1] * len(outer) + between + [1] * len(inner)
+    found = []
+    for row, each in enumerate(block):
+        strides = [*(steps[row] for _, steps in outer), *(0 for _ in between), *(steps[row] for _, steps in inner)]
+        found.append(plus(tables.table(each.reshape(shape)), Sum(0, tuple(strides))))
+    return sizes, found
+
+
+def _run(block: Integers) -> tuple[int, list[int]]:
+    """The longest inner dimension that each row walks by one stride, the same one everywhere: its size and the strides."""
+    count = block.shape[1]
+    if count == 1:
+        return 1, []
+    moves = np.diff(block, axis=1)
+    breaks = np.flatnonzero((moves != moves[:, :1]).any(axis=0)) + 1
+    return int(np.gcd.reduce(breaks, initial=count)), moves[:, 0].tolist()
+
+
+def _divisors(count: int) -> list[int]:
+    small = [each for each in range(1, isqrt(count) + 1) if count % each == 0]
+    return sorted({*small, *(count // each for each in small)})
+
+
+def _repeats(block: Integers) -> tuple[int, list[int]]:
+    """The longest outer dimension that each row walks by one stride: its size and the strides."""
+    count = block.shape[1]
+    moves = np.diff(block, axis=1)
+    for period in _divisors(count)[:-1]:
+        same = (moves[:, :1] == moves[:, period : period + 1]).all()
+        if same and (moves[:, period:] == moves[:, :-period]).all():
+            return count // period, (block[:, period] - block[:, 0]).tolist()
+    return 1, []
+
 
 _BITS = Leaf(-1, "bits", np.dtype(np.uint8), 0, "known elements")
 

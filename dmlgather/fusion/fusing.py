@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -12,16 +12,190 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather import eager
-from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Opaque, Step, chain
+from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Opaque, Step, Work, chain
 from dmlgather.dialects.lowering import index_type
 from dmlgather.dialects.planned import Planned
 from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.views import ReshapeView
 from dmlgather.fusion.derivations import Derivation, IndexDerivations, tidied
 from dmlgather.fusion.fused import Cut, Fused
-from dmlgather.fusion.joined_indices import JoinedIndices, Parts
-from dmlgather.fusion.known_indices import with_known_indices
-from dmlgather.plan import CompositionError, compose
+from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOfBounds, compose, packed_strides
 from dmlgather.wording import shortened
+
+# Index tensors one behind the other in one buffer, because a plan looks up one.
+
+Parts = tuple[str, ...]
+"""The names of index tensors, in the order in which they lie in a buffer."""
+
+
+class JoinedIndices:
+    """Makes the values that hold several index tensors, and the steps that write them."""
+
+    def __init__(self, types: dict[str, TensorType], constants: dict[str, NDArray[Any]], steps: Iterable[Step]) -> None:
+        """types, constants: of the graph with these steps. What is made is added to them."""
+        self._types, self._constants = types, constants
+        self._taken = {step.name for step in steps}
+        self._made: dict[Parts, tuple[str, list[Step]]] = {}
+
+    def common_type(self, parts: Parts) -> np.dtype[Any] | None:
+        """The smallest index type that holds the values of all; None where there is none: of int64 and uint64."""
+        found = np.result_type(*(self._types[name].dtype for name in parts))
+        return found if found.name.upper() in IndexType.__members__ else None
+
+    def cost(self, parts: Parts) -> int:
+        """Bytes that joining moves in each run: none for one part, and none where all are known."""
+        kind = self.common_type(parts)
+        if kind is None or len(parts) == 1 or self._known(parts):
+            return 0
+        return 2 * kind.itemsize * sum(map(self._size, parts))
+
+    def read_by(self, plan: IndexPlan, own: Parts, parts: Parts) -> IndexPlan:
+        """The plan, which looks up its `own` parts, as one that looks up all `parts`: its own are among them, in one piece."""
+        if not plan.lookups:
+            return plan
+        kind = self.common_type(parts)
+        assert kind is not None
+        before = sum(map(self._size, parts[: parts.index(own[0])]))
+        lookups = tuple(replace(lookup, index_offset=lookup.index_offset + before) for lookup in plan.lookups)
+        return replace(plan, lookups=lookups, index_type=index_type(kind), index_extent=sum(map(self._size, parts)))
+
+    def value(self, parts: Parts) -> tuple[str, list[Step]]:
+        """The value that holds the parts, and the steps that make it; that there is already, if it is one part."""
+        if len(parts) == 1:
+            return parts[0], []
+        if parts not in self._made:
+            self._made[parts] = self._joined(parts)
+            return self._made[parts]
+        return self._made[parts][0], []
+
+    def _joined(self, parts: Parts) -> tuple[str, list[Step]]:
+        kind, name = self.common_type(parts), f"{' and '.join(parts)} joined"
+        assert kind is not None
+        if self._known(parts):
+            name = self._named(name, TensorType((sum(map(self._size, parts)),), kind))
+            self._constants[name] = np.concatenate([self._constants[part].reshape(-1).astype(kind) for part in parts])
+            return name, []
+        steps: list[Step] = []
+
+        def added(what: str, work: Work, result: TensorType, *inputs: str) -> str:
+            written = self._named(what, result)
+            steps.append(Step(written, work, inputs, (written,)))
+            return written
+
+        flat = []
+        for part in parts:
+            value, given = part, self._types[part]
+            tensor, row = TensorType(given.shape, kind), TensorType((prod(given.shape),), kind)
+            if given.dtype != kind:
+                value = added(f"{part} as {kind}", Elementwise("cast", kind), tensor, value)
+            if given.shape != row.shape:
+                value = added(f"{part} in one row", ReshapeView(tensor, row.shape), row, value)
+            flat.append(value)
+        return added(name, Concatenation(0), TensorType((sum(map(self._size, parts)),), kind), *flat), steps
+
+    def _named(self, name: str, tensor: TensorType) -> str:
+        """The name of a new value, and of the step that writes it; with a number behind it where it is taken."""
+        free, number = name, 1
+        while free in self._types or free in self._taken:
+            number += 1
+            free = f"{name} ({number})"
+        self._types[free] = tensor
+        return free
+
+    def _size(self, name: str) -> int:
+        return prod(self._types[name].shape)
+
+    def _known(self, parts: Parts) -> bool:
+        return all(name in self._constants for name in parts)
+
+
+# Gathers whose indices are known: views where the indices walk evenly, without anything to check where they are in range.
+
+
+def with_known_indices(plan: IndexPlan, indices: NDArray[Any]) -> IndexPlan:
+    """The plan for these elements of its index tensor, shape [index_extent].
+
+    Lookups whose positions walk evenly (up or down, alone or in groups) become steps through the input, and the policy becomes
+    CLAMP. The plan is returned as it is where an index is out of bounds under FILL or RAISE.
+    """
+    if plan.in_reach is None:
+        return plan
+    found = [_positions(plan, lookup, indices) for lookup in plan.lookups]
+    if plan.out_of_bounds in (OutOfBounds.FILL, OutOfBounds.RAISE):
+        limits = [lookup.limit for lookup in plan.lookups]
+        if any((each < 0).any() or (each >= limit).any() for each, limit in zip(found, limits, strict=True)):
+            return plan
+    plan = replace(plan, out_of_bounds=OutOfBounds.CLAMP, fill=b"")
+    for number, lookup in reversed([*enumerate(plan.lookups)]):
+        within = np.clip(_positions(plan, plan.lookups[number], indices), 0, lookup.limit - 1)
+        plan = _walked(plan, number, within)  # which may split dimensions that other lookups move along
+    return plan
+
+
+def _positions(plan: IndexPlan, lookup: Lookup, indices: NDArray[Any]) -> NDArray[Any]:
+    """What a lookup finds, wrapped but not clamped, for each coordinate; of size 1 along dimensions that do not move it."""
+    addresses = np.array(lookup.index_offset)
+    sizes = [size if step else 1 for size, step in zip(plan.shape, lookup.index_strides, strict=True)]
+    for axis, (size, step) in enumerate(zip(sizes, lookup.index_strides, strict=True)):
+        shape = [1] * len(sizes)
+        shape[axis] = size
+        addresses = addresses + step * np.arange(size).reshape(shape)
+    values = indices[addresses].astype(object if indices.dtype == np.uint64 else np.int64)
+    return np.asarray(values + np.where(values < 0, lookup.wrap, 0))
+
+
+def _walked(plan: IndexPlan, number: int, positions: NDArray[Any]) -> IndexPlan:
+    """The plan with a lookup as steps through the input, if its positions walk evenly. positions: as of `_positions`."""
+    first = positions.flat[0]
+    steps, total = list[list[tuple[int, int]]](), np.array(first)
+    for axis, size in enumerate(plan.shape):
+        along = np.moveaxis(positions, axis, 0).reshape(positions.shape[axis], -1)[:, 0] - first
+        parts = [(size, 0)] if along.size == 1 else _even_steps(along)
+        if parts is None:
+            return plan
+        total = total + along.reshape([-1 if axis == other else 1 for other in range(plan.rank)])
+        steps.append(parts)
+    if (total != positions).any():
+        return plan
+    lookup = plan.lookups[number]
+    others = plan.lookups[:number] + plan.lookups[number + 1 :]
+    dims = [(size, beyond, axis, step) for axis, parts in enumerate(steps) for size, beyond, step in _nested(parts)]
+    return replace(
+        plan,
+        shape=tuple(size for size, _, _, _ in dims),
+        out_strides=tuple(plan.out_strides[axis] * beyond for _, beyond, axis, _ in dims),
+        in_strides=tuple(plan.in_strides[axis] * beyond + step * lookup.in_stride for _, beyond, axis, step in dims),
+        in_offset=plan.in_offset + int(first) * lookup.in_stride,
+        lookups=tuple(
+            replace(each, index_strides=tuple(each.index_strides[axis] * beyond for _, beyond, axis, _ in dims))
+            for each in others
+        ),
+        index_type=plan.index_type if others else None,
+        index_extent=plan.index_extent if others else 0,
+    )
+
+
+def _even_steps(positions: NDArray[Any]) -> list[tuple[int, int]] | None:
+    """Positions, of which the first is 0, as nested loops: sizes and steps, outermost first. None where there are none."""
+    step = positions[1]
+    line = step * np.arange(positions.size)
+    breaks = np.flatnonzero(positions != line)
+    if not breaks.size:
+        return [(positions.size, int(step))]
+    inside = int(breaks[0])
+    groups = positions[::inside]
+    if positions.size % inside or (positions.reshape(-1, inside) != groups[:, None] + line[:inside]).any():
+        return None
+    outer = _even_steps(groups)
+    return None if outer is None else [*outer, (inside, int(step))]
+
+
+def _nested(parts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+    """For each of several nested loops over a dimension: size, elements of the dimension that one turn passes, and step."""
+    sizes = [size for size, _ in parts]
+    for (size, step), beyond in zip(parts, packed_strides(sizes), strict=True):
+        yield size, beyond, step
+
 
 MOST_KNOWN = 2**20
 """A result of up to so many elements is computed while fusing, where everything that it is made of is known."""

@@ -2,17 +2,296 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 
 import svg
 
-from dmlgather.picture.canvas import ALERT, BOLD, RULE, SHADE, SOFT, box, document, hatching, line, moved, text, wrapped
-from dmlgather.picture.panel import Panel
-from dmlgather.picture.plan_table import PlanTable
-from dmlgather.picture.scene import Scene
+from dmlgather.picture.canvas import (
+    ALERT,
+    BOLD,
+    DIGIT,
+    INK,
+    RULE,
+    SHADE,
+    SIZE,
+    SOFT,
+    Point,
+    box,
+    document,
+    dot,
+    hatching,
+    hue,
+    line,
+    moved,
+    path,
+    text,
+    tip,
+    wrapped,
+)
+from dmlgather.picture.cell_styles import at, data_style, index_style, output_style
+from dmlgather.picture.cutout import Cell, Cutout
+from dmlgather.picture.grids import LABELS, Grid, heading
+from dmlgather.picture.scene import MOST_COLUMNS, Scene
 from dmlgather.picture.subject import Subject
-from dmlgather.plan import OutOfBounds, bytes_moved, canonicalise
+from dmlgather.plan import IndexPlan, OutOfBounds, bytes_moved, canonicalise
 from dmlgather.plan.interpreter import IndexOutcome
+from dmlgather.wording import counted
+
+# A plan's dimensions as a table.
+
+ROW, APART = 16.0, 12.0
+"""Height of a row, and width between columns."""
+
+MOST_ROWS, MOST_LOOKUPS = 12, 4
+"""Dimensions and lookups that are listed."""
+
+
+class PlanTable:
+    """A table of a plan's dimensions, laid out from (0, 0) in `room` x `height`; its rows are `width` wide.
+
+    Of the lookups, it has as many as fit.
+    """
+
+    def __init__(self, title: str, plan: IndexPlan, room: float, lookup_axes: tuple[int, ...] = ()) -> None:
+        self.title = title
+        for shown in range(min(len(plan.lookups), MOST_LOOKUPS), -1, -1):
+            self.head, self.rows = _cells(plan, shown)
+            columns = zip(self.head, *self.rows, strict=True)
+            self.widths = [max(map(len, column)) * DIGIT * SIZE + APART for column in columns]
+            if sum(self.widths) <= room:
+                break
+        self.width = sum(self.widths)
+        self.notes = [row for note in _notes(plan, lookup_axes) for row in wrapped(note, room)]
+        self.height = 16 + ROW * (len(self.rows) + 1) + 8 + ROW * len(self.notes)
+
+    def elements(self) -> Iterator[svg.Element]:
+        """Title, head, rows and notes."""
+        yield text(0, 11, self.title, size=13, bold=True)
+        y = 16 + ROW - 4
+        for number, row in enumerate((self.head, *self.rows)):
+            at = 0.0
+            for column, (content, width) in enumerate(zip(row, self.widths, strict=True)):
+                at += width
+                last = number == len(self.rows)
+                data = {"plan": self.title, "row": row[0], "column": self.head[column]} if number else None
+                colour = SOFT if number == 0 or column == 0 or last else INK
+                yield text(at - APART / 2, y, content, colour=colour, anchor="end", mono=True, data=data)
+            y += ROW
+            if number in (0, len(self.rows) - 1):
+                yield line(0, y - ROW + 4.5, sum(self.widths), y - ROW + 4.5, colour=RULE)
+        for number, note in enumerate(self.notes):
+            yield text(0, y + 4 + ROW * number, note, colour=SOFT)
+
+
+def _cells(plan: IndexPlan, shown: int) -> tuple[list[str], list[list[str]]]:
+    lookups = plan.lookups[:shown]
+    head = ["dim", "size", "out", "in", *_titles(len(plan.lookups))[:shown]]
+    steps = list(zip(plan.shape, plan.out_strides, plan.in_strides, *(item.index_strides for item in lookups), strict=True))
+    rows = [[str(axis), *map(str, step)] for axis, step in enumerate(steps[:MOST_ROWS])]
+    if len(steps) > MOST_ROWS:
+        rows.append(["…"] * len(head))
+    offsets = chain((plan.out_offset, plan.in_offset), (item.index_offset for item in lookups))
+    rows.append(["offset", "", *map(str, offsets)])
+    return head, rows
+
+
+def _titles(lookups: int) -> list[str]:
+    return ["index"] if lookups == 1 else [f"index {number}" for number in range(lookups)]
+
+
+def _notes(plan: IndexPlan, lookup_axes: tuple[int, ...]) -> Iterator[str]:
+    yield f"{counted(plan.elements, 'element')} of {counted(plan.element_bytes, 'byte')}; strides in elements"
+    for number, lookup in enumerate(plan.lookups[:MOST_LOOKUPS]):
+        values = f"values 0 … {lookup.limit - 1}" if lookup.limit else "no valid value"
+        along = f" along dimension {lookup_axes[number]}" if number < len(lookup_axes) else ""
+        wrap = f", negative ones + {lookup.wrap}" if lookup.wrap else ""
+        yield f"lookup {number}: {values}{along}{wrap}; input stride {lookup.in_stride}"
+    if len(plan.lookups) > MOST_LOOKUPS:
+        yield f"and {counted(len(plan.lookups) - MOST_LOOKUPS, 'more lookup')}"
+
+
+# The grids of one picture and the lines between them: indices above; below them, input and output side by side.
+
+# The lines between input and output. They run beside cells, never over them: from the right end of a row, or below it.
+
+DASHES = {IndexOutcome.VALID: (), IndexOutcome.CLAMPED: (5.0, 3.0)}
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Which level below its row each group of cells uses whose line cannot leave from the row's end. Level 0 is the highest."""
+
+    levels: dict[tuple[Cell, ...], int] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[int, int]:
+        """The number of levels below each row."""
+        rows = [cells[0][0] for cells in self.levels]
+        return {row: rows.count(row) for row in rows}
+
+
+def departures(scene: Scene) -> Lanes:
+    """The lanes below the input. A group that begins further left is lower, so that no other line crosses its way down."""
+    cutout = scene.data
+    ends = not cutout.shown_padding
+    groups = {join.sources for join in scene.joins if not (ends and _at_edge(join.sources, cutout.columns[-1]))}
+    return _lanes(groups, lambda cells: -cells[0][1])
+
+
+def arrivals(scene: Scene) -> Lanes:
+    """The lanes below the output. A group that ends further right is lower."""
+    cutout = scene.output
+    groups = {join.targets for join in scene.joins if not _at_edge(join.targets, cutout.columns[0])}
+    return _lanes(groups, lambda cells: cells[-1][1])
+
+
+def lines(scene: Scene, data: Grid, output: Grid) -> Iterator[svg.Element]:
+    """All lines, each with a dot at what is read and the tip of an arrow at what is written."""
+    leaving, arriving = departures(scene).levels, arrivals(scene).levels
+    for join in scene.joins:
+        colour = hue(join.colour)
+        before = _strokes(data, join.sources, leaving.get(join.sources), data.edge)
+        after = _strokes(output, join.targets, arriving.get(join.targets), output.left)
+        start, end = _outer(before, data, join.sources[-1], right=True), _outer(after, output, join.targets[0], right=False)
+        facts = {
+            "join": join.outcome.value,
+            "from": at(scene.data.coordinates(*join.source)),
+            "to": at(scene.output.coordinates(*join.target)),
+            "cells": str(join.length),
+            "step": str(join.step),
+        }
+        yield path([*before, *after], (start, end), colour=colour, dashes=DASHES.get(join.outcome, ()), data=facts)
+        yield from (dot(*point, colour) for point in ([stroke[0] for stroke in before] or [start]))
+        yield from (tip(*stroke[0], colour, up=True) for stroke in after)
+        if not after:
+            yield tip(*end, colour, up=False)
+
+
+def _strokes(grid: Grid, cells: Sequence[Cell], level: int | None, edge: float) -> list[list[Point]]:
+    """A stroke down from each cell, of which the outermost goes on to the edge; none where no lane is needed."""
+    if level is None:
+        return []
+    low = grid.lane(cells[0][0], level)
+    drops = []
+    for cell in cells:
+        x, y, width, height = grid.place(cell)
+        drops.append([(x + width / 2, y + height), (x + width / 2, low)])
+    outermost = max(drops, key=lambda drop: abs(drop[0][0] - edge))
+    outermost.append((edge, low))
+    return drops
+
+
+def _outer(strokes: Sequence[Sequence[Point]], grid: Grid, cell: Cell, *, right: bool) -> Point:
+    """Where the curve meets the grid: at the end of the lane, or at the side of the cell."""
+    ends = [stroke[-1] for stroke in strokes if len(stroke) > 2]
+    if ends:
+        return ends[0]
+    x, y, width, height = grid.place(cell)
+    return x + (width if right else 0), y + height / 2
+
+
+def _at_edge(cells: Sequence[Cell], edge: int) -> bool:
+    """Whether the cells are neighbours up to the column at an edge."""
+    columns = [column for _, column in cells]
+    return edge in columns and columns == list(range(columns[0], columns[-1] + 1))
+
+
+def _lanes(groups: Iterable[tuple[Cell, ...]], order: Callable[[tuple[Cell, ...]], int]) -> Lanes:
+    levels: dict[tuple[Cell, ...], int] = {}
+    used: dict[int, int] = {}
+    for cells in sorted(groups, key=lambda cells: (cells[0][0], order(cells), cells)):
+        row = cells[0][0]
+        levels[cells] = used.get(row, 0)
+        used[row] = levels[cells] + 1
+    return Lanes(levels)
+
+
+BETWEEN, NEAREST = 72.0, 236.0
+"""Space between input and output, and the least x of the output."""
+
+LEAST_HEADING = 130.0
+"""Width of the output's heading, at least."""
+
+BELOW = 20.0
+"""Space between the indices and the grids below them."""
+
+NAME, PANEL_LINE = 15.0, 15.0
+"""Heights of a tensor's name and of a line below it."""
+
+NAME_SIZE = 13.0
+"""Font size of a tensor's name."""
+
+
+class Panel:
+    """A scene, laid out from (0, 0) in `room` x `height`. fits: whether indices, and the other grids, are as narrow as `room`."""
+
+    def __init__(self, scene: Scene, room: float) -> None:
+        self.scene, self.room = scene, room
+        self.indices: Grid | None = None
+        if scene.indices is not None:
+            self.indices = Grid(scene.indices, 0, {cell: index_style(scene, cell) for cell in scene.indices.cells()})
+        read_by: dict[int, int] = {}
+        for target, found in scene.reads.items():
+            if found.source is not None:
+                read_by.setdefault(found.source, scene.colour(target))
+        styles = {cell: data_style(scene, cell, read_by) for cell in scene.data.cells()}
+        self.data = Grid(scene.data, 0, styles, departures(scene).counts)
+        written = {cell: output_style(scene, cell) for cell in scene.output.cells()}
+        x = max(self.data.edge + BETWEEN, NEAREST)
+        self.output = Grid(scene.output, x, written, arrivals(scene).counts, labels_left=False)
+        self.fits = (self.indices is None or self.indices.right <= room, max(self.output.right, x + LEAST_HEADING) <= room)
+        rooms = ((scene.data, 0.0, x - 12), (scene.output, x, room - x))
+        self._headings = [(at, _heading(cutout, width)) for cutout, at, width in rooms]
+        self._index_heading = [] if scene.indices is None else _heading(scene.indices, room)
+        self._index_top = _height(self._index_heading)
+        below = 0.0 if self.indices is None else self._index_top + self.indices.bottom + BELOW
+        self._top = below + max(_height(rows) for _, rows in self._headings)
+        self.height = self._top + max(self.data.bottom, self.output.bottom)
+
+    @classmethod
+    def fitting(cls, subject: Subject, room: float) -> Panel:
+        """The panel of a subject with as many columns of each grid as `room` has place for, at least one."""
+        columns = index_columns = MOST_COLUMNS
+        while True:
+            panel = cls(Scene(subject, columns, index_columns), room)
+            fewer = tuple(
+                max(1, count if fits else count - 1) for count, fits in zip((index_columns, columns), panel.fits, strict=True)
+            )
+            if fewer == (index_columns, columns):
+                return panel
+            index_columns, columns = fewer
+
+    def elements(self) -> Iterator[svg.Element]:
+        """Headings, grids, and lines."""
+        if self.indices is not None:
+            shown = [*_drawn(0, self._index_heading), *self.indices.elements()]
+            yield moved(shown, 0, self._index_top)
+        both: list[svg.Element] = []
+        for x, rows in self._headings:
+            both += _drawn(x, rows)
+        both += [*self.data.elements(), *self.output.elements(), *lines(self.scene, self.data, self.output)]
+        yield moved(both, 0, self._top)
+
+
+def _heading(cutout: Cutout, room: float) -> list[tuple[str, bool]]:
+    """The lines of a heading, and which of them are the name."""
+    name = wrapped(cutout.tensor.name, room, NAME_SIZE, BOLD)
+    return [*((row, True) for row in name), *((row, False) for row in heading(cutout, room))]
+
+
+def _height(rows: list[tuple[str, bool]]) -> float:
+    return PANEL_LINE * len(rows) + LABELS
+
+
+def _drawn(x: float, rows: list[tuple[str, bool]]) -> Iterator[svg.Element]:
+    """A heading whose column numbers end at height 0."""
+    y = -_height(rows)
+    for content, is_name in rows:
+        y += PANEL_LINE
+        yield text(x, y - 3, content, size=NAME_SIZE, bold=True) if is_name else text(x, y - 3, content, colour=SOFT)
+
 
 WIDTH = 480.0
 """Width of a picture. On a telephone, 390 pixels wide, the smallest text is then 9.75 pixels high."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,39 @@ from dmlgather.directml.dxdispatch.reading import closest, dotted
 from dmlgather.files import FileError, read_text
 from dmlgather.report.code_registry import CODES
 from dmlgather.report.configuration import EXPECTED, Configuration, Ignore
-from dmlgather.report.toml_lines import has, line_of
+
+# The lines of keys in a TOML text; the standard library's parser returns only values.
+
+_BLANK = re.compile(r"\s*(#.*)?")
+
+
+def line_of(text: str, path: Sequence[str | int]) -> int | None:
+    """The line of the statement that gives `path` its value, counted from 1; None where there is none.
+
+    The statement is the last one of the shortest beginning of the text that parses and has a value at `path`.
+    """
+    lines = text.split("\n")
+    begun = 0
+    for end in range(1, len(lines) + 1):
+        try:
+            parsed = tomllib.loads("\n".join(lines[:end]))
+        except tomllib.TOMLDecodeError:  # a value of several lines continues
+            continue
+        if has(parsed, path):
+            return next(number for number in range(begun, end) if not _BLANK.fullmatch(lines[number])) + 1
+        begun = end
+    return None
+
+
+def has(value: Any, path: Sequence[str | int]) -> bool:
+    """Whether there is a value at `path`."""
+    for step in path:
+        try:
+            value = value[step]
+        except (LookupError, TypeError):
+            return False
+    return True
+
 
 OWN, SHARED = "dmlgather.toml", "pyproject.toml"
 """Files that hold a configuration; of two in one folder, the first is used."""

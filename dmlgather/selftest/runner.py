@@ -5,20 +5,137 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dmlgather.backends.cpu import engine
-from dmlgather.backends.cuda import require
+from dmlgather.backends.addresses import address_of
+from dmlgather.backends.cpu import CpuProgram, engine
+from dmlgather.backends.cpu.fallback import RECIPES
+from dmlgather.backends.cuda import CudaProgram, DeviceError, require
+from dmlgather.backends.cuda.driver import DeviceMemory, kernel, read_bytes
+from dmlgather.backends.cuda.variants import VARIANTS
 from dmlgather.backends.devices import Device
-from dmlgather.selftest.cpu_device import JudgedCpu
-from dmlgather.selftest.gpu_device import JudgedGpu
-from dmlgather.selftest.judging import JudgedDevice, fault
+from dmlgather.selftest.guarded import BASE, GuardedBytes
+from dmlgather.selftest.judging import Aftermath, JudgedDevice, JudgedWay, fault
 from dmlgather.selftest.machine import Machine, machine, versions
 from dmlgather.selftest.selftest_report import FailedTrial, SelfTestReport
-from dmlgather.selftest.trials import Trial, drawn
+from dmlgather.selftest.trials import Trial, drawn, random_of
+
+# The CPU under test: the compiled engine with every instruction set of the machine, and NumPy's recipes.
+
+FALLBACK = "NumPy"
+"""The parts of NumPy's recipes begin with it, those of the engine with an instruction set."""
+BLOCK_UNITS = (0, 1, 24, 300)
+"""Units of a block: as measured, and few, so that small plans have many blocks."""
+SMALL = 2**16
+"""Bytes of output up to which a plan may get blocks of few units."""
+THREADS = (1, 1, 2, 4)
+
+
+class JudgedCpu(JudgedDevice):
+    """The CPU. SettingError as `engine.load`."""
+
+    name, kind = "cpu", "loop"
+
+    def __init__(self) -> None:
+        self._engine = engine.load()
+        self._sets = () if self._engine is None else engine.instruction_sets(self._engine)
+        self.parts = tuple(f"{FALLBACK}: {recipe.name}" for recipe in RECIPES)
+
+    def ways(self, trial: Trial, seed: int) -> Iterator[JudgedWay]:
+        small = len(trial.rooms[2].content) <= SMALL
+        for loops in (*self._sets, FALLBACK):
+            rng = random_of(seed, trial.number, loops)
+            threads, block_units = rng.choice(THREADS), rng.choice(BLOCK_UNITS) if small else 0
+            if loops == FALLBACK:
+                program = CpuProgram(trial.plan, None, block_units=block_units)
+            else:
+                program = CpuProgram(trial.plan, self._engine, threads=threads, block_units=block_units, loops=loops)
+            text = program.describe()
+            yield JudgedWay((f"{loops}: {text.partition(':')[0]}",), f"{loops}: {text}", partial(_run, program, trial))
+
+
+def _run(program: CpuProgram, trial: Trial) -> Aftermath:
+    rooms = [_placed(room) for room in trial.rooms]
+    data, indices, out = (place[room.start : room.end] for place, room in zip(rooms, trial.rooms, strict=True))
+    element = np.dtype(f"V{trial.plan.element_bytes}")
+    looked_up = None if program.index_dtype is None else indices.view(program.index_dtype)
+    bad = program.run(data.view(element), looked_up, out.view(element))
+    left = [place.tobytes() for place in rooms]
+    return Aftermath(bad, (left[0], left[1], left[2]))
+
+
+def _placed(guarded: GuardedBytes) -> NDArray[np.uint8]:
+    """A copy of the room at a multiple of `BASE` bytes."""
+    memory = np.empty(len(guarded.room) + BASE, np.uint8)
+    start = -address_of(memory) % BASE
+    place = memory[start : start + len(guarded.room)]
+    place[:] = np.frombuffer(guarded.room, np.uint8)
+    return place
+
+
+# A GPU under test: its kernels, launched as users' calls launch them.
+
+STREAM = 0
+"""The default stream, which waits for the copies to the device."""
+
+
+class JudgedGpu(JudgedDevice):
+    """A GPU. DeviceError where it cannot run a kernel."""
+
+    kind = "kernel"
+
+    def __init__(self, device: Device) -> None:
+        self.name, self._number = str(device), device.index
+        self.parts = tuple(variant.name for variant in VARIANTS)
+        require(self._number)
+        kernel(VARIANTS[0], self._number)  # tells now what is missing to compile one
+
+    def ways(self, trial: Trial, seed: int) -> Iterator[JudgedWay]:
+        rng = random_of(seed, trial.number, "gpu")
+        # Planned for no multiprocessors, small plans use the kernels and forms of large ones.
+        multiprocessors = None if trial.kernel is None and rng.random() < 0.5 else 0
+        yield self.way(trial, multiprocessors, bind=rng.random() < 0.5)
+
+    def way(self, trial: Trial, multiprocessors: int | None, *, bind: bool = False) -> JudgedWay:
+        """One way. multiprocessors: as of `CudaProgram`. bind: whether the program is bound, and not launched on addresses."""
+        with self._allocating():
+            program = CudaProgram(trial.plan, self._number, trial.alignment, multiprocessors=multiprocessors)
+        kernels = tuple(dict.fromkeys(launch.variant.name for launch in program.launches))
+        return JudgedWay(kernels, program.describe(), partial(self._run, program, trial, bind))
+
+    def is_fatal(self, error: Exception) -> bool:
+        return isinstance(error, RuntimeError) and not isinstance(error, DeviceError)  # a kernel that failed spoils the context
+
+    def _run(self, program: CudaProgram, trial: Trial, bind: bool) -> Aftermath:
+        with self._allocating():
+            memory = [DeviceMemory(room.room, self._number) for room in trial.rooms]
+        data, indices, out = (held.pointer + room.start for held, room in zip(memory, trial.rooms, strict=True))
+        if bind:
+            program.bind(data, indices, out)(STREAM)
+        else:
+            program.launch(data, indices, out, STREAM)
+        bad = program.first_bad(STREAM)
+        left = [
+            read_bytes(held.pointer, len(room.room), self._number, STREAM) for held, room in zip(memory, trial.rooms, strict=True)
+        ]
+        return Aftermath(bad, (left[0], left[1], left[2]))
+
+    @contextmanager
+    def _allocating(self) -> Iterator[None]:
+        """MemoryError where others leave no memory on the device, which is no fault of the kernels."""
+        try:
+            yield
+        except RuntimeError as error:
+            if "cudaErrorMemoryAllocation" in str(error):
+                raise MemoryError(f"{self.name} has too little free for a plan of the self-test: end what else uses it") from None
+            raise
+
 
 LISTED = 100
 """Failed trials whose numbers a report lists, at most."""

@@ -6,12 +6,132 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
+
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Opaque, Step
-from dmlgather.dialects.problem import TensorType
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.views import ExpandView, ReshapeView, TransposeView
+from dmlgather.dialects.windows import WindowProblem
 from dmlgather.fusion import fuse
-from dmlgather.translation.stating import state
+from dmlgather.plan import IndexPlan, canonicalise, narrow
+from dmlgather.translation.axes import Steps, axis_walk
+from dmlgather.translation.forms import flat
+from dmlgather.translation.gathering import Gathering
 from dmlgather.translation.targets import Target, UntranslatableError
+from dmlgather.translation.views import strided, taken_of, windows_of
+
+# State a problem in a target's operators: the table of rules, from the most natural form to the last resort.
+
+
+def state(target: Target, problem: Problem, values: Sequence[str]) -> str:
+    """Add a problem to the target's graph; the value that holds its output.
+
+    values: of the graph, the problem's data, then its indices. UntranslatableError where the target cannot say it; TypeError and
+    ValueError where its operators do not take these types or sizes.
+    """
+    return next(value for rule in RULES if (value := rule(target, problem, values)) is not None)
+
+
+def _same(target: Target, problem: Problem, values: Sequence[str]) -> str | None:
+    """The operator itself, in the version that was asked for, if that means the same."""
+    with suppress(TypeError, ValueError):
+        own = target.same(problem)
+        if own is not None and (own is problem or canonicalise(own.plan()) == canonicalise(problem.plan())):
+            return target.reshaped(target.stated_as(own, *values), problem.output.shape)
+    return None
+
+
+def _view(target: Target, problem: Problem, values: Sequence[str]) -> str | None:
+    if isinstance(problem, ReshapeView):
+        return target.reshaped(values[0], problem.shape)
+    if isinstance(problem, TransposeView):
+        return target.graph.transposed("transpose", values[0], problem.order)
+    if isinstance(problem, ExpandView):
+        return target.graph.expanded("expand", values[0], problem.shape)
+    return None
+
+
+def _windows(target: Target, problem: Problem, values: Sequence[str]) -> str | None:
+    if not isinstance(problem, WindowProblem):
+        return None
+    return target.reshaped(windows_of(target, values[0], problem.windows), problem.output.shape)
+
+
+def _without_elements(target: Target, problem: Problem, _: Sequence[str]) -> str | None:
+    """An output without elements, for which no index is checked, and one of fill values alone."""
+    plan, output = plan_of(problem), problem.output
+    if plan.empty and not (plan.index_reach and target.raises):
+        return target.graph.constant(np.empty(output.shape, output.dtype))
+    if plan.constant:
+        fill = np.frombuffer(plan.fill, output.dtype).reshape(())
+        return target.graph.expanded("fill", target.graph.constant(fill), output.shape)
+    if not target.raises and any(lookup.limit == 0 for lookup in plan.lookups):
+        raise UntranslatableError(f"every index is an error, as an axis has no elements, and {target.title} has no such errors")
+    return None
+
+
+def _alike(target: Target, problem: Problem, values: Sequence[str]) -> str | None:
+    """An operator of the target that is found by its plan."""
+    own = None if len(values) > 1 else target.alike(problem)
+    return None if own is None else target.stated_as(own, *values)
+
+
+def _by_axes(target: Target, problem: Problem, values: Sequence[str]) -> str | None:
+    """By the axes that the plan walks and looks up."""
+    plan = _outermost_first(plan_of(problem))
+    steps = _steps(plan)
+    if not plan.lookups:
+        return target.reshaped(strided(target, values[0], steps), problem.output.shape)
+    walk = axis_walk(problem.data.shape, steps)
+    if walk is None:
+        return None
+    gathering = Gathering.of(target, plan, walk, taken_of(target, values[0], walk), values[1])
+    result = target.gathered(gathering)
+    return None if result is None else target.reshaped(result, problem.output.shape)
+
+
+def _by_positions(target: Target, problem: Problem, values: Sequence[str]) -> str | None:
+    """The last resort: positions in the flattened data."""
+    plan = _outermost_first(plan_of(problem))
+    every = Gathering(target, plan, values[0], values[1], (), ())
+    return target.reshaped(flat(target, every, _steps(plan)), problem.output.shape)
+
+
+RULES: tuple[Callable[[Target, Problem, Sequence[str]], str | None], ...] = (
+    _same,
+    _view,
+    _windows,
+    _without_elements,
+    _alike,
+    _by_axes,
+    _by_positions,
+)
+"""In order of preference; the first that gives a value is used."""
+
+
+def plan_of(problem: Problem) -> IndexPlan:
+    """The plan in elements of the data's type."""
+    return narrow(problem.plan(), problem.data.dtype.itemsize)
+
+
+def _steps(plan: IndexPlan) -> Steps:
+    lookups = tuple((lookup.limit, lookup.in_stride) for lookup in plan.lookups)
+    return Steps(plan.shape, plan.in_strides, plan.in_offset, lookups)
+
+
+def _outermost_first(plan: IndexPlan) -> IndexPlan:
+    """The plan with its dimensions in the order in which the output's elements lie; dimensions of size 1 stay where they are."""
+    order = sorted(range(plan.rank), key=lambda axis: -plan.out_strides[axis])
+    return replace(
+        plan,
+        shape=tuple(plan.shape[axis] for axis in order),
+        out_strides=tuple(plan.out_strides[axis] for axis in order),
+        in_strides=tuple(plan.in_strides[axis] for axis in order),
+        lookups=tuple(
+            replace(lookup, index_strides=tuple(lookup.index_strides[axis] for axis in order)) for lookup in plan.lookups
+        ),
+    )
 
 
 def restated_if_possible(graph: IndexGraph, make: Callable[[GraphBuilder], Target]) -> IndexGraph:

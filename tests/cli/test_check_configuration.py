@@ -11,8 +11,8 @@ import pytest
 
 from dmlgather.cli.schema import Schema, schema_of
 from dmlgather.report.configuration import EXPECTED, Configuration, Ignore
+from dmlgather.report.configuration_file import line_of
 from dmlgather.report.formats import FORMATS
-from dmlgather.report.toml_lines import line_of
 from tests.cli.command import Command
 from tests.cli.readers import READERS
 from tests.dxdispatch.models import GATHER, MODEL, changed, write

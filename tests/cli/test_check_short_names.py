@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dmlgather.dialects.checked_model import CheckedNode, CheckedTensor, Verdict
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.report.check_report import FileReport
-from dmlgather.report.short_names import LONGEST, ShortNames
+from dmlgather.report.text import LONGEST, ShortNames
 from tests.cli.command import Command
 from tests.onnx.modelling import parsed
 

@@ -11,11 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.equivalence import decide, elementwise, meaning, restriding
+from dmlgather.equivalence import decide, meaning, parts
 from dmlgather.equivalence.evaluation import OpaqueOutputs, Origins, evaluate
 from dmlgather.equivalence.leaves import Leaves
-from dmlgather.equivalence.parts import PartMaker
-from dmlgather.equivalence.restriding import strided_sums
+from dmlgather.equivalence.parts import PartMaker, strided_sums
 from dmlgather.equivalence.symbols import SymbolicTensor
 from dmlgather.equivalence.tables import Tables, grid
 from tests import seeds
@@ -79,7 +78,7 @@ def test_nested_selections_take_time_that_grows_with_their_number(monkeypatch: p
 
         return call
 
-    monkeypatch.setattr(meaning, "computed", counted("steps", elementwise.computed))
+    monkeypatch.setattr(meaning, "computed", counted("steps", meaning.computed))
     monkeypatch.setattr(PartMaker, "parts", counted("parts", PartMaker.parts))
 
     def program(b: GraphBuilder, x: str, *masks: str) -> str:
@@ -130,7 +129,7 @@ def test_a_run_keeps_what_is_still_read() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 12, 97, 360, 1024])
 def test_periods_are_divisors(count: int) -> None:
-    assert restriding._divisors(count) == [each for each in range(1, count + 1) if count % each == 0]
+    assert parts._divisors(count) == [each for each in range(1, count + 1) if count % each == 0]
 
 
 @pytest.mark.parametrize("period", [1, 3, 4, 6, 12])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.equivalence import decide
-from dmlgather.equivalence.places import AllowedValues, rows
+from dmlgather.equivalence.checks import AllowedValues, rows
 from dmlgather.plan.index_function import Intervals, common, united
 from tests import seeds
 from tests.equivalence.making import do, graph, ids, number, take, typed
@@ -79,7 +79,7 @@ def test_a_million_indices_are_checked_in_a_few_calls(monkeypatch: pytest.Monkey
                 i = do(b, "add", i, number(b, added))
             return take(b, x, i)
 
-        monkeypatch.setattr("dmlgather.equivalence.places.common", counted(common))
+        monkeypatch.setattr("dmlgather.equivalence.checks.common", counted(common))
         monkeypatch.setattr("dmlgather.equivalence.checks.common", counted(common))
         one, other = (graph(program, typed(100), ids(points)) for _ in range(2))
         assert decide(one, other).verdict == "proven"

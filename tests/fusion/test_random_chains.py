@@ -16,9 +16,10 @@ from dmlgather.backends import arrays
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.devices import CPU
 from dmlgather.dialects.problem import Problem
-from dmlgather.fusion import derivations, fuse, fusing, running
+from dmlgather.fusion import derivations, fuse, fusing
+from dmlgather.fusion import fused as running
+from dmlgather.fusion.fusing import JoinedIndices
 from dmlgather.fusion.graph_routes import GraphCall
-from dmlgather.fusion.joined_indices import JoinedIndices
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.selftest.random_plans import random_buffers
 from tests import seeds

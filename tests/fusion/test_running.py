@@ -17,7 +17,8 @@ from dmlgather.dialects.index_graph import Step
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.views import ReshapeView, SliceView, TransposeView
 from dmlgather.dialects.windows import Window
-from dmlgather.fusion import Fused, fuse, running
+from dmlgather.fusion import Fused, fuse
+from dmlgather.fusion import fused as running
 from dmlgather.fusion.graph_routes import GraphCall
 from dmlgather.plan import IndexPlan, OutOfBounds
 from tests.fusion.random_graphs import gathering

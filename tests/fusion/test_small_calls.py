@@ -16,7 +16,8 @@ import dmlgather as dg
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import Step
 from dmlgather.dialects.problem import TensorType
-from dmlgather.fusion import Fused, fuse, graph_routes, launchers, running
+from dmlgather.fusion import Fused, fuse, graph_routes, launchers
+from dmlgather.fusion import fused as running
 from dmlgather.fusion.graph_routes import signature_of
 from tests import seeds
 from tests.at_once import at_once

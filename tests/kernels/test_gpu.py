@@ -20,10 +20,10 @@ from dmlgather.backends.cuda.variants import VARIANTS, Variant
 from dmlgather.backends.devices import Device
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest import guarded
-from dmlgather.selftest.gpu_device import JudgedGpu
 from dmlgather.selftest.judging import JudgedWay, fault
 from dmlgather.selftest.kernel_plans import plan_for
 from dmlgather.selftest.random_plans import random_plan, random_runs, unwritable_fill
+from dmlgather.selftest.runner import JudgedGpu
 from dmlgather.selftest.trials import Trial
 from tests.kernels import matrix, nvrtc
 

@@ -16,8 +16,8 @@ from dmlgather.dialects.checked_model import Unknown, Verdict
 from dmlgather.dialects.size_arrays import has_names, size_array
 from dmlgather.dialects.sizes import KnownSize, Sizes
 from dmlgather.directml import FeatureLevel, Finding
+from dmlgather.onnx.model.check import judge
 from dmlgather.onnx.model.node_sites import NodeSite, NodeValue
-from dmlgather.onnx.model.node_verdicts import judge
 from dmlgather.onnx.model.partial_types import PartialType
 
 SYMBOLS = ("N", "M", "past seq")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from onnx import defs
 
-from dmlgather.onnx.model.host_inputs import HOST_INPUTS, UNREAD_INPUTS
+from dmlgather.onnx.model.host_arithmetic import HOST_INPUTS, UNREAD_INPUTS
 
 REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 

@@ -15,8 +15,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as fail
 
 from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, Verdict
 from dmlgather.directml import FeatureLevel
-from dmlgather.onnx.model.check import check_model
-from dmlgather.onnx.model.node_verdicts import judge
+from dmlgather.onnx.model.check import check_model, judge
 from dmlgather.onnx.problems.node_reading import PROBLEMS
 from tests import seeds
 from tests.onnx.modelling import findings_of

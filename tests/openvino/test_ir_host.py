@@ -11,7 +11,7 @@ import pytest
 
 from dmlgather.dialects.checked_model import Verdict
 from dmlgather.openvino.model.check import check_ir
-from dmlgather.openvino.model.host_layers import HOST_PORTS, UNREAD_PORTS
+from dmlgather.openvino.model.layer_sites import HOST_PORTS, UNREAD_PORTS
 from tests.openvino.ir import parameter, save
 from tests.openvino.runtime import openvino
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlgather.openvino.model.index_graph import index_graph
-from dmlgather.openvino.model.opaque_layers import BROADCAST, REDUCTIONS, SAME_SHAPE
+from dmlgather.openvino.model.index_graph import BROADCAST, REDUCTIONS, SAME_SHAPE, index_graph
 from tests.openvino.ir import parameter, save
 from tests.openvino.random_chains import op
 from tests.openvino.runtime import openvino

@@ -8,7 +8,7 @@ from typing import Any
 
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
-from dmlgather.onnx.model.opaque_operators import InnerGraphs
+from dmlgather.onnx.model.index_graph import InnerGraphs
 from dmlgather.onnx.model.scopes import Scope
 from dmlgather.onnx.model.sized_model import SizedModel
 

@@ -13,7 +13,7 @@ from dmlgather import GatherOperatorDesc
 from dmlgather.dialects.planned import Planned
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import ExpandView, ReshapeView, StridedView, TransposeView
-from dmlgather.translation.fitting import Fitter
+from dmlgather.translation.gathering import Fitter
 from tests.translation.judging import judge
 
 TABLE, IDS, NARROW = ((5, 4), "float32"), ((3,), "int64"), ((3,), "int8")

@@ -2,17 +2,206 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import pairwise
+from typing import Any, NoReturn
+
+import numpy as np
 
 from dmlgather.dialects.element_types import ElementTypes
 from dmlgather.dialects.lowering import index_type as plan_index_type
 from dmlgather.dialects.problem import Problem, TensorType, whole
 from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
-from dmlgather.lax.problems.gather_modes import fill_bytes, mode_of
-from dmlgather.lax.problems.shape_rules import check_shapes
 from dmlgather.plan import IndexPlan, Layout, Lookup, OutOfBounds, build
+from dmlgather.wording import alternatives
+
+# JAX's modes, which say what an index out of bounds does, and the values that the fill mode writes.
+
+MODES = {
+    "clip": OutOfBounds.CLAMP,
+    "fill": OutOfBounds.FILL,
+    "drop": OutOfBounds.FILL,
+    "promise_in_bounds": OutOfBounds.PROMISE,
+}
+
+MEMBERS = {
+    "CLIP": OutOfBounds.CLAMP,
+    "FILL_OR_DROP": OutOfBounds.FILL,
+    "PROMISE_IN_BOUNDS": OutOfBounds.PROMISE,
+}
+"""The same as members of jax.lax.GatherScatterMode."""
+
+_NANS = {"float8_e5m2": b"\x7f"}
+"""The NaN that JAX fills with, where that of ml_dtypes differs."""
+
+NO_NUMBERS = (np.character, np.void, np.object_, np.datetime64, np.timedelta64)
+"""NumPy's scalars that are no numbers."""
+
+
+def mode_of(mode: Any) -> OutOfBounds:
+    """The policy of a mode: its name, a member of JAX's GatherScatterMode, or None, which lax.gather takes as promise_in_bounds.
+
+    ValueError for anything else, "one_hot" included, with which JAX gathers nothing.
+    """
+    policy = OutOfBounds.PROMISE if mode is None else None
+    if isinstance(mode, str):
+        policy = MODES.get(mode)
+    elif type(mode).__name__ == "GatherScatterMode":
+        policy = MEMBERS.get(mode.name)
+    if policy is None:
+        raise ValueError(f"mode is {mode!r}, expected {alternatives(map(repr, MODES))}, such a GatherScatterMode, or None")
+    return policy
+
+
+def fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
+    """The bytes of one number in a type, cast as NumPy casts (9.5 to 9, 300 to 44 in uint8, NaN to the least int32).
+
+    value: None for JAX's default: NaN, the least signed and the greatest unsigned integer, True. TypeError for what is not one
+    number, arrays of one element included, and for a complex number in a real type; OverflowError for an integer of more than 64
+    bits in an integer type.
+    """
+    if value is None:
+        return _NANS.get(dtype.name) or _default(dtype).tobytes()
+    array = np.asarray(_number(value))
+    if array.dtype.kind == "O":  # an integer of more than 64 bits
+        array = np.asarray(_rounded(value, dtype))
+    if array.dtype.kind == "c" and dtype.kind not in "cb":
+        raise TypeError(f"fill_value is {value!r}, a complex number, but the operand has type {dtype}")
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # a value that does not fit is cast all the same
+        filled = array.astype(dtype)
+        return _NANS[dtype.name] if dtype.name in _NANS and np.isnan(filled) else filled.tobytes()
+
+
+def is_integer(dtype: np.dtype[Any]) -> bool:
+    """Whether a type is an integer type, int4 and the like included, for which NumPy has no kind."""
+    return dtype.name.startswith(("int", "uint"))
+
+
+def _number(value: Any) -> Any:
+    plain = isinstance(value, bool | int | float | complex)
+    if plain or (isinstance(value, np.generic) and not isinstance(value, NO_NUMBERS)):
+        return value
+    raise TypeError(f"fill_value is {value!r} of type {type(value).__name__}, expected one number (array.item() gives it)")
+
+
+def _rounded(value: int, dtype: np.dtype[Any]) -> float | bool:
+    """An integer of more than 64 bits as a number that NumPy can cast to a type."""
+    try:
+        if not is_integer(dtype):
+            return True if dtype.kind == "b" else float(value)
+    except OverflowError:
+        pass
+    raise OverflowError(f"fill_value is an integer of {value.bit_length()} bits, which a cast to {dtype} cannot start from")
+
+
+def _default(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    if dtype.kind == "b":
+        return np.array(True, dtype)
+    if is_integer(dtype):
+        limits = _limits(dtype)
+        return np.array(limits.max if dtype.name.startswith("uint") else limits.min, dtype)
+    return np.array(complex(np.nan, 0) if dtype.kind == "c" else np.nan, dtype)
+
+
+def _limits(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind in "iu":
+        return np.iinfo(dtype)
+    import ml_dtypes  # whose type it is
+
+    return ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call] # it ships no types
+
+
+# The shape rules of jax.lax.gather, in JAX's order: the first that does not hold is a TypeError with the field and its values.
+#
+# Two rules are stricter than JAX's. The slice size of a batching dimension is 1; JAX takes 0 too, and its backends then differ. A
+# slice size that only JAX's compiler refuses is refused here.
+
+
+def check_shapes(
+    operand: tuple[int, ...], indices: tuple[int, ...], numbers: GatherDimensionNumbers, sizes: tuple[int, ...]
+) -> None:
+    """TypeError for shapes, dimension numbers and slice sizes that do not go together.
+
+    operand, indices: their shapes; sizes: slice_sizes.
+    """
+    if not indices:
+        _refuse("start_indices has rank 0", "rank 1 or more, index vectors along its last dimension")
+    _check_dims(numbers, "offset_dims", "sorted unique range", len(numbers.offset_dims) + len(indices) - 1, "the result")
+    _check_operand_dims(numbers, operand, indices)
+    _check_indices_batching(numbers, operand, indices)
+    _check_sizes(numbers, operand, indices, sizes)
+
+
+def _check_operand_dims(numbers: GatherDimensionNumbers, operand: Sequence[int], indices: Sequence[int]) -> None:
+    dims, rank = numbers.start_index_map, len(operand)
+    if len(dims) != indices[-1]:
+        _refuse(
+            f"start_index_map is {dims}", f"{indices[-1]} entries, one per component of start_indices, shape {tuple(indices)}"
+        )
+    _check_dims(numbers, "start_index_map", "range unique", rank, "operand")
+    _check_dims(numbers, "collapsed_slice_dims", "sorted range unique", rank, "operand")
+    _check_dims(numbers, "operand_batching_dims", "unique sorted range", rank, "operand")
+    batching = numbers.operand_batching_dims
+    for name in ("collapsed_slice_dims", "start_index_map"):
+        if not set(getattr(numbers, name)).isdisjoint(batching):
+            _refuse(f"{name} is {getattr(numbers, name)} and operand_batching_dims {batching}", "no dimension in both")
+
+
+def _check_indices_batching(numbers: GatherDimensionNumbers, operand: Sequence[int], indices: Sequence[int]) -> None:
+    of_operand, of_indices = numbers.operand_batching_dims, numbers.start_indices_batching_dims
+    _check_dims(numbers, "start_indices_batching_dims", "unique range", len(indices), "start_indices")
+    if len(indices) - 1 in of_indices:
+        _refuse(f"start_indices_batching_dims is {of_indices}", f"none to be {len(indices) - 1}, which holds the index vectors")
+    if len(of_operand) != len(of_indices):
+        _refuse(f"operand_batching_dims is {of_operand} and start_indices_batching_dims {of_indices}", "equally many")
+    for dim, other in zip(of_operand, of_indices, strict=True):
+        if operand[dim] != indices[other]:
+            _refuse(
+                f"batching dimension {dim} of operand has size {operand[dim]} and {other} of start_indices {indices[other]}",
+                "equal sizes",
+            )
+
+
+def _check_sizes(numbers: GatherDimensionNumbers, operand: Sequence[int], indices: Sequence[int], sizes: tuple[int, ...]) -> None:
+    if len(sizes) != len(operand):
+        _refuse(f"slice_sizes is {sizes}", f"{len(operand)} entries, one per dimension of operand")
+    offset, collapsed, batching = numbers.offset_dims, numbers.collapsed_slice_dims, numbers.operand_batching_dims
+    if len(sizes) != len(offset) + len(collapsed) + len(batching):
+        _refuse(
+            f"slice_sizes is {sizes}, offset_dims {offset}, collapsed_slice_dims {collapsed}, operand_batching_dims {batching}",
+            f"the last three to have {len(sizes)} entries together: each dimension of operand is kept, collapsed or batching",
+        )
+    # JAX takes any window size where nothing is looked up and the result is empty.
+    windows = [size for dim, size in enumerate(sizes) if dim not in (*collapsed, *batching)]
+    empty = 0 in indices and 0 in (*indices[:-1], *windows)
+    for dim, (size, most) in enumerate(zip(sizes, operand, strict=True)):
+        if size < 0 or (size > most and not empty):
+            _refuse(f"slice_sizes[{dim}] is {size}", f"0 … {most}, operand's size there")
+    for name in ("collapsed_slice_dims", "operand_batching_dims"):
+        for dim in getattr(numbers, name):
+            if sizes[dim] != 1:
+                _refuse(f"slice_sizes[{dim}] is {sizes[dim]}", f"1, since {name} names that dimension")
+
+
+def _check_dims(numbers: GatherDimensionNumbers, name: str, rules: str, rank: int, what: str) -> None:
+    """TypeError unless the dimensions in a field are "sorted", "unique" and in "range". rules: in the order of JAX's checks."""
+    dims = getattr(numbers, name)
+    for rule in rules.split():
+        if rule == "sorted" and any(after < before for before, after in pairwise(dims)):
+            _refuse(f"{name} is {dims}", "ascending order")
+        if rule == "unique" and len(set(dims)) < len(dims):
+            _refuse(f"{name} is {dims}", "each dimension once")
+        if rule == "range" and (bad := [dim for dim in dims if not 0 <= dim < rank]):
+            legal = f"0 … {rank - 1}" if rank else "none"
+            _refuse(f"{name} is {dims}", f"dimensions of {what}, which has rank {rank} ({legal}), and {bad[0]} is not one")
+
+
+def _refuse(found: str, expected: str) -> NoReturn:
+    raise TypeError(f"{found}; expected {expected}")
+
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 

@@ -19,8 +19,8 @@ from dmlgather.backends.cuda import require
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.fusion import fuse
+from dmlgather.fusion.fused import GraphRunner
 from dmlgather.fusion.graph_routes import Compute
-from dmlgather.fusion.running import GraphRunner
 from dmlgather.onnx.backend.model_inputs import adopt_inputs, name_inputs
 from dmlgather.onnx.backend.supported_nodes import check_on, check_types, compute, deciding
 from dmlgather.onnx.model.index_graph import translated

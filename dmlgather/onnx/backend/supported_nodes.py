@@ -15,11 +15,10 @@ from dmlgather.files import FileError
 from dmlgather.fusion.graph_routes import Compute
 from dmlgather.onnx import auxiliary
 from dmlgather.onnx.auxiliary.value_operators import CASTABLE, EXTERNAL, initializer, location
-from dmlgather.onnx.model.host_inputs import HOST_INPUTS
+from dmlgather.onnx.model.host_arithmetic import HOST_INPUTS
 from dmlgather.onnx.model.local_functions import MOST_NODES, Functions
-from dmlgather.onnx.model.node_arithmetic import ARITHMETIC
 from dmlgather.onnx.model.node_labels import naming
-from dmlgather.onnx.model.node_steps import MOVING
+from dmlgather.onnx.model.node_steps import ARITHMETIC, MOVING
 from dmlgather.onnx.model.partial_types import type_of_value
 from dmlgather.onnx.model.subgraphs import all_tensors
 from dmlgather.onnx.model.symbolic_elements import LOGICAL

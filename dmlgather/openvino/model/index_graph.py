@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import IndexGraph
-from dmlgather.dialects.problem import TensorType, whole
+from dmlgather.dialects.problem import TensorType, check_axes, whole
 from dmlgather.dialects.size_arrays import KEPT_ELEMENTS
 from dmlgather.dialects.sizes import Sizes
 from dmlgather.openvino.model.constants import LARGEST, READ_TYPES, Weights, shape_of
@@ -22,9 +22,70 @@ from dmlgather.openvino.model.ir_xml import IRError, read_xml
 from dmlgather.openvino.model.layer_arithmetic import OPERATIONS
 from dmlgather.openvino.model.layer_operations import MOST_DIMENSIONS, Operation, UnknownResultError
 from dmlgather.openvino.model.layer_steps import steps_of
-from dmlgather.openvino.model.opaque_layers import identity, shape_of_output
 from dmlgather.openvino.model.translated_layer import TranslatedLayer, label, tensor_name
 from dmlgather.openvino.problems.data_types import TYPES
+
+# Layers outside the family: what identifies them, and the shapes of their outputs.
+
+SAME_SHAPE = (
+    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BatchNormInference", "Ceiling", "Clamp", "Convert"),
+    *("ConvertLike", "Cos", "Cosh", "CumSum", "Elu", "Erf", "Exp", "FakeQuantize", "Floor", "GRN", "Gelu", "GroupNormalization"),
+    *("HSigmoid", "HSwish", "HardSigmoid", "IsFinite", "IsInf", "IsNaN", "LRN", "Log", "LogSoftmax", "MVN", "Mish", "Negative"),
+    *("NormalizeL2", "PReLU", "ReLU", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "SoftMax", "SoftPlus", "SoftSign"),
+    *("Sqrt", "Swish", "Tan", "Tanh"),
+)
+"""Layers whose output has the shape of their first input. The names are those of files: "ReLU" where Python has "Relu"."""
+
+BROADCAST = (
+    *("Add", "Divide", "Equal", "FloorMod", "Greater", "GreaterEqual", "Less", "LessEqual", "Maximum", "Minimum", "Mod"),
+    *("Multiply", "NotEqual", "Power", "Select", "SquaredDifference", "Subtract"),
+)
+"""Layers whose output has the shape of all their inputs together."""
+
+REDUCTIONS = tuple(f"Reduce{name}" for name in ("L1", "L2", "LogicalAnd", "LogicalOr", "Max", "Mean", "Min", "Prod", "Sum"))
+"""Layers that reduce along the axes of their second input."""
+
+CHANGING = ("Assign", "Multinomial", "RandomUniform", "ReadValue")
+"""Layers whose results are not decided by their inputs."""
+
+Identity = tuple[str, Sequence[str], Hashable]
+"""Operator, inputs and attributes."""
+
+
+def identity(call: TranslatedLayer) -> Identity:
+    """What an opaque step of the layer has: two that are equal compute the same."""
+    layer, kind = call.layer, call.layer.type
+    if not layer.opset.lower().startswith("opset"):
+        return f"openvino.{layer.opset}.{kind}".lower(), call.inputs, tuple(sorted(layer.data.items()))
+    attributes: tuple[Hashable, ...] = (("opset", layer.opset), *sorted(layer.data.items()))
+    if layer.bodies or kind in CHANGING:
+        attributes = (*attributes, ("its own", object()))
+    return f"openvino.{kind}".lower(), call.inputs, attributes
+
+
+def shape_of_output(call: TranslatedLayer) -> tuple[int, ...] | None:
+    """The shape of the output of a layer that follows from its inputs; None where it is not known here."""
+    kind, types = call.layer.type, call.types
+    if not types or not call.layer.opset.lower().startswith("opset"):
+        return None
+    if kind in SAME_SHAPE:
+        return types[0].shape
+    if kind in BROADCAST and call.broadcasts:
+        return call.broadcast_shape
+    if kind in REDUCTIONS and (axes := call.numbers(1)):
+        dropped, keeps = check_axes("axes", axes, types[0].rank, "data"), call.flag("keep_dims", False)
+        sizes = ((1 if axis in dropped else size) for axis, size in enumerate(types[0].shape) if keeps or axis not in dropped)
+        return tuple(sizes)
+    if kind == "MatMul" and all(tensor.rank >= 2 for tensor in types):
+        return _product(call, *types)
+    return None
+
+
+def _product(call: TranslatedLayer, left: TensorType, right: TensorType) -> tuple[int, ...]:
+    rows = left.shape[-1 if call.flag("transpose_a", False) else -2]
+    columns = right.shape[-2 if call.flag("transpose_b", False) else -1]
+    return (*np.broadcast_shapes(left.shape[:-2], right.shape[:-2]), rows, columns)
+
 
 CONSTANT_TYPES = (*READ_TYPES, "bf16", "f8e4m3", "f8e5m2", "f8e8m0")
 """The element types of constants that a graph holds: those of whole bytes."""

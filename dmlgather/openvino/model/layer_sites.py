@@ -2,22 +2,234 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from dmlgather.dialects.checked_model import CheckedTensor, Unknown
+from dmlgather.dialects.size_arrays import KEPT_ELEMENTS, size_array
 from dmlgather.dialects.sizes import Sizes
 from dmlgather.dialects.unknown_sizes import Named
-from dmlgather.openvino.model.constants import Value, Weights
-from dmlgather.openvino.model.folding import Folding
-from dmlgather.openvino.model.host_layers import host_layers
-from dmlgather.openvino.model.ir_layers import Layer, LayerGraph, Model, Port
+from dmlgather.openvino.model.constants import NOT_CONNECTED, Value, Weights
+from dmlgather.openvino.model.ir_layers import Layer, LayerGraph, Model, Port, PortKey
+from dmlgather.openvino.model.layer_arithmetic import OPERATIONS
+from dmlgather.openvino.model.layer_operations import MOST_DIMENSIONS, Computed, Operation, UnknownResultError
 from dmlgather.openvino.model.layer_reading import attributes_of, opset_of, ports_of, version_of
 from dmlgather.openvino.model.tensors import SizeNames, Tensors
 from dmlgather.openvino.problems.operation_versions import VERSIONS, OperationVersion
 from dmlgather.wording import printable
+
+# Values in an IR that follow from constants and from shapes, of which some sizes may not be known.
+#
+# A value is looked for when a layer of the family needs it; then the layers that it is computed from are evaluated, each once.
+
+
+class Folding:
+    """The values of one graph of layers."""
+
+    def __init__(self, tensors: Tensors, weights: Weights) -> None:
+        """weights: from which constants are read when they are needed."""
+        self.tensors, self.graph, self.weights = tensors, tensors.graph, weights
+        self._values: dict[PortKey, Value] = {}
+
+    def value(self, layer: Layer, port: Port, largest: int = KEPT_ELEMENTS) -> Value:
+        """The value of a layer's input port, or why it is not known. largest: elements that a constant may have there."""
+        connected = self.graph.source(layer, port)
+        if connected is None:
+            return Unknown(NOT_CONNECTED)
+        source, output = connected
+        if source.type == "Const":
+            return self.weights.constant(source, largest)
+        assert source.id is not None, "an edge leads to it"
+        key = (source.id, output.id)
+        if key not in self._values:
+            self._evaluate(source)
+        return self._values[key]
+
+    def _evaluate(self, layer: Layer) -> None:
+        """Evaluate a layer, after the layers that it needs; chains may be longer than Python's stack."""
+        waiting, entered = [layer], set()
+        while waiting:
+            current = waiting[-1]
+            needed = [each for each in self._needed(current) if not self._evaluated(each)]
+            if needed and current.id not in entered:
+                entered.add(current.id)
+                waiting.extend(needed)
+                continue
+            waiting.pop()
+            if not self._evaluated(current):
+                for port, value in zip(current.outputs, self._outputs(current), strict=True):
+                    assert current.id is not None
+                    self._values[current.id, port.id] = value
+
+    def _evaluated(self, layer: Layer) -> bool:
+        return all((layer.id, port.id) in self._values for port in layer.outputs)
+
+    def _needed(self, layer: Layer) -> Iterator[Layer]:
+        if layer.type in OPERATIONS and layer.type != "ShapeOf":
+            sources = (self.graph.source(layer, port) for port in layer.inputs)
+            yield from (source for source, _ in filter(None, sources) if source.type != "Const")
+
+    def _outputs(self, layer: Layer) -> list[Value]:
+        run = OPERATIONS.get(layer.type)
+        if run is None or not layer.opset.lower().startswith("opset"):
+            computed = Unknown(f"computed when the model runs, by {layer}", computed=True)
+            return [Unknown("an input of the graph") if layer.type == "Parameter" else computed] * len(layer.outputs)
+        try:
+            values = self._run(layer, run)
+        except UnknownResultError as error:
+            return [Unknown(str(error), computed=True)] * len(layer.outputs)
+        except (ValueError, TypeError, IndexError, ArithmeticError) as error:
+            reason = f"computed by {layer}, which is ill-formed: {printable(str(error))}"
+            return [Unknown(reason, computed=True)] * len(layer.outputs)
+        return [self._kept(layer, np.asarray(value, object) if isinstance(value, str) else np.asarray(value)) for value in values]
+
+    def _run(self, layer: Layer, run: Computed) -> list[np.ndarray]:
+        if layer.type == "ShapeOf":
+            inputs: list[Value] = [self._sizes(layer)]
+        else:
+            inputs = [self._values_of_input(layer, port) for port in layer.inputs]
+        for port, value in zip(layer.inputs, inputs, strict=True):
+            if isinstance(value, Unknown):
+                raise UnknownResultError(value.computed_from(self.tensors.input(layer, "", port).name).reason)
+            if value.ndim > MOST_DIMENSIONS:
+                raise UnknownResultError(f"computed by {layer}: {value.ndim} dimensions")
+        results = run(Operation(layer, [value for value in inputs if not isinstance(value, Unknown)], self.tensors.names.sizes))
+        if len(results) != len(layer.outputs):
+            raise ValueError(f"it has {len(layer.outputs)} outputs, expected {len(results)}")
+        return results
+
+    def _values_of_input(self, layer: Layer, port: Port) -> Value:
+        connected = self.graph.source(layer, port)
+        if connected is not None and connected[0].type != "Const" and connected[0].id is not None:
+            key = (connected[0].id, connected[1].id)
+            return self._values.get(key, Unknown(f"computed by {layer}, which needs its own result", computed=True))
+        return self.value(layer, port)
+
+    def _kept(self, layer: Layer, value: np.ndarray) -> Value:
+        return value if value.size <= KEPT_ELEMENTS else Unknown(f"{value.size} elements that {layer} computes")
+
+    def _sizes(self, layer: Layer) -> Value:
+        """What ShapeOf gives: sizes that are not known are symbols."""
+        if len(layer.inputs) != 1:
+            raise ValueError(f"it has {len(layer.inputs)} inputs, expected 1")
+        tensor = self.tensors.input(layer, "data", layer.inputs[0])
+        shape = self.tensors.shape(layer, tensor, layer.inputs[0])
+        if shape is None:
+            return Unknown(f"the shape of {tensor.name!r}, which is not known", computed=True)
+        return size_array(shape)
+
+
+# Which layers of an IR are the host's arithmetic: their results reach only shapes, bounds, axes, counts and conditions.
+
+_SHAPE = _AXES = _ONE = (1,)
+
+HOST_PORTS: Mapping[str, tuple[int, ...]] = {
+    "AdaptiveAvgPool": _SHAPE,
+    "AdaptiveMaxPool": _SHAPE,
+    "BatchToSpace": (1, 2, 3),
+    "Broadcast": (1, 2),
+    "Col2Im": (1, 2),
+    "ConvolutionBackpropData": (2,),
+    "CumSum": _AXES,
+    "DFT": (1, 2),
+    "Eye": (0, 1, 2),
+    "Gather": (2,),
+    "GroupConvolutionBackpropData": (2,),
+    "IDFT": (1, 2),
+    "IRDFT": (1, 2),
+    "If": (0,),
+    "Interpolate": (1, 2, 3),
+    "Loop": (0, 1),
+    "MVN": _AXES,
+    "NonMaxSuppression": (2, 3, 4, 5),
+    "NormalizeL2": _AXES,
+    "OneHot": _ONE,
+    "Pad": (1, 2, 3),
+    "PriorBox": (0, 1),
+    "PriorBoxClustered": (0, 1),
+    "RDFT": (1, 2),
+    "RandomUniform": (0,),
+    "Range": (0, 1, 2),
+    "ReduceL1": _AXES,
+    "ReduceL2": _AXES,
+    "ReduceLogicalAnd": _AXES,
+    "ReduceLogicalOr": _AXES,
+    "ReduceMax": _AXES,
+    "ReduceMean": _AXES,
+    "ReduceMin": _AXES,
+    "ReduceProd": _AXES,
+    "ReduceSum": _AXES,
+    "Reshape": _SHAPE,
+    "Roll": (1, 2),
+    "STFT": (2, 3),
+    "ScatterElementsUpdate": (3,),
+    "ScatterUpdate": (3,),
+    "Slice": (1, 2, 3, 4),
+    "SliceScatter": (2, 3, 4, 5),
+    "SpaceToBatch": (1, 2, 3),
+    "Split": _AXES,
+    "Squeeze": _AXES,
+    "StridedSlice": (1, 2, 3),
+    "Tile": _SHAPE,
+    "TopK": _ONE,
+    "Transpose": _AXES,
+    "Unsqueeze": _AXES,
+    "VariadicSplit": (1, 2),
+}
+"""The numbers of the inputs that decide shapes, bounds, axes, counts or conditions, by the layer's type. Source: the operations'
+pages in OpenVINO's documentation.
+"""
+
+UNREAD_PORTS: Mapping[str, tuple[int, ...]] = {"ConvertLike": (1,), "ShapeOf": (0,)}
+"""The numbers of the inputs of which only type or shape matter."""
+
+
+def host_layers(graph: LayerGraph) -> frozenset[int]:
+    """The ids of the layers that are the host's arithmetic, bodies aside. What enters or leaves a body counts as the device's.
+
+    A layer is one if its tensors have at most KEPT_ELEMENTS elements, and every layer that reads a result of it reads it as a
+    shape, a bound or the like, or is one itself.
+    """
+    reads = (graph.source(layer, port) for layer in graph.layers.values() for _, port in _read_ports(layer))
+    used = {source[0].id for source in reads if source is not None}
+    host = {number for number, layer in graph.layers.items() if number in used and _is_small(graph, layer)}
+    others = [layer for number, layer in graph.layers.items() if number not in host]
+    while others:
+        layer = others.pop()
+        for at, port in _read_ports(layer):
+            source = graph.source(layer, port)
+            if source is not None and source[0].id in host and at not in HOST_PORTS.get(layer.type, ()):
+                host.remove(source[0].id)
+                others.append(source[0])
+    return frozenset(host)
+
+
+def _read_ports(layer: Layer) -> Iterator[tuple[int, Port]]:
+    """The inputs whose elements matter, with their numbers."""
+    return ((at, port) for at, port in enumerate(layer.inputs) if at not in UNREAD_PORTS.get(layer.type, ()))
+
+
+def _is_small(graph: LayerGraph, layer: Layer) -> bool:
+    """Whether all tensors of a layer that it reads or makes are small."""
+    ports = [*layer.outputs, *(_given(graph, layer, port) for _, port in _read_ports(layer))]
+    return layer.type != "Parameter" and not layer.bodies and all(map(_is_small_port, ports))
+
+
+def _given(graph: LayerGraph, layer: Layer, port: Port) -> Port:
+    connected = graph.source(layer, port)
+    return port if connected is None else connected[1]
+
+
+def _is_small_port(port: Port) -> bool:
+    """A port without sizes is a scalar, or of unknown rank."""
+    sizes = port.shape or ()
+    return None not in sizes and math.prod(size for size in sizes if size is not None) <= KEPT_ELEMENTS
+
 
 MOST_INDICES = 1 << 20
 """The most elements of constant indices that are read, to tell whether one is out of range."""
