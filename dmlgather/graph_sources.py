@@ -208,6 +208,8 @@ def read_program(
             )
         return ReadProgram(source.graph(type_of("the first example", example[0])), examples=1)
     match source:
+        case ReadProgram():
+            return source
         case IndexGraph():
             return ReadProgram(source)
         case Problem():

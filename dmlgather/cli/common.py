@@ -15,8 +15,10 @@ import typer
 
 from dmlgather.cli.failures import say
 from dmlgather.output import flush, put
+from dmlgather.wording import counted
 
 if TYPE_CHECKING:
+    from dmlgather.dialects.index_graph import IndexGraph
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
 
 ModelFile = Annotated[
@@ -119,6 +121,28 @@ def load(path: Path, allow_outside: bool = False, *, executes: bool = True) -> C
     if not checked.ok or refusals:
         raise typer.Exit(2 if checked.problems or refusals else 1)
     return checked
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """How many lines of a file of descriptors on lines are left out, and the exit code for that."""
+
+    lines: int = 0
+    code: int = 0
+
+    def __str__(self) -> str:
+        were = "was" if self.lines == 1 else "were"
+        return f", without {counted(self.lines, 'line')} that {were} left out" if self.lines else ""
+
+
+def read_lines(path: Path) -> tuple[IndexGraph, LeftOut]:
+    """The graph of the legal descriptors on lines of a file. What is said of the others is shown on standard error."""
+    from dmlgather.dialects.descriptor_streams import checked_stream
+
+    checked, graph = checked_stream(path)
+    for item in (*checked.findings, *checked.problems):
+        say(item)
+    return graph, LeftOut(checked.left_out, 2 if checked.problems else 1 if checked.left_out else 0)
 
 
 def note(text: str) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from dmlgather.cli.common import AsJson, JsonFile, JsonOutput, StatedInputs, in_options, note, stated_inputs
+from dmlgather.cli.common import AsJson, JsonFile, JsonOutput, LeftOut, StatedInputs, in_options, note, read_lines, stated_inputs
 from dmlgather.cli.failures import say
 from dmlgather.cli.limiting import limited
 from dmlgather.output import put
@@ -56,10 +56,14 @@ def equivalent(
 
     Inputs are matched by name where the names of one model are among those of the other, else by position.
 
-    Exit codes: 0 proven, 1 different or not proven, 2 a file could not be understood.
+    Of descriptors on lines, those that are wrong, or of other operators, are named on standard error and left out.
+
+    Exit codes: 0 proven, 1 different, not proven or left out, 2 something could not be understood.
     """
+    from dmlgather.directml.dxdispatch.descriptor_lines import SUFFIXES
     from dmlgather.equivalence import ASSUMPTIONS
     from dmlgather.equivalence import equivalent as decided
+    from dmlgather.graph_sources import ReadProgram
     from dmlgather.input_files import InputFiles
 
     for option, value, known in (("--given", given, ("any", "valid")), ("--output-format", output_format, FORMATS)):
@@ -69,18 +73,26 @@ def equivalent(
         note(OLDER)
     written = JsonOutput(as_json or output_format == "json", output, InputFiles((first, second)))
     stated = stated_inputs(inputs)
+    programs: list[Any] = [first, second]
+    left = [LeftOut(), LeftOut()]
+    for place, file in enumerate((first, second)):
+        if file.suffix.lower() in SUFFIXES:
+            graph, left[place] = read_lines(file)
+            programs[place] = ReadProgram(graph, buffers=True)
+            if not graph.outputs:
+                say(f"{file}: nothing is left to compare")
+                return left[place].code
     try:
         assume = () if strict else ASSUMPTIONS
-        found = decided(first, second, inputs=stated, given="valid" if given == "valid" else "any", assume=assume)
+        found = decided(*programs, inputs=stated, given="valid" if given == "valid" else "any", assume=assume)
     except (TypeError, ValueError) as error:  # of what a model leaves open, or of a node that breaks a rule
         say(f"dmlgather: {in_options(error)}")
         return 2
     if not written.printed:
-        put(f"{_printable(str(found))}\n")
+        verdict, *more = map(printable, str(found).split("\n"))
+        verdict += "".join(
+            f"{each} of {printable(str(file))}" for file, each in zip((first, second), left, strict=True) if each.lines
+        )
+        put("\n".join([verdict, *more, ""]))
     written.write(found.to_json)
-    return 0 if found else 1
-
-
-def _printable(text: str) -> str:
-    """Text with names from files, its own line breaks left in it."""
-    return "\n".join(map(printable, text.split("\n")))
+    return max(0 if found else 1, *(each.code for each in left))

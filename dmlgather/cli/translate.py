@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dmlgather.cli import completing
-from dmlgather.cli.common import AllowOutside, AsJson, JsonOutput, StatedInputs, in_options, load, stated_inputs
+from dmlgather.cli.common import (
+    AllowOutside,
+    AsJson,
+    JsonOutput,
+    LeftOut,
+    StatedInputs,
+    in_options,
+    load,
+    read_lines,
+    stated_inputs,
+)
 from dmlgather.cli.failures import say
 from dmlgather.cli.limiting import limited
 from dmlgather.output import put
@@ -101,7 +111,10 @@ def translate(
     made_from = InputFiles((file,))
     if output is not None:
         KINDS[to].check(output, made_from)
-    source, left_out = _read(file, allow_outside, stated_inputs(inputs))
+    source, left = _read(file, allow_outside, stated_inputs(inputs))
+    if not source.graph.outputs and left.code:
+        say(f"{file}: nothing is left to translate" + (f", and '{output}' is not written" if output is not None else ""))
+        return left.code
     if not source.graph.outputs:
         say(f"{file}: no dispatch writes a resource, so there is nothing to translate")
         return 2
@@ -113,7 +126,7 @@ def translate(
     for step in source.graph.steps:
         if isinstance(step.work, Problem) and not isinstance(step.work, ViewProblem):
             told.part(step.name, translation_of(step.work, to, **chosen))
-    told.whole(f"{file} to {whole.to}", whole)
+    told.whole(f"{file} to {whole.to}{left}", whole)
     written: str | None = None
     lost: tuple[str, ...] = ()
     if output is not None and not whole.ok:
@@ -132,12 +145,11 @@ def translate(
     *parts, all_of_it = told.parts
     ends = {"parts": parts, "whole": {**all_of_it, "name": str(file)}, "written": written, "not_kept": list(lost)}
     JsonOutput(as_json).write(lambda: {"file": str(file), "to": whole.to, **ends})
-    return max(left_out, 0 if told.clean else 1)
+    return max(left.code, 0 if told.clean else 1)
 
 
-def _read(file: Path, allow_outside: bool, inputs: dict[str, Any]) -> tuple[TranslatableFile, int]:
-    """The program that a file holds, and the exit code for what is left out of it. FileError where it cannot be used."""
-    from dmlgather.dialects.descriptor_streams import checked_stream, left_out
+def _read(file: Path, allow_outside: bool, inputs: dict[str, Any]) -> tuple[TranslatableFile, LeftOut]:
+    """The program that a file holds, and what is left out of it. FileError where it cannot be used."""
     from dmlgather.directml.dxdispatch.descriptor_lines import SUFFIXES
     from dmlgather.files import FileError
     from dmlgather.graph_sources import read_program
@@ -146,17 +158,12 @@ def _read(file: Path, allow_outside: bool, inputs: dict[str, Any]) -> tuple[Tran
     if inputs and file.suffix.lower() in {*SUFFIXES, ".json"}:
         raise typer.BadParameter(f"'{printable(str(file))}' leaves no size open: leave it out", param_hint="'--inputs'")
     if file.suffix.lower() in SUFFIXES:
-        checked, graph = checked_stream(file)
-        for item in (*checked.findings, *checked.problems):
-            say(item)
-        code = 2 if checked.problems else 1 if left_out(checked) else 0
-        if not graph.outputs:
-            raise typer.Exit(code)
-        return TranslatableFile(graph), code
+        graph, left = read_lines(file)
+        return TranslatableFile(graph), left
     if file.suffix.lower() == ".json":
-        return of_checked(load(file, allow_outside)), 0
+        return of_checked(load(file, allow_outside)), LeftOut()
     try:
-        return TranslatableFile(read_program(file, inputs=inputs).graph), 0
+        return TranslatableFile(read_program(file, inputs=inputs).graph), LeftOut()
     except (TypeError, ValueError) as error:  # sizes that are not known, or a node that breaks a rule
         raise FileError(f"{file}: {in_options(error)}") from None
 

@@ -28,9 +28,9 @@ class FileReport(Record):
     level: FeatureLevelField
     """The DirectML feature level that it was checked for."""
 
-    kind: Literal["model", "descriptor", "descriptors", "onnx", "openvino", "unknown"]
+    kind: Literal["model", "descriptor", "descriptors", "onnx", "openvino", "folder", "unknown"]
     """What it is, as far as it could be read: a DxDispatch model, a descriptor, a stream of descriptors on lines, an ONNX model,
-    an OpenVINO IR."""
+    an OpenVINO IR; a folder that has none of these, or cannot be listed."""
 
     descriptors: int = 0
     """Lines of a stream whose descriptor was checked."""
@@ -187,7 +187,7 @@ class CheckReport(Record):
             finding.severity if finding.status is FindingStatus.OPEN else finding.status for finding in self.findings()
         )
         return Summary(
-            files=len(self.files),
+            files=sum(file.kind != "folder" for file in self.files),
             skipped=len(self.skipped),
             problems=sum(problem.count for file in self.files for problem in file.problems),
             errors=found[Severity.ERROR],

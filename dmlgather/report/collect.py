@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,8 @@ from dmlgather.files import FileError, read_text
 from dmlgather.limits import DEFAULT, Limits
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.file_check import SUFFIXES, stdin_report
-from dmlgather.report.paths import absolute
-from dmlgather.report.patterns import Patterns, specification
+from dmlgather.report.paths import absolute, relative
+from dmlgather.report.patterns import Patterns, specification, telling_apart
 from dmlgather.report.worker_processes import Checked, Note, check_all, ignored
 from dmlgather.wording import counted
 
@@ -63,12 +63,24 @@ class FolderFiles:
 
 
 def search(folder: Path, excluded: Patterns | None = None) -> FolderFiles:
-    """The files to check in `folder`. Links to folders are not followed. excluded: the configuration's patterns."""
-    found = FolderFiles()
-    rules = {absolute(folder): _rules_above(absolute(folder))}
+    """The files to check in `folder`. Links to folders are not followed. excluded: the configuration's patterns. Where they, or
+    what git ignores, leave nothing, those that leave out the whole folder do not count.
+    """
+    found = _searched(folder, excluded)
+    if found.files or not found.left_out:
+        return found
+    return _searched(folder, excluded and excluded.within(absolute(folder)), named=True)
+
+
+def _searched(folder: Path, excluded: Patterns | None, named: bool = False) -> FolderFiles:
+    """named: without what git's rules say of the whole folder."""
+    found, start = FolderFiles(), absolute(folder)
+    rules = {start: _rules_above(start)}
     for inside, folders, names in os.walk(folder, onerror=found.problems.append):
         here = absolute(inside)
         own = _Rules.of(here, [] if REPOSITORY in (*folders, *names) else rules.pop(here))
+        if named and here == start:
+            own = [replace(each, spec=telling_apart(each.spec, relative(start, each.folder) or ".")) for each in own]
         kept = []
         for name in sorted(folders):
             path = os.path.join(inside, name)  # noqa: PTH118 # a Path for each folder takes longer than the search
@@ -250,4 +262,4 @@ class _ReportFiles:
     def problem(self, file: str, message: str) -> None:
         """Add a folder that cannot be checked."""
         problem = FileProblem(file=file, message=message)
-        self.files.append(FileReport(file=file, level=self.level, kind="unknown", problems=(problem,)))
+        self.files.append(FileReport(file=file, level=self.level, kind="folder", problems=(problem,)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,13 @@ class Patterns:
     def __init__(self, patterns: Sequence[str], folder: str) -> None:
         self._spec, self._folder = specification(patterns), folder
 
+    def within(self, folder: str) -> Patterns:
+        """Those that tell files of `folder` apart."""
+        found = copy(self)
+        if (name := relative(folder, self._folder)) is not None:
+            found._spec = telling_apart(self._spec, name)
+        return found
+
     def match(self, file: str) -> bool:
         """Whether the patterns include `file`: the last that matches decides. A file outside the folder is never included."""
         name = relative(file, self._folder)
@@ -37,6 +45,14 @@ def specification(patterns: Sequence[str]) -> GitIgnoreSpec:
         if pattern.include is None:
             raise ValueError(f"{text!r} is not a pattern of paths")
     return spec
+
+
+def telling_apart(spec: GitIgnoreSpec, folder: str) -> GitIgnoreSpec:
+    """The patterns but those that leave out a folder, or all in it. folder: relative to theirs, with slashes."""
+    from pathspec import GitIgnoreSpec
+
+    anything = f"{folder}/ ".removeprefix("./")  # no pattern for names matches a blank
+    return GitIgnoreSpec([each for each in spec.patterns if not (each.include and each.match_file(anything))])
 
 
 def root(pattern: str) -> str:

@@ -146,7 +146,7 @@ class Settings:
         read = [self.loaded.file] if self.loaded is not None else []
         if self.write_baseline is None and self._baseline_file is not None:
             read.append(self._baseline_file)
-        files = [(Path(file.file), file.kind != "unknown") for file in report.files]
+        files = [(Path(file.file), file.kind not in ("unknown", "folder")) for file in report.files]
         read += [file for file, known in files if not known]
         return InputFiles(tuple(file for file, known in files if known), tuple(read))
 

@@ -102,6 +102,36 @@ def test_excluded_files(tmp_path: Path) -> None:
     assert "2 excluded files (" in (done.note() or "")
 
 
+@pytest.mark.parametrize("rules", ["build/", "build/*", "/build/**", "out/", "*/out/", "*.log\nbuild\n!/other"])
+def test_a_folder_that_is_named_is_searched(tmp_path: Path, rules: str) -> None:
+    """Whatever leaves it out as a whole; not so what leaves out some of it."""
+    repository(tmp_path)
+    made(tmp_path, "build/out/a.json", "build/out/deep/b.json", "build/out/deep/c.xml", "build/out/d.xml")
+    (tmp_path / ".gitignore").write_text(rules)
+    (tmp_path / "build" / "out" / "deep" / ".gitignore").write_text("*.json\n")
+    assert found(tmp_path) == []
+    expected = ["build/out/a.json", "build/out/d.xml", "build/out/deep/c.xml"]
+    assert found(tmp_path, "build/out") == expected
+    (tmp_path / ".gitignore").unlink()
+    excluded = Patterns([*rules.split("\n"), "c.xml"], str(tmp_path))
+    assert [*search(tmp_path, excluded).files] == []
+    assert sorted(search(tmp_path / "build" / "out", excluded).files) == [str(tmp_path / name) for name in expected[:2]]
+
+
+def test_a_folder_that_ignores_itself_is_searched_when_named(tmp_path: Path) -> None:
+    """As Meson's build folders do."""
+    repository(tmp_path)
+    made(tmp_path, "build/a.json")
+    (tmp_path / "build" / ".gitignore").write_text("*\n")
+    assert (found(tmp_path), found(tmp_path, "build")) == ([], ["build/a.json"])
+
+
+def test_a_folder_without_models_is_no_file_that_was_checked(tmp_path: Path, command: Command) -> None:
+    ended = command("check", "--output-format", "json", tmp_path)
+    assert (ended.code, json.loads(ended.out)["summary"]["files"]) == (2, 0)
+    assert ended.err.splitlines()[-1] == "0 files checked, 1 problem"
+
+
 @pytest.mark.parametrize("quiet", [False, True])
 def test_the_command_says_what_it_left_out(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, quiet: bool

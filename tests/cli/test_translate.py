@@ -106,8 +106,15 @@ def test_lines_that_are_left_out_are_said(
     last = len(others) + 2
     assert ended.code == code
     assert [line for line in ended.out.splitlines() if line.startswith("line ")] == ["line 1: GATHER", f"line {last}: GATHER"]
+    without = "1 line that was" if len(others) == 1 else f"{len(others)} lines that were"
+    assert ended.out.splitlines()[-2] == f"{stream} to onnx, opset 13, without {without} left out"
     assert [output.name for output in onnx.load(target).graph.output] == ["OutputTensor 1", f"OutputTensor {last}"]
     assert all(each in ended.err for each in said)
+    compared = command("equivalent", stream, target)
+    assert (compared.code, compared.out) == (code, f"{PROVEN}, without {without} left out of {stream}\n")
+    assert compared.err == ended.err.replace(f"Written to '{target}'\n", "")
+    again = command("equivalent", target, stream)
+    assert (again.code, again.out) == (compared.code, compared.out)
     checked = command("check", "--output-format", "concise", stream)
     assert {*ended.err.splitlines()} - {f"Written to '{target}'"} <= {*checked.out.splitlines(), *checked.err.splitlines()}
 
@@ -118,6 +125,11 @@ def test_a_stream_of_which_nothing_is_left(tmp_path: Path, command: Command) -> 
     ended = command("translate", stream, "--to", "onnx", "-o", tmp_path / "dump.onnx")
     assert (ended.code, ended.out, (tmp_path / "dump.onnx").exists()) == (1, "", False)
     assert "DML_OPERATOR_GEMM" in ended.err
+    last = f"{stream}: nothing is left to translate, and '{tmp_path / 'dump.onnx'}' is not written"
+    assert ended.err.splitlines()[-1] == last
+    assert command("translate", stream, "--to", "onnx").err.splitlines()[-1] == f"{stream}: nothing is left to translate"
+    compared = command("equivalent", stream, EXAMPLES / "slice1_1.json")
+    assert (compared.code, compared.out, compared.err.splitlines()[-1]) == (1, "", f"{stream}: nothing is left to compare")
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,8 @@ def check_lines(
             break
     checked = check.checked()
     places = _places(checked)
-    return replace(checked, lines={first: decoded(raw) for raw, (first, _) in seen.items() if first in places})
+    left_out = sum(count for _, count in seen.values()) - check.legal_lines
+    return replace(checked, left_out=left_out, lines={first: decoded(raw) for raw, (first, _) in seen.items() if first in places})
 
 
 def _places(checked: CheckedFile) -> set[int | None]:
@@ -157,7 +158,7 @@ class _LinesCheck:
         self.problems: list[FileProblem] = []
         self.findings: list[LocatedFinding] = []
         self.foreign: dict[str, tuple[ForeignPart, Reading, int]] = {}
-        self.descriptors = 0
+        self.descriptors = self.legal_lines = 0
         self.broken = 0
 
     def line(self, raw: bytes, number: int, count: int) -> None:
@@ -193,8 +194,10 @@ class _LinesCheck:
             self.descriptors += count
             report = validate(part.desc, level=self.level)
             reading.about(report.findings, part.path, part.subject, part.type_path, lines=count)
-            if self.legal is not None and report.ok and not reading.problems:
-                self.legal[number] = part.desc
+            if report.ok and not reading.problems:
+                self.legal_lines += count
+                if self.legal is not None:
+                    self.legal[number] = part.desc
 
     def stop(self, number: int) -> None:
         """Say that the lines behind line `number` are not checked."""

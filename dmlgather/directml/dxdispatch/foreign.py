@@ -35,7 +35,7 @@ class ForeignPart(NamedTuple):
             dotted(self.path),
             expected="an operator that `dmlgather levels` lists",
             got=self.what,
-            remedy="none is needed: it is left out, and the rest is checked",
+            remedy="none is needed: it is left out",
         )
         reading.finding(finding, self.path, subject, lines=lines)
 

@@ -37,7 +37,8 @@ class CheckedFile:
     kind: "foreign" for JSON that is neither, and for a text that is not JSON and names nothing of DirectML; "unreadable" where
     there is no text; "descriptors" for a stream of them, of which only their number is kept. A descriptor has one dispatchable,
     of empty name. resources, dispatchables, commands: those that could be read. refusals: why what uses a part that dmlgather
-    does not know cannot be executed. lines: of what cannot be read again, the lines with findings, by their numbers from 1.
+    does not know cannot be executed. left_out: how many lines of a stream are no legal descriptor. lines: of what cannot be read
+    again, the lines with findings, by their numbers from 1.
     """
 
     file: str
@@ -49,6 +50,7 @@ class CheckedFile:
     findings: tuple[LocatedFinding, ...] = ()
     refusals: tuple[FileProblem, ...] = ()
     descriptors: int = 0
+    left_out: int = 0
     lines: Mapping[int, str] = field(default_factory=dict)
 
     @property
