@@ -26,7 +26,7 @@ class Device:
             raise TypeError(f"device is {name!r} of type {type(name).__name__}, expected a name such as 'cpu' or 'cuda:0'")
         match = re.fullmatch(r"cpu|reference|cuda(?::(\d+))?", name)
         if match is None:
-            raise ValueError(f"device is {name!r}, expected 'cpu', 'cuda', 'cuda:N' (the N-th GPU) or 'reference'")
+            raise ValueError(f"device is {name!r}, expected 'cpu', 'cuda', 'cuda:N' (GPU number N, from 0) or 'reference'")
         return cls(name.partition(":")[0], int(match[1] or 0))
 
     @property

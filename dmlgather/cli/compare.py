@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dmlgather.cli import common
-from dmlgather.cli.common import AllowOutside, AsJson, JsonFile, JsonOutput, MemoryLimit, ModelFile, in_options, load, missing_gpu
+from dmlgather.cli.common import AllowOutside, AsJson, JsonFile, JsonOutput, MemoryLimit, ModelFile, in_options, load
 from dmlgather.cli.failures import say
 from dmlgather.cli.limiting import TimeLimit, stated, within
 from dmlgather.cli.progress import reference_progress
@@ -108,8 +108,8 @@ def compare(
     elif against is not None:
         raise typer.BadParameter(
             f"{printable(str(file))} is a single descriptor, without the inputs that the outputs were made from. Write a model "
-            f"with inputs by --save DIR, in the place of --against; run DIR/{NAME} where the outputs are made; and compare that "
-            "file with --against and them",
+            f"with inputs by --save DIR, in the place of --against; run DIR/{NAME} where the outputs are made; and give that "
+            "file, and the outputs to --against",
             param_hint="'--against'",
         )
     task = _Task(file, checked, _devices(devices, against), against, limit, save, as_json)
@@ -250,13 +250,13 @@ def _dispatches(model: CheckedFile) -> bool:
 
 
 def _devices(given: str | None, against: Path | None) -> list[str]:
-    from dmlgather.comparing.comparison import check_devices, least_devices
+    from dmlgather.comparing.comparison import check_devices, default_devices, least_devices
 
     if given is None:
-        missing = missing_gpu()
+        names, missing = default_devices()
         if missing is not None:
             say(f"cuda is left out: {missing}")
-        return [*(["cuda"] if missing is None else []), "cpu", "reference"]
+        return names
     names = [name.strip() for name in given.split(",") if name.strip()]
     try:
         check_devices(names, least_devices(against is not None))

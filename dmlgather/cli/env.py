@@ -38,7 +38,7 @@ def env(as_json: AsJson = False, output: JsonFile = None) -> int:
     written.write(lambda: found)
     if as_json:
         return 0
-    rows = [(name, value if isinstance(value, str) else "not installed") for name, value in _rows(found)]
+    rows = _rows(found)
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         put(f"{name:{width}}  {value}\n")
@@ -99,16 +99,19 @@ def _missing(driver: Driver, wheel: str | None) -> list[dict[str, str]]:
     return [{"what": what, "remedy": remedy}]
 
 
-def _rows(found: dict[str, Any]) -> list[tuple[str, str | None]]:
+def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
+    from dmlgather.backends.cuda import nvidia_driver
     from dmlgather.wording import counted
 
-    rows: list[tuple[str, str | None]] = [(name, found[name]) for name in ("dmlgather", "python", "platform")]
+    extra = nvidia_driver.Driver(found["driver"]["cuda"], (), None).extra
+    rows: list[tuple[str, str]] = [(name, found[name]) for name in ("dmlgather", "python", "platform")]
     rows.append(("processor", f"{found['processor']['name']}, {counted(found['processor']['cpus'], 'CPU')}"))
     rows.append(("engine", found["engine"]))
     for name, version in found["packages"].items():
         rows.append((name, version or f"not installed: {installing(OPTIONAL[name])}"))
-    without = "no package installed: the extras cuda12 and cuda13 have it, or a CUDA toolkit" if found["cupy"] else None
-    rows += [("cupy", found["cupy"]), ("nvrtc", found["nvrtc"] or without)]
+    without = "no package installed: the extras cuda12 and cuda13 have it, or a CUDA toolkit"
+    rows.append(("cupy", found["cupy"] or f"not installed: {installing(extra)}"))
+    rows.append(("nvrtc", found["nvrtc"] or (without if found["cupy"] else "not installed: it comes with CuPy")))
     cuda = found["driver"]["cuda"]
     rows.append(("driver", f"CUDA {cuda}" if cuda else "none"))
     for number, gpu in enumerate(found["gpu"]["devices"]):

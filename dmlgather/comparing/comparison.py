@@ -124,7 +124,7 @@ class Comparison:
         return "\n".join(self.messages())
 
     def messages(self) -> list[str]:
-        """What was found, in one message, or in one for each device that differs."""
+        """What was found, in one message, or in one for each device that differs from the first, and one for the others."""
         names = ", ".join(self.devices)
         if len(set(self.errors)) > 1:
             said = "; ".join(f"{name}: {error or 'no error'}" for name, error in zip(self.devices, self.errors, strict=True))
@@ -133,19 +133,26 @@ class Comparison:
             return [f"equal on {names}: {self.errors[0]}"]
         if not self.differences:
             return [f"equal on {names}: {counted(self.elements, 'element')}, bit for bit"]
-        return [str(found) for found in self.differences]
+        told = [str(found) for found in self.differences]
+        first, *others = (each for each in self.devices if each not in {found.devices[1] for found in self.differences})
+        return (
+            [*told, f"equal on {', '.join([first, *others])}: {counted(self.elements, 'element')}, bit for bit"]
+            if others
+            else told
+        )
 
 
 def compare(
     desc: OperatorDesc,
     *inputs: Any,
-    devices: Sequence[str] = ("cuda", "cpu"),
+    devices: Sequence[str] | None = None,
     level: str | FeatureLevel = "6_4",
     out_of_bounds: str | Fill | None = None,
     buffers: bool = False,
     against: Any = None,
 ) -> Comparison:
-    """Run `desc` on the same `inputs` on each device ("cpu", "cuda", "cuda:N", "reference") and compare bits.
+    """Run `desc` on the same `inputs` on each device ("cpu", "cuda", "cuda:N", "reference") and compare bits. Where none are
+    named: on "cuda", if a GPU can be used, "cpu" and "reference".
 
     inputs: as a compiled operator takes them. buffers: they are one-dimensional buffers of the described type or uint8, read
     through the described strides, and so is the output written, as `CompiledOperator.run_buffers` does. against: an output that
@@ -161,6 +168,8 @@ def compare(
     equal on cpu, reference: 4 elements, bit for bit
     """
     given = () if against is None else (_given(desc, against),)
+    if devices is None:
+        devices, _ = default_devices()
     check_devices(devices, least_devices(bool(given)))
     operators = []
     for name in devices:
@@ -185,6 +194,17 @@ def compare(
         found = differences(names, [*made, *given], lambda: tracer(operators[0], host, buffers))
     call = ComparedCall(host, buffers, out_of_bounds)
     return Comparison(desc, names, outcomes[0][0].size, found, errors, outputs, call, len(given))
+
+
+def default_devices() -> tuple[list[str], str | None]:
+    """The devices to compare where none are named, and why no GPU is among them."""
+    from dmlgather.backends import cuda
+
+    try:
+        cuda.require(0)
+    except DeviceError as error:
+        return ["cpu", "reference"], str(error)
+    return ["cuda", "cpu", "reference"], None
 
 
 def least_devices(given: bool) -> int:

@@ -42,17 +42,19 @@ class BaselineError(FileError):
 
 def read(file: Path) -> Baseline:
     """The baseline in `file`. BaselineError when it is missing or not a baseline."""
-    remedy = f"name a file that --write-baseline wrote, or write one: dmlgather check --write-baseline {file} FILE…"
+    remedy = "name a file that --write-baseline wrote, or write one"
     try:
         data = json.loads(read_text(file, "write it anew"))
         return Baseline.model_validate(data)
     except FileError as error:
-        raise BaselineError(f"{file}: the baseline {error}; {remedy}") from None
+        raise BaselineError(f"{file}: the baseline {error}; {remedy}: dmlgather check --write-baseline {file} FILE…") from None
     except ValidationError as error:
-        raise BaselineError(f"{file}: is no baseline: {placed(error.errors(include_url=False)[0])}; {remedy}") from None
+        raise BaselineError(
+            f"{file}: is no baseline: {placed(error.errors(include_url=False)[0])}; {remedy} of another name"
+        ) from None
     except (ValueError, RecursionError) as error:
         place = f":{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise BaselineError(f"{file}{place}: is no baseline: it is no JSON; {remedy}") from None
+        raise BaselineError(f"{file}{place}: is no baseline: it is no JSON; {remedy} of another name") from None
 
 
 def write(file: Path, baseline: Baseline, made_from: Iterable[Path]) -> None:

@@ -17,6 +17,7 @@ import dmlgather as dg
 from dmlgather.backends import reference
 from dmlgather.backends.cpu import engine
 from dmlgather.backends.cuda import nvidia_driver
+from dmlgather.backends.cuda.driver import DeviceError
 from dmlgather.cli import env
 from dmlgather.cli.app import SUBCOMMANDS
 from dmlgather.cli.schema import Schema, schema_of
@@ -119,7 +120,10 @@ def test_an_element_that_nobody_writes_differs(tmp_path: Path, command: Command,
 
 
 def test_compare_without_a_gpu_says_so(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmlgather.cli.compare.missing_gpu", lambda: "no GPU today")
+    def refuse(index: int) -> None:
+        raise DeviceError("no GPU today")
+
+    monkeypatch.setattr("dmlgather.backends.cuda.require", refuse)
     ended = command("compare", write(tmp_path, MODEL))
     assert (ended.code, ended.err) == (0, "cuda is left out: no GPU today\n")
     assert "equal on cpu, reference" in ended.out
@@ -284,6 +288,15 @@ def test_env_names_only_the_driver_where_there_is_none(command: Command, monkeyp
     (missing,) = json.loads(command("env", "--json").out)["missing"]
     assert missing["what"] == "there is no NVIDIA driver"
     assert "pip" not in missing["remedy"]
+
+
+def test_env_names_the_extras_of_cupy_and_nvrtc(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvidia_driver, "ask", lambda: nvidia_driver.Driver("12.4", (), None))
+    monkeypatch.setattr(env, "_version", lambda name: None)
+    monkeypatch.setattr(env, "PACKAGES", ())
+    told = command("env").out
+    assert "cupy       not installed: pip install 'cupy-cuda12x[ctk]>=14' (dmlgather's extra cuda12)\n" in told
+    assert "nvrtc      not installed: it comes with CuPy\n" in told
 
 
 def test_env_names_the_extra_of_a_missing_package(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,9 +105,9 @@ def test_a_baseline(tmp_path: Path, command: Command) -> None:
         ("translate a.json --to jax --level 3_0", "--level': --level belongs to --to directml; --to jax has no versions"),
         (
             "run a.json --device gpu",
-            "--device': expected 'cpu', 'cuda', 'cuda:N' (the N-th GPU) or 'reference', or 'auto', got 'gpu'",
+            "--device': expected 'cpu', 'cuda', 'cuda:N' (GPU number N, from 0) or 'reference', or 'auto', got 'gpu'",
         ),
-        ("compare a.json --devices gpu,cpu", "or 'directml', got 'gpu'"),
+        ("compare a.json --devices gpu,cpu", "or 'reference', got 'gpu'"),
         ("benchmarks --from r.json", "r.json is no report of `python -m benchmarks --output`: suite: expected text, got 3"),
     ],
 )

@@ -204,7 +204,7 @@ def test_unknown_devices(tmp_path: Path, command: Command, device: str) -> None:
     ended = command("run", "--device", device, write(tmp_path, MODEL))
     assert (ended.code, ended.out) == (2, "")
     said = " ".join(ended.err.split())
-    expected = f"expected 'cpu', 'cuda', 'cuda:N' (the N-th GPU) or 'reference', or 'auto', got '{device}'"
+    expected = f"expected 'cpu', 'cuda', 'cuda:N' (GPU number N, from 0) or 'reference', or 'auto', got '{device}'"
     assert f"Invalid value for '--device': {expected}" in said
 
 

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 import dmlgather as dg
 from dmlgather.backends.cuda.driver import DeviceError
 from dmlgather.blocks import BLOCK
+from dmlgather.comparing.comparison import default_devices
 from dmlgather.comparing.mismatch import Mismatch
 from tests.comparing.wrong import spoil
 from tests.directml.buffers import logical
@@ -220,4 +221,21 @@ def test_devices_that_cannot_be_are_refused_by_name() -> None:
         mock.patch("dmlgather.comparing.comparison.compile_operator", side_effect=DeviceError("CuPy cannot be imported")),
         pytest.raises(DeviceError, match=r"^device 'cuda' cannot be used: CuPy .*; devices=\('cpu', 'reference'\) runs anywhere"),
     ):
-        dg.compare(desc, np.zeros(3, np.float32))
+        dg.compare(desc, np.zeros(3, np.float32), devices=("cuda", "cpu"))
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_devices_are_those_of_the_command(gpu: bool) -> None:
+    asked = mock.Mock(side_effect=None if gpu else DeviceError("no GPU today"))
+    with mock.patch("dmlgather.backends.cuda.require", asked):
+        assert default_devices()[0] == [*["cuda"] * gpu, "cpu", "reference"]
+        if not gpu:
+            desc = dg.SliceOperatorDesc.of(np.zeros(3, np.float32))
+            assert dg.compare(desc, np.zeros(3, np.float32)).devices == ("cpu", "reference")
+
+
+def test_devices_that_agree_are_named_where_another_differs() -> None:
+    found = dg.compare(LOOKUP, DATA, PLACES, devices=("cpu", "reference"), against=np.array([[0, 10, 13, 13]]))
+    differs, equal = found.messages()
+    assert differs.startswith("1 of 4 elements differ between cpu and against")
+    assert equal == "equal on cpu, reference: 4 elements, bit for bit"

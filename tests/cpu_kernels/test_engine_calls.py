@@ -128,7 +128,7 @@ def test_an_engine_that_is_there_is_told(monkeypatch: pytest.MonkeyPatch, librar
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("engine.so", "this installation has no compiled engine (engine.so)"),
+        ("engine.so", "this installation has no compiled engine (engine.so): install dmlgather anew, without DMLGATHER_PURE=1"),
         (__file__, "the compiled engine cannot be loaded: "),
         (_ctypes.__file__, "the compiled engine cannot be loaded: "),
     ],

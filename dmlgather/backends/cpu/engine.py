@@ -147,7 +147,8 @@ def instruction_sets(engine: Engine) -> tuple[str, ...]:
 def _found(pure: bool, path: Path) -> tuple[Engine | None, str]:
     """The engine in a file, or why it is not used."""
     if pure or not path.exists():
-        return None, "DMLGATHER_PURE is 1" if pure else f"this installation has no compiled engine ({path.name})"
+        absent = f"this installation has no compiled engine ({path.name}): install dmlgather anew, without DMLGATHER_PURE=1"
+        return None, "DMLGATHER_PURE is 1" if pure else absent
     try:
         return Engine(path), ""
     except (OSError, AttributeError) as error:

@@ -101,7 +101,9 @@ def _parse(device: str) -> Device:
     try:
         return Device.parse(device.lower().removesuffix(":0"))
     except ValueError:
-        raise ValueError(f"device is {device!r}, expected 'CPU', 'CUDA', 'CUDA:N' (the N-th GPU) or 'REFERENCE'") from None
+        raise ValueError(
+            f"device is {device!r}, expected 'CPU', 'CUDA', 'CUDA:N' (GPU number N, from 0) or 'REFERENCE'"
+        ) from None
 
 
 def _opset(options: dict[str, Any]) -> int:
