@@ -112,7 +112,7 @@ def check(
     the model reaches it.
 
     A file .jsonl or .ndjson has a descriptor on each line, as dmlgather_dump.h writes them (see header). So has standard input
-    if its first line is a descriptor; otherwise it is one model or descriptor.
+    if one of its first lines is a descriptor; otherwise it is one model or descriptor.
 
     A JSON or XML file of another sort is skipped in a folder, and a problem when named, unless --skip-others is given. Findings
     go to standard output, problems and the summary to standard error. Options override the project's configuration.

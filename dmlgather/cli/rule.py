@@ -54,7 +54,7 @@ def _unknown(code: str, known: list[str]) -> str:
 
     meant = closest(code, known)
     hint = f"; did you mean {meant}?" if meant else "."
-    return f"expected a code of a finding, got {code!r}{hint} The codes are {', '.join(known)}"
+    return f"expected a code of a finding, got {code!r}{hint} `dmlgather rule` lists the codes"
 
 
 def _row(code: Code) -> dict[str, Any]:

@@ -85,7 +85,7 @@ class Configuration(Record, strict=True):
 _BOOLEAN = ("true or false", "write one of them without quotes, or remove the key")
 
 EXPECTED: Mapping[str, tuple[str, str]] = {
-    "level": (f"a feature level ({alternatives(FeatureLevel)})", 'write one in quotes: "6_4"'),
+    "level": (f"a feature level ({alternatives(FeatureLevel)})", 'write one of them in quotes, such as "6_4"'),
     "levels": (f"a table of patterns and feature levels ({alternatives(FeatureLevel)})", 'write "PATTERN" = "LEVEL" in it'),
     "exclude": ("a list of patterns of paths", 'write like ["old/", "/models/*.json"], or remove the key'),
     "formats": (
@@ -99,7 +99,7 @@ EXPECTED: Mapping[str, tuple[str, str]] = {
         "a list of tables with code, reason and perhaps paths",
         "write [[ignore]] tables, in pyproject.toml [[tool.dmlgather.ignore]]",
     ),
-    "code": ("a code of docs/findings.md or docs/expressing.md", 'write one in quotes: "DML305"'),
+    "code": ("a code that `dmlgather rule` lists", 'write one of them in quotes, such as "DML305"'),
     "reason": ("text that says why the code is ignored", "say why, or remove the entry"),
     "paths": (
         "a list of one or more patterns of paths",

@@ -192,7 +192,7 @@ def test_problems_cannot_be_ignored(folder: Path, command: Command) -> None:
 WRONGS: dict[str, tuple[str, str, str, str]] = {
     "an unknown key": ('\nlvel = "5_0"', "2: lvel", "the key 'lvel'", "write level"),
     "a table of pyproject": ("[tool.dmlgather]\nlevel = 1", "1: tool", "the key 'tool'", "without a table"),
-    "an unknown level": ('level = "7_0"', "1: level", '"7_0"', "6_4"),
+    "an unknown level": ('level = "7_0"', "1: level", '"7_0"', 'write one of them in quotes, such as "6_4"'),
     "a level that is no text": ("level = [5]", "1: level", "[5]", "6_4"),
     "an unknown level of a path": ('[levels]\n\n"a/" = "7_0"', '3: levels["a/"]', '"7_0"', "LEVEL"),
     "no pattern": ('[levels]\n"" = "5_0"', '2: levels[""]', '""', "PATTERN"),

@@ -57,6 +57,11 @@ def test_operators_of_other_sorts_are_noted_once_each() -> None:
     assert (found.ok, found.descriptors) == (True, 1)
 
 
+def test_an_operator_that_is_a_number_has_the_name_of_its_line() -> None:
+    (note,) = check({"name": "new", "type": 9999}).findings
+    assert (note.subject, note.got) == ("new", "number 9999 of DML_OPERATOR_TYPE")
+
+
 BROKEN = {
     "torn": ('{"type": "DML_OPERATOR_GATH', 10, "the line ends inside the string that begins here"),
     "two in one": (json.dumps(GATHER) + json.dumps(GATHER), len(json.dumps(GATHER)) + 1, "a line holds one value"),

@@ -11,7 +11,7 @@ from pathlib import Path as FilePath
 from typing import BinaryIO
 
 from dmlgather.directml.descriptors import OperatorDesc
-from dmlgather.directml.dxdispatch.dispatchables import read_dispatchable
+from dmlgather.directml.dxdispatch.dispatchables import read_dispatchable, read_label
 from dmlgather.directml.dxdispatch.foreign import ForeignPart
 from dmlgather.directml.dxdispatch.jsonc import Document, JsonError
 from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_text, kind_of
@@ -185,6 +185,8 @@ class _LinesCheck:
         """Check what line `number` holds. EnoughError when there is too much to report."""
         value = reading.document.value
         part = read_dispatchable(reading, "", ()) if kind_of(value) == "descriptor" else _numbered(value)
+        if isinstance(part, ForeignPart):
+            read_label(reading, value)
         if part is None and not reading.problems:
             reading.problem((), f"expected a descriptor {FORM}")
         elif isinstance(part, ForeignPart):

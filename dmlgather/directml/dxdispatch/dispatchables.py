@@ -60,7 +60,7 @@ def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable |
         reading.problem(path, 'expected an object {"type": "DML_OPERATOR_…", "desc": {…}}')
         return None
     if not path:
-        _read_label(reading, given)
+        read_label(reading, given)
     type_key = next((key for key in ("type", "Type") if key in given), None)
     if type_key is None:
         reading.problem(path, "'type' is missing")
@@ -85,7 +85,7 @@ def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable |
     return Dispatchable(name, desc, path, (*path, type_key), desc_path, bound, reading.subject)
 
 
-def _read_label(reading: Reading, given: dict[str, Any]) -> None:
+def read_label(reading: Reading, given: dict[str, Any]) -> None:
     """Let problems and findings of a descriptor in a file of its own, or on a line, have the name that it states."""
     label = given.get(LABEL, "")
     if isinstance(label, str):
