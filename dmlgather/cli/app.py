@@ -36,8 +36,8 @@ and space-to-depth.
 Files are DxDispatch models or single descriptors: JSON with comments and trailing commas. `check`, `explain`, `translate` and
 `equivalent` also take ONNX models and OpenVINO IR files.
 
-Exit codes: 0 clean; 1 findings of severity error, a mismatch, or what is not proven; 2 a usage, file or internal problem; 130 after
-Ctrl-C; 141 when whoever read the output closed it, as `head` does."""
+Exit codes: 0 clean; 1 findings of severity error, a mismatch, or what is not proven; 2 a usage, file or internal problem; 130
+after Ctrl-C; 141 when whoever read the output closed it, as `head` does."""
 
 SUBCOMMANDS: dict[str, tuple[Callable[..., int], str]] = {
     "run": (run_model.run, "MODEL.json: run a DxDispatch model on the CPU or a GPU"),

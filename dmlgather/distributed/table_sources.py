@@ -88,7 +88,8 @@ def _opened(path: str) -> Any:
         found = zarr.open(path, mode="r")
     except (FileNotFoundError, ValueError, OSError) as error:
         kind = ValueError if "://" in path or Path(path).exists() else FileNotFoundError
-        raise kind(f"table: {path} is neither a .npy file nor a zarr store: {error}") from None
+        message = f"table: {path} is neither a .npy file nor a zarr store: name one, or pass an array; zarr says: {error}"
+        raise kind(message) from None
     if _is_zarr(found, "Group"):
         raise ValueError(f"table: {path} holds a zarr group: {_remedy(found)} (the path of the store, then /, then the name)")
     return found

@@ -141,7 +141,7 @@ def test_files_that_are_no_tables(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"its header says float64 of shape .*, 19200 bytes, and 19199 follow"):
         as_table(file)
     (tmp_path / "table.bin").write_bytes(b"x")
-    with pytest.raises(ValueError, match=r"table.bin is neither a .npy file nor a zarr store"):
+    with pytest.raises(ValueError, match=r"table.bin is neither a .npy file nor a zarr store: name one, or pass an array; "):
         as_table(tmp_path / "table.bin")
 
 
