@@ -80,7 +80,8 @@ def equivalent(
             graph, left[place] = read_lines(file)
             programs[place] = ReadProgram(graph, buffers=True)
             if not graph.outputs:
-                say(f"{file}: nothing is left to compare")
+                if left[place].lines:
+                    say(f"{file}: nothing is left to compare")
                 return left[place].code
     try:
         assume = () if strict else ASSUMPTIONS
@@ -94,5 +95,5 @@ def equivalent(
             f"{each} of {printable(str(file))}" for file, each in zip((first, second), left, strict=True) if each.lines
         )
         put("\n".join([verdict, *more, ""]))
-    written.write(found.to_json)
+    written.write(lambda: {**found.to_json(), "left_out": sum(each.lines for each in left)})
     return max(0 if found else 1, *(each.code for each in left))

@@ -63,6 +63,9 @@ class EquivalenceResult(Record):
     counterexample: CounterexampleInputs | None
     """Inputs for which they differ."""
 
+    left_out: int = 0
+    """Of two files: how many lines of descriptors are left out."""
+
 
 class TranslatedPart(Record):
     """What became of an operator, or of the whole model."""
@@ -91,6 +94,9 @@ class TranslationResult(Record):
 
     to: str
     """The library and its version: "onnx, opset 13"."""
+
+    left_out: int
+    """How many lines of descriptors are left out."""
 
     parts: tuple[TranslatedPart, ...]
     """Each gather, slice, DepthToSpace and SpaceToDepth."""

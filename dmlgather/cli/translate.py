@@ -113,7 +113,8 @@ def translate(
         KINDS[to].check(output, made_from)
     source, left = _read(file, allow_outside, stated_inputs(inputs))
     if not source.graph.outputs and left.code:
-        say(f"{file}: nothing is left to translate" + (f", and '{output}' is not written" if output is not None else ""))
+        if left.lines:
+            say(f"{file}: nothing is left to translate" + (f", and '{output}' is not written" if output is not None else ""))
         return left.code
     if not source.graph.outputs:
         say(f"{file}: no dispatch writes a resource, so there is nothing to translate")
@@ -144,7 +145,7 @@ def translate(
             say(f"Not kept of '{file}': {part}")
     *parts, all_of_it = told.parts
     ends = {"parts": parts, "whole": {**all_of_it, "name": str(file)}, "written": written, "not_kept": list(lost)}
-    JsonOutput(as_json).write(lambda: {"file": str(file), "to": whole.to, **ends})
+    JsonOutput(as_json).write(lambda: {"file": str(file), "to": whole.to, "left_out": left.lines, **ends})
     return max(left.code, 0 if told.clean else 1)
 
 

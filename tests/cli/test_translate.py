@@ -113,6 +113,8 @@ def test_lines_that_are_left_out_are_said(
     compared = command("equivalent", stream, target)
     assert (compared.code, compared.out) == (code, f"{PROVEN}, without {without} left out of {stream}\n")
     assert compared.err == ended.err.replace(f"Written to '{target}'\n", "")
+    for arguments in (("translate", stream, "--to", "onnx"), ("equivalent", stream, target)):
+        assert json.loads(command(*arguments, "--json").out)["left_out"] == len(others)
     again = command("equivalent", target, stream)
     assert (again.code, again.out) == (compared.code, compared.out)
     checked = command("check", "--output-format", "concise", stream)
