@@ -93,6 +93,15 @@ def test_a_baseline(tmp_path: Path, command: Command) -> None:
     assert (ended.code, "is no baseline: " in ended.err, "got 3" in ended.err) == (2, True, True)
 
 
+CLICKS = {
+    "--rounds': expected an integer, got 'x'": "--rounds': 'x' is not a valid integer range",
+    "--rounds': expected at least 1, got '0'": "--rounds': 0 is not in the range x>=1",
+    "--time-limit': expected a number, got 'x'": "--time-limit': 'x' is not a valid float",
+    "NAME': expected one of 'descriptor', 'model', ": "'[NAME]': 'modl' is not one of 'descriptor', 'model', ",
+}
+"""What is said, and how Typer says it before it asks Pydantic: in Click's words."""
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -117,6 +126,6 @@ def test_options_and_other_files(folder: Path, command: Command, arguments: str,
     write(folder, {"suite": 3}, "r.json")
     ended = command(*arguments.split())
     said = " ".join(ended.err.split())
-    assert (ended.code, ended.out, says in said) == (2, "", True), said
+    assert (ended.code, ended.out, says in said or CLICKS.get(says, says) in said) == (2, "", True), said
     for word in ("should be", "unable to parse", "Value error", "device is", "opset is", "Input "):
         assert word not in said
