@@ -69,7 +69,7 @@ def _observed(exported: ExportedGraph, args: Sequence[Any]) -> dict[Any, tuple[A
 def _values(program: FusedTorchProgram, args: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
     """Values of the graph, by name, when each step runs by itself."""
     leaves = program.program.leaves(args, {})
-    graph = replace(program.read.graph, outputs=tuple(dict.fromkeys(names))).needed()
+    graph = replace(program.read.graph, outputs=tuple(dict.fromkeys(names)))
     with arrays.in_order(leaves):
         values, home = program._inputs(leaves)
         return Fused(graph, graph, ()).run(values, compute=program._computing(home))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.dialects.index_graph import IndexGraph, Opaque
+from dmlgather.dialects.index_graph import IndexGraph, Opaque, Step
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.torch.tracing import nodes
 from dmlgather.torch.tracing.exported import ExportedGraph
@@ -69,7 +69,7 @@ def read_program(program: ExportedGraph, values: Values) -> TorchGraph:
     for node in program.nodes:
         reader.read(node)
     outputs = [reader.value(node) for node in program.outputs if nodes.gives_tensor(node)]
-    graph, checks = reader.graph.build(outputs), tuple(reader.checks)
+    graph, checks = replace(reader.graph.build(outputs), unread=tuple(reader.unread)), tuple(reader.checks)
     return TorchGraph(graph, reader.opaque, reader.calls, reader.results, tuple(leaves), checks)
 
 
@@ -110,6 +110,7 @@ class _NodeReader:
     calls: list[tuple[Any, NodeCall]] = field(default_factory=list)
     results: dict[Any, tuple[str, ...]] = field(default_factory=dict)
     checks: list[str] = field(default_factory=list)
+    unread: list[Step] = field(default_factory=list)
 
     def value(self, node: Any) -> str:
         """The name of the value that a node gives."""
@@ -185,7 +186,7 @@ class _NodeReader:
         if any(tensors_in(call.given)):
             self.checks += self._opaque(node, call)
         else:  # of a number that only a run tells, for which a graph has no value
-            self.graph.step(node.name, Opaque(f"torch.{call.operator}"), (), {})
+            self.unread.append(Step(node.name, Opaque(f"torch.{call.operator}"), (), ()))
 
     def _opaque(self, node: Any, call: NodeCall) -> tuple[str, ...]:
         name, attributes, inputs = operator(call, single=nodes.is_single(node))
