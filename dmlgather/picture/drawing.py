@@ -112,8 +112,6 @@ def _notes(plan: IndexPlan, lookup_axes: tuple[int, ...]) -> Iterator[str]:
         yield f"and {counted(len(plan.lookups) - MOST_LOOKUPS, 'more lookup')}"
 
 
-# The grids of one picture and the lines between them: indices above; below them, input and output side by side.
-
 # The lines between input and output. They run beside cells, never over them: from the right end of a row, or below it.
 
 DASHES = {IndexOutcome.VALID: (), IndexOutcome.CLAMPED: (5.0, 3.0)}
@@ -207,6 +205,8 @@ def _lanes(groups: Iterable[tuple[Cell, ...]], order: Callable[[tuple[Cell, ...]
         used[row] = levels[cells] + 1
     return Lanes(levels)
 
+
+# The grids of one picture and the lines between them: indices above; below them, input and output side by side.
 
 BETWEEN, NEAREST = 72.0, 236.0
 """Space between input and output, and the least x of the output."""

@@ -19,8 +19,6 @@ from dmlgather.report.finding_status import FindingStatus, ReportedFinding
 from dmlgather.report.node_lines import HEADS, NodeListing, heading, line
 from dmlgather.wording import counted, printable, shortened
 
-# A model as text for people: its heading, what its verdicts depend on, its findings by cause, and its nodes.
-
 # Short names for the sizes of a model whose own names are long: "s1" for "floor_div(sequence_length + 1, 2)".
 
 LONGEST = 24
@@ -117,6 +115,8 @@ def _alone(name: str) -> str:
     """A pattern for a name that is no part of a longer one, and not in quotes."""
     return rf"(?<![\w.'\"]){re.escape(name)}(?!\w|\.\w|['\"\[])"
 
+
+# A model as text for people: its heading, what its verdicts depend on, its findings by cause, and its nodes.
 
 INDENT = 2
 """Spaces before the lines below a heading."""

@@ -33,8 +33,6 @@ from dmlgather.translation.onnx_form import OnnxForm
 from dmlgather.translation.onnx_target import OnnxTarget
 from dmlgather.translation.targets import IndexRule, Target, UntranslatableError
 
-# OpenVINO: problems in the operations of one of its operation sets.
-
 # An OpenVINO model of a graph whose problems are OpenVINO's.
 
 OPERATIONS = {
@@ -171,6 +169,8 @@ _OPERATIONS: Mapping[type[Problem], Callable[[Any, Any, Nodes], Any]] = {
 }
 """The node of each kind of problem that `OpenVINOTarget` states."""
 
+
+# OpenVINO: problems in the operations of one of its operation sets.
 
 LEAST = -(2**63) + 1
 """An end of a slice that lies before every element."""

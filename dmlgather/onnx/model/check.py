@@ -38,8 +38,6 @@ from dmlgather.onnx.problems.relatives import RELATIVES
 from dmlgather.onnx.problems.slice import Slice
 from dmlgather.wording import printable
 
-# Whether DirectML takes a node of a model at a feature level, why not, and what is not known.
-
 # What is known of the sizes of an ONNX node: its shapes, the axes that it slices, and what its operator requires of sizes.
 
 NUMBERS = ("axes", "steps")
@@ -157,6 +155,9 @@ def _block_units(site: NodeSite, data: Named) -> dict[KnownSize, int]:
     return {size: unit for axis, unit in units.items() for size in data[axis : axis + 1] if isinstance(size, str)}
 
 
+# Whether DirectML takes a node of a model at a feature level, why not, and what is not known.
+
+
 def judge(site: NodeSite, level: FeatureLevel, sizes: Sizes, origins: Mapping[str, str], *, cut: bool = False) -> Judged:
     """Whether DirectML takes the node at a feature level, and why not. sizes: of the node's model. origins: the input of the
     model that decides a symbol of these. cut: as of `trial_sizes`.
@@ -225,7 +226,7 @@ def _no_sizes(node: NodeSizes, origins: Mapping[str, str]) -> Finding:
     return CODES["EXP302"].finding(
         "data",
         expected="sizes for which no tensor is empty",
-        got=f"sizes that depend on {symbols} in a way for which none were found{_input_shapes(node.symbols, origins)}",
+        got=f"sizes that depend on {symbols} in a way for which none were found{_deciding_inputs(node.symbols, origins)}",
         remedy=f"declare {symbols} in the model, as numbers",
     )
 
@@ -254,7 +255,7 @@ def _missing(site: NodeSite, sizes: Sizes, origins: Mapping[str, str]) -> Iterat
             yield CODES["EXP302"].finding(
                 role,
                 expected="numbers, as DirectML's slices have their axes and steps in the descriptor",
-                got=f"{name!r}, computed from sizes: {printable(', '.join(names))}{_input_shapes(symbols, origins)}",
+                got=f"{name!r}, computed from sizes: {printable(', '.join(names))}{_deciding_inputs(symbols, origins)}",
                 remedy=f"declare {printable(', '.join(symbols))} in the model, as numbers",
             )
         elif not is_array and name and origin:
@@ -274,7 +275,7 @@ def _names(value: NodeValue) -> list[str]:
     return [each for each in value.elements.flat if isinstance(each, str)]
 
 
-def _input_shapes(symbols: Iterable[str], origins: Mapping[str, str]) -> str:
+def _deciding_inputs(symbols: Iterable[str], origins: Mapping[str, str]) -> str:
     """The inputs of the model that decide symbols; empty where none is known."""
     names = dict.fromkeys(repr(printable(origins[symbol])) for symbol in symbols if symbol in origins)
     return f"; they depend on the model's input{'s' * (len(names) > 1)} {', '.join(names)}" if names else ""

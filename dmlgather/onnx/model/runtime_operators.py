@@ -20,7 +20,7 @@ from dmlgather.onnx.model.partial_types import NOTHING, PartialType
 from dmlgather.onnx.model.subgraphs import operator_name
 from dmlgather.onnx.problems.data_types import data_type
 
-# How shapes and data types of onnxruntime's own operators follow: the rules of which `runtime_operators` has one for each.
+# How shapes and data types of onnxruntime's own operators follow: rules, of which each operator has one.
 
 ASKED_OPSET = 13
 """The opset of ONNX in which it is asked about operators that have the shapes of its own, whatever the model's opset is."""

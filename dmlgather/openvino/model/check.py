@@ -38,8 +38,6 @@ from dmlgather.openvino.problems.relatives import RELATIVES
 from dmlgather.openvino.problems.slices import entries
 from dmlgather.plan import OutOfBounds
 
-# Judge a layer: whether DirectML takes it at a feature level, where it differs, what is not known.
-
 # What is known of the sizes of a layer: its shapes, the axes that it slices, and what its operation requires of sizes.
 
 END = 2**63 - 1
@@ -241,6 +239,8 @@ def contradict(tensor: CheckedTensor, port: Port) -> bool:
     pairs = list(zip(tensor.shape, port.shape, strict=False))
     return len(tensor.shape) != len(port.shape) or any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
+
+# Judge a layer: whether DirectML takes it at a feature level, where it differs, what is not known.
 
 SMALLER_THAN_BYTES = ("i4", "u4", "nf4", "f4e2m1", "u1", "u2", "u3", "u6")
 """OpenVINO's element types of which several share a byte."""
