@@ -93,7 +93,7 @@ def questions_table() -> str:
     for asked in open_questions(max(FeatureLevel)):
         others = "; ".join(answer.means for answer in asked.answers[1:])
         rows.append(f"| `{asked.key}` | {asked.asks} | {asked.decided} | {others} | {asked.source} |")
-    return "\n".join(rows) + "\n"
+    return "\n".join(rows)
 
 
 def _array(values: Sequence[float] | NDArray[Any], data_type: DataType) -> NDArray[Any]:

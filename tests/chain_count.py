@@ -9,7 +9,7 @@ from typing import TypeVar
 from tests import seeds
 
 CHAINS = int(os.environ.get("CHAINS", "2000"))
-"""`ci/chains COUNT` sets it."""
+"""`ci/heavy chains COUNT` sets it."""
 
 Found = TypeVar("Found")
 

@@ -1,11 +1,11 @@
 """Programs that are broken on purpose, and for each a case that notices it.
 
 The cases are in `tests/noticed.json`, most of them as the seed of one: a test runs one on the program as it is and on the broken
-one. Drawing until something shows is what `ci/notice` does:
+one. Drawing until something shows is what `python -m tests.noticing` does:
 
-ci/notice                   for each broken program whose case no longer notices it, search for another one and store it
-ci/notice FILE              the same for those of a test file
-ci/notice FILE NAME         for one of them
+-                    for each broken program whose case no longer notices it, search for another one and store it
+FILE                 the same for those of a test file
+FILE NAME            for one of them
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def _told(case: object) -> str:
 def command(*arguments: str) -> str:
     """The command that searches, in the environment that runs this."""
     own = Path(sys.prefix)
-    venv = f"VENV={own.relative_to(ROOT)} " if own.is_relative_to(ROOT) and own.name != ".venv" else ""
-    return f"{venv}ci/notice {shlex.join(arguments)}"
+    python = own.relative_to(ROOT) / "bin/python" if own.is_relative_to(ROOT) else "python"
+    return f"{python} -m tests.noticing {shlex.join(arguments)}"
 
 
 def programs_of(test: str) -> BrokenPrograms:
@@ -130,7 +130,9 @@ def search_all(test: str, only: str | None = None) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Returns its exit code: 1 if a program is not noticed."""
-    parser = argparse.ArgumentParser("ci/notice", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        "python -m tests.noticing", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("file", nargs="?", help="a test file; without one, all that the table has")
     parser.add_argument("name", nargs="?", help="of a broken program in it")
     chosen = parser.parse_args(arguments)

@@ -71,7 +71,12 @@ def _chosen() -> RunSeed:
                 f"under CI=true the seed follows from the commit, and git knows none: {done.stderr.strip()}; set {VARIABLE}"
             )
         return RunSeed(int(done.stdout[:12], 16), "from the commit")
-    return RunSeed(random.SystemRandom().getrandbits(48), "fresh")
+    return RunSeed(fresh(), "fresh")
+
+
+def fresh() -> int:
+    """A seed that nothing has had."""
+    return random.SystemRandom().getrandbits(48)
 
 
 @contextmanager

@@ -88,7 +88,7 @@ def test_without_the_engine_nothing_is_required(tmp_path: Path) -> None:
 
 
 def needs(tool: str) -> pytest.MarkDecorator:
-    """A skip where a program is not on the path; ci/bare has no compiler on purpose."""
+    """A skip where a program is not on the path; ci/heavy bare has no compiler on purpose."""
     return pytest.mark.skipif(shutil.which(tool) is None, reason=f"no {tool} on the path: what it does was not tried")
 
 

@@ -45,7 +45,7 @@ def test_a_case_that_does_not_notice_says_so(
     table.write_text(json.dumps({FILE: seeds}))
     with pytest.raises(AssertionError, match=said) as raised:
         PROGRAMS.check(NAME)
-    _, named, command = str(raised.value).partition("ci/notice ")
+    _, named, command = str(raised.value).partition("-m tests.noticing ")
     assert main(shlex.split(command) if named else [FILE, NAME]) == 0
     assert f"{FILE}: {NAME!r} is noticed by the case of seed 3" in capsys.readouterr().out
     assert json.loads(table.read_text()) == {FILE: {NAME: 3}}

@@ -306,6 +306,8 @@ def test_without_a_commit_ci_must_state_a_seed(monkeypatch: pytest.MonkeyPatch, 
 
 def test_a_script_says_how_it_repeats_a_test_and_a_page_is_repeated_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(seeds.VARIABLE, "7")
-    monkeypatch.setenv(seeds.REPEAT, "ci/torch -k x")
-    assert seeds.repeating("tests/test_a.py::test_b[c d]") == "DMLGATHER_SEED=7 ci/torch -k x 'tests/test_a.py::test_b[c d]'"
-    assert seeds.repeating("docs/run.md::line:4,column:1") == "DMLGATHER_SEED=7 ci/torch -k x docs/run.md"
+    monkeypatch.setenv(seeds.REPEAT, "ci/heavy torch -k x")
+    assert (
+        seeds.repeating("tests/test_a.py::test_b[c d]") == "DMLGATHER_SEED=7 ci/heavy torch -k x 'tests/test_a.py::test_b[c d]'"
+    )
+    assert seeds.repeating("docs/run.md::line:4,column:1") == "DMLGATHER_SEED=7 ci/heavy torch -k x docs/run.md"

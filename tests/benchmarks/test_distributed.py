@@ -21,7 +21,7 @@ from benchmarks.rigs import CLUSTER, DeviceRig
 from benchmarks.suites import cases
 from benchmarks.tables import rich_table
 from benchmarks.workload_arrays import WorkloadArrays, make, stored, write
-from ci.benchmark_tables import markdown
+from ci.pages.benchmark_tables import markdown
 from dmlgather.directml import validate
 from dmlgather.extras import MissingExtraError
 from tests import seeds

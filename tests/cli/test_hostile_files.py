@@ -109,7 +109,7 @@ def test_a_constant_of_64_dimensions(tmp_path: Path) -> None:
 
 
 def test_the_shape_of_a_tensor_that_no_array_can_have(tmp_path: Path) -> None:
-    """Found by ci/fuzz: a size of 0 beside sizes whose product is too large for NumPy."""
+    """Found by ci/heavy fuzz: a size of 0 beside sizes whose product is too large for NumPy."""
     graph = helper.make_graph(
         [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Gather", ["s", "i"], ["y"])],
         "graph",

@@ -1,4 +1,4 @@
-"""What takes minutes: other processors, and as many rounds of random cases as ENGINE_ROUNDS says (ci/engine)."""
+"""What takes minutes: other processors, and as many rounds of random cases as ENGINE_ROUNDS says (ci/heavy engine)."""
 
 from __future__ import annotations
 

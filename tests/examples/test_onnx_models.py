@@ -1,4 +1,4 @@
-"""examples/onnx_models.py, whose models ci/fetch-data gets, and what it says of nodes that differ or do not run."""
+"""examples/onnx_models.py, whose models examples/data.py downloads, and what it says of nodes that differ or do not run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_every_node_of_the_real_models_is_executed_and_equal() -> None:
 def test_without_the_models_it_says_what_to_do(tmp_path: Path) -> None:
     ended = _run(**{FOLDER_VARIABLE: str(tmp_path)})
     assert ended.returncode == 1
-    assert ended.stderr == f"{tmp_path}/silero-vad-6.2.3/silero_vad.onnx is not there; run ci/fetch-data first\n"
+    assert ended.stderr == f"{tmp_path}/silero-vad-6.2.3/silero_vad.onnx is not there; run examples/data.py first\n"
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ def test_every_variant_and_every_instruction_of_it(variant: Variant, rng: random
 
 @pytest.mark.parametrize("architecture", [name for name in ARCHITECTURES if name != AS_WRITTEN.architecture])
 def test_other_architectures(architecture: str, rng: random.Random) -> None:
-    """A sample of the kernels, each compiled alone as for a user's first call; ci/interpret runs all of them."""
+    """A sample of the kernels, each compiled alone as for a user's first call; ci/heavy interpret runs all of them."""
     kernels = Kernels(architecture, kernel_source)
     for variant in rng.sample(VARIANTS, 8):
         for _ in range(5):

@@ -1,4 +1,4 @@
-"""Hundreds of functions of brackets of every kind, fused, against live JAX: ci/index runs them."""
+"""Hundreds of functions of brackets of every kind, fused, against live JAX: ci/heavy index runs them."""
 
 from __future__ import annotations
 

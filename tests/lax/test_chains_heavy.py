@@ -1,4 +1,4 @@
-"""Thousands of random chains, fused, against live JAX: ci/chains runs them."""
+"""Thousands of random chains, fused, against live JAX: ci/heavy chains runs them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The gathers and dynamic slices that JAX tests its own lowerings with: how many DirectML takes, and that it gives JAX's bytes.
 
-harnesses.json holds them; `ci/jax-harnesses` writes it.
+harnesses.json holds them; `python -m tests.lax.collecting` writes it.
 """
 
 from __future__ import annotations

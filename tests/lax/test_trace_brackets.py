@@ -1,4 +1,4 @@
-"""x[…] with constant index arrays, as JAX's own tests write it: fused to JAX's bits. `ci/index` runs hundreds of random ones."""
+"""x[…] with constant index arrays, as JAX's own tests write it: fused to JAX's bits. `ci/heavy index` runs hundreds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brackets of every kind, in each way to run them: NumPy's bits and errors. `ci/index` runs thousands."""
+"""Brackets of every kind, in each way to run them: NumPy's bits and errors. `ci/heavy index` runs thousands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thousands of random chains in NumPy's spelling, fused and step by step, against NumPy; ci/chains runs it."""
+"""Thousands of random chains in NumPy's spelling, fused and step by step, against NumPy; ci/heavy chains runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""dg.index against NumPy with thousands of random expressions; ci/index runs it."""
+"""dg.index against NumPy with thousands of random expressions; ci/heavy index runs it."""
 
 from __future__ import annotations
 

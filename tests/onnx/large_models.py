@@ -1,4 +1,4 @@
-"""Models of any size with their weights inside, and the time and memory that checking models takes. `ci/weights` runs it."""
+"""Models of any size with their weights inside, and time and memory of checking models (`ci/heavy weights`)."""
 
 from __future__ import annotations
 

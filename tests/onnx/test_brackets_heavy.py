@@ -1,4 +1,4 @@
-"""Thousands of GatherNDs with constant positions of every kind, fused, against onnxruntime: ci/index runs them."""
+"""Thousands of GatherNDs with constant positions of every kind, fused, against onnxruntime: ci/heavy index runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random chains of ONNX nodes: fused, step by step and by onnxruntime to the same bits. `ci/chains` runs thousands."""
+"""Random chains of ONNX nodes: fused, step by step and by onnxruntime to the same bits. `ci/heavy chains` runs thousands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thousands of random chains of ONNX nodes, on both devices without a GPU; `ci/chains` runs them."""
+"""Thousands of random chains of ONNX nodes, on both devices without a GPU; `ci/heavy chains` runs them."""
 
 from __future__ import annotations
 

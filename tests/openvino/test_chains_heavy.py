@@ -1,4 +1,4 @@
-"""Thousands of random IRs: their graphs compute what OpenVINO computes, fused or not. ci/chains runs it."""
+"""Thousands of random IRs: their graphs compute what OpenVINO computes, fused or not. ci/heavy chains runs it."""
 
 from __future__ import annotations
 

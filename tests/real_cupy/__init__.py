@@ -1,1 +1,1 @@
-"""dmlgather beside the real package CuPy on a machine without a driver (ci/cupy): names, arguments, compiling, arrays."""
+"""dmlgather beside the real package CuPy on a machine without a driver (ci/heavy cupy): names, arguments, compiling, arrays."""

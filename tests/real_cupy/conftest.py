@@ -1,4 +1,4 @@
-"""What every test of this folder has. All need CuPy's wheel; ci/cupy runs them."""
+"""What every test of this folder has. All need CuPy's wheel; ci/heavy cupy runs them."""
 
 from __future__ import annotations
 

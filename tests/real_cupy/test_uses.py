@@ -25,7 +25,7 @@ ANSWERED = {"cupy.cuda.runtime.driverGetVersion", "cupy.cuda.runtime.runtimeGetV
 NO_DRIVER = (
     r"cudaError(InsufficientDriver|NoDevice)|failed to load libcuda|CUDA_ERROR_(NOT_INITIALIZED|INVALID_CONTEXT|NO_DEVICE)"
 )
-"""What CuPy says where only the driver is missing, so that it has taken the arguments. ci/cupy hides every GPU."""
+"""What CuPy says where only the driver is missing, so that it has taken the arguments. ci/heavy cupy hides every GPU."""
 
 
 @functools.cache

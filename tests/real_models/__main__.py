@@ -1,4 +1,4 @@
-"""ci/models [--record] [--undecided] [TEXT…]: check the models of the set, and judge each verdict by runs.
+"""ci/heavy models [--record] [--undecided] [TEXT…]: check the models of the set, and judge each verdict by runs.
 
 The judge is onnxruntime, and OpenVINO for the IRs that it makes of them. TEXT: only models whose name, "PACKAGE/FILE", contains
 one of these texts. --record: write counts.json anew. --undecided: list the nodes that are not decided. Exit code 1: a verdict is
@@ -17,14 +17,16 @@ from tests.real_models.listed import fetched, names
 
 def main(argv: list[str]) -> int:
     """The exit code."""
-    parser = argparse.ArgumentParser(prog="ci/models", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="ci/heavy models", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("texts", nargs="*", metavar="TEXT")
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--undecided", action="store_true")
     options = parser.parse_args(argv)
     rows: dict[str, ModelRow] = {}
     wrong = 0
-    for package, model in fetched(options.texts, "ci/models"):
+    for package, model in fetched(options.texts, "ci/heavy models"):
         path = package.path(model.member)
         name = package.name_of(model)
         onnx = check_onnx(model, path)

@@ -65,7 +65,7 @@ def check_onnx(model: ListedModel, path: Path) -> CheckedFile:
 
 
 def check_generated() -> Counts:
-    """A model of 2 GB with its weights inside. It is not run: its nodes are those that `ci/weights` measures."""
+    """A model of 2 GB with its weights inside. It is not run: its nodes are those that `ci/heavy weights` measures."""
     with tempfile.TemporaryDirectory(prefix="dmlgather-large-") as folder:
         path = Path(folder, "large.onnx")
         write_large(path, 2_000_000_000)

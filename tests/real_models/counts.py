@@ -1,4 +1,4 @@
-"""The committed counts (`counts.json`): made, compared and written by `ci/models`."""
+"""The committed counts (`counts.json`): made, compared and written by `ci/heavy models`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.onnx.large_models import Measured
 GENERATED = "a generated model of 2 GB"
 
 RECORD = Path(__file__).with_name("counts.json")
-REMEDY = "if that is right, run `ci/models --record`"
+REMEDY = "if that is right, run `ci/heavy models --record`"
 
 
 class Counts(Record):

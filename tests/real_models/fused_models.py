@@ -1,4 +1,4 @@
-"""ci/fused [--record] [TEXT…]: fuse the models of the set, and judge each part that only moves elements by onnxruntime's runs.
+"""ci/heavy fused [--record] [TEXT…]: fuse the models of the set, and judge each part that only moves by onnxruntime.
 
 Each part runs fused and step by step on the values that onnxruntime has there, for inputs of two sizes, and must give
 onnxruntime's bits. TEXT: only models whose name, "PACKAGE/FILE", contains one of these texts. --record: write fused.json anew.
@@ -59,7 +59,9 @@ class FusedModel(Record):
 
 def main(argv: list[str]) -> int:
     """The exit code."""
-    parser = argparse.ArgumentParser(prog="ci/fused", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="ci/heavy fused", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("texts", nargs="*", metavar="TEXT")
     parser.add_argument("--record", action="store_true")
     options = parser.parse_args(argv)
@@ -67,7 +69,7 @@ def main(argv: list[str]) -> int:
     recorded = known.validate_json(RECORD.read_bytes()) if RECORD.exists() else {}
     found: dict[str, FusedModel] = {}
     wrong = 0
-    for package, model in fetched(options.texts, "ci/fused"):
+    for package, model in fetched(options.texts, "ci/heavy fused"):
         name = package.name_of(model)
         found[name], faults = fused_model(model, package.path(model.member))
         print(f"{name}: {_shown(found[name])}", flush=True)

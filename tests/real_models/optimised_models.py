@@ -1,4 +1,4 @@
-"""ci/optimised [--record] [TEXT…]: prove that the models of the set index alike before and after onnxruntime's optimisations.
+"""ci/heavy optimised [--record] [TEXT…]: prove that the models index alike before and after onnxruntime's optimisations.
 
 Three forms of each model: level basic without the optimisers that compute floating-point results in another way, level basic, and
 level extended. TEXT: only models whose name, "PACKAGE/FILE", contains one of these texts. --record: write optimised.json anew.
@@ -37,7 +37,7 @@ Verdicts = dict[str, str]
 def main(argv: list[str]) -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(
-        prog="ci/optimised", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="ci/heavy optimised", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("texts", nargs="*", metavar="TEXT")
     parser.add_argument("--record", action="store_true")
@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
     known = TypeAdapter(dict[str, Verdicts])
     recorded = known.validate_json(RECORD.read_bytes()) if RECORD.exists() else {}
     found: dict[str, Verdicts] = {}
-    for package, model in fetched(options.texts, "ci/optimised"):
+    for package, model in fetched(options.texts, "ci/heavy optimised"):
         name = package.name_of(model)
         found[name] = verdicts(model, package.path(model.member))
         print(f"{name}: {'; '.join(f'{form}: {verdict}' for form, verdict in found[name].items())}", flush=True)

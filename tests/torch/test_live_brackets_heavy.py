@@ -1,4 +1,4 @@
-"""Brackets of every kind, traced and fused, and by `dg.torch.index`, against PyTorch: ci/torch runs them."""
+"""Brackets of every kind, traced and fused, and by `dg.torch.index`, against PyTorch: ci/heavy torch runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thousands of random chains, fused, against PyTorch: ci/torch runs them."""
+"""Thousands of random chains, fused, against PyTorch: ci/heavy torch runs them."""
 
 from __future__ import annotations
 

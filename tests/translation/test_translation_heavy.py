@@ -1,4 +1,4 @@
-"""As test_translated.py and test_translated_models.py, with thousands; `ci/translate` runs it."""
+"""As test_translated.py and test_translated_models.py, with thousands; `ci/heavy translate` runs it."""
 
 from __future__ import annotations
 

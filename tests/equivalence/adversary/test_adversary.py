@@ -1,4 +1,4 @@
-"""Random pairs of programs with near misses: no verdict is wrong. The libraries judge; `ci/equivalent` runs this."""
+"""Random pairs of programs with near misses: no verdict is wrong. The libraries judge; `ci/heavy equivalent` runs this."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.equivalence.adversary.judging import LEFT_OUT, judged, random_pair
 from tests.rates import assert_often, assert_seldom
 
 PAIRS = int(os.environ.get("PAIRS", "1000"))
-"""`ci/equivalent PAIRS` sets it."""
+"""`ci/heavy equivalent PAIRS` sets it."""
 
 needs_torch = pytest.mark.torch
 heavy = pytest.mark.heavy

@@ -1,4 +1,4 @@
-"""Random launches of every kernel in the interpreter, compared with the reference: `ci/interpret`.
+"""Random launches of every kernel in the interpreter, compared with the reference: `ci/heavy interpret`.
 
 Each round has a plan for every variant, plans of any shape, and far apart ones. A round ends with its first failure, and the next
 one begins; the commands that repeat failed rounds are printed last. Prints the share of instructions that ran.
@@ -100,12 +100,12 @@ def rounds(launches: int, seed: int, architectures: Sequence[str], pool: Executo
 def command(done: Round) -> str:
     """What repeats a round."""
     older = "--nvrtc12 " if nvrtc.version().startswith("12.") else ""
-    return f"ci/interpret {older}--round {done.seed} --architectures {done.architecture}"
+    return f"ci/heavy interpret {older}--round {done.seed} --architectures {done.architecture}"
 
 
 def main(arguments: Sequence[str] | None = None, pool: Executor | None = None) -> int:
     """The command. Returns its exit code: 1 for failures."""
-    parser = argparse.ArgumentParser("ci/interpret", description=__doc__)
+    parser = argparse.ArgumentParser("ci/heavy interpret", description=__doc__)
     parser.add_argument("launches", nargs="?", type=int, default=20_000, help="of all architectures together (20000)")
     parser.add_argument("seed", nargs="?", type=int, help="(the run's)")
     parser.add_argument("--round", type=int, metavar="SEED", help="run this round alone")

@@ -1,4 +1,4 @@
-"""ci/interpret goes on after a failed round, and its last lines repeat the failed ones."""
+"""ci/heavy interpret goes on after a failed round, and its last lines repeat the failed ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def lines_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 def repeats(lines: list[str]) -> list[list[str]]:
     """The arguments of the commands that repeat failures."""
-    return [line.removeprefix("repeat: ci/interpret ").split() for line in lines if line.startswith("repeat: ")]
+    return [line.removeprefix("repeat: ci/heavy interpret ").split() for line in lines if line.startswith("repeat: ")]
 
 
 def test_it_goes_on_after_a_failure_and_repeats_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

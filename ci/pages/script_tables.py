@@ -1,0 +1,23 @@
+"""The table of the heavier checks in docs/testing.md."""
+
+from __future__ import annotations
+
+from ci.pages.blocks import table
+from tests.heavy import CHECKS, Check
+
+
+def script_tables() -> dict[str, str]:
+    """The block: name -> table."""
+    heading = ("check", "does", "minutes", "in `.ci/run`", "due before changes of")
+    return {"the heavier checks": table(heading, [_row(check) for check in CHECKS])}
+
+
+def _row(check: Check) -> tuple[str, ...]:
+    whole = f", {check.count[2]:,} {check.count[1]}" if check.count is not None else ""
+    return (
+        f"`{check.usage}`",
+        f"{check.does}{whole and f'. Whole{whole}'}",
+        f"{check.minutes}",
+        "–" if check.short is None else check.short or "whole",
+        check.due,
+    )

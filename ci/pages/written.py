@@ -1,0 +1,75 @@
+"""All files, and parts of files, that the code generates."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.bench_report import BenchReport
+from ci.pages import dump_header
+from ci.pages.benchmark_tables import markdown
+from ci.pages.blocks import replaced
+from ci.pages.graph_picture import example
+from ci.pages.legend_tables import legend_tables
+from ci.pages.model_tables import checked_models, fused_models, optimised_models
+from ci.pages.script_tables import script_tables
+from ci.pages.traffic_tables import sweep_table, traffic_tables
+from conformance.conformance_report import ConformanceReport
+from conformance.manifest import WrittenCases
+from conformance.questions import questions_table
+from dmlgather.cli.schema import Schema, document_schema, schema_of
+from dmlgather.cli.support_page import page
+from dmlgather.directml import OPERATORS
+from tests.kernels.goals import Goals
+
+ROOT = Path(__file__).parents[2]
+
+CHECKOUT = {"benchmark": BenchReport, "cases": WrittenCases, "conformance": ConformanceReport}
+"""The documents that commands of the checkout write."""
+
+
+def written() -> Iterator[tuple[str, str]]:
+    """Each file, below the checkout, and its text."""
+    for kind in Schema:
+        yield f"docs/schemas/{kind}.json", _schema(schema_of(kind))
+    for document, model in CHECKOUT.items():
+        yield f"docs/schemas/{document}.json", _schema(document_schema(model))
+    yield "docs/support.md", page(list(OPERATORS))
+    yield "docs/graphs/gather.svg", example()
+    yield str(dump_header.HEADER), dump_header.rendered(_text(str(dump_header.HEADER)))
+    for name, contents in blocks().items():
+        yield name, replaced(_text(name), contents)
+
+
+def blocks() -> dict[str, dict[str, str]]:
+    """The blocks of each page: name -> content."""
+    before, now, sweep = (_record(f"tests/kernels/{name}.json") for name in ("traffic_before", "traffic", "sweep"))
+    results = re.findall(r"<!-- (benchmarks/results/\S+): ci/pages writes it -->", _text("docs/benchmarks.md"))
+    return {
+        "docs/benchmarks.md": {name: markdown(BenchReport.model_validate_json(_text(name))) for name in results},
+        "docs/conformance.md": {"the open questions": questions_table()},
+        "docs/explain.md": legend_tables(),
+        "docs/fusing.md": {"fused models": fused_models(_record("tests/real_models/fused.json"))},
+        "docs/kernels.md": {
+            "traffic": traffic_tables(before["rows"], now["rows"]),
+            "sweep": sweep_table(sweep["rows"], Goals(**sweep["goals"])),
+        },
+        "docs/onnx-check.md": {"real models": checked_models(_record("tests/real_models/counts.json"))},
+        "docs/onnx.md": {"optimised models": optimised_models(_record("tests/real_models/optimised.json"))},
+        "docs/testing.md": script_tables(),
+    }
+
+
+def _schema(schema: dict[str, Any]) -> str:
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def _record(name: str) -> Any:
+    return json.loads(_text(name))
+
+
+def _text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")

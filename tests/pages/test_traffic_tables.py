@@ -1,0 +1,43 @@
+"""The tables of traffic and of the sweep on the page about kernels: generated from the committed records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ci.pages.traffic_tables import sweep_table, traffic_tables
+from tests.kernels.goals import Goals
+
+
+def row(kernel: str, **figures: Any) -> dict[str, Any]:
+    names = ("fetched", "used", "index_lines", "load_lines", "store_lines", "instructions", "passes", "resident", "blocks")
+    return {"kernel": kernel, **dict.fromkeys(names, 1.0), **figures}
+
+
+def test_a_figure_that_changed_shows_what_it_was() -> None:
+    before = {"rows": {"ours": row("span", used=0.25, resident=1536)}}
+    now = {"rows": {"ours": row("gather", used=0.994, resident=2048, passes=0.0), "naive": row("naive", fetched=1.06)}}
+    lines = traffic_tables(before, now).splitlines()
+    assert "| rows | 1 | 1.06 | - | 25 % → 99 % | 100 % | - | 1 | 1 | 1 |" in lines
+    assert "| rows | `span` → `gather` | 1 | 1 | - | 1 → - | 1,536 → 2,048 | 1 |" in lines
+
+
+def test_a_case_that_the_first_record_lacks_shows_one_figure() -> None:
+    assert "→" not in traffic_tables({}, {"rows": {"ours": row("gather")}})
+
+
+def test_a_layout_shows_what_it_misses() -> None:
+    rows = {
+        "heads: [2, 3, 4].transpose(1, 0, 2), uint8": {"ours": row("copy")},
+        "flip: [2, 3][:, ::-1], uint8": {"ours": row("copy", fetched=2.0, used=0.5, reason="many flips")},
+        "rows of 4": {"ours": row("gather", fetched=1.12, reason="few rows")},
+    }
+    lines = sweep_table(rows, Goals(used=0.95, needed=0.9, share=0.8)).splitlines()
+    assert lines[0].startswith(
+        "1 of 3 cases (33 %) meet both goals: used is at least 0.95, and 1 / fetched at least 0.9. The aim is 80 %."
+    )
+    assert lines[0].endswith("1 of the 2 others have a reason.")
+    assert lines[-3:] == [
+        "| heads: `[2, 3, 4].transpose(1, 0, 2)`, uint8 | `copy` | 1 | 100 % | 1 | 1 | 1 |  |",
+        "| flip: `[2, 3][:, ::-1]`, uint8 | `copy` | 2 | 50 % | 1 | 1 | 1 | fetched, used |",
+        "| rows of 4 | `gather` | 1.12 | 100 % | 1 | 1 | 1 | fetched: few rows |",
+    ]

@@ -1,0 +1,109 @@
+"""The steps of .ci/run and the heavier checks: what they run, what they print at the end, and their exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+from tests import heavy
+from tests.heavy import CHECKS, main, with_fresh_seeds
+from tests.seeds import ROOT
+
+PYTEST = 'echo "SKIPPED [2] tests/a.py:3: no qemu: nothing was run"; echo "= 12 passed, 2 skipped, 9 deselected in 3.41s ="'
+
+
+def steps(*commands: str) -> tuple[int, list[str]]:
+    """The exit code, and the lines of the table and behind it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.steps"], cwd=ROOT, input="\n".join(commands), capture_output=True, text=True, check=False
+    )
+    lines = done.stdout.splitlines()
+    return done.returncode, lines[next(row for row, line in enumerate(lines) if line.endswith("step")) :]
+
+
+def test_tests_are_counted_and_what_was_left_out_is_named() -> None:
+    code, table = steps(PYTEST, "# a comment", "", "echo 'a: NOT RUN: no wheel'; exit 3", "exec true")
+    assert code == 0
+    assert [line.split(None, 3)[:3] for line in table[1:4]] == [["0", "12", "2"], ["0", "0", "0"], ["0", "0", "0"]]
+    assert table[2].endswith("not run")
+    assert table[-3:] == [
+        f"Left out of {PYTEST}: no qemu: nothing was run (2)",
+        "Left out of echo 'a: NOT RUN: no wheel'; exit 3: a: NOT RUN: no wheel (1)",
+        "12 passed, 0 failed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "counts"),
+    [
+        ("echo '1 failed, 2 passed, 1 error in 61.20s (0:01:01)'; exit 5", 5, "2 passed, 2 failed"),
+        ("echo 'INTERNALERROR> KeyError'; exit 3", 3, "0 passed, 0 failed"),
+        ("false | true", 1, "0 passed, 0 failed"),
+        ("echo $nothing", 1, "0 passed, 0 failed"),
+    ],
+)
+def test_the_first_failure_ends_it(command: str, status: int, counts: str) -> None:
+    code, table = steps(command, "echo never")
+    assert (code, table[-1]) == (status, counts)
+    assert table[1].endswith(f"FAILED with {status}")
+    assert "never" not in "".join(table)
+
+
+def test_it_goes_on_with_other_seeds_and_ends_with_what_repeats_each_failure() -> None:
+    said: list[str] = []
+    fails = 'echo "repeat: DMLGATHER_SEED=$DMLGATHER_SEED ci/test x"; false'
+    assert with_fresh_seeds(3, ["bash", "-c", fails], said.append) == 1
+    told = said[-1].splitlines()
+    assert told[0] == "3 of 3 seeds failed"
+    seeds = [line.split()[2].rstrip(",") for line in said if line.startswith("=== seed")]
+    assert len(set(seeds)) == 3
+    assert told[1:] == sorted(f"repeat: DMLGATHER_SEED={seed} ci/test x" for seed in seeds)
+    assert with_fresh_seeds(2, ["true"], said.append) == 0
+    assert said[-1] == "0 of 2 seeds failed"
+
+
+def test_a_failure_that_says_nothing_is_repeated_whole() -> None:
+    said: list[str] = []
+    assert with_fresh_seeds(1, ["bash", "-c", "exit 3"], said.append) == 1
+    seed = said[0].split()[2].rstrip(",")
+    assert said[-1].splitlines() == ["1 of 1 seeds failed", f"repeat: DMLGATHER_SEED={seed} bash -c 'exit 3'"]
+
+
+def test_a_row_runs_its_tests_and_arguments_take_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, dict[str, str]]] = []
+
+    def bash(command: str, variables: Mapping[str, str]) -> int:
+        ran.append((command, dict(variables)))
+        return 0
+
+    monkeypatch.setattr(heavy, "_bash", bash)
+    monkeypatch.setenv("VENV", "v")
+    assert main(["chains"]) == main(["chains", "7", "a/test.py::b[c d]"]) == main(["cupy", "-k", "x"]) == main(["fuzz", "9"]) == 0
+    assert [command.partition("exec ")[2] for command, _ in ran[:2]] == [
+        "v/bin/python -m pytest -n 2 -m heavy -q -m 'heavy and not torch' -k chains tests",
+        "v/bin/python -m pytest -n 2 -m heavy 'a/test.py::b[c d]'",
+    ]
+    assert ran[0][1] == {"CHAINS": "2000", "DMLGATHER_REPEAT": "ci/heavy chains 2000"}
+    assert ran[1][1] == {"CHAINS": "7", "DMLGATHER_REPEAT": "ci/heavy chains 7"}
+    assert ran[3][0] == "ci/setup test; exec v/bin/python -m tests.fuzzing 9"
+    assert ran[2] == ("ci/checks/cupy -k x", {"DMLGATHER_REPEAT": "ci/heavy cupy"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [([], 0), (["--short"], 0), (["chains", "x"], 2), (["never"], 2), (["--help"], 0)]
+)
+def test_exit_codes_of_the_heavier_checks(arguments: list[str], code: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.heavy", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_each_script_of_a_row_is_there_and_each_is_a_row() -> None:
+    scripts = {check.command for check in CHECKS if check.command}
+    assert scripts == {f"ci/checks/{path.name}" for path in (ROOT / "ci/checks").iterdir()}
+    assert main(["--short"]) == 0
