@@ -31,9 +31,9 @@ from benchmarks.traffic import LINE, PAGE, SECTOR, traffic
 from benchmarks.workload_arrays import WorkloadArrays, make, stored, write
 from benchmarks.workloads import FLOOR
 from dmlgather.backends import cpu, cuda
+from dmlgather.calls.operator import CompiledOperator
 from dmlgather.directml import lower
 from dmlgather.host import cpus
-from dmlgather.operator import CompiledOperator
 from dmlgather.selftest.machine import caches, gpu, last_level
 from dmlgather.wording import counted
 

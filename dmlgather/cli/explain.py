@@ -253,7 +253,7 @@ def _write(blocks: list[str], legend: bool) -> None:
 
 
 def _of_descriptors(checked: CheckedFile, only: str | None) -> dict[str, Explanation]:
-    from dmlgather.operator import compile as compile_operator
+    from dmlgather.calls.operator import compile as compile_operator
 
     names = list(checked.dispatchables)
     if only is not None:

@@ -16,6 +16,8 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.tokenize import tokenize
 
 from dmlgather.backends import arrays
+from dmlgather.calls.arguments import Fill, type_of
+from dmlgather.calls.eager import execute
 from dmlgather.dialects.problem import check_axis
 from dmlgather.directml import BufferTensorDesc, DataType, GatherElementsOperatorDesc
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
@@ -26,10 +28,8 @@ from dmlgather.distributed.chunk_operators import check, check_sizes, check_type
 from dmlgather.distributed.routing import host_indices
 from dmlgather.distributed.table_sources import as_table, check_known
 from dmlgather.distributed.tasks import empty_like
-from dmlgather.eager import execute, type_of
 from dmlgather.onnx.problems.gather import GatherElements
 from dmlgather.plan import OutOfBounds
-from dmlgather.policy import Fill
 from dmlgather.wording import alternatives
 
 

@@ -20,6 +20,7 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.tokenize import tokenize
 from numpy.typing import NDArray
 
+from dmlgather.calls.arguments import Fill, type_of
 from dmlgather.dialects.problem import check_axis
 from dmlgather.distributed import tasks
 from dmlgather.distributed.axis_rules import AxisRule, axis_rule
@@ -31,8 +32,6 @@ from dmlgather.distributed.routing import Routing, host_indices, routing_of, row
 from dmlgather.distributed.splitting import chunk_starts
 from dmlgather.distributed.table_sources import as_table, check_known
 from dmlgather.distributed.worker_memory import check_limit, worker_memory, workers_now
-from dmlgather.eager import type_of
-from dmlgather.policy import Fill
 
 # The task graph of a gather: which tasks there are, under which keys, and what they are given.
 

@@ -13,6 +13,7 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.tokenize import tokenize
 
 from dmlgather.backends import arrays
+from dmlgather.calls.arguments import slice_bounds
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.windows import Window
 from dmlgather.directml import BufferTensorDesc, DataType, Slice1OperatorDesc
@@ -22,7 +23,6 @@ from dmlgather.distributed.chunk_operators import as_words, check, check_sizes, 
 from dmlgather.distributed.table_sources import as_table
 from dmlgather.distributed.tasks import empty_like
 from dmlgather.distributed.windows import ChunkWindow, chunk_windows
-from dmlgather.eager import slice_bounds
 from dmlgather.onnx.problems.slice import Slice
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dmlgather.calls.arguments import Fill, type_of
 from dmlgather.dialects.element_types import numpy_type
 from dmlgather.dialects.problem import TensorType, check_axis, whole
 from dmlgather.directml import DescriptorError, FeatureLevel, GatherOperatorDesc, Report, validate
@@ -22,11 +23,9 @@ from dmlgather.distributed.index_blocks import BLOCK_BYTES, IN_FLIGHT_BYTES
 from dmlgather.distributed.routing import Routing, host_indices, routing_of, row_bytes
 from dmlgather.distributed.splitting import Split, chunk_starts, union
 from dmlgather.distributed.worker_memory import check_limit, worker_memory, workers_now
-from dmlgather.eager import type_of
 from dmlgather.extras import missing_extra
 from dmlgather.onnx.problems.export import express
 from dmlgather.onnx.problems.gather import Gather
-from dmlgather.policy import Fill
 
 DESCRIPTORS_KEPT = 1024
 """Descriptors of chunks that are kept with their findings: most chunks of a table are of one size."""

@@ -7,6 +7,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
+from dmlgather.calls.arguments import Fill
 from dmlgather.directml import (
     BufferTensorDesc,
     FeatureLevel,
@@ -25,7 +26,6 @@ from dmlgather.distributed.chunked_slice import sliced
 from dmlgather.distributed.routing import host_indices
 from dmlgather.distributed.table_sources import as_table
 from dmlgather.distributed.windows import windows_of
-from dmlgather.policy import Fill
 
 OF_ONE_DEVICE = frozenset({"DML108"})
 """Rules about what a device can address: they apply to chunks, which are described one by one, and not to the whole table."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlgather import eager
 from dmlgather.backends import arrays, torch_tensors
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.backends.executor import ROUTES_KEPT
 from dmlgather.backends.footprints import WRITEABLE, Signature, check_output, logical
+from dmlgather.calls.arguments import Taken, take
 from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph
 from dmlgather.dialects.problem import Problem, TensorType
@@ -125,8 +125,9 @@ class GraphRunner:
         self, given: Sequence[Any], out: Sequence[Any], compute: Compute | None, device: str | None, stream: Any
     ) -> list[Any]:
         """The outputs, of arrays of every kind and place. Raises TypeError and ValueError for what does not fit."""
-        with arrays.in_order((*given, *out), stream, None if device is None else Device.parse(device)):
-            taken = eager.take(dict(zip(self.graph.inputs, given, strict=True)), device)
+        where = None if device is None else Device.parse(device)
+        with arrays.in_order((*given, *out), stream, where):
+            taken = take(dict(zip(self.graph.inputs, given, strict=True)), where)
             for item in taken:
                 check_type(item.name, item.type, self.graph.types[item.name])
             runs = taken[0].runs if taken else Device.parse(device or CPU)
@@ -153,7 +154,7 @@ def _own(array: Any) -> Any:
     return array.copy() if isinstance(array, np.ndarray) and not array.flags.writeable else array
 
 
-def _handed_back(result: Any, memory: Device, home: Device, taken: Sequence[eager.Taken]) -> Any:
+def _handed_back(result: Any, memory: Device, home: Device, taken: Sequence[Taken]) -> Any:
     """A result as the kind of array that the first input is; strings of the type that all inputs have."""
     found = arrays.move(result, memory, home)
     if not found.dtype.hasobject:

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dmlgather import eager
 from dmlgather.backends import arrays
 from dmlgather.backends.addresses import address_of
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.backends.footprints import WRITEABLE, Signature, logical
+from dmlgather.calls import eager
 from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.dialects.index_graph import ELEMENTWISE, Concatenation, Elementwise, IndexGraph, Opaque, Step
 from dmlgather.dialects.problem import Problem, TensorType

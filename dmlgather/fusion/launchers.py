@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from functools import lru_cache
 from math import prod
 from typing import Any
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import Device
-from dmlgather.backends.executor import ROUTES_KEPT, Executor
-from dmlgather.backends.footprints import Signature, logical, signature_on
+from dmlgather.backends.footprints import Signature, signature_on
+from dmlgather.calls.prepared import Prepared, Ready
 from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.dialects.problem import Problem
 from dmlgather.fusion.derivations import tidied
-from dmlgather.ready import Ready
 
 
 class Launcher:
     """A problem whose programs are prepared once for each device and signatures of arrays, and kept."""
 
     def __init__(self, problem: Problem) -> None:
-        self._problem = problem
-        self._ready = lru_cache(ROUTES_KEPT)(self._prepared)
-        # A program on a GPU reports bad indices by stream, and threads may share one.
-        self._executor = lru_cache(ROUTES_KEPT)(lambda _thread: Executor(problem.lower))
+        self._prepared = Prepared(problem)
 
     def ready(self, device: Device, *signatures: Signature) -> Ready | None:
         """The problem on arrays of these signatures, inputs first, on the host. None where `launch` has to copy them, or refuses
         them.
         """
         try:
-            return self._ready(device, 0, *signatures)
+            return self._prepared.ready(device, *signatures)
         except ValueError:
             return None
 
     def launch(self, device: Device, inputs: Sequence[Any], out: Any) -> None:
         """Write the result into `out`; all arrays lie in the memory of the device. IndexError for a bad index under RAISE."""
-        thread = threading.get_ident() if device.on_gpu else 0
         memory = device.memory
-        ready = self._ready(device, thread, *(signature_on(memory, array) for array in (*inputs, out)))
+        ready = self.ready(device, *(signature_on(memory, array) for array in (*inputs, out)))
         if ready is not None:
             ready.write(inputs, out)
             return
@@ -48,29 +41,8 @@ class Launcher:
         *packed, result = (arrays.allocate(memory, array.shape, array.dtype) for array in (*inputs, out))
         for copy, array in zip(packed, inputs, strict=True):
             arrays.fill_from(copy, memory, array)
-        inputs = packed
-        ready = self._ready(device, thread, *(signature_on(memory, array) for array in (*inputs, result)))
-        assert ready is not None, "a plan over packed arrays"
-        ready.write(inputs, result)
+        self._prepared.ready(device, *(signature_on(memory, array) for array in (*packed, result))).write(packed, result)
         arrays.fill_from(out, memory, result)
-
-    def _prepared(self, device: Device, thread: int, *signatures: Signature) -> Ready | None:
-        names = (*self._problem.arguments, "the result")
-        try:
-            *inputs, out = map(logical, names, signatures)
-            self._problem.lower([found.layout for found in (*inputs, out)])
-        except ValueError:
-            if all(_is_packed(found) for found in signatures):
-                raise
-            return None
-        return Ready(self._problem, self._executor(thread).route(device, inputs, out))
-
-
-def _is_packed(found: Signature) -> bool:
-    try:
-        return logical("", found).whole
-    except ValueError:  # strides that are no whole elements
-        return False
 
 
 def unlaunched(graph: IndexGraph) -> frozenset[str]:

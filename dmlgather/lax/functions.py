@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather.calls.arguments import Fill, host_values, type_of
+from dmlgather.calls.eager import EagerFunction, Request
 from dmlgather.dialects.exporter import Descriptors
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
-from dmlgather.eager import EagerFunction, Request, host_values, type_of
 from dmlgather.lax.problems import export
 from dmlgather.lax.problems.gather import LaxGather
-from dmlgather.policy import Fill
 
 
 @EagerFunction

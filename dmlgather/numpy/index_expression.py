@@ -11,18 +11,17 @@ import numpy as np
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU
+from dmlgather.calls.arguments import Fill, host_values, resolve_policy, type_of
 from dmlgather.dialects.exporter import Descriptors
 from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.dialects.planned import under
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
-from dmlgather.eager import host_values, type_of
 from dmlgather.fusion import Fused, fuse
 from dmlgather.numpy.problems import export
 from dmlgather.numpy.problems.entries import is_placeholder, written, written_array
 from dmlgather.numpy.problems.links import Brackets, Link, Reshaped, TakenAlong, Transposed, graph, listed, problems
 from dmlgather.plan import IndexPlan, OutOfBounds
-from dmlgather.policy import Fill, resolve_policy
 
 KEPT = 32
 """Types of data for which an expression keeps its problems, and fused steps (least recently used leave first)."""
