@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from dmlgather.backends.cuda.families import FAMILIES
 from dmlgather.backends.cuda.name_legend import LETTERS, WORDS
-from dmlgather.legend import CPU_LOOPS, CPU_RECIPES, TERMS
+from dmlgather.picture.explanation import CPU_LOOPS, CPU_RECIPES, TERMS
 
 _BLOCK = re.compile(r"(<!-- legend: (\w+) -->\n).*?(<!-- end of legend -->)", re.DOTALL)
 

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
         validate,
     )
     from dmlgather.equivalence import Counterexample, Equivalence, equivalent
-    from dmlgather.explain import Explanation
     from dmlgather.fusion import Fused, fuse
     from dmlgather.numpy.index_expression import index
+    from dmlgather.picture.explanation import Explanation
     from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, compose
     from dmlgather.translation import Translation, translate
 
@@ -113,7 +113,7 @@ __getattr__, __dir__ = lazy_names(
         "Counterexample": "equivalence",
         "DeviceError": "backends.cuda.driver",
         "Equivalence": "equivalence",
-        "Explanation": "explain",
+        "Explanation": "picture.explanation",
         "Fill": "calls.arguments",
         "Fused": "fusion",
         "IndexPlan": "plan",

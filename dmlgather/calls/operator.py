@@ -23,7 +23,7 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds, packed_strides
 from dmlgather.wording import braces, counted
 
 if TYPE_CHECKING:
-    from dmlgather.explain import Explanation
+    from dmlgather.picture.explanation import Explanation
 
 
 def compile(  # noqa: A001 - the word users know for preparing an operator
@@ -207,7 +207,7 @@ class CompiledOperator:
 
     def explain(self) -> Explanation:
         """Plan, canonical plan, what each device would run, bytes moved, lowest feature level."""
-        from dmlgather.explain import explain
+        from dmlgather.picture.explanation import explain
 
         return explain(self.desc, self.plan)
 

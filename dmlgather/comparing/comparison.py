@@ -18,9 +18,8 @@ from dmlgather.blocks import blocks
 from dmlgather.calls.arguments import Fill
 from dmlgather.calls.operator import CompiledOperator
 from dmlgather.calls.operator import compile as compile_operator
-from dmlgather.comparing.compare_report import DispatchReport, compare_report
-from dmlgather.comparing.differences import Tracer, differences
-from dmlgather.comparing.mismatch import Difference, Mismatch
+from dmlgather.comparing.differences import Difference, Mismatch, Tracer, differences
+from dmlgather.comparing.saving import DispatchReport, compare_report
 from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
 from dmlgather.model_runner import elements
 from dmlgather.wording import counted

@@ -18,9 +18,17 @@ from dmlgather.calls.arguments import Taken, take
 from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.fusion.graph_routes import Compute, GraphCall, GraphParts, GraphRoute, Signatures, signature_of
-from dmlgather.fusion.launchers import unlaunched
-from dmlgather.fusion.targets import Targets, check_type
+from dmlgather.fusion.graph_routes import (
+    Compute,
+    GraphCall,
+    GraphParts,
+    GraphRoute,
+    Signatures,
+    Targets,
+    check_type,
+    signature_of,
+    unlaunched,
+)
 from dmlgather.plan import BytesMoved, IndexPlan, bytes_moved, canonicalise
 from dmlgather.wording import counted
 
@@ -287,8 +295,8 @@ class Fused:
 
     def explain(self) -> FusedExplanation:
         """Each launch with its plan, canonical plan, what each device runs, and a picture; with what was cut and saved."""
-        from dmlgather.explain import explain_problem
         from dmlgather.fusion.explaining import FusedExplanation
+        from dmlgather.picture.explanation import explain_problem
 
         problems = {step.name: step.work for step in self.graph.steps if isinstance(step.work, Problem)}
         found = [explain_problem(problems[each.step], f"one launch for {', '.join(each.holds)}", "") for each in self.launches]

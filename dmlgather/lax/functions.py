@@ -129,7 +129,7 @@ def differences(
     ['EXP201', 'EXP202']
     """
     call, starts = _call(operand, start_indices, constants, dimension_numbers, slice_sizes, mode=mode, fill_value=fill_value)
-    return tuple(export.differences(call(), starts))
+    return export.EXPORTER.differences(call(), starts)
 
 
 def _call(

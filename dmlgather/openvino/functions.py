@@ -59,7 +59,7 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
         """
         problem = self._call(args, kwargs)()
         sizes = [problem.data.shape[axis] for axis in problem.lookup_axes]
-        return tuple(export.differences(problem, *sizes[:1]))
+        return export.EXPORTER.differences(problem, sizes[0] if sizes else None)
 
     def _call(self, args: Any, kwargs: Any) -> Callable[[], Problem]:
         """What makes the problem. Arguments of the wrong kind raise here; those that break the operation's rules raise there."""

@@ -151,7 +151,7 @@ class TorchFunction(EagerFunction[P]):
         ['indices from -10 to 9']
         """
         work = _work(self._asked(args, kwargs))()
-        return () if isinstance(work, tuple) else tuple(export.differences(work))
+        return () if isinstance(work, tuple) else export.EXPORTER.differences(work)
 
     def _asked(self, args: Any, kwargs: Mapping[str, Any]) -> Request:
         for name in ("out", "out_of_bounds", "device"):

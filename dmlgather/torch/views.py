@@ -8,7 +8,7 @@ from typing import Any
 
 from dmlgather.backends import torch_tensors
 from dmlgather.torch.problems import rolling, views, windows
-from dmlgather.torch.problems.pixels import PixelShuffle, PixelUnshuffle
+from dmlgather.torch.problems.views import PixelShuffle, PixelUnshuffle
 from dmlgather.torch.torch_function import TorchFunction, TorchRequest, contiguous, flattened
 
 
