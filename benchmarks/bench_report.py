@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, computed_field
 
 from dmlgather.record import Record
-from dmlgather.selftest.machine import Machine
+from dmlgather.selftest.selftest_report import Machine
 
 Role = Literal["ours", "checked", "unfused", "peer", "copy", "launch"]
 """ours: the bound operator, or a fused chain; checked: the operator called with arrays; unfused: a chain, each step a launch of

@@ -11,9 +11,8 @@ import typer
 
 from dmlgather.cli.app import run as run_application
 from dmlgather.cli.app import with_commands
-from dmlgather.cli.common import AsJson, JsonFile, JsonOutput
+from dmlgather.cli.common import AsJson, JsonFile, JsonOutput, with_output
 from dmlgather.cli.failures import say
-from dmlgather.cli.older_spellings import with_output
 from dmlgather.cli.progress import progress_bar
 from dmlgather.output import put
 

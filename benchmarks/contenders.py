@@ -13,11 +13,11 @@ from benchmarks.chains import Chain
 from benchmarks.clocks import Contender
 from benchmarks.peers import Stage
 from benchmarks.workload_arrays import Array, WorkloadArrays
+from dmlgather.calls.operator import CompiledOperator
+from dmlgather.calls.operator import compile as prepare
 from dmlgather.dialects.problem import Problem
 from dmlgather.dialects.views import ReshapeView
 from dmlgather.fusion import Fused, fuse
-from dmlgather.operator import CompiledOperator
-from dmlgather.operator import compile as prepare
 from dmlgather.plan import IndexPlan
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from benchmarks.errors import BenchError
-from dmlgather.selftest.machine import L2_FETCH, limit
+from dmlgather.selftest.selftest_report import L2_FETCH, limit
 
 L2_FETCHES = (32, 64, 128)
 """Bytes that it can be."""

@@ -31,10 +31,10 @@ from benchmarks.traffic import LINE, PAGE, SECTOR, traffic
 from benchmarks.workload_arrays import WorkloadArrays, make, stored, write
 from benchmarks.workloads import FLOOR
 from dmlgather.backends import cpu, cuda
+from dmlgather.calls.operator import CompiledOperator
 from dmlgather.directml import lower
 from dmlgather.host import cpus
-from dmlgather.operator import CompiledOperator
-from dmlgather.selftest.machine import caches, gpu, last_level
+from dmlgather.selftest.selftest_report import caches, gpu, last_level
 from dmlgather.wording import counted
 
 CLUSTER = Cluster(workers=2, threads=1, memory_bytes=900 * MIB)

@@ -16,7 +16,7 @@ from benchmarks.peers import PEERS
 from benchmarks.rigs import ClusterRig, DeviceRig, Rig
 from benchmarks.suites import SUITES, Budget, Case, SuitePart, cases, check_names
 from dmlgather.backends.cuda import DeviceError
-from dmlgather.selftest.machine import machine, versions
+from dmlgather.selftest.selftest_report import machine, versions
 
 Progress = Callable[[int, int, str], None]
 """Is called before each case with the number of cases that are done, their total, and the case's name; at the end without one."""

@@ -30,7 +30,7 @@ from conformance.manifest import FILE, CaseQuestion, ConformanceCase, Manifest
 from conformance.questions import REFUSED
 from dmlgather.comparing.comparison import tracer
 from dmlgather.comparing.differences import differences
-from dmlgather.comparing.memory_needs import check_descriptor_memory
+from dmlgather.comparing.dispatches import check_descriptor_memory
 from dmlgather.directml import DescriptorError, FeatureLevel, OperatorDesc
 from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.fields import wire_name

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dmlgather.cli import completing
+from dmlgather.cli import common
 from dmlgather.cli.app import run as run_application
 from dmlgather.cli.app import with_commands
 from dmlgather.cli.common import AsJson, JsonFile, JsonOutput
@@ -29,9 +29,7 @@ def write(
     cases: Annotated[int, typer.Option(metavar="N", help=f"Number of random cases, 1 to {MOST_CASES}.")] = 500,
     level: Annotated[
         str,
-        typer.Option(
-            metavar="LEVEL", help="Feature level at which the cases are legal.", autocompletion=completing.feature_levels
-        ),
+        typer.Option(metavar="LEVEL", help="Feature level at which the cases are legal.", autocompletion=common.feature_levels),
     ] = "6_4",
     seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Seed of the random cases.")] = None,
     as_json: AsJson = False,

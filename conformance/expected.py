@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conformance.case_files import POISON, StoredCase, result_bytes
+from dmlgather.calls.operator import CompiledOperator
+from dmlgather.calls.operator import compile as compile_operator
 from dmlgather.directml import FeatureLevel, OperatorDesc
 from dmlgather.model_runner import elements
-from dmlgather.operator import CompiledOperator
-from dmlgather.operator import compile as compile_operator
 
 
 class Computed(NamedTuple):

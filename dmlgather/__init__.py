@@ -11,6 +11,8 @@ TYPE_CHECKING = False  # not that of typing, which takes 10 ms to import: an int
 if TYPE_CHECKING:
     from dmlgather import distributed, lax, numpy, onnx, openvino, torch
     from dmlgather.backends.cuda.driver import DeviceError
+    from dmlgather.calls.arguments import Fill
+    from dmlgather.calls.operator import BoundOperator, CompiledOperator, compile  # noqa: A004 - the word users know
     from dmlgather.comparing.comparison import Comparison, compare
     from dmlgather.directml import (
         BufferTensorDesc,
@@ -37,12 +39,10 @@ if TYPE_CHECKING:
         validate,
     )
     from dmlgather.equivalence import Counterexample, Equivalence, equivalent
-    from dmlgather.explain import Explanation
     from dmlgather.fusion import Fused, fuse
     from dmlgather.numpy.index_expression import index
-    from dmlgather.operator import BoundOperator, CompiledOperator, compile  # noqa: A004 - the word users know
+    from dmlgather.picture.explanation import Explanation
     from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, compose
-    from dmlgather.policy import Fill
     from dmlgather.translation import Translation, translate
 
 __version__ = "0.1.0"
@@ -106,15 +106,15 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         **dict.fromkeys(__all__, "directml"),  # all but those below
-        "BoundOperator": "operator",
+        "BoundOperator": "calls.operator",
         "Comparison": "comparing.comparison",
-        "CompiledOperator": "operator",
+        "CompiledOperator": "calls.operator",
         "CompositionError": "plan",
         "Counterexample": "equivalence",
         "DeviceError": "backends.cuda.driver",
         "Equivalence": "equivalence",
-        "Explanation": "explain",
-        "Fill": "policy",
+        "Explanation": "picture.explanation",
+        "Fill": "calls.arguments",
         "Fused": "fusion",
         "IndexPlan": "plan",
         "IndexType": "plan",
@@ -123,7 +123,7 @@ __getattr__, __dir__ = lazy_names(
         "Translation": "translation",
         "canonicalise": "plan",
         "compare": "comparing.comparison",
-        "compile": "operator",
+        "compile": "calls.operator",
         "compose": "plan",
         "distributed": "",
         "equivalent": "equivalence",

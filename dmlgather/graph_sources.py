@@ -186,8 +186,8 @@ def read_program(
     FileError for a file that cannot be used; TypeError for another source, and for what does not go with it; and what the readers
     raise.
     """
+    from dmlgather.calls.arguments import type_of
     from dmlgather.directml import OperatorDesc
-    from dmlgather.eager import type_of
     from dmlgather.fusion import Fused
     from dmlgather.numpy.index_expression import IndexExpression
 

@@ -16,6 +16,8 @@ from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.backends.memory import MemoryShare
 from dmlgather.blocks import blocks
+from dmlgather.calls.operator import CompiledOperator
+from dmlgather.calls.operator import compile as compile_operator
 from dmlgather.directml.dxdispatch.bindings import BufferBinding
 from dmlgather.directml.dxdispatch.commands import Dispatch, Print, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
@@ -25,8 +27,6 @@ from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.dxdispatch.writing import sources
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import BufferTensorDesc
-from dmlgather.operator import CompiledOperator
-from dmlgather.operator import compile as compile_operator
 from dmlgather.wording import amount, counted
 from dmlgather.written_files import check_place_inside, check_spared, writing_inside
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
-from dmlgather.tracing.entries import TraceEntry
-from dmlgather.tracing.trace import Trace
+from dmlgather.tracing import Trace, TraceEntry
 
 
 @dataclass(frozen=True)

@@ -146,14 +146,14 @@ CHECKS = (
         "traced, ten times as many called. Where that cannot be installed, it says that nothing was tested, with exit "
         "code 3. `PAIRS` and `CHAINS` are those of `equivalent` and `chains`",
         15,
-        "`dmlgather/torch/`, `dmlgather/tracing/`; and when a PyTorch comes out",
+        "`dmlgather/torch/`, `dmlgather/tracing.py`; and when a PyTorch comes out",
         command="ci/checks/torch",
     ),
     Check(
         "jax",
         "the tests of the JAX dialect with each minor version of JAX that the extra allows",
         15,
-        "`dmlgather/lax/`, `dmlgather/tracing/`; and when a JAX comes out",
+        "`dmlgather/lax/`, `dmlgather/tracing.py`; and when a JAX comes out",
         command="ci/checks/jax",
     ),
     Check(
@@ -161,7 +161,7 @@ CHECKS = (
         "dmlgather beside the oldest and the newest version of CuPy's own package, which needs no GPU: names, arguments, "
         "arrays, compiler and disk cache",
         5,
-        "`dmlgather/backends/`, `dmlgather/operator.py`",
+        "`dmlgather/backends/`, `dmlgather/calls/`",
         command="ci/checks/cupy",
     ),
     Check(

@@ -7,6 +7,7 @@ import inspect
 import pickle
 import pydoc
 import re
+import subprocess
 import sys
 import warnings
 from typing import Any
@@ -16,8 +17,8 @@ import pytest
 from onnx import helper
 
 import dmlgather as dg
-from dmlgather import eager
-from dmlgather.eager import EagerFunction
+from dmlgather.calls import eager
+from dmlgather.calls.eager import EagerFunction
 from dmlgather.onnx.problems.gather import Gather
 from tests.at_once import at_once
 
@@ -267,3 +268,34 @@ def test_a_call_is_stated_without_arrays() -> None:
     clamped = dg.onnx.gather.problem(DATA, INDICES, out_of_bounds="clamp")
     assert clamped.plan() == dg.onnx.gather.plan(DATA, INDICES, out_of_bounds="clamp") != stated.plan()
     assert dg.onnx.slice.problem(DATA, [0], [1], out_of_bounds="clamp") == dg.onnx.slice.problem(DATA, [0], [1])
+
+
+def test_the_second_call_is_as_short_as_the_third() -> None:
+    def entered(call: Any) -> int:
+        """How many functions of Python a call enters, as the interpreter counts them."""
+        frames: list[str] = []
+        sys.setprofile(lambda _frame, event, _: frames.append(event))
+        try:
+            call()
+        finally:
+            sys.setprofile(None)
+        return frames.count("call")
+
+    function = EagerFunction(dg.onnx.gather._request)  # which has not been called
+    first, second, third = (entered(lambda: function(DATA, INDICES)) for _ in range(3))
+    assert second == third < 20 < first
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "dg.onnx.gather(table, np.array([1]))",
+        "dg.index[[1]](table)",
+        "dg.compile(dg.Slice1OperatorDesc.of(table, [0], [2], [1]))(table)",
+    ],
+)
+def test_no_call_on_the_host_loads_what_is_for_gpus(call: str) -> None:
+    code = f"import sys, numpy as np, dmlgather as dg; table = np.arange(4.0, dtype=np.float32); {call}; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert "dmlgather.backends.cpu" in loaded
+    assert not [name for name in loaded if "cuda" in name or name == "cupy"]

@@ -9,7 +9,7 @@ import dmlgather as dg
 from dmlgather.backends.cpu import CpuProgram
 from dmlgather.backends.cuda.describe import describe
 from dmlgather.backends.cuda.name_legend import name_legend
-from dmlgather.legend import CPU_LOOPS, TERMS, legend
+from dmlgather.picture.explanation import CPU_LOOPS, TERMS, legend
 from dmlgather.plan import IndexPlan, IndexType, Lookup
 from tests.directml.examples import EXAMPLES
 from tests.picture.test_pictures import rows

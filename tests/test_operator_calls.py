@@ -294,7 +294,7 @@ def test_what_is_kept_is_bounded() -> None:
         room = np.zeros((ROWS, WIDTH + extra), np.float32)
         room[:, :WIDTH] = table
         assert op(room[:, :WIDTH], ids).tobytes() == table[ids[0]].tobytes()
-    routes, programs = op._route.cache_info(), op._binding._executor._prepared.cache_info()
+    routes, programs = op._route.cache_info(), op._routes._executor._prepared.cache_info()
     assert (routes.currsize, programs.currsize) == (ROUTES_KEPT, PROGRAMS_KEPT)
     assert op(table, ids).tobytes() == table[ids[0]].tobytes()
 
@@ -339,7 +339,7 @@ def test_operators_go_with_their_last_reference(gpu: ArrayDriver, kind: Any) -> 
         bound = op.bind(kind(table), kind(ids), out=kind(empty()))
         op(kind(table), kind(ids), out=kind(empty()))
         bound()
-        gone: list[Callable[[], Any]] = [weakref.ref(op), weakref.ref(bound), weakref.ref(op._binding)]
+        gone: list[Callable[[], Any]] = [weakref.ref(op), weakref.ref(bound), weakref.ref(op._routes)]
         del op, bound
         assert [found() for found in gone] == [None, None, None]
     finally:

@@ -140,7 +140,7 @@ def test_the_device_it_was_compiled_for(gpu: ArrayDriver, planned: list[Any], id
 def test_the_cpu_is_prepared_likewise(device: str, ids: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     op = dg.compile(gather(), device=device)
     op.prepare(layouts=[[(*PACKED, (4, 4 * ROWS)), IDS]])
-    monkeypatch.setattr(op._binding._executor, "_prepared", lambda *_: pytest.fail("prepared again"))
+    monkeypatch.setattr(op._routes._executor, "_prepared", lambda *_: pytest.fail("prepared again"))
     assert op(np.asfortranarray(TABLE), ids).tobytes() == TABLE[ids[0]].tobytes()
 
 

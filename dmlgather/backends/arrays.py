@@ -61,9 +61,7 @@ def adopt(array: Any) -> tuple[Any, Device]:
                 raise
             return np.asarray(array), CPU
     if kind in _DLPACK_CUDA:
-        from dmlgather.backends.cuda import require
-
-        cupy = require(number)
+        cupy = _require(number)
         try:
             found = cupy.from_dlpack(torch_tensors.InOrder(array) if torch_tensors.is_torch(array) else array)
         except (BufferError, RuntimeError, TypeError) as error:
@@ -100,9 +98,7 @@ def home_of(array: Any) -> Device:
 
 
 def _by_cuda_array_interface(array: Any) -> tuple[Any, Device]:
-    from dmlgather.backends.cuda import require
-
-    cupy = require(0)
+    cupy = _require(0)
     if jax_arrays.is_jax(array):
         array.block_until_ready()  # JAX's interface states no stream
     interface = array.__cuda_array_interface__
@@ -182,9 +178,7 @@ def move(array: Any, source: Device, target: Device) -> Any:
         return array
     if not target.on_gpu:
         return array.get()
-    from dmlgather.backends.cuda import require
-
-    cupy = require(target.index)
+    cupy = _require(target.index)
     if source.on_gpu:  # CuPy copies only packed arrays from GPU to GPU, and on a stream that waits for no other GPU's
         with source.current():
             array = cupy.asarray(array, order="C")
@@ -200,6 +194,13 @@ def fill_from(target: Any, device: Device, array: Any) -> None:
     """Write `array`, of the same shape and on the same device, into `target`."""
     with device.current():
         target[...] = array
+
+
+def _require(number: int) -> Any:
+    """CuPy, with a usable GPU. The backend is imported for arrays on a GPU alone."""
+    from dmlgather.backends.cuda import require
+
+    return require(number)
 
 
 @contextmanager
@@ -228,18 +229,16 @@ def in_order(given: Sequence[Any], stream: Any = None, device: Device | None = N
 
 def _chosen(given: Sequence[Any], stream: Any, device: Device | None) -> tuple[Device, int] | None:
     """The GPU and the stream on which a call runs, None for CuPy's current one."""
-    from dmlgather.backends.cuda import require
-
     first = given[0] if given else None
+    number = torch_tensors.gpu_of(first)
     if stream is not None:
         where = device or (home_of(first) if given else CPU)
         if where.on_gpu:
-            require(where.index)
+            _require(where.index)
         return where, stream_pointer(stream, where)
-    number = torch_tensors.gpu_of(first)
     if number is None:
         return None
-    require(number)
+    _require(number)
     pointer = torch_tensors.current_stream(number)
     return None if streams.is_same(streams.current(number), pointer) else (Device("cuda", number), pointer)
 

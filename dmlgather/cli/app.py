@@ -26,8 +26,8 @@ from dmlgather.cli import (
     selftest,
     translate,
 )
+from dmlgather.cli.common import spelled_anew
 from dmlgather.cli.failures import UsageError, guarded, say
-from dmlgather.cli.older_spellings import spelled_anew
 from dmlgather.wording import printable
 
 HELP = """Check, run, compare and explain DirectML's indexing operators: gather, gather-elements, gather-nd, slice, depth-to-space

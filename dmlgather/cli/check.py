@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dmlgather.cli import completing
+from dmlgather.cli import common
 from dmlgather.cli.common import AllowOutside, AsJson, JsonFile, note
 from dmlgather.cli.failures import say
 from dmlgather.cli.limiting import TimeLimit, WorkMemory, stated
 
 if TYPE_CHECKING:
     from dmlgather.report.check_report import CheckReport
+    from dmlgather.report.file_check import Note
     from dmlgather.report.formats import Output
-    from dmlgather.report.worker_processes import Note
 
 FORMATS = "text, concise, json, sarif, junit, github"
 """The names of the report formats."""
@@ -40,7 +40,7 @@ def check(
             "--level",
             metavar="LEVEL",
             help="Feature level to check for: 1_0 … 6_4 (the default), or 'DirectML 1.8'.",
-            autocompletion=completing.feature_levels,
+            autocompletion=common.feature_levels,
         ),
     ] = None,
     as_json: AsJson = False,
@@ -49,7 +49,7 @@ def check(
         list[str] | None,
         typer.Option(
             metavar="FORMAT[:FILE]",
-            autocompletion=completing.formats,
+            autocompletion=common.formats,
             help=f"How findings are written to standard output, or to FILE; may be repeated: {FORMATS}. Default: text, and "
             "github in a workflow of GitHub Actions.",
         ),
@@ -121,10 +121,10 @@ def check(
     understood.
     """
     from dmlgather.directml.types import FeatureLevel
-    from dmlgather.report.configuration_file import ConfigurationError, find, load
+    from dmlgather.report.configuration import ConfigurationError, find, load
+    from dmlgather.report.file_check import ignored, prepare_to_end
     from dmlgather.report.node_lines import NodeListing
     from dmlgather.report.settings import Settings
-    from dmlgather.report.worker_processes import ignored, prepare_to_end
 
     if config is not None and no_config:
         raise typer.BadParameter("give one of --config and --no-config", param_hint="'--no-config'")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from dmlgather.wording import counted
 if TYPE_CHECKING:
     from dmlgather.dialects.index_graph import IndexGraph
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
+
 
 ModelFile = Annotated[
     Path,
@@ -216,3 +217,77 @@ def in_options(error: Exception) -> str:
 def _as_option(found: re.Match[str]) -> str:
     sizes = "x".join(re.findall(r"\d+", found[3])) or "1x2:float32"
     return f"{found[1].replace('inputs=', '--inputs ')}{ast.literal_eval(found[2])}={sizes}"
+
+
+# The values that a shell completes, beside the names of subcommands and options. Each is looked up when a shell asks.
+
+
+def codes() -> list[str]:
+    """The codes of findings."""
+    from dmlgather.report.code_registry import CODES
+
+    return list(CODES)
+
+
+def operators() -> list[str]:
+    """The operators, as `levels` takes them."""
+    from dmlgather.directml import OPERATORS
+
+    return [operator.name for operator in OPERATORS.values()]
+
+
+def feature_levels() -> list[str]:
+    """The feature levels."""
+    from dmlgather.directml import FeatureLevel
+
+    return list(map(str, FeatureLevel))
+
+
+def formats() -> list[str]:
+    """The formats of `check`."""
+    from dmlgather.report.formats import FORMATS
+
+    return list(FORMATS)
+
+
+def libraries() -> list[str]:
+    """The libraries that `translate` translates to."""
+    from dmlgather.translation.writing import KINDS
+
+    return list(KINDS)
+
+
+def devices() -> list[str]:
+    """The devices of `run`."""
+    return ["auto", "cpu", "cuda", "reference"]
+
+
+# Older spellings of options, which keep working: `--json FILE`, where --json takes no value now.
+
+
+VALUED = ("selftest",)
+"""The subcommands whose --json named a file. They take no arguments, so that a value behind it cannot be one."""
+
+
+def spelled_anew(arguments: Sequence[str]) -> list[str]:
+    """The command's arguments, in the spelling of today."""
+    return with_output(arguments) if arguments and arguments[0] in VALUED else list(arguments)
+
+
+def with_output(arguments: Sequence[str]) -> list[str]:
+    """The arguments with `--json FILE` as `--output FILE`, and `--json -` (standard output) as `--json`. A note on standard error
+    says so.
+    """
+    made: list[str] = []
+    left = list(arguments)
+    while left:
+        option, equals, value = left.pop(0).partition("=")
+        if option != "--json":
+            made.append(f"{option}{equals}{value}")
+            continue
+        if not equals and left and (left[0] == "-" or not left[0].startswith("-")):
+            equals, value = "=", left.pop(0)
+        if equals:
+            note("--json FILE is now spelled --output FILE, as in all commands, and --json prints; both work")
+        made += ["--output", value] if equals and value != "-" else ["--json"]
+    return made

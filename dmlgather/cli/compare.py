@@ -20,9 +20,9 @@ from dmlgather.output import flush, put
 from dmlgather.wording import printable
 
 if TYPE_CHECKING:
-    from dmlgather.comparing.compare_report import CompareReport, DispatchReport
     from dmlgather.comparing.dispatches import ComparedDispatch
     from dmlgather.comparing.given_outputs import GivenOutput
+    from dmlgather.comparing.saving import CompareReport, DispatchReport
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
 
 
@@ -132,8 +132,8 @@ class _Task:
 
     def of_model(self) -> CompareReport:
         """Compare the dispatches of a model; the report, which is also saved where a case is."""
+        from dmlgather.comparing.dispatches import check_model_memory
         from dmlgather.comparing.given_outputs import given_outputs
-        from dmlgather.comparing.memory_needs import check_model_memory
 
         given = None if self.against is None else given_outputs(self.checked, self.against)
         check_model_memory(self.checked, self.devices, given, self.memory_limit)
@@ -164,7 +164,7 @@ class _Task:
 
     def of_descriptor(self, seed: int | None, trials: int | None) -> CompareReport:
         """Compare a single descriptor with random inputs, `trials` times or until the first mismatch; the last one's report."""
-        from dmlgather.comparing.memory_needs import check_descriptor_memory
+        from dmlgather.comparing.dispatches import check_descriptor_memory
         from dmlgather.directml.dxdispatch.model_file import check_file
         from dmlgather.directml.dxdispatch.writing import random_inputs, write_single
 
@@ -198,9 +198,9 @@ class _Task:
         self, model: CheckedFile, case: Path | None, given: Mapping[int, Sequence[GivenOutput]] | None = None
     ) -> CompareReport:
         """Compare every dispatch, show each result unless `quiet`, and add the outputs to a case."""
-        from dmlgather.comparing.compare_report import compare_report
         from dmlgather.comparing.comparison import least_devices
         from dmlgather.comparing.dispatches import compare_model
+        from dmlgather.comparing.saving import compare_report
 
         reports: list[DispatchReport] = []
         least = least_devices(given is not None)

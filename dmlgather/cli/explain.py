@@ -19,8 +19,8 @@ from dmlgather.output import put
 if TYPE_CHECKING:
     from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
-    from dmlgather.explain import Explanation
     from dmlgather.picture import Subject
+    from dmlgather.picture.explanation import Explanation
 
 
 # What `dmlgather explain` says of the nodes of an ONNX model or the layers of an OpenVINO IR.
@@ -69,7 +69,7 @@ def load_nodes(path: Path, only: str | None) -> tuple[CheckedModel, list[Explain
 
 def subject_of(model: CheckedModel, found: ExplainedNode) -> Subject | None:
     """What a node's picture is drawn from, with the constants of the model; None for a node that is not explained."""
-    from dmlgather.picture.model_values import MOST_VALUES
+    from dmlgather.picture.subject import MOST_VALUES
     from dmlgather.wording import printable
 
     if found.explanation is None:
@@ -92,7 +92,7 @@ def places(nodes: tuple[CheckedNode, ...], most: int = 20) -> str:
 def _explained(model: CheckedModel, node: CheckedNode, suffix: str) -> ExplainedNode:
     from dmlgather.dialects.checked_model import Verdict
     from dmlgather.dialects.sizes import WORD
-    from dmlgather.explain import explain_problem
+    from dmlgather.picture.explanation import explain_problem
 
     call = model.calls.get(node.place)
     if call is not None and not call.problem.data.dtype.hasobject:
@@ -244,8 +244,8 @@ def _explain_nodes(file: Path, written: JsonOutput, legend: bool, picture: Path 
 
 def _write(blocks: list[str], legend: bool) -> None:
     """Blocks of text, apart from each other, and what their words mean."""
-    from dmlgather.legend import legend as legend_of
-    from dmlgather.legend import printed
+    from dmlgather.picture.explanation import legend as legend_of
+    from dmlgather.picture.explanation import printed
 
     text = "\n\n".join(blocks)
     blocks = [*blocks, printed(legend_of(text))] if legend and blocks else blocks
@@ -253,7 +253,7 @@ def _write(blocks: list[str], legend: bool) -> None:
 
 
 def _of_descriptors(checked: CheckedFile, only: str | None) -> dict[str, Explanation]:
-    from dmlgather.operator import compile as compile_operator
+    from dmlgather.calls.operator import compile as compile_operator
 
     names = list(checked.dispatchables)
     if only is not None:
@@ -265,7 +265,7 @@ def _of_descriptors(checked: CheckedFile, only: str | None) -> dict[str, Explana
 
 
 def _draw_model(checked: CheckedFile, explanations: Mapping[str, Explanation], target: Path) -> None:
-    from dmlgather.picture.model_values import with_initial_values
+    from dmlgather.picture.subject import with_initial_values
     from dmlgather.wording import printable
 
     if not explanations:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dmlgather.cli import completing
+from dmlgather.cli import common
 from dmlgather.cli.common import AsJson, JsonFile, JsonOutput
 from dmlgather.output import put
 
@@ -18,11 +18,11 @@ def levels(
             metavar="[OPERATOR]",
             help="Only this operator, such as GATHER.",
             show_default=False,
-            autocompletion=completing.operators,
+            autocompletion=common.operators,
         ),
     ] = None,
     operator: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The same as OPERATOR.", autocompletion=completing.operators)
+        str | None, typer.Option(metavar="NAME", help="The same as OPERATOR.", autocompletion=common.operators)
     ] = None,
     as_json: AsJson = False,
     output: JsonFile = None,

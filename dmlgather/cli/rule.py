@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dmlgather.cli import completing
+from dmlgather.cli import common
 from dmlgather.cli.common import AsJson, JsonFile, JsonOutput
 from dmlgather.output import put
 
@@ -19,7 +19,7 @@ def rule(
     code: Annotated[
         str | None,
         typer.Argument(
-            metavar="CODE", help="A code of a finding, such as DML302.", show_default=False, autocompletion=completing.codes
+            metavar="CODE", help="A code of a finding, such as DML302.", show_default=False, autocompletion=common.codes
         ),
     ] = None,
     *,
@@ -62,14 +62,14 @@ def _row(code: Code) -> dict[str, Any]:
 
 
 def _data(code: Code) -> dict[str, Any]:
-    from dmlgather.report.rule_pages import documents, explanation
+    from dmlgather.report.code_registry import documents, explanation
 
     return {**_row(code), "documents": documents(code.code), "explanation": explanation(code.code)}
 
 
 def _page(code: Code) -> str:
     """The code explained, as Markdown."""
-    from dmlgather.report.rule_pages import documents, explanation
+    from dmlgather.report.code_registry import documents, explanation
 
     sources = "\n".join(f"- {key}: {document}" for key, document in documents(code.code).items())
     parts = (f"# {code.code} {code.severity}: {code.title}", explanation(code.code), f"Source: {code.source}", sources)

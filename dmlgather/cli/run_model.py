@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dmlgather.cli import common, completing
+from dmlgather.cli import common
 from dmlgather.cli.common import AllowOutside, AsJson, JsonFile, JsonOutput, MemoryLimit, in_options, load, missing_gpu
 from dmlgather.cli.failures import say
 from dmlgather.cli.limiting import TimeLimit, stated, within
@@ -33,7 +33,7 @@ def run(
         str,
         typer.Option(
             metavar="NAME",
-            autocompletion=completing.devices,
+            autocompletion=common.devices,
             help="Where to run: auto, cpu, cuda, cuda:N or reference; auto takes a GPU if there is one.",
         ),
     ] = "auto",
@@ -54,7 +54,7 @@ def run(
     read the output closed it.
     """
     from dmlgather.backends.memory import check_memory
-    from dmlgather.comparing.compare_report import device_title
+    from dmlgather.comparing.saving import device_title
     from dmlgather.input_files import InputFiles
     from dmlgather.model_runner import Runner, memory_shares
 

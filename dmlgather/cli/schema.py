@@ -67,8 +67,8 @@ def document_schema(kind: Any) -> dict[str, Any]:
 
 
 def _documents() -> dict[Schema, Any]:
-    from dmlgather.cli import documents, result_documents
-    from dmlgather.comparing.compare_report import CompareReport
+    from dmlgather.cli import documents
+    from dmlgather.comparing.saving import CompareReport
     from dmlgather.report.baseline import Baseline
     from dmlgather.report.check_report import CheckReport
     from dmlgather.report.configuration import Configuration
@@ -80,11 +80,11 @@ def _documents() -> dict[Schema, Any]:
         Schema.SELFTEST: SelfTestReport,
         Schema.CONFIGURATION: Configuration,
         Schema.BASELINE: Baseline,
-        Schema.RUN: result_documents.RunResult,
+        Schema.RUN: documents.RunResult,
         Schema.RULE: list[documents.RuleRow] | documents.RulePage,
         Schema.LEVELS: list[documents.SupportedOperator],
         Schema.EXPLANATION: list[documents.ExplainedOperator | documents.UnexplainedNode],
-        Schema.TRANSLATION: result_documents.TranslationResult,
-        Schema.EQUIVALENCE: result_documents.EquivalenceResult,
+        Schema.TRANSLATION: documents.TranslationResult,
+        Schema.EQUIVALENCE: documents.EquivalenceResult,
         Schema.ENVIRONMENT: documents.Environment,
     }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dmlgather.cli import completing
+from dmlgather.cli import common
 from dmlgather.cli.common import (
     AllowOutside,
     AsJson,
@@ -47,7 +47,7 @@ def translate(
             metavar="LIBRARY",
             help="onnx, openvino, jax or directml.",
             show_default=False,
-            autocompletion=completing.libraries,
+            autocompletion=common.libraries,
         ),
     ],
     output: Annotated[
@@ -68,7 +68,7 @@ def translate(
     level: Annotated[
         str | None,
         typer.Option(
-            help="Of DirectML: the feature level; 6_4 by default.", show_default=False, autocompletion=completing.feature_levels
+            help="Of DirectML: the feature level; 6_4 by default.", show_default=False, autocompletion=common.feature_levels
         ),
     ] = None,
     inputs: StatedInputs = None,

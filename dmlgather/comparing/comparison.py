@@ -15,14 +15,13 @@ from dmlgather.backends.arrays import adopt, move
 from dmlgather.backends.cuda.driver import DeviceError
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.blocks import blocks
-from dmlgather.comparing.compare_report import DispatchReport, compare_report
-from dmlgather.comparing.differences import Tracer, differences
-from dmlgather.comparing.mismatch import Difference, Mismatch
+from dmlgather.calls.arguments import Fill
+from dmlgather.calls.operator import CompiledOperator
+from dmlgather.calls.operator import compile as compile_operator
+from dmlgather.comparing.differences import Difference, Mismatch, Tracer, differences
+from dmlgather.comparing.saving import DispatchReport, compare_report
 from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
 from dmlgather.model_runner import elements
-from dmlgather.operator import CompiledOperator
-from dmlgather.operator import compile as compile_operator
-from dmlgather.policy import Fill
 from dmlgather.wording import counted
 
 POISON = 0xA5

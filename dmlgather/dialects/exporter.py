@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from dmlgather.dialects.descriptors import Dim, InexpressibleError, View, gather_elements, gather_nd, slices, storage_type
 from dmlgather.dialects.export_codes import CODES
@@ -15,6 +15,7 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.windows import Window, WindowProblem
 from dmlgather.directml import DataType, FeatureLevel, Finding, OperatorDesc, Report, validate
 from dmlgather.directml.support import TABLE
+from dmlgather.wording import alternatives
 
 Descriptors = tuple[OperatorDesc, ...]
 
@@ -27,6 +28,23 @@ def tensors_by_name(problem: Problem) -> dict[str, TensorType]:
     return dict(zip((*problem.inputs, "output"), problem.tensors, strict=True))
 
 
+class Unlike(NamedTuple):
+    """Which indices of a problem DirectML treats otherwise than its dialect, in words.
+
+    index: what the dialect calls the indices. outside: what it gives for those out of `bounds`, where DirectML takes the nearest
+    element; None where it does so too. negative: what it gives for negative ones, which DirectML counts from the end; likewise.
+    Behind each of them: what to do about it. what: what indices are.
+    """
+
+    index: str
+    bounds: str
+    outside: str | None
+    mend: str
+    negative: str | None = None
+    mend_negative: str = ""
+    what: str = "indices"
+
+
 @dataclass(frozen=True, eq=False)
 class Exporter:
     """How a dialect's problems become descriptors. Compared by identity, and hashable.
@@ -34,12 +52,14 @@ class Exporter:
     forms: from a problem, whose tensors all have elements that are numbers, and a level to the descriptors; InexpressibleError
     where there are none. title: what a report calls a problem: "ONNX Gather-13". required: the tensors that must have elements,
     by name. names: what the dialect calls an input or attribute, where it is not the problem's own name: {"data": "operand"}.
+    unlike: how the dialect treats indices, from a problem and what is known of them or of their axis; None for as DirectML does.
     """
 
     forms: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]]
     title: Callable[[Any], str]
     required: Callable[[Any], Mapping[str, TensorType]] = tensors_by_name
     names: Mapping[str, str] = field(default_factory=dict)
+    unlike: Callable[[Any, Any], Unlike | None] = lambda _problem, _known: None
 
     def to_directml(
         self, call: Callable[[], Problem], level: FeatureLevel, dialect: str, operator: str
@@ -79,6 +99,21 @@ class Exporter:
                     return level, descriptors
         return None
 
+    def differences(self, problem: Problem, known: Any = None) -> tuple[Finding, ...]:
+        """The indices for which the descriptors read other elements than the dialect, at any level: warnings EXP201, EXP202.
+
+        known: what is known of the indices, or of the size of their axis; as the dialect's `unlike` takes it.
+        """
+        found, at = [], self.unlike(problem, known)
+        if at is not None and at.outside is not None:
+            got = f"{at.outside}, the nearest element in DirectML"
+            expected = f"{at.what} from {at.bounds}"
+            found.append(CODES["EXP201"].finding(at.index, expected=expected, got=got, remedy=at.mend))
+        if at is not None and at.negative is not None:
+            got = f"{at.negative}, an element counted from the end in DirectML from level 3_0 on"
+            found.append(CODES["EXP202"].finding(at.index, expected=f"{at.what} from 0 on", got=got, remedy=at.mend_negative))
+        return tuple(found)
+
     def _at(self, level: FeatureLevel, problem: Problem) -> Descriptors | Report:
         """As `express`, but InexpressibleError where a form raises it."""
         findings = tuple(_findings_at_every_level(problem, self.required(problem)))
@@ -108,6 +143,12 @@ class Exporter:
         """The finding with the dialect's name at the start of its path."""
         path = re.sub(r"^\w+", lambda first: self.names.get(first[0], first[0]), finding.path)
         return finding.model_copy(update={"path": path})
+
+
+def index_bounds(sizes: Iterable[int], wraps: bool) -> str:
+    """The indices into dimensions of these sizes that are in range, in words."""
+    ranges = dict.fromkeys(f"{-size if wraps else 0} to {size - 1}" for size in sizes)
+    return alternatives(ranges) + (", by the dimension that they index" if len(ranges) > 1 else "")
 
 
 def views(problem: Problem) -> list[View]:

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from dmlgather.distributed.chunked_elements import gather_elements
     from dmlgather.distributed.chunked_gather import gather
     from dmlgather.distributed.chunked_slice import slice  # noqa: A004 - the operator's name
-    from dmlgather.distributed.forecast import GatherForecast
-    from dmlgather.distributed.forecasting import plan_gather
+    from dmlgather.distributed.forecast import GatherForecast, plan_gather
     from dmlgather.distributed.run_descriptor import run
     from dmlgather.distributed.worker_memory import MemoryLimitError
 
@@ -27,7 +26,7 @@ __getattr__, __dir__ = lazy_names(
         "MemoryLimitError": "worker_memory",
         "gather": "chunked_gather",
         "gather_elements": "chunked_elements",
-        "plan_gather": "forecasting",
+        "plan_gather": "forecast",
         "run": "run_descriptor",
         "slice": "chunked_slice",
     },

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends.outcomes import out_of_range
+from dmlgather.calls.arguments import Fill, resolve_policy
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel
 from dmlgather.directml.support import row_at
@@ -19,7 +20,6 @@ from dmlgather.lax.problems.gather import LaxGather
 from dmlgather.onnx.problems.gather import Gather as OnnxGather
 from dmlgather.openvino.problems.gather import OpenVINOGather
 from dmlgather.plan import OutOfBounds
-from dmlgather.policy import Fill, resolve_policy
 from dmlgather.wording import alternatives
 
 FILLED = -1

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
+from dmlgather.calls.arguments import Fill
+from dmlgather.calls.operator import CompiledOperator, compile  # noqa: A004 - the word users know
 from dmlgather.dialects.descriptors import storage_type
 from dmlgather.dialects.element_types import BELOW_A_BYTE
 from dmlgather.directml import (
@@ -27,9 +29,7 @@ from dmlgather.directml import (
 )
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.distributed.chunk_grid import replace_axis
-from dmlgather.operator import CompiledOperator, compile  # noqa: A004 - the word users know
 from dmlgather.plan import ELEMENT_BYTES, OutOfBounds
-from dmlgather.policy import Fill
 from dmlgather.wording import alternatives
 
 OPERATORS_KEPT = 256

@@ -16,20 +16,19 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.tokenize import tokenize
 
 from dmlgather.backends import arrays
+from dmlgather.calls.arguments import Fill, type_of
+from dmlgather.calls.eager import execute
 from dmlgather.dialects.problem import check_axis
 from dmlgather.directml import BufferTensorDesc, DataType, GatherElementsOperatorDesc
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.distributed.axis_rules import AxisRule, axis_rule
 from dmlgather.distributed.chunk_grid import FILE_TO_TABLE, Chunks, cells, replace_axis
-from dmlgather.distributed.chunk_loads import ChunkLoads, loaded
 from dmlgather.distributed.chunk_operators import check, check_sizes, check_type, compiled, take
 from dmlgather.distributed.routing import host_indices
-from dmlgather.distributed.table_sources import as_table, check_known
+from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_known, loaded
 from dmlgather.distributed.tasks import empty_like
-from dmlgather.eager import execute, type_of
 from dmlgather.onnx.problems.gather import GatherElements
 from dmlgather.plan import OutOfBounds
-from dmlgather.policy import Fill
 from dmlgather.wording import alternatives
 
 

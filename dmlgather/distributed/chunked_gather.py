@@ -20,19 +20,25 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.tokenize import tokenize
 from numpy.typing import NDArray
 
+from dmlgather.calls.arguments import Fill, type_of
 from dmlgather.dialects.problem import check_axis
 from dmlgather.distributed import tasks
 from dmlgather.distributed.axis_rules import AxisRule, axis_rule
-from dmlgather.distributed.chunk_grid import Chunks, Place, cells, replace_axis
-from dmlgather.distributed.chunk_loads import ChunkLoads
+from dmlgather.distributed.chunk_grid import Chunks, Place, cells, chunk_starts, replace_axis
 from dmlgather.distributed.chunk_operators import check, gather_descriptor
-from dmlgather.distributed.index_blocks import BLOCK_BYTES, IN_FLIGHT_BYTES, block_chunks, even, grouped
-from dmlgather.distributed.routing import Routing, host_indices, routing_of, row_bytes
-from dmlgather.distributed.splitting import chunk_starts
-from dmlgather.distributed.table_sources import as_table, check_known
+from dmlgather.distributed.routing import (
+    BLOCK_BYTES,
+    IN_FLIGHT_BYTES,
+    Routing,
+    block_chunks,
+    even,
+    grouped,
+    host_indices,
+    routing_of,
+    row_bytes,
+)
+from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_known
 from dmlgather.distributed.worker_memory import check_limit, worker_memory, workers_now
-from dmlgather.eager import type_of
-from dmlgather.policy import Fill
 
 # The task graph of a gather: which tasks there are, under which keys, and what they are given.
 

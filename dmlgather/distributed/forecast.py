@@ -1,14 +1,29 @@
-"""What a gather of a chunked table will load, move and hold in memory: as data, JSON and text."""
+"""A forecast of a gather of a chunked table, from the routing of `gather`, without Dask: as data, JSON and text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from math import isnan, prod
+from typing import Any, Literal
 
+import numpy as np
 from pydantic import computed_field
 
-from dmlgather.directml import Finding, GatherOperatorDesc, Severity
-from dmlgather.distributed.worker_memory import WorkerMemory
+from dmlgather.calls.arguments import Fill, type_of
+from dmlgather.dialects.element_types import numpy_type
+from dmlgather.dialects.problem import TensorType, check_axis, whole
+from dmlgather.directml import DescriptorError, FeatureLevel, Finding, GatherOperatorDesc, Report, Severity, validate
+from dmlgather.distributed.axis_rules import axis_rule
+from dmlgather.distributed.chunk_grid import Chunks, Split, chunk_starts, replace_axis, union
+from dmlgather.distributed.chunk_operators import gather_descriptor, judge, word_of
+from dmlgather.distributed.routing import BLOCK_BYTES, IN_FLIGHT_BYTES, Routing, host_indices, routing_of, row_bytes
+from dmlgather.distributed.worker_memory import WorkerMemory, check_limit, worker_memory, workers_now
+from dmlgather.extras import missing_extra
+from dmlgather.onnx.problems.export import express
+from dmlgather.onnx.problems.gather import Gather
 from dmlgather.record import Record
 from dmlgather.wording import amount, counted
 
@@ -231,3 +246,179 @@ class GatherForecast(Record):
             yield f"    {finding}"
         for finding in dict.fromkeys(finding for part in self.parts for finding in part.findings):
             yield f"  in parts: {finding}"
+
+
+# Forecasts a gather of a chunked table from the routing that `gather` builds its tasks of, without Dask.
+
+
+DESCRIPTORS_KEPT = 1024
+"""Descriptors of chunks that are kept with their findings: most chunks of a table are of one size."""
+
+
+def plan_gather(
+    table: Any,
+    indices: Any,
+    *,
+    axis: int = 0,
+    dtype: Any = None,
+    dialect: str = "directml",
+    out_of_bounds: str | Fill | None = None,
+    workers: int | None = None,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    block_bytes: int = BLOCK_BYTES,
+    in_flight_bytes: int = IN_FLIGHT_BYTES,
+) -> GatherForecast:
+    """What `gather` will load, move and hold in memory. No chunk of the table is read.
+
+    table: whatever `gather` takes; or the sizes of a table's chunks along each axis, in elements (`table.chunks` of a dask
+    array), for which Dask is not needed. indices: integers in memory, any shape. axis, dialect, out_of_bounds, block_bytes,
+    in_flight_bytes: as for `gather`. dtype: of the table; None for its own, float32 where only sizes of chunks are given.
+    workers, threads: how many workers share the chunks, and the threads of one; None for those that `gather` counts: of the
+    current client, else one worker with a thread for each CPU. memory_limit: bytes that one worker may have.
+
+    Raises MemoryLimitError where a worker needs more than that, IndexError for an index out of bounds under "raise", ValueError
+    for sizes, an axis, a dialect or a policy that cannot be, and for indices in a dask array; TypeError for what is no table, a
+    dtype that is not the table's, and types that the dialect does not take. Chunks that DirectML cannot describe raise nothing:
+    the forecast has the findings, and its `ok` is False.
+
+    >>> forecast = dg.distributed.plan_gather(((4, 4, 4), (2,)), [5, 0, 5], threads=1)
+    >>> [chunk.chunk for chunk in forecast.touched], forecast.bytes_taken, forecast.peak_bytes_per_worker
+    ([0, 1], 16, 88)
+    """
+    memory_limit = check_limit(memory_limit)
+    sizes, table = _table(table, dtype)
+    for name, value in (("workers", workers), ("threads", threads)):
+        if value is not None and whole(name, value) < 1:
+            raise ValueError(f"{name} is {value}, expected at least 1")
+    if workers is None or threads is None:
+        found = workers_now()
+        workers, threads = workers or found[0], threads or found[1]
+    axis = check_axis("axis", axis, len(sizes), "the table")
+    if hasattr(indices, "__dask_graph__"):
+        raise ValueError("indices is a dask array, but the forecast needs their values: pass indices.compute()")
+    given = host_indices(indices)
+    rule = axis_rule(dialect, table, type_of("indices", given), axis, out_of_bounds)
+    row = row_bytes(sizes, axis, table.dtype)
+    routing = routing_of(rule.resolve(given), sizes[axis], row, block_bytes, in_flight_bytes)
+    peak = worker_memory(routing, sizes[axis], workers, threads)
+    peak.check(memory_limit, axis=axis, workers=workers)
+    touched = _touched(routing, sizes, axis, table)
+    requests = sum(each.requests for each in touched)
+    borders = pairwise([-1, *(each.chunk for each in touched), len(sizes[axis])])
+    return GatherForecast(
+        dialect=dialect,
+        out_of_bounds=rule.out_of_bounds.value,
+        table_shape=table.shape,
+        dtype=str(table.dtype),
+        axis=axis,
+        chunks=len(sizes[axis]),
+        index_shape=given.shape,
+        output_shape=replace_axis(table.shape, axis, *given.shape),
+        output_chunks=replace_axis(sizes, axis, *routing.index_chunks),
+        touched=touched,
+        untouched=tuple(ChunkRange(first=low + 1, last=high - 1) for low, high in borders if high - low > 1),
+        requests=requests,
+        filled=given.size - requests,
+        blocks=len(routing.splits),
+        groups=len(routing.groups),
+        row_bytes=prod(replace_axis(table.shape, axis)) * table.dtype.itemsize,
+        place=_place(routing, sizes, axis, table.dtype),
+        whole=_whole(table, axis, given.shape),
+        workers=workers,
+        peak=peak,
+        memory_limit=memory_limit,
+    )
+
+
+def _table(given: Any, dtype: Any) -> tuple[Chunks, TensorType]:
+    """The sizes of a table's chunks along each axis, and its type. given, dtype: as a caller states them."""
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        sizes = _sizes(given)
+        return sizes, type_of("the table", (tuple(map(sum, sizes)), "float32" if dtype is None else dtype))
+    try:
+        from dmlgather.distributed.table_sources import as_table
+    except ModuleNotFoundError as error:
+        raise missing_extra("a table, unless the sizes of its chunks along each axis are given,", "dask", error) from None
+    source = as_table(given)
+    if dtype is not None and numpy_type(dtype) != source.dtype:
+        raise TypeError(f"dtype is {dtype!r}, but the table has type {source.dtype}: leave dtype out")
+    return source.chunks, type_of("the table", source)
+
+
+def _sizes(chunks: Sequence[Sequence[int]]) -> Chunks:
+    """Whole sizes. ValueError for unknown and negative ones, TypeError for what is no list of sizes for each axis."""
+    for axis, sizes in enumerate(chunks):
+        if not hasattr(sizes, "__len__"):
+            raise TypeError(
+                f"chunks[{axis}] is {sizes!r}, expected the sizes of all chunks along axis {axis}, as table.chunks has"
+            )
+        if not len(sizes) or any(isnan(size) or size < 0 for size in sizes):
+            raise ValueError(
+                f"chunks[{axis}] is {tuple(sizes)}, expected sizes of 0 or more: compute_chunk_sizes() of a dask array finds "
+                "those it lacks"
+            )
+    return tuple(tuple(whole(f"chunks[{axis}]", size) for size in sizes) for axis, sizes in enumerate(chunks))
+
+
+def _touched(routing: Routing, chunks: Chunks, axis: int, table: TensorType) -> tuple[TouchedChunk, ...]:
+    requests: Counter[int] = Counter()
+    for split in routing.splits:
+        requests.update(_requests(split))
+    starts, widest = chunk_starts(chunks[axis]), [max(sizes) for sizes in chunks]
+    different = union([group.rows for group in routing.groups], starts)
+    taken = {chunk: [len(group.rows[chunk]) for group in routing.groups if chunk in group.rows] for chunk in different}
+    row = prod(replace_axis(table.shape, axis)) * table.dtype.itemsize
+    return tuple(
+        TouchedChunk(
+            chunk=chunk,
+            start=int(starts[chunk]),
+            size=chunks[axis][chunk],
+            requests=requests[chunk],
+            rows=len(rows),
+            loads=len(taken[chunk]),
+            rows_taken=sum(taken[chunk]),
+            bytes_loaded=len(taken[chunk]) * chunks[axis][chunk] * row,
+            bytes_taken=sum(taken[chunk]) * row,
+            take=_described(replace_axis(widest, axis, chunks[axis][chunk]), table.dtype, axis, max(taken[chunk])),
+        )
+        for chunk, rows in different.items()
+    )
+
+
+def _requests(split: Split) -> dict[int, int]:
+    """How many elements of a split's lookup read a row of each chunk."""
+    reads = np.bincount(split.lookup.reshape(-1), minlength=split.count)[: split.count]
+    begins = np.cumsum([0, *map(len, split.rows.values())])[:-1]
+    return dict(zip(split.rows, np.add.reduceat(reads, begins).tolist(), strict=True))
+
+
+@lru_cache(DESCRIPTORS_KEPT)
+def _described(shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, count: int) -> CheckedDescriptor | None:
+    """The gather of `count` rows of a chunk; none where a tensor would be empty."""
+    if 0 in shape or not count:
+        return None
+    try:
+        desc = gather_descriptor(shape, dtype, axis, count)
+    except DescriptorError as error:
+        return CheckedDescriptor(descriptor=None, findings=error.report.findings)
+    return CheckedDescriptor(descriptor=desc, findings=judge(desc).findings)
+
+
+def _place(routing: Routing, chunks: Chunks, axis: int, dtype: np.dtype[Any]) -> CheckedDescriptor | None:
+    """The last step of the block with the most indices; where it only fills, it reads one row."""
+    largest = max(routing.splits, key=lambda split: split.lookup.size)
+    shape = replace_axis([max(sizes) for sizes in chunks], axis, max(largest.count, 1))
+    return _described(shape, dtype, axis, largest.lookup.size)
+
+
+def _whole(table: TensorType, axis: int, index_shape: tuple[int, ...]) -> CheckedDescriptor:
+    """The gather as one problem, of words that DirectML has a type for."""
+    word, parts = word_of(table.dtype)
+    data, indices = TensorType((*table.shape, *parts), word), TensorType(index_shape, np.dtype(np.int64))
+    found = express(Gather(data, indices, axis), max(FeatureLevel))
+    if isinstance(found, Report):
+        return CheckedDescriptor(descriptor=None, findings=found.findings)
+    (desc,) = found
+    assert isinstance(desc, GatherOperatorDesc)
+    return CheckedDescriptor(descriptor=desc, findings=validate(desc).findings)

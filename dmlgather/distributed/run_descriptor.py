@@ -7,6 +7,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
+from dmlgather.calls.arguments import Fill
 from dmlgather.directml import (
     BufferTensorDesc,
     FeatureLevel,
@@ -21,11 +22,9 @@ from dmlgather.directml import (
 from dmlgather.directml.shapes import gather_batch
 from dmlgather.distributed.chunked_elements import gather_elements
 from dmlgather.distributed.chunked_gather import gather
-from dmlgather.distributed.chunked_slice import sliced
+from dmlgather.distributed.chunked_slice import sliced, windows_of
 from dmlgather.distributed.routing import host_indices
 from dmlgather.distributed.table_sources import as_table
-from dmlgather.distributed.windows import windows_of
-from dmlgather.policy import Fill
 
 OF_ONE_DEVICE = frozenset({"DML108"})
 """Rules about what a device can address: they apply to chunks, which are described one by one, and not to the whole table."""

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU
 from dmlgather.distributed.axis_rules import AxisRule
-from dmlgather.distributed.chunk_loads import loaded
+from dmlgather.distributed.chunk_grid import Rows, Split, split, union
 from dmlgather.distributed.chunk_operators import take
 from dmlgather.distributed.routing import host_indices
-from dmlgather.distributed.splitting import Rows, Split, split, union
+from dmlgather.distributed.table_sources import loaded
 
 WIDE = 512
 """Bytes of a row from which on pieces are not joined before they are placed. Joining shorter rows is faster, but needs memory."""

@@ -14,7 +14,6 @@ from dmlgather.dialects.index_arithmetic import arithmetic, computed_in, truths,
 from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Opaque, Step
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.equivalence.checks import Checks, RaisesAlways
-from dmlgather.equivalence.leaves import whole_leaf
 from dmlgather.equivalence.parts import PartMaker
 from dmlgather.equivalence.reading import Pointed, Reader, Refusal
 from dmlgather.equivalence.symbols import (
@@ -33,6 +32,7 @@ from dmlgather.equivalence.symbols import (
     scaled,
     simplest,
     total,
+    whole_leaf,
 )
 from dmlgather.equivalence.tables import MOST_POINTS, as_table
 from dmlgather.plan import IndexPlan, Lookup, OutOfBounds, packed_strides

@@ -14,10 +14,10 @@ import numpy as np
 from dmlgather.dialects.index_arithmetic import MOST_PIECES
 from dmlgather.dialects.index_graph import Elementwise
 from dmlgather.equivalence.checks import Checks
-from dmlgather.equivalence.leaves import MAY_BE_KNOWN, whole_leaf
-from dmlgather.equivalence.parts import KNOWN, PartMaker
+from dmlgather.equivalence.parts import KNOWN, PartMaker, course, unsplit_course, walked
 from dmlgather.equivalence.points import finest, merged, split
 from dmlgather.equivalence.symbols import (
+    MAY_BE_KNOWN,
     Addend,
     Formula,
     Guard,
@@ -33,9 +33,9 @@ from dmlgather.equivalence.symbols import (
     scaled,
     sums,
     total,
+    whole_leaf,
 )
 from dmlgather.equivalence.tables import MOST_POINTS, Coordinates, Integers, applied, grid, strided
-from dmlgather.equivalence.walking import course, unsplit_course, walked
 from dmlgather.plan import CompositionError
 from dmlgather.plan.index_function import IndexFunction, Intervals, Piece, united
 

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.dialects.index_arithmetic import whole_range
-from dmlgather.equivalence.leaves import Leaves
-from dmlgather.equivalence.symbols import Addend, Formula, Pointwise, Read, Sum, mapped, sums, total
+from dmlgather.equivalence.symbols import Addend, Formula, Leaves, Pointwise, Read, Sum, mapped, sums, total
 from dmlgather.plan import packed_strides, reach
 from dmlgather.plan.index_function import IndexFunction, Intervals, Piece
 

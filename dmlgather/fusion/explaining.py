@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from dmlgather.explain import Explanation
-from dmlgather.legend import legend, printed
+from dmlgather.picture.explanation import Explanation, legend, printed
 
 
 @dataclass(frozen=True, slots=True)

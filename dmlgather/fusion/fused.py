@@ -10,17 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlgather import eager
 from dmlgather.backends import arrays, torch_tensors
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.backends.executor import ROUTES_KEPT
 from dmlgather.backends.footprints import WRITEABLE, Signature, check_output, logical
+from dmlgather.calls.arguments import Taken, take
 from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.fusion.graph_routes import Compute, GraphCall, GraphParts, GraphRoute, Signatures, signature_of
-from dmlgather.fusion.launchers import unlaunched
-from dmlgather.fusion.targets import Targets, check_type
+from dmlgather.fusion.graph_routes import (
+    Compute,
+    GraphCall,
+    GraphParts,
+    GraphRoute,
+    Signatures,
+    Targets,
+    check_type,
+    signature_of,
+    unlaunched,
+)
 from dmlgather.plan import BytesMoved, IndexPlan, bytes_moved, canonicalise
 from dmlgather.wording import counted
 
@@ -125,8 +133,9 @@ class GraphRunner:
         self, given: Sequence[Any], out: Sequence[Any], compute: Compute | None, device: str | None, stream: Any
     ) -> list[Any]:
         """The outputs, of arrays of every kind and place. Raises TypeError and ValueError for what does not fit."""
-        with arrays.in_order((*given, *out), stream, None if device is None else Device.parse(device)):
-            taken = eager.take(dict(zip(self.graph.inputs, given, strict=True)), device)
+        where = None if device is None else Device.parse(device)
+        with arrays.in_order((*given, *out), stream, where):
+            taken = take(dict(zip(self.graph.inputs, given, strict=True)), where)
             for item in taken:
                 check_type(item.name, item.type, self.graph.types[item.name])
             runs = taken[0].runs if taken else Device.parse(device or CPU)
@@ -153,7 +162,7 @@ def _own(array: Any) -> Any:
     return array.copy() if isinstance(array, np.ndarray) and not array.flags.writeable else array
 
 
-def _handed_back(result: Any, memory: Device, home: Device, taken: Sequence[eager.Taken]) -> Any:
+def _handed_back(result: Any, memory: Device, home: Device, taken: Sequence[Taken]) -> Any:
     """A result as the kind of array that the first input is; strings of the type that all inputs have."""
     found = arrays.move(result, memory, home)
     if not found.dtype.hasobject:
@@ -286,8 +295,8 @@ class Fused:
 
     def explain(self) -> FusedExplanation:
         """Each launch with its plan, canonical plan, what each device runs, and a picture; with what was cut and saved."""
-        from dmlgather.explain import explain_problem
         from dmlgather.fusion.explaining import FusedExplanation
+        from dmlgather.picture.explanation import explain_problem
 
         problems = {step.name: step.work for step in self.graph.steps if isinstance(step.work, Problem)}
         found = [explain_problem(problems[each.step], f"one launch for {', '.join(each.holds)}", "") for each in self.launches]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather import eager
+from dmlgather.calls import eager
 from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Opaque, Step, Work, chain
 from dmlgather.dialects.lowering import index_type
 from dmlgather.dialects.planned import Planned

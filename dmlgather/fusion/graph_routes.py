@@ -5,21 +5,151 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from dmlgather import eager
 from dmlgather.backends import arrays
 from dmlgather.backends.addresses import address_of
 from dmlgather.backends.devices import CPU, Device
-from dmlgather.backends.footprints import WRITEABLE, Signature, logical
+from dmlgather.backends.footprints import WRITEABLE, Signature, check_output, logical, share_memory, signature_on
+from dmlgather.calls import eager
+from dmlgather.calls.prepared import Prepared, Ready
 from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.dialects.index_graph import ELEMENTWISE, Concatenation, Elementwise, IndexGraph, Opaque, Step
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.fusion.launchers import Launcher, unlaunched
-from dmlgather.fusion.targets import check_type, overlap
+from dmlgather.fusion.derivations import tidied
 from dmlgather.plan import OutOfBounds, packed_strides
+
+
+def check_type(what: str, found: TensorType, expected: TensorType) -> None:
+    """TypeError for another data type, ValueError for another shape."""
+    if found != expected:
+        error = TypeError if found.dtype != expected.dtype else ValueError
+        raise error(f"{what} is {found}, expected {expected}")
+
+
+class Targets:
+    """The array for each output, None where the result is a new one.
+
+    direct: by name, those that lie in the memory where the graph runs, so that a launch can write them.
+    """
+
+    def __init__(self, graph: IndexGraph, given: Sequence[Any], memory: Device, inputs: Mapping[str, Any]) -> None:
+        """given: an array, or None, for each of the graph's outputs. inputs: the arrays that are read, by name.
+
+        TypeError and ValueError for arrays of another type or shape, that cannot be written, or that overlap an input or another
+        output.
+        """
+        self._memory = memory
+        self.direct: dict[str, Any] = {}
+        self._given: list[tuple[Any, Any, Device] | None] = []
+        taken = {f"input {name!r}": array for name, array in inputs.items()}
+        for name, out in zip(graph.outputs, given, strict=True):
+            if out is None:
+                self._given.append(None)
+                continue
+            try:
+                array, home = arrays.adopt_output(out)
+            except TypeError as error:
+                raise TypeError(f"out for {name!r}: {error}") from None
+            check_type(f"out for {name!r}", TensorType(tuple(array.shape), array.dtype), graph.types[name])
+            check_output(logical(f"out for {name!r}", signature_on(home, array)))
+            self._given.append((out, array, home))
+            if home == memory:
+                self._check_apart(name, array, taken)
+                self.direct.setdefault(name, array)
+                taken[f"out for {name!r}"] = array
+
+    def returned(self, number: int, result: Any) -> Any:
+        """The array that was given for an output, filled with the result; None where none was."""
+        given = self._given[number]
+        if given is None:
+            return None
+        out, array, home = given
+        if array is not result:
+            arrays.fill_from(array, home, arrays.move(result, self._memory, home))
+        return out
+
+    def _check_apart(self, name: str, array: Any, others: Mapping[str, Any]) -> None:
+        for other, taken in others.items():
+            if overlap(self._memory, array, taken):
+                raise ValueError(f"out for {name!r} overlaps {other}: pass another array")
+
+
+def overlap(memory: Device, one: Any, other: Any) -> bool:
+    """Whether two arrays in one memory have elements that share bytes, or may have."""
+    try:
+        found = [logical("", signature_on(memory, array)) for array in (one, other)]
+    except ValueError:  # strides that are no whole elements, which no GPU has
+        return np.may_share_memory(one, other)
+    pointers = [array.data.ptr if memory.on_gpu else address_of(array) for array in (one, other)]
+    return share_memory(found[0], pointers[0], found[1], pointers[1])
+
+
+# How the problems of a graph are launched, and which of them need no launch.
+
+
+class Launcher:
+    """A problem whose programs are prepared once for each device and signatures of arrays, and kept."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._prepared = Prepared(problem)
+
+    def ready(self, device: Device, *signatures: Signature) -> Ready | None:
+        """The problem on arrays of these signatures, inputs first, on the host. None where `launch` has to copy them, or refuses
+        them.
+        """
+        try:
+            return self._prepared.ready(device, *signatures)
+        except ValueError:
+            return None
+
+    def launch(self, device: Device, inputs: Sequence[Any], out: Any) -> None:
+        """Write the result into `out`; all arrays lie in the memory of the device. IndexError for a bad index under RAISE."""
+        memory = device.memory
+        ready = self.ready(device, *(signature_on(memory, array) for array in (*inputs, out)))
+        if ready is not None:
+            ready.write(inputs, out)
+            return
+        # No plan can say how the problem walks over these strides.
+        *packed, result = (arrays.allocate(memory, array.shape, array.dtype) for array in (*inputs, out))
+        for copy, array in zip(packed, inputs, strict=True):
+            arrays.fill_from(copy, memory, array)
+        self._prepared.ready(device, *(signature_on(memory, array) for array in (*packed, result))).write(packed, result)
+        arrays.fill_from(out, memory, result)
+
+
+def unlaunched(graph: IndexGraph) -> frozenset[str]:
+    """The names of the steps that move nothing: they give all elements of their data in their order, perhaps under another shape.
+
+    Where such an output would be memory of an input, of a constant or of another output of the graph, it is a copy, and moved.
+    """
+    owner = {name: name for name in (*graph.inputs, *graph.constants)}
+    found = {}
+    for step in graph.steps:
+        owner |= {name: name for name in step.outputs}
+        if isinstance(step.work, Problem) and moves_nothing(step.work):
+            (output,) = step.outputs
+            owner[output], found[output] = owner[step.inputs[0]], step.name
+    taken = {*graph.inputs, *graph.constants}
+    for name in dict.fromkeys(graph.outputs):
+        if owner[name] in taken:
+            found.pop(name, None)
+        taken.add(owner[name])
+    return frozenset(found.values())
+
+
+def moves_nothing(problem: Problem) -> bool:
+    """Whether the output is all of the data, element by element, perhaps under another shape."""
+    plan = tidied(problem.plan())
+    straight = (plan.in_offset, plan.in_strides) in ((0, ()), (0, (1,))) and not plan.lookups
+    return straight and plan.elements == prod(problem.data.shape) == prod(problem.output.shape)
+
+
+# Graph routes: how a graph runs on all arrays of the same signatures. A run allocates what it writes, and launches.
+
 
 Compute: TypeAlias = Callable[[Step, Sequence[Any]], Sequence[Any]]
 """Does an opaque step: from the step and its arrays, NumPy's or CuPy's, to the arrays that it writes."""

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather.calls.arguments import Fill, host_values, type_of
+from dmlgather.calls.eager import EagerFunction, Request
 from dmlgather.dialects.exporter import Descriptors
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
-from dmlgather.eager import EagerFunction, Request, host_values, type_of
 from dmlgather.lax.problems import export
 from dmlgather.lax.problems.gather import LaxGather
-from dmlgather.policy import Fill
 
 
 @EagerFunction
@@ -129,7 +129,7 @@ def differences(
     ['EXP201', 'EXP202']
     """
     call, starts = _call(operand, start_indices, constants, dimension_numbers, slice_sizes, mode=mode, fill_value=fill_value)
-    return tuple(export.differences(call(), starts))
+    return export.EXPORTER.differences(call(), starts)
 
 
 def _call(

@@ -11,18 +11,28 @@ import numpy as np
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU
+from dmlgather.calls.arguments import Fill, host_values, resolve_policy, type_of
 from dmlgather.dialects.exporter import Descriptors
 from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.dialects.planned import under
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
-from dmlgather.eager import host_values, type_of
 from dmlgather.fusion import Fused, fuse
 from dmlgather.numpy.problems import export
-from dmlgather.numpy.problems.entries import is_placeholder, written, written_array
-from dmlgather.numpy.problems.links import Brackets, Link, Reshaped, TakenAlong, Transposed, graph, listed, problems
+from dmlgather.numpy.problems.links import (
+    Brackets,
+    Link,
+    Reshaped,
+    TakenAlong,
+    Transposed,
+    graph,
+    is_placeholder,
+    listed,
+    problems,
+    written,
+    written_array,
+)
 from dmlgather.plan import IndexPlan, OutOfBounds
-from dmlgather.policy import Fill, resolve_policy
 
 KEPT = 32
 """Types of data for which an expression keeps its problems, and fused steps (least recently used leave first)."""
@@ -237,7 +247,7 @@ class IndexExpression:
         ['indices from -10 to 9']
         """
         pairs = zip(self._links, self.problems(x), strict=True)
-        return tuple(each for link, problem in pairs if _known(link) is None for each in export.differences(problem))
+        return tuple(each for link, problem in pairs if _known(link) is None for each in export.EXPORTER.differences(problem))
 
     def _described(self, number: int, data: TensorType, level: FeatureLevel) -> Descriptors | Report:
         """The descriptors of one step, or why there are none."""

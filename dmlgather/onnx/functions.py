@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from dmlgather.eager import EagerFunction, Request, slice_bounds
+from dmlgather.calls.arguments import Fill, slice_bounds
+from dmlgather.calls.eager import EagerFunction, Request
 from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
 from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
 from dmlgather.onnx.problems.operator_versions import version_of
 from dmlgather.onnx.problems.slice import Slice, check_bound_types
-from dmlgather.policy import Fill
 
 
 @EagerFunction

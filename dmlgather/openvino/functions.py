@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Generic, ParamSpec
 
+from dmlgather.calls.arguments import Fill, host_bounds, host_values, type_of
+from dmlgather.calls.eager import EagerFunction, Request
 from dmlgather.dialects.exporter import Descriptors
 from dmlgather.dialects.problem import Problem, whole
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
-from dmlgather.eager import EagerFunction, Request, host_bounds, host_values, type_of
 from dmlgather.openvino.problems import export
 from dmlgather.openvino.problems.gather import OpenVINOGather, OpenVINOGatherElements, OpenVINOGatherND
 from dmlgather.openvino.problems.operation_versions import VERSIONS, OpenVINOProblem
 from dmlgather.openvino.problems.slices import OpenVINOSlice, OpenVINOStridedSlice
-from dmlgather.policy import Fill
 
 # Functions that also describe their calls for DirectML.
 
@@ -59,7 +59,7 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
         """
         problem = self._call(args, kwargs)()
         sizes = [problem.data.shape[axis] for axis in problem.lookup_axes]
-        return tuple(export.differences(problem, *sizes[:1]))
+        return export.EXPORTER.differences(problem, sizes[0] if sizes else None)
 
     def _call(self, args: Any, kwargs: Any) -> Callable[[], Problem]:
         """What makes the problem. Arguments of the wrong kind raise here; those that break the operation's rules raise there."""

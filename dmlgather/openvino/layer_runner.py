@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
+from dmlgather.calls.arguments import Fill, host_values
+from dmlgather.calls.eager import EagerFunction, Request
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.eager import EagerFunction, Request, host_values
 from dmlgather.extras import missing_extra
 from dmlgather.openvino.model.ir_layers import Layer, Port, read_layer
 from dmlgather.openvino.model.ir_xml import Element, IRError, parse
 from dmlgather.openvino.model.layer_reading import attributes_of, ports_of, version_of
 from dmlgather.openvino.problems.data_types import TYPES
 from dmlgather.openvino.problems.layer_problems import FAMILY, problem_of
-from dmlgather.policy import Fill
 from dmlgather.wording import alternatives
 
 
-@partial(EagerFunction, keyed=False)  # which inputs are arrays depends on the layer
+@EagerFunction
 def run_layer(
     xml_layer: Any,
     *inputs: Any,
@@ -78,7 +77,8 @@ def run_layer(
         _check(result, "output", problem.output)
         return problem
 
-    return Request(problem, {name: given[name] for name in version.arrays}, out_of_bounds, device, stream=stream)
+    arrays = {name: given[name] for name in version.arrays}  # which inputs these are depends on the layer
+    return Request(problem, arrays, out_of_bounds, device, stream=stream, keyed=False)
 
 
 def _read(layer: Any) -> Layer:

@@ -1,4 +1,4 @@
-"""Pictures of plans over layouts: what an operator reads and writes, as SVG. Nothing here knows an operator."""
+"""What an operator becomes, in words, and as pictures of plans over layouts: what it reads and writes, as SVG."""
 
 from dmlgather.picture.drawing import draw
 from dmlgather.picture.subject import ShownTensor, Subject, of_descriptor, of_plan, of_problem

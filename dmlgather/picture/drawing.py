@@ -30,10 +30,8 @@ from dmlgather.picture.canvas import (
     tip,
     wrapped,
 )
-from dmlgather.picture.cell_styles import at, data_style, index_style, output_style
-from dmlgather.picture.cutout import Cell, Cutout
-from dmlgather.picture.grids import LABELS, Grid, heading
-from dmlgather.picture.scene import MOST_COLUMNS, Scene
+from dmlgather.picture.grids import LABELS, Grid, at, data_style, heading, index_style, output_style
+from dmlgather.picture.scene import MOST_COLUMNS, Cell, Cutout, Scene
 from dmlgather.picture.subject import Subject
 from dmlgather.plan import IndexPlan, OutOfBounds, bytes_moved, canonicalise
 from dmlgather.plan.interpreter import IndexOutcome

@@ -14,9 +14,8 @@ from dmlgather.directml.findings import Severity
 from dmlgather.directml.located import FileProblem
 from dmlgather.directml.types import FeatureLevelField
 from dmlgather.record import Record
-from dmlgather.report.causes import Cause, causes
-from dmlgather.report.finding_status import CountedFingerprint, FindingStatus, ReportedFinding, UnusedIgnore
-from dmlgather.report.source_lines import SourceLines
+from dmlgather.report.blocks import SourceLines
+from dmlgather.report.finding_status import Cause, CountedFingerprint, FindingStatus, ReportedFinding, UnusedIgnore, causes
 
 
 class FileReport(Record):

@@ -1,13 +1,15 @@
-"""Every code that `check` reports, and the codes as SARIF rules."""
+"""Every code that `check` reports, the codes as SARIF rules, and the sections of the pages that explain them."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from dmlgather.dialects import export_codes as dialects
 from dmlgather.directml import codes as directml
 from dmlgather.directml.codes import Code
+from dmlgather.files import read_text, shipped
 
 CODES: dict[str, Code] = {**directml.CODES, **dialects.CODES}
 """Every code, in order."""
@@ -51,3 +53,29 @@ def rules() -> list[Any]:
             )
         )
     return found
+
+
+# The sections of the pages that explain codes: docs/findings.md and docs/expressing.md, which the wheel carries.
+
+
+_SECTION = re.compile(r"^## (?P<code>[A-Z]{3}\d{3}) [^\n]*\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_HEAD = re.compile(r"\s*\*\w+\* · [^\n]*\n")
+
+
+def explanation(code: str) -> str:
+    """The section about a code, as Markdown: why the rule exists, an example that breaks it and one that does not.
+
+    The heading, the severity and the source are left out, which the registry of codes has as well.
+    """
+    return _sections(PAGES[code[:3]])[code]
+
+
+def documents(code: str) -> dict[str, str]:
+    """The documents that the rule comes from, by the keys in brackets of its source."""
+    return {key: SOURCES[key] for key in re.findall(r"\[([A-Z0-9-]+)\]", CODES[code].source)}
+
+
+@cache
+def _sections(page: str) -> dict[str, str]:
+    text = read_text(shipped(page))
+    return {found["code"]: _HEAD.sub("", found["text"], count=1).strip() for found in _SECTION.finditer(text)}

@@ -1,17 +1,24 @@
-"""Check one file of any kind."""
+"""Check one file, or many with several processes, this one among them."""
 
 from __future__ import annotations
 
+import gc
+import pickle
 import sys
-from collections.abc import Callable, Iterable
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from dmlgather.child_process import end, start_python
 from dmlgather.dialects.checked_model import CheckedModel
 from dmlgather.directml.dxdispatch import descriptor_lines
 from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_file
 from dmlgather.directml.located import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevel
+from dmlgather.host import cpus
 from dmlgather.limits import DEFAULT, LimitError, Limits
 from dmlgather.report.check_report import FileReport
 from dmlgather.report.finding_status import ReportedFinding
@@ -110,3 +117,138 @@ def _model(kind: Literal["onnx", "openvino"], checked: CheckedModel, level: Feat
         problems=checked.problems,
     )
     return report, checked.foreign
+
+
+# Check many files with several processes, this one among them.
+
+
+Checked = tuple[FileReport, bool]
+"""The report of a file, and whether the file is of another sort."""
+
+Files = Sequence[tuple[Path, FeatureLevel, bool, bool, Limits]]
+"""Files, each with the feature level to check it for, whether it may read files outside of its folder, whether the host's
+arithmetic is judged, and the limits of the work on it: the arguments of `file_report`.
+"""
+
+Note = Callable[[str], None]
+"""Takes what a user should know that is no finding."""
+
+
+def ignored(note: str) -> None:
+    """The `Note` of callers who need none."""
+
+
+SHARED_FROM = 3_000
+"""Files that one process checks in the time that another takes to start."""
+
+MOST = 4
+"""Processes that are used by default, at most: each needs about 60 MB."""
+
+BATCH = 100
+"""Files that a process takes at a time: few enough that all processes end at about the same time."""
+
+
+def check_all(files: Files, jobs: int | None = 1, note: Note = ignored) -> list[Checked]:
+    """Check each file at its feature level; the results are in order. jobs: processes to use, at most, this one counted; None for
+    one per CPU and at most MOST. A worker process is started per SHARED_FROM files; `note` is told of one that cannot be.
+    """
+    workers = min(len(files) // SHARED_FROM, (min(cpus(), MOST) if jobs is None else jobs) - 1)
+    return _shared(files, workers, note) if workers > 0 else _check(files)
+
+
+def prepare_to_end() -> None:
+    """Collect garbage rarely, in a process that checks files and ends: it would free little of what imports and reports need."""
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)
+
+
+def serve() -> None:
+    """What a worker process runs: batches of files come in at standard input, and their reports go out at standard output."""
+    prepare_to_end()
+    answers, sys.stdout = sys.stdout.buffer, sys.stderr
+    while (files := _received(sys.stdin.buffer)) is not None:
+        _send(_check(files), answers)
+
+
+def _send(value: Any, pipe: Any) -> None:
+    pickle.dump(value, pipe, pickle.HIGHEST_PROTOCOL)
+    pipe.flush()
+
+
+def _received(pipe: Any) -> Any:
+    """What the other process sent; None where it has closed the pipe."""
+    try:
+        return pickle.load(pipe)
+    except EOFError:
+        return None
+
+
+def _check(files: Files) -> list[Checked]:
+    return [file_report(*file) for file in files]
+
+
+def _shared(files: Files, workers: int, note: Note) -> list[Checked]:
+    """Worker processes take batches from the front, this process takes them from the back. If a worker process dies or cannot be
+    started, this one checks what it would have.
+    """
+    batches = {start: files[start : start + BATCH] for start in range(0, len(files), BATCH)}
+    waiting = deque(batches)
+    found: dict[int, list[Checked]] = {}
+    with ExitStack() as stack:
+        talking: list[threading.Thread] = []
+        try:
+            while len(talking) < workers:
+                talking.append(stack.enter_context(_WorkerProcess(batches, waiting, found)).thread)
+        except (OSError, RuntimeError) as error:  # no process, or no thread to talk to it
+            note(f"{len(talking)} of {workers} worker processes could be started, and the rest is checked without them: {error}")
+        _take(batches, waiting, found)
+        for thread in talking:
+            thread.join()
+        _take(batches, waiting, found)
+    return [checked for start in batches for checked in found[start]]
+
+
+def _take(batches: dict[int, Files], waiting: deque[int], found: dict[int, list[Checked]]) -> None:
+    while waiting:
+        try:
+            start = waiting.pop()
+        except IndexError:  # a worker process took the last one
+            return
+        found[start] = _check(batches[start])
+
+
+class _WorkerProcess:
+    """A Python process that checks files, and the thread that talks to it. Leaving the context ends the process."""
+
+    def __init__(self, batches: dict[int, Files], waiting: deque[int], found: dict[int, list[Checked]]) -> None:
+        self._batches, self._waiting, self._found = batches, waiting, found
+        self._process = start_python("-c", f"from {__name__} import serve; serve()")
+        self.thread = threading.Thread(target=self._talk, daemon=True)
+        try:
+            self.thread.start()
+        except RuntimeError:
+            end(self._process)
+            raise
+
+    def __enter__(self) -> _WorkerProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        end(self._process)
+
+    def _talk(self) -> None:
+        questions, answers = self._process.stdin, self._process.stdout
+        while self._waiting:
+            try:
+                start = self._waiting.popleft()
+            except IndexError:  # another process took the last one
+                return
+            try:
+                _send(self._batches[start], questions)
+                answer = _received(answers)
+            except (OSError, ValueError, pickle.UnpicklingError):  # the process died, or is being ended
+                answer = None
+            if answer is None:
+                self._waiting.appendleft(start)
+                return
+            self._found[start] = answer

@@ -2,18 +2,268 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from dmlgather.directml.findings import Severity
+from dmlgather.directml.located import FileProblem, full_path
 from dmlgather.output import put
-from dmlgather.report import github, junit, sarif, text
-from dmlgather.report.check_report import CheckReport
+from dmlgather.report import node_lines, paths, text
+from dmlgather.report.blocks import common, line
+from dmlgather.report.check_report import CheckReport, FileReport
+from dmlgather.report.code_registry import INDEX, rules
+from dmlgather.report.finding_status import Cause, CountedFingerprint, FindingStatus, ReportedFinding, UnusedIgnore
 from dmlgather.report.node_lines import NodeListing
-from dmlgather.wording import alternatives
+from dmlgather.report.paths import named, repository
+from dmlgather.wording import alternatives, counted, printable
 from dmlgather.written_files import writing
+
+if TYPE_CHECKING:
+    from junitparser import TestCase
+    from junitparser.junitparser import FinalResult
+
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+ROOT = "%SRCROOT%"
+"""The name of the folder to which URIs are relative: the checkout on GitHub, else the current folder."""
+
+MOST_LOCATIONS = 1_000
+"""Locations of a result that GitHub takes. Source: GitHub's documentation, "SARIF support for code scanning"."""
+
+
+def sarif_lines(report: CheckReport) -> Iterator[str]:
+    """One SARIF log with one run. Bytes of file names that are not text are percent-encoded in URIs and escaped in messages."""
+    from pydantic_sarif import model as sarif
+
+    folder = paths.repository()
+    log = sarif.StaticAnalysisResultsFormatSarifVersion210JsonSchema(
+        **{"$schema": SCHEMA}, version=sarif.Version.field_2_1_0, runs=[_run(report, folder)]
+    )
+    yield json.dumps(log.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True), indent=2)
+
+
+def _run(report: CheckReport, folder: str) -> Any:
+    from pydantic_sarif import model as sarif
+
+    results = [
+        _result([file.findings[number] for number in cause.findings], report, folder)
+        for file in report.files
+        for cause in file.causes
+    ]
+    results += [_absent(entry, report, folder) for entry in report.vanished]
+    return sarif.Run(
+        tool=sarif.Tool(
+            driver=sarif.ToolComponent(
+                name="dmlgather", version=report.version, semanticVersion=report.version, language="en", rules=rules()
+            )
+        ),
+        columnKind=sarif.ColumnKind.unicodeCodePoints,
+        originalUriBaseIds={ROOT: sarif.ArtifactLocation(uri=paths.absolute_uri(folder) + "/")},
+        invocations=[
+            sarif.Invocation(
+                executionSuccessful=report.exit_code != 2,
+                exitCode=report.exit_code,
+                toolExecutionNotifications=_notifications(
+                    "error", (problem for file in report.files for problem in file.problems), folder
+                ),
+                toolConfigurationNotifications=_notifications("note", report.unused_ignores, folder),
+            )
+        ],
+        results=results,
+    )
+
+
+def _result(findings: Sequence[ReportedFinding], report: CheckReport, folder: str) -> Any:
+    """A cause. Its first place is the location, because code scanning shows one; the others are related locations."""
+    from pydantic_sarif import model as sarif
+
+    finding, *others = findings
+    told = common(findings)
+    state = {}
+    if report.baseline is not None:
+        known = finding.status is FindingStatus.KNOWN
+        state["baselineState"] = sarif.BaselineState.unchanged if known else sarif.BaselineState.new
+    ignored = [sarif.Suppression(kind=sarif.Kind1.external, justification=printable(finding.reason))]
+    text = f"{told.message}: expected {told.expected}, got {told.got}; fix: {told.remedy}"
+    related = [_location(other.file, other.line, other.column, folder, other.full_path) for other in others]
+    number = sum(each.lines for each in findings)
+    return sarif.Result(
+        ruleId=finding.code,
+        ruleIndex=INDEX[finding.code],
+        level=sarif.Level(str(finding.severity)),
+        message=sarif.Message(text=printable(f"{text}{f' (at {len(findings)} places)' if others else ''}")),
+        locations=[_location(finding.file, finding.line, finding.column, folder, finding.full_path)],
+        **({"relatedLocations": related[: MOST_LOCATIONS - 1]} if related else {}),
+        **({"occurrenceCount": number} if number > 1 else {}),
+        suppressions=ignored if finding.status is FindingStatus.IGNORED else [],
+        **state,
+    )
+
+
+def _absent(entry: CountedFingerprint, report: CheckReport, folder: str) -> Any:
+    from pydantic_sarif import model as sarif
+
+    file = paths.beside(entry.file, report.baseline)
+    return sarif.Result(
+        ruleId=entry.code,
+        **({"ruleIndex": INDEX[entry.code]} if entry.code in INDEX else {}),
+        message=sarif.Message(text=printable(f"no longer found: got {entry.got}")),
+        locations=[_location(file, None, None, folder, full_path(entry.subject, entry.path))],
+        occurrenceCount=entry.count,
+        suppressions=[],
+        baselineState=sarif.BaselineState.absent,
+    )
+
+
+def _notifications(level: str, items: Iterable[FileProblem | UnusedIgnore], folder: str) -> list[Any]:
+    from pydantic_sarif import model as sarif
+
+    return [
+        sarif.Notification(
+            level=sarif.Level(level),
+            message=sarif.Message(text=printable(str(item))),
+            locations=[_location(item.file, item.line, getattr(item, "column", None), folder)],
+        )
+        for item in items
+    ]
+
+
+def _location(file: str, line: int | None, column: int | None, folder: str, name: str = "") -> Any:
+    from pydantic_sarif import model as sarif
+
+    uri, inside = paths.uri(file, folder)
+    where: dict[str, Any] = {"artifactLocation": sarif.ArtifactLocation(uri=uri, **({"uriBaseId": ROOT} if inside else {}))}
+    if line is not None:
+        where["region"] = sarif.Region(startLine=line, **({} if column is None else {"startColumn": column}))
+    logical = {"logicalLocations": [sarif.LogicalLocation(fullyQualifiedName=printable(name))]} if name else {}
+    return sarif.Location(physicalLocation=sarif.PhysicalLocation(**where), **logical)
+
+
+# Findings as test results in JUnit's format: a test case per file, and per node of a model.
+
+
+def junit_lines(report: CheckReport) -> Iterator[str]:
+    """A suite of test cases: findings that fail the check are failures, problems are errors, all other findings are output."""
+    from junitparser import JUnitXml, TestSuite
+
+    suite = TestSuite("dmlgather check")
+    suite.add_testcases([case for file in report.files for case in _cases(file, report.fails)])
+    document = JUnitXml("dmlgather")
+    document.add_testsuite(suite)
+    written = io.BytesIO()
+    document.write(written, pretty=True)
+    yield written.getvalue().decode("utf-8").rstrip()
+
+
+def _cases(file: FileReport, fails: Callable[[ReportedFinding], bool]) -> Iterator[TestCase]:
+    name = printable(file.file)
+    others, of_nodes = node_lines.by_node(file)
+    yield _case(name, "dmlgather.check", _split(others, fails), file.problems)
+    for node in file.nodes:
+        verdict = node_lines.line(node, file.level)
+        yield _case(printable(node.place), name, _split(of_nodes[node.place], fails), (), verdict)
+
+
+_Split = tuple[list[ReportedFinding], list[ReportedFinding]]
+"""The findings that fail the check, and the others."""
+
+
+def _split(findings: Iterable[ReportedFinding], fails: Callable[[ReportedFinding], bool]) -> _Split:
+    found: _Split = ([], [])
+    for finding in findings:
+        found[not fails(finding)].append(finding)
+    return found
+
+
+def _case(name: str, group: str, findings: _Split, problems: Sequence[FileProblem], verdict: str = "") -> TestCase:
+    from junitparser import Error, Failure, TestCase
+
+    errors, others = findings
+    output = [*filter(None, [verdict]), *(f"{finding}{finding.remark}" for finding in others)]
+    results: list[FinalResult] = []
+    if problems:
+        results.append(_told(Error("not understood", "problem"), problems))
+    if errors:
+        codes = ", ".join(dict.fromkeys(finding.code for finding in errors))
+        results.append(_told(Failure(f"{counted(len(errors), 'error')}: {codes}", "error"), errors))
+    case = TestCase(name, group)
+    case.result = results
+    if output:
+        case.system_out = _text(output)
+    return case
+
+
+def _told(result: FinalResult, found: Iterable[object]) -> FinalResult:
+    result.text = _text(found)
+    return result
+
+
+def _text(found: Iterable[object]) -> str:
+    return "\n".join(printable(str(line)) for line in found)
+
+
+# Findings as workflow commands, which GitHub Actions shows next to the lines of a pull request. Source: GitHub's
+# documentation, "Workflow commands for GitHub Actions": ::error file=…,line=…,col=…,title=…::message.
+
+
+COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+"""The workflow command of each severity."""
+
+MOST_PLACES = 100
+"""Places of a cause that an annotation names."""
+
+_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
+
+
+def github_lines(report: CheckReport) -> Iterator[str]:
+    """A command per problem and per cause whose findings count, at the first place; a line of the log per known cause."""
+    folder = repository()
+    for file in report.files:
+        for problem in file.problems:
+            yield command("error", (named(problem.file, folder), problem.line, problem.column), "not understood", str(problem))
+        for cause, findings in file.by_cause():
+            if cause.standing is FindingStatus.OPEN:
+                yield _annotation(cause, findings, folder)
+            elif cause.standing is FindingStatus.KNOWN:
+                yield printable(f"known: {line(common(findings), len(findings))}")
+    for vanished in report.vanished:
+        yield command("notice", (named(report.baseline or "", folder), None, None), "no longer found", str(vanished))
+    for unused in report.unused_ignores:
+        yield command("notice", (named(unused.file, folder), unused.line, None), f"unused ignore of {unused.code}", str(unused))
+
+
+def _annotation(cause: Cause, findings: list[ReportedFinding], folder: str) -> str:
+    first, places = findings[0], cause.places
+    if len(places) == 1:
+        title, message = " ".join(filter(None, (first.code, first.subject, first.path))), line(first)
+    else:
+        more = [f"and {len(places) - MOST_PLACES} others"] if len(places) > MOST_PLACES else []
+        title = f"{first.code} at {len(places)} places"
+        message = "\n".join([line(common(findings), len(places)), *places[:MOST_PLACES], *more])
+    return command(COMMANDS[first.severity], (named(first.file, folder), first.line, first.column), title, message)
+
+
+def command(kind: str, place: tuple[str | None, int | None, int | None], title: str, message: str) -> str:
+    """One workflow command about a place: file, line and column. Characters that would end it or a property are escaped, and
+    control characters of terminals.
+    """
+    given = {**dict(zip(("file", "line", "col"), place, strict=True)), "title": title}
+    properties = ",".join(f"{key}={escaped(value, _PROPERTY)}" for key, value in given.items() if value is not None)
+    return f"::{kind} {properties}::{escaped(message, _DATA)}"
+
+
+def escaped(value: object, replacements: dict[str, str]) -> str:
+    """`value` with these characters replaced, and others that cannot be shown escaped."""
+    return "".join(replacements.get(character, printable(character)) for character in str(value))
+
+
+# The formats of a report, by their names in `--output-format`, and where they are written.
 
 
 def _json_lines(report: CheckReport) -> Iterator[str]:
@@ -23,9 +273,9 @@ def _json_lines(report: CheckReport) -> Iterator[str]:
 
 DATA: dict[str, Callable[[CheckReport], Iterator[str]]] = {
     "json": _json_lines,
-    "sarif": sarif.lines,
-    "junit": junit.lines,
-    "github": github.lines,
+    "sarif": sarif_lines,
+    "junit": junit_lines,
+    "github": github_lines,
 }
 """The lines of a report in each format for other programs."""
 

@@ -10,12 +10,16 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.random import default_rng  # NumPy loads it late, and an interrupt meanwhile would be lost
 from numpy.typing import NDArray
 
+from dmlgather.backends.cuda.families import launches_for
+from dmlgather.backends.cuda.launch import SHARED_BYTES
+from dmlgather.backends.cuda.variants import TOLD_LOOKUPS, KernelKind, Variant
 from dmlgather.plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides, reach
 
 EXTREMES = (
@@ -210,3 +214,162 @@ def _span(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
 def unwritable_fill(plan: IndexPlan, alignment: int) -> bool:
     """Whether pointers of that alignment cannot write the plan's fill value, because its pieces differ."""
     return plan.fill[:alignment] * (plan.element_bytes // alignment) != plan.fill if plan.element_bytes > alignment else False
+
+
+# Plans that a given kernel variant runs, for every row of the table of variants.
+
+
+TRIES = 2000
+
+
+def plan_for(
+    variant: Variant, rng: random.Random, elements: int = 1500, shared_bytes: int = SHARED_BYTES
+) -> tuple[IndexPlan, int]:
+    """A random plan whose launches use `variant` where a block may have so much shared memory, and the alignment to launch it
+    with.
+    """
+    for _ in range(TRIES):
+        plan, alignment = _candidate(variant, rng, elements)
+        if any(launch.variant == variant for launch in launches_for(plan, alignment, 0, shared_bytes)):
+            return plan, alignment
+    raise AssertionError(f"no plan for {variant.name} in {TRIES} tries")
+
+
+def _candidate(variant: Variant, rng: random.Random, elements: int) -> tuple[IndexPlan, int]:
+    size = variant.element_bytes
+    match variant.kind:
+        case KernelKind.COPY:
+            return random_plan(rng, rank=rng.randint(1, 6), lookups=0, element_bytes=size, elements=elements), size
+        case KernelKind.GATHER:
+            fixed = _looked_up(variant, rng)
+            return random_plan(rng, rank=rng.randint(1, 4), element_bytes=size, elements=elements, **fixed), size
+        case KernelKind.SPAN:
+            fixed = _looked_up(variant, rng) if variant.lookups else {"lookups": 0}
+            size, longest = rng.choice((1, 2)), rng.choice((400, 400, 6000))
+            plan = random_runs(rng, longest=longest, packed=True, rank=rng.randint(0, 3), element_bytes=size, **fixed)
+            return plan, rng.choice((size, 16))
+        case KernelKind.GENERAL:
+            return random_plan(rng, rank=rng.randint(4, 6), element_bytes=size, elements=elements), size
+        case KernelKind.CHECK:
+            return random_plan(rng, lookups=rng.randint(1, 3), out_of_bounds=OutOfBounds.RAISE), 16
+        case KernelKind.REVERSE:
+            return _reversed(size, rng), 16
+        case KernelKind.STAGED | KernelKind.LONG:
+            return _staged(variant, rng), 16
+    return _turned(size, rng), rng.choice((size, 16))
+
+
+def _looked_up(variant: Variant, rng: random.Random) -> dict[str, Any]:
+    """How a random plan looks up what `variant` looks up."""
+    checked, clamped = (OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.RAISE), (OutOfBounds.CLAMP, OutOfBounds.PROMISE)
+    policies = (*checked, *clamped) if variant.lookups >= TOLD_LOOKUPS else checked if variant.checked else clamped
+    kind = rng.choice([kind for kind in IndexType if kind.bytes == variant.index_bytes])
+    return {"lookups": variant.lookups, "index_type": kind, "out_of_bounds": rng.choice(policies)}
+
+
+def _reversed(size: int, rng: random.Random) -> IndexPlan:
+    """An innermost dimension that runs backwards, in whole vectors."""
+    lanes = 16 // size
+    shape = (rng.randint(1, 5), rng.randint(1, 5), rng.randint(1, 20) * lanes)
+    outer, middle, inner = packed_strides((*shape[:-1], shape[-1] + lanes * rng.randint(0, 2)))
+    sign = rng.choice((1, -1))
+    plan = IndexPlan(
+        shape=shape,
+        out_strides=(outer, middle, inner),
+        in_strides=(outer, sign * middle, -1),
+        element_bytes=size,
+        in_extent=prod(shape[:2]) * middle,
+        out_extent=prod(shape[:2]) * middle,
+        in_offset=shape[2] - 1 + (0 if sign > 0 else (shape[1] - 1) * middle),
+    )
+    return plan if rng.random() < 0.8 else replace(plan, shape=(*shape[:-1], shape[-1] - lanes))
+
+
+def _turned(size: int, rng: random.Random) -> IndexPlan:
+    """A permutation of one to six dimensions, long and short ones; some run backwards, some have room behind them."""
+    shape = [_edge(rng, 70)]
+    for _ in range(rng.choice((1, 1, 2, 2, 3, 4, 5))):
+        if (room := 6000 // prod(shape)) >= 2:
+            shape.append(_edge(rng, min(room, 90)))
+    rng.shuffle(shape)
+    order = rng.sample(range(len(shape)), len(shape))
+    gaps = [[rng.choice((0, 0, 0, rng.choice((1, 3, 4)))) for _ in shape] for _ in range(2)]
+    starts = [rng.choice((0, 0, 4, 16, rng.randint(0, 20))) for _ in range(2)]
+    out_strides = packed_strides([count + gap for count, gap in zip(shape, gaps[1], strict=True)])
+    packed = packed_strides([shape[axis] + gap for axis, gap in zip(order, gaps[0], strict=True)])
+    in_strides, in_offset = [0] * len(shape), starts[0]
+    for axis, step in zip(order, packed, strict=True):
+        in_strides[axis] = step
+    in_extent, out_extent = starts[0] + 1 + _reach(shape, in_strides), starts[1] + 1 + _reach(shape, out_strides)
+    for axis in range(len(shape)):
+        if rng.random() < 0.15:
+            in_offset += (shape[axis] - 1) * in_strides[axis]
+            in_strides[axis] = -in_strides[axis]
+    return IndexPlan(tuple(shape), out_strides, tuple(in_strides), size, in_extent, out_extent, in_offset, starts[1])
+
+
+def _edge(rng: random.Random, most: int) -> int:
+    """A size: any, one that kernels take whole, or one that leaves a single element for the last tile."""
+    return min(most, rng.choice((rng.randint(2, most), rng.choice((2, 3, 4, 8, 12, 16, 32)), 8 * rng.randint(1, 11) + 1)))
+
+
+def _staged(variant: Variant, rng: random.Random) -> IndexPlan:
+    """A gather along the innermost dimension: rows that start anywhere or at vectors, three or more for each team, in up to three
+    dimensions; rows of a few vectors for each thread and of many; columns that one block of threads has or that several share.
+    """
+    size = variant.element_bytes
+    lanes = 16 // size
+    policy = rng.choice(list(OutOfBounds))
+    kind = rng.choice([kind for kind in IndexType if kind.bytes == variant.index_bytes])
+    limit = 1024 // size + rng.choice((0, 1, lanes, rng.randint(0, 300), rng.randint(0, 9000) // size))
+    columns = rng.choice((limit // 4 + 1, limit, limit + 1, lanes * rng.randint(5, 40), rng.randint(32, 300)))
+    if rng.random() < 0.1:
+        columns = 256 * variant.unroll + rng.choice((1, lanes))
+    apart = rng.random() < 0.3
+    one, two, three = (rng.randint(3, 130),), (rng.randint(2, 11), rng.randint(2, 12)), (3, rng.randint(2, 6), rng.randint(2, 7))
+    if variant.kind is KernelKind.LONG:
+        limit, columns = _long_row(size, rng)
+        one, two, three = (rng.randint(3, 8),), (2, rng.randint(2, 4)), (2, 2, 2)
+    rows = three if apart else rng.choice((one, two, three))
+
+    def strides(row: int, room: tuple[int, ...]) -> tuple[int, ...]:
+        """Of the rows' dimensions, which stay dimensions of their own if `apart`."""
+        return packed_strides((*(count + (1 if apart else rng.choice((0, 0, 1))) for count in rows), row + rng.choice(room)))[:-1]
+
+    gap, ahead = rng.choice(((0,), (0, 1, lanes))), rng.choice((0, 0, 1, lanes))
+    out_strides = (*strides(columns, gap), 1)
+    in_strides = (*strides(limit, gap), 0)
+    step = rng.choice((1, 1, 1, 2, -1))
+    shape = (*rows, columns)
+    first = (columns - 1) * -step if step < 0 else rng.choice((0, 0, 1))
+    return IndexPlan(
+        shape=shape,
+        out_strides=out_strides,
+        in_strides=in_strides,
+        element_bytes=size,
+        in_extent=ahead + _reach(rows, in_strides) + limit + rng.choice((0, 0, 1)),
+        out_extent=ahead + _reach(shape, out_strides) + 1,
+        in_offset=ahead,
+        out_offset=ahead,
+        lookups=(Lookup((*(0,) * len(rows), step), first, limit, rng.choice((0, limit, limit + 1)) if kind.signed else 0, 1),),
+        index_type=kind,
+        index_extent=first + (columns - 1) * max(step, 0) + 1,
+        out_of_bounds=policy,
+        fill=rng.randbytes(size) if policy is OutOfBounds.FILL else b"",
+    )
+
+
+def _long_row(size: int, rng: random.Random) -> tuple[int, int]:
+    """Elements and columns: of a row of little more than 48 KB, or of one with more columns than a block of the other staged
+    kernels takes; of narrow elements, also of more than 2^16.
+    """
+    if size <= 2 and rng.random() < 0.4:
+        more, columns = rng.choice(((rng.randint(-20, 500), 18_000), (36_000 // size, 7000)))
+        return 2**16 + more, columns + rng.randint(0, 500)
+    if rng.random() < 0.5:
+        return (48 * 1024 + rng.choice((0, 1, rng.randint(0, 3000)))) // size, rng.randint(1700, 5000)
+    return rng.randint(2048, 16_000) // size, (2048 if size == 8 else 4096) + rng.randint(1, 14_000)
+
+
+def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
+    return sum((count - 1) * step for count, step in zip(shape, strides, strict=False))

@@ -21,10 +21,8 @@ from dmlgather.backends.cuda.driver import DeviceMemory, kernel, read_bytes
 from dmlgather.backends.cuda.variants import VARIANTS
 from dmlgather.backends.devices import Device
 from dmlgather.selftest.guarded import BASE, GuardedBytes
-from dmlgather.selftest.judging import Aftermath, JudgedDevice, JudgedWay, fault
-from dmlgather.selftest.machine import Machine, machine, versions
-from dmlgather.selftest.selftest_report import FailedTrial, SelfTestReport
-from dmlgather.selftest.trials import Trial, drawn, random_of
+from dmlgather.selftest.selftest_report import FailedTrial, Machine, SelfTestReport, machine, versions
+from dmlgather.selftest.trials import Aftermath, JudgedDevice, JudgedWay, Trial, drawn, fault, random_of
 
 # The CPU under test: the compiled engine with every instruction set of the machine, and NumPy's recipes.
 

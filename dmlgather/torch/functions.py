@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from dmlgather.calls.arguments import Fill
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.policy import Fill
 from dmlgather.torch.problems.arguments import integer
 from dmlgather.torch.problems.gathers import TorchEmbedding, TorchGather, TorchIndexSelect, TorchTake, TorchTakeAlongDim
-from dmlgather.torch.torch_function import TorchFunction
-from dmlgather.torch.torch_run import TorchRequest, flattened
+from dmlgather.torch.torch_function import TorchFunction, TorchRequest, flattened
 
 
 @TorchFunction

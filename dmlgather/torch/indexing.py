@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 
 from dmlgather.backends import torch_tensors
+from dmlgather.calls.arguments import Fill, type_of
 from dmlgather.dialects.advanced_indexing import POSITIONS, Entry, Mask, stacked, stacked_type
 from dmlgather.dialects.element_types import is_type, numpy_type
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.eager import type_of
-from dmlgather.policy import Fill
 from dmlgather.torch.problems import indexing
 from dmlgather.torch.problems.arguments import integer, is_integer
 from dmlgather.torch.problems.gathers import INDEX_TYPES
-from dmlgather.torch.torch_function import TorchFunction
-from dmlgather.torch.torch_run import TorchRequest
+from dmlgather.torch.torch_function import TorchFunction, TorchRequest
 
 LONGEST_SEQUENCE = 31
 """Entries of a list that PyTorch takes for a tuple where one of them is no number."""

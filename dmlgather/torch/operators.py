@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 import dmlgather.torch as public
-from dmlgather.policy import Fill
+from dmlgather.calls.arguments import Fill
 from dmlgather.torch.torch_function import TorchFunction
 
 
@@ -80,7 +80,7 @@ def in_graph(function: TorchFunction[Any], args: Sequence[Any], kwargs: Mapping[
             return _OUTSIDE[name](*args, **kwargs)
         if any(isinstance(item, torch.Tensor) for item in (*args, *kwargs.values())):
             raise RuntimeError(RULE)
-        return function.run(args, kwargs)[0]
+        return function.run_anew(args, kwargs)
     if name in PLAIN:
         return _theirs(name)(*args, **kwargs).clone(memory_format=torch.contiguous_format)
     fill = kwargs.get("out_of_bounds")
@@ -131,7 +131,7 @@ def _register(name: str, function: TorchFunction[Any]) -> None:
         if fill is not None and not isinstance(fill, str):
             kwargs["out_of_bounds"] = Fill(fill)
         # a graph's maker may run it on its example: that call is none of the graph
-        result = function.run(args, kwargs)[0] if torch.compiler.is_compiling() else function(*args, **kwargs)
+        result = function.run_anew(args, kwargs) if torch.compiler.is_compiling() else function(*args, **kwargs)
         return list(result) if isinstance(result, tuple) else result
 
     def fake(*args: Any, out_of_bounds: Any = None, device: Any = None, **kwargs: Any) -> Any:  # noqa: ARG001 - no shape depends on them

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, ParamSpec
 
-from dmlgather.backends import torch_tensors
-from dmlgather.backends.devices import Device
-from dmlgather.dialects.call_keys import read_call
+import numpy as np
+
+from dmlgather.backends import arrays, torch_tensors
+from dmlgather.backends.addresses import address_of
+from dmlgather.backends.footprints import check_output, logical, share_memory, signature_on
+from dmlgather.calls.arguments import CallOutput, Taken, policy_of, take, type_of
+from dmlgather.calls.eager import EagerFunction, Ran, Request, written_by
+from dmlgather.calls.prepared import Ready
 from dmlgather.dialects.exporter import Descriptors
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
-from dmlgather.eager import EagerFunction, Request, kept_for, type_of
 from dmlgather.plan import IndexPlan
-from dmlgather.policy import resolve_policy
 from dmlgather.torch.problems import export
 from dmlgather.torch.problems.rolling import Rolling
-from dmlgather.torch.torch_run import TorchRequest, TorchRun, Work, in_order, modulus
 
 P = ParamSpec("P")
 
 Described = OperatorDesc | Descriptors | Report
+
+Work = Problem | Rolling
+"""What makes one result. A request's `problem_of` gives a tuple of them where the call has several results."""
+
+
+@dataclass(frozen=True, slots=True)
+class TorchRequest(Request):
+    """What one call asks for. modulo: whether the indices count modulo the size of their dimension."""
+
+    modulo: bool = False
 
 
 class TorchFunction(EagerFunction[P]):
@@ -30,46 +44,42 @@ class TorchFunction(EagerFunction[P]):
     A call with several results gives a tuple, and so do the methods, with an entry for each.
     """
 
-    def __init__(self, request: Callable[P, TorchRequest]) -> None:
-        super().__init__(request, keyed=False)
-
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Run on tensors; the result is the same kind of array as the first, and `out` where that is given."""
         if torch_tensors.is_compiling():
-            return self._in_graph(args, kwargs)
-        slots = self._slots
-        inputs: list[Any] = [None] * (len(slots) // 2 + 1)
-        key = read_call(args, kwargs, slots, inputs, _key) if slots else None
-        kept = kept_for(self, key) if key is not None else []
-        if kept and (result := kept[0](inputs)) is not None:
-            return result
-        result, call, request = self.run(args, kwargs)
-        if not slots:
-            self._slots = self._slots_of(request)
-        elif key is not None and read_call(args, kwargs, slots, inputs, _key) == key:  # which `out` has not where it was resized
-            kept[:] = call.known(inputs)
-        return result
+            from dmlgather.torch.operators import in_graph  # which imports PyTorch
 
-    def run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, TorchRun, TorchRequest]:
-        """A call that nothing is known of, also while a graph is made: its result, and what it did."""
-        request = self._request(*args, **kwargs)
+            return in_graph(self, args, kwargs)
+        return super().__call__(*args, **kwargs)
+
+    def run_anew(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The result of a call of which nothing is known, also while a graph is made."""
+        return self.run(self._request(*args, **kwargs)).result
+
+    def run(self, request: Request) -> Ran:
         assert isinstance(request, TorchRequest)
-        with in_order(request):
-            call = TorchRun(request)
-            return _of_each(call.work, call.run), call, request
+        with _in_order(request):
+            # Plans move bits: a type that NumPy lacks is one of integers, and only the problem knows it.
+            taken = take({name: _bits(name, item) for name, item in request.arrays.items()}, request.runs)
+            work = request.problem_of(*(type_of(name, item) for name, item in request.arrays.items()))
+            if request.modulo:
+                taken[-1] = replace(taken[-1], array=taken[-1].array % _modulus(work))
+            call = _TorchCall(request, taken)
+            result = _of_each(work, call.run)
+        repeats = request.keyed and not request.modulo and not isinstance(work, Rolling)
+        return Ran(result, taken, call.written if repeats else (), isinstance(work, tuple))
 
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """The plan of the same call over packed tensors. A tensor may be replaced by anything with `shape` and `dtype`, or by a
         pair (shape, dtype); `device` and `out` change nothing. Of roll, a tuple: each plan writes its part of the result.
         """
         request = self._request(*args, **kwargs)
-        if request.device is not None:
-            Device.parse(request.device)
+        _ = request.runs
 
         def planned(work: Work) -> IndexPlan | tuple[IndexPlan, ...]:
             if isinstance(work, Rolling):
                 return tuple(part.plan() for part in work.parts)
-            return work.plan(*resolve_policy(request.out_of_bounds, work.out_of_bounds, work.data.dtype))
+            return work.plan(*policy_of(work, request.out_of_bounds))
 
         return _of_each(_work(request)(), planned)
 
@@ -101,7 +111,7 @@ class TorchFunction(EagerFunction[P]):
         for name, item in request.arrays.items():
             if isinstance(item, tuple | TensorType):
                 raise TypeError(f"{name} has no elements: pass arrays")
-        return (*given[:-1], given[-1] % modulus(_work(request)())) if request.modulo else given
+        return (*given[:-1], given[-1] % _modulus(_work(request)())) if request.modulo else given
 
     def to_directml(self, *args: Any, level: str | FeatureLevel = "6_4", **kwargs: Any) -> Described | tuple[Described, ...]:
         """The DirectML descriptor for a call, or a report of why there is none.
@@ -141,22 +151,7 @@ class TorchFunction(EagerFunction[P]):
         ['indices from -10 to 9']
         """
         work = _work(self._asked(args, kwargs))()
-        return () if isinstance(work, tuple) else tuple(export.differences(work))
-
-    def _in_graph(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        from dmlgather.torch.operators import in_graph  # which imports PyTorch
-
-        return in_graph(self, args, kwargs)
-
-    def _slots_of(self, request: TorchRequest) -> dict[int | str, int]:
-        """The number of each array argument, and behind them of `out`. Empty where calls have no keys."""
-        slots: dict[int | str, int] = {}
-        if not request.keyed:
-            return slots
-        places = [*inspect.signature(self._request).parameters]
-        for slot, name in enumerate(request.arrays):
-            slots |= {name: slot, places.index(name): slot}
-        return slots | {"out": len(request.arrays)}
+        return () if isinstance(work, tuple) else export.EXPORTER.differences(work)
 
     def _asked(self, args: Any, kwargs: Mapping[str, Any]) -> Request:
         for name in ("out", "out_of_bounds", "device"):
@@ -165,8 +160,98 @@ class TorchFunction(EagerFunction[P]):
         return self._request(*args, **kwargs)
 
 
-def _key(array: Any) -> tuple[Hashable, ...] | None:
-    return (None,) if array is None else torch_tensors.key(array)
+class _TorchCall:
+    """A call with its arrays. written: what wrote its results."""
+
+    def __init__(self, request: TorchRequest, taken: Sequence[Taken]) -> None:
+        self._request, self._taken = request, taken
+        self._first = next(iter(request.arrays.values()))
+        self.written: list[Ready] = []
+
+    def run(self, work: Work) -> Any:
+        """One result: `out`, or a new array."""
+        first, out = self._taken[0], self._request.out
+        if out is not None:
+            self._fit(out, work.output)
+        elif torch_tensors.is_torch(self._first):
+            out = torch_tensors.empty(self._first, work.output.shape)
+        target = CallOutput(first, work.output, None if out is None else _bits("out", out))
+        inputs = [item.array for item in self._taken]
+        if isinstance(work, Rolling):
+            self._roll(work, inputs[0], target.array)
+        else:
+            self._write(work, inputs, target.array)
+        returned = target.returned()
+        return returned if out is None else out
+
+    def _roll(self, work: Rolling, data: Any, target: Any) -> None:
+        """Write each part to its place, of the flattened tensor where that is rolled."""
+        shape = work.data.shape
+        flat = target.reshape(shape)  # a copy where its elements lie apart
+        for part in work.parts:
+            places = zip(part.start, part.problem.output.shape, strict=True)
+            self._write(part.problem, [data.reshape(shape)], flat[tuple(slice(first, first + n) for first, n in places)])
+        if shape != target.shape and not target.flags.c_contiguous:
+            arrays.fill_from(target, self._taken[0].memory, flat.reshape(target.shape))
+
+    def _write(self, problem: Problem, inputs: list[Any], target: Any) -> None:
+        try:
+            policy = policy_of(problem, self._request.out_of_bounds)
+            self.written.append(written_by(problem, policy, self._taken[0].runs, inputs, target))
+        except IndexError as error:
+            raise getattr(problem, "bad_index", IndexError)(str(error)) from None
+
+    def _fit(self, out: Any, output: TensorType) -> None:
+        """As in PyTorch, an `out` without elements is resized, and RuntimeError says what does not fit."""
+        first = self._taken[0]
+        if torch_tensors.is_torch(out):
+            torch_tensors.check_written(out)
+            if 0 in out.shape and tuple(out.shape) != output.shape and out.dtype == getattr(self._first, "dtype", None):
+                out.resize_(output.shape)
+        if (found := type_of("out", out)) != output:
+            raise RuntimeError(f"out is {found}, expected {output}")
+        target, home = arrays.adopt_output(_bits("out", out))
+        if home != first.home:
+            raise RuntimeError(f"out lies on {home} and {first.name} on {first.home}: expected one device")
+        written = logical("out", signature_on(home, target))
+        try:
+            check_output(written)
+        except ValueError as error:
+            raise RuntimeError(str(error)) from None
+        for item in self._taken:
+            read = logical(item.name, item.signature)
+            if item.memory == home and share_memory(read, _pointer(item.array), written, _pointer(target)):
+                raise RuntimeError(f"out shares memory with {item.name}: pass another tensor")
+
+
+def _bits(name: str, item: Any) -> Any:
+    """A tensor with its elements in memory, as integers where NumPy lacks its type; anything else as it is."""
+    if not torch_tensors.is_torch(item):
+        return item
+    try:
+        return torch_tensors.bits(torch_tensors.plain(item))
+    except (TypeError, RuntimeError) as error:
+        raise type(error)(f"{name}: {error}") from None
+
+
+def _pointer(array: Any) -> int:
+    """Where the first element of NumPy's or CuPy's array lies."""
+    return address_of(array) if isinstance(array, np.ndarray) else int(array.data.ptr)
+
+
+def _in_order(request: TorchRequest) -> AbstractContextManager[Any]:
+    """`arrays.in_order`. RuntimeError, as PyTorch, for tensors on several devices."""
+    tensors = [item for item in request.arrays.values() if torch_tensors.is_torch(item)]
+    devices = {item.device for item in tensors}
+    if len(devices) > 1 and request.device is None:
+        places = ", ".join(sorted(map(str, devices)))
+        raise RuntimeError(f"tensors lie on different devices ({places}); move them to one, or say device=")
+    return arrays.in_order([*request.arrays.values(), request.out])
+
+
+def _modulus(problem: Problem) -> int:
+    """The size that indices count modulo: of the dimension that they index. Where that is 0, every index stays out of range."""
+    return problem.data.shape[problem.lookup_axes[0]] or 1
 
 
 def _raise(error: Exception) -> Any:
@@ -181,3 +266,20 @@ def _work(request: Request) -> Callable[[], Any]:
 
 def _of_each(work: Any, function: Callable[[Work], Any]) -> Any:
     return tuple(map(function, work)) if isinstance(work, tuple) else function(work)
+
+
+def flattened(name: str, item: Any) -> Any:
+    """An array with one dimension, over the same memory where that is possible; of what is no array, its type so."""
+    if not isinstance(item, tuple) and hasattr(item, "reshape"):
+        return item.reshape(-1)
+    found = type_of(name, item)
+    return TensorType((prod(found.shape),), found.dtype)
+
+
+def contiguous(item: Any) -> Any:
+    """An array, or its copy where it is not contiguous; what is no array as it is."""
+    if hasattr(item, "contiguous"):
+        return item.contiguous()
+    if hasattr(item, "flags") and not item.flags.c_contiguous:
+        return item.copy(order="C")
+    return item

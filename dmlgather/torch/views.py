@@ -8,9 +8,8 @@ from typing import Any
 
 from dmlgather.backends import torch_tensors
 from dmlgather.torch.problems import rolling, views, windows
-from dmlgather.torch.problems.pixels import PixelShuffle, PixelUnshuffle
-from dmlgather.torch.torch_function import TorchFunction
-from dmlgather.torch.torch_run import TorchRequest, contiguous, flattened
+from dmlgather.torch.problems.views import PixelShuffle, PixelUnshuffle
+from dmlgather.torch.torch_function import TorchFunction, TorchRequest, contiguous, flattened
 
 
 def _view(problem: Callable[..., Any], input: Any, out: Any, device: str | None) -> TorchRequest:  # noqa: A002 - PyTorch's name

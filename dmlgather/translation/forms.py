@@ -8,10 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from dmlgather.plan import IndexPlan, OutOfBounds
-from dmlgather.translation.axes import Steps
+from dmlgather.translation.axes import Steps, by_positions, positions
 from dmlgather.translation.gathering import Gathering
 from dmlgather.translation.targets import IndexRule, Target, UntranslatableError
-from dmlgather.translation.views import by_positions, positions
 
 InBatches = Callable[[str, str, int, int], str]
 

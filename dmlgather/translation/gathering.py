@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from dmlgather.plan import IndexPlan, Lookup, OutOfBounds, packed_strides
-from dmlgather.translation.axes import AxisWalk, Steps
+from dmlgather.translation.axes import AxisWalk, Steps, arranged, strided
 from dmlgather.translation.targets import IndexRule, Target
-from dmlgather.translation.views import arranged, strided
 
 # Index arithmetic: what a target's operator must be given so that it reads what the source reads.
 

@@ -24,13 +24,10 @@ from dmlgather.openvino.problems.operation_versions import NEWEST_OPSET as NEWES
 from dmlgather.openvino.problems.operation_versions import OpenVINOProblem, version_in
 from dmlgather.openvino.problems.slices import OpenVINOSlice, OpenVINOStridedSlice
 from dmlgather.plan import OutOfBounds
-from dmlgather.translation.directml_form import DispatchSequence
-from dmlgather.translation.directml_target import DirectMLTarget
+from dmlgather.translation.directml_target import DirectMLTarget, DispatchSequence
 from dmlgather.translation.forms import InBatches, OperatorTarget
-from dmlgather.translation.jax_form import jax_function
-from dmlgather.translation.jax_target import JaxTarget
-from dmlgather.translation.onnx_form import OnnxForm
-from dmlgather.translation.onnx_target import OnnxTarget
+from dmlgather.translation.jax_target import JaxTarget, jax_function
+from dmlgather.translation.onnx_target import OnnxForm, OnnxTarget
 from dmlgather.translation.targets import IndexRule, Target, UntranslatableError
 
 # An OpenVINO model of a graph whose problems are OpenVINO's.

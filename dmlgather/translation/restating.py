@@ -15,11 +15,10 @@ from dmlgather.dialects.views import ExpandView, ReshapeView, TransposeView
 from dmlgather.dialects.windows import WindowProblem
 from dmlgather.fusion import fuse
 from dmlgather.plan import IndexPlan, canonicalise, narrow
-from dmlgather.translation.axes import Steps, axis_walk
+from dmlgather.translation.axes import Steps, axis_walk, strided, taken_of, windows_of
 from dmlgather.translation.forms import flat
 from dmlgather.translation.gathering import Gathering
 from dmlgather.translation.targets import Target, UntranslatableError
-from dmlgather.translation.views import strided, taken_of, windows_of
 
 # State a problem in a target's operators: the table of rules, from the most natural form to the last resort.
 

@@ -31,10 +31,10 @@ from dmlgather.extras import MissingExtraError
 from dmlgather.graph_sources import check_all_read, read_program
 from dmlgather.lax.problems.gather import LaxGather
 from dmlgather.openvino.model.index_graph import index_graph as openvino_graph
-from dmlgather.translation.clamps import clamps, is_bound
 from dmlgather.translation.directml_sources import of_checked
-from dmlgather.translation.jax_form import MODES
+from dmlgather.translation.jax_target import MODES
 from dmlgather.translation.libraries import TARGETS, TargetRow
+from dmlgather.translation.onnx_target import clamps, is_bound
 from dmlgather.translation.restating import output_names, restated_if_possible
 from dmlgather.translation.targets import UntranslatableError
 from dmlgather.wording import alternatives

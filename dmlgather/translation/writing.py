@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dmlgather.files import FileError
 from dmlgather.onnx.model.file import LARGEST_FILE
-from dmlgather.translation.directml_form import DispatchSequence
-from dmlgather.translation.onnx_form import OnnxForm
+from dmlgather.translation.directml_target import DispatchSequence
+from dmlgather.translation.onnx_target import OnnxForm
 from dmlgather.translation.restating import output_names
 from dmlgather.translation.translating import Translation
 from dmlgather.written_files import check_spared, staged, writing

@@ -18,7 +18,7 @@ from rich.console import Console
 from benchmarks import BenchError, BenchReport, CaseReport, Timing, lines, plot, roofline
 from benchmarks.bench_report import Measured, Traffic
 from benchmarks.tables import rich_table, table_of
-from dmlgather.selftest.machine import Machine
+from dmlgather.selftest.selftest_report import Machine
 
 
 def measured(name: str, role: Any, warm: float, cold: float, spelling: str = "say") -> Measured:

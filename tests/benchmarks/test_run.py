@@ -17,7 +17,7 @@ from benchmarks.peers import Spelling
 from benchmarks.peers.numpy_peer import NumpyPeer
 from benchmarks.suites import FEW
 from benchmarks.workload_arrays import WorkloadArrays
-from dmlgather.selftest.machine import caches, last_level
+from dmlgather.selftest.selftest_report import caches, last_level
 from tests import seeds
 from tests.benchmarks.small import PRESENT, TINY
 

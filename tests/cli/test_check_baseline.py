@@ -12,7 +12,7 @@ import pytest
 from dmlgather.cli.schema import Schema, schema_of
 from dmlgather.report.baseline import Baseline, compared, renewed
 from dmlgather.report.check_report import CheckReport
-from dmlgather.report.collect import check_paths
+from dmlgather.report.settings import check_paths
 from tests.cli.command import Command
 from tests.cli.readers import READERS, sarif_log
 from tests.dxdispatch.models import MODEL, changed, write

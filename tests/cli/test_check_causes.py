@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.directml.located import LocatedFinding
-from dmlgather.report.causes import causes
-from dmlgather.report.finding_status import FindingStatus, ReportedFinding
+from dmlgather.report.finding_status import FindingStatus, ReportedFinding, causes
 from dmlgather.report.text import WIDTH
 from tests.cli.command import Command
 from tests.cli.readers import sarif_log

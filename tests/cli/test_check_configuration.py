@@ -10,8 +10,7 @@ import jsonschema
 import pytest
 
 from dmlgather.cli.schema import Schema, schema_of
-from dmlgather.report.configuration import EXPECTED, Configuration, Ignore
-from dmlgather.report.configuration_file import line_of
+from dmlgather.report.configuration import EXPECTED, Configuration, Ignore, line_of
 from dmlgather.report.formats import FORMATS
 from tests.cli.command import Command
 from tests.cli.readers import READERS

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dmlgather.report.collect import search
-from dmlgather.report.patterns import Patterns
+from dmlgather.report.paths import Patterns
+from dmlgather.report.settings import search
 from tests import seeds
 from tests.cli.command import Command
 

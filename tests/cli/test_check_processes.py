@@ -12,9 +12,9 @@ import pytest
 
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.limits import Limits
-from dmlgather.report import file_check, worker_processes
-from dmlgather.report.collect import check_paths
-from dmlgather.report.worker_processes import Checked, check_all
+from dmlgather.report import file_check
+from dmlgather.report.file_check import Checked, check_all
+from dmlgather.report.settings import check_paths
 from tests.cli.command import Command
 
 FILES = 40
@@ -39,8 +39,8 @@ def test_processes_share_files(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     alone = check_paths([folder])
     assert [len(file.problems) for file in alone.files] == [int(number % 10 == 0) for number in range(FILES)]
     assert [bool(file.findings) for file in alone.files] == [number % 3 == 0 and number % 10 != 0 for number in range(FILES)]
-    monkeypatch.setattr(worker_processes, "SHARED_FROM", FILES // 2)
-    monkeypatch.setattr(worker_processes, "BATCH", 3)
+    monkeypatch.setattr(file_check, "SHARED_FROM", FILES // 2)
+    monkeypatch.setattr(file_check, "BATCH", 3)
     assert check_paths([folder], jobs=2) == alone
 
 
@@ -52,9 +52,9 @@ def test_this_process_takes_batches_from_the_back(folder: Path, monkeypatch: pyt
         here.append(path)
         return check(path, level, allow_outside, include_host, limits)
 
-    monkeypatch.setattr(worker_processes, "SHARED_FROM", 1)
-    monkeypatch.setattr(worker_processes, "BATCH", 1)
-    monkeypatch.setattr(worker_processes, "file_report", noted)
+    monkeypatch.setattr(file_check, "SHARED_FROM", 1)
+    monkeypatch.setattr(file_check, "BATCH", 1)
+    monkeypatch.setattr(file_check, "file_report", noted)
     paths = sorted(folder.iterdir())
     found = check_all([(path, FeatureLevel.LEVEL_6_4, False, False, Limits()) for path in paths], 2)
     assert [report.file for report, _ in found] == list(map(str, paths))
@@ -64,8 +64,8 @@ def test_this_process_takes_batches_from_the_back(folder: Path, monkeypatch: pyt
 
 def test_if_a_worker_process_dies_this_one_checks_its_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = check_paths([folder])
-    monkeypatch.setattr(worker_processes, "SHARED_FROM", 1)
-    monkeypatch.setattr(worker_processes, "BATCH", 1)
+    monkeypatch.setattr(file_check, "SHARED_FROM", 1)
+    monkeypatch.setattr(file_check, "BATCH", 1)
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     assert check_paths([folder], jobs=3) == alone
 
@@ -75,7 +75,7 @@ def test_worker_processes_that_cannot_be_started(
 ) -> None:
     options = ["check", "--output-format", "json", "--jobs", 3, folder]
     alone = command(*options)
-    monkeypatch.setattr(worker_processes, "SHARED_FROM", 1)
+    monkeypatch.setattr(file_check, "SHARED_FROM", 1)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
     ended = command(*options)
     assert (ended.code, ended.out) == (alone.code, alone.out)
@@ -95,7 +95,7 @@ def test_a_thread_that_cannot_be_started(folder: Path, monkeypatch: pytest.Monke
             raise RuntimeError("can't start new thread")
         start(thread)
 
-    monkeypatch.setattr(worker_processes, "SHARED_FROM", 1)
+    monkeypatch.setattr(file_check, "SHARED_FROM", 1)
     monkeypatch.setattr(threading.Thread, "start", second_fails)
     assert check_paths([folder], jobs=3, note=notes.append) == alone
     assert notes == ["1 of 2 worker processes could be started, and the rest is checked without them: can't start new thread"]
@@ -105,9 +105,9 @@ def test_few_files_and_one_job_start_no_process(folder: Path, monkeypatch: pytes
     def refuse(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(worker_processes, "_shared", refuse)
+    monkeypatch.setattr(file_check, "_shared", refuse)
     check_paths([folder], jobs=None)
-    monkeypatch.setattr(worker_processes, "SHARED_FROM", 1)
+    monkeypatch.setattr(file_check, "SHARED_FROM", 1)
     check_paths([folder], jobs=1)
     with pytest.raises(AssertionError):
         check_paths([folder], jobs=2)

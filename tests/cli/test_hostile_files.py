@@ -21,7 +21,7 @@ from dmlgather.directml.dxdispatch.reading import MOST_COUNTED, MOST_LISTED
 from dmlgather.onnx.model.check import check_model
 from dmlgather.openvino.model.check import check_ir
 from dmlgather.report import file_check
-from dmlgather.report.collect import check_paths
+from dmlgather.report.settings import check_paths
 from tests.cli.command import ROOT, process
 
 EMPTY: dict[str, Any] = {"resources": {}, "dispatchables": {}, "commands": []}

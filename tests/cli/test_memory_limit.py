@@ -13,8 +13,7 @@ from dmlgather.backends import memory, reference
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.backends.memory import MemoryShare, TooLargeError, check_memory
 from dmlgather.cli import progress
-from dmlgather.comparing.dispatches import compare_model
-from dmlgather.comparing.memory_needs import check_model_memory
+from dmlgather.comparing.dispatches import check_model_memory, compare_model
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.model_runner import Runner, memory_shares
 from dmlgather.plan import IndexPlan

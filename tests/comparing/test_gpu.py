@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import dmlgather as dg
-from dmlgather.comparing.compare_report import CompareReport
+from dmlgather.comparing.saving import CompareReport
 from tests import seeds
 from tests.cli.command import process
 from tests.dxdispatch.models import GATHER, write

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import dmlgather as dg
-from dmlgather.comparing.compare_report import CompareReport
 from dmlgather.comparing.dispatches import compare_model
+from dmlgather.comparing.saving import CompareReport
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.directml.dxdispatch.writing import write_model
 from dmlgather.files import FileError

@@ -17,8 +17,8 @@ import pytest
 from conformance.conformance_report import ConformanceReport
 from conformance.questions import REFUSED
 from dmlgather import model_runner
-from dmlgather.operator import compile as compile_operator
-from dmlgather.policy import Fill
+from dmlgather.calls.arguments import Fill
+from dmlgather.calls.operator import compile as compile_operator
 from tests.cli.command import Command, Result
 from tests.conformance.conftest import CASES
 from tests.conformance.stand_in import run_models

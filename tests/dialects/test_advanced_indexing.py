@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dmlgather.calls.eager import execute
 from dmlgather.dialects.advanced_indexing import AdvancedIndexing, BasicIndexing, Mask, indexing, stacked
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.windows import Window
-from dmlgather.eager import execute
 from tests import seeds
 from tests.dialects.expressions import numpys, some_data, some_expression
 from tests.peers.numpy import NUMPY, Indexed

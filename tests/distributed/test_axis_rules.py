@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlgather as dg
+from dmlgather.calls.arguments import type_of
 from dmlgather.dialects.problem import TensorType
 from dmlgather.directml.support import INDICES, UP_TO_64_BITS
 from dmlgather.distributed.axis_rules import DIALECTS, AxisRule, axis_rule
-from dmlgather.eager import type_of
 
 INTEGERS = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
 INDEX_TYPES = {"directml": ("i4", "i8", "u4", "u8"), "onnx": ("i4", "i8"), "openvino": INTEGERS, "lax": INTEGERS}

@@ -17,7 +17,7 @@ from dask._task_spec import TaskRef
 from dask.core import flatten
 
 from dmlgather.distributed import gather
-from dmlgather.distributed.chunk_loads import EMBEDDED_BYTES, ChunkLoads, Load, loaded
+from dmlgather.distributed.table_sources import EMBEDDED_BYTES, ChunkLoads, Load, loaded
 from tests import seeds
 from tests.distributed.counted import bits
 from tests.distributed.standin import Standin

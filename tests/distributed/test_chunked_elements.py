@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import dmlgather as dg
 from dmlgather.backends.cuda import DeviceError, require
 from dmlgather.distributed.chunked_elements import gather_elements
-from dmlgather.distributed.index_blocks import even
+from dmlgather.distributed.routing import even
 from tests.distributed.counted import CountedTable, bits, chunks_of, random_bits
 from tests.distributed.standin import Standin, table_of
 

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 import dmlgather as dg
 from dmlgather.backends.cuda import DeviceError, require
 from dmlgather.dialects.windows import Window
-from dmlgather.distributed.chunked_slice import cut, sliced
+from dmlgather.distributed.chunked_slice import chunk_windows, cut, sliced, windows_of
 from dmlgather.distributed.chunked_slice import slice as slice_of
-from dmlgather.distributed.windows import chunk_windows, windows_of
 from tests.distributed.counted import DTYPES, CountedTable, bits, chunks_of, random_bits
 from tests.distributed.standin import Standin, table_of
 

@@ -17,8 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dmlgather as dg
-from dmlgather.distributed.forecast import GatherForecast
-from dmlgather.distributed.forecasting import plan_gather
+from dmlgather.distributed.forecast import GatherForecast, plan_gather
 from tests import seeds
 
 
@@ -170,7 +169,7 @@ def test_mistakes_are_refused() -> None:
 def test_forecasting_needs_no_dask() -> None:
     script = (
         "import sys; sys.modules['dask'] = sys.modules['distributed'] = None\n"
-        "from dmlgather.distributed.forecasting import plan_gather\n"
+        "from dmlgather.distributed.forecast import plan_gather\n"
         "print(plan_gather(((3, 3),), [5]).touched[0].chunk)\n"
         "try: plan_gather('x.npy', [5])\n"
         "except ModuleNotFoundError as error: print(error)"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dmlgather.distributed.index_blocks import block_chunks, even, grouped
+from dmlgather.distributed.routing import block_chunks, even, grouped
 
 
 @settings(max_examples=80, deadline=None)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dmlgather.distributed.chunk_grid import Rows
 from dmlgather.distributed.routing import host_indices, routing_of, row_bytes
-from dmlgather.distributed.splitting import Rows
 from tests.distributed.standin import Standin
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dmlgather.distributed.splitting import Split, chunk_starts, split, union
+from dmlgather.distributed.chunk_grid import Split, chunk_starts, split, union
 from tests import seeds
 
 SIZES = st.lists(st.one_of(st.just(1), st.integers(0, 6), st.sampled_from([10**6, 2**40, 2**60])), min_size=1, max_size=6)

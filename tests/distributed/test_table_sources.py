@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 import zarr
 
-from dmlgather.distributed.chunk_loads import ChunkLoads, loaded
-from dmlgather.distributed.table_sources import as_table
+from dmlgather.distributed.table_sources import ChunkLoads, as_table, loaded
 from tests.distributed.counted import bits
 from tests.distributed.standin import Standin
 

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.equivalence import decide, meaning, parts
 from dmlgather.equivalence.evaluation import OpaqueOutputs, Origins, evaluate
-from dmlgather.equivalence.leaves import Leaves
 from dmlgather.equivalence.parts import PartMaker, strided_sums
-from dmlgather.equivalence.symbols import SymbolicTensor
+from dmlgather.equivalence.symbols import Leaves, SymbolicTensor
 from dmlgather.equivalence.tables import Tables, grid
 from tests import seeds
 from tests.equivalence.making import Program, do, graph, ids, lax_take, number, typed

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends import reference
+from dmlgather.calls.eager import execute
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Step
 from dmlgather.dialects.lowering import index_type
@@ -19,7 +20,6 @@ from dmlgather.dialects.planned import Planned
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import SliceView, StridedView
 from dmlgather.dialects.windows import Window
-from dmlgather.eager import execute
 from dmlgather.plan import OutOfBounds, build, lookup
 
 INDEX_TYPES = tuple(map(np.dtype, ("int8", "int16", "int32", "int64", "uint8", "uint32")))

@@ -11,13 +11,13 @@ import pytest
 from numpy.typing import ArrayLike
 
 import dmlgather as dg
+from dmlgather.calls.eager import execute
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import Step
 from dmlgather.dialects.planned import Planned
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.views import ReshapeView, SliceView, StridedView, TransposeView
 from dmlgather.dialects.windows import Window
-from dmlgather.eager import execute
 from dmlgather.fusion import Fused, fuse
 from dmlgather.plan import OutOfBounds
 from tests.fusion.random_graphs import gathering

@@ -16,7 +16,7 @@ import dmlgather as dg
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import Step
 from dmlgather.dialects.problem import TensorType
-from dmlgather.fusion import Fused, fuse, graph_routes, launchers
+from dmlgather.fusion import Fused, fuse, graph_routes
 from dmlgather.fusion import fused as running
 from dmlgather.fusion.graph_routes import signature_of
 from tests import seeds
@@ -139,7 +139,7 @@ def test_a_call_of_known_signatures_plans_nothing(fused: list[Fused], monkeypatc
     for place, name in (
         (running.GraphRunner, "_adopting"),
         (graph_routes.GraphRoute, "__init__"),
-        (launchers.Launcher, "launch"),
+        (graph_routes.Launcher, "launch"),
     ):
         monkeypatch.setattr(place, name, lambda *_: pytest.fail("planned again"))
     for number in range(3):

@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from dmlgather import eager
 from dmlgather.backends import kept
 from dmlgather.backends.cuda import driver
 from dmlgather.backends.cuda.launch import SHARED_BYTES, UNASKED_SHARED
 from dmlgather.backends.cuda.sources import OPTIONS
+from dmlgather.calls import eager
 from tests.kernels.ptx.machine import Module
 from tests.kernels.ptx.runs import AS_WRITTEN, module_of
 

@@ -20,11 +20,9 @@ from dmlgather.backends.cuda.variants import VARIANTS, Variant
 from dmlgather.backends.devices import Device
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest import guarded
-from dmlgather.selftest.judging import JudgedWay, fault
-from dmlgather.selftest.kernel_plans import plan_for
-from dmlgather.selftest.random_plans import random_plan, random_runs, unwritable_fill
+from dmlgather.selftest.random_plans import plan_for, random_plan, random_runs, unwritable_fill
 from dmlgather.selftest.runner import JudgedGpu
-from dmlgather.selftest.trials import Trial
+from dmlgather.selftest.trials import JudgedWay, Trial, fault
 from tests.kernels import matrix, nvrtc
 
 pytestmark = pytest.mark.gpu

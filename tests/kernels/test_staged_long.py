@@ -20,8 +20,7 @@ from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import SHARED_BYTES, Launch
 from dmlgather.backends.cuda.variants import LONG_BLOCK, VARIANTS, KernelKind
 from dmlgather.plan import IndexPlan, IndexType, OutOfBounds
-from dmlgather.selftest.kernel_plans import plan_for
-from dmlgather.selftest.random_plans import EXTREMES, random_buffers
+from dmlgather.selftest.random_plans import EXTREMES, plan_for, random_buffers
 from tests import seeds
 from tests.kernels.ptx import runs
 from tests.kernels.ptx.machine import Module, Violation

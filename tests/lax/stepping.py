@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from dmlgather.calls.eager import execute
 from dmlgather.dialects.index_graph import Concatenation, Elementwise
 from dmlgather.dialects.problem import Problem
-from dmlgather.eager import execute
 from dmlgather.lax.tracing import jaxprs
 from dmlgather.lax.tracing.index_graph import ProgramGraph
 

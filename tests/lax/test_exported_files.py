@@ -43,7 +43,7 @@ def test_a_damaged_file_is_refused_or_read(tmp_path: Path) -> None:
             exported_graph(path)
 
 
-READER = "import os, itertools, time, dmlgather.lax.tracing.exported_functions as made"
+READER = "import os, itertools, time, dmlgather.lax.tracing.exported_files as made"
 CRASHES = {
     "a crash": ("lambda _: os.abort()", "JAX's reader crashed"),
     "an end": ("lambda _: os._exit(0)", "JAX's reader crashed"),
@@ -61,7 +61,7 @@ def test_a_reader_that_crashes_or_hangs(how: str, tmp_path: Path, monkeypatch: p
 
     def start(option: str, script: str, *, errors: int) -> Popen[bytes]:
         assert errors == DEVNULL
-        return start_python(option, f"{READER}\nmade.exported_graph = {reader}\n{script}", errors=errors)
+        return start_python(option, f"{READER}\nmade.graph_of = {reader}\n{script}", errors=errors)
 
     monkeypatch.setattr(exported_files, "start_python", start)
     if "no end" in how:

@@ -13,7 +13,7 @@ import pytest
 
 import dmlgather as dg
 from dmlgather.files import FileError
-from dmlgather.lax.tracing.exported_functions import exported_graph
+from dmlgather.lax.tracing.exported_files import graph_of
 
 types: Any = jax.ShapeDtypeStruct
 X, IDS = types((5, 4), np.float32), types((3,), np.int32)
@@ -50,7 +50,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_file_means_what_the_function_does(name: str) -> None:
     function = FUNCTIONS[name]
-    found = dg.equivalent(function, exported_graph(written(function, X, IDS)), X, IDS)
+    found = dg.equivalent(function, graph_of(written(function, X, IDS)), X, IDS)
     assert found, str(found)
 
 
@@ -66,7 +66,7 @@ def test_what_differs_is_found() -> None:
         ("counted", lambda x, i: x[jnp.arange(3)[::-1] + i]),
     )
     for name, other in misses:
-        found = dg.equivalent(FUNCTIONS[name], exported_graph(written(other, X, IDS)), X, IDS)
+        found = dg.equivalent(FUNCTIONS[name], graph_of(written(other, X, IDS)), X, IDS)
         assert found.verdict == "different", (name, str(found))
 
 
@@ -74,7 +74,7 @@ def test_64_bits() -> None:
     wide = types((5,), np.float64), types((3,), np.int64)
     with jax.enable_x64(True):
         content = written(lambda x, i: x[jnp.clip(i, 0, 4)], *wide)
-    graph = exported_graph(content)
+    graph = graph_of(content)
     assert [str(graph.types[name]) for name in graph.inputs] == ["float64 [5]", "int64 [3]"]
 
 
@@ -90,11 +90,11 @@ def test_64_bits() -> None:
 )
 def test_other_operations_are_named(function: Callable[..., Any], words: str) -> None:
     with pytest.raises(FileError, match=words):
-        exported_graph(written(function, X, IDS))
+        graph_of(written(function, X, IDS))
 
 
 def test_sizes_that_are_symbols_are_refused() -> None:
     (size,) = jax.export.symbolic_shape("n")
     content = written(lambda x: x[::-1], types((size,), np.float32))
     with pytest.raises(FileError, match="holds no function of known sizes"):
-        exported_graph(content)
+        graph_of(content)

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dmlgather as dg
+from dmlgather.calls.arguments import Fill, resolve_policy
+from dmlgather.calls.eager import execute
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.planned import under
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.eager import execute
 from dmlgather.fusion import Fused, fuse
 from dmlgather.numpy import IndexExpression
-from dmlgather.policy import Fill, resolve_policy
 from tests.dialects.brackets import Key, Spelling, is_array, random_bits, some_key
 from tests.dialects.expressions import numpys
 from tests.peers.numpy import NUMPY, Indexed

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dmlgather as dg
-from dmlgather.eager import execute
+from dmlgather.calls.eager import execute
 from dmlgather.numpy import IndexExpression
 from tests.dialects.expressions import numpys, some_data, some_expression
 from tests.peers.numpy import NUMPY, Indexed

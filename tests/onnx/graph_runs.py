@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, helper
 from onnx.reference import ReferenceEvaluator
 
+from dmlgather.calls.eager import execute
 from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Step
 from dmlgather.dialects.problem import Problem
-from dmlgather.eager import execute
 
 Array = NDArray[Any]
 

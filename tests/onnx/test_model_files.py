@@ -201,7 +201,7 @@ def test_without_onnx(tmp_path: Path) -> None:
     script = (
         "import sys; sys.modules['onnx'] = None\n"
         "from pathlib import Path\n"
-        "from dmlgather.report.collect import check_paths\n"
+        "from dmlgather.report.settings import check_paths\n"
         "report = check_paths([Path('model.onnx')])\n"
         "print(report.exit_code, report.files[0].problems[0])"
     )

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dmlgather as dg
-from dmlgather import eager
 from dmlgather.backends import cpu
+from dmlgather.calls import eager
 from dmlgather.directml import OperatorDesc, lower, parse_descriptor, validate
 from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 from tests.dialects.outcomes import content

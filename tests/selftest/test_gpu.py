@@ -13,11 +13,10 @@ import pytest
 from dmlgather.backends.cuda import CudaProgram, driver
 from dmlgather.backends.cuda.variants import VARIANTS
 from dmlgather.backends.devices import Device
-from dmlgather.selftest.judging import fault
 from dmlgather.selftest.random_plans import random_plan
 from dmlgather.selftest.runner import JudgedGpu, run_selftest
 from dmlgather.selftest.selftest_report import SelfTestReport
-from dmlgather.selftest.trials import ROUND, Trial, drawn
+from dmlgather.selftest.trials import ROUND, Trial, drawn, fault
 from tests import seeds
 from tests.kernels.host_driver import installed
 from tests.selftest.stand_in import Fault, SelfTestDriver, flip

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from dmlgather.backends import arrays
 from dmlgather.fusion import Fused
 from dmlgather.torch.tracing.exported import ExportedGraph
-from dmlgather.torch.tracing.fused_program import FusedTorchProgram
+from dmlgather.torch.tracing.node_calls import host_array
 from dmlgather.torch.tracing.nodes import graph_place, is_tensor
-from dmlgather.torch.tracing.tensors import host_array
-from dmlgather.torch.tracing.trace import trace
+from dmlgather.torch.tracing.trace import FusedTorchProgram, trace
 from tests.executed_traces import Executed, ExecutedEntry, Runs
 
 

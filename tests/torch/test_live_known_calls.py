@@ -15,7 +15,7 @@ import torch
 from torch._subclasses import FakeTensorMode
 
 import dmlgather as dg
-from dmlgather import eager
+from dmlgather.calls import eager
 from dmlgather.torch import torch_function
 from tests import seeds
 from tests.peers.torch import PYTORCH, Answered
@@ -90,7 +90,7 @@ def test_a_known_call_needs_no_dlpack_and_makes_no_problem(name: str, monkeypatc
     call = CALLS[name]
     for _ in range(2):
         call(X, PAIR)
-    for place, attribute in ((np, "from_dlpack"), (torch, "from_dlpack"), (eager, "take"), (torch_function, "TorchRun")):
+    for place, attribute in ((np, "from_dlpack"), (torch, "from_dlpack"), (eager, "take"), (torch_function, "_TorchCall")):
         monkeypatch.setattr(place, attribute, lambda *_, **__: pytest.fail("planned again"))
     first = call(X, PAIR)
     second = call(X + 1, PAIR)
@@ -229,7 +229,7 @@ def test_every_keyed_function_is_known_the_second_time(monkeypatch: pytest.Monke
             call = draft(rng, operation, faulty=False)
             if ours(call).error is None:
                 ours(call)  # the first one tells which arguments are arrays
-                monkeypatch.setattr(torch_function, "TorchRun", lambda _: next(iter(())))
+                monkeypatch.setattr(torch_function, "_TorchCall", lambda *_: next(iter(())))
                 if ours(call).error is None:
                     known.add(operation)
                 monkeypatch.undo()

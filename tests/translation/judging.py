@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from dmlgather.calls.eager import execute
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import ExpandView
-from dmlgather.eager import execute
 from dmlgather.onnx.problems.gather import GatherND
 from dmlgather.openvino.problems.gather import OpenVINOGather
 from dmlgather.openvino.problems.slices import MASKS, OpenVINOStridedSlice

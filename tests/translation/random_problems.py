@@ -25,7 +25,7 @@ from dmlgather.openvino.problems.gather import OpenVINOGather, OpenVINOGatherEle
 from dmlgather.openvino.problems.slices import OpenVINOSlice, OpenVINOStridedSlice
 from dmlgather.plan import OutOfBounds
 from dmlgather.torch.problems.gathers import TorchEmbedding, TorchGather, TorchIndexSelect, TorchTake, TorchTakeAlongDim
-from dmlgather.torch.problems.pixels import PixelShuffle, PixelUnshuffle
+from dmlgather.torch.problems.views import PixelShuffle, PixelUnshuffle
 
 Array = NDArray[Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from dmlgather.dialects.call_keys import plain
+from dmlgather.calls.keys import plain
 from dmlgather.dialects.problem import whole
 
 

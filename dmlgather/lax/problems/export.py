@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from dmlgather.dialects import descriptors
 from dmlgather.dialects.descriptors import Dim, Dims, View
-from dmlgather.dialects.export_codes import CODES
-from dmlgather.dialects.exporter import Descriptors, Exporter, slice_form, tensors_by_name, views
+from dmlgather.dialects.exporter import Descriptors, Exporter, Unlike, slice_form, tensors_by_name, views
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.directml import FeatureLevel, Finding
+from dmlgather.directml import FeatureLevel
 from dmlgather.lax.problems.gather import LaxGather
 from dmlgather.lax.problems.slice import DynamicSlice, LaxSlice, Rev
 from dmlgather.plan import OutOfBounds
@@ -153,6 +152,35 @@ def _required(problem: Problem) -> Mapping[str, TensorType]:
     return tensors
 
 
+def _unlike(problem: Problem, starts: NDArray[Any] | None) -> Unlike | None:
+    """The starts for which the descriptors read other elements than JAX.
+
+    starts: their values, if they are known. There is no difference where these are in bounds or make the problem a slice, nor
+    under promise_in_bounds, where every window is inside.
+    """
+    if with_known_starts(problem, starts) is not problem:
+        return None
+    gather = problem.gather if isinstance(problem, DynamicSlice) else problem
+    if not isinstance(gather, LaxGather) or not gather.lookup_axes or gather.out_of_bounds is OutOfBounds.PROMISE:
+        return None
+    if starts is not None and _in_bounds(gather, starts):
+        return None
+    filled, last = gather.out_of_bounds is OutOfBounds.FILL, [limit - 1 for limit in limits(gather)]
+    counted = gather.indices.dtype.kind == "i" and any(last)
+    return Unlike(
+        "start_indices",
+        f"0 to {last[0] if len(last) == 1 else f'{last} (per component)'}",
+        'the fill value in JAX\'s mode "fill"' if filled else None,
+        "compare the starts with 0 and the last one before they are bound, and select the fill value where a component is "
+        "outside (ELEMENT_WISE_IF on the output); nothing is needed where all are known to be inside",
+        None if not counted else "the fill value" if filled else 'element 0 in JAX\'s mode "clip"',
+        "mask negative starts with the others"
+        if filled
+        else "raise negative starts to 0 before they are bound (ELEMENT_WISE_CLIP); nothing is needed where there are none",
+        "starts",
+    )
+
+
 EXPORTER = Exporter(
     {
         LaxGather: _gather,
@@ -163,40 +191,5 @@ EXPORTER = Exporter(
     lambda problem: f"JAX lax.{problem.name}",
     _required,
     NAMES,
+    _unlike,
 )
-
-
-def differences(problem: Problem, starts: NDArray[Any] | None = None) -> Iterator[Finding]:
-    """The starts for which the descriptors read other elements than JAX, at any level.
-
-    starts: their values, if they are known. There is no difference where these are in bounds or make the problem a slice, nor
-    under promise_in_bounds, where every window is inside.
-    """
-    if with_known_starts(problem, starts) is not problem:
-        return
-    gather = problem.gather if isinstance(problem, DynamicSlice) else problem
-    if not isinstance(gather, LaxGather) or not gather.lookup_axes or gather.out_of_bounds is OutOfBounds.PROMISE:
-        return
-    if starts is not None and _in_bounds(gather, starts):
-        return
-    filled = gather.out_of_bounds is OutOfBounds.FILL
-    last = [limit - 1 for limit in limits(gather)]
-    if filled:
-        per_component = str(last[0]) if len(last) == 1 else f"{last} (per component)"
-        yield CODES["EXP201"].finding(
-            "start_indices",
-            expected=f"starts from 0 to {per_component}",
-            got='the fill value in JAX\'s mode "fill", the nearest element in DirectML',
-            remedy="compare the starts with 0 and the last one before they are bound, and select the fill value where a "
-            "component is outside (ELEMENT_WISE_IF on the output); nothing is needed where all are known to be inside",
-        )
-    if gather.indices.dtype.kind == "i" and any(last):
-        in_jax = "the fill value" if filled else 'element 0 in JAX\'s mode "clip"'
-        yield CODES["EXP202"].finding(
-            "start_indices",
-            expected="starts from 0 on",
-            got=f"{in_jax}, an element counted from the end in DirectML from level 3_0 on",
-            remedy="mask negative starts with the others"
-            if filled
-            else "raise negative starts to 0 before they are bound (ELEMENT_WISE_CLIP); nothing is needed where there are none",
-        )

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.extras import missing_extra
-from dmlgather.tracing.entries import SourceLine
+from dmlgather.tracing import SourceLine
 
 Place = tuple[tuple[int, str], ...]
 """The place of an equation: from the outermost jaxpr inwards, an equation's number and the label of the jaxpr inside it that

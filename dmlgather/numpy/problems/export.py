@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from numpy.typing import NDArray
 
 from dmlgather.dialects.constant_indices import first_out_of_range
 from dmlgather.dialects.export_codes import CODES
-from dmlgather.dialects.exporter import Exporter
+from dmlgather.dialects.exporter import Exporter, Unlike, index_bounds
 from dmlgather.dialects.indexing_form import FORMS, needed_by_indexing
 from dmlgather.dialects.problem import Problem
 from dmlgather.dialects.view_forms import VIEW_FORMS
 from dmlgather.directml import Finding
 from dmlgather.numpy.problems.take_along_axis import TakeAlongAxis, take_along_axis_form
-from dmlgather.wording import alternatives
+
+
+def _unlike(problem: Problem, _: None) -> Unlike | None:
+    """The indices, of unknown values, for which the descriptors give elements and NumPy an IndexError."""
+    if not problem.lookup_axes:
+        return None
+    bounds = index_bounds((problem.data.shape[axis] for axis in problem.lookup_axes), problem.tensors[1].dtype.kind == "i")
+    mend = "compare the indices with these bounds before they are bound, unless all are known to be in range"
+    return Unlike("indices", bounds, "an IndexError in NumPy", mend)
+
 
 EXPORTER = Exporter(
     {**FORMS, **VIEW_FORMS, TakeAlongAxis: take_along_axis_form},
     lambda problem: f"NumPy {problem.name}",
     needed_by_indexing,
     {"data": "x"},
+    _unlike,
 )
 
 
@@ -35,19 +44,4 @@ def out_of_range(problem: Problem, indices: NDArray[Any]) -> Finding | None:
         expected=wrong.valid.replace("data", "x"),
         got=str(wrong.value),
         remedy="correct the index: NumPy raises an IndexError for it, and DirectML reads another element",
-    )
-
-
-def differences(problem: Problem) -> Iterator[Finding]:
-    """The indices, of unknown values, for which the descriptors give elements and NumPy an IndexError."""
-    if not problem.lookup_axes:
-        return
-    sizes = [problem.data.shape[axis] for axis in problem.lookup_axes]
-    signed = problem.tensors[1].dtype.kind == "i"
-    ranges = dict.fromkeys(f"{-size if signed else 0} to {size - 1}" for size in sizes)
-    yield CODES["EXP201"].finding(
-        "indices",
-        expected=f"indices from {alternatives(ranges)}" + (", by the dimension that they index" if len(ranges) > 1 else ""),
-        got="an IndexError in NumPy, the nearest element in DirectML",
-        remedy="compare the indices with these bounds before they are bound, unless all are known to be in range",
     )

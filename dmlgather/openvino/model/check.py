@@ -31,7 +31,7 @@ from dmlgather.openvino.model.ir_layers import Port, read_model
 from dmlgather.openvino.model.ir_xml import ForeignError, IRError, read_xml
 from dmlgather.openvino.model.layer_sites import LayerSite, find
 from dmlgather.openvino.problems.data_types import TYPES, integer_type
-from dmlgather.openvino.problems.export import EXPORTER, differences
+from dmlgather.openvino.problems.export import EXPORTER
 from dmlgather.openvino.problems.layer_problems import problem_of
 from dmlgather.openvino.problems.operation_versions import OpenVINOProblem
 from dmlgather.openvino.problems.relatives import RELATIVES
@@ -302,10 +302,10 @@ def _with_differences(site: LayerSite, judged: Judged, problem: Problem) -> Judg
     if judged.verdict is not Verdict.TAKEN:
         return judged
     size = site.shapes["data"][problem.lookup_axes[0]] if problem.lookup_axes else None
-    findings = differences(problem, size if isinstance(size, int) else None)
+    findings = EXPORTER.differences(problem, size if isinstance(size, int) else None)
     if wrong is not None:
-        findings = (each.model_copy(update={"got": f"{each.got}; {wrong.place} is {wrong.value}"}) for each in findings)
-    return replace(judged, findings=tuple(findings))
+        findings = tuple(each.model_copy(update={"got": f"{each.got}; {wrong.place} is {wrong.value}"}) for each in findings)
+    return replace(judged, findings=findings)
 
 
 def described(site: LayerSite, judged: Judged, output: CheckedTensor) -> CheckedNode:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
 from dmlgather.dialects import descriptors
 from dmlgather.dialects.descriptors import Dim, View
-from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.exporter import (
     Descriptors,
     Exporter,
+    Unlike,
     gather_elements_form,
     gather_nd_form,
     needed_by_tuples,
@@ -19,7 +18,7 @@ from dmlgather.dialects.exporter import (
     views,
 )
 from dmlgather.dialects.problem import Problem
-from dmlgather.directml import FeatureLevel, Finding
+from dmlgather.directml import FeatureLevel
 from dmlgather.openvino.problems.gather import OpenVINOGather, OpenVINOGatherElements, OpenVINOGatherND
 from dmlgather.openvino.problems.slices import OpenVINOSlice, OpenVINOStridedSlice
 
@@ -50,6 +49,27 @@ def _repeated(data: View, indices: View, output: View, problem: OpenVINOGather, 
     )
 
 
+def _unlike(problem: Problem, size: int | None) -> Unlike | None:
+    """Only Gather has differences: the others look nothing up, or have no elements for an index out of range.
+
+    size: of the axis; None where it is not known before the model runs.
+    """
+    if not isinstance(problem, OpenVINOGather):
+        return None
+    signed = problem.indices.dtype.kind == "i"
+    end = "n - 1, n being the size of the axis" if size is None else str(size - 1)
+    first = "0" if not signed or problem.version < 8 else "-n" if size is None else str(-size)
+    zeros = f"zeros in {problem}"
+    return Unlike(
+        "indices",
+        f"{first} to {end}",
+        zeros,
+        "mask the elements that indices out of range give, as docs/openvino.md shows, unless all are in range",
+        zeros if signed and problem.version < 8 else None,
+        "mask their elements with the others, or make the node a Gather-8, where they count from the end too",
+    )
+
+
 EXPORTER = Exporter(
     {
         OpenVINOGather: _gather,
@@ -60,32 +80,5 @@ EXPORTER = Exporter(
     },
     lambda problem: f"OpenVINO {problem}",
     needed_by_tuples,
+    unlike=_unlike,
 )
-
-
-def differences(problem: Problem, size: int | None = None) -> Iterator[Finding]:
-    """The indices for which the descriptors give other elements than OpenVINO, at any level. Only Gather has such: the others
-    look nothing up, or have no elements for an index out of range.
-
-    size: of the axis; None where it is not known before the model runs.
-    """
-    if not isinstance(problem, OpenVINOGather):
-        return
-    signed = problem.indices.dtype.kind == "i"
-    end = "n - 1, n being the size of the axis" if size is None else str(size - 1)
-    first = "0"
-    if signed and problem.version == 8:
-        first = "-n" if size is None else str(-size)
-    yield CODES["EXP201"].finding(
-        "indices",
-        expected=f"indices from {first} to {end}",
-        got=f"zeros in {problem}, the nearest element in DirectML",
-        remedy="mask the elements that indices out of range give, as docs/openvino.md shows, unless all are in range",
-    )
-    if signed and problem.version < 8:
-        yield CODES["EXP202"].finding(
-            "indices",
-            expected="indices from 0 on",
-            got=f"zeros in {problem}, an element counted from the end in DirectML from level 3_0 on",
-            remedy="mask their elements with the others, or make the node a Gather-8, where they count from the end too",
-        )

@@ -9,12 +9,11 @@ from math import prod
 from dmlgather.dialects import descriptors
 from dmlgather.dialects.advanced_indexing import AdvancedIndexing
 from dmlgather.dialects.descriptors import Dim, View
-from dmlgather.dialects.export_codes import CODES
-from dmlgather.dialects.exporter import Descriptors, Exporter, views
+from dmlgather.dialects.exporter import Descriptors, Exporter, Unlike, index_bounds, views
 from dmlgather.dialects.indexing_form import FORMS, indexing_form, needed_by_indexing
 from dmlgather.dialects.problem import Problem
 from dmlgather.dialects.view_forms import VIEW_FORMS
-from dmlgather.directml import DepthSpaceOrder, FeatureLevel, Finding, Report
+from dmlgather.directml import DepthSpaceOrder, FeatureLevel, Report
 from dmlgather.torch.problems.gathers import (
     TorchEmbedding,
     TorchGather,
@@ -24,9 +23,8 @@ from dmlgather.torch.problems.gathers import (
     TorchTakeAlongDim,
 )
 from dmlgather.torch.problems.indexing import TorchIndexing
-from dmlgather.torch.problems.pixels import PixelProblem, PixelShuffle, PixelUnshuffle
 from dmlgather.torch.problems.rolling import Rolling
-from dmlgather.wording import alternatives
+from dmlgather.torch.problems.views import PixelProblem, PixelShuffle, PixelUnshuffle
 
 ONE = Dim(1, 0)
 """What a tensor without dimensions has instead."""
@@ -88,6 +86,26 @@ def _one_batch(problem: PixelProblem) -> Iterator[View]:
         yield View.packed(view.name, view.data_type, (prod(view.sizes[:behind]), *view.sizes[behind:]))
 
 
+def _unlike(problem: Problem | Rolling, _: None) -> Unlike | None:
+    """The indices for which the descriptors give elements, and PyTorch an error or other elements."""
+    if isinstance(problem, AdvancedIndexing):
+        index, outside = "indices", "an IndexError"
+    elif isinstance(problem, TorchGatherProblem):
+        index, error = problem.called[1], problem.bad_index.__name__
+        outside = f"{'an' if error.startswith('I') else 'a'} {error}"
+    else:
+        return None
+    mend = "compare the indices with these bounds before they are bound, unless all are known to be in range"
+    sizes = [problem.data.shape[axis] if problem.data.rank else 1 for axis in problem.lookup_axes]
+    if isinstance(problem, TorchTakeAlongDim):
+        outside, mend = f"the element at the remainder by {sizes[0]}", "take the remainder by the size before they are bound"
+    if not any(sizes):
+        return None
+    outside = f"{outside} in PyTorch"
+    bounds = index_bounds(filter(None, sizes), problem.wraps)
+    return Unlike(index, bounds, outside, mend, None if problem.wraps else outside, "compare them with 0 with the others")
+
+
 EXPORTER = Exporter(
     {
         TorchIndexSelect: _index_select,
@@ -103,6 +121,7 @@ EXPORTER = Exporter(
     },
     lambda problem: f"PyTorch {problem.name}",
     needed_by_indexing,
+    unlike=_unlike,
 )
 
 
@@ -117,33 +136,3 @@ def express(work: Problem | Rolling, level: FeatureLevel) -> Descriptors | Repor
             return descs.model_copy(update={"subject": "PyTorch roll"})
         found.append(descs)
     return tuple(desc for descs in found for desc in descs)
-
-
-def differences(problem: Problem | Rolling) -> Iterator[Finding]:
-    """The indices for which the descriptors give elements, and PyTorch an error or other elements, at any level."""
-    if isinstance(problem, AdvancedIndexing):
-        index, outside = "indices", "an IndexError"
-    elif isinstance(problem, TorchGatherProblem):
-        index, error = problem.called[1], problem.bad_index.__name__
-        outside = f"{'an' if error.startswith('I') else 'a'} {error}"
-    else:
-        return
-    remedy = "compare the indices with these bounds before they are bound, unless all are known to be in range"
-    sizes = [problem.data.shape[axis] if problem.data.rank else 1 for axis in problem.lookup_axes]
-    if isinstance(problem, TorchTakeAlongDim):
-        outside, remedy = f"the element at the remainder by {sizes[0]}", "take the remainder by the size before they are bound"
-    bounds = dict.fromkeys(f"{-size if problem.wraps else 0} to {size - 1}" for size in sizes if size)
-    if bounds:
-        yield CODES["EXP201"].finding(
-            index,
-            expected=f"indices from {alternatives(bounds)}" + (", by the dimension that they index" if len(bounds) > 1 else ""),
-            got=f"{outside} in PyTorch, the nearest element in DirectML",
-            remedy=remedy,
-        )
-    if bounds and not problem.wraps:
-        yield CODES["EXP202"].finding(
-            index,
-            expected="indices from 0 on",
-            got=f"{outside} in PyTorch, an element counted from the end in DirectML from level 3_0 on",
-            remedy="compare them with 0 with the others",
-        )

@@ -12,8 +12,7 @@ import numpy as np
 from dmlgather.dialects.lowering import gather, gathering
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
-from dmlgather.torch.problems.arguments import dim_of
-from dmlgather.torch.problems.data_types import check_data, check_index
+from dmlgather.torch.problems.arguments import check_data, check_index, dim_of
 
 INDEX_TYPES = ("int32", "int64")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dmlgather.dialects.advanced_indexing import AdvancedIndexing, BasicIndexing, Entry, Mask, indexing
 from dmlgather.dialects.problem import TensorType
 from dmlgather.plan import OutOfBounds
-from dmlgather.torch.problems.data_types import check_data
+from dmlgather.torch.problems.arguments import check_data
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import ExpandView, ReshapeView, SliceView
 from dmlgather.dialects.windows import Window
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
-from dmlgather.torch.problems.arguments import dim_of, integer, integers, is_integer
-from dmlgather.torch.problems.data_types import check_data
+from dmlgather.torch.problems.arguments import check_data, dim_of, integer, integers, is_integer
 from dmlgather.wording import counted
 
 

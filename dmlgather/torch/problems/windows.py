@@ -11,8 +11,7 @@ from dmlgather.dialects.advanced_indexing import BasicIndexing
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.views import SliceView
 from dmlgather.dialects.windows import Window, window
-from dmlgather.torch.problems.arguments import MOST, dim_of, dims_of, integer, integers, is_integer
-from dmlgather.torch.problems.data_types import check_data
+from dmlgather.torch.problems.arguments import MOST, check_data, dim_of, dims_of, integer, integers, is_integer
 
 MOST_SECTIONS = 2**31 - 1
 """The parts that tensor_split makes at most: no memory holds more."""

@@ -23,7 +23,7 @@ from dmlgather.torch.problems.gathers import (
     TorchTakeAlongDim,
 )
 from dmlgather.torch.problems.indexing import index
-from dmlgather.torch.problems.pixels import PixelShuffle, PixelUnshuffle
+from dmlgather.torch.problems.views import PixelShuffle, PixelUnshuffle
 from dmlgather.torch.tracing.node_calls import NodeCall, Value
 
 Steps = Callable[[NodeCall], tuple[str, ...] | None]

@@ -11,7 +11,7 @@ from typing import Any
 from dmlgather.dialects.element_types import numpy_type
 from dmlgather.dialects.problem import TensorType
 from dmlgather.extras import missing_extra
-from dmlgather.tracing.entries import SourceLine
+from dmlgather.tracing import SourceLine
 
 Values = Mapping[Any, int]
 """The values of a program's symbols."""

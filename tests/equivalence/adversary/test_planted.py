@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dmlgather.dialects.index_graph import IndexGraph, Opaque, Step
-from dmlgather.equivalence import Equivalence, decide, programs
+from dmlgather.equivalence import Equivalence, decide, deciding
 from tests.equivalence.adversary.judging import judged, random_pair
 from tests.noticing import BrokenPrograms
 
@@ -116,7 +116,7 @@ def judge(name: str, seed: int) -> tuple[str, str]:
         def faulty(first: IndexGraph, second: IndexGraph, **given: object) -> Equivalence:
             return decide(FAULTS[name](first), FAULTS[name](second), **given)  # type: ignore[arg-type] # as they are
 
-        patch.setattr(programs, "decide", faulty)
+        patch.setattr(deciding, "decide", faulty)
         broken = _shown(seed)
     return sound, broken
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from dmlgather.backends.cuda.variants import Variant
 from dmlgather.plan import IndexPlan, OutOfBounds
-from dmlgather.selftest.kernel_plans import plan_for
-from dmlgather.selftest.random_plans import random_buffers, unwritable_fill
+from dmlgather.selftest.random_plans import plan_for, random_buffers, unwritable_fill
 from tests.kernels.ptx.runs import Case
 
 

@@ -1,14 +1,22 @@
-"""The entries of a trace: one for each operator of a traced function that gathers, slices or is a view, as the dialect says."""
+"""What the traces of JAX and PyTorch share: entries, tables, plain data, and fused runs."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, Protocol, overload
 
-from dmlgather.dialects.exporter import Descriptors
+import numpy as np
+
+from dmlgather.backends import arrays
+from dmlgather.backends.devices import CPU, Device
+from dmlgather.dialects.element_types import exact_text
+from dmlgather.dialects.exporter import LEVELS, Descriptors, Exporter
+from dmlgather.dialects.index_graph import Step
 from dmlgather.dialects.problem import Problem
-from dmlgather.directml import FeatureLevel, Finding
+from dmlgather.directml import FeatureLevel, Finding, Report
+from dmlgather.fusion import Fused
 from dmlgather.plan import BytesMoved, IndexPlan
 
 
@@ -47,6 +55,16 @@ class Directml:
     descriptors: Descriptors = ()
     differences: tuple[Finding, ...] = ()
     reasons: tuple[Finding, ...] = ()
+
+    @classmethod
+    def of(cls, exporter: Exporter, problem: Problem, described: Problem, known: Any = None) -> Directml:
+        """Of a dialect's problem. described: what the descriptors do. known: as `Exporter.differences` takes it."""
+        lowest = exporter.lowest(described)
+        if lowest is not None:
+            return cls(*lowest, differences=exporter.differences(problem, known))
+        refused = exporter.express(described, LEVELS[-1])
+        assert isinstance(refused, Report), "no level takes it"
+        return cls(reasons=refused.findings)
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -179,3 +197,104 @@ class TraceEntry:
 
 def _plain(record: Array | SourceLine | None) -> dict[str, Any] | None:
     return None if record is None else asdict(record)
+
+
+# A trace: the entries of a function as a table and as plain data, and the function run with them fused.
+
+
+class TracedProgram(Protocol):
+    """A traced function that can run."""
+
+    @property
+    def fused(self) -> Fused:
+        """The function's graph, fused."""
+
+    def run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What the function returns for these arguments; see `Trace.run`."""
+
+
+def meaning(value: Any) -> Hashable:
+    """A parameter of an opaque step, equal where it means the same. An object without a value of its own equals itself alone."""
+    if isinstance(value, bool | int | float | complex | str | bytes | None):
+        return type(value).__name__, exact_text(value)  # 1, 1.0 and True are equal in Python, and so are 0.0 and -0.0
+    try:
+        hash(value)
+    except TypeError:
+        return object()
+    return type(value).__name__, value
+
+
+def launches_of(fused: Fused) -> dict[str, tuple[int, ...]]:
+    """The numbers of the launches that do a step, by the step's name."""
+    done: dict[str, tuple[int, ...]] = {}
+    for number, launch in enumerate(fused.launches):
+        for step in launch.holds:
+            done[step] = (*done.get(step, ()), number)
+    return done
+
+
+def opaque_results(step: Step, results: Sequence[Any], home: Device) -> list[Any]:
+    """What an opaque step writes: its results, and behind them, of effects and checks, that they have happened."""
+    return [*results, *(arrays.move(np.ones((), bool), CPU, home) for _ in step.outputs[len(results) :])]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a function turns into; iterates over its entries. `str()` gives a table, `to_json()` plain data."""
+
+    entries: tuple[TraceEntry, ...]
+    program: TracedProgram = field(repr=False, compare=False)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a trace holds a program of the traced library, and can neither be pickled nor copied: trace the function again, "
+            "or keep to_json()"
+        )
+
+    @property
+    def fused(self) -> Fused:
+        """The function with its gathers, slices and views in as few launches as can be proven to do the same."""
+        return self.program.fused
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """What the function returns for arguments of the traced shapes and types, by the launches of `fused`.
+
+        Integer arithmetic and concatenations run in NumPy (CuPy on a GPU), and everything else in the traced library, operator
+        by operator. Arrays of NumPy give arrays of NumPy; with an array of the library among them all results are such. Results
+        are the caller's own, also where the function returns an argument; all but arrays of JAX can be written.
+
+        TypeError for other arguments than were traced, and what the library's operators raise.
+        """
+        return self.program.run(args, kwargs)
+
+    def __iter__(self) -> Iterator[TraceEntry]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @overload
+    def __getitem__(self, number: int) -> TraceEntry: ...
+    @overload
+    def __getitem__(self, number: slice) -> tuple[TraceEntry, ...]: ...
+    def __getitem__(self, number: int | slice) -> TraceEntry | tuple[TraceEntry, ...]:
+        return self.entries[number]
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as JSON-able data."""
+        entries = [entry.to_json() for entry in self.entries]
+        return {"entries": entries, "fused": self.fused.to_json()}
+
+    def __str__(self) -> str:
+        if not self.entries:
+            return "no gathers or slices"
+        rows = [("equation", "mode", "bytes", "DirectML", "launch", "where", "source"), *map(_row, self.entries)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def _row(entry: TraceEntry) -> tuple[str, ...]:
+    bytes_moved = "-" if entry.bytes_moved is None else str(entry.bytes_moved.total)
+    directml = "-" if entry.directml is None else str(entry.directml)
+    launches = ", ".join(map(str, entry.launches)) or "-"
+    return entry.equation, entry.policy, bytes_moved, directml, launches, entry.where or "-", str(entry.source or "-")

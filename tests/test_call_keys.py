@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from dmlgather.dialects.call_keys import LONGEST, read_call
+from dmlgather.calls.keys import LONGEST, read_call
 
 DATA = np.zeros((4, 3), np.float32)
 Numbers = namedtuple("Numbers", "first second")

@@ -35,7 +35,7 @@ def read_call(
     """The key of a call; None where an array argument has none, or where no key says what another argument means.
 
     slots: the number of each array argument, by position and by name. inputs: an entry per array argument, which is set here.
-    other: the key of an array argument that is no numpy.ndarray; None for none.
+    other: the key of an array argument that is no numpy.ndarray and not None; None for none.
     """
     items: list[Any] = []
     places: Iterable[tuple[int | str, Any]] = (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args)
@@ -49,6 +49,8 @@ def read_call(
         elif type(value) is _NDARRAY:
             inputs[slot] = value
             items += (value.dtype, value.shape, value.strides)
+        elif value is None and place == "out":
+            items.append(None)
         elif (found := other(value)) is not None:
             inputs[slot] = value
             items += found

@@ -1,0 +1,1 @@
+"""How calls prepare and run: compiled operators, eager functions of every library, and the launches of graphs."""

@@ -1,0 +1,234 @@
+"""Eager functions: a dialect's call becomes a problem and runs at once on its arrays."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial, update_wrapper
+from typing import Any, Generic, ParamSpec
+
+import numpy as np
+
+from dmlgather.backends import arrays, torch_tensors
+from dmlgather.backends.addresses import address_of
+from dmlgather.backends.devices import Device
+from dmlgather.backends.footprints import signature_on
+from dmlgather.calls.arguments import CallOutput, Fill, Taken, policy_of, take, type_of
+from dmlgather.calls.keys import read_call
+from dmlgather.calls.prepared import Ready, prepared
+from dmlgather.dialects.planned import under
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.plan import IndexPlan, OutOfBounds
+
+P = ParamSpec("P")
+
+CALLS_KEPT = 256
+"""Keys of calls whose routes are kept (least recently used leave first)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one call asks for.
+
+    problem_of: from the arrays' types, in order, to the problem. arrays: the array arguments by name. out_of_bounds: None for the
+    dialect's own policy, else "clamp", "raise", "promise" or a Fill. device: None for where the arrays are. out: the array that
+    takes the result; None for a new one. stream: of a GPU, as compiled operators take it. keyed: whether the types and strides of
+    the arrays and the other arguments say all that the call does, and the same arguments are arrays in every call.
+    """
+
+    problem_of: Callable[..., Any]
+    arrays: Mapping[str, Any]
+    out_of_bounds: str | Fill | None
+    device: str | None
+    out: Any = None
+    stream: Any = field(default=None, kw_only=True)
+    keyed: bool = field(default=True, kw_only=True)
+
+    @property
+    def runs(self) -> Device | None:
+        """The device to run on. ValueError for an unknown one."""
+        return None if self.device is None else Device.parse(self.device)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A call that has run. written: what wrote its results, in order; nothing where more than that was done. several: whether the
+    result is a tuple.
+    """
+
+    result: Any
+    taken: Sequence[Taken]
+    written: Sequence[Ready]
+    several: bool = False
+
+
+class EagerFunction(Generic[P]):
+    """A function on arrays. Its method `plan` gives the plan of a call and needs only the arrays' shapes and types."""
+
+    def __init__(self, request: Callable[P, Request]) -> None:
+        self._request = request
+        self._slots: dict[int | str, int] = {}  # the number of each array argument, which the first request tells
+        self._count = 0
+        update_wrapper(self, request)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Run on arrays; the result is the same kind of array as the first. On a GPU, on `stream`; left out, on PyTorch's current
+        one if the first array is a tensor, else on CuPy's.
+        """
+        kept, given = self._known(args, kwargs)
+        if kept and (result := kept[0](given)) is not None:
+            return result
+        request = self._request(*args, **kwargs)
+        if request.keyed and not self._slots:
+            self._count, self._slots = len(request.arrays) + 1, _slots(self._request, request.arrays)
+            kept, given = self._known(args, kwargs)
+        ran = self.run(request)
+        # The key of an `out` that was resized is another one.
+        if kept is not None and _can_repeat(ran, request, given) and self._known(args, kwargs)[0] is kept:
+            kept[:] = [partial(_all_again, ran.written) if ran.several else ran.written[0].again]
+        return ran.result
+
+    def run(self, request: Request) -> Ran:
+        """A call of which nothing is known."""
+        with arrays.in_order([*request.arrays.values()], request.stream, request.runs):
+            taken = take(request.arrays, request.runs)
+            return _run(request.problem_of(*(item.type for item in taken)), taken, request.out_of_bounds)
+
+    def plan(self, *args: P.args, **kwargs: P.kwargs) -> IndexPlan:
+        """The plan of the same call over packed arrays. An array may be replaced by anything with `shape` and `dtype`, or by a
+        pair (shape, dtype); `device` and `stream` change nothing.
+        """
+        return self.problem(*args, **kwargs).plan()  # type: ignore[no-any-return] # a request makes problems of any kind
+
+    def problem(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """What the same call asks for, without arrays: `dg.translate` takes it. Arguments as for `plan`.
+
+        >>> dg.onnx.gather.problem(((30522, 384), "float32"), ((1, 128), "int64")).output.shape
+        (1, 128, 384)
+        """
+        request = self._request(*args, **kwargs)
+        _ = request.runs
+        problem = request.problem_of(*(type_of(name, item) for name, item in request.arrays.items()))
+        return under(problem, *policy_of(problem, request.out_of_bounds))
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What `help` shows: the arguments, without the wrapped function's return type, since a call returns an array."""
+        return inspect.signature(self._request).replace(return_annotation=inspect.Signature.empty)
+
+    def __get__(self, instance: object, owner: type | None = None) -> EagerFunction[P]:
+        """This function: nothing is bound. What has `__get__`, as functions do, is shown by `help` with its arguments."""
+        return self
+
+    def __reduce__(self) -> str:
+        """Pickled by name, as functions are."""
+        return self.__qualname__  # type: ignore[attr-defined, no-any-return] # set by update_wrapper
+
+    def __repr__(self) -> str:
+        return f"<function {self.__module__}.{self.__qualname__}>"  # type: ignore[attr-defined] # set by update_wrapper
+
+    def _known(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Callable[..., Any]] | None, list[Any]]:
+        """What is kept for calls of the same key, None for a call without one; and its arrays, with `out` behind them."""
+        slots = self._slots
+        given: list[Any] = [None] * self._count
+        key = read_call(args, kwargs, slots, given, torch_tensors.key) if slots else None
+        return None if key is None else _kept_for(self, key), given
+
+
+def forget() -> None:
+    """Drop what was prepared for earlier calls: for tests."""
+    _kept_for.cache_clear()
+    prepared.cache_clear()
+
+
+def execute(
+    problem: Problem, inputs: Sequence[Any], *, out_of_bounds: str | Fill | None = None, device: str | None = None
+) -> Any:
+    """Run a problem on arrays of its tensors' shapes and types; the result is the same kind of array as the first.
+
+    out_of_bounds, device: as for the eager functions. Raises TypeError for arrays of another type or on several devices,
+    ValueError for another shape, IndexError for a bad index under RAISE (on every device), DeviceError for no usable GPU.
+    """
+    with arrays.in_order(inputs):
+        taken = take(dict(zip(problem.arguments, inputs, strict=True)), None if device is None else Device.parse(device))
+        for item, expected in zip(taken, problem.tensors, strict=False):
+            if item.type != expected:
+                error = TypeError if item.type.dtype != expected.dtype else ValueError
+                raise error(f"{item.name} is {item.type}, but the problem was stated for {expected}")
+        return _run(problem, taken, out_of_bounds).result
+
+
+def written_by(problem: Problem, policy: tuple[OutOfBounds, bytes], runs: Device, inputs: Sequence[Any], out: Any) -> Ready:
+    """What wrote `out`: a problem on arrays in the memory of the device that runs it. IndexError for a bad index under RAISE."""
+    ready = prepared(problem, *policy).ready(runs, *(signature_on(runs.memory, array) for array in (*inputs, out)))
+    ready.write(inputs, out)
+    return ready
+
+
+def _run(problem: Problem, taken: Sequence[Taken], out_of_bounds: str | Fill | None) -> Ran:
+    first, policy = taken[0], policy_of(problem, out_of_bounds)
+    if policy[0] is OutOfBounds.FILL and first.array.dtype.hasobject:
+        return Ran(_run_on_positions(problem, taken), taken, ())
+    target = CallOutput(first, TensorType(problem.output.shape, first.array.dtype))
+    ready = written_by(problem, policy, first.runs, [item.array for item in taken], target.array)
+    return Ran(target.returned(), taken, [ready])
+
+
+def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
+    """Strings under the dialect's own FILL, whose fill is the empty string. A plan fills with bytes, which no reference is made
+    of, so it moves the positions of strings, counted from 1.
+    """
+    first = taken[0]
+    positions = np.arange(1, first.array.size + 1, dtype=np.intp).reshape(first.array.shape)
+    found = _run(problem, [replace(first, given=positions, array=positions), *taken[1:]], None).result
+    result = np.empty(found.shape, object)
+    result[...] = np.array(["", *first.array.flat], object)[found]
+    return result.astype(first.given.dtype)
+
+
+# Calls of a known key: what is kept of one that has run.
+
+
+@lru_cache(maxsize=CALLS_KEPT)
+def _kept_for(_function: EagerFunction[Any], _key: Hashable) -> list[Callable[[Sequence[Any]], Any]]:
+    """What runs calls of a key: nothing until one has run on NumPy's arrays, or on tensors in host memory, as they were given."""
+    return []
+
+
+def _slots(request: Callable[..., Any], names: Mapping[str, Any]) -> dict[int | str, int]:
+    """The number of each array argument, by its name and its place, and behind them of `out`."""
+    places = [*inspect.signature(request).parameters]
+    slots = {name: slot for slot, name in enumerate((*names, "out")) if name in places}
+    return {**slots, **{places.index(name): slot for name, slot in slots.items()}}
+
+
+def _can_repeat(ran: Ran, request: Request, given: Sequence[Any]) -> bool:
+    """Whether calls of the same key need nothing but what wrote the results: where all arrays were read as they were passed, on
+    the host, and are of one kind.
+
+    given: the arguments that are arrays, then `out`.
+    """
+    return bool(
+        ran.written
+        and len({type(array) for array in given if array is not None}) == 1
+        and not ran.taken[0].runs.on_gpu
+        and all(map(_as_passed, request.arrays.values(), given))
+        and all(item.array is item.given for item in ran.taken if isinstance(item.given, np.ndarray))
+    )
+
+
+def _as_passed(read: Any, argument: Any) -> bool:
+    """Whether an array that is read is an argument, or all of its memory as one dimension."""
+    if read is argument:
+        return True
+    if isinstance(read, np.ndarray):
+        packed = argument.flags.c_contiguous and read.flags.c_contiguous
+        return packed and read.size == argument.size and address_of(read) == address_of(argument)
+    packed = argument.is_contiguous() and read.is_contiguous()
+    return bool(packed and read.numel() == argument.numel() and read.data_ptr() == argument.data_ptr())
+
+
+def _all_again(written: Sequence[Ready], given: Sequence[Any]) -> tuple[Any, ...] | None:
+    results = tuple(ready.again(given) for ready in written)
+    return None if any(result is None for result in results) else results
