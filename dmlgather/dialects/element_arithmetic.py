@@ -93,6 +93,16 @@ OPERATIONS: Mapping[str, ElementOperation] = {
 }
 
 
+def folded(operation: str) -> Callable[..., Any]:
+    """An operation over all operands, of which it takes two at a time."""
+    return lambda compute, *operands: compute.fold(operation, operands)
+
+
+def applied(operation: str) -> Callable[..., Any]:
+    """An operation on all operands at once."""
+    return lambda compute, *operands: compute(operation, *operands)
+
+
 class Computing(Protocol):
     """What computes with operands: elements, or values of a graph. integers: whether they are integers. attributes: of the node
     or layer, as far as they are one integer.
@@ -109,6 +119,23 @@ class Computing(Protocol):
 
     def fold(self, operation: str, operands: Sequence[Any]) -> Any:
         """An operation of two operands over all of them; there is at least one."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Computes with arrays of numbers."""
+
+    integers: bool = True
+    attributes: Mapping[str, int] = field(default_factory=dict)
+
+    def __call__(self, operation: str, *operands: Array) -> Array:
+        """The result of one of OPERATIONS."""
+        with np.errstate(all="ignore"):
+            return np.asarray(OPERATIONS[operation].numbers(*operands))
+
+    def fold(self, operation: str, operands: Sequence[Array]) -> Array:
+        """An operation of two operands over all of them."""
+        return reduce(lambda one, two: self(operation, one, two), operands)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 from dmlgather.dialects.element_arithmetic import OPERATIONS
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import ELEMENTWISE
-from dmlgather.dialects.problem import TensorType
+from dmlgather.dialects.problem import TensorType, check_axis
 from dmlgather.dialects.views import SliceView
 from dmlgather.dialects.windows import Window
 
@@ -52,9 +52,9 @@ class GraphArray:
         """The number of dimensions."""
         return self.tensor.rank
 
-    def reshape(self, shape: Sequence[int]) -> GraphArray:
+    def reshape(self, shape: Sequence[int], word: str = "dimensions") -> GraphArray:
         """The elements in row-major order under another shape."""
-        return self._then(shape, "dimensions", partial(self.graph.reshaped, shape=tuple(shape)))
+        return self._then(shape, word, partial(self.graph.reshaped, shape=tuple(shape)))
 
     def transpose(self, order: Sequence[int]) -> GraphArray:
         """Dimension i of the result is dimension order[i] of this one."""
@@ -96,21 +96,31 @@ def expanded(data: Any, shape: Sequence[int]) -> Any:
     return data.expanded(np.broadcast_shapes(shape, data.shape)) if isinstance(data, GraphArray) else np.broadcast_to(data, shape)
 
 
+def reshaped(data: Any, shape: Sequence[int], word: str) -> Any:
+    """An array or a value of a graph under another shape. word: for what is done, where other steps follow."""
+    return data.reshape(shape, word) if isinstance(data, GraphArray) else data.reshape(shape)
+
+
 def joined(values: Sequence[Any], axis: int) -> Any:
-    """Arrays or values of a graph, one after the other along an axis, counted from the front."""
-    first = values[0]
-    if not isinstance(first, GraphArray):
+    """Arrays or values of a graph, one after the other along an axis. ValueError where they do not fit."""
+    types = [TensorType(value.shape, value.dtype) for value in values]
+    first, axis = types[0], check_axis("axis", axis, types[0].rank, "the first input")
+    for number, other in enumerate(types):
+        off = [(*tensor.shape[:axis], *tensor.shape[axis + 1 :]) for tensor in (other, first)]
+        if other.rank != first.rank or other.dtype != first.dtype or off[0] != off[1]:
+            raise ValueError(
+                f"input {number} is {other} and input 0 is {first}: expected one type, and equal sizes off axis {axis}"
+            )
+    if not isinstance(values[0], GraphArray):
         return np.concatenate(values, axis)
-    if len(values) == 1:
-        return first
-    sizes = [value.shape[axis] for value in values]
-    tensor = TensorType((*first.shape[:axis], sum(sizes), *first.shape[axis + 1 :]), first.dtype)
-    names = [value.value for value in values]
+    graph, names = values[0].graph, [value.value for value in values]
+    size = sum(tensor.shape[axis] for tensor in types)
 
     def add(name: str, _: str, output: str) -> str:
-        return first.graph.concatenated(name, names, axis, output=output)
+        return graph.concatenated(name, names, axis, output=output)
 
-    return GraphArray(first.graph, tensor, first.value, (("joined", add),))
+    result = TensorType((*first.shape[:axis], size, *first.shape[axis + 1 :]), first.dtype)
+    return values[0] if len(values) == 1 else GraphArray(graph, result, "", (("joined", add),))
 
 
 def parts(data: Any, axis: int, sizes: Sequence[int]) -> list[Any]:
@@ -150,7 +160,7 @@ class GraphArithmetic:
         """The result of one of OPERATIONS. OpaqueError for those that graphs do not have."""
         if operation not in ELEMENTWISE or not all(isinstance(one, str | _Result) for one in operands):
             raise OpaqueError(operation)
-        if operation == "remainder" and not self._never_zero(operands[1]):
+        if operation == "remainder" and len(operands) == 2 and not self._never_zero(operands[1]):
             raise OpaqueError("a divisor that may be 0, which libraries treat differently")
         return _Result(operation, operands, operation)
 
@@ -171,7 +181,8 @@ class GraphArithmetic:
         if isinstance(result, str):
             return result
         operands = [self._write(one, f"{self.output}: {one.word}" if isinstance(one, _Result) else "") for one in result.operands]
-        dtype = np.dtype(bool) if OPERATIONS[result.operation].logical else self.graph.types[operands[-1]].dtype
+        like = operands[1 if result.operation == "where" and len(operands) > 1 else 0]
+        dtype = np.dtype(bool) if OPERATIONS[result.operation].logical else self.graph.types[like].dtype
         return self.graph.elementwise(self.name, result.operation, dtype, *operands, output=output)
 
     def _never_zero(self, divisor: Any) -> bool:

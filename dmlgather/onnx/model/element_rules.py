@@ -22,16 +22,6 @@ WIDE = frozenset(("int32", "int64", "uint32", "uint64", "float32", "float64"))
 # One element of the output, of the operands at one place: elements, or values of a graph.
 
 
-def folded(operation: str) -> Callable[..., Any]:
-    """An operation over all operands, of which it takes two at a time."""
-    return lambda compute, *operands: compute.fold(operation, operands)
-
-
-def applied(operation: str) -> Callable[..., Any]:
-    """An operation on all operands at once."""
-    return lambda compute, *operands: compute(operation, *operands)
-
-
 def divide(compute: Computing, left: Any, right: Any) -> Any:
     """Of integers, towards 0."""
     return compute("truncate_divide" if compute.integers else "divide", left, right)

@@ -88,14 +88,6 @@ def concat(call: StatedNode, *values: Any) -> Any:
     axis = call.attributes.get("axis", 1 if call.opset < 4 else None)
     if axis is None:
         raise ValueError("attribute axis is missing: Concat requires it")
-    types = [TensorType(value.shape, value.dtype) for value in values if value is not None]
-    axis = check_axis("axis", axis, types[0].rank, "the first input")
-    for number, other in enumerate(types):
-        sizes = [(*tensor.shape[:axis], *tensor.shape[axis + 1 :]) for tensor in (other, types[0])]
-        if other.rank != types[0].rank or other.dtype != types[0].dtype or sizes[0] != sizes[1]:
-            raise ValueError(
-                f"input {number} is {other} and input 0 is {types[0]}: expected one type, and equal sizes off axis {axis}"
-            )
     return joined([value for value in values if value is not None], axis)
 
 

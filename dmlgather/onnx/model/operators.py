@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlgather.dialects.element_arithmetic import applied, folded
 from dmlgather.onnx.auxiliary import shape_operators, value_operators
 from dmlgather.onnx.model import element_rules, moving_rules, rank_rules, runtime_rules, size_rules, step_rules
-from dmlgather.onnx.model.element_rules import applied, folded
 from dmlgather.onnx.model.operator_rows import OperatorRow, TypeRule
 from dmlgather.onnx.model.rank_rules import alike, broadcast
 from dmlgather.onnx.model.runtime_rules import as_onnx, attention, embedded, like, matrix_product
