@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -103,57 +104,45 @@ def applied(operation: str) -> Callable[..., Any]:
     return lambda compute, *operands: compute(operation, *operands)
 
 
-class Computing(Protocol):
-    """What computes with operands: elements, or values of a graph. integers: whether they are integers. attributes: of the node
-    or layer, as far as they are one integer.
+@dataclass(frozen=True, kw_only=True)
+class Computing(ABC):
+    """What computes with operands: elements, arrays of numbers, or values of a graph. integers: whether they are integers.
+    attributes: of the node or layer, as far as they are one integer.
     """
 
-    @property
-    def integers(self) -> bool: ...
+    integers: bool = True
+    attributes: Mapping[str, int] = field(default_factory=dict)
 
-    @property
-    def attributes(self) -> Mapping[str, int]: ...
-
+    @abstractmethod
     def __call__(self, operation: str, *operands: Any) -> Any:
         """The result of one of OPERATIONS."""
 
     def fold(self, operation: str, operands: Sequence[Any]) -> Any:
         """An operation of two operands over all of them; there is at least one."""
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """Computes with arrays of numbers."""
-
-    integers: bool = True
-    attributes: Mapping[str, int] = field(default_factory=dict)
-
-    def __call__(self, operation: str, *operands: Array) -> Array:
-        """The result of one of OPERATIONS."""
-        with np.errstate(all="ignore"):
-            return np.asarray(OPERATIONS[operation].numbers(*operands))
-
-    def fold(self, operation: str, operands: Sequence[Array]) -> Array:
-        """An operation of two operands over all of them."""
         return reduce(lambda one, two: self(operation, one, two), operands)
 
 
+class Numbers(Computing):
+    """Computes with arrays of numbers."""
+
+    def __call__(self, operation: str, *operands: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray(OPERATIONS[operation].numbers(*operands))
+
+
 @dataclass(frozen=True)
-class Arithmetic:
+class Arithmetic(Computing):
     """Computes with elements of one node. decided_by: names an input of the model that decides sizes."""
 
     sizes: Sizes
     decided_by: Callable[..., str | None] = lambda *_: None
-    integers: bool = True
-    attributes: Mapping[str, int] = field(default_factory=dict)
 
     def __call__(self, operation: str, *operands: Element) -> Element:
-        """The result of one of OPERATIONS."""
         row = OPERATIONS[operation]
         if row.logic is not None:
             return row.logic(*operands)
         if row.relation:
-            answer = self.compare(*operands[:1], row.relation, *operands[1:])
+            answer = self.compare(operands[0], row.relation, operands[1])
             return answer if isinstance(answer, Unknown) else answer is not row.negated
         numbers = self._plain(operands)
         if isinstance(numbers, Unknown):
@@ -175,10 +164,6 @@ class Arithmetic:
         if answer is None:
             return Unknown(f"whether {left} {relation} {right}, which is not known", self.decided_by(left, right))
         return answer
-
-    def fold(self, operation: str, elements: Sequence[Element]) -> Element:
-        """The operation over all elements; there is at least one."""
-        return reduce(lambda one, two: self(operation, one, two), elements)
 
     def _plain(self, operands: Sequence[Element]) -> list[KnownSize | Fraction] | Unknown:
         for one in operands:

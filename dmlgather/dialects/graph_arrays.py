@@ -6,14 +6,14 @@ operation and operands, of which `GraphArithmetic` makes steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dmlgather.dialects.element_arithmetic import OPERATIONS
+from dmlgather.dialects.element_arithmetic import OPERATIONS, Computing
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import ELEMENTWISE
 from dmlgather.dialects.problem import TensorType, check_axis
@@ -144,20 +144,18 @@ class _Result:
 
 
 @dataclass(frozen=True)
-class GraphArithmetic:
+class GraphArithmetic(Computing):
     """Computes with values of a graph, by their names: integers and bools; selecting takes elements of all types.
 
-    name: of the steps. output: the name of the result. known: the arrays of values that are known.
+    name: of the steps. output: the name of the result.
     """
 
     graph: GraphBuilder
     name: str
     output: str
-    attributes: Mapping[str, int] = field(default_factory=dict)
-    integers: bool = True
 
     def __call__(self, operation: str, *operands: Any) -> _Result:
-        """The result of one of OPERATIONS. OpaqueError for those that graphs do not have."""
+        """OpaqueError for an operation that graphs do not have."""
         if operation not in ELEMENTWISE or not all(isinstance(one, str | _Result) for one in operands):
             raise OpaqueError(operation)
         if operation == "remainder" and len(operands) == 2 and not self._never_zero(operands[1]):

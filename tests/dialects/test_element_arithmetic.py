@@ -69,6 +69,7 @@ def test_comparisons_hold_for_numbers(pair: tuple[Any, Any], relation: tuple[str
 def test_each_operation_is_on_known_elements_what_it_is_on_numbers(operation: str) -> None:
     row = OPERATIONS[operation]
     count = 3 if operation == "where" else 1 if operation == "not" else getattr(row.numbers, "nin", 2)
+    columns: list[list[Any]]
     if operation in ("and", "or", "not"):
         columns = [[one, two][:count] for one in (False, True) for two in (False, True)]
     elif operation == "where":

@@ -29,7 +29,7 @@ def halved(_: StatedNode, data: Any) -> Any:
 
 def half(call: KnownNode) -> list[Shape | None] | None:
     shape = call.shape(0)
-    return shape and [[call.size("floor_divide", shape[0], 2), *shape[1:]]]
+    return None if shape is None else [[call.size("floor_divide", shape[0], 2), *shape[1:]]]
 
 
 def between(compute: Any, low: Any, value: Any, high: Any) -> Any:
@@ -49,7 +49,7 @@ ROWS = {
 @pytest.fixture(autouse=True)
 def added(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, row in ROWS.items():
-        monkeypatch.setitem(operators.OPERATORS, name, row)  # type: ignore[arg-type] # it is a dictionary
+        monkeypatch.setitem(operators.OPERATORS, name, row)
 
 
 FIRST = "zero = Constant<value_ints = [0]>() one = Constant<value_ints = [1]>()"

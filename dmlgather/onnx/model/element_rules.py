@@ -33,10 +33,10 @@ def modulo(compute: Computing, left: Any, right: Any) -> Any:
     return compute("truncate_remainder" if truncates else "remainder", left, right)
 
 
-def clip(compute: Computing, value: Any, low: Any = None, high: Any = None) -> Any:
-    """At least low, then at most high: where low is greater than high, every element becomes high."""
-    above = value if low is None else compute("maximum", value, low)
-    return above if high is None else compute("minimum", above, high)
+def clip(compute: Computing, value: Any, min: Any = None, max: Any = None) -> Any:  # noqa: A002 - ONNX's names
+    """At least min, then at most max: where min is greater than max, every element becomes max."""
+    above = value if min is None else compute("maximum", value, min)
+    return above if max is None else compute("minimum", above, max)
 
 
 def relu(compute: Computing, value: Any) -> Any:
@@ -65,6 +65,12 @@ def computed(row: Callable[..., Any], logical: bool = False, typed_by: int = 0) 
         return over(row, call.arithmetic(dtype), inputs, np.dtype(bool) if logical else dtype)
 
     return rule
+
+
+def clipped(call: KnownNode) -> Value | None:
+    """Clip, whose limits are attributes before version 11."""
+    stated = {each.name: each.f for each in call.node.attribute if call.opset < 11}
+    return computed(lambda compute, *inputs: clip(compute, *inputs, **stated))(call)
 
 
 def reduction(operation: str) -> Callable[[KnownNode], Value | None]:

@@ -58,7 +58,7 @@ def _computed(call: TranslatedNode, row: OperatorRow) -> tuple[str, ...] | None:
     if row.elements is None or not (row.any_type or (call.integers and call.broadcasts)):
         return None
     attributes = {each.name: each.i for each in call.node.attribute if each.HasField("i")}
-    arithmetic = GraphArithmetic(call.graph, call.name, call.output, attributes)
+    arithmetic = GraphArithmetic(call.graph, call.name, call.output, attributes=attributes)
     try:
         return (arithmetic.written(row.elements(arithmetic, *call.inputs)),)
     except OpaqueError:

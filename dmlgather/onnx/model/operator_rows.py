@@ -55,7 +55,7 @@ class KnownNode:
     def arithmetic(self, dtype: np.dtype[Any] | None = None) -> Arithmetic:
         """Computes with elements. dtype: of these."""
         integers = dtype is None or dtype.kind in "iu"
-        return Arithmetic(self.names.sizes, self.names.decided_by, integers, self.integers)
+        return Arithmetic(self.names.sizes, self.names.decided_by, integers=integers, attributes=self.integers)
 
     def shape(self, at: int) -> Shape | None:
         """The shape of an input; None where it is not known, or the input is left out."""
@@ -123,7 +123,7 @@ class OperatorRow:
 
     run: the output of known inputs, from the node with its attributes, and arrays; a list where there are several outputs. Values
     of a graph may take the place of arrays that are moved. None: ONNX's reference evaluator computes it. refuses: what raises for
-    a node that `run` refuses whatever its inputs are. since: the first version that these rules are about.
+    a node that `run` refuses whatever its inputs are. since: the first version that `run` and `elements` are about.
     moves: the numbers of the inputs whose elements are moved to the outputs; None for all; empty where it computes.
     elements: one element of the output, from `Computing` and the elements of the inputs at one place, None for those left out.
     computes: the output where inputs have names, and where the evaluator lacks the operator; None for what does not follow.

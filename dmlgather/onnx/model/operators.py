@@ -37,8 +37,12 @@ def computing(
     elements: Callable[..., Any], *, logical: bool = False, typed_by: int = 0, steps: bool = True, **columns: Any
 ) -> OperatorRow:
     """A row that computes elements. typed_by: the input that has the type of the results, where they are no bools."""
-    rules = {"elements": elements, "computes": element_rules.computed(elements, logical, typed_by), "sizes": size_rules.broadcast}
-    return OperatorRow(**rules, logical=logical, typed_by=typed_by, steps=steps, **columns)
+    rules: dict[str, Any] = {
+        "elements": elements,
+        "computes": element_rules.computed(elements, logical, typed_by),
+        "sizes": size_rules.broadcast,
+    }
+    return OperatorRow(logical=logical, typed_by=typed_by, steps=steps, **{**rules, **columns})
 
 
 def reduction(operation: str | None = None) -> OperatorRow:
@@ -66,8 +70,8 @@ SAME = alike()
 
 RANKED = OperatorRow(rank=SAME)
 ONE = OperatorRow(one_version=True)
-ARITHMETIC = {"one_version": True, "exact": True}
-NO_STEP = {**ARITHMETIC, "steps": False}
+ARITHMETIC: Mapping[str, Any] = {"one_version": True, "exact": True}
+NO_STEP: Mapping[str, Any] = {**ARITHMETIC, "steps": False}
 
 _RUN: Rows = {
     "Identity": moving(value_operators.identity, rank=SAME),
@@ -115,7 +119,7 @@ _RUN: Rows = {
     "Mod": computing(element_rules.modulo, rank=broadcast),
     "Min": computing(folded("minimum"), **ARITHMETIC),
     "Max": computing(folded("maximum"), **ARITHMETIC),
-    "Clip": computing(element_rules.clip, since=11, rank=SAME, host=(1, 2), exact=True),
+    "Clip": computing(element_rules.clip, computes=element_rules.clipped, since=11, rank=SAME, host=(1, 2), exact=True),
     "Less": computing(applied("less"), logical=True, one_version=True),
     "LessOrEqual": computing(applied("less_equal"), logical=True, one_version=True),
     "Greater": computing(applied("greater"), logical=True, one_version=True),

@@ -42,7 +42,7 @@ def broadcast(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
     """The output has the rank of the input of more dimensions; exporters often write a constant as the other."""
     if len(node.input) != 2:
         return
-    left, right, output = *node.input, _output(node)
+    (left, right), output = node.input, _output(node)
     ranks, result = (rank(left), rank(right)), rank(output)
     if None not in ranks:
         yield output, max(each for each in ranks if each is not None)

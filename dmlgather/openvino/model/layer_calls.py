@@ -95,7 +95,7 @@ class LayerCall(ReadLayer):
 
     def numbers(self) -> Numbers:
         """Computes with arrays of numbers."""
-        return Numbers(self.of_integers, self.flags)
+        return Numbers(integers=self.of_integers, attributes=self.flags)
 
     @property
     def of_integers(self) -> bool:

@@ -63,7 +63,7 @@ def _computed(call: TranslatedLayer, row: LayerRow) -> tuple[str, ...] | None:
     """The row on values of the graph; None for floating-point numbers, which a graph does not compute with."""
     if row.elements is None or not (call.broadcasts and (call.integers or row.any_type)):
         return None
-    arithmetic = GraphArithmetic(call.graph, call.name, call.output, call.flags)
+    arithmetic = GraphArithmetic(call.graph, call.name, call.output, attributes=call.flags)
     try:
         return (arithmetic.written(row.elements(arithmetic, *call.inputs)),)
     except OpaqueError:

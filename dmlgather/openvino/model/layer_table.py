@@ -151,7 +151,7 @@ def each(row: LayerRow, *names: str) -> Rows:
 
 SAME = LayerRow(shape=same_shape)
 REDUCTION = LayerRow(shape=reduced_shape, host=(1,))
-NUMBERS = {"steps": False, "shape": same_shape}
+NUMBERS: Mapping[str, Any] = {"steps": False, "shape": same_shape}
 
 LAYERS: Rows = {
     "Broadcast": moving(rules.broadcast, host=(1, 2)),
