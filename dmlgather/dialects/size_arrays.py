@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlgather.dialects.sizes import KnownSize, Sizes
+from dmlgather.dialects.sizes import KnownSize
 
 Array = np.ndarray[Any, Any]
 
@@ -44,43 +44,8 @@ def with_numbers(array: Array, number: Callable[[KnownSize], int], dtype: np.dty
     return np.array(found, np.int64).reshape(array.shape).astype(dtype)
 
 
-def tidy(array: Array, dtype: np.dtype[Any]) -> Array:
-    """The array with that data type, if all elements are numbers; else with objects, as it is."""
-    return array if any(isinstance(each, str) for each in array.reshape(-1)) else array.astype(dtype)
-
-
-def elementwise(sizes: Sizes, operation: str, *arrays: Array) -> Array | None:
-    """An operation of `Sizes.compute` on each element, with NumPy's broadcasting; of two operands, on any number of arrays from
-    the left. None where an element is not known. ValueError for shapes that do not fit.
-    """
-    while len(arrays) > 2:
-        first = elementwise(sizes, operation, *arrays[:2])
-        if first is None:
-            return None
-        arrays = (first, *arrays[2:])
-    results = [sizes.compute(operation, *map(plain, each)) for each in zip(*_flat(arrays), strict=True)]
-    return None if None in results else _shaped(results, arrays)
-
-
-def compared(sizes: Sizes, relation: str, left: Array, right: Array) -> Array | None:
-    """Whether a relation of `Sizes.compare` holds, for each pair of elements; None where it is not known for one."""
-    results = [sizes.compare(plain(one), relation, plain(two)) for one, two in zip(*_flat((left, right)), strict=True)]
-    answer = _shaped(results, (left, right))
-    return None if None in results else answer.astype(bool)
-
-
 def plain(element: Any) -> KnownSize | Fraction:
     """An element as Python's value. ValueError for a float that is not finite."""
     if isinstance(element, str):
         return element
     return int(element) if element == int(element) else Fraction(float(element))
-
-
-def _flat(arrays: Sequence[Array]) -> list[list[Any]]:
-    return [list(each.reshape(-1)) for each in np.broadcast_arrays(*arrays)]
-
-
-def _shaped(elements: Sequence[Any], like: Sequence[Array]) -> Array:
-    array = np.empty(len(elements), object)
-    array[:] = elements
-    return array.reshape(np.broadcast_shapes(*(each.shape for each in like)))

@@ -13,7 +13,7 @@ import onnxruntime
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from dmlgather.onnx.auxiliary import compute
+from dmlgather.onnx.model.operators import compute
 from dmlgather.onnx.problems.data_types import type_name
 from dmlgather.onnx.problems.operator_versions import VERSIONS, OperatorVersion
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from dmlgather.dialects.problem import TensorType
-from dmlgather.onnx.auxiliary import compute
+from dmlgather.onnx.model.operators import compute
 from dmlgather.onnx.problems.operator_versions import OperatorVersion
 from tests.onnx.auxiliary_drafts import (
     FLOATS,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 
-from dmlgather.onnx.auxiliary import check, compute
+from dmlgather.onnx.model.operators import check, compute
 
 
 def node_of(operator: str, inputs: int = 1, **attributes: Any) -> NodeProto:

@@ -9,6 +9,7 @@ import onnxruntime
 import pytest
 
 from dmlgather.dialects.checked_model import Verdict
+from tests.onnx.following import known_values
 from tests.onnx.modelling import checked, parsed
 
 CONSTANTS = "int64[1] zero = {0}, int64[1] one = {1}, int64[1] last = {-1}, int64 first = {0}, int64[1] far = {-9}"
@@ -39,6 +40,21 @@ def test_bounds_that_follow_from_shapes(tmp_path: Path, nodes: str) -> None:
     expected = onnxruntime.InferenceSession(model.SerializeToString(), options).run(["Z", "e"], {"X": data})
     assert found.inputs[2].values == tuple(expected[1])
     assert found.verdict is Verdict.TAKEN
+
+
+@pytest.mark.parametrize("limits", ["", "<min = 6.0>", "<max = 3.0>", "<max = 7.5, min = 6.0>"])
+def test_limits_that_are_attributes(tmp_path: Path, limits: str) -> None:
+    """Before opset 11, Clip has them there."""
+    text = f"agraph (float[8] X, float[N] V) => (int64[1] e) {{ s = Shape(V) f = Cast<to = 1>(s) c = Clip{limits}(f) "
+    model = parsed(f'<ir_version: 5, opset_import: ["" : 10]> {text} e = Cast<to = 7>(c) }}')
+    known, sizes = known_values(model, tmp_path)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for number in range(1, 10):
+        (expected,) = session.run(["e"], {"X": np.zeros(8, np.float32), "V": np.zeros(number, np.float32)})
+        elements = known["e"].elements
+        assert isinstance(elements, np.ndarray) or "max = 7.5" in limits
+        if isinstance(elements, np.ndarray):
+            assert [sizes.at(each, {"N": number}) for each in elements.tolist()] == expected.tolist()
 
 
 UNKNOWN = {

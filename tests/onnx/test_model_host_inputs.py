@@ -7,7 +7,7 @@ from pathlib import Path
 
 from onnx import defs
 
-from dmlgather.onnx.model.host_arithmetic import HOST_INPUTS, UNREAD_INPUTS
+from dmlgather.onnx.model.operators import OPERATORS
 
 REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
@@ -62,6 +62,9 @@ UNREAD = {
 
 TELLING = {name for names in NAMES.values() for name in names} - {"input"}
 """Names that mean the same wherever an operator has them, but for the keys of Attention."""
+
+HOST_INPUTS = {name: row.host for name, row in OPERATORS.items() if row.host}
+UNREAD_INPUTS = {name: row.unread for name, row in OPERATORS.items() if row.unread}
 
 SCHEMAS = [schema for schema in defs.get_all_schemas_with_history() if schema.domain == ""]
 

@@ -15,13 +15,16 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImp
 
 import dmlgather as dg
 from dmlgather.dialects.checked_model import Verdict
-from dmlgather.onnx.model.runtime_operators import ROWS
+from dmlgather.onnx.model.operators import OPERATORS
 from dmlgather.onnx.model.subgraphs import operator_name
 from tests import seeds
 from tests.onnx.following import contents_of, differences, known_values, with_outputs
 from tests.onnx.modelling import checked, only, parsed
 from tests.onnx.optimising import optimised, ran_as_it_is
 from tests.onnx.runtime_models import NODES, PATTERNS, SIZES, UNRUN, Case
+
+ROWS = {name: row for name, row in OPERATORS.items() if row.types is not None}
+"""onnxruntime's own operators."""
 
 LEVELS = ("extended", "all")
 

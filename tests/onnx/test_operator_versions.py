@@ -6,7 +6,7 @@ import onnx.defs
 import pytest
 from onnx import TensorProto, helper
 
-from dmlgather.onnx.auxiliary import AUXILIARY
+from dmlgather.onnx.model.operators import OPERATORS
 from dmlgather.onnx.problems.data_types import TYPES, data_type, type_number
 from dmlgather.onnx.problems.node_reading import FAMILY
 from dmlgather.onnx.problems.operator_versions import NEWEST_OPSET, VERSIONS
@@ -16,7 +16,8 @@ REQUIRED_HERE = {("Reshape-1", "shape")}
 
 
 def test_every_operator_has_versions() -> None:
-    assert set(VERSIONS) == {*FAMILY, *AUXILIARY}
+    assert {*FAMILY} <= set(VERSIONS)
+    assert all(OPERATORS[name].run is not None for name in set(VERSIONS) - {*FAMILY})
 
 
 @pytest.mark.parametrize("operator", VERSIONS)

@@ -11,7 +11,7 @@ import pytest
 
 from dmlgather.dialects.checked_model import Verdict
 from dmlgather.openvino.model.check import check_ir
-from dmlgather.openvino.model.layer_sites import HOST_PORTS, UNREAD_PORTS
+from dmlgather.openvino.model.layer_table import LAYERS
 from tests.openvino.ir import parameter, save
 from tests.openvino.runtime import openvino
 
@@ -79,4 +79,4 @@ def test_the_host_s_layers_are_judged_on_request(tmp_path: Path) -> None:
 def test_the_table_names_layers_that_openvino_has() -> None:
     known = set().union(*(vars(getattr(openvino, f"opset{number}")) for number in range(1, 17)))
     spelled = {name.replace("_", "").lower() for name in known}
-    assert {name for name in (*HOST_PORTS, *UNREAD_PORTS) if not {name.lower(), f"{name.lower()}op"} & spelled} == set()
+    assert {name for name in LAYERS if not {name.lower(), f"{name.lower()}op"} & spelled} == set()

@@ -16,9 +16,9 @@ from pathlib import Path
 from onnx import GraphProto, NodeProto, TensorProto
 
 from dmlgather.onnx.model.file import read_model
-from dmlgather.onnx.model.host_arithmetic import HOST_INPUTS
 from dmlgather.onnx.model.node_sites import NodeSite, find_nodes
-from dmlgather.onnx.model.subgraphs import element_count, operator_name, subgraphs
+from dmlgather.onnx.model.operators import row_of
+from dmlgather.onnx.model.subgraphs import element_count, subgraphs
 
 SMALL = 100
 """The most elements of an initializer that counts as lying on the CPU."""
@@ -40,7 +40,7 @@ def placed(graph: GraphProto, around: frozenset[str] = frozenset()) -> Iterator[
     halves = {value.name for value in (*graph.input, *graph.value_info) if value.type.tensor_type.elem_type in HALVES}
     on_cpu: set[str] = set()
     for node in graph.node:
-        fields = HOST_INPUTS.get(operator_name(node), ())
+        fields = row_of(node).host
         bodies = [body for _, body in subgraphs(node)]
         for body in bodies:
             yield from placed(body, frozenset(constants))

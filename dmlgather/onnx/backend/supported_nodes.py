@@ -13,24 +13,19 @@ from dmlgather.backends.devices import Device
 from dmlgather.dialects.index_graph import IndexGraph, Opaque, Step
 from dmlgather.files import FileError
 from dmlgather.fusion.graph_routes import Compute
-from dmlgather.onnx import auxiliary
 from dmlgather.onnx.auxiliary.value_operators import CASTABLE, EXTERNAL, initializer, location
-from dmlgather.onnx.model.host_arithmetic import HOST_INPUTS
 from dmlgather.onnx.model.local_functions import MOST_NODES, Functions
 from dmlgather.onnx.model.node_labels import naming
-from dmlgather.onnx.model.node_steps import ARITHMETIC, MOVING
+from dmlgather.onnx.model.operators import OPERATORS, check, row_of
+from dmlgather.onnx.model.operators import compute as compute_node
 from dmlgather.onnx.model.partial_types import type_of_value
-from dmlgather.onnx.model.subgraphs import all_tensors
-from dmlgather.onnx.model.symbolic_elements import LOGICAL
+from dmlgather.onnx.model.subgraphs import all_tensors, operator_name
 from dmlgather.onnx.problems.data_types import STRING, data_type, type_name
 from dmlgather.onnx.problems.node_reading import FAMILY
 from dmlgather.onnx.problems.operator_versions import DOMAINS, VERSIONS, own_opset
 
-OPERATORS = tuple(dict.fromkeys((*FAMILY, *auxiliary.AUXILIARY, "Size", *MOVING, *ARITHMETIC)))
-"""ONNX's own operators that the backend runs; those of ARITHMETIC that compute, on integers and bools alone."""
-
-ANY_TYPE = frozenset(("Cast", "CastLike", "Where"))
-"""Those of ARITHMETIC that take floating-point numbers as well."""
+RUN = (*FAMILY, *(name for name, row in OPERATORS.items() if row.steps))
+"""The operators that the backend runs; those that compute, on integers and bools alone."""
 
 NAMED = 20
 """Nodes of one operator that a message names; the others are counted."""
@@ -80,10 +75,10 @@ def deciding(model: ModelProto) -> frozenset[str]:
     """The names of all values whose elements decide the shape of a result, directly or by what is computed of them."""
     found: set[str] = set()
     for node, _ in reversed([*Functions(model.functions).inlined(model.graph, own_opset(model.opset_import))]):
-        if node.op_type not in ("Shape", "Size") and not found.isdisjoint(node.output):
+        if not row_of(node).from_types and not found.isdisjoint(node.output):
             found.update(node.input)
         elif node.op_type != "Clip":
-            found.update(name for number, name in enumerate(node.input) if number in HOST_INPUTS.get(node.op_type, ()))
+            found.update(name for number, name in enumerate(node.input) if number in row_of(node).host)
     return frozenset(filter(None, found))
 
 
@@ -122,13 +117,13 @@ def check_on(device: Device, types: Iterable[tuple[str, Any]]) -> None:
 def _refuse(unsupported: list[str]) -> None:
     if unsupported:
         raise NotImplementedError(
-            f"this backend does not run: {'; '.join(unsupported)}. It runs ONNX's own {', '.join(OPERATORS)} on tensors, and "
+            f"this backend does not run: {'; '.join(unsupported)}. It runs ONNX's own {', '.join(RUN)} on tensors, and "
             "computes with integers and bools alone"
         )
 
 
 def _runs(node: NodeProto) -> bool:
-    return node.domain in DOMAINS and node.op_type in OPERATORS
+    return operator_name(node) in RUN
 
 
 def _on_floats(model: ModelProto, functions: Functions) -> Iterator[NodeProto]:
@@ -139,7 +134,8 @@ def _on_floats(model: ModelProto, functions: Functions) -> Iterator[NodeProto]:
     for node, opset in functions.inlined(graph, own_opset(model.opset_import)):
         read = [types.get(name) for name in node.input if name]
         _check_stated(node, opset)
-        if node.op_type in ARITHMETIC.keys() - ANY_TYPE and any(dtype is not None and dtype.kind not in "biu" for dtype in read):
+        row = row_of(node)
+        if row.elements is not None and not row.any_type and any(dtype is not None and dtype.kind not in "biu" for dtype in read):
             yield node
         types |= dict.fromkeys(node.output, _result_type(node, opset, read))
 
@@ -147,12 +143,12 @@ def _on_floats(model: ModelProto, functions: Functions) -> Iterator[NodeProto]:
 def _result_type(node: NodeProto, opset: int, read: Sequence[np.dtype[Any] | None]) -> np.dtype[Any] | None:
     """The type of the outputs of a node that reads values of these types."""
     stated = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-    if node.op_type in ("Shape", "Size"):
+    if row_of(node).from_types:
         return np.dtype(np.int64)
-    if node.op_type in LOGICAL:
+    if row_of(node).logical:
         return np.dtype(bool)
     if node.op_type == "Constant":
-        found: np.dtype[Any] = auxiliary.compute(node, opset, ()).dtype
+        found: np.dtype[Any] = compute_node(node, opset, ()).dtype
         return found
     if node.op_type == "ConstantOfShape":
         return data_type(stated["value"].data_type) if "value" in stated else np.dtype(np.float32)
@@ -163,9 +159,8 @@ def _result_type(node: NodeProto, opset: int, read: Sequence[np.dtype[Any] | Non
 
 def _check_stated(node: NodeProto, opset: int) -> None:
     """TypeError and ValueError, naming the node, for what it may not state."""
-    if auxiliary.is_auxiliary(node):
-        with naming(node):
-            auxiliary.check(node, opset)
+    with naming(node):
+        check(node, opset)
 
 
 def _listed(nodes: Iterable[NodeProto]) -> Iterator[str]:

@@ -1,75 +1,43 @@
 """Constant folding: the values that follow from constants and from shapes, of which some sizes may not be known.
 
-What has only known inputs is computed by ONNX's reference evaluator; the operators that most models compute shapes with are
-computed here, which is faster. Where some elements are no numbers, an operator that moves elements moves their positions, and one
-that computes has a row in `symbolic_elements`.
+What has only known inputs is computed by the operator's row, which is faster, or by ONNX's reference evaluator. Where some
+elements are no numbers, an operator that moves elements moves their positions, and one that computes does so with names.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
+from dmlgather.dialects.element_arithmetic import Element, array_of, objects
+from dmlgather.dialects.graph_arrays import GraphArray
+from dmlgather.dialects.graph_building import GraphBuilder
+from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.size_arrays import KEPT_ELEMENTS
-from dmlgather.onnx.model.moving_operators import COMPUTED_HERE, MOVED
-from dmlgather.onnx.model.node_requests import NodeAnswer
-from dmlgather.onnx.model.partial_types import PartialType
-from dmlgather.onnx.model.size_names import ModelSizes
+from dmlgather.onnx.model.moving_rules import LargeResultError
+from dmlgather.onnx.model.operator_rows import KnownNode, Shape
+from dmlgather.onnx.model.operators import compute, row_of
+from dmlgather.onnx.model.partial_types import PartialType, Size
 from dmlgather.onnx.model.subgraphs import operator_name
-from dmlgather.onnx.model.symbolic_elements import ELEMENTWISE, REDUCTIONS, Arithmetic, cast, elementwise, reduced, sequence
-from dmlgather.onnx.model.values import (
-    Array,
-    Element,
-    Value,
-    array_of,
-    first_unknown,
-    is_known,
-    is_partly,
-    objects,
-)
-from dmlgather.onnx.problems.data_types import data_type
-from dmlgather.onnx.problems.node_reading import parse_node
+from dmlgather.onnx.model.values import Value, first_unknown, is_known, is_partly
 from dmlgather.wording import printable, shortened
 
 if TYPE_CHECKING:
     from onnx import NodeProto
 
 
-@dataclass(frozen=True)
-class Operands:
-    """A node with what is known of its inputs. ask: what ONNX says of the node with other values of its inputs."""
-
-    node: NodeProto
-    opset: int
-    types: Sequence[PartialType]
-    values: Sequence[Value | None]
-    names: ModelSizes
-    ask: Callable[[Sequence[Value | None]], NodeAnswer]
-
-    @property
-    def integers(self) -> dict[str, int]:
-        """The attributes that are one integer."""
-        return {each.name: each.i for each in self.node.attribute if each.HasField("i") and not each.ref_attr_name}
-
-    @property
-    def data(self) -> np.dtype[Any]:
-        """The data type of the first input; ValueError where it is not known."""
-        dtype = next((known.dtype for known in self.types if known.dtype is not None), None)
-        if dtype is None:
-            raise ValueError("an input of unknown type")
-        return dtype
-
-
-def fold(operands: Operands) -> list[Value]:
+def fold(call: KnownNode) -> list[Value]:
     """The outputs of a node of ONNX's own domain, as far as they are known."""
-    node = operands.node
+    node = call.node
     try:
-        found = _folded(operands)
+        found = _folded(call)
+    except LargeResultError:
+        found = computed_when_run(node, call.values)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         found = Unknown(f"computed by {node.op_type}, which is ill-formed: {shortened(str(error), 200)}", computed=True)
     if isinstance(found, Unknown):
@@ -77,22 +45,24 @@ def fold(operands: Operands) -> list[Value]:
     return [_kept(value) for value in found]
 
 
-def _folded(operands: Operands) -> list[Value] | Unknown:
-    node, values = operands.node, operands.values
-    if node.op_type in ("Shape", "Size"):
-        return _shape(operands)
-    given = [value for value in values if value is not None]
+def _folded(call: KnownNode) -> list[Value] | Unknown:
+    row, given = row_of(call.node), [value for value in call.values if value is not None]
+    if row.from_types:
+        return _by_row(call)
     if all(map(is_known, given)):
-        return _computed(operands, values)
-    if not any(is_partly(value) for value in given) and not _may_be_partly(operands):
-        return _why(operands)
-    if node.op_type in MOVED:
-        return _moved(operands)
-    if node.op_type in _COMPUTED:
-        whole = next((value for value in given if isinstance(value, Unknown)), None)
-        if whole is None:
-            return [_COMPUTED[node.op_type](operands)]
-    return _why(operands)
+        return _computed(call, call.values)
+    if not any(is_partly(value) for value in given) and not _may_be_partly(call):
+        return _why(call)
+    if row.moves != ():
+        return _moved(call)
+    return _why(call) if any(isinstance(value, Unknown) for value in given) else _by_row(call)
+
+
+def _by_row(call: KnownNode) -> list[Value] | Unknown:
+    """The output by the row's rule for inputs with names."""
+    row = row_of(call.node)
+    found = None if row.computes is None else row.computes(call)
+    return _why(call) if found is None else found if isinstance(found, Unknown) else [found]
 
 
 def _kept(value: Value) -> Value:
@@ -103,11 +73,9 @@ def _kept(value: Value) -> Value:
     return value
 
 
-def _why(operands: Operands) -> Unknown:
+def _why(call: KnownNode) -> Unknown:
     """Why the outputs are not known: which input is not, and why."""
-    node = operands.node
-    passes_on = any(node.op_type in table for table in (MOVED, COMPUTED_HERE, _COMPUTED))
-    return computed_when_run(node, operands.values, passes_on)
+    return computed_when_run(call.node, call.values, row_of(call.node).passes_on)
 
 
 def computed_when_run(node: NodeProto, values: Sequence[Value | None], passes_on: bool = False) -> Unknown:
@@ -120,29 +88,12 @@ def computed_when_run(node: NodeProto, values: Sequence[Value | None], passes_on
     return why.computed_from(printable(name), decided_by)
 
 
-def _shape(operands: Operands) -> list[Value] | Unknown:
-    """The output of Shape and Size. Sizes of the first input are numbers or names."""
-    node, known = operands.node, operands.types[0]
-    if known.shape is None:
-        why = operands.values[0]
-        decided_by = why.decided_by if isinstance(why, Unknown) else None
-        return Unknown(f"the shape of {node.input[0]!r}, which is not known", decided_by, computed=True)
-    sizes: list[Element] = [Unknown("a size") if size is None else size for size in known.shape]
-    if node.op_type == "Size":
-        arithmetic = Arithmetic(operands.names)
-        return [array_of([arithmetic.fold("multiply", [1, *sizes])], (), np.dtype(np.int64))]
-    version = parse_node(node, operands.opset)
-    start, end = (version.attributes.get(name) for name in ("start", "end"))
-    return [array_of(sizes[start:end], (len(sizes[start:end]),), np.dtype(np.int64))]
-
-
-def _may_be_partly(operands: Operands) -> bool:
+def _may_be_partly(call: KnownNode) -> bool:
     """Whether elements of the output may be known although an input is not known at all."""
-    if operands.node.op_type != "Concat" or not any(map(is_known, operands.values)):
+    if call.node.op_type != "Concat" or not any(map(is_known, call.values)):
         return False
     return all(
-        not isinstance(value, Unknown) or _small(known) is not None
-        for known, value in zip(operands.types, operands.values, strict=True)
+        not isinstance(value, Unknown) or _small(known) is not None for known, value in zip(call.types, call.values, strict=True)
     )
 
 
@@ -154,87 +105,74 @@ def _small(known: PartialType) -> tuple[int, ...] | None:
     return shape
 
 
-def _moved(operands: Operands) -> list[Value] | Unknown:
-    """The outputs of an operator of MOVED: it moves the positions of the elements, of which 0 stands for the number 0."""
-    inputs = MOVED[operands.node.op_type]
+def _moved(call: KnownNode) -> list[Value] | Unknown:
+    """The outputs of an operator that moves elements: it moves their positions, of which 0 stands for the number 0."""
+    inputs = row_of(call.node).moves
     pool: list[Element] = [0]
     values: list[Value | None] = []
-    for at, (known, value) in enumerate(zip(operands.types, operands.values, strict=True)):
+    for at, (known, value) in enumerate(zip(call.types, call.values, strict=True)):
         if value is None or (inputs is not None and at not in inputs):
             if not (value is None or is_known(value)):
-                return _why(operands)
+                return _why(call)
             values.append(value)
             continue
         shape = _small(known) if isinstance(value, Unknown) else value.shape
         if shape is None:
-            return _why(operands)
+            return _why(call)
         number = math.prod(shape)
         values.append(np.arange(len(pool), len(pool) + number).reshape(shape))
         pool += [value] * number if isinstance(value, Unknown) else objects(value).reshape(-1).tolist()
-    found = _computed(operands, values)
+    found = _computed(call, values)
     if isinstance(found, Unknown):
         return found
-    dtype = operands.data
-    return [
-        one if isinstance(one, Unknown) else array_of([pool[at] for at in one.reshape(-1)], one.shape, dtype) for one in found
-    ]
+    dtype, kept = call.data, map(_kept, found)
+    return [one if isinstance(one, Unknown) else array_of([pool[at] for at in one.reshape(-1)], one.shape, dtype) for one in kept]
 
 
-def _computed(operands: Operands, values: Sequence[Value | None]) -> list[Value] | Unknown:
+def _computed(call: KnownNode, values: Sequence[Value | None]) -> list[Value] | Unknown:
     """The outputs of a node for known inputs."""
-    node, opset = operands.node, operands.opset
-    run = COMPUTED_HERE.get(node.op_type)
-    if run is not None and len(node.output) == 1:
-        return [np.asarray(run(node, opset, values))]
-    answer = operands.ask(values)
-    if not answer.values and values is operands.values and node.op_type in _COMPUTED:
-        return [_COMPUTED[node.op_type](operands)]  # some versions of ONNX's evaluator lack operators
-    missing = computed_when_run(node, operands.values)
+    node, row = call.node, row_of(call.node)
+    if row.run is not None and call.opset >= row.since:
+        opset = max(call.opset, 9) if node.op_type == "Constant" else call.opset  # models had integer constants before 9 as well
+        found = compute(node, opset, values)
+        found = found if isinstance(found, list) else [found]
+        if len(found) == len(node.output):
+            return [np.asarray(each) for each in found]
+    answer = call.ask(values)
+    if not answer.values and values is call.values and row.computes is not None:
+        return _by_row(call)  # some versions of ONNX's evaluator lack operators
+    missing = computed_when_run(node, call.values)
     return [answer.values.get(name, missing) for name in node.output]
 
 
-def _elementwise(operands: Operands) -> Array:
-    dtype = operands.types[1 if operands.node.op_type == "Where" else 0].dtype
-    if dtype is None:
-        raise ValueError("an input of unknown type")
-    arithmetic = Arithmetic(operands.names, dtype.kind in "iu", operands.integers)
-    inputs = [None if isinstance(value, Unknown) else value for value in operands.values]
-    return elementwise(operands.node.op_type, arithmetic, inputs, dtype)
+@dataclass(frozen=True, eq=False)
+class _OpenSize:
+    """A size in a rule that only hands sizes on: it takes part in no arithmetic, and equals nothing."""
+
+    size: Size
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError(f"{self.size} is not known")
 
 
-def _reduced(operands: Operands) -> Array:
-    node, attributes = operands.node, operands.integers
-    axes = next((list(each.ints) for each in node.attribute if each.name == "axes"), None)
-    if len(operands.values) > 1 and operands.values[1] is not None:
-        if not is_known(operands.values[1]):
-            raise ValueError("axes that are not known")
-        axes = [int(axis) for axis in np.asarray(operands.values[1]).reshape(-1)]
-    if not axes:
-        axes = [] if attributes.get("noop_with_empty_axes", 0) else None
-    arithmetic = Arithmetic(operands.names, operands.data.kind in "iu", attributes)
-    data = np.asarray(operands.values[0])
-    keep = bool(attributes.get("keepdims", 1))
-    return reduced(node.op_type, arithmetic, data, operands.data, axes=axes, keep=keep)
-
-
-def _cast(operands: Operands) -> Array:
-    target = data_type(operands.integers["to"])
-    if target is None:
-        raise ValueError("to is no data type")
-    return cast(Arithmetic(operands.names), np.asarray(operands.values[0]), operands.data, target)
-
-
-def _range(operands: Operands) -> Value:
-    arithmetic = Arithmetic(operands.names, operands.data.kind in "iu")
-    start, limit, step = (objects(np.asarray(value)).reshape(-1)[0] for value in operands.values)
-    found = sequence(arithmetic, start, limit, step)
-    return _why(operands) if found is None else array_of(found, (len(found),), operands.data)
-
-
-_COMPUTED: Mapping[str, Callable[[Operands], Value]] = {
-    **dict.fromkeys(ELEMENTWISE, _elementwise),
-    **dict.fromkeys(REDUCTIONS, _reduced),
-    "Cast": _cast,
-    "Range": _range,
-}
-"""The operators that compute with expressions."""
+def moved_shapes(call: KnownNode) -> list[Shape | None] | None:
+    """The shapes of the outputs of an operator that moves elements, by its rule on arrays that have shapes alone; None where it
+    has no such rule, or needs more.
+    """
+    row = row_of(call.node)
+    if row.moves == () or row.run is None or not row.steps or call.opset < row.since:
+        return None
+    inputs: list[Any] = []
+    for at, (known, value) in enumerate(zip(call.types, call.values, strict=True)):
+        moved = call.has(at) and (row.moves is None or at in row.moves)
+        if moved and (known.shape is None or known.dtype is None):
+            return None
+        shape: Any = tuple(size if isinstance(size, int) else _OpenSize(size) for size in known.shape or ())
+        inputs.append(GraphArray(GraphBuilder(), TensorType(shape, call.data), "") if moved else value)
+        if call.has(at) and not moved and not is_known(value):
+            return None
+    found = compute(call.node, call.opset, inputs)
+    shapes = [each.shape for each in found] if isinstance(found, list) else [found.shape]
+    return [[size.size if isinstance(size, _OpenSize) else size for size in shape] for shape in shapes]

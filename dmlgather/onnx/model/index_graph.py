@@ -19,8 +19,8 @@ from dmlgather.dialects.problem import TensorType
 from dmlgather.files import FileError
 from dmlgather.onnx.model.local_functions import Functions
 from dmlgather.onnx.model.node_labels import label, naming
-from dmlgather.onnx.model.node_requests import RANDOM
 from dmlgather.onnx.model.node_steps import steps_of
+from dmlgather.onnx.model.operators import row_of
 from dmlgather.onnx.model.sized_model import Place, PlacedNode, SizedModel
 from dmlgather.onnx.model.stated_types import Stated
 from dmlgather.onnx.model.subgraphs import all_nodes, operator_name, subgraphs
@@ -34,31 +34,6 @@ if TYPE_CHECKING:
 
 
 # What identifies an operator outside the family: its name, and all that decides what it computes of its inputs, in one form.
-
-UNCHANGED = frozenset(
-    (
-        *("Abs", "Add", "Ceil", "Conv", "ConvTranspose", "Cos", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Gemm"),
-        *("GlobalAveragePool", "GlobalMaxPool", "Greater", "GreaterOrEqual", "HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Less"),
-        *("LessOrEqual", "Log", "MatMul", "Max", "Min", "Mish", "Mul", "Neg", "Pow", "Reciprocal", "Relu", "Round", "Sigmoid"),
-        *("Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Sub", "Tan", "Tanh"),
-    )
-)
-"""The operators whose versions differ only in the types that they take and in attributes, which are compared. The version of any
-other operator is part of what identifies it.
-"""
-
-EXACT: Mapping[str, Any] = {
-    "Abs": np.abs,
-    "Add": np.add,
-    "Ceil": np.ceil,
-    "Div": np.divide,
-    "Floor": np.floor,
-    "Mul": np.multiply,
-    "Neg": np.negative,
-    "Sqrt": np.sqrt,
-    "Sub": np.subtract,
-}
-"""The operators that IEEE 754 defines to the bit, with the functions of NumPy."""
 
 MOST_ELEMENTS = 2**20
 """Elements of a constant that is computed, at most."""
@@ -77,7 +52,7 @@ def opaque_attributes(node: NodeProto, opset: int, rank: int | None, functions: 
     rank = None if node.op_type == "OneHot" else rank  # its axis is one of the output
     given = {each.name: _on_axis(each.name, _value(each), rank) for each in node.attribute}
     found = {name: value for name, value in given.items() if value != _on_axis(name, defaults.get(name), rank)}
-    if version is not None and not (node.op_type in UNCHANGED and node.domain in DOMAINS):
+    if version is not None and not row_of(node).one_version:
         found["version"] = version
     if any(True for _ in subgraphs(node)):
         graphs = InnerGraphs(node)
@@ -85,7 +60,7 @@ def opaque_attributes(node: NodeProto, opset: int, rank: int | None, functions: 
         found |= graphs.digests | {"opset": opset, "functions": tuple(map(_digest, called))}
     if "" in node.input[: last_named(node.input)] or len(node.output) > 1:
         found["present"] = (tuple(map(bool, node.input)), tuple(map(bool, node.output)))
-    if any(inner.op_type in RANDOM and inner.domain in DOMAINS for inner in _all_run(node, functions)):
+    if any(row_of(inner).random for inner in _all_run(node, functions)):
         found["draw"] = next(_draws)
     return tuple(sorted(found.items()))
 
@@ -94,14 +69,14 @@ def exact_result(call: TranslatedNode) -> NDArray[Any] | None:
     """What a node gives of known floating-point numbers; None where an input is not known, where runtimes may round the result
     differently, and where it is large.
     """
-    node, inputs = call.node, [None if name is None else call.graph.known(name) for name in call.inputs]
+    ieee, inputs = row_of(call.node).ieee, [None if name is None else call.graph.known(name) for name in call.inputs]
     known = [array for array in inputs if array is not None and array.dtype in (np.float32, np.float64)]
-    if node.op_type not in EXACT or node.domain not in DOMAINS or len(known) < len(inputs) or not call.broadcasts:
+    if ieee is None or len(known) < len(inputs) or not call.broadcasts:
         return None
     if math.prod(np.broadcast_shapes(*(array.shape for array in known))) > MOST_ELEMENTS:
         return None
     with np.errstate(all="ignore"):
-        result = np.asarray(EXACT[node.op_type](*known))
+        result = np.asarray(ieee(*known))
     return None if np.isnan(result).any() else result  # whose payload IEEE 754 leaves open
 
 

@@ -8,33 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlgather.dialects.size_arrays import KEPT_ELEMENTS
+from dmlgather.dialects.size_arrays import KEPT_ELEMENTS, Array
 from dmlgather.onnx.model.inference_process import InferenceFailedError, InferenceLimits
+from dmlgather.onnx.model.operators import row_of
 from dmlgather.onnx.model.partial_types import PartialType, type_of_value, value_of_type
 from dmlgather.onnx.model.shape_inference import copies_sizes
-from dmlgather.onnx.model.values import Array, Value, is_known
+from dmlgather.onnx.model.values import Value, is_known
 
 if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto
-
-RANDOM = ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
-"""The operators that draw random numbers; Dropout only while a model is trained."""
-
-NOT_COMPUTED = frozenset(
-    (
-        *RANDOM,
-        "ImageDecoder",
-        *("AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "LpPool", "MaxPool", "MaxUnpool", "QLinearConv"),
-        *("Col2Im", "DFT", "Einsum", "MelWeightMatrix", "RoiAlign", "STFT"),
-        *("AffineGrid", "GridSample", "Resize", "Upsample"),
-        "OneHot",
-    )
-)
-"""Operators that are not evaluated: those that draw random numbers; those that decode files; those that may need far more memory
-than their inputs and outputs, by windows, paddings and sums inside; those whose rounding differs between ONNX and its runtimes;
-and OneHot, with which some versions of ONNX's evaluator take an index that is too large modulo the depth.
-"""
-
 
 NO_REDUCTION = "noop_with_empty_axes"
 """An attribute that some versions of ONNX's evaluator ignore."""
@@ -65,7 +47,7 @@ class NodeRequests:
         if self.limits.used_up:
             return NodeAnswer()
         graph = GraphProto(node=[node])
-        computes = node.op_type not in NOT_COMPUTED and not any(each.name == NO_REDUCTION and each.i for each in node.attribute)
+        computes = row_of(node).evaluated and not any(each.name == NO_REDUCTION and each.i for each in node.attribute)
         for name, known, value in {
             name: (name, *rest) for name, *rest in zip(node.input, types, values, strict=True) if name
         }.values():

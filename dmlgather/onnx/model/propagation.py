@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dmlgather.dialects.checked_model import Unknown
-from dmlgather.onnx.model.constant_folding import Operands, computed_when_run, fold
+from dmlgather.onnx.model.constant_folding import computed_when_run, fold, moved_shapes
 from dmlgather.onnx.model.control_flow import Run, join_branches, loop_results, loop_types, taken_branch
-from dmlgather.onnx.model.following_shapes import following_shapes
-from dmlgather.onnx.model.node_requests import NodeAnswer, NodeRequests
+from dmlgather.onnx.model.node_requests import NodeRequests
+from dmlgather.onnx.model.operator_rows import KnownNode, following_shapes, following_types, tensor
+from dmlgather.onnx.model.operators import row_of
 from dmlgather.onnx.model.partial_types import PartialType
-from dmlgather.onnx.model.runtime_operators import ROWS, runtime_types
 from dmlgather.onnx.model.scopes import Scope, attribute_values
-from dmlgather.onnx.model.subgraphs import operator_name, subgraphs
+from dmlgather.onnx.model.subgraphs import subgraphs
 from dmlgather.onnx.model.values import Value
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 
@@ -49,11 +49,13 @@ class Propagation:
             self._repeat(node, opset, scope, values)
         else:
             self._follow(node, opset, scope, types, values)
-        if opset is not None and operator_name(node) in ROWS and _is_open(node, scope):
-            operands = self._operands(node, opset, scope, types, values)
-            for name, known in runtime_types(operands, self.requests):
-                if name in scope.types or name in scope.values:  # not one of a graph around it
-                    scope.learn_type(name, known)
+        row = row_of(node)
+        if opset is not None and row.types is not None and _is_open(node, scope):
+            call = self._node_call(node, opset, scope, types, values)
+            for rule, names in ((row.types, node.output), (row.input_types, node.input)):
+                for name, known in zip(names, following_types(rule, call), strict=False):
+                    if name in scope.types or name in scope.values:  # not one of a graph around it
+                        scope.learn_type(name, known)
         for name in node.output:
             value = scope.value(name)
             if isinstance(value, Unknown) and value.decided_by is not None:
@@ -111,28 +113,25 @@ class Propagation:
             self.visit(node, opset, scope, {name: inner for name, inner in inside.items() if inner is not None})
         return scope
 
-    def _operands(
+    def _node_call(
         self, node: NodeProto, opset: int, scope: Scope, types: Sequence[PartialType], values: Sequence[Value | None]
-    ) -> Operands:
-        def ask(inputs: Sequence[Value | None]) -> NodeAnswer:
-            return self.requests.ask(node, opset, types, inputs)
-
-        return Operands(node, opset, types, values, scope.reader.names, ask)
+    ) -> KnownNode:
+        return KnownNode(node, opset, types, values, scope.reader.names, self.requests)
 
     def _follow(
         self, node: NodeProto, opset: int, scope: Scope, types: Sequence[PartialType], values: Sequence[Value | None]
     ) -> None:
-        operands = self._operands(node, opset, scope, types, values)
+        call = self._node_call(node, opset, scope, types, values)
         unknown = next((value for value in attribute_values(node) if isinstance(value, Unknown)), None)
-        _learn(node, scope, fold(operands) if unknown is None else [unknown] * len(node.output))
+        _learn(node, scope, fold(call) if unknown is None else [unknown] * len(node.output))
         if unknown is not None or not _is_open(node, scope):
             return
-        dtype = types[0].dtype if types and node.op_type != "ConstantOfShape" else None
-        for name, shape in zip(node.output, following_shapes(operands) or (), strict=False):
-            scope.learn_type(name, PartialType(dtype, None if shape is None else tuple(shape)))
+        row = row_of(node)
+        for name, shape in zip(node.output, following_shapes(row.sizes or moved_shapes, call) or (), strict=False):
+            scope.learn_type(name, tensor(row.dtype_of(call), shape))
         helps = scope.retyped or any(map(scope.is_better, node.input)) or any(map(scope.is_stated, node.output))
         if helps and _is_open(node, scope):
-            for name, known in operands.ask(values).types.items():
+            for name, known in call.ask(values).types.items():
                 scope.learn_type(name, known)
 
 

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from dmlgather.onnx import auxiliary
 from dmlgather.onnx.auxiliary.value_operators import initializer
 from dmlgather.onnx.model.control_flow import taken_branch
 from dmlgather.onnx.model.file import MOST_SITES, ModelFile, infer, strip
 from dmlgather.onnx.model.inference_process import InferenceLimits
 from dmlgather.onnx.model.local_functions import MOST_NODES, Functions
-from dmlgather.onnx.model.moving_operators import MOVED
 from dmlgather.onnx.model.node_labels import naming
 from dmlgather.onnx.model.node_requests import NodeRequests
+from dmlgather.onnx.model.operators import compute, row_of
 from dmlgather.onnx.model.partial_types import PartialType, type_of_value, value_of_type
 from dmlgather.onnx.model.propagation import Propagation
 from dmlgather.onnx.model.scopes import Scope, left_out
@@ -30,15 +29,6 @@ from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto
-
-EXACT = frozenset(
-    (
-        *MOVED,
-        *("Abs", "Add", "Cast", "CastLike", "Ceil", "Clip", "ConstantOfShape", "Div", "Floor", "Max", "Min", "Mul", "Neg"),
-        *("Relu", "Round", "Sqrt", "Sub", "Where"),
-    )
-)
-"""The operators on floating-point numbers whose results are the same to the bit wherever they are computed."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +137,7 @@ class SizedModel:
                 return
             self._learn_types(node, opset, scope)
             if own and node.op_type == "Constant":
-                self._values[Place(scope, node.output[0])] = auxiliary.compute(node, max(opset, 9), ())
+                self._values[Place(scope, node.output[0])] = compute(node, max(opset, 9), ())
             elif own:
                 self._learn_values(node, scope)
         if runs:
@@ -185,10 +175,9 @@ class SizedModel:
         found = {Place(scope, name): scope.value(name) for name in node.output if name}
         if not all(map(is_known, found.values())):
             return
-        exact = node.op_type in EXACT or all(value.dtype.kind in "biu" for value in found.values())  # type: ignore[union-attr]
-        if node.op_type in ("Shape", "Size") or (
-            exact and all(self.known(self.place(scope, name)) is not None for name in node.input if name)
-        ):
+        row = row_of(node)
+        exact = row.exact or all(value.dtype.kind in "biu" for value in found.values())  # type: ignore[union-attr]
+        if row.from_types or (exact and all(self.known(self.place(scope, name)) is not None for name in node.input if name)):
             self._values |= found  # type: ignore[arg-type] # all are known
 
 

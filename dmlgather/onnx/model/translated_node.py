@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.dialects.problem import TensorType, check_axis
+from dmlgather.dialects.problem import TensorType
 
 if TYPE_CHECKING:
     from onnx import NodeProto
@@ -61,11 +61,6 @@ class TranslatedNode:
 
         found = next((each for each in self.node.attribute if each.name == name), None)
         return None if found is None else helper.get_attribute_value(found)
-
-    def axis(self, default: int) -> int:
-        """The attribute axis, counted from the front."""
-        axis = self.attribute("axis")
-        return check_axis("axis", default if axis is None else axis, self.tensor.rank, "the first input")
 
     @property
     def integers(self) -> bool:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
-from dmlgather.dialects.size_arrays import has_names
-
-Array = np.ndarray[Any, Any]
-
-Element = int | float | str | Unknown
-"""A number, the name of an expression of sizes, or why it is not known."""
+from dmlgather.dialects.size_arrays import Array, has_names
 
 Value = Array | Unknown
 """Elements, or why none is known. Where some are no numbers, the array has objects, each an Element."""
@@ -27,26 +21,6 @@ def is_partly(value: object) -> bool:
 def is_known(value: object) -> bool:
     """Whether all elements of a value are numbers."""
     return isinstance(value, np.ndarray) and not has_names(value)
-
-
-def array_of(elements: Sequence[Element], shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """An array of that type, or of objects where some elements are no numbers. A number that the type does not hold counts as not
-    known.
-    """
-    if dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        too_large = Unknown(f"a number that {dtype.name} does not hold")
-        elements = [too_large if isinstance(one, int) and not info.min <= one <= info.max else one for one in elements]
-    if all(isinstance(one, int | float) for one in elements):
-        return np.array(elements, dtype).reshape(shape)
-    array = np.empty(len(elements), object)
-    array[:] = elements
-    return array.reshape(shape)
-
-
-def objects(value: Array) -> Array:
-    """The elements as Elements, in an array of objects."""
-    return value.astype(object)
 
 
 def exposed(value: Value) -> Value:

@@ -47,11 +47,24 @@ class UnknownTypeError(ValueError):
 
 
 @dataclass(frozen=True)
-class ParsedNode:
-    """A node that has the inputs and attributes of its operator's version. attributes: as Python values (tensors as protos)."""
+class StatedNode:
+    """A NodeProto with its attributes as Python values (tensors as protos)."""
+
+    node: Any
+    opset: int
+    attributes: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ParsedNode(StatedNode):
+    """A node that has the inputs and attributes of its operator's version."""
 
     version: OperatorVersion
-    attributes: Mapping[str, Any]
+
+
+def stated_node(node: Any, opset: int) -> StatedNode:
+    """A NodeProto of any operator. UnknownValueError for an attribute that refers to one of a function."""
+    return StatedNode(node, opset, {attribute.name: _value(attribute) for attribute in node.attribute})
 
 
 def parse_node(node: Any, opset: int) -> ParsedNode:
@@ -67,7 +80,7 @@ def parse_node(node: Any, opset: int) -> ParsedNode:
             where = f"; it takes {name} as an input" if name in version.inputs else ""
             raise ValueError(f"attribute {name!r} is not one of {version}, which has {known}{where}")
     check_form(form_of(version), node)
-    return ParsedNode(version, {attribute.name: _value(attribute) for attribute in node.attribute})
+    return ParsedNode(node, opset, stated_node(node, opset).attributes, version)
 
 
 def _value(attribute: Any) -> Any:

@@ -13,40 +13,19 @@ from numpy.typing import NDArray
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import IndexGraph
-from dmlgather.dialects.problem import TensorType, check_axes, whole
+from dmlgather.dialects.problem import TensorType, whole
 from dmlgather.dialects.size_arrays import KEPT_ELEMENTS
 from dmlgather.dialects.sizes import Sizes
 from dmlgather.openvino.model.constants import LARGEST, READ_TYPES, Weights, shape_of
 from dmlgather.openvino.model.ir_layers import Layer, Port, PortKey, Shape, element_type, read_model
 from dmlgather.openvino.model.ir_xml import IRError, read_xml
-from dmlgather.openvino.model.layer_arithmetic import OPERATIONS
-from dmlgather.openvino.model.layer_operations import MOST_DIMENSIONS, Operation, UnknownResultError
+from dmlgather.openvino.model.layer_calls import MOST_DIMENSIONS, LayerCall, UnknownResultError
 from dmlgather.openvino.model.layer_steps import steps_of
+from dmlgather.openvino.model.layer_table import evaluated, row_of
 from dmlgather.openvino.model.translated_layer import TranslatedLayer, label, tensor_name
 from dmlgather.openvino.problems.data_types import TYPES
 
 # Layers outside the family: what identifies them, and the shapes of their outputs.
-
-SAME_SHAPE = (
-    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BatchNormInference", "Ceiling", "Clamp", "Convert"),
-    *("ConvertLike", "Cos", "Cosh", "CumSum", "Elu", "Erf", "Exp", "FakeQuantize", "Floor", "GRN", "Gelu", "GroupNormalization"),
-    *("HSigmoid", "HSwish", "HardSigmoid", "IsFinite", "IsInf", "IsNaN", "LRN", "Log", "LogSoftmax", "MVN", "Mish", "Negative"),
-    *("NormalizeL2", "PReLU", "ReLU", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "SoftMax", "SoftPlus", "SoftSign"),
-    *("Sqrt", "Swish", "Tan", "Tanh"),
-)
-"""Layers whose output has the shape of their first input. The names are those of files: "ReLU" where Python has "Relu"."""
-
-BROADCAST = (
-    *("Add", "Divide", "Equal", "FloorMod", "Greater", "GreaterEqual", "Less", "LessEqual", "Maximum", "Minimum", "Mod"),
-    *("Multiply", "NotEqual", "Power", "Select", "SquaredDifference", "Subtract"),
-)
-"""Layers whose output has the shape of all their inputs together."""
-
-REDUCTIONS = tuple(f"Reduce{name}" for name in ("L1", "L2", "LogicalAnd", "LogicalOr", "Max", "Mean", "Min", "Prod", "Sum"))
-"""Layers that reduce along the axes of their second input."""
-
-CHANGING = ("Assign", "Multinomial", "RandomUniform", "ReadValue")
-"""Layers whose results are not decided by their inputs."""
 
 Identity = tuple[str, Sequence[str], Hashable]
 """Operator, inputs and attributes."""
@@ -58,33 +37,15 @@ def identity(call: TranslatedLayer) -> Identity:
     if not layer.opset.lower().startswith("opset"):
         return f"openvino.{layer.opset}.{kind}".lower(), call.inputs, tuple(sorted(layer.data.items()))
     attributes: tuple[Hashable, ...] = (("opset", layer.opset), *sorted(layer.data.items()))
-    if layer.bodies or kind in CHANGING:
+    if layer.bodies or row_of(layer).changing:
         attributes = (*attributes, ("its own", object()))
     return f"openvino.{kind}".lower(), call.inputs, attributes
 
 
 def shape_of_output(call: TranslatedLayer) -> tuple[int, ...] | None:
     """The shape of the output of a layer that follows from its inputs; None where it is not known here."""
-    kind, types = call.layer.type, call.types
-    if not types or not call.layer.opset.lower().startswith("opset"):
-        return None
-    if kind in SAME_SHAPE:
-        return types[0].shape
-    if kind in BROADCAST and call.broadcasts:
-        return call.broadcast_shape
-    if kind in REDUCTIONS and (axes := call.numbers(1)):
-        dropped, keeps = check_axes("axes", axes, types[0].rank, "data"), call.flag("keep_dims", False)
-        sizes = ((1 if axis in dropped else size) for axis, size in enumerate(types[0].shape) if keeps or axis not in dropped)
-        return tuple(sizes)
-    if kind == "MatMul" and all(tensor.rank >= 2 for tensor in types):
-        return _product(call, *types)
-    return None
-
-
-def _product(call: TranslatedLayer, left: TensorType, right: TensorType) -> tuple[int, ...]:
-    rows = left.shape[-1 if call.flag("transpose_a", False) else -2]
-    columns = right.shape[-2 if call.flag("transpose_b", False) else -1]
-    return (*np.broadcast_shapes(left.shape[:-2], right.shape[:-2]), rows, columns)
+    rule = row_of(call.layer).shape
+    return rule(call) if rule is not None and call.types else None
 
 
 CONSTANT_TYPES = (*READ_TYPES, "bf16", "f8e4m3", "f8e5m2", "f8e8m0")
@@ -231,23 +192,21 @@ class _LayerTranslation:
 
     def _folded(self, call: TranslatedLayer) -> tuple[str, ...] | None:
         """The outputs of a layer that follow from constants and shapes alone, as constants; None for others and large ones."""
-        layer, run = call.layer, OPERATIONS.get(call.layer.type)
-        if run is None or not layer.opset.lower().startswith("opset"):
+        layer, row = call.layer, row_of(call.layer)
+        if row.run is None:
             return None
         values: list[NDArray[Any]] = []
         for number, tensor in enumerate(call.types):
-            value = np.array(tensor.shape, np.int64) if layer.type == "ShapeOf" else call.known(number)
+            value = np.array(tensor.shape, np.int64) if row.from_types else call.known(number)
             if value is None or value.size > KEPT_ELEMENTS or value.ndim > MOST_DIMENSIONS:
                 return None
             values.append(value)
         if layer.type.startswith("Reduce") and not call.integers:  # the order of float additions is not OpenVINO's
             return None
         try:
-            results = run(Operation(layer, values, Sizes()))
+            results = evaluated(row, LayerCall(layer, values, Sizes()))
         except UnknownResultError:
             return None
-        if len(results) != len(layer.outputs):
-            raise ValueError(f"it has {len(layer.outputs)} outputs, expected {len(results)}")
         return tuple(self._builder.constant(np.asarray(each), name) for each, name in zip(results, call.outputs, strict=True))
 
     def _opaque(self, call: TranslatedLayer) -> tuple[str, ...]:

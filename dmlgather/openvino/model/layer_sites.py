@@ -16,9 +16,9 @@ from dmlgather.dialects.sizes import Sizes
 from dmlgather.dialects.unknown_sizes import Named
 from dmlgather.openvino.model.constants import NOT_CONNECTED, Value, Weights
 from dmlgather.openvino.model.ir_layers import Layer, LayerGraph, Model, Port, PortKey
-from dmlgather.openvino.model.layer_arithmetic import OPERATIONS
-from dmlgather.openvino.model.layer_operations import MOST_DIMENSIONS, Computed, Operation, UnknownResultError
+from dmlgather.openvino.model.layer_calls import MOST_DIMENSIONS, LayerCall, UnknownResultError
 from dmlgather.openvino.model.layer_reading import attributes_of, opset_of, ports_of, version_of
+from dmlgather.openvino.model.layer_table import LAYERS, UNKNOWN, LayerRow, evaluated, row_of
 from dmlgather.openvino.model.tensors import SizeNames, Tensors
 from dmlgather.openvino.problems.operation_versions import VERSIONS, OperationVersion
 from dmlgather.wording import printable
@@ -70,17 +70,18 @@ class Folding:
         return all((layer.id, port.id) in self._values for port in layer.outputs)
 
     def _needed(self, layer: Layer) -> Iterator[Layer]:
-        if layer.type in OPERATIONS and layer.type != "ShapeOf":
+        row = row_of(layer)
+        if row.run is not None and not row.from_types:
             sources = (self.graph.source(layer, port) for port in layer.inputs)
             yield from (source for source, _ in filter(None, sources) if source.type != "Const")
 
     def _outputs(self, layer: Layer) -> list[Value]:
-        run = OPERATIONS.get(layer.type)
-        if run is None or not layer.opset.lower().startswith("opset"):
+        row = row_of(layer)
+        if row.run is None:
             computed = Unknown(f"computed when the model runs, by {layer}", computed=True)
             return [Unknown("an input of the graph") if layer.type == "Parameter" else computed] * len(layer.outputs)
         try:
-            values = self._run(layer, run)
+            values = self._run(layer, row)
         except UnknownResultError as error:
             return [Unknown(str(error), computed=True)] * len(layer.outputs)
         except (ValueError, TypeError, IndexError, ArithmeticError) as error:
@@ -88,8 +89,8 @@ class Folding:
             return [Unknown(reason, computed=True)] * len(layer.outputs)
         return [self._kept(layer, np.asarray(value, object) if isinstance(value, str) else np.asarray(value)) for value in values]
 
-    def _run(self, layer: Layer, run: Computed) -> list[np.ndarray]:
-        if layer.type == "ShapeOf":
+    def _run(self, layer: Layer, row: LayerRow) -> list[np.ndarray]:
+        if row.from_types:
             inputs: list[Value] = [self._sizes(layer)]
         else:
             inputs = [self._values_of_input(layer, port) for port in layer.inputs]
@@ -98,10 +99,8 @@ class Folding:
                 raise UnknownResultError(value.computed_from(self.tensors.input(layer, "", port).name).reason)
             if value.ndim > MOST_DIMENSIONS:
                 raise UnknownResultError(f"computed by {layer}: {value.ndim} dimensions")
-        results = run(Operation(layer, [value for value in inputs if not isinstance(value, Unknown)], self.tensors.names.sizes))
-        if len(results) != len(layer.outputs):
-            raise ValueError(f"it has {len(layer.outputs)} outputs, expected {len(results)}")
-        return results
+        known = [value for value in inputs if not isinstance(value, Unknown)]
+        return evaluated(row, LayerCall(layer, known, self.tensors.names.sizes))
 
     def _values_of_input(self, layer: Layer, port: Port) -> Value:
         connected = self.graph.source(layer, port)
@@ -126,68 +125,6 @@ class Folding:
 
 # Which layers of an IR are the host's arithmetic: their results reach only shapes, bounds, axes, counts and conditions.
 
-_SHAPE = _AXES = _ONE = (1,)
-
-HOST_PORTS: Mapping[str, tuple[int, ...]] = {
-    "AdaptiveAvgPool": _SHAPE,
-    "AdaptiveMaxPool": _SHAPE,
-    "BatchToSpace": (1, 2, 3),
-    "Broadcast": (1, 2),
-    "Col2Im": (1, 2),
-    "ConvolutionBackpropData": (2,),
-    "CumSum": _AXES,
-    "DFT": (1, 2),
-    "Eye": (0, 1, 2),
-    "Gather": (2,),
-    "GroupConvolutionBackpropData": (2,),
-    "IDFT": (1, 2),
-    "IRDFT": (1, 2),
-    "If": (0,),
-    "Interpolate": (1, 2, 3),
-    "Loop": (0, 1),
-    "MVN": _AXES,
-    "NonMaxSuppression": (2, 3, 4, 5),
-    "NormalizeL2": _AXES,
-    "OneHot": _ONE,
-    "Pad": (1, 2, 3),
-    "PriorBox": (0, 1),
-    "PriorBoxClustered": (0, 1),
-    "RDFT": (1, 2),
-    "RandomUniform": (0,),
-    "Range": (0, 1, 2),
-    "ReduceL1": _AXES,
-    "ReduceL2": _AXES,
-    "ReduceLogicalAnd": _AXES,
-    "ReduceLogicalOr": _AXES,
-    "ReduceMax": _AXES,
-    "ReduceMean": _AXES,
-    "ReduceMin": _AXES,
-    "ReduceProd": _AXES,
-    "ReduceSum": _AXES,
-    "Reshape": _SHAPE,
-    "Roll": (1, 2),
-    "STFT": (2, 3),
-    "ScatterElementsUpdate": (3,),
-    "ScatterUpdate": (3,),
-    "Slice": (1, 2, 3, 4),
-    "SliceScatter": (2, 3, 4, 5),
-    "SpaceToBatch": (1, 2, 3),
-    "Split": _AXES,
-    "Squeeze": _AXES,
-    "StridedSlice": (1, 2, 3),
-    "Tile": _SHAPE,
-    "TopK": _ONE,
-    "Transpose": _AXES,
-    "Unsqueeze": _AXES,
-    "VariadicSplit": (1, 2),
-}
-"""The numbers of the inputs that decide shapes, bounds, axes, counts or conditions, by the layer's type. Source: the operations'
-pages in OpenVINO's documentation.
-"""
-
-UNREAD_PORTS: Mapping[str, tuple[int, ...]] = {"ConvertLike": (1,), "ShapeOf": (0,)}
-"""The numbers of the inputs of which only type or shape matter."""
-
 
 def host_layers(graph: LayerGraph) -> frozenset[int]:
     """The ids of the layers that are the host's arithmetic, bodies aside. What enters or leaves a body counts as the device's.
@@ -203,7 +140,7 @@ def host_layers(graph: LayerGraph) -> frozenset[int]:
         layer = others.pop()
         for at, port in _read_ports(layer):
             source = graph.source(layer, port)
-            if source is not None and source[0].id in host and at not in HOST_PORTS.get(layer.type, ()):
+            if source is not None and source[0].id in host and at not in LAYERS.get(layer.type, UNKNOWN).host:
                 host.remove(source[0].id)
                 others.append(source[0])
     return frozenset(host)
@@ -211,7 +148,7 @@ def host_layers(graph: LayerGraph) -> frozenset[int]:
 
 def _read_ports(layer: Layer) -> Iterator[tuple[int, Port]]:
     """The inputs whose elements matter, with their numbers."""
-    return ((at, port) for at, port in enumerate(layer.inputs) if at not in UNREAD_PORTS.get(layer.type, ()))
+    return ((at, port) for at, port in enumerate(layer.inputs) if at not in LAYERS.get(layer.type, UNKNOWN).unread)
 
 
 def _is_small(graph: LayerGraph, layer: Layer) -> bool:

@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.dialects.problem import TensorType, check_axis
-from dmlgather.openvino.model.ir_layers import Layer, Port, number_of
+from dmlgather.dialects.problem import TensorType
+from dmlgather.openvino.model.ir_layers import Layer, Port
+from dmlgather.openvino.model.layer_calls import ReadLayer
 
 
 @dataclass(frozen=True)
-class TranslatedLayer:
+class TranslatedLayer(ReadLayer):
     """A layer whose inputs are values of a graph.
 
     inputs: names of values, in the order of the ports. outputs: the names that its outputs should have.
     """
 
-    layer: Layer
     graph: GraphBuilder
     inputs: Sequence[str]
     outputs: Sequence[str]
@@ -69,23 +69,6 @@ class TranslatedLayer:
         if values.dtype.kind not in "iu":
             raise TypeError(f"input {number} has type {values.dtype}, expected integers")
         return [int(each) for each in values.reshape(-1)]
-
-    def text(self, name: str, default: str = "") -> str:
-        """An attribute in lower case."""
-        return self.layer.data.get(name, default).strip().lower()
-
-    def flag(self, name: str, default: bool) -> bool:
-        """An attribute that is true or false."""
-        return self.text(name, str(default)) in ("true", "1")
-
-    def integer(self, name: str) -> int:
-        """An attribute that is an integer. IRError for anything else, and for none."""
-        found = self.layer.data.get(name, "")
-        return number_of(found, f"{name} of {self.layer}", self.layer.line, "an integer", signed=True)
-
-    def axis(self, value: int) -> int:
-        """An axis of the first input, counted from the front."""
-        return check_axis("axis", value, self.tensor.rank, "the first input")
 
     @property
     def integers(self) -> bool:

@@ -1,4 +1,4 @@
-"""Types of what onnxruntime's own operators give: a row for each operator. Only shapes and data types follow; what they compute
+"""Types of what onnxruntime's own operators give: a rule for each operator. Only shapes and data types follow; what they compute
 is not looked into.
 
 Its optimisations write most of them, its tools for quantization and transformers the others. Many have the shapes of an operator
@@ -7,20 +7,15 @@ of ONNX, which is asked about that one. Source: onnxruntime's own shape inferenc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from dmlgather.onnx.model.constant_folding import Operands
-from dmlgather.onnx.model.following_shapes import Shape, ShapeCall, following_shapes, without_negative
-from dmlgather.onnx.model.node_requests import NodeRequests
+from dmlgather.onnx.model.operator_rows import KnownNode, Shape, SizeRule, TypeRule, following_shapes, tensor
 from dmlgather.onnx.model.partial_types import NOTHING, PartialType
-from dmlgather.onnx.model.subgraphs import operator_name
+from dmlgather.onnx.model.size_rules import concat
 from dmlgather.onnx.problems.data_types import data_type
-
-# How shapes and data types of onnxruntime's own operators follow: rules, of which each operator has one.
 
 ASKED_OPSET = 13
 """The opset of ONNX in which it is asked about operators that have the shapes of its own, whatever the model's opset is."""
@@ -29,61 +24,41 @@ LARGEST_BLOCK = 16
 """Channels: the blocks of onnxruntime's NCHWc layout have so many, or a part of it, depending on the processor."""
 
 
-class RuntimeCall(ShapeCall):
-    """A node as the rows see it. requests: asks ONNX."""
+def shapes_of(operator: str, call: KnownNode, shapes: Sequence[Shape | None], rule: SizeRule | None = None) -> list[Shape | None]:
+    """The shapes of the outputs of ONNX's operator with the node's attributes, for inputs of these shapes. rule: that of the
+    operator, where it has one.
+    """
+    from onnx import NodeProto, defs
 
-    def __init__(self, operands: Operands, requests: NodeRequests) -> None:
-        super().__init__(operands)
-        self.requests = requests
-
-    def dtype(self, *numbers: int) -> np.dtype[Any] | None:
-        """The data type of the first of these inputs that is given."""
-        return next((self.operands.types[at].dtype for at in numbers if self.has(at)), None)
-
-    def like(self, at: int, *, of: int | None = None) -> PartialType:
-        """The type of an input, with the data type of input `of`."""
-        return tensor(self.dtype(at if of is None else of), self.shape(at))
-
-    def onnx(self, operator: str, shapes: Sequence[Shape | None]) -> list[Shape | None]:
-        """The shapes of the outputs of ONNX's operator with the node's attributes, for inputs of these shapes."""
-        from onnx import NodeProto, defs
-
-        known = defs.get_schema(operator, ASKED_OPSET, "").attributes
-        names = [f"input {at}" for at in range(len(shapes))]
-        given = [each for each in self.node.attribute if each.name in known]
-        node = NodeProto(op_type=operator, input=names, output=self.node.output, attribute=given)
-        types = [tensor(np.dtype(np.float32), shape) for shape in shapes]
-        found = following_shapes(replace(self.operands, node=node, opset=ASKED_OPSET, types=types, values=[None] * len(types)))
-        if found is not None:
-            return found
-        answer = self.requests.ask(node, ASKED_OPSET, types, [None] * len(types)).types
-        return [answer.get(name, NOTHING).shape for name in node.output]
+    known = defs.get_schema(operator, ASKED_OPSET, "").attributes
+    names = [f"input {at}" for at in range(len(shapes))]
+    given = [each for each in call.node.attribute if each.name in known]
+    node = NodeProto(op_type=operator, input=names, output=call.node.output, attribute=given)
+    types = [tensor(np.dtype(np.float32), shape) for shape in shapes]
+    other = replace(call, node=node, opset=ASKED_OPSET, types=types, values=[None] * len(types))
+    found = following_shapes(rule, other)
+    if found is not None:
+        return found
+    answer = other.ask(other.values).types
+    return [answer.get(name, NOTHING).shape for name in node.output]
 
 
-Row = Callable[[RuntimeCall], Sequence[PartialType]]
-
-
-def tensor(dtype: np.dtype[Any] | None, shape: Shape | None) -> PartialType:
-    """The type of a tensor."""
-    return PartialType(dtype, None if shape is None else tuple(shape))
-
-
-def like(*numbers: int | None, of: int | None = None) -> Row:
+def like(*numbers: int | None, of: int | None = None) -> TypeRule:
     """Outputs that have the types of these inputs; nothing follows for None. of: the input whose data type they have."""
     return lambda call: [NOTHING if at is None else call.like(at, of=of) for at in numbers]
 
 
-def as_onnx(operator: str, *numbers: int, of: Sequence[int] = (0,), last: bool | None = None) -> Row:
+def as_onnx(operator: str, *numbers: int, of: Sequence[int] = (0,), last: bool | None = None) -> TypeRule:
     """Outputs of the shapes that ONNX's operator gives for these inputs. of: the input whose data type they have, or the next one
     where that is left out. last: whether channels are the last dimension; None where an attribute says so.
     """
 
-    def row(call: RuntimeCall) -> list[PartialType]:
+    def row(call: KnownNode) -> list[PartialType]:
         shapes = [call.shape(at) for at in numbers]
         is_last = call.integers.get("channels_last", 0) if last is None else last
         if is_last and shapes[0] is not None:
             shapes[0] = [shapes[0][0], shapes[0][-1], *shapes[0][1:-1]]
-        found = call.onnx(operator, shapes)
+        found = shapes_of(operator, call, shapes)
         if is_last:
             found = [shape and [shape[0], *shape[2:], shape[1]] for shape in found]
         return [tensor(call.dtype(*of), shape) for shape in found]
@@ -91,13 +66,13 @@ def as_onnx(operator: str, *numbers: int, of: Sequence[int] = (0,), last: bool |
     return row
 
 
-def matrix_product(call: RuntimeCall) -> list[PartialType]:
+def matrix_product(call: KnownNode) -> list[PartialType]:
     """Of factors that may be transposed before."""
-    (found,) = call.onnx("MatMul", [_turned(call, 0, "A"), _turned(call, 1, "B")])
+    (found,) = shapes_of("MatMul", call, [_turned(call, 0, "A"), _turned(call, 1, "B")])
     return [call.like(0).sized(found)]
 
 
-def _turned(call: RuntimeCall, at: int, letter: str) -> Shape | None:
+def _turned(call: KnownNode, at: int, letter: str) -> Shape | None:
     """The shape of a factor once it is transposed: its first dimension to the last but one, and then the last two."""
     shape = call.shape(at)
     if shape is None or len(shape) < 2:
@@ -107,40 +82,45 @@ def _turned(call: RuntimeCall, at: int, letter: str) -> Shape | None:
     return [*shape[:-2], shape[-1], shape[-2]] if call.integers.get(f"trans{letter}", 0) else shape
 
 
-def packed_product(call: RuntimeCall) -> list[PartialType]:
+def packed_product(call: KnownNode) -> list[PartialType]:
     """By a packed matrix of K times N elements."""
     data = call.shape(0)
     columns = call.integers["N" if call.integers.get("transB", 1) else "K"]
     return [call.like(0).sized(data and [*data[:-1], columns])]
 
 
-def quantized(call: RuntimeCall) -> list[PartialType]:
+def quantized(call: KnownNode) -> list[PartialType]:
     """Of the type of the zero point, or bytes where there is none."""
     return [tensor(call.dtype(2) if call.has(2) else np.dtype(np.uint8), call.shape(0))]
 
 
-def broadcast(*numbers: int, of: int = 0) -> Row:
+def broadcast(*numbers: int, of: int = 0) -> TypeRule:
     """An output with an element for each of these inputs together. of: the input whose data type it has."""
-    return lambda call: [tensor(call.dtype(of), shape) for shape in call.onnx("Sum", [call.shape(at) for at in numbers])]
+    return lambda call: [tensor(call.dtype(of), shape) for shape in shapes_of("Sum", call, [call.shape(at) for at in numbers])]
 
 
-def concatenated(call: RuntimeCall) -> list[PartialType]:
+def concatenated(call: KnownNode) -> list[PartialType]:
     """Inputs behind the output's scale and zero point, each followed by its own."""
     parts = range(2, len(call.node.input), 3)
-    return [tensor(call.dtype(1), shape) for shape in call.onnx("Concat", [call.shape(at) for at in parts])]
+    return [tensor(call.dtype(1), shape) for shape in shapes_of("Concat", call, [call.shape(at) for at in parts], concat)]
 
 
-def normalized(call: RuntimeCall) -> list[PartialType]:
+def normalized(call: KnownNode) -> list[PartialType]:
     """Data, then their mean and inverse deviation, or only one of these, along the axes from `axis` on."""
     shape, kept = call.shape(0), data_type(call.integers.get("stash_type", 1))
     along = shape and [1 if at >= call.integers.get("axis", -1) % len(shape) else size for at, size in enumerate(shape)]
     return [call.like(0, of=1), tensor(kept, along), tensor(kept, along)]
 
 
-def embedded(scales: int) -> Row:
+def normalized_without_mean(call: KnownNode) -> list[PartialType]:
+    """Data, then their inverse deviation."""
+    return [known for at, known in enumerate(normalized(call)) if at != 1]
+
+
+def embedded(scales: int) -> TypeRule:
     """Normalized sums of embeddings, an index for each row, and the sums. scales: the input that has their data type."""
 
-    def row(call: RuntimeCall) -> list[PartialType]:
+    def row(call: KnownNode) -> list[PartialType]:
         ids, table = call.shape(0), call.shape(2)
         if ids is None or table is None:
             return []
@@ -150,10 +130,10 @@ def embedded(scales: int) -> Row:
     return row
 
 
-def attention(past: int, of: int) -> Row:
+def attention(past: int, of: int) -> TypeRule:
     """Attention whose weights are inside. past: the input with keys and values so far. of: an input of the outputs' data type."""
 
-    def row(call: RuntimeCall) -> list[PartialType]:
+    def row(call: KnownNode) -> list[PartialType]:
         data, weights, bias = call.shape(0), call.shape(1), call.shape(2)
         if data is None:
             return []
@@ -169,7 +149,7 @@ def attention(past: int, of: int) -> Row:
     return row
 
 
-def multi_head(call: RuntimeCall) -> list[PartialType]:
+def multi_head(call: KnownNode) -> list[PartialType]:
     """Attention to keys and values, in three dimensions, by heads in four, or packed in five; then keys and values with those so
     far, where they are in three.
     """
@@ -192,7 +172,7 @@ def multi_head(call: RuntimeCall) -> list[PartialType]:
     return found
 
 
-def grouped(call: RuntimeCall) -> list[PartialType]:
+def grouped(call: KnownNode) -> list[PartialType]:
     """Attention of which several heads share a key, packed where there is no key; then keys and values with those so far."""
     query, past = call.shape(0), call.shape(3)
     if query is None:
@@ -208,7 +188,7 @@ def grouped(call: RuntimeCall) -> list[PartialType]:
     return found + 2 * [tensor(call.dtype(3, 0), [query[0], shared, length, width])]
 
 
-def picked(call: RuntimeCall) -> list[PartialType]:
+def picked(call: KnownNode) -> list[PartialType]:
     """A gather of rows that are packed in blocks, several to a byte where their type is one of bytes."""
     data, indices = call.shape(0), call.shape(1)
     if data is None or indices is None:
@@ -219,7 +199,7 @@ def picked(call: RuntimeCall) -> list[PartialType]:
     return [tensor(call.dtype(2), [*data[:axis], *indices, *data[axis + 1 :]])]
 
 
-def to_blocks(call: RuntimeCall) -> list[PartialType]:
+def to_blocks(call: KnownNode) -> list[PartialType]:
     """The NCHWc layout, whose channels are as many as fill blocks."""
     shape = call.shape(0)
     if shape is None:
@@ -230,7 +210,7 @@ def to_blocks(call: RuntimeCall) -> list[PartialType]:
     return [call.like(0).sized([shape[0], channels, *shape[2:]])]
 
 
-def filtered(call: RuntimeCall) -> list[PartialType]:
+def filtered(call: KnownNode) -> list[PartialType]:
     """The first input of a convolution, whose channels are those of the weights."""
     weights = call.shape(1)
     if weights is None:
@@ -239,7 +219,7 @@ def filtered(call: RuntimeCall) -> list[PartialType]:
     return [call.like(0).sized([None, channels, *(None for _ in weights[2:])])]
 
 
-def from_blocks(call: RuntimeCall) -> list[PartialType]:
+def from_blocks(call: KnownNode) -> list[PartialType]:
     """Back from the NCHWc layout."""
     shape, channels = call.shape(0), call.integers["channels"]
     if shape is None:
@@ -248,7 +228,7 @@ def from_blocks(call: RuntimeCall) -> list[PartialType]:
     return [call.like(0).sized([shape[0], *shape[2:], channels] if last else [shape[0], channels, *shape[2:]])]
 
 
-def enlarged(call: RuntimeCall) -> list[PartialType]:
+def enlarged(call: KnownNode) -> list[PartialType]:
     """By whole numbers."""
     shape, scales = call.shape(0), call.ints("scales")
     if shape is None or scales is None:
@@ -256,99 +236,7 @@ def enlarged(call: RuntimeCall) -> list[PartialType]:
     return [call.like(0).sized([call.size("multiply", size, scale) for size, scale in zip(shape, scales, strict=True)])]
 
 
-def halved(call: RuntimeCall) -> list[PartialType]:
+def halved(call: KnownNode) -> list[PartialType]:
     """One half times what follows of the other."""
     shape = call.shape(0)
     return [call.like(0).sized(shape and [*shape[:-1], call.size("floor_divide", shape[-1], 2)])]
-
-
-def runtime_types(operands: Operands, requests: NodeRequests) -> Iterator[tuple[str, PartialType]]:
-    """The types of a node's outputs, and of inputs that follow from others, by name; nothing for an operator without a row."""
-    node, call = operands.node, RuntimeCall(operands, requests)
-    for rows, names in ((ROWS, node.output), (INPUTS, node.input)):
-        row = rows.get(operator_name(node))
-        try:
-            found = row(call) if row is not None else ()
-        except (ArithmeticError, LookupError, TypeError, ValueError):  # an ill-formed node, which onnxruntime refuses
-            found = ()
-        yield from ((name, known.sized(without_negative(known.shape))) for name, known in zip(names, found, strict=False) if name)
-
-
-_ONNX: Mapping[str, Row] = {
-    "LayerNormalization": normalized,  # before opset 17
-    "SimplifiedLayerNormalization": lambda call: [each for at, each in enumerate(normalized(call)) if at != 1],
-}
-"""The operators that onnxruntime has in ONNX's own domain."""
-
-_MICROSOFT: Mapping[str, Row] = {
-    "Attention": attention(4, of=0),
-    "BiasAdd": like(0),
-    "BiasGelu": like(0),
-    "BiasSoftmax": like(0),
-    "BiasSplitGelu": halved,
-    "DequantizeLinear": like(0, of=1),
-    "DynamicQuantizeLSTM": as_onnx("LSTM", 0, 1, 2),
-    "DynamicQuantizeMatMul": as_onnx("MatMul", 0, 1),
-    "EmbedLayerNormalization": embedded(2),
-    "FastGelu": like(0),
-    "FusedConv": as_onnx("Conv", 0, 1),
-    "FusedGemm": as_onnx("Gemm", 0, 1),
-    "FusedMatMul": matrix_product,
-    "FusedMatMulActivation": matrix_product,
-    "GatherBlockQuantized": picked,
-    "Gelu": like(0),
-    "GemmFastGelu": as_onnx("MatMul", 0, 1),
-    "GroupNorm": like(0),
-    "GroupQueryAttention": grouped,
-    "MatMulBnb4": packed_product,
-    "MatMulIntegerToFloat": as_onnx("MatMul", 0, 1, of=(2,)),
-    "MatMulNBits": packed_product,
-    "MoE": like(0),
-    "MultiHeadAttention": multi_head,
-    "NhwcFusedConv": as_onnx("Conv", 0, 1, last=True),
-    "NhwcMaxPool": as_onnx("MaxPool", 0, last=True),
-    "QAttention": attention(8, of=2),
-    "QEmbedLayerNormalization": embedded(8),
-    "QGemm": as_onnx("Gemm", 0, 3, of=(8, 1)),
-    "QLinearAdd": broadcast(0, 3),
-    "QLinearAveragePool": as_onnx("AveragePool", 0),
-    "QLinearConcat": concatenated,
-    "QLinearConv": as_onnx("Conv", 0, 3, of=(7,)),
-    "QLinearGlobalAveragePool": as_onnx("GlobalAveragePool", 0),
-    "QLinearLeakyRelu": like(0),
-    "QLinearMul": broadcast(0, 3),
-    "QLinearReduceMean": as_onnx("ReduceMean", 0),
-    "QLinearSigmoid": like(0),
-    "QLinearSoftmax": like(0),
-    "QLinearWhere": broadcast(0, 1, 4, of=1),
-    "QMoE": like(0),
-    "QuantizeLinear": quantized,
-    "QuickGelu": like(0),
-    "RotaryEmbedding": like(0),
-    "SkipGroupNorm": like(0, 0),
-    "SkipLayerNormalization": like(0, None, None, 0),
-    "SkipSimplifiedLayerNormalization": like(0, None, None, 0),
-    "TransposeMatMul": matrix_product,
-}
-
-_BLOCKS: Mapping[str, Row] = {
-    "AveragePool": as_onnx("AveragePool", 0),
-    "Conv": as_onnx("Conv", 0, 1),
-    "GlobalAveragePool": as_onnx("GlobalAveragePool", 0),
-    "GlobalMaxPool": as_onnx("GlobalMaxPool", 0),
-    "MaxPool": as_onnx("MaxPool", 0),
-    "ReorderInput": to_blocks,
-    "ReorderOutput": from_blocks,
-    "Upsample": enlarged,
-}
-"""The operators on tensors in NCHWc layout. The sizes are those in NCHW, with the channels that fill blocks."""
-
-ROWS: Mapping[str, Row] = {
-    **_ONNX,
-    **{f"com.microsoft.{name}": row for name, row in _MICROSOFT.items()},
-    **{f"com.microsoft.nchwc.{name}": row for name, row in _BLOCKS.items()},
-}
-"""By the operator's name with its domain."""
-
-INPUTS: Mapping[str, Row] = {"com.microsoft.nchwc.Conv": filtered}
-"""The operators of which types of inputs follow from later inputs."""

@@ -1,0 +1,306 @@
+"""The table of ONNX's operators, and onnxruntime's own: a row for each one that is known beside the family.
+
+Evaluating constants, following sizes with names, finding the host's arithmetic and making steps of graphs all read these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlgather.dialects.element_arithmetic import applied, folded
+from dmlgather.onnx.auxiliary import shape_operators, value_operators
+from dmlgather.onnx.model import element_rules, moving_rules, rank_rules, runtime_rules, size_rules, step_rules
+from dmlgather.onnx.model.operator_rows import OperatorRow, TypeRule
+from dmlgather.onnx.model.rank_rules import alike, broadcast
+from dmlgather.onnx.model.runtime_rules import as_onnx, attention, embedded, like, matrix_product
+from dmlgather.onnx.model.subgraphs import operator_name
+from dmlgather.onnx.problems.data_types import check_type
+from dmlgather.onnx.problems.node_reading import in_family, parse_node, stated_node
+from dmlgather.onnx.problems.operator_versions import VERSIONS
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
+Rows = Mapping[str, OperatorRow]
+
+
+def moving(run: Callable[..., Any] | None = None, *, moves: tuple[int, ...] | None = (0,), **columns: Any) -> OperatorRow:
+    """A row that moves elements. Graphs have it where it has a rule, but for the family."""
+    return OperatorRow(run=run, moves=moves, **{"steps": run is not None, "exact": True, **columns})
+
+
+def computing(
+    elements: Callable[..., Any], *, logical: bool = False, typed_by: int = 0, steps: bool = True, **columns: Any
+) -> OperatorRow:
+    """A row that computes elements. typed_by: the input that has the type of the results, where they are no bools."""
+    rules: dict[str, Any] = {
+        "elements": elements,
+        "computes": element_rules.computed(elements, logical, typed_by),
+        "sizes": size_rules.broadcast,
+    }
+    return OperatorRow(logical=logical, typed_by=typed_by, steps=steps, **{**rules, **columns})
+
+
+def reduction(operation: str | None = None) -> OperatorRow:
+    """A row that reduces along axes."""
+    return OperatorRow(computes=None if operation is None else element_rules.reduction(operation), host=(1,))
+
+
+def runtime(types: TypeRule, **columns: Any) -> OperatorRow:
+    """A row of which only types follow."""
+    return OperatorRow(types=types, **columns)
+
+
+def each(row: OperatorRow, *names: str) -> Rows:
+    """Operators of which the same is known."""
+    return dict.fromkeys(names, row)
+
+
+def within(domain: str, rows: Rows) -> Rows:
+    """Rows of operators of another domain than ONNX's own."""
+    return {f"{domain}.{name}": row for name, row in rows.items()}
+
+
+SAME = alike()
+"""The first output has the rank of the first input."""
+
+RANKED = OperatorRow(rank=SAME)
+ONE = OperatorRow(one_version=True)
+ARITHMETIC: Mapping[str, Any] = {"one_version": True, "exact": True}
+NO_STEP: Mapping[str, Any] = {**ARITHMETIC, "steps": False}
+
+_RUN: Rows = {
+    "Identity": moving(value_operators.identity, rank=SAME),
+    "Constant": OperatorRow(run=value_operators.constant, refuses=value_operators.constant, steps=True),
+    "Shape": OperatorRow(run=shape_operators.shape, computes=element_rules.shape, from_types=True, steps=True, unread=(0,)),
+    "Squeeze": moving(shape_operators.squeeze, host=(1,)),
+    "Unsqueeze": moving(shape_operators.unsqueeze, host=(1,)),
+    "Reshape": moving(shape_operators.reshape, sizes=size_rules.reshape, host=(1,)),
+    "Transpose": moving(shape_operators.transpose, rank=rank_rules.permuted),
+    "Cast": OperatorRow(
+        run=value_operators.cast,
+        refuses=value_operators.target,
+        computes=element_rules.cast,
+        step=step_rules.cast,
+        steps=True,
+        rank=SAME,
+        exact=True,
+    ),
+    "Size": OperatorRow(computes=element_rules.size, from_types=True, steps=True, unread=(0,)),
+    "Dropout": OperatorRow(step=step_rules.dropout, steps=True, rank=SAME, host=(2,), evaluated=False, random=True),
+    "Flatten": moving(moving_rules.flatten, sizes=size_rules.flatten),
+    "Expand": moving(moving_rules.expand, sizes=size_rules.expand, host=(1,)),
+    "ConstantOfShape": OperatorRow(
+        step=step_rules.constant_of_shape,
+        steps=True,
+        sizes=size_rules.constant_of_shape,
+        typed_by=None,
+        host=(0,),
+        exact=True,
+    ),
+    "Range": OperatorRow(
+        computes=element_rules.counted,
+        step=step_rules.counted,
+        steps=True,
+        sizes=size_rules.counted,
+        host=(0, 1, 2),
+    ),
+    "Tile": moving(moving_rules.tile, since=6, sizes=size_rules.tile, rank=SAME, host=(1, 2)),
+    "Concat": moving(moving_rules.concat, moves=None, sizes=size_rules.concat, rank=alike(None, 1)),
+    "Split": moving(moving_rules.split, sizes=size_rules.split, rank=alike(1, None), host=(1,)),
+    "Add": computing(applied("add"), ieee=np.add, rank=broadcast, **ARITHMETIC),
+    "Sub": computing(applied("subtract"), ieee=np.subtract, rank=broadcast, **ARITHMETIC),
+    "Mul": computing(applied("multiply"), ieee=np.multiply, rank=broadcast, **ARITHMETIC),
+    "Neg": computing(applied("negative"), ieee=np.negative, rank=SAME, **ARITHMETIC),
+    "Mod": computing(element_rules.modulo, rank=broadcast),
+    "Min": computing(folded("minimum"), **ARITHMETIC),
+    "Max": computing(folded("maximum"), **ARITHMETIC),
+    "Clip": computing(element_rules.clip, computes=element_rules.clipped, since=11, rank=SAME, host=(1, 2), exact=True),
+    "Less": computing(applied("less"), logical=True, one_version=True),
+    "LessOrEqual": computing(applied("less_equal"), logical=True, one_version=True),
+    "Greater": computing(applied("greater"), logical=True, one_version=True),
+    "GreaterOrEqual": computing(applied("greater_equal"), logical=True, one_version=True),
+    "Equal": computing(applied("equal"), logical=True, one_version=True),
+    "And": computing(applied("and"), logical=True),
+    "Or": computing(applied("or"), logical=True),
+    "Xor": computing(applied("not_equal"), logical=True),
+    "Not": computing(applied("not"), logical=True, rank=SAME),
+    "Where": computing(applied("where"), typed_by=1, any_type=True, exact=True),
+    "CastLike": OperatorRow(step=step_rules.cast_like, steps=True, unread=(1,), exact=True),
+}
+"""The operators that graphs have."""
+
+_COMPUTED: Rows = {
+    "Div": computing(element_rules.divide, ieee=np.divide, rank=broadcast, **NO_STEP),
+    "Pow": computing(element_rules.power, rank=broadcast, steps=False, one_version=True),
+    "Sum": computing(folded("add"), steps=False),
+    "Abs": computing(applied("absolute"), ieee=np.abs, rank=SAME, **NO_STEP),
+    "Floor": computing(applied("floor"), ieee=np.floor, rank=SAME, **NO_STEP),
+    "Ceil": computing(applied("ceil"), ieee=np.ceil, rank=SAME, **NO_STEP),
+    "Relu": computing(element_rules.relu, rank=SAME, **NO_STEP),
+    "Round": OperatorRow(rank=SAME, **ARITHMETIC),
+    "Sqrt": OperatorRow(rank=SAME, ieee=np.sqrt, **ARITHMETIC),
+    "ReduceSum": reduction("add"),
+    "ReduceProd": reduction("multiply"),
+    "ReduceMin": reduction("minimum"),
+    "ReduceMax": reduction("maximum"),
+    **each(reduction(), "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceSumSquare"),
+    "Gather": moving(moving_rules.gather, steps=False),
+    "GatherElements": moving(rank=alike(2, 1)),
+    "GatherND": moving(),
+    "Slice": moving(moving_rules.sliced, steps=False, sizes=size_rules.sliced, rank=SAME, host=(1, 2, 3, 4)),
+    "Pad": moving(moves=(0, 2), sizes=size_rules.pad, rank=SAME, host=(1, 2, 3)),
+    "Compress": moving(),
+    "ScatterElements": moving(moves=(0, 2), rank=SAME),
+    "ScatterND": moving(moves=(0, 2), rank=SAME),
+}
+"""Other operators of which elements or sizes follow, and the family."""
+
+_OTHERS: Rows = {
+    **each(replace(ONE, rank=SAME), "Elu", "Erf", "Exp", "GlobalAveragePool", "GlobalMaxPool", "HardSwish", "LeakyRelu", "Log"),
+    **each(replace(ONE, rank=SAME), "Mish", "Reciprocal", "Sigmoid", "Sign", "Softplus", "Tanh"),
+    **each(ONE, "Cos", "Gemm", "IsInf", "IsNaN", "MatMul", "Sin", "Softsign", "Tan"),
+    **each(RANKED, "BatchNormalization", "DequantizeLinear", "Gelu", "HardSigmoid", "InstanceNormalization", "LogSoftmax"),
+    **each(RANKED, "LpNormalization", "PRelu", "QuantizeLinear", "ReverseSequence", "Selu", "Softmax", "ThresholdedRelu"),
+    **each(OperatorRow(rank=rank_rules.recurrent), "LSTM", "GRU", "RNN"),
+    # May need far more memory than their inputs and outputs, by windows, paddings and sums inside.
+    **each(OperatorRow(rank=SAME, evaluated=False), "AveragePool", "LpPool", "MaxPool"),
+    **each(replace(ONE, rank=rank_rules.kernel(1), evaluated=False), "Conv", "ConvTranspose"),
+    "ConvInteger": OperatorRow(rank=rank_rules.kernel(1), evaluated=False),
+    "QLinearConv": OperatorRow(rank=rank_rules.kernel(3), evaluated=False),
+    **each(OperatorRow(evaluated=False), "DeformConv", "Einsum", "RoiAlign"),
+    "MaxUnpool": OperatorRow(evaluated=False, host=(2,)),  # output_shape
+    "Col2Im": OperatorRow(evaluated=False, host=(1, 2)),  # image_shape, block_shape
+    "DFT": OperatorRow(evaluated=False, host=(1, 2)),  # dft_length, axis
+    "MelWeightMatrix": OperatorRow(evaluated=False, host=(0, 1)),  # num_mel_bins, dft_length: the output's sizes
+    "STFT": OperatorRow(evaluated=False, rank=rank_rules.four, host=(1, 3)),  # frame_step, frame_length
+    # Round differently in ONNX and its runtimes.
+    "AffineGrid": OperatorRow(evaluated=False, host=(1,)),  # size
+    "GridSample": OperatorRow(evaluated=False),
+    "Resize": OperatorRow(evaluated=False, sizes=size_rules.resize, rank=SAME, host=(1, 2, 3)),  # scales, or roi, scales, sizes
+    "Upsample": OperatorRow(evaluated=False, rank=SAME, host=(1,)),  # scales
+    # Some versions of ONNX's evaluator take an index that is too large modulo the depth.
+    "OneHot": OperatorRow(evaluated=False, host=(1,)),  # depth
+    "ImageDecoder": OperatorRow(evaluated=False),  # of files
+    **each(OperatorRow(evaluated=False, random=True), "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike"),
+    **each(OperatorRow(evaluated=False, random=True), "RandomUniform", "RandomUniformLike"),
+    **each(OperatorRow(host=(0,)), "BlackmanWindow", "HammingWindow", "HannWindow"),  # size
+    "CenterCropPad": OperatorRow(host=(1,)),  # shape
+    "CumProd": OperatorRow(host=(1,)),  # axis
+    "CumSum": OperatorRow(host=(1,), rank=SAME),  # axis
+    "If": OperatorRow(host=(0,)),  # cond
+    "Loop": OperatorRow(host=(0, 1)),  # M, cond
+    "NonMaxSuppression": OperatorRow(host=(2, 3, 4)),  # max_output_boxes_per_class, thresholds: fields of NON_MAX_SUPPRESSION
+    **each(OperatorRow(host=(1,)), "SequenceAt", "SequenceErase"),  # position
+    "SequenceInsert": OperatorRow(host=(2,)),  # position
+    "SplitToSequence": OperatorRow(host=(1,)),  # split
+    "TopK": OperatorRow(host=(1,), rank=alike(1, 2)),  # K
+    "Trilu": OperatorRow(host=(1,), rank=SAME),  # k
+    **each(OperatorRow(unread=(0,)), "OptionalHasElement", "SequenceLength"),
+}
+"""Operators of which ranks follow, that are not evaluated, or whose inputs DirectML's caller has to know."""
+
+_RUNTIME: Rows = {
+    "LayerNormalization": runtime(runtime_rules.normalized, rank=SAME),  # before opset 17
+    "SimplifiedLayerNormalization": runtime(runtime_rules.normalized_without_mean),
+}
+"""The operators that onnxruntime has in ONNX's own domain."""
+
+_MICROSOFT: Rows = {
+    "Attention": runtime(attention(4, of=0)),
+    **each(runtime(like(0)), "BiasAdd", "BiasGelu", "BiasSoftmax", "FastGelu", "Gelu", "GroupNorm", "MoE", "QLinearLeakyRelu"),
+    **each(runtime(like(0)), "QLinearSigmoid", "QLinearSoftmax", "QMoE", "QuickGelu", "RotaryEmbedding"),
+    "BiasSplitGelu": runtime(runtime_rules.halved),
+    "DequantizeLinear": runtime(like(0, of=1)),
+    "DynamicQuantizeLSTM": runtime(as_onnx("LSTM", 0, 1, 2)),
+    **each(runtime(as_onnx("MatMul", 0, 1)), "DynamicQuantizeMatMul", "GemmFastGelu"),
+    "EmbedLayerNormalization": runtime(embedded(2)),
+    "FusedConv": runtime(as_onnx("Conv", 0, 1)),
+    "FusedGemm": runtime(as_onnx("Gemm", 0, 1)),
+    **each(runtime(matrix_product), "FusedMatMul", "FusedMatMulActivation", "TransposeMatMul"),
+    "GatherBlockQuantized": runtime(runtime_rules.picked),
+    "GroupQueryAttention": runtime(runtime_rules.grouped, host=(6,)),
+    **each(runtime(runtime_rules.packed_product), "MatMulBnb4", "MatMulNBits"),
+    "MatMulIntegerToFloat": runtime(as_onnx("MatMul", 0, 1, of=(2,))),
+    "MultiHeadAttention": runtime(runtime_rules.multi_head),
+    "NhwcFusedConv": runtime(as_onnx("Conv", 0, 1, last=True)),
+    "NhwcMaxPool": runtime(as_onnx("MaxPool", 0, last=True)),
+    "QAttention": runtime(attention(8, of=2)),
+    "QEmbedLayerNormalization": runtime(embedded(8)),
+    "QGemm": runtime(as_onnx("Gemm", 0, 3, of=(8, 1))),
+    **each(runtime(runtime_rules.broadcast(0, 3)), "QLinearAdd", "QLinearMul"),
+    "QLinearAveragePool": runtime(as_onnx("AveragePool", 0)),
+    "QLinearConcat": runtime(runtime_rules.concatenated),
+    "QLinearConv": runtime(as_onnx("Conv", 0, 3, of=(7,))),
+    "QLinearGlobalAveragePool": runtime(as_onnx("GlobalAveragePool", 0)),
+    "QLinearReduceMean": runtime(as_onnx("ReduceMean", 0)),
+    "QLinearWhere": runtime(runtime_rules.broadcast(0, 1, 4, of=1)),
+    "QuantizeLinear": runtime(runtime_rules.quantized),
+    "SkipGroupNorm": runtime(like(0, 0)),
+    **each(runtime(like(0, None, None, 0)), "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
+    "ConvTransposeWithDynamicPads": OperatorRow(host=(2,)),  # Pads
+    "CropAndResize": OperatorRow(host=(3,)),  # crop_size
+    "ExpandDims": OperatorRow(host=(1,)),  # axis
+    "Pad": OperatorRow(host=(1, 2, 3)),  # pads, value, axes
+    "Trilu": OperatorRow(host=(1,)),  # k
+}
+
+_BLOCKS: Rows = {
+    "AveragePool": runtime(as_onnx("AveragePool", 0)),
+    "Conv": runtime(as_onnx("Conv", 0, 1), input_types=runtime_rules.filtered),
+    "GlobalAveragePool": runtime(as_onnx("GlobalAveragePool", 0)),
+    "GlobalMaxPool": runtime(as_onnx("GlobalMaxPool", 0)),
+    "MaxPool": runtime(as_onnx("MaxPool", 0)),
+    "ReorderInput": runtime(runtime_rules.to_blocks),
+    "ReorderOutput": runtime(runtime_rules.from_blocks),
+    "Upsample": runtime(runtime_rules.enlarged),
+}
+"""The operators on tensors in NCHWc layout. The sizes are those in NCHW, with the channels that fill blocks."""
+
+OPERATORS: Rows = {
+    **_RUN,
+    **_COMPUTED,
+    **_OTHERS,
+    **_RUNTIME,
+    **within("com.microsoft", _MICROSOFT),
+    **within("com.microsoft.nchwc", _BLOCKS),
+}
+"""By the operator's name with its domain."""
+
+UNKNOWN = OperatorRow()
+"""Of which nothing is known."""
+
+
+def row_of(node: NodeProto) -> OperatorRow:
+    """The row of a node's operator."""
+    return OPERATORS.get(operator_name(node), UNKNOWN)
+
+
+def check(node: Any, opset: int) -> None:
+    """Refuse what can be refused before there are arrays; TypeError and ValueError as `compute`."""
+    if operator_name(node) in VERSIONS:
+        parsed, refuses = parse_node(node, opset), row_of(node).refuses
+        if refuses is not None:
+            refuses(parsed)
+
+
+def compute(node: Any, opset: int, inputs: Sequence[Any]) -> Any:
+    """The output of an operator whose row has `run`, of its NodeProto under an opset; a list where it has several.
+
+    inputs: one per node.input, None for those left out: arrays, which the result shares memory with where it can, or values of a
+    graph in their place; axes, shapes and the like are arrays in host memory.
+
+    Raises TypeError for a data type that the version does not list, ValueError for any other broken rule of the version.
+    """
+    run = row_of(node).run
+    assert run is not None, f"{node.op_type} has a rule"
+    if in_family(node) or operator_name(node) not in VERSIONS:
+        return run(stated_node(node, opset), *inputs)
+    parsed = parse_node(node, opset)
+    if parsed.version.inputs:
+        check_type(parsed.version, "data", inputs[0].dtype, parsed.version.types)
+    return run(parsed, *inputs)

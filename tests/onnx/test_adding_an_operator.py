@@ -1,0 +1,95 @@
+"""CONTRIBUTING.md's recipe for operators beside the family, with made-up ones: a row, and `check` and `fuse` know them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlgather as dg
+from dmlgather.dialects.checked_model import Verdict
+from dmlgather.onnx.model import operators
+from dmlgather.onnx.model.operator_rows import KnownNode, OperatorRow, Shape
+from dmlgather.onnx.problems.node_reading import StatedNode
+from tests.onnx.modelling import by_place, checked, parsed
+
+
+def swapped(_: StatedNode, data: Any) -> Any:
+    """The last two dimensions change places."""
+    rank = data.ndim
+    return data.transpose([*range(rank - 2), rank - 1, rank - 2])
+
+
+def halved(_: StatedNode, data: Any) -> Any:
+    """The first half of the first dimension."""
+    return data[(slice(0, data.shape[0] // 2),)]
+
+
+def half(call: KnownNode) -> list[Shape | None] | None:
+    shape = call.shape(0)
+    return None if shape is None else [[call.size("floor_divide", shape[0], 2), *shape[1:]]]
+
+
+def between(compute: Any, low: Any, value: Any, high: Any) -> Any:
+    """Clip with another order of its inputs."""
+    return compute("minimum", compute("maximum", value, low), high)
+
+
+ROWS = {
+    "SwapLast": operators.moving(swapped),
+    "Halve": operators.moving(halved, sizes=half),
+    "Between": operators.computing(between, typed_by=1),
+    "SliceLike": OperatorRow(host=(1,)),
+}
+"""One row for each; a second rule where sizes with names are computed with."""
+
+
+@pytest.fixture(autouse=True)
+def added(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, row in ROWS.items():
+        monkeypatch.setitem(operators.OPERATORS, name, row)
+
+
+FIRST = "zero = Constant<value_ints = [0]>() one = Constant<value_ints = [1]>()"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "condition"),
+    [
+        ("t = SwapLast(x) s = Shape(t) n = Gather(s, one)", "K >= N"),
+        ("t = Halve(x) s = Shape(t) n = Gather(s, zero)", "K >= floor(N/2)"),
+        ("s = Shape(x) m = Gather(s, zero) n = Between(one, m, five)", "K >= min(5, max(1, N))"),
+        ("s = Shape(x) n = Halve(s)", "K >= N"),
+    ],
+    ids=("moved", "halved", "computed", "moved elements"),
+)
+def test_check_follows_sizes_with_names(tmp_path: Path, nodes: str, condition: str) -> None:
+    """The bound of the slice is the size of x that the made-up operator passes on."""
+    head = f"agraph (float[N,4] x, float[K] v) => (float[M] y) {{ {FIRST} five = Constant<value_ints = [5]>()"
+    text = f"{head} {nodes} [cut] y = Slice(v, zero, n) }}"
+    node = by_place(checked(tmp_path, text))["cut"]
+    assert node.verdict is Verdict.TAKEN
+    assert condition in node.provided
+
+
+def test_check_knows_what_the_caller_has_to_know(tmp_path: Path) -> None:
+    text = f"agraph (float[N,4] x) => (float[M] y) {{ {FIRST} s = Shape(x) [n] n = Gather(s, zero) y = SliceLike(x, n) }}"
+    assert by_place(checked(tmp_path, text))["n"].verdict is Verdict.HOST
+
+
+def test_fuse_has_their_steps() -> None:
+    """One plan for the moved data; NumPy says what the result is."""
+    model = parsed(
+        "agraph (float[6,4,3] x, int64[2] rows, int64[2] low) => (float[2,3,4] y, int64[2] z) "
+        "{ five = Constant<value_ints = [5]>() t = SwapLast(x) h = Halve(t) y = Gather(h, rows) z = Between(low, rows, five) }"
+    )
+    graph = dg.onnx.index_graph(model)
+    fused = dg.fuse(graph)
+    assert len(fused.graph.steps) < len(graph.steps)
+    x = np.arange(72, dtype=np.float32).reshape(6, 4, 3)
+    rows, low = np.array([2, 0]), np.array([1, 1])
+    found = fused(x, rows, low)
+    np.testing.assert_array_equal(found[0], x.swapaxes(-1, -2)[:3][rows])
+    np.testing.assert_array_equal(found[1], [2, 1])
