@@ -199,8 +199,8 @@ def _kept_for(_function: EagerFunction[Any], _key: Hashable) -> list[Callable[[S
 def _slots(request: Callable[..., Any], names: Mapping[str, Any]) -> dict[int | str, int]:
     """The number of each array argument, by its name and its place, and behind them of `out`."""
     places = [*inspect.signature(request).parameters]
-    slots = {name: slot for slot, name in enumerate((*names, "out")) if name in places}
-    return {**slots, **{places.index(name): slot for name, slot in slots.items()}}
+    slots: dict[int | str, int] = {name: slot for slot, name in enumerate((*names, "out")) if name in places}
+    return slots | {places.index(str(name)): slot for name, slot in slots.items()}
 
 
 def _can_repeat(ran: Ran, request: Request, given: Sequence[Any]) -> bool:
