@@ -45,6 +45,11 @@ class Unlike(NamedTuple):
     what: str = "indices"
 
 
+def as_directml(_problem: Problem, _known: Any) -> Unlike | None:
+    """Of a dialect without differences, or one that refuses what DirectML reads."""
+    return None
+
+
 @dataclass(frozen=True, eq=False)
 class Exporter:
     """How a dialect's problems become descriptors. Compared by identity, and hashable.
@@ -59,7 +64,7 @@ class Exporter:
     title: Callable[[Any], str]
     required: Callable[[Any], Mapping[str, TensorType]] = tensors_by_name
     names: Mapping[str, str] = field(default_factory=dict)
-    unlike: Callable[[Any, Any], Unlike | None] = lambda _problem, _known: None
+    unlike: Callable[[Any, Any], Unlike | None] = as_directml
 
     def to_directml(
         self, call: Callable[[], Problem], level: FeatureLevel, dialect: str, operator: str
