@@ -99,9 +99,9 @@ class EagerFunction(Generic[P]):
         """The plan of the same call over packed arrays. An array may be replaced by anything with `shape` and `dtype`, or by a
         pair (shape, dtype); `device` and `stream` change nothing.
         """
-        return self.problem(*args, **kwargs).plan()  # type: ignore[no-any-return] # a request makes problems of any kind
+        return self.problem(*args, **kwargs).plan()
 
-    def problem(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+    def problem(self, *args: P.args, **kwargs: P.kwargs) -> Problem:
         """What the same call asks for, without arrays: `dg.translate` takes it. Arguments as for `plan`.
 
         >>> dg.onnx.gather.problem(((30522, 384), "float32"), ((1, 128), "int64")).output.shape
@@ -109,7 +109,7 @@ class EagerFunction(Generic[P]):
         """
         request = self._request(*args, **kwargs)
         _ = request.runs
-        problem = request.problem_of(*(type_of(name, item) for name, item in request.arrays.items()))
+        problem: Problem = request.problem_of(*(type_of(name, item) for name, item in request.arrays.items()))
         return under(problem, *policy_of(problem, request.out_of_bounds))
 
     @property

@@ -21,7 +21,7 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.plan import IndexPlan
 from dmlgather.torch.problems import export
-from dmlgather.torch.problems.rolling import Rolling
+from dmlgather.torch.problems.windows import Rolling
 
 P = ParamSpec("P")
 
