@@ -45,9 +45,13 @@ class Request:
     stream: Any = field(default=None, kw_only=True)
     keyed: bool = field(default=True, kw_only=True)
 
+    def __post_init__(self) -> None:
+        if self.device is not None:
+            Device.parse(self.device)  # which refuses an unknown one
+
     @property
     def runs(self) -> Device | None:
-        """The device to run on. ValueError for an unknown one."""
+        """The device to run on."""
         return None if self.device is None else Device.parse(self.device)
 
 
@@ -108,7 +112,6 @@ class EagerFunction(Generic[P]):
         (1, 128, 384)
         """
         request = self._request(*args, **kwargs)
-        _ = request.runs
         problem: Problem = request.problem_of(*(type_of(name, item) for name, item in request.arrays.items()))
         return under(problem, *policy_of(problem, request.out_of_bounds))
 

@@ -74,7 +74,6 @@ class TorchFunction(EagerFunction[P]):
         pair (shape, dtype); `device` and `out` change nothing. Of roll, a tuple: each plan writes its part of the result.
         """
         request = self._request(*args, **kwargs)
-        _ = request.runs
 
         def planned(work: Work) -> IndexPlan | tuple[IndexPlan, ...]:
             if isinstance(work, Rolling):
