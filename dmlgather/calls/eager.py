@@ -45,9 +45,13 @@ class Request:
     stream: Any = field(default=None, kw_only=True)
     keyed: bool = field(default=True, kw_only=True)
 
+    def __post_init__(self) -> None:
+        if self.device is not None:
+            Device.parse(self.device)  # which refuses an unknown one
+
     @property
     def runs(self) -> Device | None:
-        """The device to run on. ValueError for an unknown one."""
+        """The device to run on."""
         return None if self.device is None else Device.parse(self.device)
 
 
@@ -99,17 +103,16 @@ class EagerFunction(Generic[P]):
         """The plan of the same call over packed arrays. An array may be replaced by anything with `shape` and `dtype`, or by a
         pair (shape, dtype); `device` and `stream` change nothing.
         """
-        return self.problem(*args, **kwargs).plan()  # type: ignore[no-any-return] # a request makes problems of any kind
+        return self.problem(*args, **kwargs).plan()
 
-    def problem(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+    def problem(self, *args: P.args, **kwargs: P.kwargs) -> Problem:
         """What the same call asks for, without arrays: `dg.translate` takes it. Arguments as for `plan`.
 
         >>> dg.onnx.gather.problem(((30522, 384), "float32"), ((1, 128), "int64")).output.shape
         (1, 128, 384)
         """
         request = self._request(*args, **kwargs)
-        _ = request.runs
-        problem = request.problem_of(*(type_of(name, item) for name, item in request.arrays.items()))
+        problem: Problem = request.problem_of(*(type_of(name, item) for name, item in request.arrays.items()))
         return under(problem, *policy_of(problem, request.out_of_bounds))
 
     @property
@@ -199,8 +202,8 @@ def _kept_for(_function: EagerFunction[Any], _key: Hashable) -> list[Callable[[S
 def _slots(request: Callable[..., Any], names: Mapping[str, Any]) -> dict[int | str, int]:
     """The number of each array argument, by its name and its place, and behind them of `out`."""
     places = [*inspect.signature(request).parameters]
-    slots = {name: slot for slot, name in enumerate((*names, "out")) if name in places}
-    return {**slots, **{places.index(name): slot for name, slot in slots.items()}}
+    slots: dict[int | str, int] = {name: slot for slot, name in enumerate((*names, "out")) if name in places}
+    return slots | {places.index(str(name)): slot for name, slot in slots.items()}
 
 
 def _can_repeat(ran: Ran, request: Request, given: Sequence[Any]) -> bool:

@@ -309,7 +309,7 @@ class DescribedRoutes:
         """
         self.check_count(len(inputs))
         devices = [device_of(found) for found in inputs if found is not None]
-        if len(devices) < len(inputs) or (self.device is not None and self.device.memory not in devices):
+        if len(devices) < len(inputs) or (self.device is not None and set(devices) != {self.device.memory}):
             return None
         check_devices(devices)
         return _packed([*self._types.values()][-1], _where(devices[0]))

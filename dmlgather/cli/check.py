@@ -123,8 +123,8 @@ def check(
     from dmlgather.directml.types import FeatureLevel
     from dmlgather.report.configuration import ConfigurationError, find, load
     from dmlgather.report.file_check import ignored, prepare_to_end
-    from dmlgather.report.node_lines import NodeListing
     from dmlgather.report.settings import Settings
+    from dmlgather.report.text import NodeListing
 
     if config is not None and no_config:
         raise typer.BadParameter("give one of --config and --no-config", param_hint="'--no-config'")

@@ -20,8 +20,7 @@ from dmlgather.output import flush, put
 from dmlgather.wording import printable
 
 if TYPE_CHECKING:
-    from dmlgather.comparing.dispatches import ComparedDispatch
-    from dmlgather.comparing.given_outputs import GivenOutput
+    from dmlgather.comparing.dispatches import ComparedDispatch, GivenOutput
     from dmlgather.comparing.saving import CompareReport, DispatchReport
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
 
@@ -132,8 +131,7 @@ class _Task:
 
     def of_model(self) -> CompareReport:
         """Compare the dispatches of a model; the report, which is also saved where a case is."""
-        from dmlgather.comparing.dispatches import check_model_memory
-        from dmlgather.comparing.given_outputs import given_outputs
+        from dmlgather.comparing.dispatches import check_model_memory, given_outputs
 
         given = None if self.against is None else given_outputs(self.checked, self.against)
         check_model_memory(self.checked, self.devices, given, self.memory_limit)

@@ -209,7 +209,7 @@ def _is_text(file: Path) -> bool:
 
 def _explain_nodes(file: Path, written: JsonOutput, legend: bool, picture: Path | None, only: str | None) -> int:
     from dmlgather.directml.types import FeatureLevel
-    from dmlgather.report.node_lines import line
+    from dmlgather.report.text import line
 
     model, nodes = load_nodes(file, only)
     if not nodes:

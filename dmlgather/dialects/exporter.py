@@ -31,18 +31,23 @@ def tensors_by_name(problem: Problem) -> dict[str, TensorType]:
 class Unlike(NamedTuple):
     """Which indices of a problem DirectML treats otherwise than its dialect, in words.
 
-    index: what the dialect calls the indices. outside: what it gives for those out of `bounds`, where DirectML takes the nearest
+    path: what the dialect calls the indices. outside: what it gives for those out of `bounds`, where DirectML takes the nearest
     element; None where it does so too. negative: what it gives for negative ones, which DirectML counts from the end; likewise.
     Behind each of them: what to do about it. what: what indices are.
     """
 
-    index: str
+    path: str
     bounds: str
     outside: str | None
     mend: str
     negative: str | None = None
     mend_negative: str = ""
     what: str = "indices"
+
+
+def as_directml(_problem: Problem, _known: Any) -> Unlike | None:
+    """Of a dialect without differences, or one that refuses what DirectML reads."""
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +64,7 @@ class Exporter:
     title: Callable[[Any], str]
     required: Callable[[Any], Mapping[str, TensorType]] = tensors_by_name
     names: Mapping[str, str] = field(default_factory=dict)
-    unlike: Callable[[Any, Any], Unlike | None] = lambda _problem, _known: None
+    unlike: Callable[[Any, Any], Unlike | None] = as_directml
 
     def to_directml(
         self, call: Callable[[], Problem], level: FeatureLevel, dialect: str, operator: str
@@ -108,10 +113,10 @@ class Exporter:
         if at is not None and at.outside is not None:
             got = f"{at.outside}, the nearest element in DirectML"
             expected = f"{at.what} from {at.bounds}"
-            found.append(CODES["EXP201"].finding(at.index, expected=expected, got=got, remedy=at.mend))
+            found.append(CODES["EXP201"].finding(at.path, expected=expected, got=got, remedy=at.mend))
         if at is not None and at.negative is not None:
             got = f"{at.negative}, an element counted from the end in DirectML from level 3_0 on"
-            found.append(CODES["EXP202"].finding(at.index, expected=f"{at.what} from 0 on", got=got, remedy=at.mend_negative))
+            found.append(CODES["EXP202"].finding(at.path, expected=f"{at.what} from 0 on", got=got, remedy=at.mend_negative))
         return tuple(found)
 
     def _at(self, level: FeatureLevel, problem: Problem) -> Descriptors | Report:

@@ -15,8 +15,7 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel
 from dmlgather.directml.support import row_at
 from dmlgather.distributed.chunk_grid import replace_axis
-from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
-from dmlgather.lax.problems.gather import LaxGather
+from dmlgather.lax.problems.gather import GatherDimensionNumbers, LaxGather
 from dmlgather.onnx.problems.gather import Gather as OnnxGather
 from dmlgather.openvino.problems.gather import OpenVINOGather
 from dmlgather.plan import OutOfBounds

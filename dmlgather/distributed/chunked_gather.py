@@ -31,14 +31,16 @@ from dmlgather.distributed.routing import (
     IN_FLIGHT_BYTES,
     Routing,
     block_chunks,
+    check_limit,
     even,
     grouped,
     host_indices,
     routing_of,
     row_bytes,
+    worker_memory,
+    workers_now,
 )
 from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_known
-from dmlgather.distributed.worker_memory import check_limit, worker_memory, workers_now
 
 # The task graph of a gather: which tasks there are, under which keys, and what they are given.
 

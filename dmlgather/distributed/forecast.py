@@ -19,8 +19,18 @@ from dmlgather.directml import DescriptorError, FeatureLevel, Finding, GatherOpe
 from dmlgather.distributed.axis_rules import axis_rule
 from dmlgather.distributed.chunk_grid import Chunks, Split, chunk_starts, replace_axis, union
 from dmlgather.distributed.chunk_operators import gather_descriptor, judge, word_of
-from dmlgather.distributed.routing import BLOCK_BYTES, IN_FLIGHT_BYTES, Routing, host_indices, routing_of, row_bytes
-from dmlgather.distributed.worker_memory import WorkerMemory, check_limit, worker_memory, workers_now
+from dmlgather.distributed.routing import (
+    BLOCK_BYTES,
+    IN_FLIGHT_BYTES,
+    Routing,
+    WorkerMemory,
+    check_limit,
+    host_indices,
+    routing_of,
+    row_bytes,
+    worker_memory,
+    workers_now,
+)
 from dmlgather.extras import missing_extra
 from dmlgather.onnx.problems.export import express
 from dmlgather.onnx.problems.gather import Gather

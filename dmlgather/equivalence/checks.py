@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.equivalence.parts import Part, PartMaker
-from dmlgather.equivalence.points import moving
 from dmlgather.equivalence.symbols import Formula, Leaf, Read, Sum, SymbolicTensor, leaves_of
-from dmlgather.equivalence.tables import Integers, among
+from dmlgather.equivalence.tables import Integers, among, moving
 from dmlgather.plan.index_function import Intervals, common, united, within
 
 # Which values the elements at places may have: places in arrays, so that a million of them cost what a few arrays do.

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.equivalence.points import merged
 from dmlgather.equivalence.symbols import (
     MAY_BE_KNOWN,
     Addend,
@@ -34,7 +33,17 @@ from dmlgather.equivalence.symbols import (
     total,
     whole_leaf,
 )
-from dmlgather.equivalence.tables import MOST_POINTS, Coordinates, Integers, Tables, among, applied, check_differences, strided
+from dmlgather.equivalence.tables import (
+    MOST_POINTS,
+    Coordinates,
+    Integers,
+    Tables,
+    among,
+    applied,
+    check_differences,
+    merged,
+    strided,
+)
 from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, Walk, packed_strides
 from dmlgather.plan.index_function import IndexFunction, Piece
 

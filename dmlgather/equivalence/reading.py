@@ -15,7 +15,6 @@ from dmlgather.dialects.index_arithmetic import MOST_PIECES
 from dmlgather.dialects.index_graph import Elementwise
 from dmlgather.equivalence.checks import Checks
 from dmlgather.equivalence.parts import KNOWN, PartMaker, course, unsplit_course, walked
-from dmlgather.equivalence.points import finest, merged, split
 from dmlgather.equivalence.symbols import (
     MAY_BE_KNOWN,
     Addend,
@@ -35,7 +34,7 @@ from dmlgather.equivalence.symbols import (
     total,
     whole_leaf,
 )
-from dmlgather.equivalence.tables import MOST_POINTS, Coordinates, Integers, applied, grid, strided
+from dmlgather.equivalence.tables import MOST_POINTS, Coordinates, Integers, applied, finest, grid, merged, split, strided
 from dmlgather.plan import CompositionError
 from dmlgather.plan.index_function import IndexFunction, Intervals, Piece, united
 

@@ -33,7 +33,7 @@ from dmlgather.plan import BytesMoved, IndexPlan, bytes_moved, canonicalise
 from dmlgather.wording import counted
 
 if TYPE_CHECKING:
-    from dmlgather.fusion.explaining import FusedExplanation
+    from dmlgather.picture.explanation import FusedExplanation
 
 
 # Running a graph on arrays: those of NumPy and tensors by the route for their signatures, all others after they are adopted.
@@ -295,8 +295,7 @@ class Fused:
 
     def explain(self) -> FusedExplanation:
         """Each launch with its plan, canonical plan, what each device runs, and a picture; with what was cut and saved."""
-        from dmlgather.fusion.explaining import FusedExplanation
-        from dmlgather.picture.explanation import explain_problem
+        from dmlgather.picture.explanation import FusedExplanation, explain_problem
 
         problems = {step.name: step.work for step in self.graph.steps if isinstance(step.work, Problem)}
         found = [explain_problem(problems[each.step], f"one launch for {', '.join(each.holds)}", "") for each in self.launches]

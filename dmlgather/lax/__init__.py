@@ -8,7 +8,7 @@ from dmlgather.lazy import lazy_names
 
 if TYPE_CHECKING:
     from dmlgather.lax.functions import differences, gather, to_directml
-    from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
+    from dmlgather.lax.problems.gather import GatherDimensionNumbers
     from dmlgather.lax.tracing.trace import trace
 
 __all__ = ["GatherDimensionNumbers", "differences", "gather", "to_directml", "trace"]
@@ -16,7 +16,7 @@ __all__ = ["GatherDimensionNumbers", "differences", "gather", "to_directml", "tr
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "GatherDimensionNumbers": "problems.dimension_numbers",
+        "GatherDimensionNumbers": "problems.gather",
         "differences": "functions",
         "gather": "functions",
         "to_directml": "functions",

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from dmlgather.directml.findings import Severity
 from dmlgather.directml.located import FileProblem, full_path
 from dmlgather.output import put
-from dmlgather.report import node_lines, paths, text
+from dmlgather.report import paths, text
 from dmlgather.report.blocks import common, line
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.code_registry import INDEX, rules
 from dmlgather.report.finding_status import Cause, CountedFingerprint, FindingStatus, ReportedFinding, UnusedIgnore
-from dmlgather.report.node_lines import NodeListing
 from dmlgather.report.paths import named, repository
+from dmlgather.report.text import NodeListing
 from dmlgather.wording import alternatives, counted, printable
 from dmlgather.written_files import writing
 
@@ -162,10 +162,10 @@ def junit_lines(report: CheckReport) -> Iterator[str]:
 
 def _cases(file: FileReport, fails: Callable[[ReportedFinding], bool]) -> Iterator[TestCase]:
     name = printable(file.file)
-    others, of_nodes = node_lines.by_node(file)
+    others, of_nodes = text.by_node(file)
     yield _case(name, "dmlgather.check", _split(others, fails), file.problems)
     for node in file.nodes:
-        verdict = node_lines.line(node, file.level)
+        verdict = text.line(node, file.level)
         yield _case(printable(node.place), name, _split(of_nodes[node.place], fails), (), verdict)
 
 

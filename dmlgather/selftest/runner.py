@@ -20,9 +20,8 @@ from dmlgather.backends.cuda import CudaProgram, DeviceError, require
 from dmlgather.backends.cuda.driver import DeviceMemory, kernel, read_bytes
 from dmlgather.backends.cuda.variants import VARIANTS
 from dmlgather.backends.devices import Device
-from dmlgather.selftest.guarded import BASE, GuardedBytes
 from dmlgather.selftest.selftest_report import FailedTrial, Machine, SelfTestReport, machine, versions
-from dmlgather.selftest.trials import Aftermath, JudgedDevice, JudgedWay, Trial, drawn, fault, random_of
+from dmlgather.selftest.trials import BASE, Aftermath, GuardedBytes, JudgedDevice, JudgedWay, Trial, drawn, fault, random_of
 
 # The CPU under test: the compiled engine with every instruction set of the machine, and NumPy's recipes.
 

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING
 from dmlgather.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from dmlgather.torch.functions import embedding, gather, index_select, take, take_along_dim
-    from dmlgather.torch.indexing import index
+    from dmlgather.torch.functions import embedding, gather, index, index_select, take, take_along_dim
     from dmlgather.torch.tracing.trace import trace
     from dmlgather.torch.views import (
         as_strided,
@@ -69,9 +68,9 @@ __all__ = [
     "unfold",
 ]
 
-_GATHERS = ("embedding", "gather", "index_select", "take", "take_along_dim")
+_GATHERS = ("embedding", "gather", "index", "index_select", "take", "take_along_dim")
 
 __getattr__, __dir__ = lazy_names(
     __name__,
-    {**dict.fromkeys(__all__, "views"), **dict.fromkeys(_GATHERS, "functions"), "trace": "tracing.trace", "index": "indexing"},
+    {**dict.fromkeys(__all__, "views"), **dict.fromkeys(_GATHERS, "functions"), "trace": "tracing.trace"},
 )

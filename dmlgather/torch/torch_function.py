@@ -21,7 +21,7 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.plan import IndexPlan
 from dmlgather.torch.problems import export
-from dmlgather.torch.problems.rolling import Rolling
+from dmlgather.torch.problems.windows import Rolling
 
 P = ParamSpec("P")
 
@@ -74,7 +74,6 @@ class TorchFunction(EagerFunction[P]):
         pair (shape, dtype); `device` and `out` change nothing. Of roll, a tuple: each plan writes its part of the result.
         """
         request = self._request(*args, **kwargs)
-        _ = request.runs
 
         def planned(work: Work) -> IndexPlan | tuple[IndexPlan, ...]:
             if isinstance(work, Rolling):

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from dmlgather.backends import torch_tensors
-from dmlgather.torch.problems import rolling, views, windows
+from dmlgather.torch.problems import views, windows
 from dmlgather.torch.problems.views import PixelShuffle, PixelUnshuffle
 from dmlgather.torch.torch_function import TorchFunction, TorchRequest, contiguous, flattened
 
@@ -280,4 +280,4 @@ def roll(
     >>> dg.torch.roll(np.array([[1, 2, 3], [4, 5, 6]]), 1, 1).tolist()
     [[3, 1, 2], [6, 4, 5]]
     """
-    return _view(partial(rolling.roll, shifts=shifts, dims=dims), input, out, device)
+    return _view(partial(windows.roll, shifts=shifts, dims=dims), input, out, device)

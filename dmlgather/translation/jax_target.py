@@ -12,8 +12,7 @@ from dmlgather.dialects.index_graph import ELEMENTWISE, Concatenation, Elementwi
 from dmlgather.dialects.problem import Problem
 from dmlgather.dialects.views import ExpandView, ReshapeView, TransposeView
 from dmlgather.dialects.windows import Window
-from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
-from dmlgather.lax.problems.gather import INTEGERS, LaxGather
+from dmlgather.lax.problems.gather import INTEGERS, GatherDimensionNumbers, LaxGather
 from dmlgather.lax.problems.slice import DynamicSlice, LaxSlice, Rev
 from dmlgather.plan import OutOfBounds
 from dmlgather.translation.gathering import Gathering

@@ -11,8 +11,7 @@ from dmlgather.cli.check import _summary
 from dmlgather.dialects.checked_model import CheckedNode, DirectMLForm, Verdict
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.report.check_report import CheckReport, FileReport, verdicts
-from dmlgather.report.node_lines import NodeListing
-from dmlgather.report.text import model_lines
+from dmlgather.report.text import NodeListing, model_lines
 
 LEVEL = FeatureLevel.parse("6_4")
 FORM = DirectMLForm(level=LEVEL, operators=("GATHER",))

@@ -12,8 +12,7 @@ import pytest
 from dask.system import CPU_COUNT
 
 from dmlgather.distributed import MemoryLimitError, chunked_gather, gather, plan_gather
-from dmlgather.distributed.routing import routing_of
-from dmlgather.distributed.worker_memory import worker_memory
+from dmlgather.distributed.routing import routing_of, worker_memory
 from dmlgather.wording import amount
 
 

@@ -15,8 +15,7 @@ from dmlgather.dialects.index_graph import ELEMENTWISE, IndexGraph
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.views import SliceView
 from dmlgather.dialects.windows import Window
-from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
-from dmlgather.lax.problems.gather import LaxGather
+from dmlgather.lax.problems.gather import GatherDimensionNumbers, LaxGather
 from dmlgather.onnx.problems.gather import Gather, GatherND
 from dmlgather.plan import OutOfBounds
 

@@ -13,8 +13,7 @@ from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.views import StridedView
 from dmlgather.equivalence import decide
 from dmlgather.equivalence.results import Given
-from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
-from dmlgather.lax.problems.gather import LaxGather
+from dmlgather.lax.problems.gather import GatherDimensionNumbers, LaxGather
 from dmlgather.plan import OutOfBounds
 from tests.equivalence.making import (
     Program,

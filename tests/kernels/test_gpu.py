@@ -19,7 +19,7 @@ from dmlgather.backends.cuda import DeviceError, driver, prepare, require
 from dmlgather.backends.cuda.variants import VARIANTS, Variant
 from dmlgather.backends.devices import Device
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
-from dmlgather.selftest import guarded
+from dmlgather.selftest import trials
 from dmlgather.selftest.random_plans import plan_for, random_plan, random_runs, unwritable_fill
 from dmlgather.selftest.runner import JudgedGpu
 from dmlgather.selftest.trials import JudgedWay, Trial, fault
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.gpu
 
 EXACT = "DMLGATHER_EXACT_BUFFERS" in os.environ
 """Under compute-sanitizer: allocations of exact size, so that the tool sees one byte too far."""
-GUARD = 0 if EXACT else guarded.GUARD
+GUARD = 0 if EXACT else trials.GUARD
 """Bytes of pattern on either side of a buffer."""
 PLANS = 300 if EXACT else 2000
 

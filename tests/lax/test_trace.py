@@ -16,7 +16,7 @@ from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
 import dmlgather as dg
-from dmlgather.lax.tracing.constants import equations
+from dmlgather.lax.tracing.jaxprs import equations
 from tests import seeds
 from tests.lax.everyday import IDX, X
 from tests.lax.executing import executed

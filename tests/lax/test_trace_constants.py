@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 
 import dmlgather as dg
-from dmlgather.lax.tracing.constants import DEPTH_LIMIT, ELEMENT_LIMIT, Constants
+from dmlgather.lax.tracing.jaxprs import DEPTH_LIMIT, ELEMENT_LIMIT, Constants
 from tests.lax.everyday import X
 
 rng_uniform: Any = lax.rng_uniform

@@ -15,8 +15,7 @@ from dmlgather.dialects.advanced_indexing import indexing
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import ExpandView, ReshapeView, SliceView, StridedView, TransposeView
 from dmlgather.dialects.windows import Window
-from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
-from dmlgather.lax.problems.gather import LaxGather
+from dmlgather.lax.problems.gather import GatherDimensionNumbers, LaxGather
 from dmlgather.lax.problems.slice import DynamicSlice, LaxSlice, Rev
 from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
 from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND

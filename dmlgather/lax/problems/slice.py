@@ -9,8 +9,7 @@ from typing import ClassVar
 
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.windows import Window, WindowProblem
-from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
-from dmlgather.lax.problems.gather import OPERANDS, TYPES, LaxGather
+from dmlgather.lax.problems.gather import OPERANDS, TYPES, GatherDimensionNumbers, LaxGather
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 

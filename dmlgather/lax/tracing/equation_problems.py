@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.lax.problems.dimension_numbers import GatherDimensionNumbers
-from dmlgather.lax.problems.gather import LaxGather
+from dmlgather.lax.problems.gather import GatherDimensionNumbers, LaxGather
 from dmlgather.lax.problems.slice import DynamicSlice, LaxSlice, Rev
 from dmlgather.lax.tracing import jaxprs
-from dmlgather.lax.tracing.constants import Constants
+from dmlgather.lax.tracing.jaxprs import Constants
 
 
 class NoPlanError(Exception):

@@ -16,9 +16,8 @@ from dmlgather.dialects.views import SliceView
 from dmlgather.dialects.windows import Window
 from dmlgather.lax.problems.gather import OPERANDS, TYPES
 from dmlgather.lax.tracing import jaxprs
-from dmlgather.lax.tracing.constants import Constants
 from dmlgather.lax.tracing.equation_problems import PRIMITIVES, NoPlanError, problem_of
-from dmlgather.lax.tracing.jaxprs import Place
+from dmlgather.lax.tracing.jaxprs import Constants, Place
 from dmlgather.tracing import meaning
 from dmlgather.wording import counted
 

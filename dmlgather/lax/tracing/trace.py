@@ -14,10 +14,9 @@ from dmlgather.dialects.index_graph import Step
 from dmlgather.fusion import Fused, fuse
 from dmlgather.lax.problems.export import EXPORTER, with_known_starts
 from dmlgather.lax.tracing import jaxprs
-from dmlgather.lax.tracing.constants import Constants, equations
 from dmlgather.lax.tracing.equation_problems import PRIMITIVES, NoPlanError, known_starts, problem_of
 from dmlgather.lax.tracing.index_graph import ProgramGraph, read_program
-from dmlgather.lax.tracing.jaxprs import Place
+from dmlgather.lax.tracing.jaxprs import Constants, Place, equations
 from dmlgather.plan import OutOfBounds, bytes_moved
 from dmlgather.tracing import Array, Directml, SourceLine, Trace, TraceEntry, launches_of, opaque_results
 

@@ -18,13 +18,13 @@ from dmlgather.torch.problems.gathers import (
     TorchEmbedding,
     TorchGather,
     TorchGatherProblem,
+    TorchIndexing,
     TorchIndexSelect,
     TorchTake,
     TorchTakeAlongDim,
 )
-from dmlgather.torch.problems.indexing import TorchIndexing
-from dmlgather.torch.problems.rolling import Rolling
 from dmlgather.torch.problems.views import PixelProblem, PixelShuffle, PixelUnshuffle
+from dmlgather.torch.problems.windows import Rolling
 
 ONE = Dim(1, 0)
 """What a tensor without dimensions has instead."""

@@ -12,7 +12,7 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import SliceView
 from dmlgather.dialects.windows import Window
 from dmlgather.plan import reach
-from dmlgather.torch.problems import rolling, views, windows
+from dmlgather.torch.problems import views, windows
 from dmlgather.torch.problems.arguments import dim_of
 from dmlgather.torch.problems.gathers import (
     INDEX_TYPES,
@@ -21,8 +21,8 @@ from dmlgather.torch.problems.gathers import (
     TorchIndexSelect,
     TorchTake,
     TorchTakeAlongDim,
+    index,
 )
-from dmlgather.torch.problems.indexing import index
 from dmlgather.torch.problems.views import PixelShuffle, PixelUnshuffle
 from dmlgather.torch.tracing.node_calls import NodeCall, Value
 
@@ -175,7 +175,7 @@ def _stacked(call: NodeCall, problem: AdvancedIndexing, arrays: Sequence[str]) -
 
 
 def _roll(call: NodeCall) -> tuple[str, ...]:
-    graph, rolled = call.graph, rolling.roll(call.type(), call["shifts"], call["dims"])
+    graph, rolled = call.graph, windows.roll(call.type(), call["shifts"], call["dims"])
     value = graph.reshaped(call.part("flattened"), call.value(), rolled.data.shape)
     for axis, (size, shift) in enumerate(zip(rolled.data.shape, rolled.shifts, strict=True)):
         if shift:
