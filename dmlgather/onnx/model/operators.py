@@ -37,12 +37,8 @@ def computing(
     elements: Callable[..., Any], *, logical: bool = False, typed_by: int = 0, steps: bool = True, **columns: Any
 ) -> OperatorRow:
     """A row that computes elements. typed_by: the input that has the type of the results, where they are no bools."""
-    rules: dict[str, Any] = {
-        "elements": elements,
-        "computes": element_rules.computed(elements, logical, typed_by),
-        "sizes": size_rules.broadcast,
-    }
-    return OperatorRow(logical=logical, typed_by=typed_by, steps=steps, **{**rules, **columns})
+    rules = {"elements": elements, "computes": element_rules.computed(elements, logical, typed_by), **columns}
+    return OperatorRow(logical=logical, typed_by=typed_by, steps=steps, **rules)
 
 
 def reduction(operation: str | None = None) -> OperatorRow:
