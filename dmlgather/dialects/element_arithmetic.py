@@ -130,12 +130,16 @@ class Numbers(Computing):
             return np.asarray(OPERATIONS[operation].numbers(*operands))
 
 
+def _nothing_decides(*_: Element) -> None:
+    """No input of the model is known to decide sizes."""
+
+
 @dataclass(frozen=True)
 class Arithmetic(Computing):
     """Computes with elements of one node. decided_by: names an input of the model that decides sizes."""
 
     sizes: Sizes
-    decided_by: Callable[..., str | None] = lambda *_: None
+    decided_by: Callable[..., str | None] = _nothing_decides
 
     def __call__(self, operation: str, *operands: Element) -> Element:
         row = OPERATIONS[operation]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,13 @@ def added(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(operators.OPERATORS, name, row)
 
 
+TABLES = {
+    **dict.fromkeys(("_RUN", "_COMPUTED", "_OTHERS", "_RUNTIME"), ""),
+    "_MICROSOFT": "com.microsoft.",
+    "_BLOCKS": "com.microsoft.nchwc.",
+}
+"""The parts of the table, with the domains of their operators."""
+
 FIRST = "zero = Constant<value_ints = [0]>() one = Constant<value_ints = [1]>()"
 
 
@@ -93,3 +102,24 @@ def test_fuse_has_their_steps() -> None:
     found = fused(x, rows, low)
     np.testing.assert_array_equal(found[0], x.swapaxes(-1, -2)[:3][rows])
     np.testing.assert_array_equal(found[1], [2, 1])
+
+
+def named(table: ast.Dict) -> Iterator[str]:
+    """The operators that a dictionary of rows names, in its source."""
+    for key, value in zip(table.keys, table.values, strict=True):
+        if isinstance(key, ast.Constant):
+            yield str(key.value)
+        elif isinstance(value, ast.Call):
+            yield from (str(each.value) for each in value.args if isinstance(each, ast.Constant))
+
+
+def test_each_operator_stands_once() -> None:
+    tree = ast.parse(Path(operators.__file__).read_text(encoding="utf-8"))
+    tables = {
+        node.target.id: list(named(node.value))
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(node.value, ast.Dict)
+    }
+    names = [f"{domain}{name}" for table, domain in TABLES.items() for name in tables[table]]
+    assert len(names) == len(set(names)) > 200
+    assert {*names} == operators.OPERATORS.keys() - ROWS.keys()

@@ -13,13 +13,13 @@ from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.element_arithmetic import Arithmetic, Element, objects
 from dmlgather.onnx.model.partial_types import PartialType, Size
 from dmlgather.onnx.model.size_names import ModelSizes
-from dmlgather.onnx.model.translated_node import TranslatedNode
 from dmlgather.onnx.model.values import Value
 
 if TYPE_CHECKING:
     from onnx import NodeProto
 
     from dmlgather.onnx.model.node_requests import NodeAnswer, NodeRequests
+    from dmlgather.onnx.model.translated_node import TranslatedNode
 
 Shape = Sequence[Size]
 
@@ -116,6 +116,9 @@ TypeRule = Callable[[KnownNode], Sequence[PartialType]]
 Ranks = Callable[[str], "int | None"]
 """The rank of a value, by its name."""
 
+RankRule = Callable[["NodeProto", Ranks], Iterator[tuple[str, int]]]
+"""From a node and the ranks that are known to names with ranks that follow."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorRow:
@@ -158,7 +161,7 @@ class OperatorRow:
     sizes: SizeRule | None = None
     types: TypeRule | None = None
     input_types: TypeRule | None = None
-    rank: Callable[[NodeProto, Ranks], Iterator[tuple[str, int]]] | None = None
+    rank: RankRule | None = None
     steps: bool = False
     step: Callable[[TranslatedNode], tuple[str, ...] | None] | None = None
     logical: bool = False

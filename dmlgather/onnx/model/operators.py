@@ -13,10 +13,10 @@ import numpy as np
 
 from dmlgather.dialects.element_arithmetic import applied, folded
 from dmlgather.onnx.auxiliary import shape_operators, value_operators
-from dmlgather.onnx.model import element_rules, moving_rules, rank_rules, runtime_rules, size_rules, step_rules
+from dmlgather.onnx.model import element_rules, moving_rules, runtime_rules, size_rules, step_rules
 from dmlgather.onnx.model.operator_rows import OperatorRow, TypeRule
-from dmlgather.onnx.model.rank_rules import alike, broadcast
 from dmlgather.onnx.model.runtime_rules import as_onnx, attention, embedded, like, matrix_product
+from dmlgather.onnx.model.size_rules import alike, broadcast_rank
 from dmlgather.onnx.model.subgraphs import operator_name
 from dmlgather.onnx.problems.data_types import check_type
 from dmlgather.onnx.problems.node_reading import in_family, parse_node, stated_node
@@ -37,12 +37,8 @@ def computing(
     elements: Callable[..., Any], *, logical: bool = False, typed_by: int = 0, steps: bool = True, **columns: Any
 ) -> OperatorRow:
     """A row that computes elements. typed_by: the input that has the type of the results, where they are no bools."""
-    rules: dict[str, Any] = {
-        "elements": elements,
-        "computes": element_rules.computed(elements, logical, typed_by),
-        "sizes": size_rules.broadcast,
-    }
-    return OperatorRow(logical=logical, typed_by=typed_by, steps=steps, **{**rules, **columns})
+    rules = {"elements": elements, "computes": element_rules.computed(elements, logical, typed_by), **columns}
+    return OperatorRow(logical=logical, typed_by=typed_by, steps=steps, **rules)
 
 
 def reduction(operation: str | None = None) -> OperatorRow:
@@ -80,7 +76,7 @@ _RUN: Rows = {
     "Squeeze": moving(shape_operators.squeeze, host=(1,)),
     "Unsqueeze": moving(shape_operators.unsqueeze, host=(1,)),
     "Reshape": moving(shape_operators.reshape, sizes=size_rules.reshape, host=(1,)),
-    "Transpose": moving(shape_operators.transpose, rank=rank_rules.permuted),
+    "Transpose": moving(shape_operators.transpose, rank=size_rules.permuted),
     "Cast": OperatorRow(
         run=value_operators.cast,
         refuses=value_operators.target,
@@ -112,11 +108,11 @@ _RUN: Rows = {
     "Tile": moving(moving_rules.tile, since=6, sizes=size_rules.tile, rank=SAME, host=(1, 2)),
     "Concat": moving(moving_rules.concat, moves=None, sizes=size_rules.concat, rank=alike(None, 1)),
     "Split": moving(moving_rules.split, sizes=size_rules.split, rank=alike(1, None), host=(1,)),
-    "Add": computing(applied("add"), ieee=np.add, rank=broadcast, **ARITHMETIC),
-    "Sub": computing(applied("subtract"), ieee=np.subtract, rank=broadcast, **ARITHMETIC),
-    "Mul": computing(applied("multiply"), ieee=np.multiply, rank=broadcast, **ARITHMETIC),
+    "Add": computing(applied("add"), ieee=np.add, rank=broadcast_rank, **ARITHMETIC),
+    "Sub": computing(applied("subtract"), ieee=np.subtract, rank=broadcast_rank, **ARITHMETIC),
+    "Mul": computing(applied("multiply"), ieee=np.multiply, rank=broadcast_rank, **ARITHMETIC),
     "Neg": computing(applied("negative"), ieee=np.negative, rank=SAME, **ARITHMETIC),
-    "Mod": computing(element_rules.modulo, rank=broadcast),
+    "Mod": computing(element_rules.modulo, rank=broadcast_rank),
     "Min": computing(folded("minimum"), **ARITHMETIC),
     "Max": computing(folded("maximum"), **ARITHMETIC),
     "Clip": computing(element_rules.clip, computes=element_rules.clipped, since=11, rank=SAME, host=(1, 2), exact=True),
@@ -135,8 +131,8 @@ _RUN: Rows = {
 """The operators that graphs have."""
 
 _COMPUTED: Rows = {
-    "Div": computing(element_rules.divide, ieee=np.divide, rank=broadcast, **NO_STEP),
-    "Pow": computing(element_rules.power, rank=broadcast, steps=False, one_version=True),
+    "Div": computing(element_rules.divide, ieee=np.divide, rank=broadcast_rank, **NO_STEP),
+    "Pow": computing(element_rules.power, rank=broadcast_rank, steps=False, one_version=True),
     "Sum": computing(folded("add"), steps=False),
     "Abs": computing(applied("absolute"), ieee=np.abs, rank=SAME, **NO_STEP),
     "Floor": computing(applied("floor"), ieee=np.floor, rank=SAME, **NO_STEP),
@@ -166,18 +162,18 @@ _OTHERS: Rows = {
     **each(ONE, "Cos", "Gemm", "IsInf", "IsNaN", "MatMul", "Sin", "Softsign", "Tan"),
     **each(RANKED, "BatchNormalization", "DequantizeLinear", "Gelu", "HardSigmoid", "InstanceNormalization", "LogSoftmax"),
     **each(RANKED, "LpNormalization", "PRelu", "QuantizeLinear", "ReverseSequence", "Selu", "Softmax", "ThresholdedRelu"),
-    **each(OperatorRow(rank=rank_rules.recurrent), "LSTM", "GRU", "RNN"),
+    **each(OperatorRow(rank=size_rules.recurrent), "LSTM", "GRU", "RNN"),
     # May need far more memory than their inputs and outputs, by windows, paddings and sums inside.
     **each(OperatorRow(rank=SAME, evaluated=False), "AveragePool", "LpPool", "MaxPool"),
-    **each(replace(ONE, rank=rank_rules.kernel(1), evaluated=False), "Conv", "ConvTranspose"),
-    "ConvInteger": OperatorRow(rank=rank_rules.kernel(1), evaluated=False),
-    "QLinearConv": OperatorRow(rank=rank_rules.kernel(3), evaluated=False),
+    **each(replace(ONE, rank=size_rules.kernel(1), evaluated=False), "Conv", "ConvTranspose"),
+    "ConvInteger": OperatorRow(rank=size_rules.kernel(1), evaluated=False),
+    "QLinearConv": OperatorRow(rank=size_rules.kernel(3), evaluated=False),
     **each(OperatorRow(evaluated=False), "DeformConv", "Einsum", "RoiAlign"),
     "MaxUnpool": OperatorRow(evaluated=False, host=(2,)),  # output_shape
     "Col2Im": OperatorRow(evaluated=False, host=(1, 2)),  # image_shape, block_shape
     "DFT": OperatorRow(evaluated=False, host=(1, 2)),  # dft_length, axis
     "MelWeightMatrix": OperatorRow(evaluated=False, host=(0, 1)),  # num_mel_bins, dft_length: the output's sizes
-    "STFT": OperatorRow(evaluated=False, rank=rank_rules.four, host=(1, 3)),  # frame_step, frame_length
+    "STFT": OperatorRow(evaluated=False, rank=size_rules.four, host=(1, 3)),  # frame_step, frame_length
     # Round differently in ONNX and its runtimes.
     "AffineGrid": OperatorRow(evaluated=False, host=(1,)),  # size
     "GridSample": OperatorRow(evaluated=False),

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dmlgather.dialects.checked_model import Unknown
+from dmlgather.onnx.model import size_rules
 from dmlgather.onnx.model.constant_folding import computed_when_run, fold, moved_shapes
 from dmlgather.onnx.model.control_flow import Run, join_branches, loop_results, loop_types, taken_branch
 from dmlgather.onnx.model.node_requests import NodeRequests
-from dmlgather.onnx.model.operator_rows import KnownNode, following_shapes, following_types, tensor
+from dmlgather.onnx.model.operator_rows import KnownNode, SizeRule, following_shapes, following_types, tensor
 from dmlgather.onnx.model.operators import row_of
 from dmlgather.onnx.model.partial_types import PartialType
 from dmlgather.onnx.model.scopes import Scope, attribute_values
@@ -127,12 +128,17 @@ class Propagation:
         if unknown is not None or not _is_open(node, scope):
             return
         row = row_of(node)
-        for name, shape in zip(node.output, following_shapes(row.sizes or moved_shapes, call) or (), strict=False):
-            scope.learn_type(name, tensor(row.dtype_of(call), shape))
+        self._learn_shapes(node, scope, call, row.sizes)
         helps = scope.retyped or any(map(scope.is_better, node.input)) or any(map(scope.is_stated, node.output))
         if helps and _is_open(node, scope):
             for name, known in call.ask(values).types.items():
                 scope.learn_type(name, known)
+        if all(scope.type(name).shape is None for name in node.output if name):  # ONNX does not know the operator
+            self._learn_shapes(node, scope, call, size_rules.broadcast if row.elements is not None else moved_shapes)
+
+    def _learn_shapes(self, node: NodeProto, scope: Scope, call: KnownNode, rule: SizeRule | None) -> None:
+        for name, shape in zip(node.output, following_shapes(rule, call) or (), strict=False):
+            scope.learn_type(name, tensor(row_of(node).dtype_of(call), shape))
 
 
 def _is_open(node: NodeProto, scope: Scope) -> bool:

@@ -1,19 +1,24 @@
 """Shapes that follow from sizes with names, where ONNX's shape inference follows only numbers: a rule for each operator, from a
-node to the shapes of its outputs, None for an output, and for all of them, of which nothing follows.
+node to the shapes of its outputs, None for an output, and for all of them, of which nothing follows. And ranks that follow from
+ranks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.element_arithmetic import Element, objects, range_length
-from dmlgather.onnx.model.operator_rows import KnownNode, Shape, size_of
+from dmlgather.onnx.model.operator_rows import KnownNode, RankRule, Ranks, Shape, size_of
 from dmlgather.onnx.model.partial_types import Size
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
 
 TO_THE_END = 2**31 - 1
 """Bounds of a slice from here on mean the end of the axis, whatever its size."""
@@ -237,3 +242,66 @@ def flatten(call: KnownNode) -> list[Shape | None] | None:
         return [[None, None]]
     axis = call.integers.get("axis", 1)
     return [[_product(call, data[:axis]), _product(call, data[axis:])]]
+
+
+# Ranks that follow from other ranks at a node, also backwards: the data of a convolution have the rank of its weights.
+
+
+def alike(inputs: int | None = 1, outputs: int | None = 1) -> RankRule:
+    """So many of the first inputs and outputs have one rank; None: all of them."""
+
+    def rule(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
+        names = [*node.input[:inputs], *node.output[:outputs]]
+        known = next((number for name in names if (number := rank(name)) is not None), None)
+        if known is not None:
+            yield from ((name, known) for name in names)
+
+    return rule
+
+
+def kernel(at: int) -> RankRule:
+    """The rank of input `at` is that of the first input and of the output: a kernel has an element for each window."""
+
+    def rule(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
+        known = rank(node.input[at]) if len(node.input) > at else None
+        if known is not None:
+            yield from ((node.input[0], known), (_output(node), known))
+
+    return rule
+
+
+def broadcast_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
+    """The output has the rank of the input of more dimensions; exporters often write a constant as the other."""
+    if len(node.input) != 2:
+        return
+    (left, right), output = node.input, _output(node)
+    ranks, result = (rank(left), rank(right)), rank(output)
+    if None not in ranks:
+        yield output, max(each for each in ranks if each is not None)
+    for one, other in ((left, ranks[1]), (right, ranks[0])):
+        if result is not None and other is not None and other < result:
+            yield one, result
+
+
+def permuted(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
+    """Transpose: of its permutation, else of each other."""
+    permutation = next((attribute.ints for attribute in node.attribute if attribute.name == "perm"), None)
+    if permutation is None:
+        yield from alike()(node, rank)
+    else:
+        yield from ((name, len(permutation)) for name in (node.input[0], _output(node)))
+
+
+def recurrent(node: NodeProto, _: Ranks) -> Iterator[tuple[str, int]]:
+    """A sequence, and the outputs of all steps and of the last one."""
+    yield node.input[0], 3
+    yield from zip(node.output, (4, 3, 3), strict=False)
+
+
+def four(node: NodeProto, _: Ranks) -> Iterator[tuple[str, int]]:
+    """Four dimensions."""
+    yield _output(node), 4
+
+
+def _output(node: NodeProto) -> str:
+    return next(iter(node.output), "")

@@ -5,14 +5,16 @@ values that its outputs are, or None for what is no step of a graph.
 from __future__ import annotations
 
 from math import ceil, floor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlgather.dialects.windows import integers
 from dmlgather.onnx.auxiliary.value_operators import tensor
-from dmlgather.onnx.model.translated_node import TranslatedNode
 from dmlgather.onnx.problems.data_types import data_type
+
+if TYPE_CHECKING:
+    from dmlgather.onnx.model.translated_node import TranslatedNode
 
 MOST_COUNTED = 2**20
 """The largest number in a Range that becomes a constant: even float32 holds every integer up to there."""
