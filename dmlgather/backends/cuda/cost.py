@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
+from typing import NamedTuple
 
 from dmlgather.backends.cuda.variants import BLOCK
 
@@ -100,8 +101,7 @@ code of `tiles_e4_l4_s4`.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class RunCost:
+class RunCost(NamedTuple):
     """One side of a tile: bytes that are adjacent, how often each of them is moved, what these and their addresses are
     multiples of, and bytes of a load or store. stored: each request counts; of what is loaded, each sector counts once.
     """

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 BLOCK = 256
 """Threads per block, all kernels but those for long rows."""
@@ -54,8 +54,7 @@ class KernelKind(enum.Enum):
     """RAISE where nothing can be copied: only looks at the indices."""
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(NamedTuple):
     """One compiled kernel.
 
     dimensions: thread dimensions (general: 0, counted at run time). element_bytes: of one load and store; for REVERSE of
