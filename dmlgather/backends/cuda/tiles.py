@@ -33,7 +33,7 @@ from dmlgather.backends.cuda.form_cost import form_cost
 from dmlgather.backends.cuda.launch import Launch, LaunchTarget, launchable, work_arguments
 from dmlgather.backends.cuda.launch_form import cheap_form
 from dmlgather.backends.cuda.tile_boxes import Side, Sizes, boxes, fit
-from dmlgather.backends.cuda.variants import BLOCK, GENERAL_UNROLL, RESIDENT, VARIANTS, KernelKind, Variant
+from dmlgather.backends.cuda.variants import BLOCK, GENERAL_UNROLL, RESIDENT, VARIANTS, VECTOR, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 from dmlgather.plan.index_plan import ELEMENT_BYTES
 
@@ -58,8 +58,12 @@ def tile_launch(work: Work, target: LaunchTarget) -> Launch | None:
             continue
         if most not in made:
             made[most] = [Tiling.of(work, sides, sizes) for sizes in boxes(whole, sides, most)]
-        weighed = [(tiling.cost(variant, target.multiprocessors), tiling) for tiling in made[most] if tiling.fits(units)]
-        if weighed:
+        fitting = [tiling for tiling in made[most] if tiling.fits(units)]
+        fitting += [
+            tiling._replace(stretch=True) for tiling in fitting if tiling.may_be_stretches(variant, target.multiprocessors)
+        ]
+        if fitting:
+            weighed = [(tiling.cost(variant, target.multiprocessors), tiling) for tiling in fitting]
             cost, tiling = min(weighed, key=lambda found: found[0])
             # Else, each thread of a warp would load a sector of its own.
             apart = inner.size >= WARP and abs(inner.in_step) >= SECTOR and len(whole) - tiling.sizes.count(1) > 1
@@ -100,7 +104,8 @@ class Tiling(NamedTuple):
     sides: input and output. sizes: of a box. cut: the dimensions along which there are several; blocks go along the first ones,
     so those with boxes of one size come first. ragged: those of them whose last box is smaller. forms: the sizes that boxes
     have; bit n of a form's number says that a box is the last one along the n-th dimension of `ragged`. tiles: boxes. aligned:
-    what the runs of each side, and the places where they begin, are multiples of, in bytes.
+    what the runs of each side, and the places where they begin, are multiples of, in bytes. stretch: whether units are numbered
+    from the sector of the output in which a box begins.
     """
 
     work: Work
@@ -111,6 +116,7 @@ class Tiling(NamedTuple):
     forms: tuple[Sizes, ...]
     tiles: int
     aligned: tuple[int, int]
+    stretch: bool = False
 
     @classmethod
     def of(cls, work: Work, sides: tuple[Side, Side], sizes: Sizes) -> Tiling:
@@ -141,13 +147,24 @@ class Tiling(NamedTuple):
                 return False
         return True
 
+    def may_be_stretches(self, variant: Variant, multiprocessors: int) -> bool:
+        """Whether each box is one run of the output, some begin or end inside sectors, and all of a block begin at the same place
+        in one.
+        """
+        moved = prod(self.sizes) * self.work.element_bytes
+        fits = moved + SECTOR - variant.store_bytes <= variant.tile_bytes and variant.element_bytes < VECTOR
+        if not fits or self.aligned[1] % SECTOR == 0 or self.sides[1].run(self.sizes)[0] != moved:
+            return False
+        steps = [self.sizes[axis] * self.sides[1].steps[axis] for axis in self.cut]
+        return self._each(multiprocessors) == 1 or not any(step % SECTOR for step in steps)
+
     def cost(self, variant: Variant, multiprocessors: int, waiting: float = 1.0) -> float:
         """Cycles of a multiprocessor for an element. waiting: how many times as long so few blocks take."""
         size, (source, target) = self.work.element_bytes, self.sides
         return tile_cost(
             (
                 RunCost(*source.spread(self.sizes), self.aligned[0], variant.load_bytes, stored=False),
-                RunCost(*target.spread(self.sizes), self.aligned[1], variant.store_bytes, stored=True),
+                RunCost(*target.spread(self.sizes), self.aligned[1], variant.store_bytes, stored=True, whole=self.stretch),
             ),
             tile_bytes=prod(self.sizes) * size,
             most_bytes=variant.tile_bytes,
@@ -176,6 +193,7 @@ class Tiling(NamedTuple):
         arguments = Arguments(tuple(outer), self.tiles, full=each, **work_arguments(self.work))
         blocks = -(-self.tiles // each)
         box = tuple(size for size in reversed(self.sizes) if size > 1)
+        variant = variant._replace(kind=KernelKind.STRETCH) if self.stretch else variant
         return Launch(variant, blocks, arguments.pack(general=True), table=b"".join(table), box=box)
 
     def _form(self, sizes: Sizes, variant: Variant) -> TileForm:
