@@ -4,11 +4,15 @@
 // Loads and stores move units: one element, or several narrow ones that are adjacent. A block moves several adjacent tiles. What a thread
 // moves lies at the same places in all tiles of the same sizes, so a thread computes these places once. Where a dimension is cut,
 // its last tile may be smaller, and has places of its own.
+//
+// A stretch is a tile whose elements are one run in the output. Its units are numbered from the sector on in which it begins, so that
+// requests begin and end with sectors. All stretches of a block begin at the same place in a sector.
 #pragma once
 #include "elements.cuh"
 #include "table.cuh"
 
 constexpr int MAX_TILED = 6;  // dimensions of a tile
+constexpr u32 SECTOR = 32;    // bytes that memory moves at once
 
 struct TileDimension {
     u32 size;        // of the tile: units of a load, elements of a store
@@ -141,7 +145,7 @@ __device__ __forceinline__ void find_units(const TileForm& form, u32 first, Set 
     }
 }
 
-template <int Bytes, int Loaded, int Stored> __device__ __forceinline__ void move_tiles(const Arguments& a) {
+template <int Bytes, int Loaded, int Stored, bool Stretch> __device__ __forceinline__ void move_tiles(const Arguments& a) {
     constexpr int Size = TILE_BYTES<Bytes, Loaded, Stored>;
     constexpr int Loads = Size / BLOCK / Loaded, Stores = Size / BLOCK / Stored, Lanes = Stored / Bytes;
     constexpr int AtOnce = smaller(Stores, 4 / Lanes);  // units whose places are computed together
@@ -166,6 +170,7 @@ template <int Bytes, int Loaded, int Stored> __device__ __forceinline__ void mov
             out += at * dimension[d].out_step;
             last |= at + 1 == dimension[d].size ? dimension[d].last : 0;
         }
+        const u32 ahead = Stretch ? static_cast<u32>(reinterpret_cast<u64>(out)) % SECTOR / Stored : 0;  // units in the sector
         if (last != now) {
             now = last;
             const TileForm& form = forms[now];
@@ -187,7 +192,7 @@ template <int Bytes, int Loaded, int Stored> __device__ __forceinline__ void mov
             for (int u = 0; u < Loads; ++u) in_offset[u] = thread + u * BLOCK < loads ? in_offset[u] : 0;
 #pragma unroll
             for (int u = 0; u < Stores; u += AtOnce) {
-                find_units<Bytes, Lanes, AtOnce>(form, thread + u * BLOCK, [&](int n, s32 offset, const Places<Lanes>& found) {
+                find_units<Bytes, Lanes, AtOnce>(form, thread - ahead + u * BLOCK, [&](int n, s32 offset, const Places<Lanes>& found) {
                     out_offset[u + n] = offset;
                     places[u + n] = found;
                 });
@@ -206,7 +211,13 @@ template <int Bytes, int Loaded, int Stored> __device__ __forceinline__ void mov
             *element_at<Loaded>(tile, loaded + with_room<Bytes>(u * BLOCK * Loaded)) = value[u];
         }
         __syncthreads();
-        if (threadIdx.x + (Stores - 1) * BLOCK < stores) {
+        if (Stretch) {
+            const u32 first = threadIdx.x - ahead;  // a unit ahead of the stretch has a large number
+#pragma unroll
+            for (int u = 0; u < Stores; ++u) {
+                if (first + u * BLOCK < stores) store<Stored>(out + out_offset[u], joined<Bytes, Lanes>(tile, places[u]));
+            }
+        } else if (threadIdx.x + (Stores - 1) * BLOCK < stores) {
 #pragma unroll
             for (int u = 0; u < Stores; ++u) store<Stored>(out + out_offset[u], joined<Bytes, Lanes>(tile, places[u]));
         } else {
@@ -219,4 +230,6 @@ template <int Bytes, int Loaded, int Stored> __device__ __forceinline__ void mov
 }
 
 #define TILES(name, bytes, loaded, stored) \
-    extern "C" __global__ void __launch_bounds__(BLOCK, 4) name(const Arguments a) { move_tiles<bytes, loaded, stored>(a); }
+    extern "C" __global__ void __launch_bounds__(BLOCK, 4) name(const Arguments a) { move_tiles<bytes, loaded, stored, false>(a); }
+#define STRETCH(name, bytes, loaded, stored) \
+    extern "C" __global__ void __launch_bounds__(BLOCK, 4) name(const Arguments a) { move_tiles<bytes, loaded, stored, true>(a); }

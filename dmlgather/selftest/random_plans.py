@@ -256,6 +256,8 @@ def _candidate(variant: Variant, rng: random.Random, elements: int) -> tuple[Ind
             return _reversed(size, rng), 16
         case KernelKind.STAGED | KernelKind.LONG:
             return _staged(variant, rng), 16
+        case KernelKind.STRETCH if rng.random() < 0.8:
+            return _stretches(variant, rng), rng.choice((variant.load_bytes, variant.store_bytes, 16))
     return _turned(size, rng), rng.choice((size, 16))
 
 
@@ -306,6 +308,36 @@ def _turned(size: int, rng: random.Random) -> IndexPlan:
             in_offset += (shape[axis] - 1) * in_strides[axis]
             in_strides[axis] = -in_strides[axis]
     return IndexPlan(tuple(shape), out_strides, tuple(in_strides), size, in_extent, out_extent, in_offset, starts[1])
+
+
+def _stretches(variant: Variant, rng: random.Random) -> IndexPlan:
+    """Boxes of two or three dimensions, which run the other way round in the output, one run each. Both sides begin at multiples
+    of the kernel's loads and stores; several boxes begin at one place in a sector of the output, most times.
+    """
+    size, most = variant.element_bytes, min(variant.tile_bytes, 3000) // variant.element_bytes
+    load, store = variant.load_bytes // size, variant.store_bytes // size
+    whole = max(load, store)
+    box = [whole * rng.randint(1, 12), rng.randint(2, 40)]
+    while prod(box) > most:
+        box[1] -= 1
+    if (room := most // prod(box)) >= 2 and rng.random() < 0.5:
+        box.append(rng.randint(2, min(room, 9)))
+    rng.shuffle(box)
+    boxes, elements, sector = rng.randint(1, 4), prod(box), 32 // size
+    pitch = -(-elements // sector) * sector if rng.random() < 0.8 else elements
+    starts = load * rng.randint(0, 5), store * rng.randint(0, 2 * sector)
+    order = rng.sample(range(len(box)), len(box))
+    strides = dict(zip(order, packed_strides([box[axis] for axis in order]), strict=True))
+    return IndexPlan(
+        shape=(boxes, *box),
+        out_strides=(pitch, *packed_strides(box)),
+        in_strides=(elements, *(strides[axis] for axis in range(len(box)))),
+        element_bytes=size,
+        in_extent=starts[0] + boxes * elements,
+        out_extent=starts[1] + (boxes - 1) * pitch + elements,
+        in_offset=starts[0],
+        out_offset=starts[1],
+    )
 
 
 def _edge(rng: random.Random, most: int) -> int:

@@ -22,6 +22,7 @@ TILES = [
     Variant(KernelKind.TILES, element_bytes=size, load_bytes=load, store_bytes=store)
     for size, load, store in ((1, 4, 4), (2, 2, 4), (4, 4, 4))
 ]
+STRETCH = [tile._replace(kind=KernelKind.STRETCH, store_bytes=tile.load_bytes) for tile in TILES]
 MORE_DIMENSIONS = [Variant(KernelKind.COPY, 6, 4)]
 MORE_LOOKUPS = [Variant(KernelKind.GATHER, 3, 4, 3, 8, checked=True, invariant=invariant) for invariant in (False, True)]
 GENERAL, CHECK = [Variant(KernelKind.GENERAL, element_bytes=4)], [Variant(KernelKind.CHECK)]
@@ -49,8 +50,8 @@ MUTATIONS = {
     "lanes in another order": (REVERSE, "make_uint4(v.w, v.z, v.y, v.x)", "make_uint4(v.w, v.y, v.z, v.x)"),
     "a tile is read before it is whole": (
         TILES,
-        "        __syncthreads();\n        if (threadIdx.x + (Stores",
-        "        if (threadIdx.x + (Stores",
+        "        __syncthreads();\n        if (Stretch) {",
+        "        if (Stretch) {",
     ),
     "a tile is overwritten before it is stored": (TILES, "__syncthreads();  // the tile", "// the tile"),
     "a barrier that some threads leave out": (
@@ -93,6 +94,10 @@ MUTATIONS = {
         "__byte_perm(element[1], element[0], 0x0040)",
     ),
     "halves of the same place": (TILES[1:2], "lane % 2 ? __byte_perm(pairs[lane / 2], place, 0x5410) : place", "place"),
+    "a stretch whose places are numbered from its first unit on": (STRETCH, "thread - ahead + u", "thread + u"),
+    "a stretch that is stored from its first unit on": (STRETCH, "threadIdx.x - ahead;", "threadIdx.x;"),
+    "units ahead of a stretch": (STRETCH, "if (first + u * BLOCK < stores)", "if (s32(first + u * BLOCK) < s32(stores))"),
+    "a unit behind a stretch": (STRETCH, "if (first + u * BLOCK < stores)", "if (first + u * BLOCK <= stores)"),
     "narrow indices without a sign": (GENERAL, "is_signed ? static_cast<s64>(extended)", "false ? static_cast<s64>(extended)"),
     "the first dimension alone": (GENERAL, "at += next_coordinate(rest, table.dimension[d]) * step[d]", "at += step[d]"),
     "a limit that is too large": (GENERAL, "static_cast<u64>(lookup.last + 1)", "static_cast<u64>(lookup.last + 2)"),

@@ -100,6 +100,11 @@ def slice_of(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0, 
             7,
             id="pixel shuffle: 6 dimensions",
         ),
+        pytest.param(slice_of((64, 49, 31), (1519, 1, 49)), "stretch_e4_l4_s4", 1, id="images of odd size: one run each"),
+        pytest.param(
+            slice_of((6400, 49, 31), (1519, 1, 49)), "tiles_e4_l4_s4", 13, id="several of them begin anywhere in sectors"
+        ),
+        pytest.param(slice_of((64, 48, 32), (1536, 1, 48)), "tiles_e4_l4_s4", 1, id="images of even size: whole sectors"),
         pytest.param(slice_of((192, 224, 224), (65536, 256, 1)), "copy_d3_e16", 56, id="crop: walks the rows"),
         pytest.param(slice_of((64, 2048, 2048), (2**25, 8192, 2)), "copy_d3_e4", 256, id="every other element"),
         pytest.param(points(64, 16384, 4096, 3), "gather_d3_k1_e4_i8_clamp_each", 1024, id="points: a batch's own stay together"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from dmlgather.backends.cuda.magic import magic, odd_magic, wide_magic
 
@@ -62,8 +63,7 @@ _TILE_FORM = struct.Struct("<q6I")
 _TILE_DIMENSION = struct.Struct("<2I2i")
 
 
-@dataclass(frozen=True, slots=True)
-class Dimension:
+class Dimension(NamedTuple):
     """A thread dimension: coordinates, and bytes per coordinate in each buffer (one index step per lookup)."""
 
     size: int
@@ -92,8 +92,7 @@ class Dimension:
         return _TABLE_DIMENSION.pack(self.size, *magic(self.size), last, self.out_step, self.in_step)
 
 
-@dataclass(frozen=True, slots=True)
-class LookupBytes:
+class LookupBytes(NamedTuple):
     """A lookup in bytes: where its indices lie, how they move along the walk, and what their values mean."""
 
     offset: int
@@ -144,8 +143,7 @@ class PackedRuns:
         return _RUNS.pack(multiplier, self.run_bytes * self.count, shift, self.steps)
 
 
-@dataclass(frozen=True, slots=True)
-class TileDimension:
+class TileDimension(NamedTuple):
     """A dimension of a tile: `TileDimension` of a tile kernel, which says what each number is."""
 
     size: int
@@ -157,8 +155,7 @@ class TileDimension:
         return _TILE_DIMENSION.pack(self.size, odd_magic(self.size), self.step, self.place)
 
 
-@dataclass(frozen=True, slots=True)
-class TileForm:
+class TileForm(NamedTuple):
     """What a tile of some sizes moves: `TileForm` of a tile kernel, which says what each number is. Dimensions fastest first."""
 
     in_start: int
@@ -170,13 +167,14 @@ class TileForm:
 
     def pack(self) -> bytes:
         """The bytes of a `TileForm`."""
-        head = _TILE_FORM.pack(self.in_start, self.loads, self.stores, self.first_place, len(self.load), len(self.store), 0)
-        room = _TILE_DIMENSION.size * MAX_TILED
-        return head + b"".join([b"".join([dim.pack() for dim in dims]).ljust(room, b"\0") for dims in (self.load, self.store)])
+        parts = [_TILE_FORM.pack(self.in_start, self.loads, self.stores, self.first_place, len(self.load), len(self.store), 0)]
+        for dims in (self.load, self.store):
+            parts += [dim.pack() for dim in dims]
+            parts.append(bytes(_TILE_DIMENSION.size * (MAX_TILED - len(dims))))
+        return b"".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
+class Arguments(NamedTuple):
     """One launch's arguments except pointers. Steps and offsets in bytes; dimensions fastest first."""
 
     dimensions: tuple[Dimension, ...]
@@ -192,7 +190,7 @@ class Arguments:
     index_shift: int = 0
     index_signed: bool = False
     checked: bool = False
-    fill: bytes = field(default=b"")
+    fill: bytes = b""
     staging: Staging | None = None
     runs: PackedRuns | None = None
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
+from typing import NamedTuple
 
 from dmlgather.backends.cuda.variants import BLOCK
 
@@ -100,10 +101,10 @@ code of `tiles_e4_l4_s4`.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class RunCost:
+class RunCost(NamedTuple):
     """One side of a tile: bytes that are adjacent, how often each of them is moved, what these and their addresses are
-    multiples of, and bytes of a load or store. stored: each request counts; of what is loaded, each sector counts once.
+    multiples of, and bytes of a load or store. stored: each request counts; of what is loaded, each sector counts once. whole:
+    requests begin and end with sectors.
     """
 
     run: int
@@ -111,6 +112,7 @@ class RunCost:
     aligned: int
     unit: int
     stored: bool
+    whole: bool = False
 
 
 def tile_cost(
@@ -128,7 +130,8 @@ def tile_cost(
         for unit, each in ((SECTOR, max(SECTOR_CYCLES, SECTOR_ALONE * idle)), (LINE, idle)):
             each_counts = side.stored or unit == LINE
             moved = tile_bytes if each_counts else tile_bytes / side.times
-            pieces = tile_bytes / side.times / side.run + (requests if each_counts else 0)
+            torn = requests if each_counts and not (side.whole and unit == SECTOR) else 0
+            pieces = tile_bytes / side.times / side.run + torn
             cycles += (moved / unit + pieces * (1 - gcd(side.aligned, unit) / unit)) * each
         instructions += most_bytes / side.unit * TILE_UNIT
     return (cycles + instructions / WARP / ISSUED * idle) / elements

@@ -40,10 +40,11 @@ def _what(launch: Launch) -> str:
             return f"{elements}, {walk}"
         case KernelKind.REVERSE:
             return f"16-byte vectors of {elements} in reverse, {walk}"
-        case KernelKind.TILES:
+        case KernelKind.TILES | KernelKind.STRETCH:
             box = " x ".join(map(str, launch.box))
             units = f"loads of {variant.load_bytes} and stores of {variant.store_bytes} bytes"
-            return f"tiles of {box} {elements} in shared memory, {units}"
+            runs = ", each one run of the output" if variant.kind is KernelKind.STRETCH else ""
+            return f"tiles of {box} {elements} in shared memory, {units}{runs}"
         case KernelKind.GATHER:
             return f"{elements}, {walk}, indices resolved {'once per thread' if variant.invariant else 'for each element'}"
         case KernelKind.SPAN:

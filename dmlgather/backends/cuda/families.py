@@ -49,7 +49,7 @@ def launch_of(work: Work, target: LaunchTarget, *, specialise: bool = True) -> L
         return None
     for family in FAMILIES if specialise else FAMILIES[-1:]:
         if found := family.launch(work, target):
-            return replace(found, why=family.why)
+            return found._replace(why=family.why)
     return None
 
 
@@ -132,7 +132,7 @@ def _threads(work: Work, target: LaunchTarget, variant_of: Callable[[bool], Vari
         return None
     wanted = variant_of(form.invariant)
     for dimensions in range(len(form.dimensions), MAX_DIMENSIONS + 1):
-        variant = replace(wanted, dimensions=dimensions)
+        variant = wanted._replace(dimensions=dimensions)
         if variant in DECLARED:
             return launch(variant, arguments_of(work, form.padded(dimensions)), form.along)
     return None

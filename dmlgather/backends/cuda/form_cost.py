@@ -19,7 +19,8 @@ from dmlgather.backends.cuda.work import Work
 if TYPE_CHECKING:
     from dmlgather.backends.cuda.launch_form import LaunchForm
 
-_THREADS = np.arange(BLOCK)
+_THREADS, _ONES = np.arange(BLOCK), np.ones(BLOCK, np.int64)
+_SECTOR, _LINE = np.array(SECTOR), np.array(LINE)  # an array is compared sooner than a number
 
 SCRAMBLE = 0x9E3779B1
 """Odd; makes places that look random of the places of indices."""
@@ -34,41 +35,40 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
     """
     if form.cost is not None and start == START:
         return form.cost
-    if enough < inf and (bound := _least_cost(work, form, start)) >= enough:
+    least = _least_loaded(work, form) if enough < inf else 0.0
+    if least and (bound := _least_cost(work, form, start, least)) >= enough:
         return bound
     moved, count = form.moved, len(work.lookups)
     places, ordered, walking = _block(work, form)
     walkers, rounds = BLOCK if form.full else 0, [(places, ordered, moved)]
     if walking is not None:
-        walkers, steps = int(np.count_nonzero(walking)), (form.walked.out_step, form.walked.in_step, *form.walked.index_steps)
+        walkers, steps = int(np.count_nonzero(walking)), [form.walked.out_step, form.walked.in_step, *form.walked.index_steps]
         behind = ~walking * (moved - 1)  # what does not walk lies behind what does
-        rounds = [([row + behind * step for row, step in zip(places, steps, strict=True)], ordered, 1)]
+        rounds = [(places + np.multiply.outer(steps, behind), ordered, 1)]
         if walkers:  # in the other steps, threads that do not walk touch nothing of their own
             one = int(walking.argmax())
-            rounds.append(([np.where(walking, row, row[one]) for row in rounds[0][0]], [False] * len(ordered), moved - 1))
+            rounds.append((np.where(walking, rounds[0][0], rounds[0][0][:, one : one + 1]), [False] * len(ordered), moved - 1))
     elements = BLOCK + walkers * (moved - 1)
     cycles = _issued(start, elements, (BLOCK if form.invariant else elements) * count)
-    for number, ((out, first, *indices), in_order, times) in enumerate(rounds):
-        data = first
-        for lookup, index, rising in zip(work.lookups, indices, in_order[2:], strict=True):
+    for number, (rows, in_order, times) in enumerate(rounds):
+        out, data = rows[0], rows[1]
+        for lookup, index, rising in zip(work.lookups, rows[2:], in_order[2:], strict=True):
             data = data + index * SCRAMBLE % max(1, lookup.limit) * lookup.in_step
             cycles += _loaded(index, rising) * (times if not form.invariant else number == 0)
         stored = _changes(out if in_order[0] else _in_warps(out))
-        cycles += (_units(stored, SECTOR) * SECTOR_CYCLES + _units(stored, LINE)) * times
-        if enough < inf and (bound := (cycles + (_least_loaded(work, form) if walking is None else 0.0)) / elements) >= enough:
+        cycles += (_in_requests(stored, _SECTOR) * SECTOR_CYCLES + _in_requests(stored, _LINE)) * times
+        if enough < inf and (bound := (cycles + (least if walking is None else 0.0)) / elements) >= enough:
             return bound
         # Random places share no sectors, but the steps of a walk may.
         cycles += _loaded(data, False) * times if count else _loaded(data, in_order[1], times, form.walked.in_step)
     return cycles / elements
 
 
-def _least_cost(work: Work, form: LaunchForm, start: float = START) -> float:
-    """What `form_cost` says at least, by a bound that takes no counting; 0 where there is none."""
-    if not (least := _least_loaded(work, form)):
-        return 0.0
+def _least_cost(work: Work, form: LaunchForm, start: float, loaded: float) -> float:
+    """What `form_cost` says at least, by a bound that takes no counting. loaded: as `_least_loaded` says."""
     size, elements = work.element_bytes, BLOCK * form.moved
     stored = BLOCK * size // SECTOR * SECTOR_CYCLES + max(BLOCK * size // LINE, BLOCK // WARP)
-    return (_issued(start, elements, 0) + stored * form.moved + least) / elements
+    return (_issued(start, elements, 0) + stored * form.moved + loaded) / elements
 
 
 def _least_loaded(work: Work, form: LaunchForm) -> float:
@@ -77,7 +77,8 @@ def _least_loaded(work: Work, form: LaunchForm) -> float:
         return 0.0
     bytes_once, moved = BLOCK * work.element_bytes, form.moved
     sectors, lines = bytes_once // SECTOR * moved, max(bytes_once // LINE, BLOCK // WARP)
-    if _alike(form):
+    near = form.dimensions[0].size > 1 and abs(form.dimensions[0].in_step) < SECTOR
+    if not near and _alike(form):
         walk = [(form.walked.in_step, moved)] if form.full else []
         sectors = max(sectors, _neighbours(form, SECTOR, BLOCK, walk) * moved, _neighbours(form, SECTOR, BLOCK, []))
         lines = max(lines, _neighbours(form, LINE, WARP, []) * BLOCK // WARP)
@@ -121,38 +122,37 @@ def _issued(start: float, elements: int, resolved: int) -> float:
     return (start * BLOCK + EACH * elements + RESOLVED * resolved) / WARP / ISSUED
 
 
-def _block(work: Work, form: LaunchForm) -> tuple[list[NDArray[Any]], list[bool], NDArray[np.bool] | None]:
-    """What the threads of a block in the middle touch first: in the output, in the input, and in each lookup's indices. Whether
-    these addresses rise or fall all the way. Which threads walk, where not all do.
+def _block(work: Work, form: LaunchForm) -> tuple[NDArray[Any], list[bool], NDArray[np.bool] | None]:
+    """What the threads of a block in the middle touch first: a row of addresses in the output, one in the input, and one in each
+    lookup's indices. Whether those of a row rise or fall all the way. Which threads walk, where not all do.
     """
     first = form.threads // 2 // BLOCK * BLOCK
     most = min(BLOCK, form.threads - first) - 1
-    numbers = _THREADS if most == BLOCK - 1 else np.minimum(_THREADS, most)
     begin = [work.out_offset, work.in_offset, *[lookup.offset for lookup in work.lookups]]
-    rows: list[Any] = [None] * len(begin)
+    before: list[int] = []  # to the end of the dimension before, which a carry takes back
+    numbers = _THREADS if most == BLOCK - 1 else np.minimum(_THREADS, most)
+    columns, factors = [_ONES], [begin]
     moves: list[tuple[list[int], int]] = []
-    walking, before = None, [0] * len(begin)  # before: to the end of the dimension before, which a carry takes back
+    walking = None
     for axis, dim in enumerate(form.dimensions):
         first, at = divmod(first, dim.size)
         steps = [dim.out_step, dim.in_step, *dim.index_steps]
         if at:
-            begin = [place + at * step for place, step in zip(begin, steps, strict=True)]
+            factors[0] = [place + at * step for place, step in zip(factors[0], steps, strict=True)]
         walks = form.full if axis == form.chunk else 0
         if not most:
             walking = np.zeros(BLOCK, bool) if walks and at >= walks else walking
             continue
-        for number, step in enumerate(steps):
-            if more := step - before[number]:
-                rows[number] = numbers * more if rows[number] is None else rows[number] + numbers * more
+        columns.append(numbers)
+        factors.append([step - end for step, end in zip(steps, before, strict=True)] if before else steps)
         moves.append((steps, form.walked.size if walks else dim.size))
         found, last, most = numbers, at + most, (at + most) // dim.size
         if most:
             numbers, last, before = (numbers + at) // dim.size, dim.size - 1, [dim.size * step for step in steps]
         if walks and last >= walks:
             walking = (found - numbers * dim.size if most else found) < walks - at
-    ordered = [_in_order([(steps[number], size) for steps, size in moves]) for number in range(len(rows))]
-    places = [np.full(BLOCK, place) if row is None else row + place for row, place in zip(rows, begin, strict=True)]
-    return places, ordered, walking
+    ordered = [_in_order([(steps[number], size) for steps, size in moves]) for number in range(len(begin))]
+    return np.array(factors, np.int64).T @ np.array(columns), ordered, walking
 
 
 def _in_order(moves: list[tuple[int, int]]) -> bool:
@@ -180,15 +180,18 @@ def _loaded(places: NDArray[Any], ordered: bool, times: int = 1, step: int = 0) 
         if rounds > 1:
             warps, block = warps + steps[:rounds], block if ordered or merged else block + steps[:rounds]
     changes = _changes(warps)
-    lines = _units(changes, LINE) * repeated
+    lines = _in_requests(changes, _LINE) * repeated
     if merged:
-        return _units(every, SECTOR, times * BLOCK) * SECTOR_CYCLES + lines
-    return _units(changes if ordered else _changes(block), SECTOR, BLOCK) * repeated * SECTOR_CYCLES + lines
+        return (int(np.count_nonzero(every >= _SECTOR)) + 1) * SECTOR_CYCLES + lines
+    sectors = int(np.count_nonzero((changes if ordered else _changes(block)) >= _SECTOR)) + rounds
+    return sectors * repeated * SECTOR_CYCLES + lines
 
 
 def _in_warps(places: NDArray[Any]) -> NDArray[Any]:
     """Sorted within each warp."""
-    return np.sort(places.reshape(-1, WARP)).ravel()
+    warps = places.reshape(-1, WARP).copy()
+    warps.sort()
+    return warps.ravel()
 
 
 def _changes(places: NDArray[Any]) -> NDArray[Any]:
@@ -197,8 +200,10 @@ def _changes(places: NDArray[Any]) -> NDArray[Any]:
     return changes
 
 
-def _units(changes: NDArray[Any], unit: int, within: int = WARP) -> int:
-    """Units of memory that so many threads touch, each after the other, added up. No element crosses the end of a unit."""
+def _in_requests(changes: NDArray[Any], unit: NDArray[Any]) -> int:
+    """Units of memory that the threads of each warp touch, each after the other, added up over the warps of blocks. No element
+    crosses the end of a unit.
+    """
     other = changes >= unit
-    count = np.count_nonzero(other) + changes.size // changes.shape[-1] * (changes.shape[-1] + 1) // within
-    return int(count - np.count_nonzero(other[..., within - 1 :: within]) if within == WARP else count)
+    first: int = changes.size // changes.shape[-1] * (BLOCK // WARP)
+    return first + int(np.count_nonzero(other)) - int(np.count_nonzero(other[..., WARP - 1 :: WARP]))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from dmlgather.backends.cuda.arguments import Arguments, LookupBytes
 from dmlgather.backends.cuda.launch_form import LaunchForm
@@ -22,8 +21,7 @@ RESERVED_SHARED = 1024
 """Bytes that the system takes of each block, from sm_80 on. A multiprocessor has room for so many more than one block."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchTarget:
+class LaunchTarget(NamedTuple):
     """What a launch is planned for: pointers that are multiples of `alignment` bytes, the GPU's multiprocessors, and the bytes of
     shared memory that it allows a block that asks.
     """
@@ -33,8 +31,7 @@ class LaunchTarget:
     shared_bytes: int = SHARED_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """One kernel launch.
 
     arguments: the by-value block with null pointers. table: bytes that the kernel reads from device memory, through the
@@ -57,7 +54,7 @@ class Launch:
     def with_input(self, element: bytes) -> Launch:
         """The launch with `element` as its input, behind the table it has."""
         at = -(-len(self.table) // 16) * 16
-        return replace(self, table=self.table.ljust(at, b"\0") + element, input_in_table=at)
+        return self._replace(table=self.table.ljust(at, b"\0") + element, input_in_table=at)
 
 
 def launchable(threads: int) -> bool:

@@ -9,8 +9,8 @@ dimension is walked is decided by what it costs (`form_cost.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from math import gcd, inf, prod
+from typing import NamedTuple
 
 from dmlgather.backends.cuda.arguments import Dimension
 from dmlgather.backends.cuda.cost import LINE, SECTOR
@@ -28,8 +28,7 @@ MOST_FOUND = 16
 """Forms that are kept, because several families may ask for one plan."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchForm:
+class LaunchForm(NamedTuple):
     """What a kernel is launched with.
 
     dimensions: fastest first. walked: steps in bytes from one walked element to the next. chunk: the number of the dimension
@@ -60,7 +59,7 @@ class LaunchForm:
         if count == len(self.dimensions):
             return self
         padding = (Dimension(1, index_steps=(0,) * len(self.walked.index_steps)),) * (count - len(self.dimensions))
-        return replace(self, dimensions=self.dimensions + padding)
+        return self._replace(dimensions=self.dimensions + padding)
 
 
 _FOUND: dict[tuple[Work, tuple[int, int], int], LaunchForm] = {}
@@ -91,7 +90,7 @@ def cheap_form(work: Work, unroll: Callable[[bool], int], multiprocessors: int, 
         if found is not None:
             if len(_FOUND) >= MOST_FOUND:
                 _FOUND.clear()
-            found = _FOUND[key] = replace(found, cost=enough)
+            found = _FOUND[key] = found._replace(cost=enough)
     return found
 
 

@@ -11,6 +11,7 @@ WORDS: Mapping[str, str] = {
     "copy": "copies from fixed places: the plan has no lookups",
     "reverse": "copies backwards: vectors of 16 bytes are read, and their elements turned",
     "tiles": "copies by tiles: boxes of elements, which are turned in shared memory",
+    "stretch": "copies by tiles that are one run of the output each; stores begin and end with whole sectors of memory",
     "gather": "copies from places that are looked up",
     "span": "copies long runs of bytes that may begin at any address",
     "staged": "brings each row of the input to shared memory, and gathers from there",

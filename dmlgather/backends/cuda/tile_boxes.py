@@ -20,25 +20,27 @@ Sizes = tuple[int, ...]
 @dataclass(frozen=True, slots=True)
 class Side:
     """The input or the output of some work. offset, steps: in bytes; a step for each dimension. order: the dimensions along which
-    addresses move, those with small steps first.
+    addresses move, those with small steps first. moves: the same, each with its bytes, forwards.
     """
 
     element_bytes: int
     offset: int
     steps: tuple[int, ...]
     order: tuple[int, ...]
+    moves: tuple[tuple[int, int], ...]
 
     @classmethod
     def of(cls, element_bytes: int, offset: int, steps: Sequence[int]) -> Side:
         """The side with these steps."""
-        order = sorted((axis for axis, step in enumerate(steps) if step), key=lambda axis: abs(steps[axis]))
-        return cls(element_bytes, offset, tuple(steps), tuple(order))
+        moves = sorted([(abs(step), axis) for axis, step in enumerate(steps) if step])
+        order = tuple([axis for _, axis in moves])
+        return cls(element_bytes, offset, tuple(steps), order, tuple([(axis, step) for step, axis in moves]))
 
     def run(self, sizes: Sizes) -> tuple[int, tuple[int, ...]]:
         """Bytes of the elements of a box that are adjacent, and the dimensions along which they lie."""
         reached = self.element_bytes
-        for count, axis in enumerate(self.order):
-            if abs(self.steps[axis]) != reached:
+        for count, (axis, step) in enumerate(self.moves):
+            if step != reached:
                 return reached, self.order[:count]
             reached *= sizes[axis]
         return reached, self.order
@@ -48,8 +50,7 @@ class Side:
         that overlap; and how often each of these bytes is moved.
         """
         reached = moved = self.element_bytes
-        for axis in self.order:
-            step = abs(self.steps[axis])
+        for axis, step in self.moves:
             if step > reached:
                 break
             moved *= sizes[axis]
@@ -61,12 +62,13 @@ class Side:
         gap of a sector ends them.
         """
         reached = self.element_bytes
-        for axis in self.order:
-            step = abs(self.steps[axis])
-            if step > reached + SECTOR - self.element_bytes:
+        gap = SECTOR - reached
+        for axis, step in self.moves:
+            if step > reached + gap:
                 break
-            reached = step * sizes[axis]
-            if sizes[axis] < whole[axis]:
+            size = sizes[axis]
+            reached = step * size
+            if size < whole[axis]:
                 return reached, axis
         return reached, -1
 
@@ -76,7 +78,7 @@ class Side:
 
     def reach(self, sizes: Sizes) -> int:
         """Bytes from the lowest element of a box to the highest one."""
-        return sum([(size - 1) * abs(step) for size, step in zip(sizes, self.steps, strict=True)])
+        return sum([(sizes[axis] - 1) * step for axis, step in self.moves])
 
     def aligned(self, forms: Sequence[Sizes], cut: Sequence[int], starts: bool) -> int:
         """What all runs, and the places where they begin, are multiples of, in bytes. forms: the sizes that boxes have, whole
@@ -101,7 +103,7 @@ class Side:
         """
         if unit == self.element_bytes:
             return {}
-        order, steps = self.order, [abs(self.steps[axis]) for axis in self.order]
+        order, steps = self.order, [step for _, step in self.moves]
         last = max([number for number, step in enumerate(steps) if step % unit], default=-1)
         if self.offset % unit or last < 0 or steps[0] != self.element_bytes or steps[last] * whole[order[last]] % unit:
             return None
@@ -123,27 +125,33 @@ def boxes(whole: Sizes, sides: tuple[Side, Side], most: int) -> Iterable[Sizes]:
     pairs = zip(sides[0].steps, sides[1].steps, strict=True)
     sectors = [SECTOR // gcd(SECTOR, *pair) if all(pair) else 0 for pair in pairs]
     return dict.fromkeys(
-        (_even_box(whole, sides[::-1], sectors, most), *[_box(whole, sides, sectors, run, most) for run in RUNS])
+        (_even_box(whole, (sides[1], sides[0]), sectors, most), *[_box(whole, sides, sectors, run, most) for run in RUNS])
     )
 
 
-def _even_box(whole: Sizes, sides: tuple[Side, ...], sectors: Sequence[int], most: int) -> Sizes:
+def _even_box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], most: int) -> Sizes:
     """A box of at most `most` elements with runs of about one length on both sides."""
     sizes, elements = [1] * len(whole), 1
-    ends = [side.growing(sizes, whole) for side in sides]
+    one, other = sides
+    end, other_end = one.growing(sizes, whole), other.growing(sizes, whole)
     while True:
-        for _, axis in ends if ends[0][0] <= ends[1][0] else ends[::-1]:
+        for _, axis in (end, other_end) if end[0] <= other_end[0] else (other_end, end):
+            if axis < 0 or not sectors[axis]:
+                continue
             old = sizes[axis]
             size = min(whole[axis], 2 * old)
-            if axis >= 0 and sectors[axis] and old < size <= most // (elements // old) and (old > 1 or _open(sizes)):
+            if old < size <= most // (elements // old) and (old > 1 or _open(sizes)):
                 break
         else:
             break
         sizes[axis], elements = size, elements // old * size
-        ends = [side.growing(sizes, whole) if end[1] == axis else end for side, end in zip(sides, ends, strict=True)]
-    for axis, (size, end) in enumerate(zip(sizes, whole, strict=True)):
-        if 1 < size < end:
-            sizes[axis] = _cut(end, most // (prod(sizes) // size), sectors[axis])
+        if end[1] == axis:
+            end = one.growing(sizes, whole)
+        if other_end[1] == axis:
+            other_end = other.growing(sizes, whole)
+    for axis, (size, every) in enumerate(zip(sizes, whole, strict=True)):
+        if 1 < size < every:
+            sizes[axis] = _cut(every, most // (prod(sizes) // size), sectors[axis])
     return tuple(sizes)
 
 

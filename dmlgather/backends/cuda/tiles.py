@@ -8,8 +8,8 @@ is taken.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf, nextafter, prod
+from typing import NamedTuple
 
 from dmlgather.backends.cuda.arguments import (
     MAX_DIMENSIONS,
@@ -33,7 +33,7 @@ from dmlgather.backends.cuda.form_cost import form_cost
 from dmlgather.backends.cuda.launch import Launch, LaunchTarget, launchable, work_arguments
 from dmlgather.backends.cuda.launch_form import cheap_form
 from dmlgather.backends.cuda.tile_boxes import Side, Sizes, boxes, fit
-from dmlgather.backends.cuda.variants import BLOCK, GENERAL_UNROLL, RESIDENT, VARIANTS, KernelKind, Variant
+from dmlgather.backends.cuda.variants import BLOCK, GENERAL_UNROLL, RESIDENT, VARIANTS, VECTOR, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 from dmlgather.plan.index_plan import ELEMENT_BYTES
 
@@ -53,48 +53,59 @@ def tile_launch(work: Work, target: LaunchTarget) -> Launch | None:
     )
     whole = tuple([dim.size for dim in work.dims])
     made: dict[int, list[Tiling]] = {}
-    for variant in _VARIANTS[size]:
-        most, units = variant.tile_bytes // size, (variant.load_bytes, variant.store_bytes)
+    for variant, units, most in _VARIANTS[size]:
         if max(units) > target.alignment or not fit(sides, units, whole, most):
             continue
         if most not in made:
             made[most] = [Tiling.of(work, sides, sizes) for sizes in boxes(whole, sides, most)]
-        weighed = [(tiling.cost(variant, target.multiprocessors), tiling) for tiling in made[most] if tiling.fits(units)]
-        if weighed:
+        fitting = [tiling for tiling in made[most] if tiling.fits(units)]
+        fitting += [
+            tiling._replace(stretch=True) for tiling in fitting if tiling.may_be_stretches(variant, target.multiprocessors)
+        ]
+        if fitting:
+            weighed = [(tiling.cost(variant, target.multiprocessors), tiling) for tiling in fitting]
             cost, tiling = min(weighed, key=lambda found: found[0])
             # Else, each thread of a warp would load a sector of its own.
             apart = inner.size >= WARP and abs(inner.in_step) >= SECTOR and len(whole) - tiling.sizes.count(1) > 1
-            if (waiting := idle(tiling.count, target.multiprocessors)) > 1 and not apart:
+            if (waiting := idle(tiling.tiles, target.multiprocessors)) > 1 and not apart:
                 cost = tiling.cost(variant, target.multiprocessors, waiting)
             return tiling.launch(variant, target.multiprocessors) if apart or _elements_cost_more(work, target, cost) else None
     return None
 
 
 _VARIANTS = {
-    size: [variant for variant in reversed(VARIANTS) if (variant.kind, variant.element_bytes) == (KernelKind.TILES, size)]
+    size: [
+        (variant, (variant.load_bytes, variant.store_bytes), variant.tile_bytes // size)
+        for variant in reversed(VARIANTS)
+        if (variant.kind, variant.element_bytes) == (KernelKind.TILES, size)
+    ]
     for size in ELEMENT_BYTES
 }
-"""The kernels for elements of that size, those with the widest loads and stores first."""
+"""The kernels for elements of that size, those with the widest loads and stores first: each with these, and with the elements of
+a tile at most.
+"""
+_COPIED = {size: Variant(KernelKind.COPY, element_bytes=size).unroll for size in ELEMENT_BYTES}
+"""Elements that a thread walks where a slice is moved element by element."""
 
 
 def _elements_cost_more(work: Work, target: LaunchTarget, cost: float) -> bool:
     """Whether the kernels that would move it otherwise, element by element, cost more."""
     special, multiprocessors = len(work.dims) <= MAX_DIMENSIONS, target.multiprocessors
-    unroll = Variant(KernelKind.COPY, element_bytes=work.element_bytes).unroll if special else GENERAL_UNROLL
+    unroll = _COPIED[work.element_bytes] if special else GENERAL_UNROLL
     start = START + FURTHER_DIMENSION * max(0, len(work.dims) - NEAR_DIMENSIONS) if special else GENERAL_START
     more = nextafter(cost, inf)
     form = cheap_form(work, lambda _: unroll, multiprocessors, more)
     return form is None or cost < form_cost(work, form, start, more) * idle(-(-form.threads // BLOCK), multiprocessors)
 
 
-@dataclass(frozen=True, slots=True)
-class Tiling:
+class Tiling(NamedTuple):
     """Work cut into boxes.
 
     sides: input and output. sizes: of a box. cut: the dimensions along which there are several; blocks go along the first ones,
     so those with boxes of one size come first. ragged: those of them whose last box is smaller. forms: the sizes that boxes
-    have; bit n of a form's number says that a box is the last one along the n-th dimension of `ragged`. count: boxes. aligned:
-    what the runs of each side, and the places where they begin, are multiples of, in bytes.
+    have; bit n of a form's number says that a box is the last one along the n-th dimension of `ragged`. tiles: boxes. aligned:
+    what the runs of each side, and the places where they begin, are multiples of, in bytes. stretch: whether units are numbered
+    from the sector of the output in which a box begins.
     """
 
     work: Work
@@ -103,21 +114,26 @@ class Tiling:
     cut: tuple[int, ...]
     ragged: tuple[int, ...]
     forms: tuple[Sizes, ...]
-    count: int
+    tiles: int
     aligned: tuple[int, int]
+    stretch: bool = False
 
     @classmethod
     def of(cls, work: Work, sides: tuple[Side, Side], sizes: Sizes) -> Tiling:
         """Boxes of these sizes."""
-        whole = [dim.size for dim in work.dims]
-        cut = [axis for axis, size in enumerate(sizes) if size < whole[axis]]
-        ragged = [axis for axis in cut if whole[axis] % sizes[axis]]
-        cut = [axis for axis in cut if axis not in ragged] + ragged
+        even: list[int] = []
+        ragged: list[int] = []
         forms, count = [sizes], 1
-        for axis in ragged:
-            forms += [(*form[:axis], whole[axis] % sizes[axis], *form[axis + 1 :]) for form in forms]
-        for axis in cut:
-            count *= -(-whole[axis] // sizes[axis])
+        for axis, (size, dim) in enumerate(zip(sizes, work.dims, strict=True)):
+            if size == dim.size:
+                continue
+            count *= -(-dim.size // size)
+            if rest := dim.size % size:
+                ragged.append(axis)
+                forms += [(*form[:axis], rest, *form[axis + 1 :]) for form in forms]
+            else:
+                even.append(axis)
+        cut = even + ragged
         aligned = sides[0].aligned(forms, cut, starts=True), sides[1].aligned(forms, cut, starts=False)
         return cls(work, sides, sizes, tuple(cut), tuple(ragged), tuple(forms), count, aligned)
 
@@ -126,18 +142,30 @@ class Tiling:
         tables.
         """
         size = self.work.element_bytes
-        if any(unit != size and aligned % unit for unit, aligned in zip(units, self.aligned, strict=True)):
+        for unit, aligned, side in zip(units, self.aligned, self.sides, strict=True):
+            if (unit != size and aligned % unit) or side.reach(self.sizes) >= 2**31:
+                return False
+        return True
+
+    def may_be_stretches(self, variant: Variant, multiprocessors: int) -> bool:
+        """Whether each box is one run of the output, some begin or end inside sectors, and all of a block begin at the same place
+        in one.
+        """
+        moved = prod(self.sizes) * self.work.element_bytes
+        fits = moved + SECTOR - variant.store_bytes <= variant.tile_bytes and variant.element_bytes < VECTOR
+        if not fits or self.aligned[1] % SECTOR == 0 or self.sides[1].run(self.sizes)[0] != moved:
             return False
-        return all(side.reach(self.sizes) < 2**31 for side in self.sides)
+        steps = [self.sizes[axis] * self.sides[1].steps[axis] for axis in self.cut]
+        return self._each(multiprocessors) == 1 or not any(step % SECTOR for step in steps)
 
     def cost(self, variant: Variant, multiprocessors: int, waiting: float = 1.0) -> float:
         """Cycles of a multiprocessor for an element. waiting: how many times as long so few blocks take."""
-        size, units = self.work.element_bytes, (variant.load_bytes, variant.store_bytes)
+        size, (source, target) = self.work.element_bytes, self.sides
         return tile_cost(
-            [
-                RunCost(*side.spread(self.sizes), aligned, unit, stored)
-                for side, aligned, unit, stored in zip(self.sides, self.aligned, units, (False, True), strict=True)
-            ],
+            (
+                RunCost(*source.spread(self.sizes), self.aligned[0], variant.load_bytes, stored=False),
+                RunCost(*target.spread(self.sizes), self.aligned[1], variant.store_bytes, stored=True, whole=self.stretch),
+            ),
             tile_bytes=prod(self.sizes) * size,
             most_bytes=variant.tile_bytes,
             element_bytes=size,
@@ -148,11 +176,11 @@ class Tiling:
 
     def _each(self, multiprocessors: int) -> int:
         """Boxes that a block of threads moves at most, where a launch has about the blocks that the GPU holds at a time."""
-        return -(-self.count // max(1, RESIDENT * multiprocessors))
+        return -(-self.tiles // max(1, RESIDENT * multiprocessors))
 
     def launch(self, variant: Variant, multiprocessors: int) -> Launch | None:
         """Blocks of threads that move about as many boxes each. None where one launch cannot have so many boxes."""
-        if not launchable(self.count):
+        if not launchable(self.tiles):
             return None
         outer = []
         for axis in self.cut:
@@ -162,9 +190,10 @@ class Tiling:
         table = [dim.pack_for_table(bits.get(axis, 0)) for axis, dim in zip(self.cut, outer, strict=True)]
         table += [self._form(sizes, variant).pack() for sizes in self.forms]
         each = self._each(multiprocessors)
-        arguments = Arguments(tuple(outer), self.count, full=each, **work_arguments(self.work))
-        blocks = -(-self.count // each)
+        arguments = Arguments(tuple(outer), self.tiles, full=each, **work_arguments(self.work))
+        blocks = -(-self.tiles // each)
         box = tuple(size for size in reversed(self.sizes) if size > 1)
+        variant = variant._replace(kind=KernelKind.STRETCH) if self.stretch else variant
         return Launch(variant, blocks, arguments.pack(general=True), table=b"".join(table), box=box)
 
     def _form(self, sizes: Sizes, variant: Variant) -> TileForm:
@@ -184,11 +213,12 @@ class Tiling:
         if unit > element:
             loads[0] = TileDimension(loads[0].size * element // unit, unit)
         stores = [TileDimension(sizes[axis], target.steps[axis], places[axis]) for axis in target.order if sizes[axis] > 1]
+        tile_bytes = prod(sizes) * element
         return TileForm(
             in_start=source.start(sizes),
-            loads=prod(sizes) * element // unit,
-            stores=prod(sizes) * element // variant.store_bytes,
-            first_place=sum((sizes[axis] - 1) * max(-place, 0) for axis, place in places.items()),
+            loads=tile_bytes // unit,
+            stores=tile_bytes // variant.store_bytes,
+            first_place=sum([(1 - sizes[axis]) * place for axis, place in places.items() if place < 0]),
             load=_two(loads),
             store=_two(stores),
         )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 BLOCK = 256
 """Threads per block, all kernels but those for long rows."""
@@ -40,6 +40,8 @@ class KernelKind(enum.Enum):
     """A slice whose innermost input stride is -1: 16-byte vectors from mirrored addresses, lanes reversed."""
     TILES = "tiles"
     """A slice whose input and output run along different dimensions: boxes of elements are turned in shared memory."""
+    STRETCH = "stretch"
+    """The same for boxes that are one run in the output each: requests begin and end with sectors."""
     GATHER = "gather"
     """One to three lookups."""
     SPAN = "span"
@@ -54,14 +56,13 @@ class KernelKind(enum.Enum):
     """RAISE where nothing can be copied: only looks at the indices."""
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(NamedTuple):
     """One compiled kernel.
 
     dimensions: thread dimensions (general: 0, counted at run time). element_bytes: of one load and store; for REVERSE of
     one lane. index_bytes: 4 or 8 for GATHER, STAGED, LONG and SPAN. checked: FILL and RAISE, else CLAMP and PROMISE (STAGED,
     LONG, and GATHER with TOLD_LOOKUPS: told at run time). invariant: no lookup moves along the walked dimension, so that a
-    thread resolves its indices once. load_bytes, store_bytes: of a load and a store of TILES.
+    thread resolves its indices once. load_bytes, store_bytes: of a load and a store of TILES and STRETCH.
     """
 
     kind: KernelKind
@@ -88,7 +89,7 @@ class Variant:
         match self.kind:
             case KernelKind.COPY | KernelKind.REVERSE:
                 return self.kind.value, dimensions, element
-            case KernelKind.TILES:
+            case KernelKind.TILES | KernelKind.STRETCH:
                 return self.kind.value, element, f"l{self.load_bytes}", f"s{self.store_bytes}"
             case KernelKind.GENERAL:
                 return self.kind.value, element
@@ -110,7 +111,7 @@ class Variant:
         match self.kind:
             case KernelKind.COPY | KernelKind.REVERSE:
                 return "slice.cu"
-            case KernelKind.TILES:
+            case KernelKind.TILES | KernelKind.STRETCH:
                 return "tile.cu"
             case KernelKind.SPAN:
                 return "span.cu"
@@ -126,7 +127,7 @@ class Variant:
         match self.kind:
             case KernelKind.COPY | KernelKind.REVERSE:
                 arguments: tuple[object, ...] = (self.dimensions, self.element_bytes)
-            case KernelKind.TILES:
+            case KernelKind.TILES | KernelKind.STRETCH:
                 arguments = (self.element_bytes, self.load_bytes, self.store_bytes)
             case KernelKind.GENERAL:
                 arguments = (self.element_bytes,)
@@ -147,7 +148,7 @@ class Variant:
         `staged.cuh`, UNITS in `staged_long.cuh`, TILE_BYTES in `tile.cuh`.
         """
         match self.kind:
-            case KernelKind.TILES:
+            case KernelKind.TILES | KernelKind.STRETCH:
                 return self.tile_bytes // BLOCK // self.load_bytes
             case KernelKind.CHECK:
                 return 1
@@ -193,6 +194,8 @@ def _declared() -> Iterator[Variant]:
     for size in sizes:
         for load, store in product((size, max(size, WORD)), repeat=2) if size < WORD else ((size, size),):
             yield Variant(KernelKind.TILES, element_bytes=size, load_bytes=load, store_bytes=store)
+            if size < VECTOR:
+                yield Variant(KernelKind.STRETCH, element_bytes=size, load_bytes=load, store_bytes=store)
     for dimensions, lookups in ((2, 1), (3, 1), (3, 2)):
         for size in sizes:
             for index_bytes in (4, 8):

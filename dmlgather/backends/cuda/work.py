@@ -55,7 +55,7 @@ class Work:
     def checks(cls, plan: IndexPlan) -> Work:
         """The index checks of a RAISE plan that moves nothing."""
         assert plan.index_type is not None
-        dims = tuple(replace(dim, out_step=0, in_step=0) for dim in _dims(plan, plan.index_shape))
+        dims = tuple(dim._replace(out_step=0, in_step=0) for dim in _dims(plan, plan.index_shape))
         return cls(dims, 1, 0, 0, _lookups(plan), plan.index_type.bytes, checked=True)
 
     def halves(self) -> tuple[Work, Work]:
@@ -68,7 +68,7 @@ class Work:
             in_offset=self.in_offset + cut * dim.in_step,
             out_offset=self.out_offset + cut * dim.out_step,
             lookups=tuple(
-                replace(lookup, offset=lookup.offset + cut * step)
+                lookup._replace(offset=lookup.offset + cut * step)
                 for lookup, step in zip(self.lookups, dim.index_steps, strict=True)
             ),
         )
@@ -76,7 +76,7 @@ class Work:
 
     def _resized(self, axis: int, size: int) -> Work:
         dims = list(self.dims)
-        dims[axis] = replace(dims[axis], size=size)
+        dims[axis] = dims[axis]._replace(size=size)
         return replace(self, dims=tuple(dims))
 
 
