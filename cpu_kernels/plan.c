@@ -85,6 +85,8 @@ enum {
     STREAM_UNITS = 256,
     LONGEST_RUN = 256 << 10,
     LARGEST_ELEMENT = 16,
+    SHORTEST_DIRECT = 16,
+    INDICES_AHEAD = 2 << 10,
 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -156,8 +158,12 @@ static void cut(program *p, int64_t block_units) {
     }
     p->blocks = 1;
     for (int d = 0; d < p->rank; ++d) p->order[d] = d, p->blocks *= p->dims[d].blocks;
+    p->blocks_of_strip = 1;
     if (p->strip)
-        for (int d = p->looked; d > 0 && !p->dims[d - 1].in; --d) p->order[d] = d - 1, p->order[d - 1] = p->looked;
+        for (int d = p->looked; d > 0 && !p->dims[d - 1].in; --d) {
+            p->order[d] = d - 1, p->order[d - 1] = p->looked;
+            p->blocks_of_strip *= p->dims[d - 1].blocks;
+        }
 }
 
 // ---- Offsets --------------------------------------------------------------------------------------------------------------------------
@@ -180,6 +186,22 @@ static int continues(const program *p, int d) {
     int whole = one->moved && inner->block == inner->size && one->out == inner->size * inner->out && p->kind != INNER;
     for (int k = 0; k < p->lookup_count; ++k) whole &= p->lookups[k].strides[d] == inner->size * p->lookups[k].strides[d + 1];
     return whole;
+}
+
+// The run along the innermost dimension: of the source, or of a strip.
+direct_run direct_run_of(const program *p, int strips) {
+    const lookup *const k = &p->lookups[0];
+    const int64_t ahead = p->strip ? k->strides[p->looked - 1] * p->index_bytes : INDICES_AHEAD;  // the next row's, or those of this one
+    return (direct_run){k->bounds.limit, strips ? p->strip : k->bounds.step, p->dims[p->looked].in, ahead, p->streams};
+}
+
+// Single units that lie side by side, as do their indices: none is shared.
+static direct_loop *direct_of(const program *p) {
+    if (p->kind != UNITS || p->lookup_count != 1 || p->dims[p->looked].out != p->unit || p->lookups[0].strides[p->looked] != 1) return NULL;
+    for (int d = 0; d <= p->looked; ++d)
+        if (!p->dims[d].moved || (d == p->looked && p->dims[d].size < SHORTEST_DIRECT)) return NULL;
+    const direct_run run = direct_run_of(p, p->strip != 0);
+    return p->loops->choose_direct(&run, p->unit, p->index_bytes);
 }
 
 // The dimensions that are resolved in one run, and what they add to its offsets. Returns whether there was memory.
@@ -297,6 +319,7 @@ static int lower_plan(program *p, const plan_view *plan) {
     const wide_int weight = (wide_int)(bytes / p->unit) * (p->run ? 1 : p->unit + 16);
     const int64_t threads = plan->head->threads ? plan->head->threads : least(pool_cpus(), 1 + (int64_t)(weight / SHARE_BYTES));
     p->threads = (int)least(least(threads, p->blocks), INT32_MAX);
+    p->direct = direct_of(p);
     return !p->lookup_count || make_runs(p);
 }
 

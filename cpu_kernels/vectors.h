@@ -27,6 +27,9 @@ enum { LINE = 64, STREAMED = 2048 };
 
 typedef uint8_t wide __attribute__((vector_size(WIDE)));
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
+typedef uint16_t words2 __attribute__((vector_size(16)));
+typedef uint32_t words4 __attribute__((vector_size(16)));
+typedef uint64_t words8 __attribute__((vector_size(16)));
 // Keeps a compiler from joining loads or stores of neighbouring iterations.
 #define APART() __asm__ volatile("" ::: "memory")
 
