@@ -4,6 +4,7 @@
 
 #include "pool.h"
 #include "plan_words.h"
+#include "processor.h"
 #include "program.h"
 
 // ---- From elements to bytes -----------------------------------------------------------------------------------------------------------
@@ -80,9 +81,10 @@ enum {
     SHARE_BYTES = 256 << 10,   // what pays for waking a thread
     STRIP_BYTES = 512 << 10,   // what stays in the second cache
     STRIPS_BYTES = 6 << 20,    // of all threads
-    STREAM_BYTES = 8 << 20,    // of an output that the last cache would not keep until it is used
-    STREAM_RUN = 1 << 10,
+    STREAM_BYTES = 8 << 20,    // of an output
+    STREAM_RUN = 512,
     STREAM_UNITS = 256,
+    CACHE_PARTS = 2,           // of the last cache, of which single units fill one before they bypass it
     LONGEST_RUN = 256 << 10,
     LARGEST_ELEMENT = 16,
     SHORTEST_DIRECT = 16,
@@ -223,34 +225,6 @@ static int make_runs(program *p) {
 
 // ---- Programs -------------------------------------------------------------------------------------------------------------------------
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-
-// The widest instruction set that the processor has and whose registers the system keeps. __builtin_cpu_supports says no to all under zig.
-static enum isa widest_loops(void) {
-    const unsigned avx2 = bit_AVX2 | bit_BMI | bit_BMI2, avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
-    unsigned a, b, c, d, kept, high;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return BASELINE;
-    __asm__("xgetbv" : "=a"(kept), "=d"(high) : "c"(0));
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (kept & 0x6) != 0x6 || (b & avx2) != avx2) return BASELINE;
-    return (kept & 0xE0) == 0xE0 && (b & avx512) == avx512 && c & bit_AVX512VBMI ? AVX512 : AVX2;
-}
-#endif
-
-static const loops *choose_loops(int64_t wanted) {
-#if defined(__x86_64__)
-    const enum isa widest = widest_loops();
-    const int avx2 = widest != BASELINE, avx512 = widest == AVX512;
-    if (wanted == AVX512 || (wanted == BEST && avx512)) return avx512 ? &loops_avx512 : NULL;
-    if (wanted == AVX2 || (wanted == BEST && avx2)) return avx2 ? &loops_avx2 : NULL;
-    return wanted == BEST || wanted == BASELINE ? &loops_baseline : NULL;
-#elif defined(__aarch64__)
-    return wanted == BEST || wanted == NEON ? &loops_neon : NULL;
-#else
-    return wanted == BEST || wanted == BASELINE ? &loops_baseline : NULL;
-#endif
-}
-
 // The dimensions of a copy loop's box: the innermost one, and of the others that where the source is closest to contiguous.
 static void choose_box(program *p, int first) {
     plane *const units = &p->units;
@@ -296,6 +270,17 @@ static void drop_cut_piece(program *p) {
     p->piece = NULL;
 }
 
+// Whether the output's lines are written past the cache: those that are written whole, of an output that the last cache would not keep
+// until it is used. A copy of long runs gains even where it would, as the lines' former content is not read; single units do not, whose
+// stores wait for nothing. What else passes through the cache is counted where that is most: an index for each unit.
+static int bypasses_cache(const program *p, int64_t bytes) {
+    const dim *const inner = &p->dims[p->rank - 1];
+    const int64_t indices = p->direct ? bytes / p->unit * p->index_bytes : 0;
+    if (bytes < STREAM_BYTES || p->strip) return 0;  // rows of a strip are a few lines
+    if (p->run || p->piece) return p->piece || inner->block >= STREAM_RUN;
+    return inner->block * p->unit >= STREAM_UNITS && bytes + indices > last_cache(pool_cpus()) / CACHE_PARTS;
+}
+
 static int lower_plan(program *p, const plan_view *plan) {
     describe_work(p, plan);
     describe_dims(p, plan);
@@ -314,12 +299,11 @@ static int lower_plan(program *p, const plan_view *plan) {
     drop_cut_piece(p);
     int64_t bytes = p->unit;
     for (int d = 0; d < p->rank; ++d) bytes *= p->dims[d].size;
-    const dim *const inner = &p->dims[p->rank - 1];  // lines are written whole if this is long enough
-    p->streams = bytes >= STREAM_BYTES && (p->piece || inner->block * p->unit >= (p->run ? STREAM_RUN : STREAM_UNITS));
+    p->direct = direct_of(p);
+    p->streams = bypasses_cache(p, bytes);
     const wide_int weight = (wide_int)(bytes / p->unit) * (p->run ? 1 : p->unit + 16);
     const int64_t threads = plan->head->threads ? plan->head->threads : least(pool_cpus(), 1 + (int64_t)(weight / SHARE_BYTES));
     p->threads = (int)least(least(threads, p->blocks), INT32_MAX);
-    p->direct = direct_of(p);
     return !p->lookup_count || make_runs(p);
 }
 
