@@ -7,10 +7,11 @@ from benchmarks.plots import plot, roofline
 from benchmarks.runner import run
 from benchmarks.suites import SUITES, Budget
 from benchmarks.tables import lines
-from benchmarks.workloads import CHAINS, TABLES, WORKLOADS, Workload
+from benchmarks.workloads import CHAINS, ON_HOSTS, TABLES, WORKLOADS, Workload
 
 __all__ = [
     "CHAINS",
+    "ON_HOSTS",
     "PEERS",
     "SUITES",
     "TABLES",

@@ -83,27 +83,35 @@ class Take(WorkloadKind):
 
 @dataclass(frozen=True, slots=True)
 class Along(WorkloadKind):
-    """GATHER_ELEMENTS: every element of the output has an index of its own along `axis`. shape: of x, indices and output."""
+    """GATHER_ELEMENTS: every element of the output has an index of its own along `axis`. shape: of x, and of indices and output
+    but for `count` positions of the axis, if it is given.
+    """
 
     shape: Shape
     axis: int
     draw: Draw = UNIFORM
+    count: int | None = None
 
     @property
     def index_shape(self) -> Shape:
-        return self.shape
+        return self.out_shape
 
     @property
     def out_shape(self) -> Shape:
-        return self.shape
+        if self.count is None:
+            return self.shape
+        return (*self.shape[: self.axis], self.count, *self.shape[self.axis + 1 :])
 
     def indices(self, random: np.random.Generator) -> Indices:
-        return self.draw(random, self.shape[self.axis], prod(self.shape)).reshape(self.shape)
+        return self.draw(random, self.shape[self.axis], prod(self.out_shape)).reshape(self.out_shape)
 
     def descriptor(self, dtype: str) -> OperatorDesc:
-        tensor = _tensor(dtype, self.shape)
-        indices = _tensor("int64", self.shape)
-        return GatherElementsOperatorDesc(input_tensor=tensor, indices_tensor=indices, output_tensor=tensor, axis=self.axis)
+        return GatherElementsOperatorDesc(
+            input_tensor=_tensor(dtype, self.shape),
+            indices_tensor=_tensor("int64", self.index_shape),
+            output_tensor=_tensor(dtype, self.out_shape),
+            axis=self.axis,
+        )
 
 
 @dataclass(frozen=True, slots=True)

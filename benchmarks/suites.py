@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.errors import BenchError
 from benchmarks.kinds import Kind, fitted
-from benchmarks.workloads import CHAINS, TABLES, WORKLOADS, Workload
+from benchmarks.workloads import CHAINS, ON_HOSTS, TABLES, WORKLOADS, Workload
 from dmlgather.host import available_memory
 from dmlgather.wording import counted
 
@@ -65,16 +65,16 @@ FEW = ("embedding", "gnn-400B", "inner-4096", "along-last", "along-first", "tupl
 
 SUITES: dict[str, tuple[SuitePart, ...]] = {
     "smoke": (SuitePart("cpu", SMOKE, own=True, only=FEW),),
-    "cpu": (SuitePart("cpu", CPU),),
+    "cpu": (SuitePart("cpu", CPU, (*WORKLOADS, *ON_HOSTS)),),
     "gpu": (SuitePart("cuda", GPU, own=True),),
-    "full": (SuitePart("cpu", CPU, wide=True), SuitePart("cuda", GPU, own=True, wide=True)),
+    "full": (SuitePart("cpu", CPU, (*WORKLOADS, *ON_HOSTS), wide=True), SuitePart("cuda", GPU, own=True, wide=True)),
     "chains": (SuitePart("cpu", CPU, CHAINS), SuitePart("cuda", GPU, CHAINS, own=True)),
     "distributed": (SuitePart("cluster", CLUSTER, TABLES, own=True),),
 }
-"""smoke: nine small cases, in seconds. cpu: every workload as float32 and uint8 (those about a row's width in their own type).
-gpu: full sizes on the first GPU. full: both (without the GPU's part where there is no GPU) and the sweeps. chains: several steps,
-fused and one by one, on both. distributed: rows of a table in a file that is larger than the memory of the workers; the table is
-at most a third of the free memory, so that it stays in the page cache.
+"""smoke: nine small cases, in seconds. cpu: every workload as float32 and uint8 (those about a row's width in their own type),
+and those that only a CPU is asked. gpu: full sizes on the first GPU. full: both (without the GPU's part where there is no GPU)
+and the sweeps. chains: several steps, fused and one by one, on both. distributed: rows of a table in a file that is larger than
+the memory of the workers; the table is at most a third of the free memory, so that it stays in the page cache.
 """
 
 

@@ -123,6 +123,26 @@ WORKLOADS = (
       for size in (4, 16, 64, 256, 1024, 4096, 16_384, 65_536)),
 )  # fmt: skip
 
+ON_HOSTS = (
+    Workload("one-each", "GatherElements", "one element of each of 2048 rows",
+             Along((2048, 1024), axis=1, count=1), "float32"),
+    Workload("along-first-1024", "GatherElements", "along columns of 4096, rows of 1024",
+             Along((4096, 1024), axis=0), "float32", shrink=1),
+    Workload("scalars", "1-D", "65,536 of 65,536 elements, which stay in the cache",
+             Take((65_536,), 65_536), "float32"),
+    Workload("middle-512B", "middle axis", "512 of 1000 rows of 512 bytes in each of 64 matrices",
+             Take((64, 1000, 128), 512, axis=1), "float32", types=SINGLE),
+    Workload("middle-256B", "middle axis", "the same, rows of 256 bytes",
+             Take((64, 1000, 64), 512, axis=1), "float32", types=SINGLE),
+    Workload("one-scalar", "slice", "a million copies of one element, which stay in the cache",
+             ViewCopy((1024, 1024), (ALL, ALL), strides=(0, 0)), "float32"),
+    Workload("channels-last-3", "slice", "8 images 3 x 224 x 224, channels last",
+             ViewCopy((8, 224, 224, 3), (ALL, ALL, ALL, ALL), strides=(150_528, 224, 1, 50_176)), "float32"),
+    Workload("channels-last-16", "slice", "8 images 16 x 224 x 224, channels last",
+             ViewCopy((8, 224, 224, 16), (ALL, ALL, ALL, ALL), strides=(802_816, 224, 1, 50_176)), "float32"),
+)  # fmt: skip
+"""Workloads whose time the caches and the calls of a CPU decide: only in the suite "cpu"."""
+
 TABLES = (
     Workload("table-uniform", "table", "200,000 rows of 1 KiB from a table of 3 million, which no worker can hold",
              Take((3_000_000, 256), 200_000), "float32", types=SINGLE),

@@ -64,7 +64,7 @@ static void tiled(char *out, const char *in, const copy_box *box) {
 copy_choice NAMED(choose_copy, ISA)(const copy_box *box, int streams) {
     const copy_box b = *box;
     if (b.piece) return (copy_choice){"picked", streams ? streamed_picked : picked};
-    if (b.unit > 64) return b.unit >= STREAMED && streams ? (copy_choice){"streamed run", streamed_run} : (copy_choice){"run", run};
+    if (b.unit > 64) return b.unit >= STREAMED_RUN && streams ? (copy_choice){"streamed run", streamed_run} : (copy_choice){"run", run};
     if (b.n0 > 3 && b.n1 > 3 && magnitude(b.in0) < LINE && magnitude(b.in1) >= LINE) {
         if (b.unit > 8 || !is_power(b.unit) || magnitude(b.in0) != b.unit || b.out1 != b.unit) return (copy_choice){"tiled", tiled};
         if (b.n0 * b.unit >= 16 && b.n1 * b.unit >= 16)

@@ -1,5 +1,6 @@
 #include "gather_loops.h"
 
+#include "direct.h"
 #include "turned.h"
 #include "vectors.h"
 
@@ -116,9 +117,6 @@ INLINE void load_units(char *out, const char *base, const void *offsets, const l
     END_STREAM(streams);
 }
 
-typedef uint16_t words2 __attribute__((vector_size(16)));
-typedef uint32_t words4 __attribute__((vector_size(16)));
-typedef uint64_t words8 __attribute__((vector_size(16)));
 #define WORD(type)                                                                                           \
     INLINE type type##_at(const char *from, const void *offsets, int64_t at, int wide) {                     \
         type word;                                                                                           \
@@ -128,14 +126,16 @@ typedef uint64_t words8 __attribute__((vector_size(16)));
 WORD(uint8_t) WORD(uint16_t) WORD(uint32_t) WORD(uint64_t)
 
 // 16 bytes of units that will lie side by side.
-INLINE void gather_16(void *to, const char *from, const void *offsets, int64_t i, int wide, int64_t unit) {
+INLINE bytes16 gather_16(const char *from, const void *offsets, int64_t i, int wide, int64_t unit) {
 #define AT(type, k) type##_at(from, offsets, i + k, wide)
 #define FOUR_AT(type, k) AT(type, k), AT(type, k + 1), AT(type, k + 2), AT(type, k + 3)
-    if (unit == 1) memcpy(to, &(bytes16){FOUR_AT(uint8_t, 0), FOUR_AT(uint8_t, 4), FOUR_AT(uint8_t, 8), FOUR_AT(uint8_t, 12)}, 16);
-    if (unit == 2) memcpy(to, &(words2){FOUR_AT(uint16_t, 0), FOUR_AT(uint16_t, 4)}, 16);
-    if (unit == 4) memcpy(to, &(words4){FOUR_AT(uint32_t, 0)}, 16);
-    if (unit == 8) memcpy(to, &(words8){AT(uint64_t, 0), AT(uint64_t, 1)}, 16);
-    if (unit == 16) memcpy(to, unit_at(from, offsets, i, wide), 16);
+    if (unit == 1) return (bytes16){FOUR_AT(uint8_t, 0), FOUR_AT(uint8_t, 4), FOUR_AT(uint8_t, 8), FOUR_AT(uint8_t, 12)};
+    if (unit == 2) return (bytes16)(words2){FOUR_AT(uint16_t, 0), FOUR_AT(uint16_t, 4)};
+    if (unit == 4) return (bytes16)(words4){FOUR_AT(uint32_t, 0)};
+    if (unit == 8) return (bytes16)(words8){AT(uint64_t, 0), AT(uint64_t, 1)};
+    bytes16 one;
+    memcpy(&one, unit_at(from, offsets, i, wide), 16);
+    return one;
 }
 
 // Few wide stores instead of many narrow ones: stores wait for their lines, and there is room for few that wait.
@@ -152,12 +152,12 @@ INLINE void load_packed(char *out, const char *base, const void *offsets, const 
             for (; i < least(head, n1); ++i) copy_unit(to + i * unit, unit_at(from, offsets, place + i, wide), unit, unit, 0, 0);
         uintptr_t later = (uintptr_t)from + in0;  // beyond the source after the last row: it is only fetched
         const int past = streams && !((uintptr_t)(to + i * unit) & (LINE - 1));
-        for (char line[LINE]; i + 4 * lanes <= n1; i += 4 * lanes) {
+        for (bytes16 line[4]; i + 4 * lanes <= n1; i += 4 * lanes) {
             for (int64_t b = 0; b < fetched; b += LINE) __builtin_prefetch((const void *)(later + b));
             later += fetched;
-            for (int k = 0; k < 4; ++k) gather_16(line + 16 * k, from, offsets, place + i + k * lanes, wide, unit);
-            if (past) for (int at = 0; at < LINE; at += WIDE) stream(to + i * unit + at, line + at, WIDE);
-            else memcpy(to + i * unit, line, LINE);
+            for (int k = 0; k < 4; ++k) line[k] = gather_16(from, offsets, place + i + k * lanes, wide, unit);
+            for (int k = 0; k < 4; ++k)
+                past ? stream(to + i * unit + 16 * k, &line[k], 16) : (void)memcpy(to + i * unit + 16 * k, &line[k], 16);
         }
         for (; i < n1; ++i) copy_unit(to + i * unit, unit_at(from, offsets, place + i, wide), unit, unit, 0, 0);
     }
@@ -257,6 +257,7 @@ const loops NAMED(loops, ISA) = {
     WINDOW,
     NAMED(choose_copy, ISA),
     choose_load,
+    choose_direct,
     {{narrow_i8, narrow_i16, narrow_i32, narrow_i64, narrow_u8, narrow_u16, narrow_u32, narrow_u64},
      {wide_i8, wide_i16, wide_i32, wide_i64, wide_u8, wide_u16, wide_u32, wide_u64}},
     {mark_i8, mark_i16, mark_i32, mark_i64, mark_u8, mark_u16, mark_u32, mark_u64},

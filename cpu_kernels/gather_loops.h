@@ -29,6 +29,17 @@ typedef struct {
 // Copies the unit at base + row * in0 + offsets[row * place0 + column] to every position.
 typedef void load_loop(char *out, const char *base, const void *offsets, const load_box *);
 
+// A run of single units, as many as indices that lie side by side. step, in: bytes of the source per unit of the value, and per position.
+// ahead: bytes from indices to those that are fetched meanwhile.
+typedef struct {
+    int64_t limit, step, in, ahead;
+    int streams;
+} direct_run;
+
+// Copies the unit at from + index * step + position * in to every position, up to one whose index, or one of the few after it, is not in
+// 0 … limit - 1. Returns how many it copied.
+typedef int64_t direct_loop(char *out, const char *from, const void *indices, int64_t n, const direct_run *);
+
 enum { INDEX_TYPES = 8 };  // int8 … int64, then uint8 … uint64
 
 typedef struct {
@@ -36,6 +47,7 @@ typedef struct {
     int64_t window;  // bytes of the widest vector that pieces are made of; 0: none
     choose_copy_loop *choose_copy;
     load_loop *(*choose_load)(const load_box *, int wide, int streams);
+    direct_loop *(*choose_direct)(const direct_run *, int64_t unit, int64_t index_bytes);  // NULL: none
     resolve_loop *resolve[2][INDEX_TYPES];  // narrow, wide
     mark_loop *mark[INDEX_TYPES];
 } loops;

@@ -4,6 +4,7 @@
 
 #include "pool.h"
 #include "plan_words.h"
+#include "processor.h"
 #include "program.h"
 
 // ---- From elements to bytes -----------------------------------------------------------------------------------------------------------
@@ -80,11 +81,14 @@ enum {
     SHARE_BYTES = 256 << 10,   // what pays for waking a thread
     STRIP_BYTES = 512 << 10,   // what stays in the second cache
     STRIPS_BYTES = 6 << 20,    // of all threads
-    STREAM_BYTES = 8 << 20,    // of an output that the last cache would not keep until it is used
-    STREAM_RUN = 1 << 10,
+    STREAM_BYTES = 8 << 20,    // of an output
+    STREAM_RUN = 512,
     STREAM_UNITS = 256,
+    CACHE_PARTS = 2,           // of the last cache, of which single units fill one before they bypass it
     LONGEST_RUN = 256 << 10,
     LARGEST_ELEMENT = 16,
+    SHORTEST_DIRECT = 16,
+    INDICES_AHEAD = 2 << 10,
 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -156,8 +160,12 @@ static void cut(program *p, int64_t block_units) {
     }
     p->blocks = 1;
     for (int d = 0; d < p->rank; ++d) p->order[d] = d, p->blocks *= p->dims[d].blocks;
+    p->blocks_of_strip = 1;
     if (p->strip)
-        for (int d = p->looked; d > 0 && !p->dims[d - 1].in; --d) p->order[d] = d - 1, p->order[d - 1] = p->looked;
+        for (int d = p->looked; d > 0 && !p->dims[d - 1].in; --d) {
+            p->order[d] = d - 1, p->order[d - 1] = p->looked;
+            p->blocks_of_strip *= p->dims[d - 1].blocks;
+        }
 }
 
 // ---- Offsets --------------------------------------------------------------------------------------------------------------------------
@@ -182,6 +190,22 @@ static int continues(const program *p, int d) {
     return whole;
 }
 
+// The run along the innermost dimension: of the source, or of a strip.
+direct_run direct_run_of(const program *p, int strips) {
+    const lookup *const k = &p->lookups[0];
+    const int64_t ahead = p->strip ? k->strides[p->looked - 1] * p->index_bytes : INDICES_AHEAD;  // the next row's, or those of this one
+    return (direct_run){k->bounds.limit, strips ? p->strip : k->bounds.step, p->dims[p->looked].in, ahead, p->streams};
+}
+
+// Single units that lie side by side, as do their indices: none is shared.
+static direct_loop *direct_of(const program *p) {
+    if (p->kind != UNITS || p->lookup_count != 1 || p->dims[p->looked].out != p->unit || p->lookups[0].strides[p->looked] != 1) return NULL;
+    for (int d = 0; d <= p->looked; ++d)
+        if (!p->dims[d].moved || (d == p->looked && p->dims[d].size < SHORTEST_DIRECT)) return NULL;
+    const direct_run run = direct_run_of(p, p->strip != 0);
+    return p->loops->choose_direct(&run, p->unit, p->index_bytes);
+}
+
 // The dimensions that are resolved in one run, and what they add to its offsets. Returns whether there was memory.
 static int make_runs(program *p) {
     int64_t run = p->dims[p->looked].block;
@@ -200,34 +224,6 @@ static int make_runs(program *p) {
 }
 
 // ---- Programs -------------------------------------------------------------------------------------------------------------------------
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-
-// The widest instruction set that the processor has and whose registers the system keeps. __builtin_cpu_supports says no to all under zig.
-static enum isa widest_loops(void) {
-    const unsigned avx2 = bit_AVX2 | bit_BMI | bit_BMI2, avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
-    unsigned a, b, c, d, kept, high;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return BASELINE;
-    __asm__("xgetbv" : "=a"(kept), "=d"(high) : "c"(0));
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (kept & 0x6) != 0x6 || (b & avx2) != avx2) return BASELINE;
-    return (kept & 0xE0) == 0xE0 && (b & avx512) == avx512 && c & bit_AVX512VBMI ? AVX512 : AVX2;
-}
-#endif
-
-static const loops *choose_loops(int64_t wanted) {
-#if defined(__x86_64__)
-    const enum isa widest = widest_loops();
-    const int avx2 = widest != BASELINE, avx512 = widest == AVX512;
-    if (wanted == AVX512 || (wanted == BEST && avx512)) return avx512 ? &loops_avx512 : NULL;
-    if (wanted == AVX2 || (wanted == BEST && avx2)) return avx2 ? &loops_avx2 : NULL;
-    return wanted == BEST || wanted == BASELINE ? &loops_baseline : NULL;
-#elif defined(__aarch64__)
-    return wanted == BEST || wanted == NEON ? &loops_neon : NULL;
-#else
-    return wanted == BEST || wanted == BASELINE ? &loops_baseline : NULL;
-#endif
-}
 
 // The dimensions of a copy loop's box: the innermost one, and of the others that where the source is closest to contiguous.
 static void choose_box(program *p, int first) {
@@ -274,6 +270,17 @@ static void drop_cut_piece(program *p) {
     p->piece = NULL;
 }
 
+// Whether the output's lines are written past the cache: those that are written whole, of an output that the last cache would not keep
+// until it is used. A copy of long runs gains even where it would, as the lines' former content is not read; single units do not, whose
+// stores wait for nothing. What else passes through the cache is counted where that is most: an index for each unit.
+static int bypasses_cache(const program *p, int64_t bytes) {
+    const dim *const inner = &p->dims[p->rank - 1];
+    const int64_t indices = p->direct ? bytes / p->unit * p->index_bytes : 0;
+    if (bytes < STREAM_BYTES || p->strip) return 0;  // rows of a strip are a few lines
+    if (p->run || p->piece) return p->piece || inner->block >= STREAM_RUN;
+    return inner->block * p->unit >= STREAM_UNITS && bytes + indices > last_cache(pool_cpus()) / CACHE_PARTS;
+}
+
 static int lower_plan(program *p, const plan_view *plan) {
     describe_work(p, plan);
     describe_dims(p, plan);
@@ -292,8 +299,8 @@ static int lower_plan(program *p, const plan_view *plan) {
     drop_cut_piece(p);
     int64_t bytes = p->unit;
     for (int d = 0; d < p->rank; ++d) bytes *= p->dims[d].size;
-    const dim *const inner = &p->dims[p->rank - 1];  // lines are written whole if this is long enough
-    p->streams = bytes >= STREAM_BYTES && (p->piece || inner->block * p->unit >= (p->run ? STREAM_RUN : STREAM_UNITS));
+    p->direct = direct_of(p);
+    p->streams = bypasses_cache(p, bytes);
     const wide_int weight = (wide_int)(bytes / p->unit) * (p->run ? 1 : p->unit + 16);
     const int64_t threads = plan->head->threads ? plan->head->threads : least(pool_cpus(), 1 + (int64_t)(weight / SHARE_BYTES));
     p->threads = (int)least(least(threads, p->blocks), INT32_MAX);

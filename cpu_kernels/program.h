@@ -55,6 +55,8 @@ struct program {
     int index_type;    // of loops.resolve and loops.mark
     int wide, streams;
     int64_t strip;     // bytes of each row of a packed copy of the columns that a column of blocks searches; 0: none
+    int64_t blocks_of_strip;
+    direct_loop *direct; // copies the units of indices that are in range; NULL: all are resolved first
     void *pattern;     // what the dimensions of a run add to its offsets; NULL for nothing
     char fill[LINE];   // the fill value, repeated
     const loops *loops;
@@ -62,6 +64,9 @@ struct program {
     int threads;
     char text[160];
 };
+
+// For p->direct. strips: whether the source is a strip.
+direct_run direct_run_of(const program *, int strips);
 
 // Executes blocks first … last-1. Returns the smallest offset of a bad index under RAISE, else INT64_MAX.
 int64_t execute_blocks(const program *, const char *data, const char *indices, char *out, int64_t first, int64_t last);

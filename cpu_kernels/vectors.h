@@ -13,7 +13,7 @@
 #define NAMED(name, isa) JOINED(name, isa)
 
 // WIDE: bytes of the widest register; WINDOW: of the widest one whose bytes can be put into any order, 0: none; LINE: of a cache line.
-// STREAMED: of the shortest row whose lines may bypass the cache.
+// STREAMED: of the shortest row of pieces whose lines may bypass the cache. STREAMED_RUN: of the shortest run.
 #if defined(__AVX512VBMI__)
 enum { WIDE = 64, WINDOW = 64 };
 #elif defined(__AVX2__)
@@ -23,10 +23,13 @@ enum { WIDE = 16, WINDOW = 16 };
 #else
 enum { WIDE = 16, WINDOW = 0 };
 #endif
-enum { LINE = 64, STREAMED = 2048 };
+enum { LINE = 64, STREAMED = 2048, STREAMED_RUN = 512 };
 
 typedef uint8_t wide __attribute__((vector_size(WIDE)));
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
+typedef uint16_t words2 __attribute__((vector_size(16)));
+typedef uint32_t words4 __attribute__((vector_size(16)));
+typedef uint64_t words8 __attribute__((vector_size(16)));
 // Keeps a compiler from joining loads or stores of neighbouring iterations.
 #define APART() __asm__ volatile("" ::: "memory")
 

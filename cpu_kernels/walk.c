@@ -124,11 +124,15 @@ static void copy_parts(const block_work *w, int d, char *out, const char *in, in
     }
 }
 
+static int64_t source_extent(const block_work *w) {
+    return w->strip ? w->p->strip * w->p->lookups[0].bounds.limit : w->p->in_extent;
+}
+
 static void load_dims(const block_work *w, int d, char *out, const char *in, int64_t place, const load_box *box, load_loop *loop) {
     if (d >= w->p->first - 1) {
         assert(inside(out - w->out, box->n0, box->out0, box->n1, box->out1, box->unit, w->p->out_extent));
         const char *const source = w->strip ? w->strip : w->data;
-        const int64_t extent = w->strip ? w->p->strip * w->p->lookups[0].bounds.limit : w->p->in_extent;
+        const int64_t extent = source_extent(w);
         (void)source, (void)extent;
         for (int64_t i = 0; i < box->n0 * box->n1; ++i)
             assert(inside(address(w, in + i / box->n1 * box->in0, place + i / box->n1 * box->place0 + i % box->n1) - source, 1, 0, 1, 0, box->unit, extent));
@@ -190,11 +194,45 @@ static const char *strip_of(block_work *w, const char *in) {
     return w->strip;
 }
 
+static void find_block(const block_work *w, char **out, const char **in) {
+    const program *const p = w->p;
+    *out = w->out + p->out_offset;
+    *in = w->data + p->in_offset;
+    for (int d = 0; d < p->rank; ++d) *out += w->lo[d] * p->dims[d].out, *in += w->lo[d] * p->dims[d].in;
+}
+
+// Copies the block's rows from `d` on as far as their indices are in range. Returns whether all are; else the block is then what is left.
+// alone: whether the block has one position of the dimensions before, so that a part of this one can be left.
+static int direct_rows(block_work *w, int d, char *out, const char *in, int64_t start, int alone) {
+    const program *const p = w->p;
+    int64_t done = 0;
+    if (d < p->looked) {
+        const int64_t steps[] = {p->dims[d].out, p->dims[d].in, p->lookups[0].strides[d]};
+        const int one = alone && w->n[d] == 1;
+        while (done < w->n[d] && direct_rows(w, d + 1, out + done * steps[0], in + done * steps[1], start + done * steps[2], one)) ++done;
+    } else {
+        const direct_run run = direct_run_of(p, w->strip != NULL);
+        assert(inside(start, 1, 0, w->n[d], 1, 1, p->index_extent) && inside(out - w->out, 1, 0, w->n[d], p->unit, p->unit, p->out_extent));
+        assert(inside(in - (w->strip ? w->strip : w->data), run.limit, run.step, w->n[d], run.in, p->unit, source_extent(w)));
+        done = p->direct(out, in, w->indices + start * p->index_bytes, w->n[d], &run);
+        if (done < w->n[d] && (w->strip || p->first < d)) done = 0;  // strips and runs of rows are whole
+    }
+    if (done == w->n[d]) return 1;
+    if (alone) w->lo[d] += done, w->n[d] -= done;
+    return 0;
+}
+
 static void run_block(block_work *w) {
     const program *const p = w->p;
-    char *out = w->out + p->out_offset;
-    const char *in = w->data + p->in_offset;
-    for (int d = 0; d < p->rank; ++d) out += w->lo[d] * p->dims[d].out, in += w->lo[d] * p->dims[d].in;
+    char *out;
+    const char *in;
+    find_block(w, &out, &in);
+    if (p->direct) {
+        int64_t start = p->lookups[0].offset;
+        for (int d = 0; d <= p->looked; ++d) start += w->lo[d] * p->lookups[0].strides[d];
+        if (direct_rows(w, 0, out, w->strip ? strip_of(w, in) : in, start, 1)) return;
+        find_block(w, &out, &in);
+    }
     if (p->kind == CONSTANT) {
         fill_dims(w, 0, out, 0);
         return;
@@ -255,6 +293,14 @@ static void run_part(void *shared, int64_t part) {
     }
 }
 
+// Whole strips, where there are some for each thread: each part copies those that it begins or continues.
+static int64_t parts_of(const program *p) {
+    const int64_t most = (int64_t)p->threads * PARTS, rows = p->strip ? p->blocks_of_strip : 1, strips = p->blocks / rows;
+    if (!p->strip || strips > most) return p->blocks < most ? p->blocks : most;
+    const int64_t each = (p->threads * 4 + strips - 1) / strips;
+    return strips * (each < rows ? each : rows);
+}
+
 int64_t dmlgather_run_bound(const bound_call *call) {
     const program *const p = call->program;
     if (p->kind == NOTHING) return -1;
@@ -262,7 +308,7 @@ int64_t dmlgather_run_bound(const bound_call *call) {
     if (p->threads < 2) {
         smallest = execute_blocks(p, call->data, call->indices, call->out, 0, p->blocks);
     } else {
-        shared_job job = {call, p->blocks < (int64_t)p->threads * PARTS ? p->blocks : (int64_t)p->threads * PARTS, INT64_MAX};
+        shared_job job = {call, parts_of(p), INT64_MAX};
         pool_run(run_part, &job, job.parts, p->threads);
         smallest = atomic_load_explicit(&job.smallest, memory_order_relaxed);
     }

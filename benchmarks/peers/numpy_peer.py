@@ -28,7 +28,7 @@ class NumpyPeer(Peer):
         x, i, out, axis = data.x, data.index, data.out, kind.axis
         assert i is not None
         if axis == x.ndim - 1:
-            rows = [array.reshape(-1, x.shape[-1]) for array in (x, i, out)]
+            rows = [array.reshape(-1, array.shape[-1]) for array in (x, i, out)]
 
             def by_rows() -> Array:
                 for row, places, target in zip(*rows, strict=True):

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from benchmarks import SUITES, TABLES, WORKLOADS, BenchError, Budget
+from benchmarks import ON_HOSTS, SUITES, TABLES, WORKLOADS, BenchError, Budget
 from benchmarks.chains import Chain
 from benchmarks.draws import Zipf
 from benchmarks.kinds import ALL, BACK, EVERY_OTHER, Along, Take, Tuples, ViewCopy, fitted
@@ -17,11 +17,11 @@ from dmlgather.directml import Slice1OperatorDesc, validate
 from tests import seeds
 from tests.benchmarks.small import ROOMY, TINY, all_cases
 
-ROWS = {workload.name: workload for workload in (*WORKLOADS, *TABLES)}
+ROWS = {workload.name: workload for workload in (*WORKLOADS, *ON_HOSTS, *TABLES)}
 
 
 def test_names_are_words_and_unique() -> None:
-    assert len(ROWS) == len(WORKLOADS) + len(TABLES)
+    assert len(ROWS) == len(WORKLOADS) + len(ON_HOSTS) + len(TABLES)
     assert all(name == name.strip() and " " not in name and "," not in name for name in ROWS)
 
 
@@ -155,4 +155,4 @@ def test_cases_are_chosen_by_workload_by_group_and_by_name() -> None:
     assert names("beam") == ["beam float32", "beam uint8"]
     assert names("flip", "embedding uint8") == ["embedding uint8", "flip uint8"]
     assert names("GatherND")[0] == "tuples-rows float32"
-    assert len(names()) == 54
+    assert len(names()) == 68

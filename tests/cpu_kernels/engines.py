@@ -17,9 +17,10 @@ SMALL = {
         "STREAM_BYTES": 256,
         "STREAM_RUN": 64,
         "STREAM_UNITS": 16,
+        "CACHE_PARTS": 1 << 30,
         "LONGEST_RUN": 300,
     },
-    "vectors.h": {"STREAMED": 128},
+    "vectors.h": {"STREAMED": 128, "STREAMED_RUN": 128},
     "picked.h": {"SHARED_LOADS": 8},
 }
 """Sizes in place of those that were measured, so that small plans take the ways of large ones."""
