@@ -155,26 +155,39 @@ template <int Bytes, int Loaded, int Stored, bool Stretch> __device__ __forceinl
     s32 in_offset[Loads], out_offset[Stores];
     Places<Lanes> places[Stores];
     u32 loads = 0, stores = 0, now = ~0u;
-    s64 in_start = 0;
     u32 loaded = with_room<Bytes>(threadIdx.x * Loaded);  // place of the first unit that the thread loads
     asm volatile("" : "+r"(loaded));                      // or the compiler computes it for each unit
     const u32 end = min((blockIdx.x + 1) * a.full, a.threads);
+    const char* in = a.in;
+    char* out = a.out;
+    u32 left = 0, outer = 0;  // tiles that follow along the fastest dimension; forms of the last tile along the other dimensions
     for (u32 number = blockIdx.x * a.full; number < end; ++number) {
-        const char* in = a.in + a.in_offset;
-        char* out = a.out + a.out_offset;
-        u32 rest = number, last = 0;
+        const TableDimension& fastest = dimension[0];
+        if (left != 0) {
+            --left;
+            in += fastest.in_step;
+            out += fastest.out_step;
+        } else {
+            u32 rest = number;
+            const u32 first = next_coordinate(rest, fastest);
+            in = a.in + a.in_offset + first * fastest.in_step;
+            out = a.out + a.out_offset + first * fastest.out_step;
+            left = fastest.size - 1 - first;
+            outer = 0;
 #pragma unroll 1
-        for (u32 d = 0; d < a.rank; ++d) {
-            const u32 at = next_coordinate(rest, dimension[d]);
-            in += at * dimension[d].in_step;
-            out += at * dimension[d].out_step;
-            last |= at + 1 == dimension[d].size ? dimension[d].last : 0;
+            for (u32 d = 1; d < a.rank; ++d) {
+                const u32 at = next_coordinate(rest, dimension[d]);
+                in += at * dimension[d].in_step;
+                out += at * dimension[d].out_step;
+                outer |= at + 1 == dimension[d].size ? dimension[d].last : 0;
+            }
         }
+        const u32 last = left == 0 ? outer | fastest.last : outer;
         const u32 ahead = Stretch ? static_cast<u32>(reinterpret_cast<u64>(out)) % SECTOR / Stored : 0;  // units in the sector
         if (last != now) {
             now = last;
             const TileForm& form = forms[now];
-            in_start = form.in_start;
+            const s32 in_start = static_cast<s32>(form.in_start);  // the planner sees to it that a tile reaches less than 2^31 bytes
             loads = form.loads;
             stores = form.stores;
             u32 thread = threadIdx.x;
@@ -183,13 +196,13 @@ template <int Bytes, int Loaded, int Stored, bool Stretch> __device__ __forceinl
 #pragma unroll
             for (int u = 0; u < Loads; ++u) {
                 unit[u] = thread + u * BLOCK;
-                in_offset[u] = 0;
+                in_offset[u] = in_start;
             }
             each_coordinate(unit, form.load, form.load_rank, [&](const TileDimension& dim, int u, u32 at) {
                 in_offset[u] += at * dim.step;
             });
 #pragma unroll
-            for (int u = 0; u < Loads; ++u) in_offset[u] = thread + u * BLOCK < loads ? in_offset[u] : 0;
+            for (int u = 0; u < Loads; ++u) in_offset[u] = thread + u * BLOCK < loads ? in_offset[u] : in_start;
 #pragma unroll
             for (int u = 0; u < Stores; u += AtOnce) {
                 find_units<Bytes, Lanes, AtOnce>(form, thread - ahead + u * BLOCK, [&](int n, s32 offset, const Places<Lanes>& found) {
@@ -198,7 +211,6 @@ template <int Bytes, int Loaded, int Stored, bool Stretch> __device__ __forceinl
                 });
             }
         }
-        in += in_start;
         Element<Loaded> value[Loads];
 #pragma unroll
         for (int u = 0; u < Loads; ++u) {

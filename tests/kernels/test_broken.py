@@ -61,7 +61,7 @@ MUTATIONS = {
     ),
     "a tile's last units are loaded with the others": (
         TILES,
-        "thread + u * BLOCK < loads ? in_offset[u] : 0",
+        "thread + u * BLOCK < loads ? in_offset[u] : in_start",
         "in_offset[u]",
     ),
     "a tile's last units are stored with the others": (
@@ -84,9 +84,16 @@ MUTATIONS = {
     ),
     "the last tile is as large as the others": (TILES, "at + 1 == dimension[d].size ? dimension[d].last : 0", "0"),
     "all tiles lie where the first one does": (TILES, "if (last != now) {", "if (now == ~0u) {"),
-    "a tile that runs backwards begins at its first element": (TILES, "in += in_start;", ""),
+    "a tile that runs backwards begins at its first element": (TILES, "in_offset[u] = in_start;", "in_offset[u] = 0;"),
     "elements that run backwards lie forwards": (TILES, "place[n] = form.first_place;", "place[n] = 0;"),
-    "a tile at the output's start": (TILES, "char* out = a.out + a.out_offset;", "char* out = a.out;"),
+    "a tile at the output's start": (TILES, "out = a.out + a.out_offset + first", "out = a.out + first"),
+    "the next tile is read where this one is": (TILES, "in += fastest.in_step;", ""),
+    "tiles go on along the fastest dimension": (TILES, "left = fastest.size - 1 - first;", "left = a.threads;"),
+    "the last tile along the fastest dimension is as large as the others": (
+        TILES,
+        "? outer | fastest.last : outer",
+        "? outer : outer",
+    ),
     "tiles without their slowest dimension": (TILES, "use(slowest, n, number[n]);", "use(slowest, n, 0);"),
     "units whose elements are turned": (
         TILES[:1],

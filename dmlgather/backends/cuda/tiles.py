@@ -188,6 +188,9 @@ class Tiling(NamedTuple):
             outer.append(Dimension(-(-dim.size // size), size * dim.out_step, size * dim.in_step))
         bits = {axis: 1 << number for number, axis in enumerate(self.ragged)}
         table = [dim.pack_for_table(bits.get(axis, 0)) for axis, dim in zip(self.cut, outer, strict=True)]
+        if not table:  # the kernel takes one dimension at least
+            outer = [Dimension(1)]
+            table = [outer[0].pack_for_table()]
         table += [self._form(sizes, variant).pack() for sizes in self.forms]
         each = self._each(multiprocessors)
         arguments = Arguments(tuple(outer), self.tiles, full=each, **work_arguments(self.work))
