@@ -215,10 +215,10 @@ static int direct_rows(block_work *w, int d, char *out, const char *in, int64_t 
         assert(inside(start, 1, 0, w->n[d], 1, 1, p->index_extent) && inside(out - w->out, 1, 0, w->n[d], p->unit, p->unit, p->out_extent));
         assert(inside(in - (w->strip ? w->strip : w->data), run.limit, run.step, w->n[d], run.in, p->unit, source_extent(w)));
         done = p->direct(out, in, w->indices + start * p->index_bytes, w->n[d], &run);
-        if (done < w->n[d] && (w->strip || p->first < d)) done = 0;  // strips and runs of rows are whole
     }
     if (done == w->n[d]) return 1;
-    if (alone) w->lo[d] += done, w->n[d] -= done;
+    const int whole = d > p->first || (d == p->looked && w->strip);  // runs of dimensions are resolved whole, and strips copied
+    if (alone && !whole) w->lo[d] += done, w->n[d] -= done;
     return 0;
 }
 

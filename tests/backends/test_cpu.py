@@ -111,6 +111,33 @@ def test_hostile_indices_of_every_type_under_every_policy(
     check(program, data, everything, np.zeros(plan.out_extent, "V4"))
 
 
+@pytest.mark.parametrize("policy", OutOfBounds)
+@pytest.mark.parametrize("index_type", [IndexType.INT32, IndexType.INT64, IndexType.UINT32, IndexType.UINT64])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((900,), 0), ((3, 300), 1), ((3, 2, 70), 2), ((140, 67), 0), ((4, 33, 64), 1), ((1, 257), 1)],
+    ids=str,
+)
+def test_one_index_out_of_range_ends_no_run_of_single_units_too_early_or_late(
+    shape: tuple[int, ...], axis: int, index_type: IndexType, policy: OutOfBounds, way: Way
+) -> None:
+    noise = seeds.numpy_rng()
+    for element_bytes in (1, 2, 4, 8):
+        plan = gather_elements(shape, axis, Kind(element_bytes, index_type, policy)).plan
+        info = np.iinfo(index_type.value.lower())
+        limit = plan.lookups[0].limit
+        data = np.frombuffer(noise.bytes(element_bytes * plan.in_extent), f"V{element_bytes}")
+        out = np.frombuffer(noise.bytes(element_bytes * plan.out_extent), f"V{element_bytes}")
+        good = noise.integers(0, limit, plan.index_extent).astype(info.dtype)
+        for program in (way.prepare(plan), way.prepare(plan, 100), way.prepare(plan, threads=3)):
+            check(program, data, good, out)
+            for place in {0, plan.index_extent - 1, *map(int, noise.integers(0, plan.index_extent, 4))}:
+                indices = good.copy()
+                indices[place] = noise.choice(np.array([value for value in (-1, limit, int(info.min), int(info.max))
+                                                        if info.min <= value <= info.max], info.dtype))  # fmt: skip
+                check(program, data, indices, out)
+
+
 TYPICAL: dict[str, tuple[Shaped, ...]] = {
     "copy": (
         view((70, 90), lambda x: x[8:-8, 8:-8]),
