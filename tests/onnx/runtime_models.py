@@ -132,7 +132,7 @@ PATTERNS: Mapping[str, Case] = {
         'u = Resize<mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor">(p, , scales) '
         "e = Conv(u, U) Z = GlobalMaxPool(e)",
         "float[N,3,H,W] X",
-        {"V": f(16, 3, 3, 3), "U": f(24, 32, 3, 3), "scales": [1.0, 1.0, 2.0, 2.0]},
+        {"V": f(16, 3, 3, 3), "U": f(32, 32, 3, 3), "scales": [1.0, 1.0, 2.0, 2.0]},
     ),
     "conv of channels that fill no block": Case("c = Conv(X, V) Z = Relu(c)", "float[N,24,H,W] X", {"V": f(16, 24, 3, 3)}),
     "conv of few channels at the end": Case("c = Conv(X, V) Z = Relu(c)", "float[N,16,H,W] X", {"V": f(20, 16, 3, 3)}),
