@@ -312,7 +312,8 @@ def _turned(size: int, rng: random.Random) -> IndexPlan:
 
 def _stretches(variant: Variant, rng: random.Random) -> IndexPlan:
     """Boxes of two or three dimensions, which run the other way round in the output, one run each. Both sides begin at multiples
-    of the kernel's loads and stores; several boxes begin at one place in a sector of the output, most times.
+    of the kernel's loads and stores; several boxes, in one or two dimensions, begin at one place in a sector of the output, most
+    times.
     """
     size, most = variant.element_bytes, min(variant.tile_bytes, 3000) // variant.element_bytes
     load, store = variant.load_bytes // size, variant.store_bytes // size
@@ -323,18 +324,19 @@ def _stretches(variant: Variant, rng: random.Random) -> IndexPlan:
     if (room := most // prod(box)) >= 2 and rng.random() < 0.5:
         box.append(rng.randint(2, min(room, 9)))
     rng.shuffle(box)
-    boxes, elements, sector = rng.randint(1, 4), prod(box), 32 // size
+    boxes, elements, sector = rng.choice(((1, rng.randint(1, 4)), (rng.randint(2, 3), rng.randint(2, 3)))), prod(box), 32 // size
     pitch = -(-elements // sector) * sector if rng.random() < 0.8 else elements
+    apart = boxes[1] * pitch + sector
     starts = load * rng.randint(0, 5), store * rng.randint(0, 2 * sector)
     order = rng.sample(range(len(box)), len(box))
     strides = dict(zip(order, packed_strides([box[axis] for axis in order]), strict=True))
     return IndexPlan(
-        shape=(boxes, *box),
-        out_strides=(pitch, *packed_strides(box)),
-        in_strides=(elements, *(strides[axis] for axis in range(len(box)))),
+        shape=(*boxes, *box),
+        out_strides=(apart, pitch, *packed_strides(box)),
+        in_strides=(boxes[1] * elements, elements, *(strides[axis] for axis in range(len(box)))),
         element_bytes=size,
-        in_extent=starts[0] + boxes * elements,
-        out_extent=starts[1] + (boxes - 1) * pitch + elements,
+        in_extent=starts[0] + prod(boxes) * elements,
+        out_extent=starts[1] + (boxes[0] - 1) * apart + (boxes[1] - 1) * pitch + elements,
         in_offset=starts[0],
         out_offset=starts[1],
     )
