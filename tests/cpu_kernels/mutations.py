@@ -49,6 +49,11 @@ MUTATIONS = {
     "bad marks of the block before": Mutation("walk.c", "memset(w->bad, 0, MOST_OFFSETS)", "(void)0"),
     "marks not cleared under RAISE": Mutation("walk.c", "if (p->policy == RAISE) memset(bad, 0, (size_t)n);", ""),
     "place not set back": Mutation("walk.c", "place -= at[d] * p->dims[d].place;", ""),
+    "an index at the limit needs no clamp": Mutation("direct.h", "bits == 64 ? run->limit - 1", "bits == 64 ? run->limit"),
+    "negative indices need no wrap": Mutation(
+        "direct.h", "out |= v | ((uint##bits##_t)last - v)", "out |= (uint##bits##_t)last - v"
+    ),
+    "rows begun again at their first index": Mutation("walk.c", "w->lo[d] += done, w->n[d] -= done;", "w->n[d] -= done;"),
     "PROMISE is trusted": Mutation(
         "plan.c", "p->policy = head->policy;", "p->policy = head->policy == PROMISE ? FILL : head->policy;"
     ),
@@ -59,6 +64,7 @@ MUTATIONS = {
         "gather_loops.c", "memcpy(to + unit - part, last, part);", "memcpy(to + part, last, part);"
     ),
     "a packed line too far": Mutation("gather_loops.c", "i + 4 * lanes <= n1;", "i + 3 * lanes <= n1;"),
+    "positions of a line walk as the first one": Mutation("direct.h", "k * (form == ALONG ? 0 :", "k * (1 ? 0 :"),
     "rows share offsets": Mutation("walk.c", ".place0 = row < 0 ? 0 : p->dims[row].place", ".place0 = 0"),
     "a class of units one too long": Mutation("gather_loops.c", "{5, 8, 0, 0, pair4_narrow", "{5, 9, 0, 0, pair4_narrow"),
     "wide loop for narrow offsets": Mutation(
