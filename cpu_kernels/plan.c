@@ -123,10 +123,11 @@ static int64_t run_block(int64_t size, int64_t block_units) {
     return size <= LONGEST_RUN ? size : BLOCK_BYTES;
 }
 
-// Units of the blocks of rows that are looked up and turned: of the source, which are walked along, and of output. 0: there are none.
+// Units of the blocks of rows that are looked up and turned: of the source, which are walked along, and of output. 0: there are none; nor
+// where strips are copied, one for each row.
 static void turned_block(const program *p, int64_t block[2]) {
     const dim *const row = &p->dims[p->looked - 1], *const last = &p->dims[p->looked];
-    if (p->kind != UNITS || p->looked < 1 || row->moved || row->in != p->unit || last->out != p->unit || p->unit > 8) return;
+    if (p->kind != UNITS || p->looked < 1 || p->strip || row->moved || row->in != p->unit || last->out != p->unit || p->unit > 8) return;
     const copy_box box = {.unit = p->unit, .n0 = row->size, .n1 = last->size, .in0 = p->unit, .in1 = LINE};
     best_block(&box, block);
 }

@@ -80,6 +80,21 @@ def each_load(rng: random.Random) -> Iterator[IndexPlan]:
         plan = turned_rows(Kind(size, IndexType.INT64), rng.choice((3, 16, 64, 150, 600)), rng.choice((3, 16, 70, 130)))
         plan = apart(plan, rng.choice((1, 3))) if is_apart else plan
         yield wide(plan) if is_wide else plan
+    for size, index_type in product((1, 2, 4, 8), (IndexType.UINT16, IndexType.INT64)):
+        yield overlapping_rows(Kind(size, index_type), rng.choice((2, 3, 16, 40)), rng.choice((64, 70, 150)))
+
+
+def overlapping_rows(kind: Kind, rows: int, columns: int) -> IndexPlan:
+    """output[a, i] = input[indices[i], a + i], of windows that overlap."""
+    plan = gather((2, rows + columns), (columns,), 0, kind).plan
+    return replace(
+        plan,
+        shape=(rows, columns),
+        in_strides=(1, 1),
+        out_strides=(columns, 1),
+        out_extent=rows * columns,
+        lookups=tuple(replace(lookup, index_strides=(0, 1)) for lookup in plan.lookups),
+    )
 
 
 def transposed_rows(kind: Kind) -> IndexPlan:
