@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import accumulate
 from math import comb
 
 import pytest
@@ -10,14 +11,16 @@ import pytest
 from tests.rates import CHANCE, assert_often, assert_seldom
 
 
-def exact(count: int, of: int, rate: Fraction) -> Fraction:
-    return sum((comb(of, hits) * rate**hits * (1 - rate) ** (of - hits) for hits in range(count + 1)), Fraction())
+def exact_bar(of: int, rate: Fraction) -> int:
+    """The least count whose chance, together with those of lesser ones, is not below `CHANCE`."""
+    chances = accumulate(comb(of, hits) * rate**hits * (1 - rate) ** (of - hits) for hits in range(of))
+    return next(count for count, chance in enumerate(chances) if chance >= CHANCE)
 
 
 @pytest.mark.parametrize(("of", "rate"), [(50, "0.3"), (200, "0.1"), (500, "0.95"), (3000, "0.5")])
 def test_the_bar_is_where_the_chance_is_one_in_a_million(of: int, rate: str) -> None:
     share = Fraction(rate)
-    bar = next(count for count in range(of) if exact(count, of, share) >= CHANCE)
+    bar = exact_bar(of, share)
     assert 0 < bar < of * share
     assert_often(bar, of, float(rate))
     assert_seldom(of - bar, of, 1 - float(rate))
