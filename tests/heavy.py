@@ -21,7 +21,7 @@ class Check:
     """A row: a run of pytest with the arguments `tests`, whose place those of the command line take, of a module, or a command.
 
     minutes: on two cores, whole. due: before changes of what. count: the environment variable of what is counted, what that is,
-    and how many without an argument. short: its arguments in `.ci/run`; None where it is not part of that.
+    and how many without an argument. short: its command in `.ci/run`, if it has one.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Check:
     tests: str = ""
     module: str = ""
     command: str = ""
-    short: str | None = None
+    short: str = ""
 
     @property
     def usage(self) -> str:
@@ -73,7 +73,7 @@ CHECKS = (
         "`cpu_kernels/`, `hatch_build.py`",
         count=("ENGINE_ROUNDS", "rounds", 10),
         tests="--durations=10 tests/cpu_kernels",
-        short="1",
+        short="ci/heavy engine 1",
     ),
     Check(
         "interpret",
@@ -82,7 +82,7 @@ CHECKS = (
         25,
         "`cuda_kernels/`, `dmlgather/backends/cuda/`",
         command="ci/checks/interpret",
-        short="5000",
+        short="ci/heavy interpret 5000",
     ),
     Check(
         "chains",
@@ -91,7 +91,7 @@ CHECKS = (
         "fusing, plans, readers of graphs",
         count=("CHAINS", "chains", 2000),
         tests="-q -m 'heavy and not torch' -k chains tests",
-        short="200",
+        short="ci/heavy chains 200",
     ),
     Check(
         "translate",
@@ -101,7 +101,7 @@ CHECKS = (
         "`dmlgather/translation/`",
         count=("PROBLEMS", "problems", 2000),
         tests="-q -rasP tests/translation",
-        short="2000",
+        short="ci/heavy translate 2000",
     ),
     Check(
         "equivalent",
@@ -113,7 +113,7 @@ CHECKS = (
         "`dmlgather/equivalence/`, readers of graphs",
         count=("PAIRS", "pairs", 10000),
         tests="-q -rasP tests/equivalence",
-        short="1000",
+        short="ci/heavy equivalent 1000",
     ),
     Check(
         "index",
@@ -123,7 +123,7 @@ CHECKS = (
         2,
         "fusing, index expressions: with `--seeds 5`",
         tests="-q tests/numpy/test_functions_heavy.py tests/lax/test_brackets_heavy.py tests/onnx/test_brackets_heavy.py",
-        short="",
+        short="ci/heavy index",
     ),
     Check(
         "newest",
@@ -148,6 +148,7 @@ CHECKS = (
         15,
         "`dmlgather/torch/`, `dmlgather/tracing.py`; and when a PyTorch comes out",
         command="ci/checks/torch",
+        short="TORCH=2.13.0 CHAINS=200 SAMPLES=1 ci/heavy torch",
     ),
     Check(
         "jax",
@@ -236,7 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog="Arguments of pytest behind the count take the place of the row's own.",
     )
     parser.add_argument("--seeds", type=int, metavar="COUNT", help="run it with COUNT fresh seeds; go on after failures")
-    parser.add_argument("--short", action="store_true", help="list those of .ci/run alone, with their arguments there")
+    parser.add_argument("--short", action="store_true", help="list the commands of .ci/run alone")
     parser.add_argument("name", nargs="?", choices=[check.name for check in CHECKS], metavar="NAME")
     parser.add_argument(
         "arguments", nargs=argparse.REMAINDER, metavar="…", help="a count, then arguments of pytest or of the script"
@@ -244,7 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     check = next((check for check in CHECKS if check.name == chosen.name), None)
     if check is None:
-        short = [f"ci/heavy {each.name} {each.short}".rstrip() for each in CHECKS if each.short is not None]
+        short = [each.short for each in CHECKS if each.short]
         whole = [f"{each.usage:28}{each.minutes:4} min  {each.does.partition('. ')[0]}" for each in CHECKS]
         print("\n".join(short if chosen.short else whole))
         return 0

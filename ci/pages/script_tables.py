@@ -18,6 +18,6 @@ def _row(check: Check) -> tuple[str, ...]:
         f"`{check.usage}`",
         f"{check.does}{whole and f'. Whole{whole}'}",
         f"{check.minutes}",
-        "–" if check.short is None else check.short or "whole",
+        f"`{check.short}`" if check.short else "–",
         check.due,
     )
