@@ -69,7 +69,7 @@ CHECKS = (
         "random plans through the CPU engine under sanitizers, and on processors that qemu emulates (Debian: apt-get "
         "install qemu-user): arm64, x86-64 without AVX-512, and the oldest x86-64. A stored case notices each engine, "
         "copy loop and pool with a deliberate error",
-        45,
+        10,
         "`cpu_kernels/`, `hatch_build.py`",
         count=("ENGINE_ROUNDS", "rounds", 10),
         tests="--durations=10 tests/cpu_kernels",
@@ -79,7 +79,7 @@ CHECKS = (
         "interpret",
         "random launches in the interpreter, of every kernel on three architectures, and a tenth as many more by NVRTC "
         "12, for compute_70. Prints the share of PTX instructions that were executed",
-        25,
+        3,
         "`cuda_kernels/`, `dmlgather/backends/cuda/`",
         command="ci/checks/interpret",
         short="ci/heavy interpret 5000",
@@ -87,7 +87,7 @@ CHECKS = (
     Check(
         "chains",
         "random chains of each dialect, fused, against their steps one by one and the live libraries",
-        8,
+        9,
         "fusing, plans, readers of graphs",
         count=("CHAINS", "chains", 2000),
         tests="-q -m 'heavy and not torch' -k chains tests",
@@ -97,7 +97,7 @@ CHECKS = (
         "translate",
         "random problems of every dialect, translated to each library, run there, bits compared; a quarter of them "
         "proven; a quarter as many random DxDispatch models in onnxruntime",
-        5,
+        1,
         "`dmlgather/translation/`",
         count=("PROBLEMS", "problems", 2000),
         tests="-q -rasP tests/translation",
@@ -109,7 +109,7 @@ CHECKS = (
         "both run on zeros of both signs, NaNs with payloads, infinities, subnormals and random bits. 500 random rewrites"
         " are proven, counterexamples to 500 random changes looked for, and 3,000 pairs of programs of one index "
         "compared, whose every value is tried",
-        25,
+        5,
         "`dmlgather/equivalence/`, readers of graphs",
         count=("PAIRS", "pairs", 10000),
         tests="-q -rasP tests/equivalence",
@@ -128,14 +128,14 @@ CHECKS = (
     Check(
         "newest",
         "what depends on Python and on packages, with the newest Python at hand and the newest versions that it takes",
-        10,
+        6,
         "dependencies; when a Python or a package comes out",
         command="ci/checks/newest",
     ),
     Check(
         "lowest",
         "what depends on packages, with the lowest versions that `pyproject.toml` allows, extras included",
-        7,
+        5,
         "dependencies",
         command="ci/checks/lowest",
     ),
@@ -145,7 +145,7 @@ CHECKS = (
         " own (`TORCH=2.13.0`: with another version); `SAMPLES` of the samples that PyTorch tests each operator with are "
         "traced, ten times as many called. Where that cannot be installed, it says that nothing was tested, with exit "
         "code 3. `PAIRS` and `CHAINS` are those of `equivalent` and `chains`",
-        15,
+        20,
         "`dmlgather/torch/`, `dmlgather/tracing.py`; and when a PyTorch comes out",
         command="ci/checks/torch",
         short="TORCH=2.13.0 CHAINS=200 SAMPLES=1 ci/heavy torch",
@@ -208,7 +208,7 @@ CHECKS = (
         " verdict by runs of onnxruntime and OpenVINO, and compares the [counts](onnx-check.md#real-models) with the "
         "record. It downloads 600 MB of wheels once, and keeps the models in `~/.cache/dmlgather/models` (or "
         "`$DMLGATHER_MODELS`)",
-        40,
+        10,
         "`check`",
         module="tests.real_models",
     ),
