@@ -171,6 +171,19 @@ def test_most_values_are_known() -> None:
     assert DECIDED["known"] > 2 * DECIDED["unknown"], DECIDED
 
 
+def test_a_size_that_a_gather_takes_alone_is_computed_with(tmp_path: Path) -> None:
+    x = parameter("x", KNOWN["x"], np.float32)
+    zero = opset13.constant(np.array(0, np.int64))
+    size = opset13.gather(opset13.shape_of(x, "i64"), zero, zero)
+    computed = [getattr(opset13, name)(size, opset13.constant(np.array(-3, np.int64))) for name in ARITHMETIC]
+    path = save(tmp_path, [size, *computed], [x])
+    values, sizes = _folded(path)
+    truth = _evaluated(path, {"x": np.zeros((7, 6, 1), np.float32)})
+    for value, expected in zip(values[:4], truth, strict=False):
+        assert value.shape == expected.shape == ()
+        assert sizes.at(value.item(), {"x[0]": 7, "x[2]": 1}) == expected.item()
+
+
 def test_sizes_in_types_that_may_not_hold_them_are_unknown(tmp_path: Path) -> None:
     x = parameter("x", [-1], np.float32)
     shape = opset13.shape_of(x, "i64")

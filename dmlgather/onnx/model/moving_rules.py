@@ -42,7 +42,7 @@ def gather(call: StatedNode, data: Array, indices: Array) -> Array:
     wrong = index_out_of_range(problem, indices)
     if wrong is not None:
         raise ValueError(f"{wrong.path} is {wrong.got}, expected {wrong.expected}")
-    return np.asarray(np.take(data, indices, problem.lookup_axes[0]))
+    return np.asarray(np.take(data, indices, problem.lookup_axes[0]), data.dtype)
 
 
 def sliced(call: StatedNode, *inputs: Any) -> Array:

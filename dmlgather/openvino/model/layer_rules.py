@@ -38,7 +38,7 @@ def gather(call: LayerCall) -> Array:
     wraps = call.layer.opset not in ("opset1", "opset2", "opset3", "opset4", "opset5", "opset6", "opset7")
     if ((indices < (-count if wraps else 0)) | (indices >= count)).any():
         raise call.unknown("an index out of range")
-    return np.asarray(np.take(data, indices.reshape(call.input(1).shape), axis))
+    return np.asarray(np.take(data, indices.reshape(call.input(1).shape), axis), data.dtype)
 
 
 def sliced(call: LayerCall) -> Array:
