@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,7 @@ def judged(seed: int, kind: str) -> str:
     chance = random.Random(seed)
     shape = chance.choice(SHAPES)
     data = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    one = _legal(data, "index", lambda: _expression(chance, shape))
-    other = _legal(data, kind, lambda: _near(chance, one, shape))
+    one, other = _pair(chance, data, kind)
     found = dg.equivalent(dg.index[one], _program(other, kind), _example(data, kind))
     equal = bool(np.array_equal(data[one], _indexed(data, other, kind)))
     expected = "proven" if equal else "different"
@@ -61,9 +61,18 @@ def _indexed(data: Array, expression: Any, kind: str) -> Array:
     return np.asarray(_program(expression, kind)(_example(data, kind))) if kind == "torch" else np.asarray(data[expression])
 
 
-def _legal(data: Array, kind: str, draw: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
-    """An expression that NumPy and the library take, and whose result has elements."""
+def _pair(chance: random.Random, data: Array, kind: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Two expressions. Of some first ones the library takes nothing that is near: PyTorch, of two negative steps."""
     while True:
+        one = _legal(data, "index", partial(_expression, chance, data.shape))
+        other = None if one is None else _legal(data, kind, partial(_near, chance, one, data.shape))
+        if one is not None and other is not None:
+            return one, other
+
+
+def _legal(data: Array, kind: str, draw: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...] | None:
+    """An expression that NumPy and the library take, and whose result has elements; None where 100 draws give none."""
+    for _ in range(100):
         drawn = draw()
         try:
             found = data[drawn], _indexed(data, drawn, kind)
@@ -71,6 +80,7 @@ def _legal(data: Array, kind: str, draw: Callable[[], tuple[Any, ...]]) -> tuple
             continue
         if all(each.size and each.ndim for each in found):
             return drawn
+    return None
 
 
 def _expression(chance: random.Random, shape: tuple[int, ...]) -> tuple[Any, ...]:
