@@ -87,14 +87,5 @@ def open_questions(level: FeatureLevel) -> list[Question]:
     return [asked for asked in (*TENSOR_QUESTIONS, *INDEX_QUESTIONS, *GATHER_QUESTIONS, *MOVE_QUESTIONS) if asked.level <= level]
 
 
-def questions_table() -> str:
-    """All questions as rows of a table in Markdown."""
-    rows = ["| case | is open | dmlgather | other answers that are told apart | source |", "| --- | --- | --- | --- | --- |"]
-    for asked in open_questions(max(FeatureLevel)):
-        others = "; ".join(answer.means for answer in asked.answers[1:])
-        rows.append(f"| `{asked.key}` | {asked.asks} | {asked.decided} | {others} | {asked.source} |")
-    return "\n".join(rows)
-
-
 def _array(values: Sequence[float] | NDArray[Any], data_type: DataType) -> NDArray[Any]:
     return np.asarray(values, dtype_of(data_type)).reshape(-1)

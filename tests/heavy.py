@@ -20,8 +20,8 @@ from tests.seeds import ROOT, VARIABLE, fresh
 class Check:
     """A row: a run of pytest with the arguments `tests`, whose place those of the command line take, of a module, or a command.
 
-    minutes: on two cores, whole. due: before changes of what. count: the environment variable of what is counted, what that is,
-    and how many without an argument. short: its command in `.ci/run`, if it has one.
+    minutes: about, of two cores, whole. due: before changes of what. count: the environment variable of what is counted, what
+    that is, and how many without an argument. short: its command in `.ci/run`, if it has one.
     """
 
     name: str

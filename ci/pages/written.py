@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.bench_report import BenchReport
 from ci.pages import dump_header
 from ci.pages.benchmark_tables import markdown
-from ci.pages.blocks import replaced
+from ci.pages.blocks import replaced, table
 from ci.pages.graph_picture import example
 from ci.pages.legend_tables import legend_tables
 from ci.pages.model_tables import checked_models, fused_models, optimised_models
@@ -19,10 +19,10 @@ from ci.pages.script_tables import script_tables
 from ci.pages.traffic_tables import sweep_table, traffic_tables
 from conformance.conformance_report import ConformanceReport
 from conformance.manifest import WrittenCases
-from conformance.questions import questions_table
+from conformance.questions import open_questions
 from dmlgather.cli.schema import Schema, document_schema, schema_of
 from dmlgather.cli.support_page import page
-from dmlgather.directml import OPERATORS
+from dmlgather.directml import OPERATORS, FeatureLevel
 from tests.kernels.goals import Goals
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ def blocks() -> dict[str, dict[str, str]]:
     results = re.findall(r"<!-- (benchmarks/results/\S+): ci/pages writes it -->", _text("docs/benchmarks.md"))
     return {
         "docs/benchmarks.md": {name: markdown(BenchReport.model_validate_json(_text(name))) for name in results},
-        "docs/conformance.md": {"the open questions": questions_table()},
+        "docs/conformance.md": {"the open questions": _questions()},
         "docs/explain.md": legend_tables(),
         "docs/fusing.md": {"fused models": fused_models(_record("tests/real_models/fused.json"))},
         "docs/kernels.md": {
@@ -61,6 +61,15 @@ def blocks() -> dict[str, dict[str, str]]:
         "docs/onnx.md": {"optimised models": optimised_models(_record("tests/real_models/optimised.json"))},
         "docs/testing.md": script_tables(),
     }
+
+
+def _questions() -> str:
+    """All questions that the documents leave open."""
+    rows = (
+        (f"`{asked.key}`", asked.asks, asked.decided, "; ".join(answer.means for answer in asked.answers[1:]), asked.source)
+        for asked in open_questions(max(FeatureLevel))
+    )
+    return table(("case", "is open", "dmlgather", "other answers that are told apart", "source"), rows)
 
 
 def _schema(schema: dict[str, Any]) -> str:

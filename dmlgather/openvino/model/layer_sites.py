@@ -87,7 +87,7 @@ class Folding:
         except (ValueError, TypeError, IndexError, ArithmeticError) as error:
             reason = f"computed by {layer}, which is ill-formed: {printable(str(error))}"
             return [Unknown(reason, computed=True)] * len(layer.outputs)
-        return [self._kept(layer, np.asarray(value, object) if isinstance(value, str) else np.asarray(value)) for value in values]
+        return [self._kept(layer, value) for value in values]
 
     def _run(self, layer: Layer, row: LayerRow) -> list[np.ndarray]:
         if row.from_types:
