@@ -42,10 +42,9 @@ static int64_t cover(piece_window *w, const int64_t *places, int64_t width, int6
     }
 }
 
-// A piece of the outermost dimension's `positions`. NULL if it takes too many loads, or there is no memory.
-static piece *make_piece(const piece_dim *dims, int rank, int64_t unit, int64_t positions, int64_t bytes, int64_t width) {
-    int64_t places[PIECE_BYTES], high;
-    const int64_t windows = (bytes + width - 1) / width, low = find_places(dims, rank, unit, positions, places, &high);
+// A piece of so many bytes, which lie at these places from `low` to before `high`. NULL if it takes too many loads, or there is no memory.
+static piece *make_piece(int64_t *places, int64_t bytes, int64_t positions, int64_t low, int64_t high, int64_t width) {
+    const int64_t windows = (bytes + width - 1) / width;
     piece *const p = calloc(1, sizeof *p + (size_t)windows * sizeof *p->window);
     if (!p) return NULL;
     *p = (piece){.positions = positions, .bytes = bytes, .width = width, .low = low, .span = high - low, .windows = windows};
@@ -82,7 +81,9 @@ piece *best_piece(const piece_dim *dims, int rank, int64_t unit, int64_t widest,
             for (size_t i = 0; i < sizeof tried / sizeof *tried; ++i) {
                 const int64_t positions = tried[i], bytes = positions * inner;
                 if (positions < 1 || positions > most || bytes < width || (whole && positions == dims[d].size)) continue;
-                piece *const p = make_piece(dims + d, rank - d, unit, positions, bytes, width);
+                int64_t places[PIECE_BYTES], high;
+                const int64_t low = find_places(dims + d, rank - d, unit, positions, places, &high);
+                piece *const p = make_piece(places, bytes, positions, low, high, width);
                 const double found = p ? cost_of(p, &dims[d]) / (double)(dims[d].size * inner) : least_cost;
                 if (found < least_cost) free(best), best = p, least_cost = found, *column = d;
                 else free(p);
@@ -91,4 +92,21 @@ piece *best_piece(const piece_dim *dims, int rank, int64_t unit, int64_t widest,
         }
     }
     return best;
+}
+
+piece *looked_piece(const void *offsets, int wide, int64_t n, int64_t unit, int64_t rows, int64_t widest, double cost) {
+    int64_t places[PIECE_BYTES], low = INT64_MAX, high = 0;
+    const int64_t bytes = n * unit, width = bytes < widest ? 16 : widest;
+    if (!widest || bytes < width || bytes > PIECE_BYTES) return NULL;
+    for (int64_t i = 0; i < n; ++i) {
+        const int64_t at = wide ? ((const int64_t *)offsets)[i] : ((const int32_t *)offsets)[i];
+        low = least(low, at), high = at + unit > high ? at + unit : high;
+        for (int64_t k = 0; k < unit; ++k) places[i * unit + k] = at + k;
+    }
+    if (high - low > PIECE_LOADS * width) return NULL;
+    piece *const p = make_piece(places, bytes, n, low, high, width);
+    if (!p) return NULL;
+    const double making = (double)(bytes * (p->loads + 1)) / (double)rows;
+    if (making + cost_of(p, &(piece_dim){n, unit, 1}) < cost * (double)n) return p;
+    return free(p), NULL;
 }

@@ -124,8 +124,22 @@ static void copy_parts(const block_work *w, int d, char *out, const char *in, in
     }
 }
 
+enum { LEAST_PICKED = 32 };  // rows
+
 static int64_t source_extent(const block_work *w) {
     return w->strip ? w->p->strip * w->p->lookups[0].bounds.limit : w->p->in_extent;
+}
+
+// Rows that share their indices, as one piece of each. Returns whether that costs less than single units, and was done.
+static int pick_units(const block_work *w, char *out, const char *in, const char *offsets, const load_box *box) {
+    const program *const p = w->p;
+    if (box->place0 || box->n0 < LEAST_PICKED || box->out1 != box->unit || box->unit > 8) return 0;
+    piece *const one = looked_piece(offsets, p->wide, box->n1, box->unit, box->n0, p->loops->window, 1);
+    if (!one) return 0;
+    const copy_box rows = {box->unit, box->n0, box->n1, box->out0, box->out1, box->in0, 0, one};
+    p->loops->choose_copy(&rows, 0).run(out, in, &rows);
+    free(one);
+    return 1;
 }
 
 static void load_dims(const block_work *w, int d, char *out, const char *in, int64_t place, const load_box *box, load_loop *loop) {
@@ -136,7 +150,8 @@ static void load_dims(const block_work *w, int d, char *out, const char *in, int
         (void)source, (void)extent;
         for (int64_t i = 0; i < box->n0 * box->n1; ++i)
             assert(inside(address(w, in + i / box->n1 * box->in0, place + i / box->n1 * box->place0 + i % box->n1) - source, 1, 0, 1, 0, box->unit, extent));
-        loop(out, in, w->offsets + place * (w->p->wide ? 8 : 4), box);
+        const char *const offsets = w->offsets + place * (w->p->wide ? 8 : 4);
+        if (!pick_units(w, out, in, offsets, box)) loop(out, in, offsets, box);
         return;
     }
     const dim *const one = &w->p->dims[d];
