@@ -200,54 +200,26 @@ UNITS(pair32, 32, 1, 0)
 UNITS(run, 0, 0, 0)
 UNITS(streamed, 0, 0, 1)
 
-enum { TURNS = 2 };
 // Whether rows of units are turned: the source is walked along its rows, all of which the offsets of one row of output name.
 static int turns(const load_box *b) {
     return b->in0 == b->unit && b->place0 == 0 && b->n0 * b->unit >= 16 && b->n1 * b->unit >= 16;
 }
 
-// In order of preference.
-static const struct {
-    int64_t least, most;  // bytes of a unit
-    int packed, streams;  // whether the units must lie side by side (TURNS: also those of a row of the source), and bypass the cache
-    load_loop *narrow, *wide;
-} LOADS[] = {
-    {1, 1, TURNS, 1, streamed_turned1_narrow, streamed_turned1_wide},
-    {2, 2, TURNS, 1, streamed_turned2_narrow, streamed_turned2_wide},
-    {4, 4, TURNS, 1, streamed_turned4_narrow, streamed_turned4_wide},
-    {8, 8, TURNS, 1, streamed_turned8_narrow, streamed_turned8_wide},
-    {1, 1, TURNS, 0, turned1_narrow, turned1_wide},
-    {2, 2, TURNS, 0, turned2_narrow, turned2_wide},
-    {4, 4, TURNS, 0, turned4_narrow, turned4_wide},
-    {8, 8, TURNS, 0, turned8_narrow, turned8_wide},
-    {1, 1, 1, 1, streamed1_narrow, streamed1_wide},
-    {2, 2, 1, 1, streamed2_narrow, streamed2_wide},
-    {4, 4, 1, 1, streamed4_narrow, streamed4_wide},
-    {8, 8, 1, 1, streamed8_narrow, streamed8_wide},
-    {16, 16, 1, 1, streamed16_narrow, streamed16_wide},
-    {1, 1, 1, 0, packed1_narrow, packed1_wide},
-    {2, 2, 1, 0, packed2_narrow, packed2_wide},
-    {4, 4, 1, 0, packed4_narrow, packed4_wide},
-    {8, 8, 1, 0, packed8_narrow, packed8_wide},
-    {16, 16, 1, 0, packed16_narrow, packed16_wide},
-    {1, 1, 0, 0, one_narrow, one_wide},
-    {2, 2, 0, 0, pair1_narrow, pair1_wide},
-    {3, 4, 0, 0, pair2_narrow, pair2_wide},
-    {5, 8, 0, 0, pair4_narrow, pair4_wide},
-    {9, 16, 0, 0, pair8_narrow, pair8_wide},
-    {17, 32, 0, 0, pair16_narrow, pair16_wide},
-    {33, 63, 0, 0, pair32_narrow, pair32_wide},
-    {64, INT64_MAX, 0, 1, streamed_narrow, streamed_wide},
-    {64, INT64_MAX, 0, 0, run_narrow, run_wide},
-};
-
 static load_loop *choose_load(const load_box *box, int wide, int streams) {
-    int row = 0;
-    while (box->unit < LOADS[row].least || box->unit > LOADS[row].most || (LOADS[row].packed && box->out1 != box->unit) ||
-           (LOADS[row].packed == TURNS && !turns(box)) ||
-           (LOADS[row].streams && !streams))
-        ++row;
-    return wide ? LOADS[row].wide : LOADS[row].narrow;
+#define BOTH_WIDTHS(name) {name##_narrow, name##_wide}
+#define EACH_UNIT(name) {BOTH_WIDTHS(name##1), BOTH_WIDTHS(name##2), BOTH_WIDTHS(name##4), BOTH_WIDTHS(name##8)}
+    static load_loop *const turned[2][4][2] = {EACH_UNIT(turned), EACH_UNIT(streamed_turned)};
+    static load_loop *const packed[2][4][2] = {EACH_UNIT(packed), EACH_UNIT(streamed)};
+    static load_loop *const packed_16[2][2] = {BOTH_WIDTHS(packed16), BOTH_WIDTHS(streamed16)};
+    static load_loop *const runs[2][2] = {BOTH_WIDTHS(run), BOTH_WIDTHS(streamed)};
+    static load_loop *const short_runs[][2] = {BOTH_WIDTHS(one),   BOTH_WIDTHS(pair1),  BOTH_WIDTHS(pair2), BOTH_WIDTHS(pair4),
+                                               BOTH_WIDTHS(pair8), BOTH_WIDTHS(pair16), BOTH_WIDTHS(pair32)};
+    const int64_t unit = box->unit;
+    if (unit >= LINE) return runs[streams][wide];
+    if (box->out1 == unit && is_power(unit) && unit <= 8)
+        return (turns(box) ? turned : packed)[streams][__builtin_ctzll((uint64_t)unit)][wide];
+    if (box->out1 == unit && unit == 16) return packed_16[streams][wide];
+    return short_runs[unit == 1 ? 0 : 64 - __builtin_clzll((uint64_t)unit - 1)][wide];
 }
 
 #define TEXT_OF(name) #name

@@ -277,9 +277,9 @@ int64_t execute_blocks(const program *p, const char *data, const char *indices, 
         for (int i = p->rank - 1; i >= 0; --i) {
             const int d = p->order[i];
             const dim *const one = &p->dims[d];
-            lo[d] = rest % one->blocks * one->block;
+            lo[d] = one->blocks > 1 ? rest % one->blocks * one->block : 0;  // a division takes as long as a short row
             n[d] = one->size - lo[d] < one->block ? one->size - lo[d] : one->block;
-            rest /= one->blocks;
+            if (one->blocks > 1) rest /= one->blocks;
         }
         run_block(&w);
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from dmlgather.backends import arrays
-from dmlgather.backends.devices import Device
+from dmlgather.backends.devices import CPU, Device, stream_pointer
 from dmlgather.backends.executor import ROUTES_KEPT, Executor
 from dmlgather.backends.footprints import WRITEABLE, Footprint, Signature, buffer, device_of, logical, signature_on, signatures
 from dmlgather.backends.outcomes import Outcome
@@ -254,7 +254,7 @@ class BoundOperator:
 
     def __init__(self, operator: CompiledOperator, run: BoundRun, device: Device) -> None:
         self._operator, self._run, self._device = operator, run, device
-        self._at_once = not device.on_gpu
+        self._on_gpu = device.on_gpu
         self._last: Outcome | None = None
 
     def __reduce__(self) -> NoReturn:
@@ -268,8 +268,13 @@ class BoundOperator:
 
         A CUDA graph that captured this uses the binding's memory: keep the binding as long as the graph.
         """
-        self._last = outcome = self._run(stream)
-        if outcome is not None and self._at_once:
+        if self._on_gpu:
+            self._last = self._run(stream)
+            return
+        if stream is not None:
+            stream_pointer(stream, CPU)
+        self._last = outcome = self._run()
+        if outcome is not None:
             self.raise_if_bad()
 
     def raise_if_bad(self) -> None:

@@ -1,4 +1,4 @@
-"""The compiled engine, called by ctypes, without the interpreter lock. `cpu_kernels/engine.h` documents its functions."""
+"""The compiled engine, called by ctypes; without the interpreter lock, but for small plans. `cpu_kernels/engine.h` documents its functions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache, partial
+from math import prod
 from pathlib import Path
 from struct import unpack
 from typing import Any
@@ -24,6 +25,8 @@ LIBRARY = Path(__file__).with_name(NAME)
 INTERFACE = 1
 """Of the header: the number changes with every change of the words or the functions."""
 POLICIES = (OutOfBounds.CLAMP, OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.PROMISE)
+SMALL = 4096
+"""Bytes of an output that is written in less time than it takes to give up the interpreter lock, and to get it back from threads."""
 LOOPS = ("", "baseline", "avx2", "avx512", "neon")
 """Instruction sets; "" is the best one of this machine. Both tables are in the order of the C enums."""
 
@@ -33,7 +36,8 @@ class Engine:
 
     def __init__(self, path: Path) -> None:
         """OSError where it is no library of this platform or has another interface, AttributeError where it lacks a function."""
-        library, pointer, number = ctypes.CDLL(str(path)), ctypes.c_void_p, ctypes.c_int64
+        library, holding = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
+        pointer, number = ctypes.c_void_p, ctypes.c_int64
 
         def function(name: str, result: Any, *arguments: Any, of: ctypes.CDLL = library) -> Any:
             found: Any = of[f"dmlgather_{name}"]  # a new object each time, with its own types
@@ -44,10 +48,12 @@ class Engine:
             remedy = "install dmlgather again, or run ci/setup in a checkout"
             raise OSError(f"it has interface {interface}, expected {INTERFACE}: {remedy}")
         # It reads the environment, which other threads change only while they hold the interpreter lock: so it holds that too.
-        self._prepare = function("prepare", pointer, pointer, number, of=ctypes.PyDLL(str(path)))
-        self._free = function("free", None, pointer)
-        self.text, self.run = function("describe", ctypes.c_char_p, pointer), function("run", number, *(pointer,) * 4)
-        self.run_bound, self.run_bound_silently = function("run_bound", number), function("run_bound", None)
+        self._prepare = function("prepare", pointer, pointer, number, of=holding)
+        self._free, self.text = function("free", None, pointer), function("describe", ctypes.c_char_p, pointer)
+        ways = (library, holding)  # by whether the interpreter lock is held
+        self.run = [function("run", number, *(pointer,) * 4, of=way) for way in ways]
+        self.run_bound = [function("run_bound", number, of=way) for way in ways]
+        self.run_bound_silently = [function("run_bound", None, of=way) for way in ways]
 
     def prepare(self, plan: IndexPlan, threads: int = 0, block_units: int = 0, loops: str = "") -> EngineProgram:
         """The program for a canonical plan. threads, block_units, loops: for tests; 0 and "" as measured.
@@ -74,7 +80,8 @@ class EngineProgram:
 
     def __init__(self, engine: Engine, plan: IndexPlan, handle: _Handle) -> None:
         self._engine, self._handle, self._raises = engine, handle, plan.out_of_bounds is OutOfBounds.RAISE
-        self.launch: Callable[[int, int, int], int] = partial(engine.run, handle)
+        self._small = prod(plan.shape) * plan.element_bytes <= SMALL
+        self.launch: Callable[[int, int, int], int] = partial(engine.run[self._small], handle)
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
         """A function that runs on these arrays, whose first elements are those of the extents. It returns None, or a bad index as
@@ -84,8 +91,8 @@ class EngineProgram:
         call.keeps = (self._handle, data, indices, out)
         argument = ctypes.byref(call)  # keeps `call`
         if not self._raises:
-            return partial(self._engine.run_bound_silently, argument)
-        execute: Callable[[], int] = partial(self._engine.run_bound, argument)
+            return partial(self._engine.run_bound_silently[self._small], argument)
+        execute: Callable[[], int] = partial(self._engine.run_bound[self._small], argument)
         return lambda: None if (bad := execute()) < 0 else bad
 
     def describe(self) -> str:
