@@ -166,7 +166,7 @@ INLINE void load_packed(char *out, const char *base, const void *offsets, const 
 
 // Units that lie side by side in both: along a row of output, and along the rows of the source that the offsets name.
 INLINE void load_turned(char *out, const char *base, const void *offsets, const load_box *box, int wide, int64_t unit,
-                        void turn(char *, const char *), int streams) {
+                        turn_loop turn, int streams) {
     const copy_box turned = {.unit = unit, .n0 = box->n0, .n1 = box->n1, .out0 = box->out0, .out1 = unit, .in0 = box->in0};
     copy_transposed(out, base, offsets, &turned, unit, turn, wide ? WIDE_ONES : NARROW, streams);
 }

@@ -109,7 +109,7 @@ class HostRoute(Route):
             return None if bad is None else HostOutcome(self.plan, self._inputs[1], indices, bad)
 
         raises = self._looks_up and self.plan.out_of_bounds is OutOfBounds.RAISE
-        return run if raises else cast(BoundRun, execute)  # a frame of Python's costs a third of what is left
+        return run if raises else cast("BoundRun", execute)  # a frame of Python's costs a third of what is left
 
     def _flats(self, inputs: Sequence[Any], out: Any) -> tuple[Any, Any, Any]:
         indices = self._inputs[1].flat(inputs[1]) if self._looks_up else None

@@ -65,11 +65,11 @@ def apart(plan: IndexPlan, room: int = 1) -> IndexPlan:
 
 
 UNIT_BYTES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 192, 1000, 1030)
-"""Bytes of a looked-up unit: each class of LOADS, its ends and what is beside them."""
+"""Bytes of a looked-up unit: each class of loops, its ends and what is beside them."""
 
 
 def each_load(rng: random.Random) -> Iterator[IndexPlan]:
-    """Looked-up units and runs of every size, side by side and apart, with narrow and with wide offsets."""
+    """Looked-up units and runs of every size, side by side, apart and turned, shared columns; with narrow and with wide offsets."""
     for unit, size, is_apart, is_wide in product(UNIT_BYTES, ELEMENT_BYTES, (False, True), (False, True)):
         if unit % size or (unit // size > 16 and size == 1 and unit < 1000 and rng.random() < 0.5):
             continue
@@ -79,6 +79,12 @@ def each_load(rng: random.Random) -> Iterator[IndexPlan]:
     for size, is_apart, is_wide in product(ELEMENT_BYTES, (False, True), (False, True)):
         plan = turned_rows(Kind(size, IndexType.INT64), rng.choice((3, 16, 64, 150, 600)), rng.choice((3, 16, 70, 130)))
         plan = apart(plan, rng.choice((1, 3))) if is_apart else plan
+        yield wide(plan) if is_wide else plan
+    for size, is_wide in product((1, 1, 2, 4, 8), (False, True)):
+        reach = rng.choice((20, 40, 128, 256, 500)) // size
+        plan = gather(
+            (rng.choice((31, 40, 200)), reach), (rng.choice((16, 40, 64, 100)) // size,), 1, Kind(size, IndexType.INT64)
+        ).plan
         yield wide(plan) if is_wide else plan
     for size, index_type in product((1, 2, 4, 8), (IndexType.UINT16, IndexType.INT64)):
         yield overlapping_rows(Kind(size, index_type), rng.choice((2, 3, 16, 40)), rng.choice((64, 70, 150)))

@@ -66,9 +66,9 @@ MUTATIONS = {
     "a packed line too far": Mutation("gather_loops.c", "i + 4 * lanes <= n1;", "i + 3 * lanes <= n1;"),
     "positions of a line walk as the first one": Mutation("direct.h", "k * (form == ALONG ? 0 :", "k * (1 ? 0 :"),
     "rows share offsets": Mutation("walk.c", ".place0 = row < 0 ? 0 : p->dims[row].place", ".place0 = 0"),
-    "a class of units one too long": Mutation("gather_loops.c", "{5, 8, 0, 0, pair4_narrow", "{5, 9, 0, 0, pair4_narrow"),
+    "a class of units too short": Mutation("gather_loops.c", "unit == 1 ? 0 : 64 - __builtin", "unit == 1 ? 0 : 63 - __builtin"),
     "wide loop for narrow offsets": Mutation(
-        "gather_loops.c", "return wide ? LOADS[row].wide : LOADS[row].narrow;", "return LOADS[row].wide;"
+        "gather_loops.c", "[__builtin_ctzll((uint64_t)unit)][wide];", "[__builtin_ctzll((uint64_t)unit)][1];"
     ),
     "head of a streamed run forgotten": Mutation("vectors.h", "        copy_part(out, in, i);\n", "", small=True),
     "tail of a streamed run forgotten": Mutation("vectors.h", "        copy_part(out + i, in + i, bytes - i);\n", "", small=True),
@@ -79,6 +79,8 @@ MUTATIONS = {
     "four vectors where three are left": Mutation(
         "vectors.h", "for (wide a, b, c, d; i + 4 * WIDE <= bytes;", "for (wide a, b, c, d; i + 3 * WIDE <= bytes;"
     ),
+    "offsets of the first row picked for all": Mutation("walk.c", "if (box->place0 || box->n0", "if (box->n0"),
+    "columns before the first one not picked": Mutation("pieces.c", "low = least(low, at), high", "low = i ? low : at, high"),
     "fill over one element of a unit": Mutation(
         "walk.c", "fill_item(p, out, p->run ? w->n[d] : p->unit);", "fill_item(p, out, p->run ? w->n[d] : 1);"
     ),
@@ -90,7 +92,7 @@ MUTATIONS = {
         "walk.c", "one->size - lo[d] < one->block ? one->size - lo[d] : one->block", "one->block"
     ),
     "block in the wrong place": Mutation(
-        "walk.c", "lo[d] = rest % one->blocks * one->block;", "lo[d] = rest % one->blocks * (one->block - 1);"
+        "walk.c", "rest % one->blocks * one->block : 0;", "rest % one->blocks * (one->block - 1) : 0;"
     ),
     "last block forgotten": Mutation(
         "plan.c", "(one->size + one->block - 1) / one->block", "one->size / one->block + !one->blocks * (one->size < one->block)"
@@ -122,6 +124,7 @@ MUTATIONS = {
     "rows turned that are walked with another step": Mutation("gather_loops.c", "b->in0 == b->unit && b->place0", "b->place0"),
     "rows turned of which each has offsets of its own": Mutation("gather_loops.c", " && b->place0 == 0 &&", " &&"),
     "a tile too wide": Mutation("turned.h", "const int64_t width = least(b.n0 - i, tile);", "const int64_t width = tile;"),
+    "squares of a tile from its first columns": Mutation("turned.h", "NULL, y * unit);", "NULL, 0);"),
     "the source's mirrored rows not turned": Mutation("turned.h", "b.out0 = -b.out0;", "b.out0 = b.out0;"),
     "unaligned rows past the cache": Mutation(
         "turned.h", "streams = streams && b.out0 % LINE == 0 && head % unit == 0;", "", small=True

@@ -1,4 +1,4 @@
-"""The compiled engine, called by ctypes; without the interpreter lock, but for small plans. `cpu_kernels/engine.h` documents its functions."""
+"""The compiled engine, called by ctypes. Large calls give up the interpreter lock. `cpu_kernels/engine.h` documents the functions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INTERFACE = 1
 """Of the header: the number changes with every change of the words or the functions."""
 POLICIES = (OutOfBounds.CLAMP, OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.PROMISE)
 SMALL = 4096
-"""Bytes of an output that is written in less time than it takes to give up the interpreter lock, and to get it back from threads."""
+"""Bytes of an output, up to which a call keeps the interpreter lock: to give it up takes as long as to write them."""
 LOOPS = ("", "baseline", "avx2", "avx512", "neon")
 """Instruction sets; "" is the best one of this machine. Both tables are in the order of the C enums."""
 
