@@ -21,6 +21,7 @@ from dmlgather.fusion import Fused, fuse
 from dmlgather.numpy.problems import export
 from dmlgather.numpy.problems.links import (
     Brackets,
+    Form,
     Link,
     Reshaped,
     TakenAlong,
@@ -35,7 +36,20 @@ from dmlgather.numpy.problems.links import (
 from dmlgather.plan import IndexPlan, OutOfBounds
 
 KEPT = 32
-"""Types of data for which an expression keeps its problems, and fused steps (least recently used leave first)."""
+"""Types of data for which the problems and the fused steps of an expression are kept (least recently used leave first)."""
+
+EXPRESSIONS_KEPT = 128
+"""Expressions for which they are kept, of which those that differ in index arrays of the same types and shapes are one."""
+
+
+class _Made:
+    """What was made of steps, of whose index arrays type and shape alone are known, for data of some types."""
+
+    def __init__(self, links: tuple[Link, ...]) -> None:
+        self.problems = lru_cache(KEPT)(partial(_problems, links))
+        self.fused = lru_cache(KEPT)(partial(_fused, self.problems))
+        # For arrays of NumPy, by the type and the shape alone: a TensorType takes as long as a call.
+        self.fused_at_once = lru_cache(KEPT)(partial(_fused_at_once, self.fused))
 
 
 class IndexExpression:
@@ -56,10 +70,6 @@ class IndexExpression:
 
     def __init__(self, links: tuple[Link, ...] = ()) -> None:
         self._links = links
-        self._problems = lru_cache(KEPT)(partial(_problems, links))
-        self._fused = lru_cache(KEPT)(partial(_fused, self._problems))
-        # For arrays of NumPy, by the type and the shape alone: a TensorType takes as long as a call.
-        self._fused_at_once = lru_cache(KEPT)(partial(_fused_at_once, self._fused))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return IndexExpression, (self._links,)
@@ -133,7 +143,7 @@ class IndexExpression:
         >>> [str(problem.output) for problem in dg.index[:, [2, 0]][0].problems(((4, 3, 5), "float32"))]
         ['float32 [4, 2, 5]', 'float32 [2, 5]']
         """
-        return self._problems(type_of("x", x))
+        return self._made.problems(type_of("x", x))
 
     def graph(self, x: Any) -> IndexGraph:
         """The steps as a graph, for data like `x`. Its inputs are the data and the placeholders; what is written is a constant.
@@ -174,7 +184,7 @@ class IndexExpression:
         1
         """
         data = type_of("x", x)
-        return self._fused(data, resolve_policy(out_of_bounds, OutOfBounds.RAISE, data.dtype))
+        return self._made.fused(data, resolve_policy(out_of_bounds, OutOfBounds.RAISE, data.dtype))
 
     def __call__(
         self,
@@ -198,7 +208,7 @@ class IndexExpression:
         [[2, 1], [4, 3]]
         """
         if type(x) is np.ndarray and out_of_bounds is None:
-            fused = self._fused_at_once(x.dtype, x.shape)
+            fused = self._made.fused_at_once(x.dtype, x.shape)
         else:
             fused = self.fused(x, out_of_bounds=out_of_bounds)
         return fused(x, *self.indices, out=out, device=device, stream=stream)
@@ -249,6 +259,14 @@ class IndexExpression:
         pairs = zip(self._links, self.problems(x), strict=True)
         return tuple(each for link, problem in pairs if _known(link) is None for each in export.EXPORTER.differences(problem))
 
+    @cached_property
+    def _made(self) -> _Made:
+        form = Form.of(self._links)
+        try:
+            return _made(form)
+        except TypeError:  # a bound of a slice, an axis or a size that has no hash
+            return _Made(form.links)
+
     def _described(self, number: int, data: TensorType, level: FeatureLevel) -> Descriptors | Report:
         """The descriptors of one step, or why there are none."""
         found = export.EXPORTER.to_directml(lambda: self.problems(data)[number], level, "NumPy", "index")
@@ -262,6 +280,11 @@ class IndexExpression:
 
     def _looking_up(self) -> Iterator[Brackets | TakenAlong]:
         return (link for link in self._links if isinstance(link, Brackets | TakenAlong) and link.looks_up)
+
+
+@lru_cache(EXPRESSIONS_KEPT)
+def _made(form: Form) -> _Made:
+    return _Made(form.links)
 
 
 def _problems(links: tuple[Link, ...], data: TensorType) -> tuple[Problem, ...]:

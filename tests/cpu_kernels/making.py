@@ -69,7 +69,7 @@ UNIT_BYTES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64
 
 
 def each_load(rng: random.Random) -> Iterator[IndexPlan]:
-    """Looked-up units and runs of every size, side by side, apart and turned, shared columns; with narrow and with wide offsets."""
+    """Looked-up units and runs of every size, side by side, apart and turned; shared columns; narrow and wide offsets."""
     for unit, size, is_apart, is_wide in product(UNIT_BYTES, ELEMENT_BYTES, (False, True), (False, True)):
         if unit % size or (unit // size > 16 and size == 1 and unit < 1000 and rng.random() < 0.5):
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 import dmlgather as dg
 from dmlgather.dialects.problem import TensorType
+from tests import seeds
 from tests.dialects.expressions import numpys
 from tests.numpy.judged import check_call, run
 from tests.numpy.spelling import REFUSED
@@ -147,3 +149,26 @@ def test_arrays_of_other_libraries() -> None:
 def test_an_expression_is_shown_as_it_is_written() -> None:
     expression = dg.index[1:, ..., None, ::-1, :3, ((2, 5), "int8"), np.array([True, False]), True, -1]
     assert repr(expression) == "dg.index[1:, ..., None, ::-1, :3, int8 [2, 5], bool [2], bool [], -1]"
+
+
+def test_expressions_written_anew_are_fused_once_and_keep_no_array() -> None:
+    """A loop writes `dg.index[ids](x)` with other ids each time; NumPy's results are the judge."""
+    random = seeds.numpy_rng()
+    given_up = weakref.ref(first := random.integers(-3, 3, 5))
+    assert (dg.index[:, first](CUBE) == CUBE[:, first]).all()
+    launches = dg.index[:, first].fused(CUBE).launches
+    del first
+    assert given_up() is None
+    for _ in range(20):
+        ids = random.integers(-3, 3, 5)
+        assert (dg.index[:, ids](CUBE) == CUBE[:, ids]).all()
+        assert dg.index[:, ids].fused(CUBE).launches is launches
+    for key in ([0, 1], [[0]], [True, False], 1, True, slice(0, 1), slice(0, np.int64(1)), (slice(1), 1)):
+        assert (dg.index[key](CUBE) == CUBE[np.array(key) if isinstance(key, list) else key]).all(), key
+
+
+def test_equal_bounds_of_another_type_are_refused_as_ever() -> None:
+    assert dg.index[1:].reshape(12)(CUBE).shape == (12,)
+    for wrong in (dg.index[1.0:], dg.index[1:].reshape(12.0), dg.index[1:].transpose(0, 1, 2.0), dg.index[np.array([1, 2]) :]):
+        with pytest.raises(TypeError):
+            wrong(CUBE)

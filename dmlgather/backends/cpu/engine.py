@@ -1,4 +1,4 @@
-"""The compiled engine, called by ctypes. Large calls give up the interpreter lock. `cpu_kernels/engine.h` documents the functions."""
+"""The compiled engine, called by ctypes. Large calls give up the interpreter lock. `cpu_kernels/engine.h` has its functions."""
 
 from __future__ import annotations
 

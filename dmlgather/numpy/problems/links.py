@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -33,6 +33,11 @@ class WrittenEntry:
     def is_array(self) -> bool:
         """Whether it is an index array or a mask."""
         return isinstance(self.entry, TensorType | Mask)
+
+    @property
+    def form(self) -> WrittenEntry:
+        """The entry without its arrays."""
+        return WrittenEntry(self.entry, None) if self.arrays else self
 
     def __str__(self) -> str:
         entry = self.entry
@@ -159,6 +164,11 @@ class Brackets:
         return problem
 
     @property
+    def form(self) -> Brackets:
+        """The brackets without their arrays."""
+        return Brackets(tuple(each.form for each in self.written))
+
+    @property
     def looks_up(self) -> bool:
         """Whether there are indices to look up. True alone is a new dimension."""
         found = [each.entry for each in self.written if each.is_array]
@@ -212,6 +222,11 @@ class TakenAlong:
         """ValueError for another axis or number of dimensions; IndexError for sizes that cannot be broadcast."""
         assert isinstance(self.written.entry, TensorType)
         return TakeAlongAxis(data, self.written.entry, self.axis)
+
+    @property
+    def form(self) -> TakenAlong:
+        """The same without the array."""
+        return TakenAlong(self.written.form, self.axis)
 
     @property
     def has_placeholder(self) -> bool:
@@ -287,6 +302,37 @@ def _written(integers: Sequence[Any]) -> str:
 
 
 Link = Brackets | TakenAlong | Transposed | Reshaped
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Links without their index arrays. Equal forms make equal problems, and raise equal errors: 1 and 1.0 are not equal.
+
+    key: what forms are compared by. It has no hash where a bound, an axis or a size has none.
+    """
+
+    key: tuple[Any, ...]
+    links: tuple[Link, ...] = field(compare=False)
+
+    @classmethod
+    def of(cls, links: Sequence[Link]) -> Form:
+        """Of any links."""
+        forms = tuple(link.form if isinstance(link, Brackets | TakenAlong) else link for link in links)
+        return cls(tuple(map(_key, forms)), forms)
+
+
+def _key(value: Any) -> Any:
+    """A value with the type of each part."""
+    if isinstance(value, Brackets):
+        return tuple(_key(each.entry) for each in value.written)
+    if isinstance(value, TakenAlong):
+        return TakenAlong, value.written.entry, _key(value.axis)
+    if isinstance(value, Transposed | Reshaped):
+        integers = value.axes if isinstance(value, Transposed) else value.shape
+        return type(value), None if integers is None else tuple(map(_key, integers))
+    if isinstance(value, slice):
+        return slice, _key(value.start), _key(value.stop), _key(value.step)
+    return type(value), value
 
 
 def problems(links: Sequence[Link], data: TensorType) -> tuple[Problem, ...]:
