@@ -83,7 +83,7 @@ def of_descriptors(descriptors: Sequence[Any]) -> ReadProgram:
 
 
 def _of_stream(path: Path) -> ReadProgram:
-    from dmlgather.dialects.descriptor_streams import stream_graph
+    from dmlgather.dialects.descriptor_graph import stream_graph
 
     return ReadProgram(stream_graph(path), buffers=True)
 

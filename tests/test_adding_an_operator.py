@@ -17,7 +17,7 @@ DECLARATION = '''"""SWAP_LAST: declaration, lowering, documented reference."""
 
 from dmlgather.directml.descriptors import SwapLastOperatorDesc
 from dmlgather.directml.operators.operator import Operator
-from dmlgather.directml.operators.lowering import plan
+from dmlgather.directml.operators.operator import plan
 from dmlgather.directml.rules.swap_last import SWAP_LAST_RULES
 from dmlgather.directml.shapes import swapped
 from dmlgather.directml.types import FeatureLevel

@@ -138,7 +138,7 @@ class LeftOut:
 
 def read_lines(path: Path) -> tuple[IndexGraph, LeftOut]:
     """The graph of the legal descriptors on lines of a file. What is said of the others is shown on standard error."""
-    from dmlgather.dialects.descriptor_streams import checked_stream
+    from dmlgather.dialects.descriptor_graph import checked_stream
 
     checked, graph = checked_stream(path)
     for item in (*checked.findings, *checked.problems):

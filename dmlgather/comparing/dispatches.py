@@ -14,16 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends.arrays import move
-from dmlgather.backends.devices import CPU, Device
-from dmlgather.backends.memory import MemoryShare, check_memory
+from dmlgather.backends.devices import CPU, Device, MemoryShare, check_memory
 from dmlgather.comparing.comparison import Comparison, check_devices, least_devices, run_over_poison, tracer
 from dmlgather.comparing.differences import Tracer, differences
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch import npy
 from dmlgather.directml.dxdispatch.bindings import BufferBinding
 from dmlgather.directml.dxdispatch.commands import Dispatch, WriteFile
-from dmlgather.directml.dxdispatch.model_file import CheckedFile
-from dmlgather.directml.dxdispatch.output_files import SUFFIXES, dispatch_outputs
+from dmlgather.directml.dxdispatch.model_file import SUFFIXES, CheckedFile, dispatch_outputs
 from dmlgather.directml.dxdispatch.resources import Resource
 from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.dxdispatch.writing import plain

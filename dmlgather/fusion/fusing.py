@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from dmlgather.calls import eager
 from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Opaque, Step, Work, chain
-from dmlgather.dialects.lowering import index_type
 from dmlgather.dialects.planned import Planned
-from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.problem import Problem, TensorType, index_type
 from dmlgather.dialects.views import ReshapeView
 from dmlgather.fusion.derivations import Derivation, IndexDerivations, tidied
 from dmlgather.fusion.fused import Cut, Fused

@@ -11,7 +11,7 @@ from itertools import count, islice
 from typing import TypeVar
 
 from dmlgather.dialects.checked_model import CheckedNode, CheckedTensor, DirectMLForm, Verdict, typed
-from dmlgather.dialects.joined_conditions import strongest
+from dmlgather.dialects.conditions import strongest
 from dmlgather.directml.findings import Finding
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.output import put

@@ -25,7 +25,7 @@ from dmlgather.dialects.views import ExpandView, ReshapeView, SliceView, Transpo
 from dmlgather.dialects.windows import Window, WindowProblem
 from dmlgather.directml import BufferTensorDesc, FeatureLevel
 from dmlgather.directml.dxdispatch.model_file import check_text
-from dmlgather.directml.dxdispatch.source_files import SourceFiles
+from dmlgather.directml.dxdispatch.npy import SourceFiles
 from dmlgather.equivalence import Equivalence, decide
 from dmlgather.extras import MissingExtraError
 from dmlgather.graph_sources import check_all_read, read_program

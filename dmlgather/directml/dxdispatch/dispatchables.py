@@ -12,9 +12,8 @@ from pydantic import ValidationError
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch import wire
 from dmlgather.directml.dxdispatch.commands import FieldBinding, read_bindings
-from dmlgather.directml.dxdispatch.foreign import DISPATCHABLES, ForeignPart
 from dmlgather.directml.dxdispatch.jsonc import Path
-from dmlgather.directml.dxdispatch.reading import Reading, closest, unknown
+from dmlgather.directml.dxdispatch.reading import DISPATCHABLES, ForeignPart, Reading, closest, unknown
 from dmlgather.directml.fields import Structure, wire_name
 from dmlgather.directml.operator_types import ALIASES, NUMBERS, PREFIX
 from dmlgather.directml.operators import OPERATORS

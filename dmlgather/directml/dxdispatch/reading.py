@@ -1,4 +1,4 @@
-"""One file while it is read: its parsed text, and all problems and findings, with their places."""
+"""One file while it is read: its parsed text, all problems and findings with their places, and the parts that are left out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -16,9 +16,10 @@ from dmlgather.directml.dxdispatch.jsonc import Document, Path
 from dmlgather.directml.dxdispatch.wire import WirePart, names
 from dmlgather.directml.findings import Finding
 from dmlgather.directml.located import FileProblem, LocatedFinding
+from dmlgather.directml.operators import OPERATORS
 from dmlgather.directml.types import AS_IN_FILES
 from dmlgather.record import in_words
-from dmlgather.wording import shortened
+from dmlgather.wording import alternatives, shortened
 
 T = TypeVar("T")
 
@@ -243,3 +244,38 @@ def _plain(word: str) -> str:
 
 def _within(step: Any, value: list[Any]) -> bool:
     return isinstance(step, int) and 0 <= step < len(value)
+
+
+DISPATCHABLES = {"hlsl": "an HLSL shader", "onnx": "an ONNX model", "dmlSerializedGraph": "a serialized DirectML graph"}
+"""The types of dispatchables that are no operators of DirectML."""
+
+CONSTANTS = "a list of typed constants for HLSL shaders"
+"""What a resource is that dmlgather does not read."""
+
+OTHER = "DML804"
+"""The code of what is noted and left out."""
+
+
+class ForeignPart(NamedTuple):
+    """A dispatchable, descriptor or resource that is noted and left out. path: of the value that says what it is.
+
+    what: "DML_OPERATOR_GEMM", or words for anything else.
+    """
+
+    what: str
+    path: Path
+
+    def note(self, reading: Reading, subject: str = "", lines: int = 1) -> None:
+        """Report that it is left out. subject, lines: as in `LocatedFinding`."""
+        finding = CODES[OTHER].finding(
+            dotted(self.path),
+            expected="an operator that `dmlgather levels` lists",
+            got=self.what,
+            remedy="none is needed: it is left out",
+        )
+        reading.finding(finding, self.path, subject, lines=lines)
+
+    def refusal(self, name: str) -> str:
+        """Why what uses it, by its name in the file, cannot be executed."""
+        known = alternatives(operator.name for operator in OPERATORS.values())
+        return f"cannot be executed: {name} is {self.what}, and dmlgather executes only {known}"

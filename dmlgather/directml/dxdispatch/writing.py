@@ -19,9 +19,8 @@ from dmlgather.blocks import blocks
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch.commands import BindingSource, Command, Dispatch, FieldBinding, Print, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
-from dmlgather.directml.dxdispatch.model_file import CheckedFile
+from dmlgather.directml.dxdispatch.model_file import CheckedFile, DispatchOutput, dispatch_outputs
 from dmlgather.directml.dxdispatch.npy import write_npy
-from dmlgather.directml.dxdispatch.output_files import DispatchOutput, dispatch_outputs
 from dmlgather.directml.dxdispatch.resources import Resource
 from dmlgather.directml.dxdispatch.values import Constant, dtype_of
 from dmlgather.directml.fields import wire_name

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.directml.descriptors import DepthToSpace1OperatorDesc, SpaceToDepth1OperatorDesc
-from dmlgather.directml.operators.lowering import Layouts, plan
-from dmlgather.directml.operators.operator import Operator
+from dmlgather.directml.operators.operator import Layouts, Operator, plan
 from dmlgather.directml.rules.depth_space import DEPTH_SPACE_RULES
 from dmlgather.directml.shapes import depth_sizes, space_sizes
 from dmlgather.directml.types import DepthSpaceOrder, FeatureLevel

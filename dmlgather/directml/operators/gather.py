@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.directml.descriptors import GatherElementsOperatorDesc, GatherOperatorDesc
-from dmlgather.directml.operators.documented import position
-from dmlgather.directml.operators.lowering import Layouts, lookup, plan
-from dmlgather.directml.operators.operator import Operator
+from dmlgather.directml.operators.operator import Layouts, Operator, lookup, plan, position
 from dmlgather.directml.rules.gather import GATHER_ELEMENTS_RULES, GATHER_RULES
 from dmlgather.directml.shapes import gather_batch, gather_output
 from dmlgather.directml.types import FeatureLevel

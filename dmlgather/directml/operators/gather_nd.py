@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.directml.descriptors import GatherND1OperatorDesc, GatherNDOperatorDesc
-from dmlgather.directml.operators.documented import position
-from dmlgather.directml.operators.lowering import Layouts, lookup, plan
-from dmlgather.directml.operators.operator import Operator
+from dmlgather.directml.operators.operator import Layouts, Operator, lookup, plan, position
 from dmlgather.directml.rules.gather_nd import GATHER_ND1_RULES, GATHER_ND_RULES
 from dmlgather.directml.shapes import batch_count, first_indexed, gather_nd_output, tuple_size
 from dmlgather.directml.types import FeatureLevel

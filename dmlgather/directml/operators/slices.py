@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.directml.descriptors import OperatorDesc, Slice1OperatorDesc, SliceOperatorDesc
-from dmlgather.directml.operators.lowering import Layouts, plan
-from dmlgather.directml.operators.operator import Operator
+from dmlgather.directml.operators.operator import Layouts, Operator, plan
 from dmlgather.directml.rules.slices import SLICE1_RULES, SLICE_RULES
 from dmlgather.directml.shapes import slice1_output
 from dmlgather.directml.types import FeatureLevel

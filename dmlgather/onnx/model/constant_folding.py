@@ -18,7 +18,7 @@ from dmlgather.dialects.element_arithmetic import Element, array_of, objects
 from dmlgather.dialects.graph_arrays import GraphArray
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.problem import TensorType
-from dmlgather.dialects.size_arrays import KEPT_ELEMENTS
+from dmlgather.dialects.sizes import KEPT_ELEMENTS
 from dmlgather.onnx.model.moving_rules import LargeResultError
 from dmlgather.onnx.model.operator_rows import KnownNode, Shape
 from dmlgather.onnx.model.operators import compute, row_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
-from dmlgather.dialects.size_arrays import KEPT_ELEMENTS
+from dmlgather.dialects.sizes import KEPT_ELEMENTS
 from dmlgather.onnx.auxiliary.value_operators import EXTERNAL, location
 from dmlgather.onnx.model.partial_types import MOST_DIMENSIONS, NOTHING, PartialType, type_of_tensor, type_of_value
 from dmlgather.onnx.model.size_names import GraphNames

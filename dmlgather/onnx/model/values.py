@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
-from dmlgather.dialects.size_arrays import Array, has_names
+from dmlgather.dialects.sizes import Array, has_names
 
 Value = Array | Unknown
 """Elements, or why none is known. Where some are no numbers, the array has objects, each an Element."""
