@@ -5,7 +5,8 @@ Importing this package loads nothing else; NumPy, Pydantic, CuPy, ONNX, JAX, Das
 
 from __future__ import annotations
 
-from dmlgather.lazy import lazy_names
+from dmlgather.package import __version__ as __version__
+from dmlgather.package import lazy_names
 
 TYPE_CHECKING = False  # not that of typing, which takes 10 ms to import: an interrupt then comes before the command heeds any
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from dmlgather.picture.explanation import Explanation
     from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, compose
     from dmlgather.translation import Translation, translate
-
-__version__ = "0.1.0"
 
 __all__ = [
     "BoundOperator",

@@ -15,8 +15,8 @@ from dmlgather.dialects.element_types import is_type, numpy_type
 from dmlgather.dialects.index_graph import IndexGraph, chain
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml.dxdispatch.descriptor_lines import SUFFIXES
-from dmlgather.extras import MissingExtraError, missing_extra
 from dmlgather.files import FileError, open_regular
+from dmlgather.package import MissingExtraError, missing_extra
 from dmlgather.wording import counted
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.dxdispatch.writing import sources
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import BufferTensorDesc
+from dmlgather.files import check_place_inside, check_spared, writing_inside
 from dmlgather.wording import amount, counted
-from dmlgather.written_files import check_place_inside, check_spared, writing_inside
 
 
 @dataclass(frozen=True)

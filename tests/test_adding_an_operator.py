@@ -122,7 +122,10 @@ BEFORE = {
         "from dmlgather.directml.findings import",
         "from dmlgather.directml.descriptors import SwapLastOperatorDesc\n",
     ),
-    "dmlgather/__init__.py": ("from dmlgather.lazy import", "from dmlgather.directml import SwapLastOperatorDesc\n"),
+    "dmlgather/__init__.py": (
+        "from dmlgather.package import lazy_names",
+        "from dmlgather.directml import SwapLastOperatorDesc\n",
+    ),
 }
 
 LISTED = ("dmlgather/directml/operators/__init__.py", "_DECLARED = (", "_DECLARED = (SWAP_LAST, ")

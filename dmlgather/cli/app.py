@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from dmlgather import __version__
 from dmlgather.cli import (
     INTERRUPTED,
     check,
@@ -28,6 +27,7 @@ from dmlgather.cli import (
 )
 from dmlgather.cli.common import spelled_anew
 from dmlgather.cli.failures import UsageError, guarded, say
+from dmlgather.package import __version__
 from dmlgather.wording import printable
 
 HELP = """Check, run, compare and explain DirectML's indexing operators: gather, gather-elements, gather-nd, slice, depth-to-space

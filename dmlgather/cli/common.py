@@ -72,7 +72,7 @@ class JsonOutput:
         """Refuse a file that cannot be written before any work is done, as far as that can be told."""
         if self.file is None:
             return
-        from dmlgather.written_files import check_spared
+        from dmlgather.files import check_spared
 
         if self.file.is_dir():
             raise typer.BadParameter(f"must be a file; {self.file} is a folder", param_hint="'--output'")
@@ -88,7 +88,7 @@ class JsonOutput:
 
     def write_pieces(self, pieces: Iterable[str]) -> None:
         """Write a JSON text that comes in pieces."""
-        from dmlgather.written_files import writing
+        from dmlgather.files import writing
 
         flush()  # what was printed before is there, whatever becomes of the file
         with nullcontext() if self.file is None else writing(self.file, self.made_from) as file:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dmlgather.extras import missing_extra
+from dmlgather.package import missing_extra
 
 if TYPE_CHECKING:
     from sympy import Expr

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlgather.directml.findings import Severity
 from dmlgather.directml.located import FileProblem, full_path
+from dmlgather.files import writing
 from dmlgather.output import put
 from dmlgather.report import paths, text
 from dmlgather.report.blocks import common, line
@@ -21,7 +22,6 @@ from dmlgather.report.finding_status import Cause, CountedFingerprint, FindingSt
 from dmlgather.report.paths import named, repository
 from dmlgather.report.text import NodeListing
 from dmlgather.wording import alternatives, counted, printable
-from dmlgather.written_files import writing
 
 if TYPE_CHECKING:
     from junitparser import TestCase

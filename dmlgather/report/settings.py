@@ -10,13 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dmlgather import __version__
 from dmlgather.directml.dxdispatch.descriptor_lines import STDIN
 from dmlgather.directml.located import FileProblem
 from dmlgather.directml.types import FeatureLevel
-from dmlgather.files import FileError, read_text
+from dmlgather.files import FileError, check_spared, read_text
 from dmlgather.input_files import InputFiles
 from dmlgather.limits import DEFAULT, Limits
+from dmlgather.package import __version__
 from dmlgather.report import baseline as baselines
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.configuration import Configuration, LoadedConfiguration
@@ -25,7 +25,6 @@ from dmlgather.report.finding_status import FindingStatus, ReportedFinding, Unus
 from dmlgather.report.formats import Output, complete
 from dmlgather.report.paths import Patterns, absolute, relative, root, specification, telling_apart
 from dmlgather.wording import counted
-from dmlgather.written_files import check_spared
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

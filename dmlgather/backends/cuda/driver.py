@@ -14,8 +14,8 @@ from numpy.typing import DTypeLike
 
 from dmlgather.backends.cuda import nvidia_driver
 from dmlgather.backends.cuda.variants import Variant
-from dmlgather.extras import installing
 from dmlgather.files import shipped
+from dmlgather.package import installing
 
 OPTIONS = ("-std=c++17",)
 """Compiler options of every kernel, beside the architecture."""

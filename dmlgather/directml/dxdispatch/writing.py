@@ -27,8 +27,7 @@ from dmlgather.directml.fields import wire_name
 from dmlgather.directml.queries import lower
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import TensorFlags
-from dmlgather.files import FileError
-from dmlgather.written_files import staged, writing
+from dmlgather.files import FileError, staged, writing
 
 NAME = "case.json"
 """The name of the model in the folder of a case."""

@@ -23,7 +23,6 @@ from dmlgather.dialects.unknown_sizes import Named, NodeSizes, TrialSizes, named
 from dmlgather.dialects.verdicts import Judged, of_host, verdict, with_sizes
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.directml.located import FileProblem, LocatedFinding
-from dmlgather.extras import missing_extra
 from dmlgather.files import FileError
 from dmlgather.onnx.model.file import read_model
 from dmlgather.onnx.model.node_sites import CHANGING, ModelContents, NodeSite, NodeValue, find_nodes
@@ -33,6 +32,7 @@ from dmlgather.onnx.problems.export import EXPORTER, broken_rule, index_out_of_r
 from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS, UnknownTypeError, UnknownValueError, problem_of
 from dmlgather.onnx.problems.operator_versions import BOUNDS, version_of
 from dmlgather.onnx.problems.slice import Slice
+from dmlgather.package import missing_extra
 from dmlgather.wording import printable
 
 # What is known of the sizes of an ONNX node: its shapes, the axes that it slices, and what its operator requires of sizes.

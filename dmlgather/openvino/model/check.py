@@ -22,7 +22,6 @@ from dmlgather.dialects.unknown_sizes import NodeSizes, trial_sizes
 from dmlgather.dialects.verdicts import Judged, of_host, verdict, with_sizes
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.directml.located import FileProblem, LocatedFinding
-from dmlgather.extras import missing_extra
 from dmlgather.files import FileError
 from dmlgather.openvino.model.constants import NOT_CONNECTED, Value
 from dmlgather.openvino.model.ir_layers import Port, read_model
@@ -33,6 +32,7 @@ from dmlgather.openvino.problems.export import EXPORTER
 from dmlgather.openvino.problems.layer_problems import problem_of
 from dmlgather.openvino.problems.operation_versions import OpenVINOProblem
 from dmlgather.openvino.problems.slices import entries
+from dmlgather.package import missing_extra
 from dmlgather.plan import OutOfBounds
 
 # What is known of the sizes of a layer: its shapes, the axes that it slices, and what its operation requires of sizes.
