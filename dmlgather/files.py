@@ -21,6 +21,12 @@ from dmlgather.host import available_memory
 BYTES_PER_CHARACTER = 16
 """Memory that reading a JSON text takes, per byte of the file: the text, its values and their positions."""
 
+STDIN = "<stdin>"
+"""The name that reports give to standard input."""
+
+STREAMS = (".jsonl", ".ndjson")
+"""The suffixes of files that hold a stream of descriptors, one on each line."""
+
 SURELY_FITS = 2**20
 """Bytes of a text that is read without looking up how much memory is free."""
 

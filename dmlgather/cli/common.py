@@ -106,10 +106,10 @@ def load(path: Path, allow_outside: bool = False, *, executes: bool = True) -> C
 
     Ends the command with exit code 2 when something could not be understood, or executed, with 1 when there are errors.
     """
-    from dmlgather.directml.dxdispatch.descriptor_lines import SUFFIXES
     from dmlgather.directml.dxdispatch.model_file import check_file
+    from dmlgather.files import STREAMS
 
-    if path.suffix.lower() in SUFFIXES:
+    if path.suffix.lower() in STREAMS:
         say(
             f"{path}: only check, translate and equivalent take a stream of descriptors; "
             "write the line of one of them to a .json file"

@@ -24,7 +24,7 @@ from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.dxdispatch.reading import OTHER
 from dmlgather.directml.dxdispatch.resources import Resource
 from dmlgather.directml.fields import wire_name
-from dmlgather.directml.located import FileProblem, LocatedFinding
+from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.files import FileError
 from dmlgather.plan import Layout, packed_strides

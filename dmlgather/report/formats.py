@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dmlgather.directml.findings import Severity
-from dmlgather.directml.located import FileProblem, full_path
+from dmlgather.directml.findings import FileProblem, Severity, full_path
 from dmlgather.files import writing
 from dmlgather.output import put
 from dmlgather.report import paths, text

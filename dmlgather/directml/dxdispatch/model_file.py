@@ -14,15 +14,15 @@ from dmlgather.directml.dxdispatch.commands import Command, Dispatch, FieldBindi
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable, read_dispatchable
 from dmlgather.directml.dxdispatch.jsonc import Document, JsonError, Path
 from dmlgather.directml.dxdispatch.npy import SourceFiles
-from dmlgather.directml.dxdispatch.reading import EnoughError, ForeignPart, Reading, closest
+from dmlgather.directml.dxdispatch.reading import EnoughError, ForeignPart, Reading
 from dmlgather.directml.dxdispatch.resources import Resource, read_resource
 from dmlgather.directml.fields import wire_name
-from dmlgather.directml.findings import Severity
-from dmlgather.directml.located import FileProblem, LocatedFinding
+from dmlgather.directml.findings import FileProblem, LocatedFinding, Severity
 from dmlgather.directml.operator_types import PREFIX
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.directml.validation import validate
 from dmlgather.files import FileError, Position, read_text
+from dmlgather.wording import closest
 
 SECTIONS: dict[str, type[dict[str, Any]] | type[list[Any]]] = {"resources": dict, "dispatchables": dict, "commands": list}
 """The sections of a model."""

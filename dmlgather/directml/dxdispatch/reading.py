@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 import re
 from collections.abc import Iterable
-from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -14,17 +11,15 @@ from pydantic import TypeAdapter, ValidationError
 from dmlgather.directml.codes import CODES
 from dmlgather.directml.dxdispatch.jsonc import Document, Path
 from dmlgather.directml.dxdispatch.wire import WirePart, names
-from dmlgather.directml.findings import Finding
-from dmlgather.directml.located import FileProblem, LocatedFinding
+from dmlgather.directml.findings import FileProblem, Finding, LocatedFinding
 from dmlgather.directml.operators import OPERATORS
 from dmlgather.directml.types import AS_IN_FILES
 from dmlgather.record import in_words
-from dmlgather.wording import alternatives, shortened
+from dmlgather.wording import alternatives, closest, dotted, shortened
 
 T = TypeVar("T")
 
 _LEAVES = (str, int, float, bool, type(None))
-_NAMES_ONLY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _PATH_STEP = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]")
 
 
@@ -36,12 +31,6 @@ MOST_COUNTED = 10_000
 
 MOST_ENTRIES = 1_000
 """Entries of an array or object inside a command or an operator; the longest that can be right have eight."""
-
-LONGEST_NAME = 200
-"""Characters of a name that is compared with others which it may misspell."""
-
-MOST_NAMES = 250
-"""Names that a name is compared with."""
 
 
 class EnoughError(Exception):
@@ -211,35 +200,9 @@ class Reading:
         self.finding(finding, path, key=True)
 
 
-def dotted(path: Path) -> str:
-    """A path as it is written in messages: resources.input.initialValues[3]."""
-    text = ""
-    for step in path:
-        if isinstance(step, int):
-            text += f"[{step}]"
-        elif _NAMES_ONLY.fullmatch(step):
-            text += f".{step}" if text else step
-        else:
-            text += f"[{json.dumps(step, ensure_ascii=False)}]"
-    return shortened(text)
-
-
 def unknown(word: str, meant: str) -> str:
     """The message about a misspelt name."""
     return f"unknown name {word!r}; did you mean {meant!r}?"
-
-
-def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that `word` probably misspells; None where none is similar. Of many known words, the first are compared."""
-    if len(word) > LONGEST_NAME:
-        return None
-    plain = {_plain(item): item for item in islice(known, MOST_NAMES) if len(item) <= LONGEST_NAME}
-    found = difflib.get_close_matches(_plain(word), list(plain), n=1, cutoff=0.8)
-    return plain[found[0]] if found else None
-
-
-def _plain(word: str) -> str:
-    return word.replace("_", "").replace("-", "").lower()
 
 
 def _within(step: Any, value: list[Any]) -> bool:

@@ -24,9 +24,9 @@ from dmlgather.directml.dxdispatch.npy import write_npy
 from dmlgather.directml.dxdispatch.resources import Resource
 from dmlgather.directml.dxdispatch.values import Constant, dtype_of
 from dmlgather.directml.fields import wire_name
-from dmlgather.directml.queries import lower
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import TensorFlags
+from dmlgather.directml.validation import lower
 from dmlgather.files import FileError, staged, writing
 
 NAME = "case.json"

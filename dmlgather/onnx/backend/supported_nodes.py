@@ -13,7 +13,7 @@ from dmlgather.backends.devices import Device
 from dmlgather.dialects.index_graph import IndexGraph, Opaque, Step
 from dmlgather.files import FileError
 from dmlgather.fusion.graph_routes import Compute
-from dmlgather.onnx.auxiliary.value_operators import CASTABLE, EXTERNAL, initializer, location
+from dmlgather.onnx.auxiliary import CASTABLE, EXTERNAL, initializer, location
 from dmlgather.onnx.model.local_functions import MOST_NODES, Functions
 from dmlgather.onnx.model.operators import OPERATORS, check, row_of
 from dmlgather.onnx.model.operators import compute as compute_node

@@ -13,16 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor, KnownCall, Unknown, Verdict
-from dmlgather.dialects.contradictions import Stated, contradicting, contradictions
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.relatives import ONNX_RELATIVES, found
 from dmlgather.dialects.sizes import KnownSize, Sizes, has_names, with_numbers
 from dmlgather.dialects.sliced_axes import SlicedAxis
 from dmlgather.dialects.unknown_sizes import Named, NodeSizes, TrialSizes, named, trial_sizes
-from dmlgather.dialects.verdicts import Judged, of_host, verdict, with_sizes
+from dmlgather.dialects.verdicts import Judged, Stated, contradicting, contradictions, of_host, verdict, with_sizes
 from dmlgather.directml import FeatureLevel, Finding
-from dmlgather.directml.located import FileProblem, LocatedFinding
+from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.files import FileError
 from dmlgather.onnx.model.file import read_model
 from dmlgather.onnx.model.node_sites import CHANGING, ModelContents, NodeSite, NodeValue, find_nodes

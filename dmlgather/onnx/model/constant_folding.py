@@ -16,7 +16,6 @@ import numpy as np
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.element_arithmetic import Element, array_of, objects
 from dmlgather.dialects.graph_arrays import GraphArray
-from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.sizes import KEPT_ELEMENTS
 from dmlgather.onnx.model.moving_rules import LargeResultError
@@ -161,6 +160,8 @@ def moved_shapes(call: KnownNode) -> list[Shape | None] | None:
     """The shapes of the outputs of an operator that moves elements, by its rule on arrays that have shapes alone; None where it
     has no such rule, or needs more.
     """
+    from dmlgather.dialects.graph_building import GraphBuilder
+
     row = row_of(call.node)
     if row.moves == () or row.run is None or not row.steps or call.opset < row.since:
         return None

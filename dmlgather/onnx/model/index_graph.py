@@ -128,7 +128,7 @@ def _float(value: float) -> Hashable:
 def _plain(value: Any) -> Hashable:
     from onnx import TensorProto
 
-    from dmlgather.onnx.auxiliary.value_operators import tensor
+    from dmlgather.onnx.auxiliary import tensor
 
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlgather.dialects.element_arithmetic import applied, folded
-from dmlgather.onnx.auxiliary import shape_operators, value_operators
+from dmlgather.onnx import auxiliary
 from dmlgather.onnx.model import element_rules, moving_rules, runtime_rules, size_rules, translated_node
 from dmlgather.onnx.model.operator_rows import OperatorRow, TypeRule
 from dmlgather.onnx.model.runtime_rules import as_onnx, attention, embedded, like, matrix_product
@@ -70,16 +70,16 @@ ARITHMETIC: Mapping[str, Any] = {"one_version": True, "exact": True}
 NO_STEP: Mapping[str, Any] = {**ARITHMETIC, "steps": False}
 
 _RUN: Rows = {
-    "Identity": moving(value_operators.identity, rank=SAME),
-    "Constant": OperatorRow(run=value_operators.constant, refuses=value_operators.constant, steps=True),
-    "Shape": OperatorRow(run=shape_operators.shape, computes=element_rules.shape, from_types=True, steps=True, unread=(0,)),
-    "Squeeze": moving(shape_operators.squeeze, host=(1,)),
-    "Unsqueeze": moving(shape_operators.unsqueeze, host=(1,)),
-    "Reshape": moving(shape_operators.reshape, sizes=size_rules.reshape, host=(1,)),
-    "Transpose": moving(shape_operators.transpose, rank=size_rules.permuted),
+    "Identity": moving(auxiliary.identity, rank=SAME),
+    "Constant": OperatorRow(run=auxiliary.constant, refuses=auxiliary.constant, steps=True),
+    "Shape": OperatorRow(run=auxiliary.shape, computes=element_rules.shape, from_types=True, steps=True, unread=(0,)),
+    "Squeeze": moving(auxiliary.squeeze, host=(1,)),
+    "Unsqueeze": moving(auxiliary.unsqueeze, host=(1,)),
+    "Reshape": moving(auxiliary.reshape, sizes=size_rules.reshape, host=(1,)),
+    "Transpose": moving(auxiliary.transpose, rank=size_rules.permuted),
     "Cast": OperatorRow(
-        run=value_operators.cast,
-        refuses=value_operators.target,
+        run=auxiliary.cast,
+        refuses=auxiliary.target,
         computes=element_rules.cast,
         step=translated_node.cast,
         steps=True,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from dmlgather.onnx.auxiliary.value_operators import initializer
+from dmlgather.onnx.auxiliary import initializer
 from dmlgather.onnx.model.control_flow import taken_branch
 from dmlgather.onnx.model.file import MOST_SITES, ModelFile, infer, strip
 from dmlgather.onnx.model.inference_process import InferenceLimits

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.windows import integers
-from dmlgather.onnx.auxiliary.value_operators import tensor
+from dmlgather.onnx.auxiliary import tensor
 from dmlgather.onnx.problems.data_types import data_type
 
 if TYPE_CHECKING:
     from onnx import NodeProto
+
+    from dmlgather.dialects.graph_building import GraphBuilder
+    from dmlgather.dialects.problem import TensorType
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from dmlgather.dialects.sliced_axes import SlicedAxis
 from dmlgather.dialects.unknown_sizes import NodeSizes, trial_sizes
 from dmlgather.dialects.verdicts import Judged, of_host, verdict, with_sizes
 from dmlgather.directml import FeatureLevel, Finding
-from dmlgather.directml.located import FileProblem, LocatedFinding
+from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.files import FileError
 from dmlgather.openvino.model.constants import NOT_CONNECTED, Value
 from dmlgather.openvino.model.ir_layers import Port, read_model
