@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     from dmlgather.fusion import Fused, fuse
     from dmlgather.numpy.index_expression import index
     from dmlgather.picture.explanation import Explanation
-    from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, compose
+    from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise
+    from dmlgather.plan.compose import compose
+    from dmlgather.plan.walk import CompositionError
     from dmlgather.translation import Translation, translate
 
 __all__ = [
@@ -108,7 +110,7 @@ __getattr__, __dir__ = lazy_names(
         "BoundOperator": "calls.operator",
         "Comparison": "comparing.comparison",
         "CompiledOperator": "calls.operator",
-        "CompositionError": "plan",
+        "CompositionError": "plan.walk",
         "Counterexample": "equivalence",
         "DeviceError": "backends.cuda.driver",
         "Equivalence": "equivalence",
@@ -123,7 +125,7 @@ __getattr__, __dir__ = lazy_names(
         "canonicalise": "plan",
         "compare": "comparing.comparison",
         "compile": "calls.operator",
-        "compose": "plan",
+        "compose": "plan.compose",
         "distributed": "",
         "equivalent": "equivalence",
         "fuse": "fusion",

@@ -2,28 +2,22 @@
 
 from dmlgather.plan.building import build, lookup
 from dmlgather.plan.canonical import WIDEST, canonicalise, narrow, simplify
-from dmlgather.plan.compose import compose, compose_indices
 from dmlgather.plan.index_plan import ELEMENT_BYTES, BytesMoved, IndexPlan, IndexType, Lookup, OutOfBounds, bytes_moved
 from dmlgather.plan.layout import Layout, blocks, coordinates, dot, overlaps, packed_strides, reach, unravel
-from dmlgather.plan.walk import CompositionError, Walk
 
 __all__ = [
     "ELEMENT_BYTES",
     "WIDEST",
     "BytesMoved",
-    "CompositionError",
     "IndexPlan",
     "IndexType",
     "Layout",
     "Lookup",
     "OutOfBounds",
-    "Walk",
     "blocks",
     "build",
     "bytes_moved",
     "canonicalise",
-    "compose",
-    "compose_indices",
     "coordinates",
     "dot",
     "lookup",
