@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
-from dmlgather.backends.devices import CPU, Device, MemoryShare
+from dmlgather.backends.devices import CPU, Device
+from dmlgather.backends.memory import MemoryShare
 from dmlgather.blocks import blocks
 from dmlgather.calls.operator import CompiledOperator
 from dmlgather.calls.operator import compile as compile_operator

@@ -65,7 +65,7 @@ def failed(error: BaseException) -> int:
 def describe(error: BaseException) -> str:
     """A failure in words that a user understands."""
     from dmlgather.backends.cuda.driver import DeviceError
-    from dmlgather.backends.devices import TooLargeError
+    from dmlgather.backends.memory import TooLargeError
     from dmlgather.files import FileError
     from dmlgather.host import SettingError
     from dmlgather.limits import LimitError

@@ -53,7 +53,7 @@ def run(
     Exit codes: 0 it ran, 1 the model has errors, 2 it could not be understood or run, 130 after Ctrl-C, 141 when whoever
     read the output closed it.
     """
-    from dmlgather.backends.devices import check_memory
+    from dmlgather.backends.memory import check_memory
     from dmlgather.comparing.saving import device_title
     from dmlgather.input_files import InputFiles
     from dmlgather.model_runner import Runner, memory_shares

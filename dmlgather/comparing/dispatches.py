@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends.arrays import move
-from dmlgather.backends.devices import CPU, Device, MemoryShare, check_memory
+from dmlgather.backends.devices import CPU, Device
+from dmlgather.backends.memory import MemoryShare, check_memory
 from dmlgather.comparing.comparison import Comparison, check_devices, least_devices, run_over_poison, tracer
 from dmlgather.comparing.differences import Tracer, differences
 from dmlgather.directml.descriptors import OperatorDesc

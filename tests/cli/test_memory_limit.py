@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlgather.backends import devices, reference
-from dmlgather.backends.devices import CPU, Device, MemoryShare, TooLargeError, check_memory
+from dmlgather.backends import memory, reference
+from dmlgather.backends.devices import CPU, Device
+from dmlgather.backends.memory import MemoryShare, TooLargeError, check_memory
 from dmlgather.cli import progress
 from dmlgather.comparing.dispatches import check_model_memory, compare_model
 from dmlgather.directml.dxdispatch.model_file import check_file
@@ -64,7 +65,7 @@ def test_what_fits_runs(tmp_path: Path, command: Command) -> None:
 
 def test_what_is_free_is_the_limit_without_one(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each device alone would fit."""
-    monkeypatch.setattr(devices, "available_memory", lambda: 3 * MIB)
+    monkeypatch.setattr(memory, "available_memory", lambda: 3 * MIB)
     ended = command("compare", "--devices", "cpu,reference", _model(tmp_path))
     assert (ended.code, "needs 4 MiB of host memory, and 3 MiB are free" in ended.err) == (2, True)
     ended = command("compare", "--devices", "cpu,reference", "--memory-limit", "1TiB", _model(tmp_path))
@@ -147,7 +148,7 @@ def test_comparing_takes_what_was_estimated(tmp_path: Path, monkeypatch: pytest.
 
 def test_each_gpu_has_its_own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = Device("cuda", 1)
-    monkeypatch.setattr(devices, "free_memory", {CPU: 10 * MIB, gpu: 5 * MIB}.__getitem__)
+    monkeypatch.setattr(memory, "free_memory", {CPU: 10 * MIB, gpu: 5 * MIB}.__getitem__)
     check_memory("it", [MemoryShare(CPU, 9 * MIB, "a"), MemoryShare(gpu, 5 * MIB, "b")], None, ["c"])
     with pytest.raises(TooLargeError, match=r"^it needs 6 MiB on cuda:1, and 5 MiB are free: b, 6 MiB; fix: c$"):
         check_memory("it", [MemoryShare(CPU, 9 * MIB, "a"), MemoryShare(gpu, 6 * MIB, "b")], 10 * MIB, ["c"])
@@ -181,9 +182,9 @@ def test_the_reference_says_how_long_it_takes(
 
 def test_fewer_devices_help_only_where_one_is_left_to_leave_out(tmp_path: Path) -> None:
     model = check_file(_model(tmp_path))
-    for names, against, fewer in ((["cpu", "reference"], None, False), (["cpu", "reference"], {}, True), (["cpu"], {}, False)):
+    for devices, against, fewer in ((["cpu", "reference"], None, False), (["cpu", "reference"], {}, True), (["cpu"], {}, False)):
         with pytest.raises(TooLargeError) as raised:
-            check_model_memory(model, names, against, 1)
+            check_model_memory(model, devices, against, 1)
         said = "fix: compare fewer --devices at a time, use" if fewer else "fix: use"
         assert f"{said} smaller tensors or raise --memory-limit" in str(raised.value)
 

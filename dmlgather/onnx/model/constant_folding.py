@@ -21,9 +21,8 @@ from dmlgather.dialects.sizes import KEPT_ELEMENTS
 from dmlgather.onnx.model.moving_rules import LargeResultError
 from dmlgather.onnx.model.operator_rows import KnownNode, Shape
 from dmlgather.onnx.model.operators import compute, row_of
-from dmlgather.onnx.model.partial_types import PartialType, Size
+from dmlgather.onnx.model.partial_types import PartialType, Size, Value, first_unknown, is_known, is_partly
 from dmlgather.onnx.model.subgraphs import operator_name
-from dmlgather.onnx.model.values import Value, first_unknown, is_known, is_partly
 from dmlgather.wording import printable, shortened
 
 if TYPE_CHECKING:

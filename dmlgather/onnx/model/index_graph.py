@@ -21,11 +21,11 @@ from dmlgather.files import FileError
 from dmlgather.onnx.model.local_functions import Functions
 from dmlgather.onnx.model.operator_rows import OperatorRow
 from dmlgather.onnx.model.operators import compute, row_of
+from dmlgather.onnx.model.partial_types import is_known
 from dmlgather.onnx.model.sized_model import Place, PlacedNode, SizedModel
 from dmlgather.onnx.model.stated_types import Stated
 from dmlgather.onnx.model.subgraphs import all_nodes, label, naming, operator_name, subgraphs
 from dmlgather.onnx.model.translated_node import TranslatedNode
-from dmlgather.onnx.model.values import is_known
 from dmlgather.onnx.problems.node_reading import ARRAYS, in_family, problem_of
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 

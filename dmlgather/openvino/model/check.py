@@ -26,10 +26,10 @@ from dmlgather.files import FileError
 from dmlgather.openvino.model.constants import NOT_CONNECTED, Value
 from dmlgather.openvino.model.ir_layers import Port, read_model
 from dmlgather.openvino.model.ir_xml import ForeignError, IRError, read_xml
+from dmlgather.openvino.model.layer_reading import problem_of
 from dmlgather.openvino.model.layer_sites import LayerSite, find
 from dmlgather.openvino.problems.data_types import TYPES, integer_type
 from dmlgather.openvino.problems.export import EXPORTER
-from dmlgather.openvino.problems.layer_problems import problem_of
 from dmlgather.openvino.problems.operation_versions import OpenVINOProblem
 from dmlgather.openvino.problems.slices import entries
 from dmlgather.package import missing_extra

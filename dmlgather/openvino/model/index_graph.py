@@ -20,11 +20,10 @@ from dmlgather.openvino.model.constants import LARGEST, READ_TYPES, Weights, sha
 from dmlgather.openvino.model.ir_layers import Layer, Port, PortKey, Shape, element_type, read_model
 from dmlgather.openvino.model.ir_xml import IRError, read_xml
 from dmlgather.openvino.model.layer_calls import MOST_DIMENSIONS, LayerCall, UnknownResultError
-from dmlgather.openvino.model.layer_reading import attributes_of, ports_of, version_of
+from dmlgather.openvino.model.layer_reading import FAMILY, attributes_of, ports_of, problem_of, version_of
 from dmlgather.openvino.model.layer_table import LayerRow, evaluated, row_of
 from dmlgather.openvino.model.translated_layer import TranslatedLayer, label, tensor_name
 from dmlgather.openvino.problems.data_types import TYPES
-from dmlgather.openvino.problems.layer_problems import FAMILY, problem_of
 
 Identity = tuple[str, Sequence[str], Hashable]
 """Operator, inputs and attributes."""

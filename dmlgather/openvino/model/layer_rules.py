@@ -20,9 +20,8 @@ from dmlgather.dialects.sizes import KEPT_ELEMENTS, Array, has_names
 from dmlgather.dialects.windows import WindowProblem
 from dmlgather.openvino.model.constants import convert
 from dmlgather.openvino.model.layer_calls import MOST_DIMENSIONS, LayerCall
-from dmlgather.openvino.model.layer_reading import attributes_of, version_of
+from dmlgather.openvino.model.layer_reading import attributes_of, problem_of, version_of
 from dmlgather.openvino.problems.data_types import TYPES
-from dmlgather.openvino.problems.layer_problems import problem_of
 from dmlgather.wording import counted
 
 Rule = Callable[[LayerCall], Any]
