@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.backends.memory import MemoryShare
-from dmlgather.blocks import blocks
 from dmlgather.calls.operator import CompiledOperator
 from dmlgather.calls.operator import compile as compile_operator
+from dmlgather.chunks import chunks
 from dmlgather.directml.dxdispatch.bindings import BufferBinding
 from dmlgather.directml.dxdispatch.commands import Dispatch, Print, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
@@ -180,8 +180,8 @@ class Runner:
             if target.suffix.lower() == ".npy":
                 write_npy(self._array(command), file)
             else:
-                for block in blocks(self.host(command.resource)):
-                    file.write(block.data)
+                for chunk in chunks(self.host(command.resource)):
+                    file.write(chunk.data)
         return Written(command.resource, target)
 
     def _array(self, command: WriteFile) -> NDArray[Any]:

@@ -14,11 +14,11 @@ from dmlgather.directml.findings import FileProblem, Severity, full_path
 from dmlgather.files import writing
 from dmlgather.output import put
 from dmlgather.report import paths, text
-from dmlgather.report.blocks import common, line
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.code_registry import INDEX, rules
 from dmlgather.report.finding_status import Cause, CountedFingerprint, FindingStatus, ReportedFinding, UnusedIgnore
 from dmlgather.report.paths import named, repository
+from dmlgather.report.snippets import common, line
 from dmlgather.report.text import NodeListing
 from dmlgather.wording import alternatives, counted, printable
 

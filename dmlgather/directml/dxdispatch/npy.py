@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from dmlgather.blocks import blocks
+from dmlgather.chunks import chunks
 from dmlgather.directml.dxdispatch.values import Values, dtype_of
 from dmlgather.directml.types import DataType
 from dmlgather.files import FileError, leads_outside, open_regular
@@ -51,11 +51,11 @@ class StoredValues(Values):
         """Read the file into out, shape [count]. FileError when it has changed since it was checked."""
         with open_regular(self.path) as (file, _):
             file.seek(self.offset)
-            for block in blocks(out):
-                if file.readinto(block.view(np.uint8).data) != block.nbytes:
+            for chunk in chunks(out):
+                if file.readinto(chunk.view(np.uint8).data) != chunk.nbytes:
                     raise FileError("became shorter while it was read")
                 if self.stored.byteorder == ">":
-                    block.view(self.stored.newbyteorder("=")).byteswap(inplace=True)
+                    chunk.view(self.stored.newbyteorder("=")).byteswap(inplace=True)
         if self.fortran_order:
             out[...] = out.reshape(self.shape, order="F").ravel()
 
@@ -101,7 +101,7 @@ def write_npy(array: NDArray[Any], file: BinaryIO) -> None:
     dtype = array.dtype.newbyteorder("<")
     header = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": array.shape}
     npy_format.write_array_header_1_0(file, header)
-    file.writelines(np.ascontiguousarray(block, dtype).reshape(-1).view(np.uint8).data for block in blocks(array))
+    file.writelines(np.ascontiguousarray(chunk, dtype).reshape(-1).view(np.uint8).data for chunk in chunks(array))
 
 
 def read_header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
