@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import io
 import os
-import secrets
-import shutil
 import stat
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
@@ -218,6 +215,8 @@ def writing(path: Path, made_from: Iterable[Path]) -> Iterator[BinaryIO]:
     FileError, with the path, when that is impossible, or when a file of `made_from` would be overwritten.
     """
     check_spared([path], made_from)
+    import secrets
+
     with _naming(path), described():
         place = Path(os.path.realpath(path))
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -270,6 +269,9 @@ def staged(folder: Path, made_from: Iterable[Path]) -> Iterator[Path]:
     After an exception no file is moved. FileError, with the path, when that is impossible, or when a file of `made_from` would be
     overwritten.
     """
+    import shutil
+    import tempfile
+
     with _naming(folder), described():
         folder.mkdir(parents=True, exist_ok=True)
         stage = Path(tempfile.mkdtemp(prefix=BESIDE, dir=folder))
