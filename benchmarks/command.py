@@ -67,7 +67,7 @@ def bench(
     """
     from benchmarks import PEERS, SUITES, BenchError, MismatchError, plot, roofline, run
     from benchmarks.l2_fetch import L2_FETCHES
-    from dmlgather.written_files import check_spared
+    from dmlgather.files import check_spared
 
     pictures_of = [*(plots or ()), *(rooflines or ())]
     check_spared(pictures_of, [] if saved is None else [saved])

@@ -14,7 +14,7 @@ from benchmarks import clocks
 from benchmarks.bench_report import Cluster, Usage
 from benchmarks.clocks import Clock, Contender, Samples
 from benchmarks.errors import BenchError, UnsupportedWorkloadError
-from dmlgather.extras import missing_extra
+from dmlgather.package import missing_extra
 from dmlgather.wording import counted
 
 QUIET_S = 10.0

@@ -14,8 +14,8 @@ import numpy as np
 
 from benchmarks.bench_report import BenchReport, CaseReport
 from benchmarks.errors import BenchError
-from dmlgather.extras import missing_extra
-from dmlgather.written_files import writing
+from dmlgather.files import writing
+from dmlgather.package import missing_extra
 
 _OURS, _PEER, _LIMIT = "#1f5fa8", "#b9b9b9", "#444444"
 

@@ -37,9 +37,9 @@ MACHINES = {
 
 def version(root: Path) -> str:
     """The version that the package states. ValueError if it states none."""
-    found = re.search(r'^__version__ = "([^"]+)"$', (root / "dmlgather/__init__.py").read_text(encoding="utf-8"), re.MULTILINE)
+    found = re.search(r'^__version__ = "([^"]+)"$', (root / "dmlgather/package.py").read_text(encoding="utf-8"), re.MULTILINE)
     if found is None:
-        raise ValueError("dmlgather/__init__.py states no __version__")
+        raise ValueError("dmlgather/package.py states no __version__")
     return found[1]
 
 
@@ -52,7 +52,7 @@ def disagreements(root: Path, *, final: bool = False) -> Iterator[str]:
         got = f'"{heading[0]}"' if heading else "none"
         yield f'CHANGELOG.md: the first section must be "## {stated} (unreleased)" or have a date, got {got}'
     if citation["version"] != stated:
-        yield f"CITATION.cff: version must be {stated}, as in dmlgather/__init__.py, got {citation['version']}"
+        yield f"CITATION.cff: version must be {stated}, as in dmlgather/package.py, got {citation['version']}"
     date = heading[2] if heading and heading[2] != "unreleased" else None
     released = citation.get("date-released")
     if (released and str(released)) != date:

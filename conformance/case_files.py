@@ -22,9 +22,8 @@ from dmlgather.directml import OperatorDesc, parse_descriptor
 from dmlgather.directml.dxdispatch.writing import write_dispatch
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import rounded_up
-from dmlgather.files import FileError, leads_outside, open_regular, read_text
+from dmlgather.files import FileError, leads_outside, open_regular, read_text, writing
 from dmlgather.wording import printable
-from dmlgather.written_files import writing
 
 MODELS, RESULTS = "models", "results"
 """The folders of what is written and of what comes back."""

@@ -13,8 +13,7 @@ from conformance.manifest import FILE, CaseQuestion, ConformanceCase, Manifest, 
 from conformance.questions import Question, open_questions
 from conformance.random_cases import random_cases
 from dmlgather.directml import FeatureLevel
-from dmlgather.files import FileError, described
-from dmlgather.written_files import staged, writing
+from dmlgather.files import FileError, described, staged, writing
 
 SCRIPTS = Path(__file__).parent / "scripts"
 """The scripts that run the cases, and README.txt for whoever runs them; they are the same for every folder."""

@@ -5,7 +5,8 @@ Importing this package loads nothing else; NumPy, Pydantic, CuPy, ONNX, JAX, Das
 
 from __future__ import annotations
 
-from dmlgather.lazy import lazy_names
+from dmlgather.package import __version__ as __version__
+from dmlgather.package import lazy_names
 
 TYPE_CHECKING = False  # not that of typing, which takes 10 ms to import: an interrupt then comes before the command heeds any
 if TYPE_CHECKING:
@@ -42,10 +43,10 @@ if TYPE_CHECKING:
     from dmlgather.fusion import Fused, fuse
     from dmlgather.numpy.index_expression import index
     from dmlgather.picture.explanation import Explanation
-    from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, compose
+    from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise
+    from dmlgather.plan.compose import compose
+    from dmlgather.plan.walk import CompositionError
     from dmlgather.translation import Translation, translate
-
-__version__ = "0.1.0"
 
 __all__ = [
     "BoundOperator",
@@ -109,7 +110,7 @@ __getattr__, __dir__ = lazy_names(
         "BoundOperator": "calls.operator",
         "Comparison": "comparing.comparison",
         "CompiledOperator": "calls.operator",
-        "CompositionError": "plan",
+        "CompositionError": "plan.walk",
         "Counterexample": "equivalence",
         "DeviceError": "backends.cuda.driver",
         "Equivalence": "equivalence",
@@ -124,7 +125,7 @@ __getattr__, __dir__ = lazy_names(
         "canonicalise": "plan",
         "compare": "comparing.comparison",
         "compile": "calls.operator",
-        "compose": "plan",
+        "compose": "plan.compose",
         "distributed": "",
         "equivalent": "equivalence",
         "fuse": "fusion",

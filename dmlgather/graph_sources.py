@@ -14,9 +14,8 @@ import numpy as np
 from dmlgather.dialects.element_types import is_type, numpy_type
 from dmlgather.dialects.index_graph import IndexGraph, chain
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.directml.dxdispatch.descriptor_lines import SUFFIXES
-from dmlgather.extras import MissingExtraError, missing_extra
-from dmlgather.files import FileError, open_regular
+from dmlgather.files import STREAMS, FileError, open_regular
+from dmlgather.package import MissingExtraError, missing_extra
 from dmlgather.wording import counted
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ FILES = {
     ".xml": "an OpenVINO IR",
     ".jax": "a function that jax.export wrote",
     ".json": "a DxDispatch model or a descriptor",
-    **dict.fromkeys(SUFFIXES, "descriptors on lines"),
+    **dict.fromkeys(STREAMS, "descriptors on lines"),
 }
 """What files hold, by their suffixes."""
 
@@ -60,7 +59,7 @@ def of_file(path: Path, inputs: Mapping[str, Any], others: bool) -> ReadProgram:
                 return _of_exported(path)
             case ".json":
                 return _of_json(path)
-            case suffix if suffix in SUFFIXES:
+            case suffix if suffix in STREAMS:
                 return _of_stream(path)
     except MissingExtraError:
         raise
@@ -83,7 +82,7 @@ def of_descriptors(descriptors: Sequence[Any]) -> ReadProgram:
 
 
 def _of_stream(path: Path) -> ReadProgram:
-    from dmlgather.dialects.descriptor_streams import stream_graph
+    from dmlgather.dialects.descriptor_graph import stream_graph
 
     return ReadProgram(stream_graph(path), buffers=True)
 

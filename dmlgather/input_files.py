@@ -8,9 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dmlgather.directml.dxdispatch.descriptor_lines import SUFFIXES
-from dmlgather.directml.dxdispatch.jsonc import Document
-from dmlgather.files import FileError, read_text
+from dmlgather.files import STREAMS, FileError, read_text
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,8 @@ def _weights(path: Path) -> Iterator[Path]:
 
 def _values(path: Path) -> Iterator[Path]:
     """The files of initial values, which lie beside the model or in the current folder."""
+    from dmlgather.directml.dxdispatch.jsonc import Document
+
     for name in _sources(Document(read_text(path)).value):
         yield from (path.parent / name, Path(name))
 
@@ -68,6 +68,6 @@ def _sources(value: Any) -> Iterator[str]:
 _PARTS: Mapping[str, Callable[[Path], Iterator[Path]]] = {
     ".onnx": _external_data,
     ".xml": _weights,
-    **dict.fromkeys(SUFFIXES, lambda _: iter(())),
+    **dict.fromkeys(STREAMS, lambda _: iter(())),
 }
 """By suffix; any other file is JSON."""

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.backends.memory import MemoryShare
-from dmlgather.blocks import blocks
 from dmlgather.calls.operator import CompiledOperator
 from dmlgather.calls.operator import compile as compile_operator
+from dmlgather.chunks import chunks
 from dmlgather.directml.dxdispatch.bindings import BufferBinding
 from dmlgather.directml.dxdispatch.commands import Dispatch, Print, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
@@ -27,8 +27,8 @@ from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.dxdispatch.writing import sources
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import BufferTensorDesc
+from dmlgather.files import check_place_inside, check_spared, writing_inside
 from dmlgather.wording import amount, counted
-from dmlgather.written_files import check_place_inside, check_spared, writing_inside
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,8 @@ class Runner:
             if target.suffix.lower() == ".npy":
                 write_npy(self._array(command), file)
             else:
-                for block in blocks(self.host(command.resource)):
-                    file.write(block.data)
+                for chunk in chunks(self.host(command.resource)):
+                    file.write(chunk.data)
         return Written(command.resource, target)
 
     def _array(self, command: WriteFile) -> NDArray[Any]:

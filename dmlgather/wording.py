@@ -1,9 +1,11 @@
-"""How messages write counts, sizes, alternatives, names and values."""
+"""How messages write counts, sizes, alternatives, names, paths and values; the name that a word probably misspells."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -73,3 +75,38 @@ def shown_value(value: object) -> str:
         return f"a value of type {type(value).__name__}"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+def dotted(path: Iterable[str | int]) -> str:
+    """A path of keys and indices as it is written in messages: resources.input.initialValues[3]."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif re.fullmatch(r"[A-Za-z_$][A-Za-z0-9_$]*", step):
+            text += f".{step}" if text else step
+        else:
+            text += f"[{json.dumps(step, ensure_ascii=False)}]"
+    return shortened(text)
+
+
+LONGEST_NAME = 200
+"""Characters of a name that is compared with others which it may misspell."""
+
+MOST_NAMES = 250
+"""Names that a name is compared with."""
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that `word` probably misspells; None where none is similar. Of many known words, the first are compared."""
+    import difflib
+
+    if len(word) > LONGEST_NAME:
+        return None
+    plain = {_plain(item): item for item in islice(known, MOST_NAMES) if len(item) <= LONGEST_NAME}
+    found = difflib.get_close_matches(_plain(word), list(plain), n=1, cutoff=0.8)
+    return plain[found[0]] if found else None
+
+
+def _plain(word: str) -> str:
+    return word.replace("_", "").replace("-", "").lower()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
-from dmlgather.tracing import Trace, TraceEntry
+from dmlgather.fusion.traces import Trace, TraceEntry
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ CHECKS = (
         "traced, ten times as many called. Where that cannot be installed, it says that nothing was tested, with exit "
         "code 3. `PAIRS` and `CHAINS` are those of `equivalent` and `chains`",
         20,
-        "`dmlgather/torch/`, `dmlgather/tracing.py`; and when a PyTorch comes out",
+        "`dmlgather/torch/`, `dmlgather/fusion/traces.py`; and when a PyTorch comes out",
         command="ci/checks/torch",
         short="TORCH=2.13.0 CHAINS=200 SAMPLES=1 ci/heavy torch",
     ),
@@ -154,7 +154,7 @@ CHECKS = (
         "jax",
         "the tests of the JAX dialect with each minor version of JAX that the extra allows",
         15,
-        "`dmlgather/lax/`, `dmlgather/tracing.py`; and when a JAX comes out",
+        "`dmlgather/lax/`, `dmlgather/fusion/traces.py`; and when a JAX comes out",
         command="ci/checks/jax",
     ),
     Check(

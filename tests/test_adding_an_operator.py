@@ -13,14 +13,23 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-DECLARATION = '''"""SWAP_LAST: declaration, lowering, documented reference."""
+DECLARATION = '''"""SWAP_LAST: declaration, rules, lowering, documented reference."""
 
 from dmlgather.directml.descriptors import SwapLastOperatorDesc
-from dmlgather.directml.operators.operator import Operator
-from dmlgather.directml.operators.lowering import plan
-from dmlgather.directml.rules.swap_last import SWAP_LAST_RULES
+from dmlgather.directml.operators.operator import Operator, plan
+from dmlgather.directml.rules.rule import Fault, Rule
+from dmlgather.directml.rules.shared import SIZES, compare_sizes
 from dmlgather.directml.shapes import swapped
 from dmlgather.directml.types import FeatureLevel
+
+
+def _output_sizes(case):
+    desc, expected = case.desc, swapped(case.desc.input_tensor.sizes)
+    reason, remedy = "InputTensor's sizes with the last two swapped", "set OutputTensor.Sizes to what is expected"
+    yield from compare_sizes("OutputTensor.Sizes", expected, desc.output_tensor.sizes, reason, remedy)
+
+
+SWAP_LAST_RULES = (Rule("DML999", _output_sizes, needs=SIZES),)
 
 SWAP_LAST = Operator(
     name="SWAP_LAST",
@@ -33,22 +42,6 @@ SWAP_LAST = Operator(
     lower=lambda desc, layouts: plan(desc, layouts, swapped(layouts["input_tensor"].strides)),
     reference=lambda desc, data: data.swapaxes(-1, -2).copy(),
 )
-'''
-
-RULES = '''"""DML999: SWAP_LAST."""
-
-from dmlgather.directml.rules.rule import Fault, Rule
-from dmlgather.directml.rules.shared import SIZES, compare_sizes
-from dmlgather.directml.shapes import swapped
-
-
-def _output_sizes(case):
-    desc, expected = case.desc, swapped(case.desc.input_tensor.sizes)
-    reason, remedy = "InputTensor's sizes with the last two swapped", "set OutputTensor.Sizes to what is expected"
-    yield from compare_sizes("OutputTensor.Sizes", expected, desc.output_tensor.sizes, reason, remedy)
-
-
-SWAP_LAST_RULES = (Rule("DML999", _output_sizes, needs=SIZES),)
 '''
 
 DESCRIPTOR = '''"""The descriptor of SWAP_LAST."""
@@ -92,7 +85,6 @@ def swapped(sizes: Sequence[int]) -> tuple[int, ...]:
 NEW_FILES = {
     "dmlgather/directml/descriptors/swap_last.py": DESCRIPTOR,
     "dmlgather/directml/operators/swap_last.py": DECLARATION,
-    "dmlgather/directml/rules/swap_last.py": RULES,
 }
 
 APPENDED = {
@@ -122,7 +114,10 @@ BEFORE = {
         "from dmlgather.directml.findings import",
         "from dmlgather.directml.descriptors import SwapLastOperatorDesc\n",
     ),
-    "dmlgather/__init__.py": ("from dmlgather.lazy import", "from dmlgather.directml import SwapLastOperatorDesc\n"),
+    "dmlgather/__init__.py": (
+        "from dmlgather.package import lazy_names",
+        "from dmlgather.directml import SwapLastOperatorDesc\n",
+    ),
 }
 
 LISTED = ("dmlgather/directml/operators/__init__.py", "_DECLARED = (", "_DECLARED = (SWAP_LAST, ")

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import dmlgather as dg
 from dmlgather.backends.cpu import CpuProgram
-from dmlgather.backends.cuda.describe import describe
-from dmlgather.backends.cuda.name_legend import name_legend
+from dmlgather.backends.cuda.describe import describe, name_legend
 from dmlgather.picture.explanation import CPU_LOOPS, TERMS, legend
 from dmlgather.plan import IndexPlan, IndexType, Lookup
 from tests.directml.examples import EXAMPLES

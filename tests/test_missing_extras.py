@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dmlgather import extras as extras_module
+from dmlgather import package
 
 ROOT = Path(__file__).parents[1]
 
@@ -151,7 +151,7 @@ def extras() -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("extra", ["cuda12", "cuda13", "dask", "jax", "onnx", "openvino", "plot", "torch"])
 def test_what_installs_an_extra_is_what_it_states(extra: str) -> None:
-    assert extras_module.installing(extra) == installing(extra)
+    assert package.installing(extra) == installing(extra)
 
 
 def test_without_metadata_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def test_without_metadata_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) ->
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "requires", missing)
-    assert extras_module.installing("onnx") == "install dmlgather's extra onnx"
+    assert package.installing("onnx") == "install dmlgather's extra onnx"
 
 
 def test_the_hook_of_the_page_installs_what_the_extras_do() -> None:

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dmlgather as dg
-from dmlgather.backends.executor import PROGRAMS_KEPT, ROUTES_KEPT
+from dmlgather.backends.routes import PROGRAMS_KEPT, ROUTES_KEPT
 from tests import seeds
 from tests.at_once import at_once
 from tests.kernels.host_driver import installed

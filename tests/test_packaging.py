@@ -21,7 +21,7 @@ HEAVY = (
 )
 PACKED = ("dmlgather", "cpu_kernels", "cuda_kernels", "docs")
 """Folders that a wheel is made of."""
-FIND_KERNELS = "from dmlgather.backends.cuda.sources import kernel_folder; print(kernel_folder().resolve())"
+FIND_KERNELS = "from dmlgather.backends.cuda.driver import kernel_folder; print(kernel_folder().resolve())"
 
 
 def python(code: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -34,7 +34,7 @@ def test_the_version_is_said_alike_everywhere() -> None:
 SAYS = {
     "CHANGELOG.md": "# Changelog\n\n## 1.2.0 (unreleased)\n\n- All of it.\n\n## 1.1.0 (2026-01-02)\n",
     "CITATION.cff": "cff-version: 1.2.0\nversion: 1.2.0\n",
-    "dmlgather/__init__.py": '__version__ = "1.2.0"\n',
+    "dmlgather/package.py": '__version__ = "1.2.0"\n',
 }
 DATED = {
     "CHANGELOG.md": SAYS["CHANGELOG.md"].replace("unreleased", "2026-12-01"),
@@ -61,7 +61,7 @@ DATED = {
         (
             {"CITATION.cff": "version: 1.1.0\n"},
             False,
-            "CITATION.cff: version must be 1.2.0, as in dmlgather/__init__.py, got 1.1.0",
+            "CITATION.cff: version must be 1.2.0, as in dmlgather/package.py, got 1.1.0",
         ),
         (
             {"CHANGELOG.md": "## 1.1.0 (unreleased)\n"},

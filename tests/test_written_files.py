@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dmlgather.files import FileError
-from dmlgather.written_files import check_spared, staged, writing, writing_inside
+from dmlgather.files import FileError, check_spared, staged, writing, writing_inside
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -44,7 +43,7 @@ def test_a_process_that_is_killed_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     path.write_text("old")
     script = (
-        "import os, signal, sys; from pathlib import Path; from dmlgather.written_files import writing\n"
+        "import os, signal, sys; from pathlib import Path; from dmlgather.files import writing\n"
         f"with writing(Path({str(path)!r}), ()) as file: file.write(b'new'); file.flush(); os.kill(os.getpid(), signal.SIGKILL)"
     )
     paths = os.pathsep.join(sys.path)

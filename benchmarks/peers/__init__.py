@@ -11,7 +11,7 @@ from benchmarks.peers.onnxruntime_peer import OnnxRuntimePeer
 from benchmarks.peers.openvino_peer import OpenVinoPeer
 from benchmarks.peers.peer import Peer, Spelling, Stage
 from benchmarks.peers.torch_peer import TorchPeer
-from dmlgather.extras import missing_extra
+from dmlgather.package import missing_extra
 
 __all__ = ["PEERS", "Peer", "Spelling", "Stage", "check_names", "invite"]
 

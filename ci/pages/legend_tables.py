@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ci.pages.blocks import table
+from dmlgather.backends.cuda.describe import LETTERS, WORDS
 from dmlgather.backends.cuda.families import FAMILIES
-from dmlgather.backends.cuda.name_legend import LETTERS, WORDS
 from dmlgather.picture.explanation import CPU_LOOPS, CPU_RECIPES, TERMS
 
 _NAMES = [*WORDS.items(), *((f"{letter}N", f"N {counts}s {rest}") for letter, (counts, rest) in LETTERS.items())]

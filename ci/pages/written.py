@@ -20,8 +20,8 @@ from ci.pages.traffic_tables import sweep_table, traffic_tables
 from conformance.conformance_report import ConformanceReport
 from conformance.manifest import WrittenCases
 from conformance.questions import open_questions
+from dmlgather.cli.levels import page
 from dmlgather.cli.schema import Schema, document_schema, schema_of
-from dmlgather.cli.support_page import page
 from dmlgather.directml import OPERATORS, FeatureLevel
 from tests.kernels.goals import Goals
 

@@ -1,16 +1,20 @@
-"""Routes: how a problem runs on all arrays of the same signatures. Prepared once; a call then only checks for overlap."""
+"""Routes: how a problem runs on all arrays of the same signatures. Prepared once; a call then only checks for overlap.
+
+A problem is a function from layouts to an IndexPlan. An `Executor` prepares its programs, per device and layouts, and keeps them.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any, TypeAlias, cast
 
 from dmlgather.backends.addresses import address_of
 from dmlgather.backends.devices import CPU, Device, stream_pointer
-from dmlgather.backends.footprints import Footprint, share_memory
+from dmlgather.backends.footprints import Footprint, check_indices, check_output, share_memory
 from dmlgather.backends.outcomes import DeviceOutcome, HostOutcome, Outcome
-from dmlgather.plan import IndexPlan, OutOfBounds
+from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 BoundRun: TypeAlias = Callable[..., Outcome | None]
 """Returns what `Route.run` returns. On a GPU it takes a stream (None: the current one), on the host nothing."""
@@ -159,3 +163,48 @@ class DeviceRoute(Route):
 
     def _pointer_of(self, stream: Any) -> int:
         return stream if type(stream) is int else stream_pointer(stream, self.device)
+
+
+Lowering = Callable[[Sequence[Layout]], IndexPlan]
+"""Layouts of the inputs, then of the output -> plan."""
+
+PROGRAMS_KEPT = 64
+"""Prepared programs that one executor keeps (least recently used leave first)."""
+ROUTES_KEPT = 256
+"""Routes that one problem keeps, by the signatures of arrays (likewise). Several may share a program."""
+
+
+class Executor:
+    """Programs for one problem, prepared per device, layouts and alignment, and kept."""
+
+    def __init__(self, lower: Lowering) -> None:
+        self._prepared = lru_cache(PROGRAMS_KEPT)(partial(_prepared, lower))
+
+    def route(self, device: Device, inputs: Sequence[Footprint], out: Footprint) -> Route:
+        """How the problem runs on `device` for arrays of these footprints, which lie in its memory.
+
+        ValueError when `out` cannot be written, or when a GPU could not read the indices where they lie.
+        """
+        check_output(out)
+        alignment = 16
+        if device.on_gpu:
+            alignment = min(inputs[0].alignment, out.alignment)
+            check_indices(inputs[1:])
+        program, plan = self._prepared(device, (*(found.layout for found in inputs), out.layout), alignment)
+        return (DeviceRoute if device.on_gpu else HostRoute)(device, program, plan, inputs, out)
+
+    def prepare(self, device: Device, layouts: Sequence[Layout], alignment: int = 16) -> Any:
+        """The program for arrays of these layouts on `device`; compiled now."""
+        return self._prepared(device, tuple(layouts), alignment)[0]
+
+
+def _prepared(lower: Lowering, device: Device, layouts: tuple[Layout, ...], alignment: int) -> tuple[Any, IndexPlan]:
+    plan = lower(layouts)
+    plan.check_limits()
+    if device.on_gpu:
+        from dmlgather.backends import cuda
+
+        return cuda.prepare(plan, device.index, alignment), plan
+    from dmlgather.backends import cpu, reference
+
+    return (reference if device.kind == "reference" else cpu).prepare(plan), plan

@@ -11,10 +11,9 @@ import numpy as np
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device, stream_pointer
-from dmlgather.backends.executor import ROUTES_KEPT, Executor
 from dmlgather.backends.footprints import WRITEABLE, Footprint, Signature, buffer, device_of, logical, signature_on, signatures
 from dmlgather.backends.outcomes import Outcome
-from dmlgather.backends.routes import BoundRun, DeviceRoute, Route
+from dmlgather.backends.routes import ROUTES_KEPT, BoundRun, DeviceRoute, Executor, Route
 from dmlgather.calls.arguments import CallOutput, Fill, policy_of, taken
 from dmlgather.dialects.descriptor_problem import DescriptorProblem
 from dmlgather.dialects.problem import TensorType

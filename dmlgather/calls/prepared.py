@@ -11,9 +11,8 @@ import numpy as np
 
 from dmlgather.backends import torch_tensors
 from dmlgather.backends.devices import Device
-from dmlgather.backends.executor import ROUTES_KEPT, Executor
 from dmlgather.backends.footprints import Signature, logical
-from dmlgather.backends.routes import Route
+from dmlgather.backends.routes import ROUTES_KEPT, Executor, Route
 from dmlgather.dialects.problem import Problem
 from dmlgather.plan import OutOfBounds
 

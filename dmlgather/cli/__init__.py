@@ -9,7 +9,6 @@ import sys
 
 TYPE_CHECKING = False  # an interrupt while typing is imported would not be heeded
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from typing import NoReturn
 
 INTERRUPTED = 128 + 2
@@ -25,19 +24,17 @@ _ending: int | None = None
 """The exit code, once it is settled."""
 
 
-def main(run: Callable[[Sequence[str]], int] | None = None) -> NoReturn:
+def main(command: str = "dmlgather.cli.app") -> NoReturn:
     """Entry point of the command: run the subcommand that the arguments name and exit with its code.
 
-    run: what to run in the place of the command, as a checkout's other commands do.
+    command: the module whose `run` takes the arguments; a checkout has other commands.
     """
     global _ending  # noqa: PLW0603 - of the process, as signals are
     try:
         _heed_interrupts()
-        if run is None:
-            from dmlgather.cli.app import run as command
+        import importlib
 
-            run = command
-        code = run(sys.argv[1:])
+        code: int = importlib.import_module(command).run(sys.argv[1:])
         if _pressed and code == 0:  # the exception came where Python drops exceptions, as in a destructor
             raise KeyboardInterrupt
         _ending = code

@@ -6,28 +6,15 @@ import inspect
 import io
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from dmlgather import __version__
-from dmlgather.cli import (
-    INTERRUPTED,
-    check,
-    compare,
-    env,
-    equivalent,
-    explain,
-    header,
-    levels,
-    rule,
-    run_model,
-    schema,
-    selftest,
-    translate,
-)
+from dmlgather.cli import INTERRUPTED
 from dmlgather.cli.common import spelled_anew
 from dmlgather.cli.failures import UsageError, guarded, say
+from dmlgather.package import __version__
 from dmlgather.wording import printable
 
 HELP = """Check, run, compare and explain DirectML's indexing operators: gather, gather-elements, gather-nd, slice, depth-to-space
@@ -39,28 +26,37 @@ Files are DxDispatch models or single descriptors: JSON with comments and traili
 Exit codes: 0 clean; 1 findings of severity error, a mismatch, or what is not proven; 2 a usage, file or internal problem; 130
 after Ctrl-C; 141 when whoever read the output closed it, as `head` does."""
 
-SUBCOMMANDS: dict[str, tuple[Callable[..., int], str]] = {
-    "run": (run_model.run, "MODEL.json: run a DxDispatch model on the CPU or a GPU"),
-    "check": (check.check, "FILE…: say what is wrong in models and descriptors"),
-    "rule": (rule.rule, "CODE: explain the code of a finding, with examples"),
-    "levels": (levels.levels, "[OPERATOR]: data types and dimension counts of feature levels"),
-    "explain": (explain.explain, "FILE: plan, kernel and bytes moved of each operator"),
-    "compare": (compare.compare, "FILE: run it on several devices and compare bit for bit"),
-    "translate": (translate.translate, "FILE: state a model in ONNX, OpenVINO, JAX or DirectML"),
-    "equivalent": (equivalent.equivalent, "A B: prove that two models index alike, or show inputs"),
-    "schema": (schema.schema, "NAME: the JSON Schema of a file format"),
-    "header": (header.header, "the C++ header that writes a program's descriptors for check"),
-    "env": (env.env, "versions, CPU engine, GPU and driver, and what is missing"),
-    "selftest": (selftest.selftest, "compare every kernel with the reference on random plans"),
+SUBCOMMANDS: Mapping[str, str] = {
+    "run": "MODEL.json: run a DxDispatch model on the CPU or a GPU",
+    "check": "FILE…: say what is wrong in models and descriptors",
+    "rule": "CODE: explain the code of a finding, with examples",
+    "levels": "[OPERATOR]: data types and dimension counts of feature levels",
+    "explain": "FILE: plan, kernel and bytes moved of each operator",
+    "compare": "FILE: run it on several devices and compare bit for bit",
+    "translate": "FILE: state a model in ONNX, OpenVINO, JAX or DirectML",
+    "equivalent": "A B: prove that two models index alike, or show inputs",
+    "schema": "NAME: the JSON Schema of a file format",
+    "header": "the C++ header that writes a program's descriptors for check",
+    "env": "versions, CPU engine, GPU and driver, and what is missing",
+    "selftest": "compare every kernel with the reference on random plans",
 }
-"""Each subcommand, and its line in the list of all."""
+"""Each subcommand, and its line in the list of all. The function of that name is in the module of that name."""
+
+MODULES = {"run": "run_model"}
+"""The modules of other names."""
 
 
-def build() -> typer.Typer:
-    """The Typer application."""
-    app = with_commands(HELP, SUBCOMMANDS, add_completion=True)
+def build(wanted: str = "") -> typer.Typer:
+    """The Typer application with the subcommand that is wanted, whose module alone is imported; with all for any other word."""
+    names = [wanted] if wanted in SUBCOMMANDS else SUBCOMMANDS
+    app = with_commands(HELP, {name: (_function(name), SUBCOMMANDS[name]) for name in names}, add_completion=True)
     app.callback(help=HELP)(_options)
     return app
+
+
+def _function(name: str) -> Callable[..., int]:
+    found: Callable[..., int] = getattr(import_module(f"dmlgather.cli.{MODULES.get(name, name)}"), name)
+    return found
 
 
 def with_commands(
@@ -99,7 +95,7 @@ def paragraphs(function: Callable[..., int]) -> str:
     return "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(function) or "").split("\n\n"))
 
 
-def run(arguments: Sequence[str], application: Callable[[], typer.Typer] = build, name: str = "dmlgather") -> int:
+def run(arguments: Sequence[str], application: Callable[[], typer.Typer] | None = None, name: str = "dmlgather") -> int:
     """Run the command, or another application of that name, with `arguments`; its exit code. Never raises."""
     if sys.stdout is None:
         say("dmlgather: standard output is closed")
@@ -131,9 +127,10 @@ def _plainly(error: UsageError) -> str:
     return f"{said or error.message}, got {item['input']!r}"
 
 
-def _dispatched(arguments: Sequence[str], application: Callable[[], typer.Typer], name: str) -> int:
+def _dispatched(arguments: Sequence[str], application: Callable[[], typer.Typer] | None, name: str) -> int:
     try:
-        code = application()(spelled_anew(arguments), prog_name=name, standalone_mode=False)
+        app = build(*arguments[:1]) if application is None else application()
+        code = app(spelled_anew(arguments), prog_name=name, standalone_mode=False)
     except UsageError as error:
         error.message = printable(_plainly(error))
         error.show()

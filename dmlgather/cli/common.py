@@ -72,7 +72,7 @@ class JsonOutput:
         """Refuse a file that cannot be written before any work is done, as far as that can be told."""
         if self.file is None:
             return
-        from dmlgather.written_files import check_spared
+        from dmlgather.files import check_spared
 
         if self.file.is_dir():
             raise typer.BadParameter(f"must be a file; {self.file} is a folder", param_hint="'--output'")
@@ -88,7 +88,7 @@ class JsonOutput:
 
     def write_pieces(self, pieces: Iterable[str]) -> None:
         """Write a JSON text that comes in pieces."""
-        from dmlgather.written_files import writing
+        from dmlgather.files import writing
 
         flush()  # what was printed before is there, whatever becomes of the file
         with nullcontext() if self.file is None else writing(self.file, self.made_from) as file:
@@ -106,10 +106,10 @@ def load(path: Path, allow_outside: bool = False, *, executes: bool = True) -> C
 
     Ends the command with exit code 2 when something could not be understood, or executed, with 1 when there are errors.
     """
-    from dmlgather.directml.dxdispatch.descriptor_lines import SUFFIXES
     from dmlgather.directml.dxdispatch.model_file import check_file
+    from dmlgather.files import STREAMS
 
-    if path.suffix.lower() in SUFFIXES:
+    if path.suffix.lower() in STREAMS:
         say(
             f"{path}: only check, translate and equivalent take a stream of descriptors; "
             "write the line of one of them to a .json file"
@@ -138,7 +138,7 @@ class LeftOut:
 
 def read_lines(path: Path) -> tuple[IndexGraph, LeftOut]:
     """The graph of the legal descriptors on lines of a file. What is said of the others is shown on standard error."""
-    from dmlgather.dialects.descriptor_streams import checked_stream
+    from dmlgather.dialects.descriptor_graph import checked_stream
 
     checked, graph = checked_stream(path)
     for item in (*checked.findings, *checked.problems):

@@ -88,8 +88,8 @@ class MovedBytes(Record):
     """All of them."""
 
 
-class Explained(Record):
-    """How an operator runs."""
+class ExplainedOperator(Record):
+    """A dispatchable, a descriptor or a node, explained."""
 
     operator: str
     """The operator: "GATHER"."""
@@ -111,10 +111,6 @@ class Explained(Record):
 
     bytes_moved: MovedBytes
     """The bytes that one run moves."""
-
-
-class ExplainedOperator(Explained):
-    """A dispatchable, a descriptor or a node, explained."""
 
     name: str
     """Its name in the file; empty for a single descriptor."""
@@ -218,9 +214,6 @@ class Environment(Record):
 
     missing: tuple[Missing, ...]
     """What is missing to run on a GPU."""
-
-
-# What `run`, `equivalent` and `translate` print as JSON; as documents.py.
 
 
 class ExampleArray(Record):

@@ -8,9 +8,9 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from dmlgather.cli.common import AsJson, JsonFile, JsonOutput, missing_gpu
-from dmlgather.extras import installing
 from dmlgather.host import SettingError, cpus
 from dmlgather.output import put
+from dmlgather.package import installing
 
 if TYPE_CHECKING:
     from dmlgather.backends.cuda.nvidia_driver import Driver
@@ -49,9 +49,9 @@ def env(as_json: AsJson = False, output: JsonFile = None) -> int:
 
 def environment() -> dict[str, Any]:
     """Everything as plain data. gpu.usable: whether the CUDA backend can run here; missing: why it cannot."""
-    from dmlgather import __version__
     from dmlgather.backends.cuda import nvidia_driver
     from dmlgather.backends.devices import processor
+    from dmlgather.package import __version__
 
     driver = nvidia_driver.ask()
     cupy = next((f"{name} {found}" for name in CUPY if (found := _version(name))), None)

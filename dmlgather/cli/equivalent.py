@@ -60,9 +60,9 @@ def equivalent(
 
     Exit codes: 0 proven, 1 different, not proven or left out, 2 something could not be understood.
     """
-    from dmlgather.directml.dxdispatch.descriptor_lines import SUFFIXES
     from dmlgather.equivalence import ASSUMPTIONS
     from dmlgather.equivalence import equivalent as decided
+    from dmlgather.files import STREAMS
     from dmlgather.graph_sources import ReadProgram
     from dmlgather.input_files import InputFiles
 
@@ -76,7 +76,7 @@ def equivalent(
     programs: list[Any] = [first, second]
     left = [LeftOut(), LeftOut()]
     for place, file in enumerate((first, second)):
-        if file.suffix.lower() in SUFFIXES:
+        if file.suffix.lower() in STREAMS:
             graph, left[place] = read_lines(file)
             programs[place] = ReadProgram(graph, buffers=True)
             if not graph.outputs:

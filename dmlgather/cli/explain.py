@@ -281,9 +281,9 @@ def _draw_model(checked: CheckedFile, explanations: Mapping[str, Explanation], t
 
 def _draw(subjects: list[Subject], target: Path, file: Path) -> None:
     """Write the picture of what `file` holds."""
+    from dmlgather.files import writing
     from dmlgather.input_files import InputFiles
     from dmlgather.picture import draw
-    from dmlgather.written_files import writing
 
     with writing(target, InputFiles((file,))) as stream:
         stream.write(draw(*subjects).encode())

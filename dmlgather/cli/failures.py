@@ -66,10 +66,10 @@ def describe(error: BaseException) -> str:
     """A failure in words that a user understands."""
     from dmlgather.backends.cuda.driver import DeviceError
     from dmlgather.backends.memory import TooLargeError
-    from dmlgather.extras import MissingExtraError
     from dmlgather.files import FileError
     from dmlgather.host import SettingError
     from dmlgather.limits import LimitError
+    from dmlgather.package import MissingExtraError
 
     match error:
         case FileError() | DeviceError() | TooLargeError() | SettingError() | LimitError() | MissingExtraError():

@@ -50,7 +50,7 @@ def rule(
 
 
 def _unknown(code: str, known: list[str]) -> str:
-    from dmlgather.directml.dxdispatch.reading import closest
+    from dmlgather.wording import closest
 
     meant = closest(code, known)
     hint = f"; did you mean {meant}?" if meant else "."

@@ -151,14 +151,13 @@ def translate(
 
 def _read(file: Path, allow_outside: bool, inputs: dict[str, Any]) -> tuple[TranslatableFile, LeftOut]:
     """The program that a file holds, and what is left out of it. FileError where it cannot be used."""
-    from dmlgather.directml.dxdispatch.descriptor_lines import SUFFIXES
-    from dmlgather.files import FileError
+    from dmlgather.files import STREAMS, FileError
     from dmlgather.graph_sources import read_program
     from dmlgather.translation.directml_sources import TranslatableFile, of_checked
 
-    if inputs and file.suffix.lower() in {*SUFFIXES, ".json"}:
+    if inputs and file.suffix.lower() in {*STREAMS, ".json"}:
         raise typer.BadParameter(f"'{printable(str(file))}' leaves no size open: leave it out", param_hint="'--inputs'")
-    if file.suffix.lower() in SUFFIXES:
+    if file.suffix.lower() in STREAMS:
         graph, left = read_lines(file)
         return TranslatableFile(graph), left
     if file.suffix.lower() == ".json":

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from dmlgather.backends.arrays import adopt, move
 from dmlgather.backends.cuda.driver import DeviceError
 from dmlgather.backends.devices import CPU, Device
-from dmlgather.blocks import blocks
 from dmlgather.calls.arguments import Fill
 from dmlgather.calls.operator import CompiledOperator
 from dmlgather.calls.operator import compile as compile_operator
+from dmlgather.chunks import chunks
 from dmlgather.comparing.differences import Difference, Mismatch, Tracer, differences
 from dmlgather.comparing.saving import DispatchReport, compare_report
 from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
@@ -270,8 +270,8 @@ def run_over_poison(
     width = output.data_type.bytes
     with device.current():
         before = np.asarray(move(out, device.memory, CPU))
-        for block in blocks(elements(before, output).view(f"u{width}")):
-            block[...] = int.from_bytes(bytes([POISON - rank]) * width)
+        for chunk in chunks(elements(before, output).view(f"u{width}")):
+            chunk[...] = int.from_bytes(bytes([POISON - rank]) * width)
         if device.on_gpu:
             out[...] = move(before, CPU, device.memory)
         del before

@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.backends.executor import Lowering
-from dmlgather.blocks import blocks
+from dmlgather.backends.routes import Lowering
+from dmlgather.chunks import chunks
 from dmlgather.directml import OperatorDesc
 from dmlgather.plan import Layout, unravel
 from dmlgather.plan.interpreter import origin_of, step_at
@@ -209,11 +209,11 @@ class _Pairs(NamedTuple):
 def _difference(
     devices: tuple[str, str], left: NDArray[Any], right: NDArray[Any], trace: Callable[[], Tracer]
 ) -> Difference | None:
-    """How `right` differs from `left`; None where it does not. Block by block, so that it takes little memory."""
+    """How `right` differs from `left`; None where it does not. Chunk by chunk, so that it takes little memory."""
     differing, start = 0, 0
     first: _Pairs | None = None
     worst: _Pairs | None = None
-    for one, other in zip(blocks(left), blocks(right), strict=True):
+    for one, other in zip(chunks(left), chunks(right), strict=True):
         unequal = np.flatnonzero(_patterns(one) != _patterns(other))
         if unequal.size:
             pairs = _Pairs(start + unequal, one.reshape(-1)[unequal], other.reshape(-1)[unequal])

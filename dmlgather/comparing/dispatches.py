@@ -22,8 +22,7 @@ from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch import npy
 from dmlgather.directml.dxdispatch.bindings import BufferBinding
 from dmlgather.directml.dxdispatch.commands import Dispatch, WriteFile
-from dmlgather.directml.dxdispatch.model_file import CheckedFile
-from dmlgather.directml.dxdispatch.output_files import SUFFIXES, dispatch_outputs
+from dmlgather.directml.dxdispatch.model_file import SUFFIXES, CheckedFile, dispatch_outputs
 from dmlgather.directml.dxdispatch.resources import Resource
 from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.dxdispatch.writing import plain

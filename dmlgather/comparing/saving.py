@@ -19,12 +19,11 @@ from dmlgather.directml import BufferTensorDesc, OperatorDesc
 from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.dxdispatch.writing import beside, count, model_path, plain, save
 from dmlgather.directml.fields import wire_name
-from dmlgather.files import FileError, described
+from dmlgather.files import FileError, check_spared, described, staged, writing
 from dmlgather.host import cpus
 from dmlgather.model_runner import elements
 from dmlgather.record import Record
 from dmlgather.wording import counted
-from dmlgather.written_files import check_spared, staged, writing
 
 
 class ComparedDevice(Record):
@@ -125,7 +124,7 @@ class CompareReport(Record):
 
 def compare_report(devices: Sequence[str], dispatches: Sequence[DispatchReport]) -> CompareReport:
     """The report of comparing `devices` here. DeviceError for a GPU that is not there."""
-    from dmlgather import __version__
+    from dmlgather.package import __version__
 
     system, python = platform.platform(), platform.python_version()
     return CompareReport(

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.dialects.lowering import gathering
-from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.problem import Problem, TensorType, gathering
 from dmlgather.dialects.views import SliceView
 from dmlgather.dialects.windows import Window
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds

@@ -15,7 +15,9 @@ from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.views import StridedView
 from dmlgather.directml import BufferTensorDesc, GatherOperatorDesc
-from dmlgather.plan import CompositionError, IndexPlan, Layout, compose, packed_strides, reach
+from dmlgather.plan import IndexPlan, Layout, packed_strides, reach
+from dmlgather.plan.compose import compose
+from dmlgather.plan.walk import CompositionError
 
 MOST_WOVEN = 2**20
 """The most elements of a part of a buffer that a dispatch writes with gaps and whose contents are stated element by element."""

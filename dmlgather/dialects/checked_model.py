@@ -12,7 +12,7 @@ from pydantic import Field
 
 from dmlgather.dialects.problem import Problem
 from dmlgather.dialects.relatives import Relative
-from dmlgather.directml.located import FileProblem, LocatedFinding
+from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevelField
 from dmlgather.record import Record
 from dmlgather.wording import printable

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
-from dmlgather.dialects.size_arrays import KEPT_ELEMENTS, Array, plain
-from dmlgather.dialects.sizes import KnownSize, Sizes
+from dmlgather.dialects.sizes import KEPT_ELEMENTS, Array, KnownSize, Sizes, plain
 
 Element = int | float | str | Unknown
 """A number, the name of an expression of sizes, or why it is not known."""

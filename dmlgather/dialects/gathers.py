@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from dmlgather.dialects.lowering import gathering
-from dmlgather.dialects.problem import Problem, TensorType, check_axis, check_batch, whole
+from dmlgather.dialects.problem import Problem, TensorType, check_axis, check_batch, gathering, whole
 from dmlgather.plan import IndexPlan, Layout
 
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlgather.dialects.element_arithmetic import OPERATIONS, Computing
-from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.dialects.index_graph import ELEMENTWISE
 from dmlgather.dialects.problem import TensorType, check_axis
-from dmlgather.dialects.views import SliceView
 from dmlgather.dialects.windows import Window
+
+if TYPE_CHECKING:  # the rules of operators import this module, also where nobody makes a graph
+    from dmlgather.dialects.graph_building import GraphBuilder
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,8 @@ class GraphArray:
 
     def __getitem__(self, slices: tuple[slice, ...]) -> GraphArray:
         """A part: slices of step 1 of the first dimensions."""
+        from dmlgather.dialects.views import SliceView
+
         windows = [Window.whole(size) for size in self.shape]
         for axis, each in enumerate(slices):
             start, stop, _ = each.indices(self.shape[axis])
@@ -134,6 +136,12 @@ class OpaqueError(Exception):
     """A graph does not have this operation, or not on these operands."""
 
 
+def _in_graphs(operation: str) -> bool:
+    from dmlgather.dialects.index_graph import ELEMENTWISE
+
+    return operation in ELEMENTWISE
+
+
 @dataclass(frozen=True)
 class _Result:
     """What an operation gives: a value once a step writes it. word: what the step is called where others follow."""
@@ -156,7 +164,7 @@ class GraphArithmetic(Computing):
 
     def __call__(self, operation: str, *operands: Any) -> _Result:
         """OpaqueError for an operation that graphs do not have."""
-        if operation not in ELEMENTWISE or not all(isinstance(one, str | _Result) for one in operands):
+        if not _in_graphs(operation) or not all(isinstance(one, str | _Result) for one in operands):
             raise OpaqueError(operation)
         if operation == "remainder" and len(operands) == 2 and not self._never_zero(operands[1]):
             raise OpaqueError("a divisor that may be 0, which libraries treat differently")
@@ -165,7 +173,7 @@ class GraphArithmetic(Computing):
     def fold(self, operation: str, operands: Sequence[Any]) -> Any:
         """An operation of two operands over all of them."""
         result = operands[0]
-        if operation not in ELEMENTWISE:
+        if not _in_graphs(operation):
             raise OpaqueError(operation)
         for number, one in enumerate(operands[1:], 2):
             result = _Result(operation, (result, one), f"of {number} inputs")

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build, compose, compose_indices, packed_strides
+from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build, packed_strides
+from dmlgather.plan.compose import compose, compose_indices
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,9 @@ from dmlgather.directml.descriptors import (
 from dmlgather.directml.findings import DescriptorError, Finding, Report, Severity
 from dmlgather.directml.operators import OPERATORS, operator_named
 from dmlgather.directml.operators.operator import Operator
-from dmlgather.directml.queries import lower, parse_descriptor, support
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import DataType, DepthSpaceOrder, FeatureLevel, TensorFlags
-from dmlgather.directml.validation import minimum_level, validate
+from dmlgather.directml.validation import lower, minimum_level, parse_descriptor, support, validate
 
 __all__ = [
     "CODES",

@@ -1,4 +1,4 @@
-"""DirectML's enumerations, with the numbers of directml.h, and the ways to write their values."""
+"""DirectML's enumerations, with the numbers of directml.h, and the ways to write their values; the releases of DirectML."""
 
 from __future__ import annotations
 
@@ -7,17 +7,51 @@ import enum
 import operator
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema
 
-from dmlgather.directml.releases import RELEASES
 from dmlgather.plan import IndexType
 from dmlgather.record import plainly
 from dmlgather.wording import shown_value
 
-# What array libraries call their data types. None of them is imported: NumPy reads its own, the others' are read by name.
+
+class Release(NamedTuple):
+    """A minor version of DirectML. Its patches ("1.8.1") have the same feature level."""
+
+    version: str
+    """Major and minor version: "1.8"."""
+
+    level: str
+    """The highest feature level that it supports: "5_0"."""
+
+    windows: str
+    """The first Windows that has it as a system component; empty where none has."""
+
+    redistributable: bool
+    """Whether the package Microsoft.AI.DirectML has it, for any Windows from 1903 on."""
+
+    source: str
+    """Where this comes from, with a key of `SOURCES`."""
+
+
+RELEASES = (
+    Release("1.0", "1_0", "Windows 10 1903 (build 18362)", False, "[VER]"),
+    Release("1.1", "2_0", "Windows 10 2004 (build 19041)", False, "[VER]"),
+    Release("1.4", "3_0", "", True, "[VER]"),
+    Release("1.5", "3_1", "", True, "[VER]"),
+    Release("1.6", "4_0", "Windows 11 21H2 (build 22000)", True, "[VER]"),
+    Release("1.7", "4_1", "", True, "[VER]"),
+    Release("1.8", "5_0", "Windows 11 22H2 (build 22621)", True, "[VER]"),
+    Release("1.9", "5_1", "", True, "[VER]"),
+    Release("1.10", "5_2", "", True, "[VER]"),
+    Release("1.11", "6_0", "", True, "[VER]"),
+    Release("1.12", "6_1", "", True, "[VER]"),
+    Release("1.13", "6_2", "Windows 11 24H2 (build 26100)", True, "[VER]; [REL] for the Windows, which ships 1.13.1"),
+    Release("1.15", "6_4", "", True, "[VER]"),
+)
+"""The minor versions that were released widely, oldest first. 1.2, 1.3 and 1.14 were not."""
 
 
 def type_name(value: object) -> str | None:

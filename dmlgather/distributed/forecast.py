@@ -31,9 +31,9 @@ from dmlgather.distributed.routing import (
     worker_memory,
     workers_now,
 )
-from dmlgather.extras import missing_extra
 from dmlgather.onnx.problems.export import express
 from dmlgather.onnx.problems.gather import Gather
+from dmlgather.package import missing_extra
 from dmlgather.record import Record
 from dmlgather.wording import amount, counted
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from dmlgather.directml.dxdispatch.npy import read_header
 from dmlgather.distributed.chunk_grid import Chunks, Place, cells
-from dmlgather.extras import missing_extra
 from dmlgather.files import FileError, open_regular
+from dmlgather.package import missing_extra
 
 EMBEDDED_TASKS = 64
 """The most tasks of a chunk that another task runs itself; more of them are spread over the workers."""

@@ -44,8 +44,9 @@ from dmlgather.equivalence.tables import (
     merged,
     strided,
 )
-from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, Walk, packed_strides
+from dmlgather.plan import IndexPlan, IndexType, Lookup, packed_strides
 from dmlgather.plan.index_function import IndexFunction, Piece
+from dmlgather.plan.walk import CompositionError, Walk
 
 
 @dataclass(frozen=True, slots=True)

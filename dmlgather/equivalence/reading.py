@@ -35,8 +35,8 @@ from dmlgather.equivalence.symbols import (
     whole_leaf,
 )
 from dmlgather.equivalence.tables import MOST_POINTS, Coordinates, Integers, applied, finest, grid, merged, split, strided
-from dmlgather.plan import CompositionError
 from dmlgather.plan.index_function import IndexFunction, Intervals, Piece, united
+from dmlgather.plan.walk import CompositionError
 
 MOST_SUMS = 200
 """A formula with more sums is not carried on: its tensor becomes a leaf."""

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from dmlgather.dialects.index_arithmetic import arithmetic, whole_range
 from dmlgather.dialects.index_graph import Elementwise, IndexGraph, Step
-from dmlgather.dialects.lowering import index_type
-from dmlgather.dialects.problem import TensorType
+from dmlgather.dialects.problem import TensorType, index_type
 from dmlgather.dialects.views import ExpandView, ReshapeView
-from dmlgather.plan import CompositionError, IndexPlan, IndexType, OutOfBounds, compose, compose_indices, simplify
+from dmlgather.plan import IndexPlan, IndexType, OutOfBounds, simplify
+from dmlgather.plan.compose import compose, compose_indices
 from dmlgather.plan.index_arguments import look_up_arguments
 from dmlgather.plan.index_function import IndexFunction
+from dmlgather.plan.walk import CompositionError
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import numpy as np
 
 from dmlgather.backends import arrays, torch_tensors
 from dmlgather.backends.devices import CPU, Device
-from dmlgather.backends.executor import ROUTES_KEPT
 from dmlgather.backends.footprints import WRITEABLE, Signature, check_output, logical
+from dmlgather.backends.routes import ROUTES_KEPT
 from dmlgather.calls.arguments import Taken, take
 from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from dmlgather.calls import eager
 from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Opaque, Step, Work, chain
-from dmlgather.dialects.lowering import index_type
 from dmlgather.dialects.planned import Planned
-from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.problem import Problem, TensorType, index_type
 from dmlgather.dialects.views import ReshapeView
 from dmlgather.fusion.derivations import Derivation, IndexDerivations, tidied
 from dmlgather.fusion.fused import Cut, Fused
-from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOfBounds, compose, packed_strides
+from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides
+from dmlgather.plan.compose import compose
+from dmlgather.plan.walk import CompositionError
 from dmlgather.wording import shortened
 
 # Index tensors one behind the other in one buffer, because a plan looks up one.

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlgather.lazy import lazy_names
+from dmlgather.package import lazy_names
 
 if TYPE_CHECKING:
     from dmlgather.openvino.functions import (

@@ -10,12 +10,11 @@ import numpy as np
 from dmlgather.calls.arguments import Fill, host_values
 from dmlgather.calls.eager import EagerFunction, Request
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.extras import missing_extra
 from dmlgather.openvino.model.ir_layers import Layer, Port, read_layer
 from dmlgather.openvino.model.ir_xml import Element, IRError, parse
-from dmlgather.openvino.model.layer_reading import attributes_of, ports_of, version_of
+from dmlgather.openvino.model.layer_reading import FAMILY, attributes_of, ports_of, problem_of, version_of
 from dmlgather.openvino.problems.data_types import TYPES
-from dmlgather.openvino.problems.layer_problems import FAMILY, problem_of
+from dmlgather.package import missing_extra
 from dmlgather.wording import alternatives
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlgather.backends import cpu, cuda
 from dmlgather.backends.cpu.fallback import RECIPES
-from dmlgather.backends.cuda.name_legend import name_legend
+from dmlgather.backends.cuda.describe import name_legend
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import OperatorDesc, minimum_level
 from dmlgather.plan import BytesMoved, IndexPlan, bytes_moved, canonicalise

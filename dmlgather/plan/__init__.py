@@ -1,30 +1,23 @@
 """The plan: one strided copy with looked-up indices. Knows no operator, no dialect and no array library."""
 
 from dmlgather.plan.building import build, lookup
-from dmlgather.plan.byte_counts import BytesMoved, bytes_moved
 from dmlgather.plan.canonical import WIDEST, canonicalise, narrow, simplify
-from dmlgather.plan.compose import compose, compose_indices
-from dmlgather.plan.index_plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.plan.index_plan import ELEMENT_BYTES, BytesMoved, IndexPlan, IndexType, Lookup, OutOfBounds, bytes_moved
 from dmlgather.plan.layout import Layout, blocks, coordinates, dot, overlaps, packed_strides, reach, unravel
-from dmlgather.plan.walk import CompositionError, Walk
 
 __all__ = [
     "ELEMENT_BYTES",
     "WIDEST",
     "BytesMoved",
-    "CompositionError",
     "IndexPlan",
     "IndexType",
     "Layout",
     "Lookup",
     "OutOfBounds",
-    "Walk",
     "blocks",
     "build",
     "bytes_moved",
     "canonicalise",
-    "compose",
-    "compose_indices",
     "coordinates",
     "dot",
     "lookup",

@@ -12,12 +12,11 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from dmlgather.files import FileError, read_text
+from dmlgather.files import FileError, read_text, writing
 from dmlgather.record import Record, placed
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.finding_status import CountedFingerprint, FindingStatus, Fingerprint, ReportedFinding
 from dmlgather.report.paths import beside, named
-from dmlgather.written_files import writing
 
 _SOURCE_LINE = re.compile(r"(?:.*[/\\])?([^/\\]+\.[A-Za-z+]+):[0-9]+")
 """The name that dmlgather_dump.h gives to a descriptor: "src/rows.cpp:12"."""

@@ -10,12 +10,11 @@ from pydantic import Field, PrivateAttr, computed_field
 
 from dmlgather.dialects.checked_model import CheckedNode, Verdict
 from dmlgather.dialects.relatives import Relative
-from dmlgather.directml.findings import Severity
-from dmlgather.directml.located import FileProblem
+from dmlgather.directml.findings import FileProblem, Severity
 from dmlgather.directml.types import FeatureLevelField
 from dmlgather.record import Record
-from dmlgather.report.blocks import SourceLines
 from dmlgather.report.finding_status import Cause, CountedFingerprint, FindingStatus, ReportedFinding, UnusedIgnore, causes
+from dmlgather.report.snippets import SourceLines
 
 
 class FileReport(Record):

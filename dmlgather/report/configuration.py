@@ -13,14 +13,13 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from dmlgather.directml.dxdispatch.reading import closest, dotted
 from dmlgather.directml.types import FeatureLevel, FeatureLevelField
 from dmlgather.files import FileError, read_text
 from dmlgather.record import Record, plainly
 from dmlgather.report.code_registry import CODES
 from dmlgather.report.formats import FORMATS, Output, complete
 from dmlgather.report.paths import specification
-from dmlgather.wording import alternatives
+from dmlgather.wording import alternatives, closest, dotted
 
 
 def _code(code: str) -> str:

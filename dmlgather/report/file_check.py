@@ -10,18 +10,22 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dmlgather.child_process import end, start_python
 from dmlgather.dialects.checked_model import CheckedModel
-from dmlgather.directml.dxdispatch import descriptor_lines
-from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_file
-from dmlgather.directml.located import FileProblem, LocatedFinding
+from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevel
+from dmlgather.files import STREAMS
 from dmlgather.host import cpus
 from dmlgather.limits import DEFAULT, LimitError, Limits
 from dmlgather.report.check_report import FileReport
 from dmlgather.report.finding_status import ReportedFinding
+
+if TYPE_CHECKING:
+    from dmlgather.directml.dxdispatch.model_file import CheckedFile
+
+# What checks a file is imported for the first file of its kind.
 
 
 def _onnx(path: Path, level: FeatureLevel, include_host: bool) -> CheckedModel:
@@ -44,7 +48,7 @@ MODELS: dict[str, tuple[Literal["onnx", "openvino"], Callable[[Path, FeatureLeve
 whether to judge the host's arithmetic as well. Any other file is JSON.
 """
 
-SUFFIXES = (".json", *descriptor_lines.SUFFIXES, *MODELS)
+SUFFIXES = (".json", *STREAMS, *MODELS)
 """The suffixes of files that are checked in folders."""
 
 
@@ -75,14 +79,20 @@ def _checked(path: Path, level: FeatureLevel, allow_outside: bool, include_host:
     for suffix, (kind, check) in MODELS.items():
         if name.endswith(suffix):
             return _model(kind, check(path, level, include_host), level)
-    if name.endswith(descriptor_lines.SUFFIXES):
-        return _json(descriptor_lines.check_lines_file(path, level), level)
+    if name.endswith(STREAMS):
+        from dmlgather.directml.dxdispatch.descriptor_lines import check_lines_file
+
+        return _json(check_lines_file(path, level), level)
+    from dmlgather.directml.dxdispatch.model_file import check_file
+
     return _json(check_file(path, level, allow_outside), level)
 
 
 def stdin_report(level: FeatureLevel, allow_outside: bool = False) -> tuple[FileReport, bool]:
     """The report of what standard input holds, and whether it is of another sort. allow_outside: as in `check_file`."""
-    checked = descriptor_lines.check_stdin(sys.stdin.buffer, level, allow_outside)
+    from dmlgather.directml.dxdispatch.descriptor_lines import check_stdin
+
+    checked = check_stdin(sys.stdin.buffer, level, allow_outside)
     report, foreign = _json(checked, level)
     return report.with_lines(checked.lines), foreign
 

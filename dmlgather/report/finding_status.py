@@ -9,8 +9,7 @@ from functools import lru_cache
 
 from pydantic import ConfigDict, Field
 
-from dmlgather.directml.findings import Severity
-from dmlgather.directml.located import LocatedFinding
+from dmlgather.directml.findings import LocatedFinding, Severity
 from dmlgather.record import Record
 from dmlgather.wording import counted
 

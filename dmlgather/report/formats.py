@@ -10,18 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dmlgather.directml.findings import Severity
-from dmlgather.directml.located import FileProblem, full_path
+from dmlgather.directml.findings import FileProblem, Severity, full_path
+from dmlgather.files import writing
 from dmlgather.output import put
 from dmlgather.report import paths, text
-from dmlgather.report.blocks import common, line
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.code_registry import INDEX, rules
 from dmlgather.report.finding_status import Cause, CountedFingerprint, FindingStatus, ReportedFinding, UnusedIgnore
 from dmlgather.report.paths import named, repository
+from dmlgather.report.snippets import common, line
 from dmlgather.report.text import NodeListing
 from dmlgather.wording import alternatives, counted, printable
-from dmlgather.written_files import writing
 
 if TYPE_CHECKING:
     from junitparser import TestCase

@@ -10,14 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dmlgather import __version__
-from dmlgather.directml.dxdispatch.descriptor_lines import STDIN
-from dmlgather.directml.located import FileProblem
+from dmlgather.directml.findings import FileProblem
 from dmlgather.directml.types import FeatureLevel
-from dmlgather.files import FileError, read_text
+from dmlgather.files import STDIN, FileError, check_spared, read_text
 from dmlgather.input_files import InputFiles
 from dmlgather.limits import DEFAULT, Limits
-from dmlgather.report import baseline as baselines
+from dmlgather.package import __version__
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.configuration import Configuration, LoadedConfiguration
 from dmlgather.report.file_check import SUFFIXES, Checked, Note, check_all, ignored, stdin_report
@@ -25,10 +23,11 @@ from dmlgather.report.finding_status import FindingStatus, ReportedFinding, Unus
 from dmlgather.report.formats import Output, complete
 from dmlgather.report.paths import Patterns, absolute, relative, root, specification, telling_apart
 from dmlgather.wording import counted
-from dmlgather.written_files import check_spared
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
+
+    from dmlgather.report.baseline import Baseline
 
 
 HIDDEN, ENVIRONMENT, IGNORED, EXCLUDED = (
@@ -375,14 +374,20 @@ class Settings:
         report = report.model_copy(update={"error_on_warning": fail})
         if self.loaded is not None:
             report = ignoring(report, self.loaded, () if self.level is not None else paths)  # other levels have other findings
+        return report if self.write_baseline is None and old is None else self._compared(report, old)
+
+    def _compared(self, report: CheckReport, old: Baseline | None) -> CheckReport:
+        """The report with what the baseline knows; the baseline is written if that is requested."""
+        from dmlgather.report import baseline as baselines
+
         if self.write_baseline is not None:
             known = baselines.renewed(report, self.write_baseline, old)
             baselines.write(self.write_baseline, known, self.made_from(report))
             vanished = baselines.compared(report, self.write_baseline, old).vanished if old is not None else ()
-            report = baselines.compared(report, self.write_baseline, known).model_copy(update={"vanished": vanished})
-        elif old is not None and self._baseline_file is not None:
-            report = baselines.compared(report, self._baseline_file, old)
-        return report
+            return baselines.compared(report, self.write_baseline, known).model_copy(update={"vanished": vanished})
+        assert old is not None
+        assert self._baseline_file is not None
+        return baselines.compared(report, self._baseline_file, old)
 
     def made_from(self, report: CheckReport) -> InputFiles:
         """The files that the report is made from. What could not be understood is no model that consists of several."""
@@ -403,11 +408,14 @@ class Settings:
             return self.baseline
         return self.loaded.folder / self.configuration.baseline
 
-    def _baseline(self) -> baselines.Baseline | None:
+    def _baseline(self) -> Baseline | None:
         """The baseline to compare with. It is read before the check, which may overwrite it."""
-        if self.write_baseline is None:
-            return baselines.read(self._baseline_file) if self._baseline_file is not None else None
-        return baselines.read(self.write_baseline) if self.write_baseline.exists() else None
+        file = self._baseline_file if self.write_baseline is None else self.write_baseline
+        if file is None or (file is self.write_baseline and not file.exists()):
+            return None
+        from dmlgather.report.baseline import read
+
+        return read(file)
 
     def _excluded(self) -> Patterns | None:
         return Patterns(self.configuration.exclude, str(self.loaded.folder)) if self.loaded else None

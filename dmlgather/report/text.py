@@ -11,11 +11,11 @@ from itertools import count, islice
 from typing import TypeVar
 
 from dmlgather.dialects.checked_model import CheckedNode, CheckedTensor, DirectMLForm, Verdict, typed
-from dmlgather.dialects.joined_conditions import strongest
+from dmlgather.dialects.conditions import strongest
 from dmlgather.directml.findings import Finding
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.output import put
-from dmlgather.report import blocks
+from dmlgather.report import snippets
 from dmlgather.report.check_report import CheckReport, FileReport, verdicts
 from dmlgather.report.finding_status import FindingStatus, ReportedFinding
 from dmlgather.wording import braces, counted, printable, shortened
@@ -277,7 +277,7 @@ class _ModelText:
         indent = "" if self.listed is NodeListing.NONE else " " * INDENT
         for cause, findings in self.file.by_cause():
             if cause.standing is not FindingStatus.IGNORED:
-                found = self.names.finding(blocks.common(findings))
+                found = self.names.finding(snippets.common(findings))
                 lines = self.line(found, findings) if self.width is None else self.block(found, findings, self.width)
                 yield from (f"{indent}{text}".rstrip() for text in lines)
 
@@ -293,18 +293,18 @@ class _ModelText:
         """A cause as a block of lines, with the nodes. found: what its findings have in common."""
         room, counts = width - INDENT, found.status is FindingStatus.OPEN
         alone = self.listed is NodeListing.NONE or findings[0].subject not in self.nodes_by_place
-        head, *rest = blocks.block(found, self.source, room, places=len(findings), named=alone)
-        yield from blocks.wrapped(head, room, behind=2) if counts and not alone else [head]
+        head, *rest = snippets.block(found, self.source, room, places=len(findings), named=alone)
+        yield from snippets.wrapped(head, room, behind=2) if counts and not alone else [head]
         yield from rest
         if counts:
             nodes = list(self.below(findings))
             thing = HEADS[self.file.kind][1]
-            yield from blocks.labelled(thing if len(nodes) == 1 else f"{thing}s", nodes, room, hang=2)
+            yield from snippets.labelled(thing if len(nodes) == 1 else f"{thing}s", nodes, room, hang=2)
             yield ""
 
     def line(self, found: ReportedFinding, findings: Sequence[ReportedFinding]) -> Iterator[str]:
         """A cause as a line, with the nodes. found: as in `block`."""
-        yield blocks.line(found, len(findings))
+        yield snippets.line(found, len(findings))
         if found.status is FindingStatus.OPEN:
             yield from (f"  {text}" for text in self.below(findings))
 
@@ -325,7 +325,7 @@ class _ModelText:
 
     def wrapped(self, text: str, start: str = " " * INDENT, behind: int = INDENT + 2) -> Iterable[str]:
         """The text in lines that are wrapped."""
-        return [start + text] if self.width is None else blocks.wrapped(text, self.width, start, behind)
+        return [start + text] if self.width is None else snippets.wrapped(text, self.width, start, behind)
 
 
 WIDTH = 120
@@ -356,7 +356,7 @@ STYLES = {
 
 
 def lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG, width: int = WIDTH) -> Iterator[str]:
-    """A block per cause, as `blocks.block`. A known finding is one line. Ignored findings are left out.
+    """A block per cause, as `snippets.block`. A known finding is one line. Ignored findings are left out.
 
     An ONNX model or an OpenVINO IR also has a heading, and lines about the nodes that are `listed`. Control characters in names
     are escaped.
@@ -368,13 +368,13 @@ def lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG, width: i
 def concise_lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG) -> Iterator[str]:
     """As `lines`, but all of a cause in one line, without the line of the file."""
     for file in report.files:
-        yield from map(printable, model_lines(file, listed) if file.kind in HEADS else map(blocks.line, _shown(file)))
+        yield from map(printable, model_lines(file, listed) if file.kind in HEADS else map(snippets.line, _shown(file)))
 
 
 def _blocks(file: FileReport, width: int) -> Iterator[str]:
     source = file.source()
     for finding in _shown(file):
-        yield from blocks.block(finding, source, width, JOINTS.get(file.kind, "."))
+        yield from snippets.block(finding, source, width, JOINTS.get(file.kind, "."))
         if finding.status is FindingStatus.OPEN:
             yield ""
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import computed_field
 
-from dmlgather import __version__
 from dmlgather.backends.devices import processor
 from dmlgather.host import cpus
+from dmlgather.package import __version__
 from dmlgather.record import Record
 from dmlgather.wording import counted
 

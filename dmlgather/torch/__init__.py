@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlgather.lazy import lazy_names
+from dmlgather.package import lazy_names
 
 if TYPE_CHECKING:
     from dmlgather.torch.functions import embedding, gather, index, index_select, take, take_along_dim

@@ -25,12 +25,12 @@ from dmlgather.dialects.views import ExpandView, ReshapeView, SliceView, Transpo
 from dmlgather.dialects.windows import Window, WindowProblem
 from dmlgather.directml import BufferTensorDesc, FeatureLevel
 from dmlgather.directml.dxdispatch.model_file import check_text
-from dmlgather.directml.dxdispatch.source_files import SourceFiles
+from dmlgather.directml.dxdispatch.npy import SourceFiles
 from dmlgather.equivalence import Equivalence, decide
-from dmlgather.extras import MissingExtraError
 from dmlgather.graph_sources import check_all_read, read_program
 from dmlgather.lax.problems.gather import LaxGather
 from dmlgather.openvino.model.index_graph import index_graph as openvino_graph
+from dmlgather.package import MissingExtraError
 from dmlgather.translation.directml_sources import of_checked
 from dmlgather.translation.jax_target import MODES
 from dmlgather.translation.libraries import TARGETS, TargetRow

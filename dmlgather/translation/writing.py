@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from dmlgather.files import FileError
+from dmlgather.files import FileError, check_spared, staged, writing
 from dmlgather.onnx.model.file import LARGEST_FILE
 from dmlgather.translation.directml_target import DispatchSequence
 from dmlgather.translation.onnx_target import OnnxForm
 from dmlgather.translation.restating import output_names
 from dmlgather.translation.translating import Translation
-from dmlgather.written_files import check_spared, staged, writing
 
 Initial = Mapping[str, NDArray[Any]]
 """Values of inputs, by the inputs' names in the translation."""

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from dmlgather.backends import kept, streams, torch_tensors
-from dmlgather.backends.kept import QUEUE
+from dmlgather.backends import streams, torch_tensors
+from dmlgather.backends.streams import QUEUE
 from dmlgather.distributed import chunk_operators
 from tests import seeds
 from tests.backends.stream_order import XLA, Interfaced, JaxArray, check, jax_of
@@ -229,7 +229,7 @@ class TestPerThread:
         call = Call(gpu, "cupy", "torch", "torch")
         called(call)
         assert not [entry for entry in gpu.order if entry[0] == "record_stream"]
-        assert len(kept.KEPT) == 1
+        assert len(streams.KEPT) == 1
         gpu.busy.clear()
 
 
@@ -274,7 +274,7 @@ def test_an_array_of_jax_outlives_the_launch_that_reads_it(gpu: PageDriver, run:
     gpu.busy.clear()
     run(rows(gpu, "third"), ids(gpu))
     assert {*frees(gpu)} == {"first", "second", "third"}
-    assert len(kept.KEPT) == 0
+    assert len(streams.KEPT) == 0
     assert not [entry for entry in gpu.order if entry[0] == "synchronize"]
 
 
@@ -291,15 +291,15 @@ def test_a_queue_that_is_full_waits_for_its_oldest_call_alone(gpu: PageDriver) -
     operator = dg.compile(gather())
     for number in range(QUEUE):
         operator(rows(gpu, str(number)), ids(gpu))
-    assert (len(kept.KEPT), frees(gpu)) == (QUEUE, [])
+    assert (len(streams.KEPT), frees(gpu)) == (QUEUE, [])
     assert not [entry for entry in gpu.order if entry[0] == "synchronize"]
     operator(rows(gpu, "one more"), ids(gpu), stream=SIDE)  # a queue of its own, which is empty at once
-    assert (len(kept.KEPT), frees(gpu)) == (QUEUE, ["one more"])
+    assert (len(streams.KEPT), frees(gpu)) == (QUEUE, ["one more"])
     operator(rows(gpu, "too many"), ids(gpu))
     (waited,) = [entry for entry in gpu.order if entry[0] == "synchronize"]
     assert waited[1] == next(entry[1] for entry in gpu.order if entry[0] == "record" and entry[2] == CUPY)
     assert frees(gpu)[:2] == ["one more", "0"]
-    assert len(kept.KEPT) <= QUEUE
+    assert len(streams.KEPT) <= QUEUE
 
 
 def test_streams_that_end_leave_no_queues(gpu: PageDriver) -> None:
@@ -307,16 +307,16 @@ def test_streams_that_end_leave_no_queues(gpu: PageDriver) -> None:
     for stream in range(3000, 3200):
         gpu.busy.add(stream)
         operator(rows(gpu, str(stream)), ids(gpu), stream=stream)
-    assert len(kept.KEPT) == len(kept.KEPT._queues) == 200
+    assert len(streams.KEPT) == len(streams.KEPT._queues) == 200
     gpu.busy.clear()
     operator(rows(gpu, "last"), ids(gpu))
-    assert len(kept.KEPT) == len(kept.KEPT._queues) == 0
+    assert len(streams.KEPT) == len(streams.KEPT._queues) == 0
 
 
 def test_the_end_of_the_process_waits_for_what_is_left(gpu: PageDriver) -> None:
     gpu.busy.add(CUPY)
     dg.compile(gather())(rows(gpu, "only"), ids(gpu))
-    kept.KEPT.finish()
+    streams.KEPT.finish()
     assert [entry[0] for entry in gpu.order if entry[0] in ("launch", "synchronize", "free")] == ["launch", "synchronize", "free"]
 
 
@@ -324,7 +324,7 @@ def test_the_end_comes_before_what_libraries_do_that_were_imported_before(monkey
     """Functions for the end run in the reverse order."""
     registered: list[Any] = []
     monkeypatch.setattr(atexit, "register", registered.append)
-    queues = kept.Kept()
+    queues = streams.Kept()
     assert registered == []
     for _ in range(2):
         queues.add((0, 1, 0), SimpleNamespace(done=True), [])
@@ -334,7 +334,7 @@ def test_the_end_comes_before_what_libraries_do_that_were_imported_before(monkey
 def test_a_call_that_fails_keeps_nothing_for_long(gpu: PageDriver) -> None:
     with pytest.raises(ValueError, match="expected shape"):
         dg.compile(gather())(JaxArray(np.ones((2, 2), np.float32), gpu), ids(gpu))
-    assert (len(kept.KEPT), frees(gpu)) == (0, ["array"])
+    assert (len(streams.KEPT), frees(gpu)) == (0, ["array"])
     assert streams._this_thread.handover is None
 
 
@@ -383,8 +383,8 @@ def test_a_broken_order_is_noticed(
 
 FORGETFUL: dict[str, tuple[Any, str, Any]] = {
     "views are dropped": (streams, "keep", lambda number, view: None),
-    "the queue forgets": (kept.Kept, "add", lambda self, key, event, views: None),
-    "events count as passed": (kept.Kept, "_taken", lambda self: [self._queues.clear()]),
+    "the queue forgets": (streams.Kept, "add", lambda self, key, event, views: None),
+    "events count as passed": (streams.Kept, "_taken", lambda self: [self._queues.clear()]),
 }
 
 

@@ -23,7 +23,7 @@ from benchmarks.tables import rich_table
 from benchmarks.workload_arrays import WorkloadArrays, make, stored, write
 from ci.pages.benchmark_tables import markdown
 from dmlgather.directml import validate
-from dmlgather.extras import MissingExtraError
+from dmlgather.package import MissingExtraError
 from tests import seeds
 from tests.benchmarks.test_report import REPORT, case, measured
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dmlgather.dialects.export_codes import CODES
-from dmlgather.directml.located import LocatedFinding
+from dmlgather.directml.findings import LocatedFinding
 from dmlgather.report.finding_status import FindingStatus, ReportedFinding, causes
 from dmlgather.report.text import WIDTH
 from tests.cli.command import Command

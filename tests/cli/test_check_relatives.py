@@ -11,12 +11,12 @@ import onnx
 import onnxruntime.capi.onnxruntime_pybind11_state as onnxruntime
 import pytest
 
+from dmlgather.dialects.relatives import ONNX_RELATIVES as ONNX
+from dmlgather.dialects.relatives import OPENVINO_RELATIVES as OPENVINO
 from dmlgather.dialects.relatives import SOURCES, RelativeRow
 from dmlgather.directml import OPERATORS
 from dmlgather.directml import SOURCES as DIRECTML_SOURCES
 from dmlgather.onnx.problems.node_reading import FAMILY
-from dmlgather.onnx.problems.relatives import RELATIVES as ONNX
-from dmlgather.openvino.problems.relatives import RELATIVES as OPENVINO
 from tests.cli.command import Command
 from tests.onnx.modelling import parsed
 from tests.openvino.ir import DATA, layer, net, write

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dmlgather.files import read_text
-from dmlgather.report import blocks
-from dmlgather.report.blocks import SourceLines, cut
+from dmlgather.report import snippets
+from dmlgather.report.snippets import SourceLines, cut
 from dmlgather.report.text import WIDTH
 from tests.cli.command import ROOT, Command, process
 from tests.dxdispatch.models import GATHER, MODEL, changed, write
@@ -132,7 +132,7 @@ def test_a_file_is_read_once_for_all_its_findings(folder: Path, command: Command
         reads.append(path)
         return read_text(path)
 
-    monkeypatch.setattr(blocks, "read_text", counted)
+    monkeypatch.setattr(snippets, "read_text", counted)
     gather = changed((("desc", "Axis"), 2), start=GATHER)
     model = {**MODEL, "dispatchables": {f"g{number}": gather for number in range(200)}, "commands": []}
     (folder / "a.json").write_text(json.dumps(model))

@@ -323,7 +323,7 @@ def test_help_of_every_subcommand(command: Command) -> None:
 def test_help_is_whole_at_80_columns(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     listed = command("--help").out
-    for name, (_, line) in SUBCOMMANDS.items():
+    for name, line in SUBCOMMANDS.items():
         assert re.search(rf"^  {name} +{re.escape(line)}$", listed, re.MULTILINE), name
         told = command(name, "--help").out
         assert max(map(len, told.splitlines())) <= 80 or name == "schema", name  # which lists names without a space

@@ -175,4 +175,4 @@ def test_next_to_nothing_runs_before_interrupts_are_heeded() -> None:
         timeout=60,
         check=True,
     )
-    assert done.stdout == "['__future__', 'dmlgather', 'dmlgather.cli', 'dmlgather.lazy']\n"
+    assert done.stdout == "['__future__', 'dmlgather', 'dmlgather.cli', 'dmlgather.package']\n"

@@ -18,7 +18,6 @@ from onnx import TensorProto, helper, numpy_helper
 from conformance import case_reading
 from dmlgather import equivalence, limits, translation
 from dmlgather.directml.dxdispatch import model_file
-from dmlgather.report import file_check
 from tests.cli.command import EXAMPLES, Command, process
 
 SLICE = EXAMPLES / "slice.json"
@@ -106,7 +105,6 @@ def test_a_limit_is_raised_by_its_option(
     monkeypatch.setattr(limits, "SECONDS", 1e-6)
     slow = spinning(model_file.check_file)
     monkeypatch.setattr(model_file, "check_file", slow)
-    monkeypatch.setattr(file_check, "check_file", slow)
     assert command(*arguments).code == 2
     assert command(*arguments, "--time-limit", "100").code == 0
 
@@ -123,7 +121,6 @@ def test_a_limit_of_memory_is_raised_by_its_option(
         return check_file(*args, **kwargs) if kept.size else None
 
     monkeypatch.setattr(model_file, "check_file", large)
-    monkeypatch.setattr(file_check, "check_file", large)
     assert command(*arguments).code == 2
     assert command(*arguments, "--memory-limit", "2GB").code == 0
 

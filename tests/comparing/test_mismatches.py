@@ -16,7 +16,7 @@ from hypothesis import given, settings
 
 import dmlgather as dg
 from dmlgather.backends.cuda.driver import DeviceError
-from dmlgather.blocks import BLOCK
+from dmlgather.chunks import CHUNK
 from dmlgather.comparing.comparison import default_devices
 from dmlgather.comparing.differences import Mismatch
 from tests.comparing.wrong import spoil
@@ -45,7 +45,7 @@ def test_a_wrong_device_is_described_as_documented(problem: Problem) -> None:
     addresses = {sum(a * b for a, b in zip(at, tensor.element_strides, strict=True)): bits for at, bits in flips.items()}
     with pytest.MonkeyPatch.context() as monkeypatch:
         spoil(monkeypatch, addresses)
-        monkeypatch.setattr("dmlgather.blocks.BLOCK", rng.choice([1, 2, 5, BLOCK]))  # outputs are compared in blocks
+        monkeypatch.setattr("dmlgather.chunks.CHUNK", rng.choice([1, 2, 5, CHUNK]))  # outputs are compared in chunks
         found = dg.compare(desc, *problem.inputs, devices=("cpu", "reference"), buffers=True)
 
     sizes = desc.tensor("input_tensor").sizes

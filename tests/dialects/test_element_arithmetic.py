@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.element_arithmetic import OPERATIONS, Arithmetic, Numbers, applied, folded, over
 from dmlgather.dialects.index_graph import ELEMENTWISE
-from dmlgather.dialects.size_arrays import has_names, size_array
-from dmlgather.dialects.sizes import Sizes
+from dmlgather.dialects.sizes import Sizes, has_names, size_array
 
 SHAPES = st.sampled_from([((), (3,)), ((3,), (3,)), ((2, 1), (3,)), ((1,), (2, 3)), ((0,), (1,)), ((), ())])
 NUMBERS = {"N": 5, "M": 8, "N + 1": 6}

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dmlgather.dialects.checked_model import SizeCondition
-from dmlgather.dialects.conditions import Conditions, Range
-from dmlgather.dialects.joined_conditions import strongest
+from dmlgather.dialects.conditions import Conditions, Range, strongest
 from dmlgather.dialects.size_search import Demand, SizeSearch, Turn, demands_of
 from dmlgather.dialects.sizes import Sizes
 

@@ -22,7 +22,7 @@ from dmlgather.directml import (
     validate,
 )
 from dmlgather.directml.fields import wire_name
-from dmlgather.directml.releases import RELEASES
+from dmlgather.directml.types import RELEASES
 from dmlgather.plan import IndexType
 from tests.directml.examples import EXAMPLES
 from tests.directml.pages import PAGES

@@ -53,7 +53,7 @@ def test_a_file_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """So that an interrupt need not wait for the whole file."""
     values = np.arange(100, dtype=f"{order}i2")
     np.save(tmp_path / "x.npy", values)
-    monkeypatch.setattr("dmlgather.blocks.BLOCK", 7)
+    monkeypatch.setattr("dmlgather.chunks.CHUNK", 7)
     out = np.zeros(100, np.int16)
     read_npy(tmp_path / "x.npy").write(out)
     assert out.tolist() == list(range(100))

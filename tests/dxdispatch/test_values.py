@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dmlgather.blocks import BLOCK
+from dmlgather.chunks import CHUNK
 from dmlgather.directml import DataType
 from dmlgather.directml.dxdispatch.values import Constant, ValueFitError, Values, dtype_of, listed, progression, scalar
 
@@ -127,11 +127,11 @@ class Parts(np.ndarray[Any, Any]):
 
 
 def test_many_values_are_written_in_parts_that_an_interrupt_can_end() -> None:
-    out = np.zeros(2 * BLOCK + 3, np.uint8).view(Parts)
+    out = np.zeros(2 * CHUNK + 3, np.uint8).view(Parts)
     Parts.written.clear()
     Constant(DataType.UINT8, out.size, np.uint8(7)).write(out)
     assert (out == 7).all()
-    assert (sum(Parts.written), max(Parts.written) <= BLOCK) == (out.size, True)
+    assert (sum(Parts.written), max(Parts.written) <= CHUNK) == (out.size, True)
 
 
 def test_float_progression_may_not_reach_infinity() -> None:

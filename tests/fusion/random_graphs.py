@@ -15,9 +15,8 @@ from dmlgather.backends import reference
 from dmlgather.calls.eager import execute
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Step
-from dmlgather.dialects.lowering import index_type
 from dmlgather.dialects.planned import Planned
-from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.problem import Problem, TensorType, index_type
 from dmlgather.dialects.views import SliceView, StridedView
 from dmlgather.dialects.windows import Window
 from dmlgather.plan import OutOfBounds, build, lookup

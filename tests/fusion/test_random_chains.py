@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -20,7 +19,7 @@ from dmlgather.fusion import derivations, fuse, fusing
 from dmlgather.fusion import fused as running
 from dmlgather.fusion.fusing import JoinedIndices
 from dmlgather.fusion.graph_routes import GraphCall
-from dmlgather.plan import IndexPlan, OutOfBounds
+from dmlgather.plan import IndexPlan, OutOfBounds, compose
 from dmlgather.selftest.random_plans import random_buffers
 from tests import seeds
 from tests.chain_count import CHAINS, each_seed
@@ -113,9 +112,6 @@ def test_kernels_run_fused_chains() -> None:
             assert not differs(Case.of(launch.plan, random_buffers(launch.plan, rng), 16))
 
 
-COMPOSE = sys.modules["dmlgather.plan.compose"]  # whose name in its package is the function
-
-
 def moved(plan: IndexPlan, *_: Any) -> IndexPlan:
     """One element further, where there is one."""
     try:
@@ -146,10 +142,10 @@ def unchecked(*_: Any) -> None:
 
 
 FAULTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
-    "a wrong offset": (COMPOSE, "_composed", moved),
-    "indices that are not checked any more": (COMPOSE, "_check_coverage", unchecked),
-    "a policy for another": (COMPOSE, "_check_mergeable", unchecked),
-    "an index of an index": (COMPOSE, "_check_values", unchecked),
+    "a wrong offset": (compose, "_composed", moved),
+    "indices that are not checked any more": (compose, "_check_coverage", unchecked),
+    "a policy for another": (compose, "_check_mergeable", unchecked),
+    "an index of an index": (compose, "_check_values", unchecked),
     "a wrong wrap": (derivations, "look_up_arguments", without_wrap),
     "a policy that is dropped": (derivations, "look_up_arguments", clamping),
     "indices from the start of their view": (derivations, "compose_indices", from_the_start),

@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from dmlgather.backends import kept
+from dmlgather.backends import streams
 from dmlgather.backends.cuda import driver
+from dmlgather.backends.cuda.driver import OPTIONS
 from dmlgather.backends.cuda.launch import SHARED_BYTES, UNASKED_SHARED
-from dmlgather.backends.cuda.sources import OPTIONS
 from dmlgather.calls import eager
 from tests.kernels.ptx.machine import Module
 from tests.kernels.ptx.runs import AS_WRITTEN, module_of
@@ -197,4 +197,4 @@ def forget() -> None:
     driver.require.cache_clear()
     driver._compiled.cache_clear()
     eager.forget()
-    kept.KEPT.finish()
+    streams.KEPT.finish()

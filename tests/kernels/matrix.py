@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dmlgather.backends.cuda.sources import unit_source
+from dmlgather.backends.cuda.driver import unit_source
 from dmlgather.backends.cuda.variants import VARIANTS
 from tests.kernels import nvrtc, sass, traffic_record
 from tests.kernels.traffic_cases import SEED

@@ -10,7 +10,7 @@ from typing import Any
 
 from cuda.bindings import nvrtc
 
-from dmlgather.backends.cuda.sources import OPTIONS
+from dmlgather.backends.cuda.driver import OPTIONS
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from dmlgather.backends.cuda.magic import LIMIT, NEAR_LIMIT, magic, odd_magic, wide_magic
-from dmlgather.backends.cuda.sources import unit_source
+from dmlgather.backends.cuda.arguments import LIMIT, NEAR_LIMIT, magic, odd_magic, wide_magic
+from dmlgather.backends.cuda.driver import unit_source
 from tests.kernels.ptx.machine import Buffer
 from tests.kernels.ptx.runs import AS_WRITTEN, module_of
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from dmlgather.backends.cuda.sources import kernel_source
+from dmlgather.backends.cuda.driver import kernel_source
 from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
 from tests.kernels import matrix, nvrtc, sass
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import reference
 from dmlgather.backends.cuda import launch
+from dmlgather.backends.cuda.driver import kernel_source
 from dmlgather.backends.cuda.families import launches_for
-from dmlgather.backends.cuda.sources import kernel_source
 from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest.random_plans import EXTREMES, random_buffers, random_plan, random_runs, unwritable_fill

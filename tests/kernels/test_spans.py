@@ -13,9 +13,9 @@ import pytest
 
 from dmlgather.backends.cuda.arguments import LAYOUT, POINTERS
 from dmlgather.backends.cuda.describe import describe
+from dmlgather.backends.cuda.driver import kernel_source
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
-from dmlgather.backends.cuda.sources import kernel_source
 from dmlgather.backends.cuda.variants import BLOCK, SPAN_UNROLL, VECTOR, KernelKind, Variant
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.selftest.random_plans import random_buffers, random_runs

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from dmlgather.backends import reference
-from dmlgather.backends.cuda import sources
+from dmlgather.backends.cuda import driver
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest.random_plans import random_buffers, random_plan
 from tests.kernels import matrix, nvrtc, traffic, traffic_record
@@ -244,7 +244,7 @@ def test_the_record_is_written_as_it_is_read(table: CountedTable) -> None:
 
 def scattered(variant: Any) -> str:
     """The kernel's source with the lanes of a warp spread over the block."""
-    source = sources.kernel_source(variant)
+    source = driver.kernel_source(variant)
     worse = source.replace("blockIdx.x * BLOCK + threadIdx.x;", "blockIdx.x * BLOCK + threadIdx.x % 32 * 8 + threadIdx.x / 32;")
     assert worse != source
     return worse

@@ -12,7 +12,7 @@ import pytest
 
 from dmlgather import files
 from dmlgather.backends.cuda.arguments import CONSTANTS_OFFSET, LAYOUT, POINTERS
-from dmlgather.backends.cuda.sources import kernel_folder, kernel_source, unit_source
+from dmlgather.backends.cuda.driver import kernel_folder, kernel_source, unit_source
 from dmlgather.backends.cuda.variants import BLOCK, GENERAL_UNROLL, SPAN_UNROLL, VARIANTS, VECTOR
 from tests.kernels.ptx.machine import Buffer
 from tests.kernels.ptx.runs import AS_WRITTEN, module_of

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, POINTERS
+from dmlgather.backends.cuda.driver import kernel_source
 from dmlgather.backends.cuda.launch import SHARED_BYTES, Launch
-from dmlgather.backends.cuda.sources import kernel_source
 from dmlgather.backends.cuda.variants import BLOCK, VECTOR
 from dmlgather.plan import IndexPlan
 from tests.kernels.must_move import SECTOR, MustMove

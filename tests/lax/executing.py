@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 import dmlgather as dg
 from dmlgather.backends import cpu
+from dmlgather.fusion.traces import TraceEntry
 from dmlgather.lax.tracing import jaxprs
 from dmlgather.lax.tracing.equation_problems import PRIMITIVES
 from dmlgather.lax.tracing.jaxprs import equations
-from dmlgather.tracing import TraceEntry
 from tests.executed_traces import Executed, ExecutedEntry, Runs
 from tests.lax.jaxpr_evaluation import JaxprEvaluator
 

@@ -10,11 +10,11 @@ import pytest
 
 import dmlgather as dg
 from dmlgather.child_process import start_python
-from dmlgather.extras import MissingExtraError
 from dmlgather.files import FileError
 from dmlgather.lax.tracing import exported_files
 from dmlgather.lax.tracing.exported_files import exported_graph
 from dmlgather.limits import Limits
+from dmlgather.package import MissingExtraError
 from tests import seeds
 from tests.cli.command import process
 from tests.lax.test_exported_functions import FUNCTIONS, IDS, X, written

@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 
 import dmlgather as dg
-from dmlgather.plan import compose
+from dmlgather.plan.compose import compose
 from tests import seeds
 from tests.chain_drawing import Chain, check_fresh_chains
 from tests.lax.everyday import EXPRESSIONS, IDX, Expression, X

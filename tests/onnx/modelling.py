@@ -9,7 +9,7 @@ import onnx
 from onnx import parser
 
 from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, Verdict
-from dmlgather.directml.located import LocatedFinding
+from dmlgather.directml.findings import LocatedFinding
 from dmlgather.onnx.model.check import check_model
 
 HEAD = '<ir_version: 9, opset_import: ["" : 17]>'

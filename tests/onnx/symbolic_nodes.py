@@ -13,8 +13,7 @@ import numpy as np
 from onnx import helper
 
 from dmlgather.dialects.checked_model import Unknown, Verdict
-from dmlgather.dialects.size_arrays import has_names, size_array
-from dmlgather.dialects.sizes import KnownSize, Sizes
+from dmlgather.dialects.sizes import KnownSize, Sizes, has_names, size_array
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.onnx.model.check import judge
 from dmlgather.onnx.model.node_sites import NodeSite, NodeValue

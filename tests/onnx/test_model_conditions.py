@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dmlgather.dialects.checked_model import CheckedModel, Verdict
-from dmlgather.dialects.contradictions import exclusive
+from dmlgather.dialects.verdicts import exclusive
 from tests.onnx.modelling import by_place, checked, findings_of, only, parsed
 from tests.real_models.stepping import session
 

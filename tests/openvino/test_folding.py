@@ -15,8 +15,7 @@ from dmlgather.dialects.sizes import Sizes
 from dmlgather.openvino.model.constants import Weights
 from dmlgather.openvino.model.ir_layers import read_model
 from dmlgather.openvino.model.ir_xml import read_xml
-from dmlgather.openvino.model.layer_sites import Folding
-from dmlgather.openvino.model.tensors import SizeNames, Tensors
+from dmlgather.openvino.model.layer_sites import Folding, SizeNames, Tensors
 from tests.openvino.ir import edge, layer, net, parameter, parameter_layer, save, write
 from tests.openvino.runtime import openvino
 

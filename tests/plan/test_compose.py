@@ -11,7 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dmlgather.backends import reference
-from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, compose, packed_strides
+from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, packed_strides
+from dmlgather.plan.compose import compose
+from dmlgather.plan.walk import CompositionError
 from dmlgather.selftest.random_plans import random_buffers, random_plan
 
 seeds = st.integers(0, 2**64 - 1).map(random.Random)

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from dmlgather.plan import CompositionError, IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.plan.index_arguments import look_up_arguments, value_range
 from dmlgather.plan.index_function import IndexFunction, Piece
 from dmlgather.plan.interpreter import origin_of
+from dmlgather.plan.walk import CompositionError
 from tests import seeds
 
 SIZE = 5

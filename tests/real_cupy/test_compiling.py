@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from dmlgather.backends.cuda import sources
-from dmlgather.backends.cuda.sources import OPTIONS, kernel_source, unit_source
+from dmlgather.backends.cuda import driver
+from dmlgather.backends.cuda.driver import OPTIONS, kernel_source, unit_source
 from dmlgather.backends.cuda.variants import VARIANTS
 from tests.kernels.units import UNITS
 
@@ -133,9 +133,9 @@ def test_the_key_changes_with_all_that_a_kernel_depends_on(nvrtc: Compiler, monk
 
 def test_the_key_changes_with_every_header(nvrtc: Compiler, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """CuPy compares the text that it is given, and looks into no file that this includes."""
-    for file in sources.kernel_folder().iterdir():
+    for file in driver.kernel_folder().iterdir():
         (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
-    monkeypatch.setattr(sources, "kernel_folder", lambda: tmp_path)
+    monkeypatch.setattr(driver, "kernel_folder", lambda: tmp_path)
     unit_source.cache_clear()
     try:
         nvrtc.key(kernel_source(VARIANTS[0]))

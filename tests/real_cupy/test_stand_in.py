@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dmlgather.backends.cuda.sources import OPTIONS, kernel_source
+from dmlgather.backends.cuda.driver import OPTIONS, kernel_source
 from dmlgather.backends.cuda.variants import VARIANTS
 from tests.benchmarks.stand_in import BenchArray, BenchDriver
 from tests.gpu_page import PageDriver

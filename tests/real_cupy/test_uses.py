@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlgather.backends.cuda.sources import OPTIONS
+from dmlgather.backends.cuda.driver import OPTIONS
 from dmlgather.backends.streams import _CudaStream
 from dmlgather.dialects.index_graph import ELEMENTWISE
 from tests.real_cupy.signatures import INSTANCES_ONLY, complaint, exists, find, parameters

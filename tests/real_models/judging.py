@@ -10,7 +10,7 @@ from typing import Protocol
 
 from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor, Verdict
 from dmlgather.directml import FeatureLevel
-from dmlgather.directml.located import LocatedFinding
+from dmlgather.directml.findings import LocatedFinding
 from tests.onnx import described
 from tests.real_models.expressions import evaluate
 from tests.real_models.observing import NodeRun, SeenTensor

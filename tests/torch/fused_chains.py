@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from dmlgather.tracing import Trace
+from dmlgather.fusion.traces import Trace
 from tests.chain_drawing import Chain
 from tests.torch.executing import executed
 

@@ -14,7 +14,7 @@ import torch
 
 import dmlgather as dg
 from dmlgather.dialects.index_graph import Elementwise, IndexGraph, Opaque
-from dmlgather.plan import compose
+from dmlgather.plan.compose import compose
 from dmlgather.torch.tracing.index_graph import index_graph
 from tests.chain_drawing import Chain, check_fresh_chains
 from tests.test_docstrings import NEED_TORCH, run_examples

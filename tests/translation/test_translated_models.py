@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from dmlgather.dialects.descriptor_streams import stream_graph
+from dmlgather.dialects.descriptor_graph import stream_graph
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.files import FileError
 from dmlgather.translation.directml_sources import of_checked

@@ -1,13 +1,62 @@
-"""A plan's kernels and launches, in words."""
+"""A plan's kernels and launches in words, and what the parts of a kernel's name mean: `gather_d3_k2_e4_i4_clamp_each`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
-from dmlgather.backends.cuda.variants import KernelKind
+from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
 from dmlgather.plan import IndexPlan
+from dmlgather.wording import counted
+
+WORDS: Mapping[str, str] = {
+    "copy": "copies from fixed places: the plan has no lookups",
+    "reverse": "copies backwards: vectors of 16 bytes are read, and their elements turned",
+    "tiles": "copies by tiles: boxes of elements, which are turned in shared memory",
+    "stretch": "copies by tiles that are one run of the output each; stores begin and end with whole sectors of memory",
+    "gather": "copies from places that are looked up",
+    "span": "copies long runs of bytes that may begin at any address",
+    "staged": "brings each row of the input to shared memory, and gathers from there",
+    "long": "for long rows: a block has one at a time, and the places of all its columns are in shared memory, too",
+    "general": "takes any plan: it reads dimensions and lookups from a table when it runs",
+    "check_indices_only": "copies nothing; it only looks for indices that are out of range",
+    "clamp": "compiled for CLAMP and PROMISE: it moves an index out of range to the nearest valid position",
+    "checked": "compiled for FILL and RAISE: it notices an index out of range",
+    "told": "told at launch whether it notices an index out of range, or moves it to the nearest valid position",
+    "once": "a thread resolves its indices once, as they are the same along its whole walk",
+    "each": "a thread resolves indices again in each step of its walk",
+}
+"""The parts that are words."""
+
+LETTERS: Mapping[str, tuple[str, str]] = {
+    "d": ("dimension", "of threads; along one more, each thread walks: it moves several elements"),
+    "k": ("lookup", "for each element"),
+    "e": ("byte", "in an element"),
+    "i": ("byte", "in an index"),
+    "l": ("byte", "in a load"),
+    "s": ("byte", "in a store"),
+}
+"""The parts that are a letter and a number: what is counted, and the rest of the sentence."""
+
+
+def name_legend(name: str) -> tuple[tuple[str, str], ...]:
+    """The parts of a kernel's name, each with its meaning; none for a name that no kernel has."""
+    variant = _by_name().get(name)
+    return () if variant is None else tuple(_parts(variant))
+
+
+def _parts(variant: Variant) -> Iterator[tuple[str, str]]:
+    for part in variant.name_parts:
+        if part in WORDS:
+            yield part, WORDS[part]
+        else:
+            counts, rest = LETTERS[part[0]]
+            yield part, f"{counted(int(part[1:]), counts)} {rest}"
+
+
+def _by_name() -> dict[str, Variant]:
+    return {variant.name: variant for variant in VARIANTS}
 
 
 def describe(plan: IndexPlan, alignment: int = 16) -> str:

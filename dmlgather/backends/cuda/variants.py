@@ -82,7 +82,7 @@ class Variant(NamedTuple):
 
     @property
     def name_parts(self) -> tuple[str, ...]:
-        """The parts of the name, each of which `name_legend.py` explains."""
+        """The parts of the name, each of which `name_legend` explains."""
         dimensions, element, index = f"d{self.dimensions}", f"e{self.element_bytes}", f"i{self.index_bytes}"
         policy = "told" if self.lookups >= TOLD_LOOKUPS else "checked" if self.checked else "clamp"
         lookup = "once" if self.invariant else "each"

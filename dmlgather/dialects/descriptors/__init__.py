@@ -11,10 +11,8 @@ level: the feature level to write for. Raises InexpressibleError, with a finding
 
 from dmlgather.dialects.descriptors.gather_descriptors import gather, gather_elements, gather_nd
 from dmlgather.dialects.descriptors.level_limits import InexpressibleError
-from dmlgather.dialects.descriptors.permutation_descriptors import depth_to_space, space_to_depth
-from dmlgather.dialects.descriptors.slice_descriptors import slices
+from dmlgather.dialects.descriptors.slice_descriptors import depth_to_space, slices, space_to_depth, windows_apart
 from dmlgather.dialects.descriptors.tensor_views import Dim, Dims, View, merge, storage_type
-from dmlgather.dialects.descriptors.window_descriptors import windows_apart
 
 __all__ = [
     "Dim",

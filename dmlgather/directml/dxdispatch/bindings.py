@@ -12,11 +12,12 @@ from dmlgather.directml.codes import CODES
 from dmlgather.directml.dxdispatch.commands import FieldBinding, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.jsonc import Path
-from dmlgather.directml.dxdispatch.reading import Reading, closest, dotted
+from dmlgather.directml.dxdispatch.reading import Reading
 from dmlgather.directml.dxdispatch.resources import Resource
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import BASE_ALIGNMENT, BufferTensorDesc, rounded_up
 from dmlgather.directml.types import TensorFlags
+from dmlgather.wording import closest, dotted
 
 SHOWN = 20
 """Names that a message lists at most."""

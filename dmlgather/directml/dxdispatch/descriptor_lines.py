@@ -12,24 +12,17 @@ from typing import BinaryIO
 
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch.dispatchables import read_dispatchable, read_label
-from dmlgather.directml.dxdispatch.foreign import ForeignPart
 from dmlgather.directml.dxdispatch.jsonc import Document, JsonError
 from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_text, kind_of
-from dmlgather.directml.dxdispatch.reading import MOST_COUNTED, EnoughError, Reading
-from dmlgather.directml.dxdispatch.source_files import SourceFiles
-from dmlgather.directml.located import FileProblem, LocatedFinding
+from dmlgather.directml.dxdispatch.npy import SourceFiles
+from dmlgather.directml.dxdispatch.reading import MOST_COUNTED, EnoughError, ForeignPart, Reading
+from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.directml.operator_types import NUMBERS, PREFIX
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.directml.validation import validate
-from dmlgather.files import BYTES_PER_CHARACTER, EncodingError, FileError, decoded, open_regular, read_stream
+from dmlgather.files import BYTES_PER_CHARACTER, STDIN, EncodingError, FileError, decoded, open_regular, read_stream
 from dmlgather.host import available_memory
 from dmlgather.wording import counted
-
-SUFFIXES = (".jsonl", ".ndjson")
-"""The suffixes of files that hold a stream."""
-
-STDIN = "<stdin>"
-"""The name that reports give to standard input."""
 
 LONGEST = 2**20
 """Bytes of a line, at most."""

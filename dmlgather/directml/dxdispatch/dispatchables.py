@@ -12,16 +12,15 @@ from pydantic import ValidationError
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch import wire
 from dmlgather.directml.dxdispatch.commands import FieldBinding, read_bindings
-from dmlgather.directml.dxdispatch.foreign import DISPATCHABLES, ForeignPart
 from dmlgather.directml.dxdispatch.jsonc import Path
-from dmlgather.directml.dxdispatch.reading import Reading, closest, unknown
+from dmlgather.directml.dxdispatch.reading import DISPATCHABLES, ForeignPart, Reading, unknown
 from dmlgather.directml.fields import Structure, wire_name
 from dmlgather.directml.operator_types import ALIASES, NUMBERS, PREFIX
 from dmlgather.directml.operators import OPERATORS
 from dmlgather.directml.operators.operator import Operator
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import AS_IN_FILES
-from dmlgather.wording import shown_value
+from dmlgather.wording import closest, shown_value
 
 _NO_OPERATOR = f"{PREFIX}INVALID"
 

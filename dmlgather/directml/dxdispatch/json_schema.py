@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from pydantic import Field, TypeAdapter, create_model
 
 from dmlgather.directml.dxdispatch import wire
-from dmlgather.directml.dxdispatch.foreign import DISPATCHABLES
+from dmlgather.directml.dxdispatch.reading import DISPATCHABLES
 from dmlgather.directml.operator_types import ALIASES, NUMBERS, PREFIX
 from dmlgather.directml.operators import OPERATORS
 from dmlgather.directml.operators.operator import Operator

@@ -1,4 +1,4 @@
-"""Read and check a file: a DxDispatch model, or a single operator descriptor."""
+"""Read and check a file: a DxDispatch model, with the files that it writes outputs to, or a single operator descriptor."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from dmlgather.directml.dxdispatch import bindings
 from dmlgather.directml.dxdispatch.bindings import BindingSite, BufferBinding
 from dmlgather.directml.dxdispatch.commands import Command, Dispatch, FieldBinding, Print, WriteFile, read_command
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable, read_dispatchable
-from dmlgather.directml.dxdispatch.foreign import ForeignPart
 from dmlgather.directml.dxdispatch.jsonc import Document, JsonError, Path
-from dmlgather.directml.dxdispatch.reading import EnoughError, Reading, closest
+from dmlgather.directml.dxdispatch.npy import SourceFiles
+from dmlgather.directml.dxdispatch.reading import EnoughError, ForeignPart, Reading
 from dmlgather.directml.dxdispatch.resources import Resource, read_resource
-from dmlgather.directml.dxdispatch.source_files import SourceFiles
-from dmlgather.directml.findings import Severity
-from dmlgather.directml.located import FileProblem, LocatedFinding
+from dmlgather.directml.fields import wire_name
+from dmlgather.directml.findings import FileProblem, LocatedFinding, Severity
 from dmlgather.directml.operator_types import PREFIX
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.directml.validation import validate
 from dmlgather.files import FileError, Position, read_text
+from dmlgather.wording import closest
 
 SECTIONS: dict[str, type[dict[str, Any]] | type[list[Any]]] = {"resources": dict, "dispatchables": dict, "commands": list}
 """The sections of a model."""
@@ -255,3 +255,41 @@ class _ModelCheck:
     def declared(self, section: str) -> Collection[str]:
         value = self.root.get(section)
         return value.keys() if isinstance(value, dict) else ()
+
+
+SUFFIXES = (".npy", ".bin", ".dat")
+"""Files that can hold an output: NumPy's, or raw bytes."""
+
+
+class DispatchOutput(NamedTuple):
+    """Where one dispatch puts its output. writes: the commands that write its resource to a file before another dispatch writes
+    the resource; replaced_by: the number of that dispatch command, None where there is none.
+    """
+
+    command: Dispatch
+    bound: BufferBinding
+    writes: list[WriteFile]
+    replaced_by: int | None = None
+
+    @property
+    def in_file(self) -> bool:
+        """Whether a file of the model can be compared with it."""
+        return any(write.target.lower().endswith(SUFFIXES) for write in self.writes)
+
+
+def dispatch_outputs(model: CheckedFile) -> dict[int, DispatchOutput]:
+    """What each dispatch command of a model writes, by the command's number."""
+    outputs: dict[int, DispatchOutput] = {}
+    last: dict[str, int] = {}
+    for number, command in enumerate(model.commands):
+        if isinstance(command, Dispatch):
+            output = wire_name(model.dispatchables[command.dispatchable].desc.operator.output)
+            bound = model.buffer_bindings(command)[0][output]
+            before = last.get(bound.resource)
+            if before is not None:
+                outputs[before] = outputs[before]._replace(replaced_by=number)
+            outputs[number] = DispatchOutput(command, bound, [])
+            last[bound.resource] = number
+        elif isinstance(command, WriteFile) and command.resource in last:
+            outputs[last[command.resource]].writes.append(command)
+    return outputs

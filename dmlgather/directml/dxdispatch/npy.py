@@ -1,8 +1,9 @@
-"""Values in files: NumPy's .npy files, which store their own type, and raw bytes (.dat, .bin)."""
+"""Values in files: which files a model may read, NumPy's .npy files, which store their own type, and raw bytes (.dat, .bin)."""
 
 from __future__ import annotations
 
 import io
+import os
 import warnings
 from dataclasses import dataclass
 from math import prod
@@ -13,10 +14,10 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from dmlgather.blocks import blocks
+from dmlgather.chunks import chunks
 from dmlgather.directml.dxdispatch.values import Values, dtype_of
 from dmlgather.directml.types import DataType
-from dmlgather.files import FileError, open_regular
+from dmlgather.files import FileError, leads_outside, open_regular
 from dmlgather.wording import counted
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
@@ -50,11 +51,11 @@ class StoredValues(Values):
         """Read the file into out, shape [count]. FileError when it has changed since it was checked."""
         with open_regular(self.path) as (file, _):
             file.seek(self.offset)
-            for block in blocks(out):
-                if file.readinto(block.view(np.uint8).data) != block.nbytes:
+            for chunk in chunks(out):
+                if file.readinto(chunk.view(np.uint8).data) != chunk.nbytes:
                     raise FileError("became shorter while it was read")
                 if self.stored.byteorder == ">":
-                    block.view(self.stored.newbyteorder("=")).byteswap(inplace=True)
+                    chunk.view(self.stored.newbyteorder("=")).byteswap(inplace=True)
         if self.fortran_order:
             out[...] = out.reshape(self.shape, order="F").ravel()
 
@@ -100,7 +101,7 @@ def write_npy(array: NDArray[Any], file: BinaryIO) -> None:
     dtype = array.dtype.newbyteorder("<")
     header = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": array.shape}
     npy_format.write_array_header_1_0(file, header)
-    file.writelines(np.ascontiguousarray(block, dtype).reshape(-1).view(np.uint8).data for block in blocks(array))
+    file.writelines(np.ascontiguousarray(chunk, dtype).reshape(-1).view(np.uint8).data for chunk in chunks(array))
 
 
 def read_header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -129,3 +130,53 @@ def read_header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtyp
 
 def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+_NO_VALUES = {
+    **dict.fromkeys(IMAGES, "is an image; images cannot be used as initial values here: convert it to .npy"),
+    ".npz": "is an archive of arrays (.npz), and a resource takes one array: save it with numpy.save as .npy",
+    **dict.fromkeys(
+        (".7z", ".bz2", ".gz", ".tar", ".tgz", ".xz", ".zip", ".zst"),
+        "is an archive, and neither DxDispatch nor dmlgather unpacks it: unpack it, and name the .npy or raw file",
+    ),
+    **dict.fromkeys(
+        (".h5", ".hdf5", ".mat", ".onnx", ".pickle", ".pkl", ".pt", ".pth", ".safetensors"),
+        "is a container with a format of its own, not raw elements: save the array that is meant with numpy.save as .npy",
+    ),
+}
+"""Why files cannot hold initial values, by suffix. Files with other suffixes are .npy or raw."""
+
+
+@dataclass(frozen=True)
+class SourceFiles:
+    """The files of one model. folder: of the model file. allow_outside: whether files anywhere may be read."""
+
+    folder: Path
+    allow_outside: bool = False
+
+    def found(self, source: str) -> Path:
+        """The file: beside the model, or else in the current folder. FileError when it lies in neither, links followed."""
+        beside = self.folder / source
+        file = beside if os.path.lexists(beside) else Path(source)
+        if not self.allow_outside and leads_outside(file, (self.folder, Path())):
+            raise FileError(
+                f"lies outside of the model's folder ({self.folder.absolute()}) and of the current one ({Path.cwd()}), and a "
+                "model may only read files there: copy it there, or allow it with --allow-outside"
+            )
+        return file
+
+    def values(self, source: str, data_type: DataType) -> Values:
+        """The values in the file. data_type: of raw elements; UNKNOWN if it is not stated. FileError when they cannot be read."""
+        file = self.found(source)
+        suffix = file.suffix.lower()
+        try:
+            if suffix in _NO_VALUES:
+                raise FileError(_NO_VALUES[suffix])
+            if suffix == ".npy":
+                return read_npy(file)
+            if data_type is DataType.UNKNOWN:
+                raise FileError("holds raw bytes: 'initialValuesDataType' has to state their type")
+            return read_raw(file, data_type)
+        except FileError as error:
+            looked = "" if os.path.lexists(file) else f" (looked in {self.folder.absolute()} and {Path.cwd()})"
+            raise FileError(f"{error}{looked}") from None

@@ -1,29 +1,25 @@
-"""One file while it is read: its parsed text, and all problems and findings, with their places."""
+"""One file while it is read: its parsed text, all problems and findings with their places, and the parts that are left out."""
 
 from __future__ import annotations
 
-import difflib
-import json
 import re
 from collections.abc import Iterable
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from dmlgather.directml.codes import CODES
 from dmlgather.directml.dxdispatch.jsonc import Document, Path
 from dmlgather.directml.dxdispatch.wire import WirePart, names
-from dmlgather.directml.findings import Finding
-from dmlgather.directml.located import FileProblem, LocatedFinding
+from dmlgather.directml.findings import FileProblem, Finding, LocatedFinding
+from dmlgather.directml.operators import OPERATORS
 from dmlgather.directml.types import AS_IN_FILES
 from dmlgather.record import in_words
-from dmlgather.wording import shortened
+from dmlgather.wording import alternatives, closest, dotted, shortened
 
 T = TypeVar("T")
 
 _LEAVES = (str, int, float, bool, type(None))
-_NAMES_ONLY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _PATH_STEP = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]")
 
 
@@ -35,12 +31,6 @@ MOST_COUNTED = 10_000
 
 MOST_ENTRIES = 1_000
 """Entries of an array or object inside a command or an operator; the longest that can be right have eight."""
-
-LONGEST_NAME = 200
-"""Characters of a name that is compared with others which it may misspell."""
-
-MOST_NAMES = 250
-"""Names that a name is compared with."""
 
 
 class EnoughError(Exception):
@@ -210,36 +200,45 @@ class Reading:
         self.finding(finding, path, key=True)
 
 
-def dotted(path: Path) -> str:
-    """A path as it is written in messages: resources.input.initialValues[3]."""
-    text = ""
-    for step in path:
-        if isinstance(step, int):
-            text += f"[{step}]"
-        elif _NAMES_ONLY.fullmatch(step):
-            text += f".{step}" if text else step
-        else:
-            text += f"[{json.dumps(step, ensure_ascii=False)}]"
-    return shortened(text)
-
-
 def unknown(word: str, meant: str) -> str:
     """The message about a misspelt name."""
     return f"unknown name {word!r}; did you mean {meant!r}?"
 
 
-def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that `word` probably misspells; None where none is similar. Of many known words, the first are compared."""
-    if len(word) > LONGEST_NAME:
-        return None
-    plain = {_plain(item): item for item in islice(known, MOST_NAMES) if len(item) <= LONGEST_NAME}
-    found = difflib.get_close_matches(_plain(word), list(plain), n=1, cutoff=0.8)
-    return plain[found[0]] if found else None
-
-
-def _plain(word: str) -> str:
-    return word.replace("_", "").replace("-", "").lower()
-
-
 def _within(step: Any, value: list[Any]) -> bool:
     return isinstance(step, int) and 0 <= step < len(value)
+
+
+DISPATCHABLES = {"hlsl": "an HLSL shader", "onnx": "an ONNX model", "dmlSerializedGraph": "a serialized DirectML graph"}
+"""The types of dispatchables that are no operators of DirectML."""
+
+CONSTANTS = "a list of typed constants for HLSL shaders"
+"""What a resource is that dmlgather does not read."""
+
+OTHER = "DML804"
+"""The code of what is noted and left out."""
+
+
+class ForeignPart(NamedTuple):
+    """A dispatchable, descriptor or resource that is noted and left out. path: of the value that says what it is.
+
+    what: "DML_OPERATOR_GEMM", or words for anything else.
+    """
+
+    what: str
+    path: Path
+
+    def note(self, reading: Reading, subject: str = "", lines: int = 1) -> None:
+        """Report that it is left out. subject, lines: as in `LocatedFinding`."""
+        finding = CODES[OTHER].finding(
+            dotted(self.path),
+            expected="an operator that `dmlgather levels` lists",
+            got=self.what,
+            remedy="none is needed: it is left out",
+        )
+        reading.finding(finding, self.path, subject, lines=lines)
+
+    def refusal(self, name: str) -> str:
+        """Why what uses it, by its name in the file, cannot be executed."""
+        known = alternatives(operator.name for operator in OPERATORS.values())
+        return f"cannot be executed: {name} is {self.what}, and dmlgather executes only {known}"

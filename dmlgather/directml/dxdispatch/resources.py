@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from dmlgather.directml.codes import CODES
 from dmlgather.directml.dxdispatch import npy, wire
-from dmlgather.directml.dxdispatch.foreign import CONSTANTS, ForeignPart
 from dmlgather.directml.dxdispatch.jsonc import Path
-from dmlgather.directml.dxdispatch.reading import Reading, dotted
-from dmlgather.directml.dxdispatch.source_files import SourceFiles
+from dmlgather.directml.dxdispatch.npy import SourceFiles
+from dmlgather.directml.dxdispatch.reading import CONSTANTS, ForeignPart, Reading
 from dmlgather.directml.dxdispatch.values import Constant, ValueFitError, Values, dtype_of, listed, progression, scalar
 from dmlgather.directml.tensor import SIZE_GRANULE, rounded_up
 from dmlgather.directml.types import DataType
 from dmlgather.files import FileError
+from dmlgather.wording import dotted
 
 
 @dataclass(frozen=True)

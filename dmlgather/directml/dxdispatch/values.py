@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.blocks import blocks
+from dmlgather.chunks import chunks
 from dmlgather.directml.types import DataType
 from dmlgather.wording import shown_value
 
@@ -70,8 +70,8 @@ class Constant(Values):
     value: Any
 
     def write(self, out: NDArray[Any]) -> None:
-        for block in blocks(out):
-            block[...] = self.value
+        for chunk in chunks(out):
+            chunk[...] = self.value
 
 
 @dataclass(frozen=True)

@@ -15,21 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.blocks import blocks
+from dmlgather.chunks import chunks
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch.commands import BindingSource, Command, Dispatch, FieldBinding, Print, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
-from dmlgather.directml.dxdispatch.model_file import CheckedFile
+from dmlgather.directml.dxdispatch.model_file import CheckedFile, DispatchOutput, dispatch_outputs
 from dmlgather.directml.dxdispatch.npy import write_npy
-from dmlgather.directml.dxdispatch.output_files import DispatchOutput, dispatch_outputs
 from dmlgather.directml.dxdispatch.resources import Resource
 from dmlgather.directml.dxdispatch.values import Constant, dtype_of
 from dmlgather.directml.fields import wire_name
-from dmlgather.directml.queries import lower
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import TensorFlags
-from dmlgather.files import FileError
-from dmlgather.written_files import staged, writing
+from dmlgather.directml.validation import lower
+from dmlgather.files import FileError, staged, writing
 
 NAME = "case.json"
 """The name of the model in the folder of a case."""
@@ -166,8 +164,8 @@ def random_inputs(desc: OperatorDesc, seed: int) -> list[NDArray[Any]]:
 
 def _bits(random: np.random.Generator, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     made = np.empty(count, dtype)
-    for block in blocks(made):
-        block[...] = np.frombuffer(random.bytes(block.nbytes), dtype)
+    for chunk in chunks(made):
+        chunk[...] = np.frombuffer(random.bytes(chunk.nbytes), dtype)
     return made
 
 
@@ -176,8 +174,8 @@ def _indices(random: np.random.Generator, count: int, dtype: np.dtype[Any], limi
     low = -limit - OUTSIDE if bounds.min < 0 else 0
     high = limit + OUTSIDE
     made = np.empty(count, dtype)
-    for block in blocks(made):
-        block[...] = random.integers(max(low, bounds.min), min(high, bounds.max), block.size, dtype, endpoint=True)
+    for chunk in chunks(made):
+        chunk[...] = random.integers(max(low, bounds.min), min(high, bounds.max), chunk.size, dtype, endpoint=True)
     return made
 
 

@@ -1,20 +1,145 @@
-"""GATHER and GATHER_ELEMENTS: declaration, lowering, documented pseudocode."""
+"""GATHER and GATHER_ELEMENTS: declaration, rules, lowering, documented pseudocode."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.directml.descriptors import GatherElementsOperatorDesc, GatherOperatorDesc
-from dmlgather.directml.operators.documented import position
-from dmlgather.directml.operators.lowering import Layouts, lookup, plan
-from dmlgather.directml.operators.operator import Operator
-from dmlgather.directml.rules.gather import GATHER_ELEMENTS_RULES, GATHER_RULES
-from dmlgather.directml.shapes import gather_batch, gather_output
+from dmlgather.directml.operators.operator import Layouts, Operator, lookup, plan, position
+from dmlgather.directml.rules.rule import DescriptorCase, Fault, Rule
+from dmlgather.directml.rules.shared import AXIS, RANKS, SIZES, compare_sizes
+from dmlgather.directml.shapes import gather_batch, gather_output, gathered
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.plan import IndexPlan
+from dmlgather.wording import braces, counted
+
+
+def _index_dimensions(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
+    found, rank = case.desc.index_dimensions, case.desc.indices_tensor.rank
+    if found > rank:
+        yield Fault(
+            "IndexDimensions",
+            expected=f"0 … {rank}",
+            got=str(found),
+            remedy=f"set it to the number of trailing dimensions of IndicesTensor {braces(case.desc.indices_tensor.sizes)} "
+            "that hold indices",
+        )
+
+
+def _output_sizes(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
+    expected = gather_output(case.desc)
+    assert expected is not None
+    desc = case.desc
+    data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
+    parts = (data[: desc.axis], indices[len(indices) - desc.index_dimensions :], data[desc.axis + 1 :])
+    before, last, behind = map(braces, parts)
+    reason = (
+        f"joined from {before} of InputTensor before Axis {desc.axis}, {last} of IndicesTensor and {behind} of InputTensor "
+        "behind Axis, with leading 1s as needed"
+    )
+    got = case.desc.output_tensor.sizes
+    yield from compare_sizes("OutputTensor.Sizes", expected, got, reason, f"set OutputTensor.Sizes to {braces(expected)}")
+
+
+def _output_fits(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
+    if gather_output(case.desc) is None:
+        sizes, rank = gathered(case.desc), case.desc.input_tensor.rank
+        yield Fault(
+            "IndexDimensions",
+            expected=f"at most {rank} dimensions, leading 1s removed",
+            got=f"{braces(sizes)} with IndexDimensions {case.desc.index_dimensions} and Axis {case.desc.axis}; "
+            f"the stated output is {braces(case.desc.output_tensor.sizes)}",
+            remedy=f"prepend 1s to all tensors until DimensionCount is {len(sizes)}, or lower IndexDimensions",
+        )
+
+
+def _left_of(count: int) -> str:
+    """The dimensions of IndicesTensor that hold no indices. count: IndexDimensions."""
+    return (
+        ("all dimensions", "the dimensions before the last one")[count]
+        if count < 2
+        else f"the dimensions before the last {count}"
+    )
+
+
+def _leading_index_dimensions(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
+    data, indices, axis = case.desc.input_tensor.sizes, case.desc.indices_tensor.sizes, case.desc.axis
+    batch = gather_batch(case.desc)
+    count = case.desc.index_dimensions
+    remedy = f"set {_left_of(count)} of IndicesTensor to 1, or raise IndexDimensions"
+    if batch and batch[-1][0] >= axis:
+        (start, first), found = batch[0], indices[batch[0][1] : batch[-1][1] + 1]
+        yield Fault(
+            f"IndicesTensor.Sizes[{first}]",
+            expected=f"1, or at most {max(axis - start, 0)} batch dimensions, as InputTensor {braces(data)} has between its "
+            f"leading 1s and Axis {axis}",
+            got=f"{counted(len(found), 'dimension')} {braces(found)}, of {_left_of(count)} of {braces(indices)}",
+            remedy=remedy,
+        )
+        return
+    for with_input, dimension in batch:
+        if indices[dimension] != data[with_input]:
+            yield Fault(
+                f"IndicesTensor.Sizes[{dimension}]",
+                expected=f"1, or {data[with_input]} as InputTensor.Sizes[{with_input}]",
+                got=str(indices[dimension]),
+                remedy=remedy,
+            )
+
+
+def _batch_reading(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
+    indices = case.desc.indices_tensor.sizes
+    batch = gather_batch(case.desc)
+    if batch:
+        pairs = ", ".join(f"dimension {dimension} with InputTensor's {with_input}" for with_input, dimension in batch)
+        yield Fault(
+            f"IndicesTensor.Sizes[{batch[0][1]}]",
+            expected="1",
+            got=f"{indices[batch[0][1]]}, read as a batch ({pairs}); some devices use the first row for all",
+            remedy="use GATHER_ND1 with BatchDimensionCount, or GATHER_ELEMENTS, which are documented",
+        )
+
+
+def _elements_sizes(case: DescriptorCase[GatherElementsOperatorDesc]) -> Iterator[Fault]:
+    data, indices, axis = case.desc.input_tensor.sizes, case.desc.indices_tensor.sizes, case.desc.axis
+    expected = (*data[:axis], indices[axis], *data[axis + 1 :])
+    yield from compare_sizes(
+        "IndicesTensor.Sizes",
+        expected,
+        indices,
+        f"InputTensor's sizes except on Axis {axis}",
+        f"set InputTensor.Sizes to {braces((*indices[:axis], data[axis], *indices[axis + 1 :]))} and keep its strides, "
+        f"or set IndicesTensor.Sizes to {braces(expected)}",
+    )
+
+
+def _elements_output(case: DescriptorCase[GatherElementsOperatorDesc]) -> Iterator[Fault]:
+    expected, got = case.desc.indices_tensor.sizes, case.desc.output_tensor.sizes
+    remedy = f"set OutputTensor.Sizes to {braces(expected)}"
+    yield from compare_sizes("OutputTensor.Sizes", expected, got, "IndicesTensor's sizes", remedy)
+
+
+_IN_RANGE = (*SIZES, "DML206", "DML301")
+_FIELDS = ("index_dimensions", "axis")
+
+GATHER_RULES = (
+    AXIS,
+    Rule("DML301", _index_dimensions, needs=RANKS, alternatives=("index_dimensions",)),
+    Rule("DML303", _output_fits, needs=_IN_RANGE, alternatives=_FIELDS),
+    Rule("DML302", _output_sizes, needs=("DML303",), alternatives=_FIELDS),
+    Rule("DML304", _leading_index_dimensions, needs=_IN_RANGE, alternatives=_FIELDS),
+    Rule("DML305", _batch_reading, needs=("DML304",)),
+)
+
+GATHER_ELEMENTS_RULES = (
+    AXIS,
+    Rule("DML401", _elements_sizes, needs=(*SIZES, "DML206"), alternatives=("axis",)),
+    Rule("DML402", _elements_output, needs=SIZES),
+)
 
 
 def lower_gather(desc: GatherOperatorDesc, layouts: Layouts) -> IndexPlan:

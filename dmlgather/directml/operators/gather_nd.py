@@ -1,20 +1,148 @@
-"""GATHER_ND and GATHER_ND1: declaration, lowering, documented pseudocode."""
+"""GATHER_ND and GATHER_ND1: declaration, rules, lowering, documented pseudocode."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.directml.descriptors import GatherND1OperatorDesc, GatherNDOperatorDesc
-from dmlgather.directml.operators.documented import position
-from dmlgather.directml.operators.lowering import Layouts, lookup, plan
-from dmlgather.directml.operators.operator import Operator
-from dmlgather.directml.rules.gather_nd import GATHER_ND1_RULES, GATHER_ND_RULES
-from dmlgather.directml.shapes import batch_count, first_indexed, gather_nd_output, tuple_size
+from dmlgather.directml.operators.operator import Layouts, Operator, lookup, plan, position
+from dmlgather.directml.rules.rule import DescriptorCase, Fault, Rule
+from dmlgather.directml.rules.shared import RANKS, SIZES, compare_sizes
+from dmlgather.directml.shapes import batch_count, first_indexed, gather_nd_output, gathered_nd, tuple_size
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.plan import IndexPlan
+from dmlgather.wording import braces
+
+
+def _input_count(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
+    desc = case.desc
+    yield from _count("InputDimensionCount", desc.input_dimension_count, "InputTensor", desc.input_tensor.sizes)
+
+
+def _indices_count(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
+    desc = case.desc
+    yield from _count("IndicesDimensionCount", desc.indices_dimension_count, "IndicesTensor", desc.indices_tensor.sizes)
+
+
+def _count(field: str, found: int, tensor: str, sizes: tuple[int, ...]) -> Iterator[Fault]:
+    if not 1 <= found <= len(sizes):
+        yield Fault(
+            field,
+            expected=f"1 … {len(sizes)}",
+            got=str(found),
+            remedy=f"set it to the number of trailing dimensions of {tensor} {braces(sizes)} that are used",
+        )
+
+
+def _batch_range(case: DescriptorCase[GatherND1OperatorDesc]) -> Iterator[Fault]:
+    desc = case.desc
+    most = min(desc.input_dimension_count, desc.indices_dimension_count) - 1
+    if desc.batch_dimension_count > most:
+        yield Fault(
+            "BatchDimensionCount",
+            expected=f"0 … {most} (InputDimensionCount is {desc.input_dimension_count}, "
+            f"IndicesDimensionCount {desc.indices_dimension_count})",
+            got=str(desc.batch_dimension_count),
+            remedy="leave at least one dimension of each tensor after the batch dimensions",
+        )
+
+
+def _tuple_range(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
+    desc, batch = case.desc, batch_count(case.desc)
+    most = desc.input_dimension_count - batch
+    if not 1 <= tuple_size(desc) <= most:
+        yield Fault(
+            f"IndicesTensor.Sizes[{desc.indices_tensor.rank - 1}]",
+            expected=f"1 … {most}: InputDimensionCount {desc.input_dimension_count} less {batch} batch dimensions",
+            got=str(tuple_size(desc)),
+            remedy=f"index at most {most} dimensions with a tuple, or raise InputDimensionCount",
+        )
+
+
+def _batch_sizes(case: DescriptorCase[GatherND1OperatorDesc]) -> Iterator[Fault]:
+    desc = case.desc
+    data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
+    for step in range(desc.batch_dimension_count):
+        of_input = len(data) - desc.input_dimension_count + step
+        of_indices = len(indices) - desc.indices_dimension_count + step
+        if data[of_input] != indices[of_indices]:
+            yield Fault(
+                f"IndicesTensor.Sizes[{of_indices}]",
+                expected=f"{data[of_input]} as InputTensor.Sizes[{of_input}]: both are batch dimension {step}",
+                got=str(indices[of_indices]),
+                remedy="give both the same size (Strides of 0 repeat a batch of size 1), or lower BatchDimensionCount",
+            )
+
+
+def _left_of_counts(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
+    desc = case.desc
+    for name, field, sizes, count in (
+        ("InputTensor", "InputDimensionCount", desc.input_tensor.sizes, desc.input_dimension_count),
+        ("IndicesTensor", "IndicesDimensionCount", desc.indices_tensor.sizes, desc.indices_dimension_count),
+    ):
+        for axis, size in enumerate(sizes[: len(sizes) - count]):
+            if size != 1:
+                yield Fault(
+                    f"{name}.Sizes[{axis}]",
+                    expected=f"1: {field} is {count}, so only the last {count} of {len(sizes)} dimensions are used",
+                    got=str(size),
+                    remedy=f"set {field} to {len(sizes) - axis}, or the size to 1",
+                )
+                break
+
+
+def _output_fits(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
+    if gather_nd_output(case.desc) is None:
+        sizes, rank = gathered_nd(case.desc), case.desc.input_tensor.rank
+        yield Fault(
+            "OutputTensor.DimensionCount",
+            expected=f"at most {rank} dimensions, as all tensors have {rank}",
+            got=f"{len(sizes)}: {braces(sizes)}; the stated output is {braces(case.desc.output_tensor.sizes)}",
+            remedy=f"prepend 1s to all tensors until DimensionCount is {len(sizes)}, or lower IndicesDimensionCount",
+        )
+
+
+def _output_sizes(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
+    expected = gather_nd_output(case.desc)
+    assert expected is not None
+    data, indices = case.desc.input_tensor.sizes, case.desc.indices_tensor.sizes
+    used = indices[len(indices) - case.desc.indices_dimension_count : -1]
+    behind = data[first_indexed(case.desc) + tuple_size(case.desc) :]
+    reason = f"joined from leading 1s, {braces(used)} of IndicesTensor and {braces(behind)} of InputTensor"
+    got = case.desc.output_tensor.sizes
+    yield from compare_sizes("OutputTensor.Sizes", expected, got, reason, f"set OutputTensor.Sizes to {braces(expected)}")
+
+
+_COUNTS = ("DML501", "DML502", "DML503")
+_FIELDS = ("input_dimension_count", "indices_dimension_count")
+_BATCH = "batch_dimension_count"
+
+
+def _rules(batched: bool) -> tuple[Rule, ...]:
+    fields = (*_FIELDS, _BATCH) if batched else _FIELDS
+    counts = (
+        Rule("DML501", _input_count, needs=RANKS, alternatives=fields[:1]),
+        Rule("DML502", _indices_count, needs=RANKS, alternatives=fields[1:2]),
+    )
+    batch = (
+        Rule("DML503", _batch_range, needs=("DML501", "DML502"), alternatives=(_BATCH,)),
+        Rule("DML505", _batch_sizes, needs=(*SIZES, "DML503"), alternatives=(_BATCH,)),
+    )
+    sizes = (
+        Rule("DML504", _tuple_range, needs=(*SIZES, *_COUNTS), alternatives=fields),
+        Rule("DML506", _left_of_counts, needs=(*SIZES, "DML501", "DML502"), alternatives=_FIELDS),
+        Rule("DML508", _output_fits, needs=("DML504",), alternatives=fields),
+        Rule("DML507", _output_sizes, needs=("DML508",), alternatives=fields),
+    )
+    return (*counts, *batch, *sizes) if batched else (*counts, *sizes)
+
+
+GATHER_ND_RULES = _rules(batched=False)
+GATHER_ND1_RULES = _rules(batched=True)
 
 
 def indexed_axes(desc: GatherNDOperatorDesc) -> tuple[int, ...]:

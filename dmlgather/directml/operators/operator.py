@@ -1,8 +1,8 @@
-"""The declaration of an operator."""
+"""The declaration of an operator, and what the declarations share: lookups and plans, and positions in documented pseudocode."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,8 +12,58 @@ from numpy.typing import NDArray
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.rules.rule import Rule
 from dmlgather.directml.support import Row, rows_of
-from dmlgather.directml.types import FeatureLevel
-from dmlgather.plan import IndexPlan, Layout
+from dmlgather.directml.types import DataType, FeatureLevel
+from dmlgather.plan import IndexPlan, IndexType, Layout, Lookup, build
+from dmlgather.plan import lookup as build_lookup
+
+Layouts = Mapping[str, Layout]
+"""The layout of each tensor, by field ("input_tensor")."""
+
+
+def index_type(data_type: DataType) -> IndexType:
+    """The index type of IndicesTensor's data type."""
+    found = data_type.index_type
+    assert found is not None, "a legal descriptor has integer indices"
+    return found
+
+
+def lookup(desc: OperatorDesc, layouts: Layouts, axis: int, index_strides: Sequence[int], component: int = 0) -> Lookup:
+    """The lookup of a position along InputTensor's `axis`. component: offset in the index tensor, in elements."""
+    return build_lookup(
+        layouts["input_tensor"],
+        layouts["indices_tensor"],
+        axis,
+        index_strides,
+        index_type(desc.tensor("indices_tensor").data_type),
+        component=component,
+    )
+
+
+def plan(
+    desc: OperatorDesc, layouts: Layouts, in_strides: Sequence[int], in_offset: int = 0, lookups: Sequence[Lookup] = ()
+) -> IndexPlan:
+    """The plan that reads InputTensor from element `in_offset` on with these strides and writes OutputTensor."""
+    return build(
+        layouts["input_tensor"],
+        layouts["output_tensor"],
+        in_strides,
+        desc.tensor("output_tensor").data_type.bytes,
+        in_offset=in_offset,
+        lookups=lookups,
+        indices=layouts.get("indices_tensor"),
+        index_type=index_type(desc.tensor("indices_tensor").data_type) if lookups else None,
+    )
+
+
+def position(value: Any, size: int) -> int:
+    """The position along a dimension of `size` that an index value selects.
+
+    `size` is added once to a negative value, which only signed types have. A result that is outside is clamped.
+    """
+    found = int(value)
+    if found < 0:
+        found += size
+    return min(max(found, 0), size - 1)
 
 
 def looks_nothing_up(_: OperatorDesc) -> tuple[int, ...]:

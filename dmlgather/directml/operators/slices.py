@@ -1,20 +1,175 @@
-"""SLICE and SLICE1: declaration, lowering, documented pseudocode."""
+"""SLICE and SLICE1: declaration, rules, lowering, documented pseudocode."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.directml.descriptors import OperatorDesc, Slice1OperatorDesc, SliceOperatorDesc
-from dmlgather.directml.operators.lowering import Layouts, plan
-from dmlgather.directml.operators.operator import Operator
-from dmlgather.directml.rules.slices import SLICE1_RULES, SLICE_RULES
+from dmlgather.directml.operators.operator import Layouts, Operator, plan
+from dmlgather.directml.rules.rule import DescriptorCase, Fault, Rule
+from dmlgather.directml.rules.shared import RANKS, SIZES, compare_sizes
 from dmlgather.directml.shapes import slice1_output
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.plan import IndexPlan
+from dmlgather.wording import alternatives, braces, counted
+
+AnySlice = SliceOperatorDesc | Slice1OperatorDesc
+
+
+def _arrays(desc: AnySlice) -> dict[str, tuple[int, ...]]:
+    if isinstance(desc, SliceOperatorDesc):
+        return {"Offsets": desc.offsets, "Sizes": desc.sizes, "Strides": desc.strides}
+    return {
+        "InputWindowOffsets": desc.input_window_offsets,
+        "InputWindowSizes": desc.input_window_sizes,
+        "InputWindowStrides": desc.input_window_strides,
+    }
+
+
+def _array_lengths(case: DescriptorCase[AnySlice]) -> Iterator[Fault]:
+    count = case.desc.dimension_count
+    for field, entries in _arrays(case.desc).items():
+        if len(entries) != count:
+            yield Fault(
+                field,
+                expected=f"{counted(count, 'entry')}, the slice's DimensionCount",
+                got=counted(len(entries), "entry"),
+                remedy=f"state one entry of {field} per dimension, or correct DimensionCount",
+            )
+
+
+def _tensors_count(case: DescriptorCase[AnySlice]) -> Iterator[Fault]:
+    count, rank = case.desc.dimension_count, case.desc.input_tensor.rank
+    if count != rank:
+        arrays = ", ".join(_arrays(case.desc))
+        yield Fault(
+            "DimensionCount",
+            expected=f"{rank}, as in InputTensor and OutputTensor",
+            got=str(count),
+            remedy=f"give {arrays} {counted(rank, 'entry')} and set DimensionCount to {rank}, or leave DimensionCount out",
+        )
+
+
+def _nonzero_strides(case: DescriptorCase[AnySlice]) -> Iterator[Fault]:
+    field, strides = list(_arrays(case.desc).items())[-1]
+    legal = "at least 1" if isinstance(case.desc, SliceOperatorDesc) else "a positive or negative step"
+    for axis, stride in enumerate(strides):
+        if stride == 0:
+            yield Fault(
+                f"{field}[{axis}]",
+                expected=legal,
+                got="0",
+                remedy="use 1 to copy one element; to repeat an element, give InputTensor a stride of 0",
+            )
+
+
+def _slice_sizes(case: DescriptorCase[SliceOperatorDesc]) -> Iterator[Fault]:
+    output = case.desc.output_tensor.sizes
+    if len(case.desc.sizes) != len(output):
+        return  # DML601 or DML602 says so
+    remedy = f"set Sizes to {braces(output)}, or OutputTensor.Sizes to {braces(case.desc.sizes)}"
+    yield from compare_sizes("Sizes", output, case.desc.sizes, "OutputTensor's sizes", remedy)
+
+
+def _slice_reads(case: DescriptorCase[SliceOperatorDesc]) -> Iterator[Fault]:
+    desc = case.desc
+    for axis, limit in enumerate(desc.input_tensor.sizes):
+        offset, size, stride = desc.offsets[axis], desc.sizes[axis], desc.strides[axis]
+        last = offset + (size - 1) * stride
+        if size and last >= limit:
+            step = max(0, -(-(limit - offset) // stride))
+            yield Fault(
+                f"Sizes[{axis}]" if step else f"Offsets[{axis}]",
+                expected=f"positions 0 … {limit - 1} in dimension {axis} of InputTensor",
+                got=f"{offset} + {size - 1}·{stride} = {last} at the end; the first one outside is {offset + step * stride}, "
+                f"for element {step} of the output",
+                remedy=_inside(axis, limit, step, (offset, size, stride)),
+            )
+
+
+def _inside(axis: int, limit: int, step: int, entry: tuple[int, int, int]) -> str:
+    """Values of single fields that keep a slice inside a dimension of size `limit`; first those that keep the output's size."""
+    offset, size, stride = entry
+    values = []
+    if size > 1 and (most := (limit - 1 - offset) // (size - 1)) >= 1:
+        values.append(f"Strides[{axis}] to {most}")
+    if (most := limit - 1 - (size - 1) * stride) >= 0:
+        values.append(f"Offsets[{axis}] to {most}")
+    if step:
+        values.append(f"Sizes[{axis}] and OutputTensor.Sizes[{axis}] to {step}")
+    return f"lower {alternatives(values)}" if values else f"choose Offsets, Sizes and Strides inside size {limit}"
+
+
+def _window_empty(case: DescriptorCase[Slice1OperatorDesc]) -> Iterator[Fault]:
+    for axis, size in enumerate(case.desc.input_window_sizes):
+        if size == 0:
+            yield Fault(
+                f"InputWindowSizes[{axis}]",
+                expected="at least 1",
+                got="0",
+                remedy="do not run the operator where nothing is copied: DirectML cannot describe an empty tensor",
+            )
+
+
+def _window_inside(case: DescriptorCase[Slice1OperatorDesc]) -> Iterator[Fault]:
+    desc = case.desc
+    for axis, limit in enumerate(desc.input_tensor.sizes):
+        offset, size = desc.input_window_offsets[axis], desc.input_window_sizes[axis]
+        if offset + size > limit:
+            inside = f"lower InputWindowSizes[{axis}] to {limit - offset}" if offset < limit else "lower the offset"
+            yield Fault(
+                f"InputWindowSizes[{axis}]" if offset < limit else f"InputWindowOffsets[{axis}]",
+                expected=f"offset + size at most {limit}, InputTensor.Sizes[{axis}]",
+                got=f"{offset} + {size} = {offset + size}; the first position outside is {max(offset, limit)}",
+                remedy=inside,
+            )
+
+
+def _window_yields(case: DescriptorCase[Slice1OperatorDesc]) -> Iterator[Fault]:
+    desc = case.desc
+    for axis, most in enumerate(slice1_output(desc)):
+        found = desc.output_tensor.sizes[axis]
+        if found > most:
+            offset, size = desc.input_window_offsets[axis], desc.input_window_sizes[axis]
+            stride = abs(desc.input_window_strides[axis])
+            values = [f"OutputTensor.Sizes[{axis}] to {most} or less"]
+            if (step := (size - 1) // (found - 1)) >= 1:
+                values.append(f"InputWindowStrides[{axis}] to {step} or -{step}")
+            if offset + (needed := 1 + (found - 1) * stride) <= desc.input_tensor.sizes[axis]:
+                values.append(f"InputWindowSizes[{axis}] to {needed}")
+            yield Fault(
+                f"OutputTensor.Sizes[{axis}]",
+                expected=f"1 … {most}: 1 + ({size} - 1) div {stride}",
+                got=str(found),
+                remedy=f"set {alternatives(values)}",
+            )
+
+
+_FORM = (*SIZES, "DML602")
+"""Rules that have to hold before the slice's arrays can be compared with the tensors, dimension by dimension."""
+
+_COMMON = (
+    Rule("DML601", _array_lengths),
+    Rule("DML602", _tensors_count, needs=(*RANKS, "DML601")),
+    Rule("DML603", _nonzero_strides),
+)
+
+SLICE_RULES = (
+    *_COMMON,
+    Rule("DML604", _slice_sizes, needs=SIZES),
+    Rule("DML605", _slice_reads, needs=(*_FORM, "DML603")),
+)
+
+SLICE1_RULES = (
+    *_COMMON,
+    Rule("DML606", _window_empty),
+    Rule("DML607", _window_inside, needs=(*_FORM, "DML606")),
+    Rule("DML608", _window_yields, needs=(*_FORM, "DML603", "DML606")),
+)
 
 
 def _walk(desc: OperatorDesc, layouts: Layouts, starts: Sequence[int], steps: Sequence[int]) -> IndexPlan:

@@ -12,8 +12,8 @@ import numpy as np
 
 from dmlgather.calls.keys import plain
 from dmlgather.dialects.element_types import ElementTypes
-from dmlgather.dialects.lowering import index_type as plan_index_type
 from dmlgather.dialects.problem import Problem, TensorType, whole
+from dmlgather.dialects.problem import index_type as plan_index_type
 from dmlgather.plan import IndexPlan, Layout, Lookup, OutOfBounds, build
 from dmlgather.wording import alternatives
 

@@ -14,11 +14,11 @@ from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.views import SliceView
 from dmlgather.dialects.windows import Window
+from dmlgather.fusion.traces import meaning
 from dmlgather.lax.problems.gather import OPERANDS, TYPES
 from dmlgather.lax.tracing import jaxprs
 from dmlgather.lax.tracing.equation_problems import PRIMITIVES, NoPlanError, problem_of
 from dmlgather.lax.tracing.jaxprs import Constants, Place
-from dmlgather.tracing import meaning
 from dmlgather.wording import counted
 
 

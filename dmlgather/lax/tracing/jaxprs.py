@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.extras import missing_extra
-from dmlgather.tracing import SourceLine
+from dmlgather.fusion.traces import SourceLine
+from dmlgather.package import missing_extra
 
 Place = tuple[tuple[int, str], ...]
 """The place of an equation: from the outermost jaxpr inwards, an equation's number and the label of the jaxpr inside it that

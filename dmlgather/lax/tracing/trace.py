@@ -12,13 +12,13 @@ from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.dialects.index_graph import Step
 from dmlgather.fusion import Fused, fuse
+from dmlgather.fusion.traces import Array, Directml, SourceLine, Trace, TraceEntry, launches_of, opaque_results
 from dmlgather.lax.problems.export import EXPORTER, with_known_starts
 from dmlgather.lax.tracing import jaxprs
 from dmlgather.lax.tracing.equation_problems import PRIMITIVES, NoPlanError, known_starts, problem_of
 from dmlgather.lax.tracing.index_graph import ProgramGraph, read_program
 from dmlgather.lax.tracing.jaxprs import Constants, Place, equations
 from dmlgather.plan import OutOfBounds, bytes_moved
-from dmlgather.tracing import Array, Directml, SourceLine, Trace, TraceEntry, launches_of, opaque_results
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dmlgather.dialects.constant_indices import first_out_of_range
 from dmlgather.dialects.export_codes import CODES
-from dmlgather.dialects.exporter import Exporter, Unlike, index_bounds
-from dmlgather.dialects.indexing_form import FORMS, needed_by_indexing
+from dmlgather.dialects.exporter import Exporter, Unlike, first_out_of_range, index_bounds
 from dmlgather.dialects.problem import Problem
-from dmlgather.dialects.view_forms import VIEW_FORMS
+from dmlgather.dialects.view_forms import FORMS, VIEW_FORMS, needed_by_indexing
 from dmlgather.directml import Finding
 from dmlgather.numpy.problems.take_along_axis import TakeAlongAxis, take_along_axis_form
 

@@ -10,8 +10,7 @@ import numpy as np
 from dmlgather.dialects import descriptors
 from dmlgather.dialects.descriptors import Dim, View
 from dmlgather.dialects.exporter import Descriptors, views
-from dmlgather.dialects.lowering import gathering
-from dmlgather.dialects.problem import Problem, TensorType, check_axis
+from dmlgather.dialects.problem import Problem, TensorType, check_axis, gathering
 from dmlgather.directml import FeatureLevel
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build
 

@@ -11,8 +11,7 @@ from onnx import ModelProto, NodeProto, helper
 
 from dmlgather.backends.cuda import DeviceError, require
 from dmlgather.backends.devices import Device
-from dmlgather.onnx.backend.model_inputs import adopt_inputs, name_inputs
-from dmlgather.onnx.backend.prepared_model import PreparedModel
+from dmlgather.onnx.backend.prepared_model import PreparedModel, adopt_inputs, name_inputs
 from dmlgather.onnx.backend.supported_nodes import check_model, check_node, check_types
 from dmlgather.onnx.model.partial_types import NOTHING
 from dmlgather.onnx.problems.operator_versions import DOMAINS

@@ -1,10 +1,10 @@
-"""A model that is ready to run: as a fused graph, made for the types of a run's inputs."""
+"""A model that is ready to run: as a fused graph, made for the types of a run's inputs, which have to fit the declared ones."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import Any, NamedTuple
@@ -15,17 +15,20 @@ from numpy.typing import NDArray
 from onnx import ModelProto, numpy_helper
 
 from dmlgather.backends import arrays
+from dmlgather.backends.arrays import adopt
 from dmlgather.backends.cuda import require
 from dmlgather.backends.devices import CPU, Device
+from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.fusion import fuse
 from dmlgather.fusion.fused import GraphRunner
 from dmlgather.fusion.graph_routes import Compute
-from dmlgather.onnx.backend.model_inputs import adopt_inputs, name_inputs
 from dmlgather.onnx.backend.supported_nodes import check_on, check_types, compute, deciding
 from dmlgather.onnx.model.index_graph import translated
-from dmlgather.onnx.model.partial_types import type_of_value
-from dmlgather.onnx.problems.data_types import type_name
+from dmlgather.onnx.model.partial_types import PartialType, type_of_value
+from dmlgather.onnx.model.stated_types import check_fits
+from dmlgather.onnx.problems.data_types import STRING, type_name
+from dmlgather.wording import counted
 
 RUNS_KEPT = 32
 """Fused graphs of a model that are kept (least recently used leave first)."""
@@ -207,3 +210,47 @@ def _as_kind_of(result: Any, like: Any, home: Device) -> Any:
         return result
     moved = arrays.move(*arrays.adopt(result), home)
     return moved if like is None or isinstance(like, np.generic) else arrays.hand_back(moved, like)
+
+
+def adopt_inputs(named: Mapping[str, Any], inputs: Mapping[str, PartialType]) -> dict[str, tuple[Any, Device]]:
+    """The NumPy or CuPy array of each input in `named`, and its device. Strings become objects.
+
+    Raises TypeError for a wrong data type or no array, ValueError for shapes that contradict the model or each other.
+    """
+    adopted, symbols = {name: _adopted(name, array) for name, array in named.items()}, dict[str, tuple[int, str]]()
+    for name, (array, _) in adopted.items():
+        check_fits(name, array, inputs[name], symbols)
+    return adopted
+
+
+def name_inputs(given: Any, inputs: Collection[str], constants: Collection[str]) -> dict[str, Any]:
+    """The arrays by the inputs' names, in the model's order.
+
+    given: arrays in the order of all inputs, or of those without a default among the constants; or arrays by name. Raises
+    TypeError for anything else, ValueError for missing and surplus ones.
+    """
+    required = [name for name in inputs if name not in constants]
+    if isinstance(given, Mapping):
+        missing, unknown = [name for name in required if name not in given], [name for name in given if name not in inputs]
+        if missing or unknown:
+            raise ValueError(f"the inputs are {_listed(inputs)}; missing: {_listed(missing)}; unknown: {_listed(unknown)}")
+        return {name: given[name] for name in inputs if name in given}
+    if not isinstance(given, list | tuple):
+        raise TypeError(f"inputs is of type {type(given).__name__}, expected a list of arrays, or a dict of arrays by name")
+    for names in (list(inputs), required):
+        if len(given) == len(names):
+            return dict(zip(names, given, strict=True))
+    without = f"; {_listed(required)} have no default" if len(required) < len(inputs) else ""
+    raise ValueError(f"the model has {counted(len(inputs), 'input')} ({_listed(inputs)}{without}), and {len(given)} were given")
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(map(repr, names)) or "none"
+
+
+def _adopted(name: str, given: Any) -> tuple[Any, Device]:
+    try:
+        array, device = (np.asarray(given), CPU) if isinstance(given, np.generic) else adopt(given)
+    except TypeError as error:
+        raise TypeError(f"input {name!r}: {error}") from None
+    return (array.astype(STRING, copy=False) if array.dtype.kind in STRING_KINDS else array), device

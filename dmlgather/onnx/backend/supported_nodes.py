@@ -13,13 +13,12 @@ from dmlgather.backends.devices import Device
 from dmlgather.dialects.index_graph import IndexGraph, Opaque, Step
 from dmlgather.files import FileError
 from dmlgather.fusion.graph_routes import Compute
-from dmlgather.onnx.auxiliary.value_operators import CASTABLE, EXTERNAL, initializer, location
+from dmlgather.onnx.auxiliary import CASTABLE, EXTERNAL, initializer, location
 from dmlgather.onnx.model.local_functions import MOST_NODES, Functions
-from dmlgather.onnx.model.node_labels import naming
 from dmlgather.onnx.model.operators import OPERATORS, check, row_of
 from dmlgather.onnx.model.operators import compute as compute_node
 from dmlgather.onnx.model.partial_types import type_of_value
-from dmlgather.onnx.model.subgraphs import all_tensors, operator_name
+from dmlgather.onnx.model.subgraphs import all_tensors, naming, operator_name
 from dmlgather.onnx.problems.data_types import STRING, data_type, type_name
 from dmlgather.onnx.problems.node_reading import FAMILY
 from dmlgather.onnx.problems.operator_versions import DOMAINS, VERSIONS, own_opset

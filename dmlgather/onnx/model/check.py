@@ -13,29 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor, KnownCall, Unknown, Verdict
-from dmlgather.dialects.contradictions import Stated, contradicting, contradictions
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.dialects.relatives import found
-from dmlgather.dialects.size_arrays import has_names, with_numbers
-from dmlgather.dialects.sizes import KnownSize, Sizes
+from dmlgather.dialects.relatives import ONNX_RELATIVES, found
+from dmlgather.dialects.sizes import KnownSize, Sizes, has_names, with_numbers
 from dmlgather.dialects.sliced_axes import SlicedAxis
 from dmlgather.dialects.unknown_sizes import Named, NodeSizes, TrialSizes, named, trial_sizes
-from dmlgather.dialects.verdicts import Judged, of_host, verdict, with_sizes
+from dmlgather.dialects.verdicts import Judged, Stated, contradicting, contradictions, of_host, verdict, with_sizes
 from dmlgather.directml import FeatureLevel, Finding
-from dmlgather.directml.located import FileProblem, LocatedFinding
-from dmlgather.extras import missing_extra
+from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.files import FileError
 from dmlgather.onnx.model.file import read_model
 from dmlgather.onnx.model.node_sites import CHANGING, ModelContents, NodeSite, NodeValue, find_nodes
 from dmlgather.onnx.model.scopes import NOWHERE
-from dmlgather.onnx.problems.constant_indices import index_out_of_range
 from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
-from dmlgather.onnx.problems.export import EXPORTER, broken_rule
+from dmlgather.onnx.problems.export import EXPORTER, broken_rule, index_out_of_range
 from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS, UnknownTypeError, UnknownValueError, problem_of
 from dmlgather.onnx.problems.operator_versions import BOUNDS, version_of
-from dmlgather.onnx.problems.relatives import RELATIVES
 from dmlgather.onnx.problems.slice import Slice
+from dmlgather.package import missing_extra
 from dmlgather.wording import printable
 
 # What is known of the sizes of an ONNX node: its shapes, the axes that it slices, and what its operator requires of sizes.
@@ -327,7 +323,7 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4", include_host: boo
         opsets=contents.opsets,
         nodes=tuple(_checked(*pair) for pair in judged),
         others=dict(sorted(contents.others.items())),
-        relatives=found(RELATIVES, contents.others),
+        relatives=found(ONNX_RELATIVES, contents.others),
         findings=tuple(LocatedFinding.of(finding, str(path), None, None, place) for place, finding in findings),
         calls={site.place: each.call for site, each in judged if each.call is not None},
     )

@@ -16,15 +16,13 @@ import numpy as np
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.element_arithmetic import Element, array_of, objects
 from dmlgather.dialects.graph_arrays import GraphArray
-from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.problem import TensorType
-from dmlgather.dialects.size_arrays import KEPT_ELEMENTS
+from dmlgather.dialects.sizes import KEPT_ELEMENTS
 from dmlgather.onnx.model.moving_rules import LargeResultError
 from dmlgather.onnx.model.operator_rows import KnownNode, Shape
 from dmlgather.onnx.model.operators import compute, row_of
-from dmlgather.onnx.model.partial_types import PartialType, Size
+from dmlgather.onnx.model.partial_types import PartialType, Size, Value, first_unknown, is_known, is_partly
 from dmlgather.onnx.model.subgraphs import operator_name
-from dmlgather.onnx.model.values import Value, first_unknown, is_known, is_partly
 from dmlgather.wording import printable, shortened
 
 if TYPE_CHECKING:
@@ -161,6 +159,8 @@ def moved_shapes(call: KnownNode) -> list[Shape | None] | None:
     """The shapes of the outputs of an operator that moves elements, by its rule on arrays that have shapes alone; None where it
     has no such rule, or needs more.
     """
+    from dmlgather.dialects.graph_building import GraphBuilder
+
     row = row_of(call.node)
     if row.moves == () or row.run is None or not row.steps or call.opset < row.since:
         return None

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
-from dmlgather.dialects.size_arrays import KEPT_ELEMENTS
+from dmlgather.dialects.sizes import KEPT_ELEMENTS
 from dmlgather.onnx.model.constant_folding import computed_when_run
-from dmlgather.onnx.model.partial_types import NOTHING, PartialType
+from dmlgather.onnx.model.partial_types import NOTHING, PartialType, Value, is_known, same
 from dmlgather.onnx.model.scopes import Scope
 from dmlgather.onnx.model.subgraphs import subgraphs
-from dmlgather.onnx.model.values import Value, is_known, same
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 
 if TYPE_CHECKING:

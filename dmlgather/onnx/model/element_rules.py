@@ -12,7 +12,7 @@ import numpy as np
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.element_arithmetic import Computing, Element, array_of, objects, over, reduced, sequence
 from dmlgather.onnx.model.operator_rows import KnownNode
-from dmlgather.onnx.model.values import Value, is_known
+from dmlgather.onnx.model.partial_types import Value, is_known
 from dmlgather.onnx.problems.data_types import data_type
 from dmlgather.onnx.problems.node_reading import parse_node
 

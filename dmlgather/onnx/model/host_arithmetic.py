@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from dmlgather.dialects.size_arrays import KEPT_ELEMENTS
+from dmlgather.dialects.sizes import KEPT_ELEMENTS
 from dmlgather.onnx.model.local_functions import Functions, Key
 from dmlgather.onnx.model.operators import row_of
 from dmlgather.onnx.model.partial_types import type_of_value

@@ -13,27 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.dialects.element_types import exact_text
+from dmlgather.dialects.graph_arrays import GraphArithmetic, GraphArray, OpaqueError
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import IndexGraph, Opaque, Step
 from dmlgather.dialects.problem import TensorType
 from dmlgather.files import FileError
 from dmlgather.onnx.model.local_functions import Functions
-from dmlgather.onnx.model.node_labels import label, naming
-from dmlgather.onnx.model.node_steps import steps_of
-from dmlgather.onnx.model.operators import row_of
+from dmlgather.onnx.model.operator_rows import OperatorRow
+from dmlgather.onnx.model.operators import compute, row_of
+from dmlgather.onnx.model.partial_types import is_known
 from dmlgather.onnx.model.sized_model import Place, PlacedNode, SizedModel
 from dmlgather.onnx.model.stated_types import Stated
-from dmlgather.onnx.model.subgraphs import all_nodes, operator_name, subgraphs
+from dmlgather.onnx.model.subgraphs import all_nodes, label, naming, operator_name, subgraphs
 from dmlgather.onnx.model.translated_node import TranslatedNode
-from dmlgather.onnx.model.values import is_known
-from dmlgather.onnx.problems.node_reading import ARRAYS, in_family
+from dmlgather.onnx.problems.node_reading import ARRAYS, in_family, problem_of
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-
-# What identifies an operator outside the family: its name, and all that decides what it computes of its inputs, in one form.
 
 MOST_ELEMENTS = 2**20
 """Elements of a constant that is computed, at most."""
@@ -130,7 +128,7 @@ def _float(value: float) -> Hashable:
 def _plain(value: Any) -> Hashable:
     from onnx import TensorProto
 
-    from dmlgather.onnx.auxiliary.value_operators import tensor
+    from dmlgather.onnx.auxiliary import tensor
 
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
@@ -351,3 +349,57 @@ class _Translation:
                 f"{f'. Shape inference: {self._model.remark}' if self._model.remark else ''}"
             )
         return TensorType(shape, known.dtype)
+
+
+def steps_of(call: TranslatedNode) -> tuple[str, ...] | None:
+    """Add the steps of a node to its graph: the names of the values that its outputs are; None, with nothing added, for a node of
+    another operator, and where what decides the shape of its result is not known.
+
+    Raises TypeError and ValueError for a node that breaks a rule of its operator's version.
+    """
+    if in_family(call.node):
+        return _family(call)
+    row = row_of(call.node)
+    if not row.steps or call.opset < row.since:
+        return None
+    if row.step is not None:
+        return row.step(call)
+    return _computed(call, row) if row.moves == () else _moved(call, row)
+
+
+def _family(call: TranslatedNode) -> tuple[str, ...] | None:
+    """A gather, a slice, or a block permutation; None where bounds of a slice are not known."""
+    arrays = len(ARRAYS[call.node.op_type])
+    values = [None, *call.values[1:]] if call.node.op_type == "Slice" else [None] * len(call.inputs)
+    if any(call.given(number) and value is None for number, value in enumerate(values[arrays:], arrays)):
+        return None
+    problem = problem_of(call.node, call.opset, call.types, values)
+    inputs = [name for name in call.inputs[:arrays] if name is not None]
+    return (call.graph.problem(call.name, problem, *inputs, output=call.output),)
+
+
+def _moved(call: TranslatedNode, row: OperatorRow) -> tuple[str, ...] | None:
+    """The row on values of the graph; None where another input is not known."""
+    inputs: list[Any] = []
+    for number, name in enumerate(call.inputs):
+        moved = row.moves is None or number in row.moves
+        inputs.append(call.values[number] if name is None or not moved else GraphArray.of(call.graph, name))
+        if name is not None and inputs[-1] is None:
+            return None
+    found = compute(call.node, call.opset, inputs)
+    if not isinstance(found, list):
+        return (found.written(call.name, call.output),)
+    written = zip(call.node.output, found, strict=True)
+    return tuple(each.written(f"{call.name}: {name!r}", name) if name else "" for name, each in written)
+
+
+def _computed(call: TranslatedNode, row: OperatorRow) -> tuple[str, ...] | None:
+    """The row on values of the graph; None for floating-point numbers, which a graph does not compute with."""
+    if row.elements is None or not (row.any_type or (call.integers and call.broadcasts)):
+        return None
+    attributes = {each.name: each.i for each in call.node.attribute if each.HasField("i")}
+    arithmetic = GraphArithmetic(call.graph, call.name, call.output, attributes=attributes)
+    try:
+        return (arithmetic.written(row.elements(arithmetic, *call.inputs)),)
+    except OpaqueError:
+        return None

@@ -12,9 +12,8 @@ import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.files import FileError
-from dmlgather.onnx.model.partial_types import NOTHING, PartialType, value_of_type
+from dmlgather.onnx.model.partial_types import NOTHING, PartialType, Value, is_known, same, value_of_type
 from dmlgather.onnx.model.subgraphs import all_nodes
-from dmlgather.onnx.model.values import Value, is_known, same
 from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
 from dmlgather.wording import counted, printable
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from dmlgather.dialects.graph_arrays import expanded, joined, parts
 from dmlgather.dialects.problem import TensorType, check_axis
-from dmlgather.dialects.size_arrays import KEPT_ELEMENTS, Array
+from dmlgather.dialects.sizes import KEPT_ELEMENTS, Array
 from dmlgather.dialects.windows import integers
-from dmlgather.onnx.problems.constant_indices import index_out_of_range
+from dmlgather.onnx.problems.export import index_out_of_range
 from dmlgather.onnx.problems.node_reading import StatedNode, problem_of
 from dmlgather.onnx.problems.slice import Slice
 

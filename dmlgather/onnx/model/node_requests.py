@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlgather.dialects.size_arrays import KEPT_ELEMENTS, Array
+from dmlgather.dialects.sizes import KEPT_ELEMENTS, Array
 from dmlgather.onnx.model.inference_process import InferenceFailedError, InferenceLimits
 from dmlgather.onnx.model.operators import row_of
-from dmlgather.onnx.model.partial_types import PartialType, type_of_value, value_of_type
+from dmlgather.onnx.model.partial_types import PartialType, Value, is_known, type_of_value, value_of_type
 from dmlgather.onnx.model.shape_inference import copies_sizes
-from dmlgather.onnx.model.values import Value, is_known
 
 if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto

@@ -17,14 +17,12 @@ from dmlgather.onnx.model.host_arithmetic import DataFlow
 from dmlgather.onnx.model.local_functions import FunctionCall, Key, function_graph, function_name
 from dmlgather.onnx.model.node_requests import NodeRequests
 from dmlgather.onnx.model.operators import row_of
-from dmlgather.onnx.model.partial_types import MOST_DIMENSIONS, PartialType
+from dmlgather.onnx.model.partial_types import MOST_DIMENSIONS, PartialType, Value, exposed
 from dmlgather.onnx.model.propagation import Propagation
 from dmlgather.onnx.model.scopes import Scope
 from dmlgather.onnx.model.size_names import GraphNames, ModelSizes
 from dmlgather.onnx.model.subgraphs import operator_name, subgraphs
-from dmlgather.onnx.model.values import Value, exposed
-from dmlgather.onnx.problems.node_forms import check_by_schema
-from dmlgather.onnx.problems.node_reading import in_family
+from dmlgather.onnx.problems.node_reading import check_by_schema, in_family
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 from dmlgather.wording import printable
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.element_arithmetic import Arithmetic, Element, objects
-from dmlgather.onnx.model.partial_types import PartialType, Size
+from dmlgather.onnx.model.partial_types import PartialType, Size, Value
 from dmlgather.onnx.model.size_names import ModelSizes
-from dmlgather.onnx.model.values import Value
 
 if TYPE_CHECKING:
     from onnx import NodeProto

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlgather.dialects.element_arithmetic import applied, folded
-from dmlgather.onnx.auxiliary import shape_operators, value_operators
-from dmlgather.onnx.model import element_rules, moving_rules, runtime_rules, size_rules, step_rules
+from dmlgather.onnx import auxiliary
+from dmlgather.onnx.model import element_rules, moving_rules, runtime_rules, size_rules, translated_node
 from dmlgather.onnx.model.operator_rows import OperatorRow, TypeRule
 from dmlgather.onnx.model.runtime_rules import as_onnx, attention, embedded, like, matrix_product
 from dmlgather.onnx.model.size_rules import alike, broadcast_rank
@@ -70,28 +70,28 @@ ARITHMETIC: Mapping[str, Any] = {"one_version": True, "exact": True}
 NO_STEP: Mapping[str, Any] = {**ARITHMETIC, "steps": False}
 
 _RUN: Rows = {
-    "Identity": moving(value_operators.identity, rank=SAME),
-    "Constant": OperatorRow(run=value_operators.constant, refuses=value_operators.constant, steps=True),
-    "Shape": OperatorRow(run=shape_operators.shape, computes=element_rules.shape, from_types=True, steps=True, unread=(0,)),
-    "Squeeze": moving(shape_operators.squeeze, host=(1,)),
-    "Unsqueeze": moving(shape_operators.unsqueeze, host=(1,)),
-    "Reshape": moving(shape_operators.reshape, sizes=size_rules.reshape, host=(1,)),
-    "Transpose": moving(shape_operators.transpose, rank=size_rules.permuted),
+    "Identity": moving(auxiliary.identity, rank=SAME),
+    "Constant": OperatorRow(run=auxiliary.constant, refuses=auxiliary.constant, steps=True),
+    "Shape": OperatorRow(run=auxiliary.shape, computes=element_rules.shape, from_types=True, steps=True, unread=(0,)),
+    "Squeeze": moving(auxiliary.squeeze, host=(1,)),
+    "Unsqueeze": moving(auxiliary.unsqueeze, host=(1,)),
+    "Reshape": moving(auxiliary.reshape, sizes=size_rules.reshape, host=(1,)),
+    "Transpose": moving(auxiliary.transpose, rank=size_rules.permuted),
     "Cast": OperatorRow(
-        run=value_operators.cast,
-        refuses=value_operators.target,
+        run=auxiliary.cast,
+        refuses=auxiliary.target,
         computes=element_rules.cast,
-        step=step_rules.cast,
+        step=translated_node.cast,
         steps=True,
         rank=SAME,
         exact=True,
     ),
     "Size": OperatorRow(computes=element_rules.size, from_types=True, steps=True, unread=(0,)),
-    "Dropout": OperatorRow(step=step_rules.dropout, steps=True, rank=SAME, host=(2,), evaluated=False, random=True),
+    "Dropout": OperatorRow(step=translated_node.dropout, steps=True, rank=SAME, host=(2,), evaluated=False, random=True),
     "Flatten": moving(moving_rules.flatten, sizes=size_rules.flatten),
     "Expand": moving(moving_rules.expand, sizes=size_rules.expand, host=(1,)),
     "ConstantOfShape": OperatorRow(
-        step=step_rules.constant_of_shape,
+        step=translated_node.constant_of_shape,
         steps=True,
         sizes=size_rules.constant_of_shape,
         typed_by=None,
@@ -100,7 +100,7 @@ _RUN: Rows = {
     ),
     "Range": OperatorRow(
         computes=element_rules.counted,
-        step=step_rules.counted,
+        step=translated_node.counted,
         steps=True,
         sizes=size_rules.counted,
         host=(0, 1, 2),
@@ -126,7 +126,7 @@ _RUN: Rows = {
     "Xor": computing(applied("not_equal"), logical=True),
     "Not": computing(applied("not"), logical=True, rank=SAME),
     "Where": computing(applied("where"), typed_by=1, any_type=True, exact=True),
-    "CastLike": OperatorRow(step=step_rules.cast_like, steps=True, unread=(1,), exact=True),
+    "CastLike": OperatorRow(step=translated_node.cast_like, steps=True, unread=(1,), exact=True),
 }
 """The operators that graphs have."""
 

@@ -12,10 +12,9 @@ from dmlgather.onnx.model.control_flow import Run, join_branches, loop_results, 
 from dmlgather.onnx.model.node_requests import NodeRequests
 from dmlgather.onnx.model.operator_rows import KnownNode, SizeRule, following_shapes, following_types, tensor
 from dmlgather.onnx.model.operators import row_of
-from dmlgather.onnx.model.partial_types import PartialType
+from dmlgather.onnx.model.partial_types import PartialType, Value
 from dmlgather.onnx.model.scopes import Scope, attribute_values
 from dmlgather.onnx.model.subgraphs import subgraphs
-from dmlgather.onnx.model.values import Value
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 
 if TYPE_CHECKING:

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
-from dmlgather.dialects.size_arrays import KEPT_ELEMENTS
-from dmlgather.onnx.auxiliary.value_operators import EXTERNAL, location
-from dmlgather.onnx.model.partial_types import MOST_DIMENSIONS, NOTHING, PartialType, type_of_tensor, type_of_value
+from dmlgather.dialects.sizes import KEPT_ELEMENTS
+from dmlgather.onnx.auxiliary import EXTERNAL, location
+from dmlgather.onnx.model.partial_types import MOST_DIMENSIONS, NOTHING, PartialType, Value, type_of_tensor, type_of_value
 from dmlgather.onnx.model.size_names import GraphNames
 from dmlgather.onnx.model.subgraphs import element_count, operator_name
-from dmlgather.onnx.model.values import Value
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto

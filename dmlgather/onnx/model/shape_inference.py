@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from dmlgather.dialects.size_arrays import KEPT_ELEMENTS
+from dmlgather.dialects.sizes import KEPT_ELEMENTS
 from dmlgather.onnx.model.inference_process import InferenceFailedError, InferenceLimitError, InferenceLimits
 from dmlgather.onnx.model.subgraphs import subgraphs
 from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset

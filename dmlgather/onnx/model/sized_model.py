@@ -8,23 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from dmlgather.onnx.auxiliary.value_operators import initializer
+from dmlgather.onnx.auxiliary import initializer
 from dmlgather.onnx.model.control_flow import taken_branch
 from dmlgather.onnx.model.file import MOST_SITES, ModelFile, infer, strip
 from dmlgather.onnx.model.inference_process import InferenceLimits
 from dmlgather.onnx.model.local_functions import MOST_NODES, Functions
-from dmlgather.onnx.model.node_labels import naming
 from dmlgather.onnx.model.node_requests import NodeRequests
 from dmlgather.onnx.model.operators import compute, row_of
-from dmlgather.onnx.model.partial_types import PartialType, type_of_value, value_of_type
+from dmlgather.onnx.model.partial_types import PartialType, is_known, type_of_value, value_of_type
 from dmlgather.onnx.model.propagation import Propagation
 from dmlgather.onnx.model.scopes import Scope, left_out
 from dmlgather.onnx.model.shape_inference import HIDDEN
 from dmlgather.onnx.model.size_names import GraphNames, ModelSizes
 from dmlgather.onnx.model.stated_types import Stated, StatedTypes, read_stated
-from dmlgather.onnx.model.subgraphs import all_nodes, subgraphs
-from dmlgather.onnx.model.values import is_known
-from dmlgather.onnx.problems.node_forms import check_by_schema, same_version
+from dmlgather.onnx.model.subgraphs import all_nodes, naming, subgraphs
+from dmlgather.onnx.problems.node_reading import check_by_schema, same_version
 from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
 
 if TYPE_CHECKING:

@@ -1,9 +1,10 @@
-"""The graphs inside nodes, and all nodes and constants of a graph."""
+"""How messages name nodes, the graphs inside nodes, and all nodes and constants of a graph."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dmlgather.onnx.problems.operator_versions import DOMAINS
@@ -54,3 +55,18 @@ def all_tensors(graph: GraphProto) -> Iterator[TensorProto]:
 def element_count(tensor: TensorProto) -> int:
     """The number of elements that follows from the shape of a tensor."""
     return math.prod(tensor.dims)
+
+
+def label(node: NodeProto) -> str:
+    """The name of a node in messages."""
+    return f"{node.op_type} node {node.name!r}" if node.name else f"{node.op_type} node that gives {', '.join(node.output)!r}"
+
+
+@contextmanager
+def naming(node: NodeProto) -> Iterator[None]:
+    """Puts the node before the message of an IndexError, TypeError or ValueError."""
+    try:
+        yield
+    except (IndexError, TypeError, ValueError) as error:
+        kind = next(kind for kind in (IndexError, TypeError, ValueError) if isinstance(error, kind))
+        raise kind(f"{label(node)}: {error}") from error

@@ -1,4 +1,4 @@
-"""Descriptors of DirectML for ONNX's problems and nodes, or the reasons why there are none."""
+"""Descriptors of DirectML for ONNX's problems and nodes, or the reasons why there are none; constant indices out of range."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.exporter import (
     Descriptors,
     Exporter,
+    first_out_of_range,
     gather_elements_form,
     gather_nd_form,
     needed_by_tuples,
@@ -23,16 +24,13 @@ from dmlgather.dialects.exporter import (
 from dmlgather.dialects.problem import Problem, TensorType, whole
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.directml.types import ONNX_ORDERS
-from dmlgather.onnx.problems.constant_indices import index_out_of_range
 from dmlgather.onnx.problems.data_types import data_type
 from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
-from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
+from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND, GatherProblem
 from dmlgather.onnx.problems.node_reading import FAMILY, UnknownTypeError, UnknownValueError, in_family, problem_of
 from dmlgather.onnx.problems.operator_versions import version_of
 from dmlgather.onnx.problems.slice import Slice
 from dmlgather.wording import alternatives
-
-# The inputs of a node as a caller describes them: shapes, types and constant values, by name or by position.
 
 ByInput = Mapping[str, Any] | Sequence[Any]
 """One value per input: by the name that the node has for it, or in the order of its inputs."""
@@ -245,3 +243,16 @@ _FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] = {
 
 EXPORTER = Exporter(_FORMS, lambda problem: f"ONNX {problem.version}", needed_by_tuples)
 express = EXPORTER.express
+
+
+def index_out_of_range(problem: Problem, indices: Any, known: Sequence[bool] | None = None) -> Finding | None:
+    """A finding about the first index that is out of range; None where there is none. Arguments as of `first_out_of_range`."""
+    wrong = first_out_of_range(problem, indices, known) if isinstance(problem, GatherProblem) else None
+    if wrong is None:
+        return None
+    return CODES["EXP111"].finding(
+        wrong.place,
+        expected=wrong.valid,
+        got=str(wrong.value),
+        remedy="correct the constant: ONNX refuses such an index when the node runs, and DirectML reads another element",
+    )

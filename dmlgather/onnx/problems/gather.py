@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dmlgather.dialects.gathers import GatherElementsProblem, GatherNDProblem
-from dmlgather.dialects.lowering import gather
-from dmlgather.dialects.problem import TensorType, check_axis, check_data_rank, whole
+from dmlgather.dialects.problem import TensorType, check_axis, check_data_rank, gather, whole
 from dmlgather.onnx.problems.data_types import check_type
 from dmlgather.onnx.problems.operator_versions import OnnxProblem
 from dmlgather.plan import IndexPlan, Layout

@@ -11,31 +11,28 @@ from typing import Any
 import numpy as np
 
 from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor, KnownCall, Unknown, Verdict, typed
-from dmlgather.dialects.constant_indices import first_out_of_range
 from dmlgather.dialects.element_types import OF_ML_DTYPES
 from dmlgather.dialects.export_codes import CODES
-from dmlgather.dialects.exporter import not_whole_bytes
+from dmlgather.dialects.exporter import first_out_of_range, not_whole_bytes
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.dialects.relatives import found
-from dmlgather.dialects.size_arrays import has_names, known_sizes, with_numbers
-from dmlgather.dialects.sizes import KnownSize, Sizes
+from dmlgather.dialects.relatives import OPENVINO_RELATIVES, found
+from dmlgather.dialects.sizes import KnownSize, Sizes, has_names, known_sizes, with_numbers
 from dmlgather.dialects.sliced_axes import SlicedAxis
 from dmlgather.dialects.unknown_sizes import NodeSizes, trial_sizes
 from dmlgather.dialects.verdicts import Judged, of_host, verdict, with_sizes
 from dmlgather.directml import FeatureLevel, Finding
-from dmlgather.directml.located import FileProblem, LocatedFinding
-from dmlgather.extras import missing_extra
+from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.files import FileError
 from dmlgather.openvino.model.constants import NOT_CONNECTED, Value
 from dmlgather.openvino.model.ir_layers import Port, read_model
 from dmlgather.openvino.model.ir_xml import ForeignError, IRError, read_xml
+from dmlgather.openvino.model.layer_reading import problem_of
 from dmlgather.openvino.model.layer_sites import LayerSite, find
 from dmlgather.openvino.problems.data_types import TYPES, integer_type
 from dmlgather.openvino.problems.export import EXPORTER
-from dmlgather.openvino.problems.layer_problems import problem_of
 from dmlgather.openvino.problems.operation_versions import OpenVINOProblem
-from dmlgather.openvino.problems.relatives import RELATIVES
 from dmlgather.openvino.problems.slices import entries
+from dmlgather.package import missing_extra
 from dmlgather.plan import OutOfBounds
 
 # What is known of the sizes of a layer: its shapes, the axes that it slices, and what its operation requires of sizes.
@@ -414,7 +411,7 @@ def check_ir(path: Path, level: str | FeatureLevel = "6_4", include_host: bool =
         format=model.version,
         nodes=tuple(described(*pair) for pair in judged),
         others=dict(sorted(contents.others.items())),
-        relatives=found(RELATIVES, contents.others),
+        relatives=found(OPENVINO_RELATIVES, contents.others),
         findings=tuple(
             LocatedFinding.of(finding, file, site.layer.line, None, site.place)
             for site, judgement, _ in judged

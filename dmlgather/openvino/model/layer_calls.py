@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from dmlgather.dialects.element_arithmetic import Arithmetic, Numbers
-from dmlgather.dialects.size_arrays import Array, has_names
-from dmlgather.dialects.sizes import Sizes
+from dmlgather.dialects.sizes import Array, Sizes, has_names
 from dmlgather.openvino.model.ir_layers import Layer, number_of
 from dmlgather.openvino.problems.data_types import integer_type
 

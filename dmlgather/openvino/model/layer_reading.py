@@ -1,12 +1,22 @@
-"""Read a layer of the family: its version, attributes and ports, checked against what its operation takes."""
+"""Read a layer of the family: its version, attributes and ports, checked against what its operation takes, and its problem."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from dmlgather.dialects.problem import TensorType
 from dmlgather.openvino.model.ir_layers import Layer, Port, number_of
 from dmlgather.openvino.model.ir_xml import IRError
-from dmlgather.openvino.problems.operation_versions import NEWEST_OPSET, AttributeForm, OperationVersion, version_in
+from dmlgather.openvino.problems.gather import OpenVINOGather, OpenVINOGatherElements, OpenVINOGatherND
+from dmlgather.openvino.problems.operation_versions import (
+    NEWEST_OPSET,
+    AttributeForm,
+    OpenVINOProblem,
+    OperationVersion,
+    version_in,
+)
+from dmlgather.openvino.problems.slices import OpenVINOSlice, OpenVINOStridedSlice
 from dmlgather.wording import alternatives, counted, printable
 
 OPSETS = range(1, NEWEST_OPSET + 1)
@@ -64,3 +74,28 @@ def _integers(layer: Layer, name: str, form: AttributeForm) -> int | tuple[int, 
     if not form.many:
         return integer(text)
     return tuple(map(integer, text.split(","))) if text.strip() else ()
+
+
+PROBLEMS: Mapping[str, type[Any]] = {
+    problem.name: problem
+    for problem in (OpenVINOGather, OpenVINOGatherElements, OpenVINOGatherND, OpenVINOSlice, OpenVINOStridedSlice)
+}
+"""The operations of the family, by a layer's type. The fields of a problem have the names of inputs and attributes."""
+
+FAMILY = tuple(PROBLEMS)
+
+
+def problem_of(
+    version: OperationVersion,
+    types: Mapping[str, TensorType],
+    bounds: Mapping[str, Any],
+    attributes: Mapping[str, int | tuple[int, ...]],
+) -> OpenVINOProblem:
+    """The problem of a layer.
+
+    types: of each of `version.arrays`. bounds: the elements of those of `version.bounds` that the layer has, as host arrays or
+    sequences of integers; the axis of Gather may be an integer. attributes: by name, of `version.attributes`. TypeError and
+    ValueError where they break a rule of the operation.
+    """
+    problem: OpenVINOProblem = PROBLEMS[version.operation](**types, **bounds, **attributes, version=version.since)
+    return problem

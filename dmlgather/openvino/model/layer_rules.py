@@ -16,13 +16,12 @@ from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.element_arithmetic import OPERATIONS, Computing, over, reduced
 from dmlgather.dialects.graph_arrays import expanded, joined, parts, reshaped
 from dmlgather.dialects.problem import TensorType, check_axes, check_axis
-from dmlgather.dialects.size_arrays import KEPT_ELEMENTS, Array, has_names
+from dmlgather.dialects.sizes import KEPT_ELEMENTS, Array, has_names
 from dmlgather.dialects.windows import WindowProblem
 from dmlgather.openvino.model.constants import convert
 from dmlgather.openvino.model.layer_calls import MOST_DIMENSIONS, LayerCall
-from dmlgather.openvino.model.layer_reading import attributes_of, version_of
+from dmlgather.openvino.model.layer_reading import attributes_of, problem_of, version_of
 from dmlgather.openvino.problems.data_types import TYPES
-from dmlgather.openvino.problems.layer_problems import problem_of
 from dmlgather.wording import counted
 
 Rule = Callable[[LayerCall], Any]

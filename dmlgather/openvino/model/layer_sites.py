@@ -1,4 +1,4 @@
-"""The layers of the family in an IR, those in bodies included, each with what is known of its inputs and output."""
+"""The layers of the family in an IR, those in bodies included, each with its tensors and what is known of them."""
 
 from __future__ import annotations
 
@@ -11,21 +11,69 @@ from pathlib import Path
 import numpy as np
 
 from dmlgather.dialects.checked_model import CheckedTensor, Unknown
-from dmlgather.dialects.size_arrays import KEPT_ELEMENTS, size_array
-from dmlgather.dialects.sizes import Sizes
+from dmlgather.dialects.sizes import KEPT_ELEMENTS, Sizes, size_array
 from dmlgather.dialects.unknown_sizes import Named
-from dmlgather.openvino.model.constants import NOT_CONNECTED, Value, Weights
-from dmlgather.openvino.model.ir_layers import Layer, LayerGraph, Model, Port, PortKey
+from dmlgather.openvino.model.constants import NOT_CONNECTED, Value, Weights, shape_of
+from dmlgather.openvino.model.ir_layers import Layer, LayerGraph, Model, Port, PortKey, Shape, element_type
 from dmlgather.openvino.model.layer_calls import MOST_DIMENSIONS, LayerCall, UnknownResultError
 from dmlgather.openvino.model.layer_reading import attributes_of, opset_of, ports_of, version_of
 from dmlgather.openvino.model.layer_table import LAYERS, UNKNOWN, LayerRow, evaluated, row_of
-from dmlgather.openvino.model.tensors import SizeNames, Tensors
 from dmlgather.openvino.problems.operation_versions import VERSIONS, OperationVersion
 from dmlgather.wording import printable
 
-# Values in an IR that follow from constants and from shapes, of which some sizes may not be known.
-#
-# A value is looked for when a layer of the family needs it; then the layers that it is computed from are evaluated, each once.
+
+class SizeNames:
+    """The names of sizes that a model leaves open: "tokens[1]" for the second of the tensor `tokens`. Several tensors may have
+    the same name; their sizes do not.
+    """
+
+    def __init__(self, sizes: Sizes) -> None:
+        self.sizes = sizes
+        self._owners: dict[str, object] = {}
+
+    def named(self, shape: Shape, tensor: str, owner: object) -> Named:
+        """A shape with names for the sizes that are not known. owner: what tells tensors of that name apart."""
+        if None not in shape:
+            return tuple(size for size in shape if size is not None)
+        name, number = tensor, 1
+        while self._owners.setdefault(name, owner) != owner:
+            number += 1
+            name = f"{tensor}#{number}"
+        return tuple(self.sizes.symbol(f"{name}[{axis}]") if size is None else size for axis, size in enumerate(shape))
+
+
+class Tensors:
+    """The tensors of a graph."""
+
+    def __init__(self, graph: LayerGraph, names: SizeNames, path: str = "") -> None:
+        """path: of the graph in its model; empty for the main graph."""
+        self.graph, self.names, self.path = graph, names, path
+
+    def input(self, layer: Layer, role: str, port: Port) -> CheckedTensor:
+        """An input with the type and shape that the layer before it gives; its own port gives what is missing."""
+        connected = self.graph.source(layer, port)
+        if connected is None:
+            return CheckedTensor(role=role, name=role, type=port.type, shape=port.shape)
+        source, output = connected
+        kind, shape = output.type, output.shape
+        if source.type in ("Const", "Parameter"):  # whose attributes count for more than their ports
+            kind, shape = element_type(source.data.get("element_type", "")) or kind, shape_of(source, shape)
+        name = output.names.split(",")[0] or source.name
+        return CheckedTensor(role=role, name=name, type=kind or port.type, shape=port.shape if shape is None else shape)
+
+    def shape(self, layer: Layer, tensor: CheckedTensor, port: Port) -> Named | None:
+        """The shape of an input with names for the sizes that are not known; None where the rank is not known."""
+        if tensor.shape is None:
+            return None
+        connected = self.graph.source(layer, port)
+        end = (layer.id, tensor.role) if connected is None else (connected[0].id, connected[1].id)
+        sizes = tuple(size if isinstance(size, int) else None for size in tensor.shape)
+        return self.names.named(sizes, tensor.name, (self.path, *end))
+
+    def output(self, layer: Layer, port: Port) -> CheckedTensor:
+        """The output of a layer as its port has it."""
+        name = port.names.split(",")[0] or layer.name
+        return CheckedTensor(role="output", name=name, type=port.type, shape=port.shape)
 
 
 class Folding:

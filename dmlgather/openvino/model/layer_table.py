@@ -13,7 +13,7 @@ import numpy as np
 
 from dmlgather.dialects.element_arithmetic import applied
 from dmlgather.dialects.problem import TensorType, check_axes
-from dmlgather.dialects.size_arrays import KEPT_ELEMENTS
+from dmlgather.dialects.sizes import KEPT_ELEMENTS
 from dmlgather.openvino.model import layer_rules as rules
 from dmlgather.openvino.model.ir_layers import Layer
 from dmlgather.openvino.model.layer_calls import LayerCall

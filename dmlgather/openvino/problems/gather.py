@@ -8,8 +8,7 @@ from math import prod
 from typing import Any
 
 from dmlgather.dialects.gathers import GatherElementsProblem, GatherNDProblem
-from dmlgather.dialects.lowering import gather
-from dmlgather.dialects.problem import TensorType, check_axis, check_batch, whole
+from dmlgather.dialects.problem import TensorType, check_axis, check_batch, gather, whole
 from dmlgather.openvino.problems.data_types import INTEGERS, TYPES
 from dmlgather.openvino.problems.operation_versions import OpenVINOProblem
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds

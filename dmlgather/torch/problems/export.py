@@ -10,9 +10,8 @@ from dmlgather.dialects import descriptors
 from dmlgather.dialects.advanced_indexing import AdvancedIndexing
 from dmlgather.dialects.descriptors import Dim, View
 from dmlgather.dialects.exporter import Descriptors, Exporter, Unlike, index_bounds, views
-from dmlgather.dialects.indexing_form import FORMS, indexing_form, needed_by_indexing
 from dmlgather.dialects.problem import Problem
-from dmlgather.dialects.view_forms import VIEW_FORMS
+from dmlgather.dialects.view_forms import FORMS, VIEW_FORMS, indexing_form, needed_by_indexing
 from dmlgather.directml import DepthSpaceOrder, FeatureLevel, Report
 from dmlgather.torch.problems.gathers import (
     TorchEmbedding,

@@ -10,8 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from dmlgather.dialects.advanced_indexing import AdvancedIndexing, BasicIndexing, Entry, Mask, indexing
-from dmlgather.dialects.lowering import gather, gathering
-from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.problem import Problem, TensorType, gather, gathering
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 from dmlgather.torch.problems.arguments import check_data, check_index, dim_of
 

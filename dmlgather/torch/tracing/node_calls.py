@@ -14,8 +14,8 @@ from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import SliceView
 from dmlgather.dialects.windows import Window
+from dmlgather.fusion.traces import meaning
 from dmlgather.torch.tracing.nodes import library
-from dmlgather.tracing import meaning
 
 
 @dataclass(frozen=True, slots=True)

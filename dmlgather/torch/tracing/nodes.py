@@ -10,8 +10,8 @@ from typing import Any
 
 from dmlgather.dialects.element_types import numpy_type
 from dmlgather.dialects.problem import TensorType
-from dmlgather.extras import missing_extra
-from dmlgather.tracing import SourceLine
+from dmlgather.fusion.traces import SourceLine
+from dmlgather.package import missing_extra
 
 Values = Mapping[Any, int]
 """The values of a program's symbols."""

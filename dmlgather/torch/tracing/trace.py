@@ -16,13 +16,13 @@ from dmlgather.dialects.sizes import KnownSize, Sizes
 from dmlgather.dialects.unknown_sizes import NodeSizes, trial_sizes
 from dmlgather.dialects.verdicts import Judged, verdict
 from dmlgather.fusion import Fused, fuse
+from dmlgather.fusion.traces import Array, Directml, DynamicSizes, Trace, TraceEntry, launches_of, opaque_results
 from dmlgather.plan import bytes_moved
 from dmlgather.torch.problems.export import EXPORTER
 from dmlgather.torch.tracing import nodes
 from dmlgather.torch.tracing.exported import ExportedGraph, ranges
 from dmlgather.torch.tracing.index_graph import TorchGraph, problem_at, read_program
 from dmlgather.torch.tracing.node_calls import NodeCall, tensor_of, with_tensors
-from dmlgather.tracing import Array, Directml, DynamicSizes, Trace, TraceEntry, launches_of, opaque_results
 
 OPERATIONS: Mapping[str, str] = {
     "Add": "add",

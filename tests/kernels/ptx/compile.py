@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from dmlgather.backends.cuda.sources import OPTIONS
+from dmlgather.backends.cuda.driver import OPTIONS
 from tests import built
 from tests.kernels import nvrtc
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import reference
 from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, POINTERS
+from dmlgather.backends.cuda.driver import kernel_source, unit_source
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import SHARED_BYTES, UNASKED_SHARED, Launch
-from dmlgather.backends.cuda.sources import kernel_source, unit_source
 from dmlgather.backends.cuda.variants import Variant
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.selftest.random_plans import PlanBuffers

@@ -1,13 +1,18 @@
-"""Public names of a package that are imported when they are first used, so that importing the package stays cheap."""
+"""This package itself: its version, public names that are imported when they are first used, and what its extras install.
+
+Everybody waits for this module: it imports next to nothing.
+"""
 
 from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False  # this module imports next to nothing, since everybody waits for it
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
+
+__version__ = "0.1.0"
 
 
 def lazy_names(
@@ -35,8 +40,6 @@ def lazy_names(
         except ModuleNotFoundError as error:
             if name not in needs or (error.name or "").partition(".")[0] != needs[name]:
                 raise
-            from dmlgather.extras import missing_extra
-
             missing = missing_extra(f"{package}.{name}", needs[name], error)
             if _asked_by_an_import():
                 raise missing from None
@@ -67,3 +70,30 @@ def _asked_by_an_import() -> bool:
     """
     asking = sys._getframe(2).f_globals.get("__name__")
     return asking in ("importlib._bootstrap", "_frozen_importlib")
+
+
+class MissingExtraError(ModuleNotFoundError):
+    """A package that an extra installs is missing. The message says what needs it, and what installs it."""
+
+
+def missing_extra(what: str, extra: str, error: ImportError) -> MissingExtraError:
+    """The error to raise where importing a package fails. what: that needs it: "an ONNX model". extra: what installs it. error:
+    of the import, whose name is the package's.
+    """
+    package = (error.name or extra).partition(".")[0]
+    how = "is not installed" if isinstance(error, ModuleNotFoundError) else f"cannot be imported ({error})"
+    return MissingExtraError(f"{what} needs the package {package}, which {how}: {installing(extra)}", name=package)
+
+
+def installing(extra: str) -> str:
+    """What installs an extra: pip with the packages that it has, which is right for a wheel from anywhere and for a checkout."""
+    import re
+    from importlib import metadata
+
+    try:
+        stated = metadata.requires("dmlgather") or []
+    except metadata.PackageNotFoundError:  # a folder on the path
+        stated = []
+    packages = [each.partition(";")[0].strip() for each in stated if re.search(rf"""\bextra == ['"]{extra}['"]""", each)]
+    command = "".join(f" '{each}'" for each in packages)
+    return f"pip install{command} (dmlgather's extra {extra})" if packages else f"install dmlgather's extra {extra}"

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-BLOCK = 2**18
-"""Elements of a block, at most."""
+CHUNK = 2**18
+"""Elements of a chunk, at most."""
 
 
-def blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+def chunks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
     """Views that follow each other in row-major order and together are the array.
 
-    >>> [block.tolist() for block in blocks(np.zeros(3, np.uint8))]
+    >>> [chunk.tolist() for chunk in chunks(np.zeros(3, np.uint8))]
     [[0, 0, 0]]
     """
-    if array.size <= BLOCK:
+    if array.size <= CHUNK:
         yield array
         return
     axis = next(axis for axis, size in enumerate(array.shape) if size > 1)
     for half in np.array_split(array, 2, axis):
-        yield from blocks(half)
+        yield from chunks(half)
