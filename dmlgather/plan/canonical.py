@@ -33,16 +33,16 @@ def canonicalise(plan: IndexPlan, widest: int = WIDEST) -> IndexPlan:
     """
     if plan.element_bytes > widest:
         plan = narrow(plan, widest)
-    plan = simplify(plan)
-    while (wider := _widen(plan, widest)) is not plan:
-        if wider.shape[-1] > 1:  # then it is as simple as before, and cannot be widened further
-            return wider
-        plan = simplify(wider)
-    return plan
+    return _simplified(plan, widest)
 
 
 def simplify(plan: IndexPlan) -> IndexPlan:
     """The canonical form at the plan's own element size."""
+    return _simplified(plan, plan.element_bytes)
+
+
+def _simplified(plan: IndexPlan, widest: int) -> IndexPlan:
+    """The canonical form with elements of at most `widest` bytes, which are at least as wide as the plan's."""
     if plan.empty:
         return _checks_alone(plan)
     if plan.constant:
@@ -63,18 +63,23 @@ def simplify(plan: IndexPlan) -> IndexPlan:
             index_offsets = [offset + last * step for offset, step in zip(index_offsets, dim.index_strides, strict=True)]
             dims[position] = dim.reversed()
     dims = _merge(sorted(dims, key=lambda dim: -dim.out_stride))
+    extents = _extents(plan)  # it reaches the same addresses
+    steps = [in_offset, out_offset, *[lookup.in_stride for lookup in plan.lookups]]
+    dims, wide = _widen(dims, steps, widest // plan.element_bytes, reads=extents["in_extent"] > 0)
     return IndexPlan(
         shape=tuple([dim.size for dim in dims]),
-        out_strides=tuple([dim.out_stride for dim in dims]),
-        in_strides=tuple([dim.in_stride for dim in dims]),
-        element_bytes=plan.element_bytes,
-        in_offset=in_offset,
-        out_offset=out_offset,
-        lookups=_lookups(plan, dims, index_offsets),
+        out_strides=tuple([dim.out_stride // wide for dim in dims]),
+        in_strides=tuple([dim.in_stride // wide for dim in dims]),
+        element_bytes=plan.element_bytes * wide,
+        in_extent=extents["in_extent"] // wide,
+        out_extent=extents["out_extent"] // wide,
+        in_offset=in_offset // wide,
+        out_offset=out_offset // wide,
+        lookups=_lookups(plan, dims, index_offsets, wide),
         index_type=plan.index_type,
+        index_extent=extents["index_extent"],
         out_of_bounds=plan.out_of_bounds,
-        fill=plan.fill,
-        **_extents(plan),  # it reaches the same addresses
+        fill=plan.fill * wide,
     )
 
 
@@ -144,32 +149,22 @@ def _merge(dims: Iterable[_Dim]) -> list[_Dim]:
     return merged
 
 
-def _widen(plan: IndexPlan, widest: int) -> IndexPlan:
-    """Treat the innermost dimension's neighbours as one element as far as every size, stride and offset divides."""
-    if not plan.shape or plan.empty or plan.out_strides[-1] != 1:
-        return plan
-    if plan.in_strides[-1] != 1 and plan.in_reach is not None:
-        return plan
-    if any(lookup.index_strides[-1] for lookup in plan.lookups):
-        return plan
-    steps = [plan.shape[-1], plan.in_offset, plan.out_offset, *plan.in_strides[:-1], *plan.out_strides[:-1]]
-    steps += [lookup.in_stride for lookup in plan.lookups]
-    factor = gcd(widest // plan.element_bytes, *steps)  # powers of two
-    if factor <= 1:
-        return plan
-    return replace(
-        plan,
-        shape=(*plan.shape[:-1], plan.shape[-1] // factor),
-        out_strides=(*(step // factor for step in plan.out_strides[:-1]), 1),
-        in_strides=(*(step // factor for step in plan.in_strides[:-1]), plan.in_strides[-1]),
-        in_offset=plan.in_offset // factor,
-        out_offset=plan.out_offset // factor,
-        in_extent=plan.in_extent // factor,
-        out_extent=plan.out_extent // factor,
-        element_bytes=plan.element_bytes * factor,
-        fill=plan.fill * factor,
-        lookups=tuple([replace(lookup, in_stride=lookup.in_stride // factor) for lookup in plan.lookups]),
-    )
+def _widen(dims: list[_Dim], steps: Sequence[int], most: int, reads: bool) -> tuple[list[_Dim], int]:
+    """Treat the innermost dimension's neighbours as one element as far as every size, stride and offset divides. Returns the
+    dimensions whose sizes count such elements, and how many elements make one. steps: offsets, and input strides of lookups.
+    most: elements that may become one. reads: whether any is read.
+    """
+    wide = 1
+    while dims and dims[-1].out_stride == wide and (dims[-1].in_stride == wide or not reads) and not any(dims[-1].index_strides):
+        *outer, inner = dims
+        reached = wide * inner.size
+        wider = gcd(most, reached, *steps, *[step for dim in outer for step in (dim.out_stride, dim.in_stride)])
+        if wider < reached:
+            if wider > wide:
+                dims = [*outer, _Dim(reached // wider, wider, wider if reads else 0, inner.index_strides)]
+            return dims, wider
+        dims, wide = outer, wider
+    return dims, wide
 
 
 def _checks_alone(plan: IndexPlan) -> IndexPlan:
@@ -224,17 +219,19 @@ def _without(plan: IndexPlan, idle: Callable[[Lookup], bool]) -> IndexPlan:
 
 def _without_idle_steps(plan: IndexPlan) -> IndexPlan:
     """The plan with 0 for the steps and offsets of the input that no valid index can make, which may be of any size."""
-    reads = plan.in_reach is not None
-    if any(one.in_stride and not (reads and one.limit > 1) for one in plan.lookups):
+    reads = all([lookup.limit for lookup in plan.lookups])
+    if any([one.in_stride and not (reads and one.limit > 1) for one in plan.lookups]):
         lookups = tuple(one if reads and one.limit > 1 else replace(one, in_stride=0) for one in plan.lookups)
         plan = replace(plan, lookups=lookups)
     return plan if reads else replace(plan, in_strides=(0,) * plan.rank, in_offset=0)
 
 
-def _lookups(plan: IndexPlan, dims: Sequence[_Dim], index_offsets: Sequence[int]) -> tuple[Lookup, ...]:
-    """The plan's lookups over new dimensions, in canonical order."""
+def _lookups(plan: IndexPlan, dims: Sequence[_Dim], index_offsets: Sequence[int], wide: int) -> tuple[Lookup, ...]:
+    """The plan's lookups over new dimensions, in canonical order. wide: elements that make a new one."""
+    if not plan.lookups:
+        return ()
     moved = [
-        Lookup(tuple([dim.index_strides[number] for dim in dims]), offset, lookup.limit, lookup.wrap, lookup.in_stride)
+        Lookup(tuple([dim.index_strides[number] for dim in dims]), offset, lookup.limit, lookup.wrap, lookup.in_stride // wide)
         for number, (lookup, offset) in enumerate(zip(plan.lookups, index_offsets, strict=True))
     ]
     return tuple(sorted(moved, key=lambda item: (item.index_offset, item.index_strides, item.limit, item.wrap, item.in_stride)))
