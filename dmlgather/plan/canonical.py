@@ -52,7 +52,9 @@ def _simplified(plan: IndexPlan, widest: int) -> IndexPlan:
     plan = _without_idle_steps(plan)
     if not plan.lookups or plan.out_of_bounds in (OutOfBounds.CLAMP, OutOfBounds.PROMISE):
         plan = _without(plan, lambda lookup: lookup.limit == 1 or lookup.in_stride == 0)
-    dims = [_Dim.of(plan, axis) for axis in range(plan.rank) if plan.shape[axis] > 1]
+    index_strides = list(zip(*[lookup.index_strides for lookup in plan.lookups], strict=True)) or [()] * plan.rank
+    strides = zip(plan.shape, plan.out_strides, plan.in_strides, index_strides, strict=True)
+    dims = [_Dim(*moved) for moved in strides if moved[0] > 1]
     in_offset, out_offset = plan.in_offset, plan.out_offset
     index_offsets = [lookup.index_offset for lookup in plan.lookups]
     for position, dim in enumerate(dims):
@@ -120,11 +122,6 @@ class _Dim:
 
     def __init__(self, size: int, out_stride: int, in_stride: int, index_strides: tuple[int, ...]) -> None:
         self.size, self.out_stride, self.in_stride, self.index_strides = size, out_stride, in_stride, index_strides
-
-    @classmethod
-    def of(cls, plan: IndexPlan, axis: int) -> _Dim:
-        index_strides = tuple([lookup.index_strides[axis] for lookup in plan.lookups])
-        return cls(plan.shape[axis], plan.out_strides[axis], plan.in_strides[axis], index_strides)
 
     def reversed(self) -> _Dim:
         return _Dim(self.size, -self.out_stride, -self.in_stride, tuple(-step for step in self.index_strides))

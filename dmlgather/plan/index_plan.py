@@ -142,8 +142,12 @@ class IndexPlan:
     @property
     def in_reach(self) -> tuple[int, int] | None:
         """First and last input address (elements) any index values can lead to; None when nothing is read."""
+        if self.empty:
+            return None
+        if not self.lookups:
+            return reach(self.shape, self.in_strides, self.in_offset)
         limits = [lookup.limit for lookup in self.lookups]
-        if self.empty or 0 in limits:
+        if 0 in limits:
             return None
         steps = [lookup.in_stride for lookup in self.lookups]
         return reach([*self.shape, *limits], [*self.in_strides, *steps], self.in_offset)

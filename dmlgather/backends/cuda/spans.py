@@ -32,7 +32,7 @@ def span_launch(work: Work, target: LaunchTarget) -> Launch | None:
     run, *runs = work.dims
     size, run_bytes = work.element_bytes, work.dims[0].size * work.element_bytes
     contiguous = run.in_step == size and not any(run.index_steps)
-    if not contiguous or not _packed(work) or size > WIDEST or not SHORTEST <= run_bytes <= LONGEST:
+    if size > WIDEST or not contiguous or not SHORTEST <= run_bytes <= LONGEST or not _packed(work):
         return None
     dimensions = 2 if len(runs) <= 1 and len(work.lookups) == 1 else 3
     checked = work.checked and bool(work.lookups)

@@ -33,7 +33,7 @@ class Work:
     @property
     def elements(self) -> int:
         """Elements to move."""
-        return prod(dim.size for dim in self.dims)
+        return prod([dim.size for dim in self.dims])
 
     @classmethod
     def of(cls, plan: IndexPlan) -> Work:
@@ -82,21 +82,16 @@ class Work:
 
 def _dims(plan: IndexPlan, shape: tuple[int, ...]) -> tuple[Dimension, ...]:
     lookups = () if plan.constant else plan.lookups
-    width = 1 if plan.index_type is None else plan.index_type.bytes
-    dims = [
-        Dimension(
-            size,
-            plan.out_strides[axis] * plan.element_bytes,
-            plan.in_strides[axis] * plan.element_bytes,
-            tuple(lookup.index_strides[axis] * width for lookup in lookups),
-        )
-        for axis, size in enumerate(shape)
-        if size != 1
-    ]
-    return tuple(reversed(dims)) or (Dimension(1, index_steps=(0,) * len(lookups)),)
+    element, width = plan.element_bytes, 1 if plan.index_type is None else plan.index_type.bytes
+    index_steps = [tuple([step * width for step in steps]) for steps in zip(*[each.index_strides for each in lookups], strict=True)]
+    strides = zip(shape, plan.out_strides, plan.in_strides, index_steps or [()] * len(shape), strict=True)
+    dims = [Dimension(size, out * element, into * element, steps) for size, out, into, steps in strides if size != 1]
+    return tuple(dims[::-1]) or (Dimension(1, index_steps=(0,) * len(lookups)),)
 
 
 def _lookups(plan: IndexPlan) -> tuple[LookupBytes, ...]:
+    if not plan.lookups:
+        return ()
     kind = plan.index_type or IndexType.INT64
     for number, lookup in enumerate(plan.lookups):
         if lookup.limit >= COUNTABLE or lookup.wrap >= COUNTABLE:
