@@ -65,21 +65,22 @@ def _simplified(plan: IndexPlan, widest: int) -> IndexPlan:
             index_offsets = [offset + last * step for offset, step in zip(index_offsets, dim.index_strides, strict=True)]
             dims[position] = dim.reversed()
     dims = _merge(sorted(dims, key=lambda dim: -dim.out_stride))
-    extents = _extents(plan)  # it reaches the same addresses
+    in_reach, index_reach = plan.in_reach, plan.index_reach  # it reaches the same addresses
+    out_end = out_offset + sum([(dim.size - 1) * dim.out_stride for dim in dims]) + 1
     steps = [in_offset, out_offset, *[lookup.in_stride for lookup in plan.lookups]]
-    dims, wide = _widen(dims, steps, widest // plan.element_bytes, reads=extents["in_extent"] > 0)
+    dims, wide = _widen(dims, steps, widest // plan.element_bytes, reads=in_reach is not None)
     return IndexPlan(
         shape=tuple([dim.size for dim in dims]),
         out_strides=tuple([dim.out_stride // wide for dim in dims]),
         in_strides=tuple([dim.in_stride // wide for dim in dims]),
         element_bytes=plan.element_bytes * wide,
-        in_extent=extents["in_extent"] // wide,
-        out_extent=extents["out_extent"] // wide,
+        in_extent=0 if in_reach is None else (in_reach[1] + 1) // wide,
+        out_extent=out_end // wide,
         in_offset=in_offset // wide,
         out_offset=out_offset // wide,
         lookups=_lookups(plan, dims, index_offsets, wide),
         index_type=plan.index_type,
-        index_extent=extents["index_extent"],
+        index_extent=0 if index_reach is None else index_reach[1] + 1,
         out_of_bounds=plan.out_of_bounds,
         fill=plan.fill * wide,
     )
@@ -206,7 +207,7 @@ def _forwards(lookup: Lookup, shape: Sequence[int]) -> Lookup:
 
 def _without(plan: IndexPlan, idle: Callable[[Lookup], bool]) -> IndexPlan:
     """The plan without its idle lookups. A plan without any lookup has the policy CLAMP, since no policy can apply."""
-    lookups = tuple(lookup for lookup in plan.lookups if not idle(lookup))
+    lookups = tuple([lookup for lookup in plan.lookups if not idle(lookup)])
     if lookups:
         return plan if lookups == plan.lookups else replace(plan, lookups=lookups)
     if not plan.lookups and plan.out_of_bounds is OutOfBounds.CLAMP and not plan.index_extent:
@@ -216,8 +217,10 @@ def _without(plan: IndexPlan, idle: Callable[[Lookup], bool]) -> IndexPlan:
 
 def _without_idle_steps(plan: IndexPlan) -> IndexPlan:
     """The plan with 0 for the steps and offsets of the input that no valid index can make, which may be of any size."""
-    reads = all([lookup.limit for lookup in plan.lookups])
-    if any([one.in_stride and not (reads and one.limit > 1) for one in plan.lookups]):
+    if not plan.lookups:
+        return plan
+    reads = all(lookup.limit for lookup in plan.lookups)
+    if any(one.in_stride and not (reads and one.limit > 1) for one in plan.lookups):
         lookups = tuple(one if reads and one.limit > 1 else replace(one, in_stride=0) for one in plan.lookups)
         plan = replace(plan, lookups=lookups)
     return plan if reads else replace(plan, in_strides=(0,) * plan.rank, in_offset=0)

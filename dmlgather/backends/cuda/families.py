@@ -6,7 +6,7 @@ Every family is correct for all work that it accepts; `general` accepts everythi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from dmlgather.backends.cuda.arguments import MAX_DIMENSIONS, Arguments, Dimension
@@ -111,7 +111,7 @@ def _reversed_vectors(work: Work, alignment: int) -> Work | None:
     if inner.size % lanes or any(at % VECTOR for at in (in_offset, work.out_offset, *steps)):
         return None
     dims = (Dimension(inner.size // lanes, VECTOR, -VECTOR), *work.dims[1:])
-    return replace(work, dims=dims, element_bytes=VECTOR, in_offset=in_offset)
+    return work._replace(dims=dims, element_bytes=VECTOR, in_offset=in_offset)
 
 
 def _elements(work: Work, target: LaunchTarget) -> Launch | None:

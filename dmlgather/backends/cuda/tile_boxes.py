@@ -5,8 +5,8 @@ dimensions are taken whole, and at most one on each side is cut.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import gcd, inf, prod
+from typing import NamedTuple
 
 from dmlgather.backends.cuda.arguments import MAX_TILED
 from dmlgather.backends.cuda.cost import SECTOR
@@ -17,8 +17,7 @@ Sizes = tuple[int, ...]
 """Of a box, along the dimensions of the work."""
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(NamedTuple):
     """The input or the output of some work. offset, steps: in bytes; a step for each dimension. order: the dimensions along which
     addresses move, those with small steps first. moves: the same, each with its bytes, forwards.
     """
@@ -113,7 +112,7 @@ class Side:
 
 def fit(sides: tuple[Side, Side], units: tuple[int, int], whole: Sizes, most: int) -> bool:
     """Whether boxes of at most `most` elements might have runs on both sides that begin and end at multiples of these units."""
-    one, other = (side.needed(unit, whole) for side, unit in zip(sides, units, strict=True))
+    one, other = sides[0].needed(units[0], whole), sides[1].needed(units[1], whole)
     if one is None or other is None:
         return False
     return prod([max(one.get(axis, 1), other.get(axis, 1)) for axis in one.keys() | other]) <= most
