@@ -8,7 +8,7 @@ dimension is walked is decided by what it costs (`form_cost.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import gcd, inf, prod
 from typing import NamedTuple
 
@@ -68,19 +68,19 @@ class _Last:
 _last = _Last()
 
 
-def launch_form(work: Work, unroll: Callable[[bool], int], multiprocessors: int) -> LaunchForm:
+def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> LaunchForm:
     """The form in which `work` is launched: the cheapest of the walks that leave enough threads, and of none.
 
-    unroll: elements that the kernel's threads walk, given whether the walk is invariant.
+    unroll: elements that the kernel's threads walk, where the walk is not invariant and where it is.
     """
     found = cheap_form(work, unroll, multiprocessors, inf)
     assert found is not None, "all cost less than that"
     return found
 
 
-def cheap_form(work: Work, unroll: Callable[[bool], int], multiprocessors: int, enough: float) -> LaunchForm | None:
+def cheap_form(work: Work, unroll: tuple[int, int], multiprocessors: int, enough: float) -> LaunchForm | None:
     """The same; None where several would do, all of which cost as much as `enough`."""
-    key = work, (unroll(False), unroll(True)), multiprocessors
+    key = work, unroll, multiprocessors
     if (last := _last.found) and last[0] == key:
         return last[1]
     forms = _walks(*key)
