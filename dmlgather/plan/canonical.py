@@ -33,16 +33,16 @@ def canonicalise(plan: IndexPlan, widest: int = WIDEST) -> IndexPlan:
     """
     if plan.element_bytes > widest:
         plan = narrow(plan, widest)
-    plan = simplify(plan)
-    while (wider := _widen(plan, widest)) is not plan:
-        if wider.shape[-1] > 1:  # then it is as simple as before, and cannot be widened further
-            return wider
-        plan = simplify(wider)
-    return plan
+    return _simplified(plan, widest)
 
 
 def simplify(plan: IndexPlan) -> IndexPlan:
     """The canonical form at the plan's own element size."""
+    return _simplified(plan, plan.element_bytes)
+
+
+def _simplified(plan: IndexPlan, widest: int) -> IndexPlan:
+    """The canonical form with elements of at most `widest` bytes, which are at least as wide as the plan's."""
     if plan.empty:
         return _checks_alone(plan)
     if plan.constant:
@@ -52,7 +52,9 @@ def simplify(plan: IndexPlan) -> IndexPlan:
     plan = _without_idle_steps(plan)
     if not plan.lookups or plan.out_of_bounds in (OutOfBounds.CLAMP, OutOfBounds.PROMISE):
         plan = _without(plan, lambda lookup: lookup.limit == 1 or lookup.in_stride == 0)
-    dims = [_Dim.of(plan, axis) for axis in range(plan.rank) if plan.shape[axis] > 1]
+    index_strides = list(zip(*[lookup.index_strides for lookup in plan.lookups], strict=True)) or [()] * plan.rank
+    strides = zip(plan.shape, plan.out_strides, plan.in_strides, index_strides, strict=True)
+    dims = [_Dim(*moved) for moved in strides if moved[0] > 1]
     in_offset, out_offset = plan.in_offset, plan.out_offset
     index_offsets = [lookup.index_offset for lookup in plan.lookups]
     for position, dim in enumerate(dims):
@@ -63,18 +65,24 @@ def simplify(plan: IndexPlan) -> IndexPlan:
             index_offsets = [offset + last * step for offset, step in zip(index_offsets, dim.index_strides, strict=True)]
             dims[position] = dim.reversed()
     dims = _merge(sorted(dims, key=lambda dim: -dim.out_stride))
+    in_reach, index_reach = plan.in_reach, plan.index_reach  # it reaches the same addresses
+    out_end = out_offset + sum([(dim.size - 1) * dim.out_stride for dim in dims]) + 1
+    steps = [in_offset, out_offset, *[lookup.in_stride for lookup in plan.lookups]]
+    dims, wide = _widen(dims, steps, widest // plan.element_bytes, reads=in_reach is not None)
     return IndexPlan(
         shape=tuple([dim.size for dim in dims]),
-        out_strides=tuple([dim.out_stride for dim in dims]),
-        in_strides=tuple([dim.in_stride for dim in dims]),
-        element_bytes=plan.element_bytes,
-        in_offset=in_offset,
-        out_offset=out_offset,
-        lookups=_lookups(plan, dims, index_offsets),
+        out_strides=tuple([dim.out_stride // wide for dim in dims]),
+        in_strides=tuple([dim.in_stride // wide for dim in dims]),
+        element_bytes=plan.element_bytes * wide,
+        in_extent=0 if in_reach is None else (in_reach[1] + 1) // wide,
+        out_extent=out_end // wide,
+        in_offset=in_offset // wide,
+        out_offset=out_offset // wide,
+        lookups=_lookups(plan, dims, index_offsets, wide),
         index_type=plan.index_type,
+        index_extent=0 if index_reach is None else index_reach[1] + 1,
         out_of_bounds=plan.out_of_bounds,
-        fill=plan.fill,
-        **_extents(plan),  # it reaches the same addresses
+        fill=plan.fill * wide,
     )
 
 
@@ -116,11 +124,6 @@ class _Dim:
     def __init__(self, size: int, out_stride: int, in_stride: int, index_strides: tuple[int, ...]) -> None:
         self.size, self.out_stride, self.in_stride, self.index_strides = size, out_stride, in_stride, index_strides
 
-    @classmethod
-    def of(cls, plan: IndexPlan, axis: int) -> _Dim:
-        index_strides = tuple([lookup.index_strides[axis] for lookup in plan.lookups])
-        return cls(plan.shape[axis], plan.out_strides[axis], plan.in_strides[axis], index_strides)
-
     def reversed(self) -> _Dim:
         return _Dim(self.size, -self.out_stride, -self.in_stride, tuple(-step for step in self.index_strides))
 
@@ -144,32 +147,22 @@ def _merge(dims: Iterable[_Dim]) -> list[_Dim]:
     return merged
 
 
-def _widen(plan: IndexPlan, widest: int) -> IndexPlan:
-    """Treat the innermost dimension's neighbours as one element as far as every size, stride and offset divides."""
-    if not plan.shape or plan.empty or plan.out_strides[-1] != 1:
-        return plan
-    if plan.in_strides[-1] != 1 and plan.in_reach is not None:
-        return plan
-    if any(lookup.index_strides[-1] for lookup in plan.lookups):
-        return plan
-    steps = [plan.shape[-1], plan.in_offset, plan.out_offset, *plan.in_strides[:-1], *plan.out_strides[:-1]]
-    steps += [lookup.in_stride for lookup in plan.lookups]
-    factor = gcd(widest // plan.element_bytes, *steps)  # powers of two
-    if factor <= 1:
-        return plan
-    return replace(
-        plan,
-        shape=(*plan.shape[:-1], plan.shape[-1] // factor),
-        out_strides=(*(step // factor for step in plan.out_strides[:-1]), 1),
-        in_strides=(*(step // factor for step in plan.in_strides[:-1]), plan.in_strides[-1]),
-        in_offset=plan.in_offset // factor,
-        out_offset=plan.out_offset // factor,
-        in_extent=plan.in_extent // factor,
-        out_extent=plan.out_extent // factor,
-        element_bytes=plan.element_bytes * factor,
-        fill=plan.fill * factor,
-        lookups=tuple([replace(lookup, in_stride=lookup.in_stride // factor) for lookup in plan.lookups]),
-    )
+def _widen(dims: list[_Dim], steps: Sequence[int], most: int, reads: bool) -> tuple[list[_Dim], int]:
+    """Treat the innermost dimension's neighbours as one element as far as every size, stride and offset divides. Returns the
+    dimensions whose sizes count such elements, and how many elements make one. steps: offsets, and input strides of lookups.
+    most: elements that may become one. reads: whether any is read.
+    """
+    wide = 1
+    while dims and dims[-1].out_stride == wide and (dims[-1].in_stride == wide or not reads) and not any(dims[-1].index_strides):
+        *outer, inner = dims
+        reached = wide * inner.size
+        wider = gcd(most, reached, *steps, *[step for dim in outer for step in (dim.out_stride, dim.in_stride)])
+        if wider < reached:
+            if wider > wide:
+                dims = [*outer, _Dim(reached // wider, wider, wider if reads else 0, inner.index_strides)]
+            return dims, wider
+        dims, wide = outer, wider
+    return dims, wide
 
 
 def _checks_alone(plan: IndexPlan) -> IndexPlan:
@@ -214,7 +207,7 @@ def _forwards(lookup: Lookup, shape: Sequence[int]) -> Lookup:
 
 def _without(plan: IndexPlan, idle: Callable[[Lookup], bool]) -> IndexPlan:
     """The plan without its idle lookups. A plan without any lookup has the policy CLAMP, since no policy can apply."""
-    lookups = tuple(lookup for lookup in plan.lookups if not idle(lookup))
+    lookups = tuple([lookup for lookup in plan.lookups if not idle(lookup)])
     if lookups:
         return plan if lookups == plan.lookups else replace(plan, lookups=lookups)
     if not plan.lookups and plan.out_of_bounds is OutOfBounds.CLAMP and not plan.index_extent:
@@ -224,17 +217,21 @@ def _without(plan: IndexPlan, idle: Callable[[Lookup], bool]) -> IndexPlan:
 
 def _without_idle_steps(plan: IndexPlan) -> IndexPlan:
     """The plan with 0 for the steps and offsets of the input that no valid index can make, which may be of any size."""
-    reads = plan.in_reach is not None
+    if not plan.lookups:
+        return plan
+    reads = all(lookup.limit for lookup in plan.lookups)
     if any(one.in_stride and not (reads and one.limit > 1) for one in plan.lookups):
         lookups = tuple(one if reads and one.limit > 1 else replace(one, in_stride=0) for one in plan.lookups)
         plan = replace(plan, lookups=lookups)
     return plan if reads else replace(plan, in_strides=(0,) * plan.rank, in_offset=0)
 
 
-def _lookups(plan: IndexPlan, dims: Sequence[_Dim], index_offsets: Sequence[int]) -> tuple[Lookup, ...]:
-    """The plan's lookups over new dimensions, in canonical order."""
+def _lookups(plan: IndexPlan, dims: Sequence[_Dim], index_offsets: Sequence[int], wide: int) -> tuple[Lookup, ...]:
+    """The plan's lookups over new dimensions, in canonical order. wide: elements that make a new one."""
+    if not plan.lookups:
+        return ()
     moved = [
-        Lookup(tuple([dim.index_strides[number] for dim in dims]), offset, lookup.limit, lookup.wrap, lookup.in_stride)
+        Lookup(tuple([dim.index_strides[number] for dim in dims]), offset, lookup.limit, lookup.wrap, lookup.in_stride // wide)
         for number, (lookup, offset) in enumerate(zip(plan.lookups, index_offsets, strict=True))
     ]
     return tuple(sorted(moved, key=lambda item: (item.index_offset, item.index_strides, item.limit, item.wrap, item.in_stride)))

@@ -142,8 +142,12 @@ class IndexPlan:
     @property
     def in_reach(self) -> tuple[int, int] | None:
         """First and last input address (elements) any index values can lead to; None when nothing is read."""
+        if self.empty:
+            return None
+        if not self.lookups:
+            return reach(self.shape, self.in_strides, self.in_offset)
         limits = [lookup.limit for lookup in self.lookups]
-        if self.empty or 0 in limits:
+        if 0 in limits:
             return None
         steps = [lookup.in_stride for lookup in self.lookups]
         return reach([*self.shape, *limits], [*self.in_strides, *steps], self.in_offset)
@@ -184,7 +188,7 @@ class IndexPlan:
         if self.element_bytes not in ELEMENT_BYTES:
             raise ValueError(f"element_bytes is {self.element_bytes}, expected one of {ELEMENT_BYTES}")
         sizes = [size for size, step in zip(self.shape, self.out_strides, strict=True) if not step]
-        if not self.empty and max(sizes, default=1) > 1:
+        if sizes and max(sizes) > 1 and not self.empty:
             raise ValueError(f"out_strides {self.out_strides} write several elements of shape {self.shape} to one address")
         if (self.index_type is None) != (not self.lookups):
             raise ValueError(f"index_type is {self.index_type} with {len(self.lookups)} lookups")

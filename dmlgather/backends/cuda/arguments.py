@@ -117,14 +117,12 @@ class Dimension(NamedTuple):
 
     def pack(self) -> bytes:
         """The bytes of a specialised kernel's `Dimension`."""
-        return _DIMENSION.pack(self.size, *magic(self.size), self.out_step, self.in_step, *self._steps()[:NEAR_LOOKUPS])
+        near = (*self.index_steps, 0, 0)[:NEAR_LOOKUPS]
+        return _DIMENSION.pack(self.size, *magic(self.size), self.out_step, self.in_step, *near)
 
     def pack_far_step(self) -> bytes:
         """The bytes of the index step of the last lookup that a specialised kernel takes."""
-        return _FAR_STEP.pack(self._steps()[NEAR_LOOKUPS])
-
-    def _steps(self) -> tuple[int, ...]:
-        return (*self.index_steps, *(0,) * (MAX_LOOKUPS - len(self.index_steps)))
+        return _FAR_STEP.pack(self.index_steps[NEAR_LOOKUPS])
 
     def pack_for_table(self, last: int = 0) -> bytes:
         """The bytes of a `TableDimension` in the table of a general kernel, or of a tile kernel, which knows `last`."""
@@ -239,13 +237,14 @@ class Arguments(NamedTuple):
         fill = self.fill * (16 // len(self.fill)) if self.fill else bytes(16)
         staging = self.staging.pack() if self.staging else b""
         runs = self.runs.pack() if self.runs else b""
+        far_steps = [dim.pack_far_step() for dim in dims] if len(lookups) > NEAR_LOOKUPS else []
         return _BLOCK.pack(
             *(0, 0, 0, 0, 0),
             *(self.in_offset, self.out_offset, self.in_walk, self.out_walk),
             *(self.threads, self.full, self.chunk, len(self.dimensions), len(self.lookups)),
             *(self.index_shift, self.index_signed, self.checked, fill),
             *(_packed(dims[:NEAR_DIMENSIONS]), _packed(lookups[:NEAR_LOOKUPS]), self.in_bytes, staging, runs),
-            *(_packed(dims[NEAR_DIMENSIONS:]), _packed(lookups[NEAR_LOOKUPS:]), b"".join(dim.pack_far_step() for dim in dims)),
+            *(_packed(dims[NEAR_DIMENSIONS:]), _packed(lookups[NEAR_LOOKUPS:]), b"".join(far_steps)),
         )
 
     def table(self) -> bytes:

@@ -6,7 +6,7 @@ Every family is correct for all work that it accepts; `general` accepts everythi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from dmlgather.backends.cuda.arguments import MAX_DIMENSIONS, Arguments, Dimension
@@ -97,7 +97,8 @@ def _reversed(work: Work, target: LaunchTarget) -> Launch | None:
     vectors = _reversed_vectors(work, target.alignment)
     if vectors is None:
         return None
-    return _threads(vectors, target, lambda _: Variant(KernelKind.REVERSE, element_bytes=work.element_bytes))
+    variant = Variant(KernelKind.REVERSE, element_bytes=work.element_bytes)
+    return _threads(vectors, target, (variant, variant))
 
 
 def _reversed_vectors(work: Work, alignment: int) -> Work | None:
@@ -111,26 +112,29 @@ def _reversed_vectors(work: Work, alignment: int) -> Work | None:
     if inner.size % lanes or any(at % VECTOR for at in (in_offset, work.out_offset, *steps)):
         return None
     dims = (Dimension(inner.size // lanes, VECTOR, -VECTOR), *work.dims[1:])
-    return replace(work, dims=dims, element_bytes=VECTOR, in_offset=in_offset)
+    return work._replace(dims=dims, element_bytes=VECTOR, in_offset=in_offset)
 
 
 def _elements(work: Work, target: LaunchTarget) -> Launch | None:
     if not work.lookups:
-        return _threads(work, target, lambda _: Variant(KernelKind.COPY, element_bytes=work.element_bytes))
+        variant = Variant(KernelKind.COPY, element_bytes=work.element_bytes)
+        return _threads(work, target, (variant, variant))
     if not all(lookup.fits() for lookup in work.lookups):
         return None
     lookups = len(work.lookups)
     checked = work.checked or lookups >= TOLD_LOOKUPS
-    size, index_bytes = work.element_bytes, work.index_bytes
-    return _threads(work, target, lambda once: Variant(KernelKind.GATHER, 0, size, lookups, index_bytes, checked, once))
+    each = Variant(KernelKind.GATHER, 0, work.element_bytes, lookups, work.index_bytes, checked, invariant=False)
+    return _threads(work, target, (each, each._replace(invariant=True)))
 
 
-def _threads(work: Work, target: LaunchTarget, variant_of: Callable[[bool], Variant]) -> Launch | None:
-    """A launch of the declared variant with the fewest thread dimensions that `work` fits."""
-    form = launch_form(work, lambda invariant: variant_of(invariant).unroll, target.multiprocessors)
+def _threads(work: Work, target: LaunchTarget, variants: tuple[Variant, Variant]) -> Launch | None:
+    """A launch of the declared variant with the fewest thread dimensions that `work` fits. variants: for walks that are not
+    invariant and for those that are, with any dimensions.
+    """
+    form = launch_form(work, (variants[False].unroll, variants[True].unroll), target.multiprocessors)
     if not launchable(form.threads) or not all(dim.fits() for dim in form.dimensions):
         return None
-    wanted = variant_of(form.invariant)
+    wanted = variants[form.invariant]
     for dimensions in range(len(form.dimensions), MAX_DIMENSIONS + 1):
         variant = wanted._replace(dimensions=dimensions)
         if variant in DECLARED:
@@ -139,7 +143,7 @@ def _threads(work: Work, target: LaunchTarget, variant_of: Callable[[bool], Vari
 
 
 def _general(work: Work, target: LaunchTarget) -> Launch | None:
-    form = launch_form(work, lambda _: GENERAL_UNROLL, target.multiprocessors)
+    form = launch_form(work, (GENERAL_UNROLL, GENERAL_UNROLL), target.multiprocessors)
     return general_launch(Variant(KernelKind.GENERAL, element_bytes=work.element_bytes), arguments_of(work, form), form.along)
 
 

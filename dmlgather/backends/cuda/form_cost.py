@@ -73,7 +73,7 @@ def _least_cost(work: Work, form: LaunchForm, start: float, loaded: float) -> fl
 
 def _least_loaded(work: Work, form: LaunchForm) -> float:
     """For what a block whose threads all walk loads of a slice that reads no byte twice; 0 where it may."""
-    if form.threads < BLOCK or work.lookups or not _apart([(dim.in_step, dim.size) for dim in work.dims], work.element_bytes):
+    if work.lookups or form.threads < BLOCK or not _apart([(dim.in_step, dim.size) for dim in work.dims], work.element_bytes):
         return 0.0
     bytes_once, moved = BLOCK * work.element_bytes, form.moved
     sectors, lines = bytes_once // SECTOR * moved, max(bytes_once // LINE, BLOCK // WARP)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dmlgather.backends.cuda.arguments import Arguments, LookupBytes
+from dmlgather.backends.cuda.arguments import Arguments
 from dmlgather.backends.cuda.launch_form import LaunchForm
 from dmlgather.backends.cuda.variants import BLOCK, Variant
 from dmlgather.backends.cuda.work import Work
@@ -64,10 +64,7 @@ def launchable(threads: int) -> bool:
 
 def arguments_of(work: Work, form: LaunchForm) -> Arguments:
     """The arguments of `work` launched in `form`."""
-    lookups = [
-        LookupBytes(lookup.offset, step, lookup.wrap, lookup.limit, lookup.in_step, lookup.signed)
-        for lookup, step in zip(work.lookups, form.walked.index_steps, strict=True)
-    ]
+    lookups = [lookup._replace(walk=step) for lookup, step in zip(work.lookups, form.walked.index_steps, strict=True)]
     return Arguments(
         dimensions=form.dimensions,
         threads=form.threads,

@@ -8,7 +8,7 @@ dimension is walked is decided by what it costs (`form_cost.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from math import gcd, inf, prod
 from typing import NamedTuple
 
@@ -23,9 +23,6 @@ ROUNDED = 16
 """Chunks of at least so many times the elements that end at whole sectors become whole sectors, and likewise whole lines, so that
 warps store whole ones, wherever rows begin. At most a sixteenth of the elements then has threads of its own.
 """
-
-MOST_FOUND = 16
-"""Forms that are kept, because several families may ask for one plan."""
 
 
 class LaunchForm(NamedTuple):
@@ -47,7 +44,7 @@ class LaunchForm(NamedTuple):
     @property
     def threads(self) -> int:
         """Threads of the launch."""
-        return prod(dim.size for dim in self.dimensions)
+        return prod([dim.size for dim in self.dimensions])
 
     @property
     def along(self) -> int:
@@ -62,52 +59,60 @@ class LaunchForm(NamedTuple):
         return self._replace(dimensions=self.dimensions + padding)
 
 
-_FOUND: dict[tuple[Work, tuple[int, int], int], LaunchForm] = {}
+class _Last:
+    """The form that was found last, because several families may ask for one work, one after the other."""
+
+    found: tuple[tuple[Work, tuple[int, int], int], LaunchForm] | None = None
 
 
-def launch_form(work: Work, unroll: Callable[[bool], int], multiprocessors: int) -> LaunchForm:
+_last = _Last()
+
+
+def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> LaunchForm:
     """The form in which `work` is launched: the cheapest of the walks that leave enough threads, and of none.
 
-    unroll: elements that the kernel's threads walk, given whether the walk is invariant.
+    unroll: elements that the kernel's threads walk, where the walk is not invariant and where it is.
     """
     found = cheap_form(work, unroll, multiprocessors, inf)
     assert found is not None, "all cost less than that"
     return found
 
 
-def cheap_form(work: Work, unroll: Callable[[bool], int], multiprocessors: int, enough: float) -> LaunchForm | None:
+def cheap_form(work: Work, unroll: tuple[int, int], multiprocessors: int, enough: float) -> LaunchForm | None:
     """The same; None where several would do, all of which cost as much as `enough`."""
-    key = work, (unroll(False), unroll(True)), multiprocessors
-    if (found := _FOUND.get(key)) is None:
-        forms = list(_walks(*key))
-        if len(forms) < len(work.dims):
-            forms.append(_form(work.dims, 0, 0, 1))
-        if len(forms) == 1:
-            return forms[0]
-        for form in forms:
-            if (cost := form_cost(work, form, enough=enough)) < enough:
-                found, enough = form, cost
-        if found is not None:
-            if len(_FOUND) >= MOST_FOUND:
-                _FOUND.clear()
-            found = _FOUND[key] = found._replace(cost=enough)
+    key = work, unroll, multiprocessors
+    if (last := _last.found) and last[0] == key:
+        return last[1]
+    forms = _walks(*key)
+    if len(forms) < len(work.dims):
+        forms.append(_form(work.dims, 0, 0, 1))
+    if len(forms) == 1:
+        return forms[0]
+    found = None
+    for form in forms:
+        if (cost := form_cost(work, form, enough=enough)) < enough:
+            found, enough = form, cost
+    if found is not None:
+        found = found._replace(cost=enough)
+        _last.found = key, found
     return found
 
 
-def _walks(work: Work, unroll: tuple[int, int], multiprocessors: int) -> Iterator[LaunchForm]:
-    elements = work.elements
+def _walks(work: Work, unroll: tuple[int, int], multiprocessors: int) -> list[LaunchForm]:
+    forms, elements, threads = [], work.elements, multiprocessors * THREADS_PER_MULTIPROCESSOR
     for axis, dim in enumerate(work.dims):
         count = unroll[not any(dim.index_steps)]
         full = _full(dim, count)
-        if full and elements // dim.size * (dim.size - (count - 1) * full) >= multiprocessors * THREADS_PER_MULTIPROCESSOR:
-            yield _form(work.dims, axis, full, count)
+        if full and elements // dim.size * (dim.size - (count - 1) * full) >= threads:
+            forms.append(_form(work.dims, axis, full, count))
+    return forms
 
 
 def _form(dims: Sequence[Dimension], axis: int, full: int, count: int) -> LaunchForm:
     """Threads go over the dimensions as the output lies in memory, and walk `count` elements along `axis`."""
     dim = dims[axis]
     chunks = Dimension(dim.size - (count - 1) * full, dim.out_step, dim.in_step, dim.index_steps)
-    walked = Dimension(dim.size, full * dim.out_step, full * dim.in_step, tuple(full * step for step in dim.index_steps))
+    walked = Dimension(dim.size, full * dim.out_step, full * dim.in_step, tuple([full * step for step in dim.index_steps]))
     return LaunchForm((*dims[:axis], chunks, *dims[axis + 1 :]), walked, full, axis, not any(walked.index_steps), count)
 
 

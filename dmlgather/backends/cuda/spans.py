@@ -32,7 +32,7 @@ def span_launch(work: Work, target: LaunchTarget) -> Launch | None:
     run, *runs = work.dims
     size, run_bytes = work.element_bytes, work.dims[0].size * work.element_bytes
     contiguous = run.in_step == size and not any(run.index_steps)
-    if not contiguous or not _packed(work) or size > WIDEST or not SHORTEST <= run_bytes <= LONGEST:
+    if size > WIDEST or not contiguous or not SHORTEST <= run_bytes <= LONGEST or not _packed(work):
         return None
     dimensions = 2 if len(runs) <= 1 and len(work.lookups) == 1 else 3
     checked = work.checked and bool(work.lookups)
@@ -66,7 +66,7 @@ def _pays(work: Work, run_bytes: int, target: LaunchTarget) -> bool:
     """Whether spans cost less than the family elements, in the form in which that would launch the work."""
     size, lookups, index_bytes = work.element_bytes, len(work.lookups), work.index_bytes
     variants = [Variant(KernelKind.GATHER, 0, size, lookups, index_bytes, work.checked, once) for once in (False, True)]
-    form = launch_form(work, lambda once: variants[once].unroll, target.multiprocessors)
+    form = launch_form(work, (variants[False].unroll, variants[True].unroll), target.multiprocessors)
     looked_up = bool(lookups)
     return span_cost(run_bytes, looked_up) < element_cost(work.element_bytes, looked_up, form.invariant and form.moved > 1)
 

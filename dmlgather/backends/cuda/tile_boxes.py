@@ -5,8 +5,8 @@ dimensions are taken whole, and at most one on each side is cut.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import gcd, inf, prod
+from typing import NamedTuple
 
 from dmlgather.backends.cuda.arguments import MAX_TILED
 from dmlgather.backends.cuda.cost import SECTOR
@@ -17,8 +17,7 @@ Sizes = tuple[int, ...]
 """Of a box, along the dimensions of the work."""
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(NamedTuple):
     """The input or the output of some work. offset, steps: in bytes; a step for each dimension. order: the dimensions along which
     addresses move, those with small steps first. moves: the same, each with its bytes, forwards.
     """
@@ -113,7 +112,7 @@ class Side:
 
 def fit(sides: tuple[Side, Side], units: tuple[int, int], whole: Sizes, most: int) -> bool:
     """Whether boxes of at most `most` elements might have runs on both sides that begin and end at multiples of these units."""
-    one, other = (side.needed(unit, whole) for side, unit in zip(sides, units, strict=True))
+    one, other = sides[0].needed(units[0], whole), sides[1].needed(units[1], whole)
     if one is None or other is None:
         return False
     return prod([max(one.get(axis, 1), other.get(axis, 1)) for axis in one.keys() | other]) <= most
@@ -146,9 +145,9 @@ def _even_box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], mo
             break
         sizes[axis], elements = size, elements // old * size
         if end[1] == axis:
-            end = one.growing(sizes, whole)
+            end = (end[0] // old * size, axis) if size < whole[axis] else one.growing(sizes, whole)
         if other_end[1] == axis:
-            other_end = other.growing(sizes, whole)
+            other_end = (other_end[0] // old * size, axis) if size < whole[axis] else other.growing(sizes, whole)
     for axis, (size, every) in enumerate(zip(sizes, whole, strict=True)):
         if 1 < size < every:
             sizes[axis] = _cut(every, most // (prod(sizes) // size), sectors[axis])
@@ -159,21 +158,28 @@ def _box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], run: in
     """A box of at most `most` elements with runs of about `run` bytes in the output, and as long ones as there is room for in
     the input.
     """
-    (source, target), sizes, elements = sides, [1] * len(whole), 1
-    for side, wanted in ((target, run), (source, inf), (target, inf)):
-        while True:
-            reached, axis = side.growing(sizes, whole)
-            old = sizes[axis]
-            if axis < 0 or reached >= wanted or not sectors[axis] or (old == 1 and not _open(sizes)):
+    sizes, elements, gap = [1] * len(whole), 1, SECTOR - sides[0].element_bytes
+    for side, wanted in ((sides[1], run), (sides[0], inf), (sides[1], inf)):
+        reached = side.element_bytes
+        for axis, step in side.moves:
+            if step > reached + gap:
                 break
-            size = min(whole[axis], most // (elements // old))
-            if wanted < inf:
-                size = min(size, max(old, -(-run // abs(side.steps[axis]))))
-            if size < whole[axis]:
-                size = _cut(whole[axis], size, sectors[axis])
-            if size <= old:
-                break
-            sizes[axis], elements = size, elements // old * size
+            size, every = sizes[axis], whole[axis]
+            if size < every:
+                if step * size >= wanted or not sectors[axis] or (size == 1 and not _open(sizes)):
+                    break
+                others = elements // size
+                larger = min(every, most // others)
+                if wanted < inf:
+                    larger = min(larger, max(size, -(-run // step)))
+                if larger < every:
+                    larger = _cut(every, larger, sectors[axis])
+                if larger <= size:
+                    break
+                sizes[axis], elements = larger, others * larger
+                if larger < every:
+                    break
+            reached = step * every
     return tuple(sizes)
 
 

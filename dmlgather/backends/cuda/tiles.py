@@ -94,7 +94,7 @@ def _elements_cost_more(work: Work, target: LaunchTarget, cost: float) -> bool:
     unroll = _COPIED[work.element_bytes] if special else GENERAL_UNROLL
     start = START + FURTHER_DIMENSION * max(0, len(work.dims) - NEAR_DIMENSIONS) if special else GENERAL_START
     more = nextafter(cost, inf)
-    form = cheap_form(work, lambda _: unroll, multiprocessors, more)
+    form = cheap_form(work, (unroll, unroll), multiprocessors, more)
     return form is None or cost < form_cost(work, form, start, more) * idle(-(-form.threads // BLOCK), multiprocessors)
 
 

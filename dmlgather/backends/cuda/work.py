@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import prod
+from typing import NamedTuple
 
 from dmlgather.backends.cuda.arguments import Dimension, LookupBytes
 from dmlgather.plan import IndexPlan, IndexType, OutOfBounds
@@ -14,8 +14,7 @@ COUNTABLE = 2**63
 """Limits and wraps are below this."""
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """Elements to move. dims: one at least, steps in bytes; offsets in bytes; a lookup's walk is 0 until a form is chosen.
     in_bytes: size of the input; every read, whatever the indices, lies inside it.
     """
@@ -33,7 +32,7 @@ class Work:
     @property
     def elements(self) -> int:
         """Elements to move."""
-        return prod(dim.size for dim in self.dims)
+        return prod([dim.size for dim in self.dims])
 
     @classmethod
     def of(cls, plan: IndexPlan) -> Work:
@@ -63,8 +62,7 @@ class Work:
         axis = max(range(len(self.dims)), key=lambda axis: self.dims[axis].size)
         dim = self.dims[axis]
         cut = dim.size // 2
-        rest = replace(
-            self._resized(axis, dim.size - cut),
+        rest = self._resized(axis, dim.size - cut)._replace(
             in_offset=self.in_offset + cut * dim.in_step,
             out_offset=self.out_offset + cut * dim.out_step,
             lookups=tuple(
@@ -77,26 +75,22 @@ class Work:
     def _resized(self, axis: int, size: int) -> Work:
         dims = list(self.dims)
         dims[axis] = dims[axis]._replace(size=size)
-        return replace(self, dims=tuple(dims))
+        return self._replace(dims=tuple(dims))
 
 
 def _dims(plan: IndexPlan, shape: tuple[int, ...]) -> tuple[Dimension, ...]:
     lookups = () if plan.constant else plan.lookups
-    width = 1 if plan.index_type is None else plan.index_type.bytes
-    dims = [
-        Dimension(
-            size,
-            plan.out_strides[axis] * plan.element_bytes,
-            plan.in_strides[axis] * plan.element_bytes,
-            tuple(lookup.index_strides[axis] * width for lookup in lookups),
-        )
-        for axis, size in enumerate(shape)
-        if size != 1
-    ]
-    return tuple(reversed(dims)) or (Dimension(1, index_steps=(0,) * len(lookups)),)
+    element, width = plan.element_bytes, 1 if plan.index_type is None else plan.index_type.bytes
+    moved = zip(*[lookup.index_strides for lookup in lookups], strict=True)
+    index_steps = [tuple([stride * width for stride in strides]) for strides in moved] or [()] * len(shape)
+    strides = zip(shape, plan.out_strides, plan.in_strides, index_steps, strict=True)
+    dims = [Dimension(size, out * element, into * element, steps) for size, out, into, steps in strides if size != 1]
+    return tuple(dims[::-1]) or (Dimension(1, index_steps=(0,) * len(lookups)),)
 
 
 def _lookups(plan: IndexPlan) -> tuple[LookupBytes, ...]:
+    if not plan.lookups:
+        return ()
     kind = plan.index_type or IndexType.INT64
     for number, lookup in enumerate(plan.lookups):
         if lookup.limit >= COUNTABLE or lookup.wrap >= COUNTABLE:
