@@ -40,11 +40,13 @@ def _what(launch: Launch) -> str:
             return f"{elements}, {walk}"
         case KernelKind.REVERSE:
             return f"16-byte vectors of {elements} in reverse, {walk}"
-        case KernelKind.TILES | KernelKind.STRETCH:
+        case KernelKind.TILES | KernelKind.STRETCH | KernelKind.SQUARES:
             box = " x ".join(map(str, launch.box))
             units = f"loads of {variant.load_bytes} and stores of {variant.store_bytes} bytes"
             runs = ", each one run of the output" if variant.kind is KernelKind.STRETCH else ""
-            return f"tiles of {box} {elements} in shared memory, {units}{runs}"
+            edge = variant.store_bytes // variant.element_bytes
+            turned = f", squares of {edge} x {edge} turned in registers" if variant.kind is KernelKind.SQUARES else ""
+            return f"tiles of {box} {elements} in shared memory, {units}{runs}{turned}"
         case KernelKind.GATHER:
             return f"{elements}, {walk}, indices resolved {'once per thread' if variant.invariant else 'for each element'}"
         case KernelKind.SPAN:

@@ -12,6 +12,7 @@ WORDS: Mapping[str, str] = {
     "reverse": "copies backwards: vectors of 16 bytes are read, and their elements turned",
     "tiles": "copies by tiles: boxes of elements, which are turned in shared memory",
     "stretch": "copies by tiles that are one run of the output each; stores begin and end with whole sectors of memory",
+    "squares": "copies by tiles: squares of elements come from shared memory by whole rows, and are turned in registers",
     "gather": "copies from places that are looked up",
     "span": "copies long runs of bytes that may begin at any address",
     "staged": "brings each row of the input to shared memory, and gathers from there",
