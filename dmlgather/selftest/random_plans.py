@@ -371,9 +371,7 @@ def _squares(variant: Variant, rng: random.Random) -> IndexPlan:
             in_offset += (shape[axis] - 1) * in_strides[axis]
             in_strides[axis] = -in_strides[axis]
     size = variant.element_bytes
-    return IndexPlan(
-        tuple(shape), tuple(out_strides), tuple(in_strides), size, in_extent, out_extent, in_offset, starts[1]
-    )
+    return IndexPlan(tuple(shape), tuple(out_strides), tuple(in_strides), size, in_extent, out_extent, in_offset, starts[1])
 
 
 def _edge(rng: random.Random, most: int) -> int:

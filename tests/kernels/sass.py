@@ -114,9 +114,9 @@ def _tile_complaints(variant: Variant, instructions: list[Instruction]) -> Itera
         yield f"{variant.name}: a tile does not come by {count} loads of a thread, which wait for nothing but a barrier: {order}"
     stored = variant.tile_bytes // BLOCK // variant.store_bytes
     read = variant.store_bytes if variant.kind is KernelKind.SQUARES else variant.element_bytes
-    if not re.fullmatch(rf"( (r{read}|s{variant.store_bytes}))+", order.rpartition(" b")[2]) or order.count(
-        " s"
-    ) != (2 * stored - 1 if variant.kind is KernelKind.TILES else stored):
+    if not re.fullmatch(rf"( (r{read}|s{variant.store_bytes}))+", order.rpartition(" b")[2]) or order.count(" s") != (
+        2 * stored - 1 if variant.kind is KernelKind.TILES else stored
+    ):
         yield f"{variant.name}: after a barrier, not only elements are read, and units stored {stored} times, or fewer: {order}"
 
 

@@ -126,7 +126,7 @@ class Tiling(NamedTuple):
     so those with boxes of one size come first. ragged: those of them whose last box is smaller. forms: the sizes that boxes
     have; bit n of a form's number says that a box is the last one along the n-th dimension of `ragged`. tiles: boxes. aligned:
     what the runs of each side, and the places where they begin, are multiples of, in bytes.
-    """""
+    """
 
     work: Work
     sides: tuple[Side, Side]
@@ -168,7 +168,8 @@ class Tiling(NamedTuple):
 
     def are_squares(self, variant: Variant) -> bool:
         """Whether each box consists of squares of elements: both sides run along whole units, in different dimensions; and
-        whether its stores touch no more lines than others would."""
+        whether requests touch no more lines than those of other kernels would.
+        """
         unit = variant.store_bytes
         if any(aligned % unit for aligned in self.aligned):
             return False
