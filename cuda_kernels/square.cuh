@@ -1,5 +1,6 @@
-// Tiles that are turned in registers: squares of elements come from shared memory by whole units, a row each, and go to the output as
-// columns. For slices where both the input and the output run along a multiple of a square's edge, in different dimensions.
+// Squares: tiles whose elements are turned in registers. A thread reads the rows of a square from shared memory, each a whole unit, makes
+// its columns of them, and stores each of these as a unit. For slices whose input and output both run along whole units, in different
+// dimensions. Otherwise, squares are as tiles.
 #pragma once
 #include "tile.cuh"
 
@@ -43,10 +44,10 @@ template <int Bytes, int Unit> __device__ __forceinline__ void move_squares(cons
     const TileForm* forms = reinterpret_cast<const TileForm*>(dimension + a.rank);
     const s64 in_step = dimension[0].in_step, out_step = dimension[0].out_step;
     const u32 fastest_last = dimension[0].last;
-    u32 place[Units];
+    u32 place[Units];  // of the rows of a thread's squares
     s32 in_offset[Units], out_offset[Squares], lane_step = 0;
     u32 stores = 0, now = ~0u;
-    u32 loaded = 0, apart = 0;  // the place of the first unit that the thread loads, and from each to the next
+    u32 loaded = 0, apart = 0;  // place of the first unit that the thread loads, and from each of them to the next
     const u32 end = min((blockIdx.x + 1) * a.full, a.threads);
     const char* in = a.in;
     char* out = a.out;
@@ -63,27 +64,15 @@ template <int Bytes, int Unit> __device__ __forceinline__ void move_squares(cons
         if (now != last) {
             now = last;
             const TileForm& form = forms[now];
-            const s32 in_start = form.in_start;
-            const u32 loads = form.loads;
             stores = form.stores;
             lane_step = form.lane_step;
             const u32 shift = form.room_shift;
-            const auto with_room = [&](u32 at) { return at + (at >> shift) * Unit; };
-            u32 thread = threadIdx.x;
-            asm volatile("" : "+r"(thread));
+            const auto with_room = [=](u32 at) { return at + (at >> shift) * Unit; };
+            const u32 thread = threadIdx.x;
             loaded = with_room(thread * Unit);
             apart = with_room(BLOCK * Unit);
-            u32 unit[Units], square[Squares], start[Squares];
-#pragma unroll
-            for (int u = 0; u < Units; ++u) {
-                unit[u] = thread + u * BLOCK;
-                in_offset[u] = in_start;
-            }
-            each_coordinate(unit, form.load, form.load_rank, [&](const TileDimension& dim, int u, u32 at) {
-                in_offset[u] += at * dim.step;
-            });
-#pragma unroll
-            for (int u = 0; u < Units; ++u) in_offset[u] = loads > thread + u * BLOCK ? in_offset[u] : in_start;
+            find_loads(form, thread, in_offset);
+            u32 square[Squares], start[Squares];
 #pragma unroll
             for (int n = 0; n < Squares; ++n) {
                 square[n] = thread + n * BLOCK;

@@ -146,6 +146,22 @@ __device__ __forceinline__ void find_units(const TileForm& form, u32 first, Set 
     }
 }
 
+// The offsets in the input, from the tile's first element, of the units that a thread loads. Units beyond the tile are its first one.
+template <int Count>
+__device__ __forceinline__ void find_loads(const TileForm& form, u32 thread, s32 (&in_offset)[Count]) {
+    const s32 in_start = form.in_start;  // the planner sees to it that a tile reaches less than 2^31 bytes
+    const u32 loads = form.loads;
+    u32 unit[Count];
+#pragma unroll
+    for (int u = 0; u < Count; ++u) {
+        unit[u] = thread + u * BLOCK;
+        in_offset[u] = in_start;
+    }
+    each_coordinate(unit, form.load, form.load_rank, [&](const TileDimension& dim, int u, u32 at) { in_offset[u] += at * dim.step; });
+#pragma unroll
+    for (int u = 0; u < Count; ++u) in_offset[u] = thread + u * BLOCK < loads ? in_offset[u] : in_start;
+}
+
 // Where the tile of this number lies, with how many behind it along the fastest dimension, and the forms of the last tile along the
 // other dimensions.
 __device__ __forceinline__ void find_tile(const Arguments& a, const TableDimension* dimension, u32 number, const char*& in, char*& out,
@@ -175,7 +191,7 @@ template <int Bytes, int Loaded, int Stored, bool Stretch> __device__ __forceinl
     const TileForm* forms = reinterpret_cast<const TileForm*>(dimension + a.rank);
     s32 in_offset[Loads], out_offset[Stores];
     Places<Lanes> places[Stores];
-    u32 loads = 0, stores = 0, now = ~0u;
+    u32 stores = 0, now = ~0u;
     u32 loaded = with_room<Bytes>(threadIdx.x * Loaded);  // place of the first unit that the thread loads
     asm volatile("" : "+r"(loaded));                      // or the compiler computes it for each unit
     const u32 end = min((blockIdx.x + 1) * a.full, a.threads);
@@ -196,22 +212,10 @@ template <int Bytes, int Loaded, int Stored, bool Stretch> __device__ __forceinl
         if (last != now) {
             now = last;
             const TileForm& form = forms[now];
-            const s32 in_start = form.in_start;
-            loads = form.loads;
             stores = form.stores;
             u32 thread = threadIdx.x;
             asm volatile("" : "+r"(thread));  // or the compiler keeps what follows from it for the next tiles
-            u32 unit[Loads];
-#pragma unroll
-            for (int u = 0; u < Loads; ++u) {
-                unit[u] = thread + u * BLOCK;
-                in_offset[u] = in_start;
-            }
-            each_coordinate(unit, form.load, form.load_rank, [&](const TileDimension& dim, int u, u32 at) {
-                in_offset[u] += at * dim.step;
-            });
-#pragma unroll
-            for (int u = 0; u < Loads; ++u) in_offset[u] = thread + u * BLOCK < loads ? in_offset[u] : in_start;
+            find_loads(form, thread, in_offset);
 #pragma unroll
             for (int u = 0; u < Stores; u += AtOnce) {
                 find_units<Bytes, Lanes, AtOnce>(form, thread - ahead + u * BLOCK, [&](int n, s32 offset, const Places<Lanes>& found) {

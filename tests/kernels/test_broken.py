@@ -114,11 +114,6 @@ MUTATIONS = {
         "#pragma unroll\n        for (int n = 0; n < Squares; ++n) {\n            if",
     ),
     "squares that are overwritten before they are stored": (SQUARES, "__syncthreads();  // the squares", "// the squares"),
-    "the last units of squares are loaded with the others": (
-        SQUARES,
-        "loads > thread + u * BLOCK ? in_offset[u] : in_start",
-        "in_offset[u]",
-    ),
     "the last squares are stored with the others": (SQUARES, "if (threadIdx.x + n * BLOCK < stores)", "if (true)"),
     "one square too many": (
         SQUARES,
@@ -126,11 +121,6 @@ MUTATIONS = {
         "if (threadIdx.x + n * BLOCK <= stores)",
     ),
     "all squares lie where the first tile's do": (SQUARES, "if (now != last) {", "if (now == ~0u) {"),
-    "squares of a tile that runs backwards begin at its first element": (
-        SQUARES,
-        "                in_offset[u] = in_start;\n            }\n            each_coordinate(unit, form",
-        "                in_offset[u] = 0;\n            }\n            each_coordinate(unit, form",
-    ),
     "squares that run backwards lie forwards": (SQUARES, "start[n] = form.first_place;", "start[n] = 0;"),
     "the next squares are read where these are": (SQUARES, "in += in_step;", ""),
     "the next squares are stored where these are": (SQUARES, "out += out_step;", ""),

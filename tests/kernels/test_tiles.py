@@ -62,7 +62,7 @@ def turned(shape: Sequence[int], order: Sequence[int], size: int, *, backwards: 
 def test_which_slices_are_turned_by_squares(plan: IndexPlan, alignment: int, name: str) -> None:
     (launch,) = launches_for(plan, alignment)
     assert launch.variant.name == name
-    assert ("squares of" in describe(launch)) == name.startswith("squares")
+    assert ("squares of" in describe(plan, alignment)) == name.startswith("squares")
 
 
 def counted(plan: IndexPlan, launch: Launch, block: int = 0) -> Counts:
