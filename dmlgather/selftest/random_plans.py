@@ -358,8 +358,8 @@ def _squares(variant: Variant, rng: random.Random) -> IndexPlan:
     sides = []
     for first, second in ((0, 1), (1, 0)):
         order = [first, *rng.sample([second, *others], len(shape) - 1)]
-        room = [edge * rng.choice((0, 0, 0, 1, 2)), *(rng.choice((0, 0, 1)) for _ in order[1:])]
-        sizes = [shape[axis] + gap for axis, gap in zip(order, room, strict=True)]
+        gaps = [edge * rng.choice((0, 0, 0, 1, 2)), *(rng.choice((0, 0, 1)) for _ in order[1:])]
+        sizes = [shape[axis] + gap for axis, gap in zip(order, gaps, strict=True)]
         packed = packed_strides(sizes[::-1])[::-1]
         sides.append([step for _, step in sorted(zip(order, packed, strict=True))])
     in_strides, out_strides = sides

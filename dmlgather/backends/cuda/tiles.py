@@ -91,15 +91,17 @@ a tile at most.
 """
 _STRETCHES = {
     variant: stretches
-    for variant in VARIANTS
-    if (stretches := variant._replace(kind=KernelKind.STRETCH)) in DECLARED and variant.kind is KernelKind.TILES
+    for stretches in VARIANTS
+    if stretches.kind is KernelKind.STRETCH
+    for variant, (load, store), _ in _VARIANTS[stretches.element_bytes]
+    if store == stretches.store_bytes and (load == stretches.load_bytes or variant._replace(kind=stretches.kind) not in DECLARED)
 }
-"""The kernels for stretches beside those for any tile."""
+"""The kernels for stretches beside those for any tile: with the same stores, and the same or narrower loads."""
 _SQUARES = {
     tiles: squares
     for squares in VARIANTS
     if squares.kind is KernelKind.SQUARES
-    for tiles, (_, units, _) in ((found[0], found) for found in _VARIANTS[squares.element_bytes])
+    for tiles, units, _ in _VARIANTS[squares.element_bytes]
     if units == (max(WORD, squares.element_bytes),) * 2
 }
 """The kernels for squares beside those that move the same boxes by words."""

@@ -28,7 +28,7 @@ SQUARE_UNITS = 4
 VECTOR = 16
 """Bytes of the widest load and store."""
 STRETCHED = 8
-"""Elements of fewer bytes have kernels for stretches: wider ones fill nearly all sectors that a request touches."""
+"""Elements of fewer bytes have kernels for stretches: requests of wider ones use nine tenths of their sectors without."""
 TOLD_LOOKUPS = 3
 """Gathers with this many lookups or more are told at launch what becomes of bad indices: TOLD in `copy.cuh`."""
 
