@@ -31,7 +31,7 @@ struct TileForm {
     s32 lane_step;   // squares only: bytes of output from an element that is adjacent in the input to the next
     u32 room_shift;  // squares only: there is room after every so many bytes of shared memory, as a power of two
     TileDimension load[MAX_TILED];   // one at least, fastest first, as the input lies in memory
-    TileDimension store[MAX_TILED];  // two at least, as the output does
+    TileDimension store[MAX_TILED];  // two at least (squares: one), as the output does
 };
 
 static_assert(sizeof(TileForm) == 224, "arguments.py packs TileForm in 224 bytes");

@@ -275,8 +275,8 @@ class Tiling(NamedTuple):
             loads=tile_bytes // unit,
             stores=tile_bytes // variant.store_bytes // edge,
             first_place=sum([(1 - sizes[axis]) * place for axis, place in places.items() if place < 0]),
-            load=_two(loads),
-            store=_two(stores),
+            load=_padded(loads, 1),
+            store=_padded(stores, 1 if squares else 2),
             lane_step=target.steps[along] if squares else 0,
         )
 
@@ -301,6 +301,6 @@ def _room_shift(form: TileForm, unit: int) -> int:
     return min(_ROOM_SHIFTS, key=passes)
 
 
-def _two(dims: Sequence[TileDimension]) -> tuple[TileDimension, ...]:
-    """The kernel takes two dimensions at least."""
-    return (*dims, *[TileDimension(1, 0)] * (2 - len(dims)))
+def _padded(dims: Sequence[TileDimension], least: int) -> tuple[TileDimension, ...]:
+    """A kernel takes so many dimensions at least."""
+    return (*dims, *[TileDimension(1, 0)] * (least - len(dims)))
