@@ -105,8 +105,9 @@ _SQUARES = {
     if units == (max(WORD, squares.element_bytes),) * 2
 }
 """The kernels for squares beside those that move the same boxes by words."""
-_ROOM_SHIFTS = range(LINE.bit_length() - 1, (BLOCK * WORD).bit_length())
+_ROOM_SHIFTS = np.arange(LINE.bit_length() - 1, (BLOCK * WORD).bit_length())[:, None]
 """Of kernels for squares: what a block writes at once is a multiple of so many bytes, and room for a unit then fits."""
+_THREADS, _COUNTED = np.arange(BLOCK), np.arange(_ROOM_SHIFTS.size)[:, None] * BLOCK
 _COPIED = {size: Variant(KernelKind.COPY, element_bytes=size).unroll for size in ELEMENT_BYTES}
 """Elements that a thread walks where a slice is moved element by element."""
 
@@ -286,19 +287,17 @@ def _room_shift(form: TileForm, unit: int) -> int:
     neighbouring threads have lie in different banks, as far as possible. Writes do, with a line or more.
     """
     lanes = LINE // unit  # of a warp, whose units go through the banks at once
-    number = np.arange(min(BLOCK, form.stores))
-    place = np.full_like(number, form.first_place)
-    for dim in form.store:
+    number = _THREADS[: form.stores]
+    place = form.first_place
+    for dim in form.store[:-1]:
         rest = number // dim.size
-        place += (number - rest * dim.size) * dim.place
+        place = place + (number - rest * dim.size) * dim.place
         number = rest
-    request = np.arange(len(place)) // lanes * lanes
-
-    def passes(shift: int) -> int:
-        banks = (place + (place >> shift) * unit) // unit % lanes
-        return int(np.bincount(request + banks, minlength=BLOCK).reshape(-1, lanes).max(axis=1).sum())
-
-    return min(_ROOM_SHIFTS, key=passes)
+    rows = (place + number * form.store[-1].place) // unit
+    # For each shift, requests one after the other, each with its banks.
+    banks = (rows + (rows >> _ROOM_SHIFTS - (unit.bit_length() - 1)) & lanes - 1) + (_THREADS[: len(rows)] & -lanes) + _COUNTED
+    passes = np.bincount(banks.ravel(), minlength=_COUNTED.size * BLOCK).reshape(_COUNTED.size, -1, lanes).max(axis=2).sum(axis=1)
+    return int(_ROOM_SHIFTS[passes.argmin(), 0])
 
 
 def _padded(dims: Sequence[TileDimension], least: int) -> tuple[TileDimension, ...]:
