@@ -288,10 +288,10 @@ def _room_shift(form: TileForm, unit: int) -> int:
     """
     lanes = LINE // unit  # of a warp, whose units go through the banks at once
     number = _THREADS[: form.stores]
-    place = form.first_place
+    place = np.full_like(number, form.first_place)
     for dim in form.store[:-1]:
         rest = number // dim.size
-        place = place + (number - rest * dim.size) * dim.place
+        place += (number - rest * dim.size) * dim.place
         number = rest
     rows = (place + number * form.store[-1].place) // unit
     # For each shift, requests one after the other, each with its banks.
