@@ -22,15 +22,16 @@ struct TileDimension {
 };
 
 struct TileForm {
-    s64 in_start;  // bytes from the tile's first element to its lowest address in the input
+    s32 in_start;  // bytes from the tile's first element to its lowest address in the input
     u32 loads;     // number of units
     u32 stores;
     u32 first_place;  // of the first element in shared memory
     u32 load_rank;
     u32 store_rank;
-    u32 reserved;
+    s32 lane_step;   // squares only: bytes of output from an element that is adjacent in the input to the next
+    u32 room_shift;  // squares only: there is room after every so many bytes of shared memory, as a power of two
     TileDimension load[MAX_TILED];   // one at least, fastest first, as the input lies in memory
-    TileDimension store[MAX_TILED];  // two at least, as the output does
+    TileDimension store[MAX_TILED];  // two at least (squares: one), as the output does
 };
 
 static_assert(sizeof(TileForm) == 224, "arguments.py packs TileForm in 224 bytes");
@@ -145,6 +146,42 @@ __device__ __forceinline__ void find_units(const TileForm& form, u32 first, Set 
     }
 }
 
+// The offsets in the input, from the tile's first element, of the units that a thread loads. Units beyond the tile are its first one.
+template <int Count>
+__device__ __forceinline__ void find_loads(const TileForm& form, u32 thread, s32 (&in_offset)[Count]) {
+    const s32 in_start = form.in_start;  // the planner sees to it that a tile reaches less than 2^31 bytes
+    const u32 loads = form.loads;
+    u32 unit[Count];
+#pragma unroll
+    for (int u = 0; u < Count; ++u) {
+        unit[u] = thread + u * BLOCK;
+        in_offset[u] = in_start;
+    }
+    each_coordinate(unit, form.load, form.load_rank, [&](const TileDimension& dim, int u, u32 at) { in_offset[u] += at * dim.step; });
+#pragma unroll
+    for (int u = 0; u < Count; ++u) in_offset[u] = thread + u * BLOCK < loads ? in_offset[u] : in_start;
+}
+
+// Where the tile of this number lies, with how many behind it along the fastest dimension, and the forms of the last tile along the
+// other dimensions.
+__device__ __forceinline__ void find_tile(const Arguments& a, const TableDimension* dimension, u32 number, const char*& in, char*& out,
+                                          u32& left, u32& outer) {
+    const TableDimension& fastest = dimension[0];
+    u32 rest = number;
+    const u32 first = next_coordinate(rest, fastest);
+    in = a.in + a.in_offset + first * fastest.in_step;
+    out = a.out + a.out_offset + first * fastest.out_step;
+    left = fastest.size - 1 - first;
+    outer = 0;
+#pragma unroll 1
+    for (u32 d = 1; d < a.rank; ++d) {
+        const u32 at = next_coordinate(rest, dimension[d]);
+        in += at * dimension[d].in_step;
+        out += at * dimension[d].out_step;
+        outer |= at + 1 == dimension[d].size ? dimension[d].last : 0;
+    }
+}
+
 template <int Bytes, int Loaded, int Stored, bool Stretch> __device__ __forceinline__ void move_tiles(const Arguments& a) {
     constexpr int Size = TILE_BYTES<Bytes, Loaded, Stored>;
     constexpr int Loads = Size / BLOCK / Loaded, Stores = Size / BLOCK / Stored, Lanes = Stored / Bytes;
@@ -154,7 +191,7 @@ template <int Bytes, int Loaded, int Stored, bool Stretch> __device__ __forceinl
     const TileForm* forms = reinterpret_cast<const TileForm*>(dimension + a.rank);
     s32 in_offset[Loads], out_offset[Stores];
     Places<Lanes> places[Stores];
-    u32 loads = 0, stores = 0, now = ~0u;
+    u32 stores = 0, now = ~0u;
     u32 loaded = with_room<Bytes>(threadIdx.x * Loaded);  // place of the first unit that the thread loads
     asm volatile("" : "+r"(loaded));                      // or the compiler computes it for each unit
     const u32 end = min((blockIdx.x + 1) * a.full, a.threads);
@@ -168,41 +205,17 @@ template <int Bytes, int Loaded, int Stored, bool Stretch> __device__ __forceinl
             in += fastest.in_step;
             out += fastest.out_step;
         } else {
-            u32 rest = number;
-            const u32 first = next_coordinate(rest, fastest);
-            in = a.in + a.in_offset + first * fastest.in_step;
-            out = a.out + a.out_offset + first * fastest.out_step;
-            left = fastest.size - 1 - first;
-            outer = 0;
-#pragma unroll 1
-            for (u32 d = 1; d < a.rank; ++d) {
-                const u32 at = next_coordinate(rest, dimension[d]);
-                in += at * dimension[d].in_step;
-                out += at * dimension[d].out_step;
-                outer |= at + 1 == dimension[d].size ? dimension[d].last : 0;
-            }
+            find_tile(a, dimension, number, in, out, left, outer);
         }
         const u32 last = left == 0 ? outer | fastest.last : outer;
         const u32 ahead = Stretch ? static_cast<u32>(reinterpret_cast<u64>(out)) % SECTOR / Stored : 0;  // units in the sector
         if (last != now) {
             now = last;
             const TileForm& form = forms[now];
-            const s32 in_start = static_cast<s32>(form.in_start);  // the planner sees to it that a tile reaches less than 2^31 bytes
-            loads = form.loads;
             stores = form.stores;
             u32 thread = threadIdx.x;
             asm volatile("" : "+r"(thread));  // or the compiler keeps what follows from it for the next tiles
-            u32 unit[Loads];
-#pragma unroll
-            for (int u = 0; u < Loads; ++u) {
-                unit[u] = thread + u * BLOCK;
-                in_offset[u] = in_start;
-            }
-            each_coordinate(unit, form.load, form.load_rank, [&](const TileDimension& dim, int u, u32 at) {
-                in_offset[u] += at * dim.step;
-            });
-#pragma unroll
-            for (int u = 0; u < Loads; ++u) in_offset[u] = thread + u * BLOCK < loads ? in_offset[u] : in_start;
+            find_loads(form, thread, in_offset);
 #pragma unroll
             for (int u = 0; u < Stores; u += AtOnce) {
                 find_units<Bytes, Lanes, AtOnce>(form, thread - ahead + u * BLOCK, [&](int n, s32 offset, const Places<Lanes>& found) {

@@ -83,6 +83,7 @@ TERMS = (
     Term("up to n per thread", r"(up to \d+|one) per thread", "the number of elements that a thread moves"),
     Term("along the dimension of n", r"along the dimension of", "a thread's elements lie apart along this dimension of the plan"),
     Term("tiles of n x m", r"tiles of \d", "boxes of elements, read as the input lies and written as the output lies"),
+    Term("squares of n x n", r"squares of \d", "elements of a tile that a thread turns together; it moves whole rows of them"),
     Term(
         "indices resolved", r"indices resolved",
         "an index is resolved when it is read, wrapped, and compared with the valid ones"

@@ -258,6 +258,8 @@ def _candidate(variant: Variant, rng: random.Random, elements: int) -> tuple[Ind
             return _staged(variant, rng), 16
         case KernelKind.STRETCH if rng.random() < 0.8:
             return _stretches(variant, rng), rng.choice((variant.load_bytes, variant.store_bytes, 16))
+        case KernelKind.SQUARES:
+            return _squares(variant, rng), 16
     return _turned(size, rng), rng.choice((size, 16))
 
 
@@ -340,6 +342,36 @@ def _stretches(variant: Variant, rng: random.Random) -> IndexPlan:
         in_offset=starts[0],
         out_offset=starts[1],
     )
+
+
+def _squares(variant: Variant, rng: random.Random) -> IndexPlan:
+    """Two dimensions, of which the input runs along one and the output along the other, both in whole edges of squares, and up to
+    three more in any place. All but the one along which the input runs may run backwards there. Room behind dimensions and both
+    starts are multiples of what the kernel loads and stores.
+    """
+    edge = variant.store_bytes // variant.element_bytes
+    shape = [edge * rng.choice((1, 2, 3, 4, 8, rng.randint(1, 24))) for _ in range(2)]
+    for _ in range(rng.choice((0, 0, 1, 1, 2, 3))):
+        if (room := 9000 // prod(shape)) >= 2:
+            shape.append(_edge(rng, min(room, 40)))
+    others = range(2, len(shape))
+    sides = []
+    for first, second in ((0, 1), (1, 0)):
+        order = [first, *rng.sample([second, *others], len(shape) - 1)]
+        gaps = [edge * rng.choice((0, 0, 0, 1, 2)), *(rng.choice((0, 0, 1)) for _ in order[1:])]
+        sizes = [shape[axis] + gap for axis, gap in zip(order, gaps, strict=True)]
+        packed = packed_strides(sizes[::-1])[::-1]
+        sides.append([step for _, step in sorted(zip(order, packed, strict=True))])
+    in_strides, out_strides = sides
+    starts = [edge * rng.choice((0, 0, 1, 2, 5)) for _ in sides]
+    in_extent, out_extent = starts[0] + 1 + _reach(shape, in_strides), starts[1] + 1 + _reach(shape, out_strides)
+    in_offset = starts[0]
+    for axis in range(1, len(shape)):
+        if rng.random() < 0.15:
+            in_offset += (shape[axis] - 1) * in_strides[axis]
+            in_strides[axis] = -in_strides[axis]
+    size = variant.element_bytes
+    return IndexPlan(tuple(shape), tuple(out_strides), tuple(in_strides), size, in_extent, out_extent, in_offset, starts[1])
 
 
 def _edge(rng: random.Random, most: int) -> int:

@@ -85,7 +85,7 @@ def complaints(variant: Variant, instructions: list[Instruction]) -> Iterator[st
         yield from _staged_complaints(variant, instructions)
     if variant.kind is KernelKind.LONG:
         yield from _long_complaints(variant, instructions)
-    if variant.kind in (KernelKind.TILES, KernelKind.STRETCH):
+    if variant.kind in (KernelKind.TILES, KernelKind.STRETCH, KernelKind.SQUARES):
         yield from _tile_complaints(variant, instructions)
     stored = {step.bytes for step in instructions if step.memory == "S"}
     if stored != _stored(variant):
@@ -106,15 +106,17 @@ def _shared_order(instructions: list[Instruction]) -> str:
 
 def _tile_complaints(variant: Variant, instructions: list[Instruction]) -> Iterator[str]:
     """All units are loaded (l) before any is written (w) to shared memory; between the barriers (b), nothing else is done; then
-    elements are read (r) and units stored (s): all of a thread, or those that the tile has. A stretch has no path for all.
+    elements are read (r) and units stored (s): all of a thread, or those that the tile has. A stretch has no path for all. Of
+    squares, whole units are read.
     """
     order, count = _shared_order(instructions), variant.unroll
     if not re.search(rf"(l{variant.load_bytes} ){{{count}}}b( w{variant.load_bytes}){{{count}}} b", order):
         yield f"{variant.name}: a tile does not come by {count} loads of a thread, which wait for nothing but a barrier: {order}"
     stored = variant.tile_bytes // BLOCK // variant.store_bytes
-    if not re.fullmatch(rf"( (r{variant.element_bytes}|s{variant.store_bytes}))+", order.rpartition(" b")[2]) or order.count(
-        " s"
-    ) != (stored if variant.kind is KernelKind.STRETCH else 2 * stored - 1):
+    read = variant.store_bytes if variant.kind is KernelKind.SQUARES else variant.element_bytes
+    if not re.fullmatch(rf"( (r{read}|s{variant.store_bytes}))+", order.rpartition(" b")[2]) or order.count(" s") != (
+        2 * stored - 1 if variant.kind is KernelKind.TILES else stored
+    ):
         yield f"{variant.name}: after a barrier, not only elements are read, and units stored {stored} times, or fewer: {order}"
 
 
@@ -169,7 +171,7 @@ def _stored(variant: Variant) -> set[int]:
             return {variant.element_bytes, 16}
         case KernelKind.LONG:
             return {variant.element_bytes, max(variant.element_bytes, WORD)}
-        case KernelKind.TILES | KernelKind.STRETCH:
+        case KernelKind.TILES | KernelKind.STRETCH | KernelKind.SQUARES:
             return {variant.store_bytes}
     return {_payload(variant)}
 

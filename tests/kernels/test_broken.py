@@ -23,6 +23,9 @@ TILES = [
     for size, load, store in ((1, 4, 4), (2, 2, 4), (4, 4, 4))
 ]
 STRETCH = [tile._replace(kind=KernelKind.STRETCH, store_bytes=tile.load_bytes) for tile in TILES]
+SQUARES = [
+    Variant(KernelKind.SQUARES, element_bytes=size, load_bytes=unit, store_bytes=unit) for size, unit in ((1, 4), (2, 8), (4, 8))
+]
 MORE_DIMENSIONS = [Variant(KernelKind.COPY, 6, 4)]
 MORE_LOOKUPS = [Variant(KernelKind.GATHER, 3, 4, 3, 8, checked=True, invariant=invariant) for invariant in (False, True)]
 GENERAL, CHECK = [Variant(KernelKind.GENERAL, element_bytes=4)], [Variant(KernelKind.CHECK)]
@@ -105,6 +108,42 @@ MUTATIONS = {
     "a stretch that is stored from its first unit on": (STRETCH, "threadIdx.x - ahead;", "threadIdx.x;"),
     "units ahead of a stretch": (STRETCH, "if (first + u * BLOCK < stores)", "if (s32(first + u * BLOCK) < s32(stores))"),
     "a unit behind a stretch": (STRETCH, "if (first + u * BLOCK < stores)", "if (first + u * BLOCK <= stores)"),
+    "squares that are read before they are whole": (
+        SQUARES,
+        "        __syncthreads();\n#pragma unroll\n        for (int n = 0; n < Squares; ++n) {\n            if",
+        "#pragma unroll\n        for (int n = 0; n < Squares; ++n) {\n            if",
+    ),
+    "squares that are overwritten before they are stored": (SQUARES, "__syncthreads();  // the squares", "// the squares"),
+    "the last squares are stored with the others": (SQUARES, "if (threadIdx.x + n * BLOCK < stores)", "if (true)"),
+    "one square too many": (
+        SQUARES,
+        "if (threadIdx.x + n * BLOCK < stores)",
+        "if (threadIdx.x + n * BLOCK <= stores)",
+    ),
+    "all squares lie where the first tile's do": (SQUARES, "if (now != last) {", "if (now == ~0u) {"),
+    "squares that run backwards lie forwards": (SQUARES, "start[n] = form.first_place;", "start[n] = 0;"),
+    "the next squares are read where these are": (SQUARES, "in += in_step;", ""),
+    "the next squares are stored where these are": (SQUARES, "out += out_step;", ""),
+    "rows of a square that follow one another": (SQUARES, "u % Edge * (form.store[0].place / Edge)", "u % Edge * Unit"),
+    "columns of a square that follow one another": (SQUARES, "++r, to += lane_step)", "++r, to += Unit)"),
+    "room that rows are read without": (
+        SQUARES,
+        "place[u] = with_room(start[u / Edge]",
+        "place[u] = (start[u / Edge]",
+    ),
+    "squares of bytes that are not turned": (SQUARES[:1], "        turn(row);", "        ;"),
+    "squares of halves that are not turned": (SQUARES[1:2], "        turn(row);", "        ;"),
+    "squares of words that are not turned": (SQUARES[2:], "        turn(row);", "        ;"),
+    "squares of bytes whose middle columns are swapped": (
+        SQUARES[:1],
+        "row[1] = __byte_perm(low[0], low[1], 0x7632);",
+        "row[1] = __byte_perm(high[0], high[1], 0x5410);",
+    ),
+    "squares of halves whose rows are swapped": (
+        SQUARES[1:2],
+        "row[3] = make_uint2(__byte_perm(old[0].y, old[1].y, 0x7632)",
+        "row[3] = make_uint2(__byte_perm(old[1].y, old[0].y, 0x7632)",
+    ),
     "narrow indices without a sign": (GENERAL, "is_signed ? static_cast<s64>(extended)", "false ? static_cast<s64>(extended)"),
     "the first dimension alone": (GENERAL, "at += next_coordinate(rest, table.dimension[d]) * step[d]", "at += step[d]"),
     "a limit that is too large": (GENERAL, "static_cast<u64>(lookup.last + 1)", "static_cast<u64>(lookup.last + 2)"),

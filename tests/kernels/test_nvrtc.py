@@ -26,6 +26,7 @@ SAMPLE = (
     Variant(KernelKind.GATHER, 2, 2, lookups=1, index_bytes=8, checked=False, invariant=False),
     Variant(KernelKind.TILES, element_bytes=4, load_bytes=4, store_bytes=4),
     Variant(KernelKind.TILES, element_bytes=1, load_bytes=4, store_bytes=1),
+    Variant(KernelKind.SQUARES, element_bytes=2, load_bytes=8, store_bytes=8),
     Variant(KernelKind.GENERAL, element_bytes=8),
 )
 
@@ -33,6 +34,7 @@ SAMPLE = (
 SPAN = SAMPLE[5]
 STAGED = SAMPLE[7]
 LONG = SAMPLE[9]
+SQUARE = Variant(KernelKind.SQUARES, element_bytes=1, load_bytes=4, store_bytes=4)
 TILE = Variant(KernelKind.TILES, element_bytes=1, load_bytes=1, store_bytes=1)
 
 
@@ -139,6 +141,9 @@ def test_narrowed_accesses_of_other_kernels_are_a_complaint(opcode: str) -> None
         pytest.param(TILE, "BAR", "NOP", "wait for nothing but a barrier", id="tile, no barrier"),
         pytest.param(TILE, "LDS.U8", "LDG.E.U8", "not only elements are read", id="elements from global memory"),
         pytest.param(TILE, "STG.E.EF.U8", "STG.E.EF", "stores of [4] bytes", id="wide stores"),
+        pytest.param(SQUARE, "BAR", "NOP", "wait for nothing but a barrier", id="squares, no barrier"),
+        pytest.param(SQUARE, "LDS", "LDS.U8", "not only elements are read", id="squares by elements"),
+        pytest.param(SQUARE, "STG.E.EF", "STG.E.EF.U8", "stores of [1] bytes", id="squares stored by elements"),
     ],
 )
 def test_a_kernel_without_its_stages_is_a_complaint(variant: Variant, opcode: str, mutated: str, problem: str) -> None:

@@ -88,7 +88,7 @@ def slice_of(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0, 
         pytest.param(axis_gather(128, 1024, 1024, 1024), "gather_d3_k1_e16_i4_clamp_once", 64, id="middle axis"),
         pytest.param(gather_elements(2048, 4096, 2048), "gather_d2_k1_e4_i8_clamp_each", 1024, id="gather elements"),
         pytest.param(slice_of((4096, 4096), (4096, -1), 4095), "reverse_d3_e4", 256, id="mirrored"),
-        pytest.param(slice_of((4096, 4096), (1, 4096)), "tiles_e4_l4_s4", 16, id="transposed: 16 tiles a block"),
+        pytest.param(slice_of((4096, 4096), (1, 4096)), "squares_e4_l8_s8", 16, id="transposed: 16 tiles a block"),
         pytest.param(slice_of((64, 50176, 3), (150528, 1, 50176), element_bytes=1), "tiles_e1_l4_s4", 5, id="NCHW to NHWC"),
         pytest.param(
             slice_of((64, 50176, 3), (150528, 1, 50176)), "copy_d3_e4", 6272, id="NCHW to NHWC of floats: walks the pixels"
@@ -104,7 +104,7 @@ def slice_of(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0, 
         pytest.param(
             slice_of((6400, 49, 31), (1519, 1, 49)), "tiles_e4_l4_s4", 13, id="several of them begin anywhere in sectors"
         ),
-        pytest.param(slice_of((64, 48, 32), (1536, 1, 48)), "tiles_e4_l4_s4", 1, id="images of even size: whole sectors"),
+        pytest.param(slice_of((64, 48, 32), (1536, 1, 48)), "squares_e4_l8_s8", 1, id="images of even size: whole sectors"),
         pytest.param(slice_of((192, 224, 224), (65536, 256, 1)), "copy_d3_e16", 56, id="crop: walks the rows"),
         pytest.param(slice_of((64, 2048, 2048), (2**25, 8192, 2)), "copy_d3_e4", 256, id="every other element"),
         pytest.param(points(64, 16384, 4096, 3), "gather_d3_k1_e4_i8_clamp_each", 1024, id="points: a batch's own stay together"),

@@ -98,7 +98,7 @@ _LOOKUP = struct.Struct("<6q")
 _TABLE_DIMENSION = struct.Struct("<4I2q")
 _STAGING = struct.Struct("<6I")
 _RUNS = struct.Struct("<Qq2I")
-_TILE_FORM = struct.Struct("<q6I")
+_TILE_FORM = struct.Struct("<i5IiI")
 _TILE_DIMENSION = struct.Struct("<2I2i")
 
 
@@ -201,10 +201,13 @@ class TileForm(NamedTuple):
     first_place: int
     load: tuple[TileDimension, ...]
     store: tuple[TileDimension, ...]
+    lane_step: int = 0
+    room_shift: int = 0
 
     def pack(self) -> bytes:
         """The bytes of a `TileForm`."""
-        parts = [_TILE_FORM.pack(self.in_start, self.loads, self.stores, self.first_place, len(self.load), len(self.store), 0)]
+        counts = self.loads, self.stores, self.first_place, len(self.load), len(self.store)
+        parts = [_TILE_FORM.pack(self.in_start, *counts, self.lane_step, self.room_shift)]
         for dims in (self.load, self.store):
             parts += [dim.pack() for dim in dims]
             parts.append(bytes(_TILE_DIMENSION.size * (MAX_TILED - len(dims))))

@@ -116,14 +116,22 @@ class RunCost(NamedTuple):
 
 
 def tile_cost(
-    sides: Sequence[RunCost], *, tile_bytes: int, most_bytes: int, element_bytes: int, dimensions: int, tiles: int, idle: float
+    sides: Sequence[RunCost],
+    *,
+    tile_bytes: int,
+    most_bytes: int,
+    element_bytes: int,
+    read_bytes: int,
+    dimensions: int,
+    tiles: int,
+    idle: float,
 ) -> float:
     """Cycles of a multiprocessor for an element of a tile. most_bytes: of a tile of the kernel, whose threads execute as much
-    for smaller ones. dimensions: along which tiles lie. tiles: that a block moves. idle: how many times as long so few blocks
-    take.
+    for smaller ones. read_bytes: that are read from shared memory at once. dimensions: along which tiles lie. tiles: that a
+    block moves. idle: how many times as long so few blocks take.
     """
     elements = tile_bytes / element_bytes
-    instructions = (TILE + TILE_DIMENSION * dimensions) * BLOCK + (TILE_ELEMENT + TILE_PLACE / tiles) * most_bytes / element_bytes
+    instructions = (TILE + TILE_DIMENSION * dimensions) * BLOCK + (TILE_ELEMENT + TILE_PLACE / tiles) * most_bytes / read_bytes
     cycles = 0.0
     for side in sides:
         requests = tile_bytes / side.unit / WARP

@@ -15,6 +15,7 @@ WORDS: Mapping[str, str] = {
     "reverse": "copies backwards: vectors of 16 bytes are read, and their elements turned",
     "tiles": "copies by tiles: boxes of elements, which are turned in shared memory",
     "stretch": "copies by tiles that are one run of the output each; stores begin and end with whole sectors of memory",
+    "squares": "copies by tiles: squares of elements come from shared memory by whole rows, and are turned in registers",
     "gather": "copies from places that are looked up",
     "span": "copies long runs of bytes that may begin at any address",
     "staged": "brings each row of the input to shared memory, and gathers from there",
@@ -89,11 +90,13 @@ def _what(launch: Launch) -> str:
             return f"{elements}, {walk}"
         case KernelKind.REVERSE:
             return f"16-byte vectors of {elements} in reverse, {walk}"
-        case KernelKind.TILES | KernelKind.STRETCH:
+        case KernelKind.TILES | KernelKind.STRETCH | KernelKind.SQUARES:
             box = " x ".join(map(str, launch.box))
             units = f"loads of {variant.load_bytes} and stores of {variant.store_bytes} bytes"
             runs = ", each one run of the output" if variant.kind is KernelKind.STRETCH else ""
-            return f"tiles of {box} {elements} in shared memory, {units}{runs}"
+            edge = variant.store_bytes // variant.element_bytes
+            turned = f", squares of {edge} x {edge} turned in registers" if variant.kind is KernelKind.SQUARES else ""
+            return f"tiles of {box} {elements} in shared memory, {units}{runs}{turned}"
         case KernelKind.GATHER:
             return f"{elements}, {walk}, indices resolved {'once per thread' if variant.invariant else 'for each element'}"
         case KernelKind.SPAN:

@@ -44,13 +44,13 @@ class Side(NamedTuple):
             reached *= sizes[axis]
         return reached, self.order
 
-    def spread(self, sizes: Sizes) -> tuple[int, float]:
+    def spread(self, sizes: Sizes, apart: int = -1) -> tuple[int, float]:
         """Bytes from one end of a run to the other, where steps may be smaller than what lies between them, as those of windows
-        that overlap; and how often each of these bytes is moved.
+        that overlap; and how often each of these bytes is moved. apart: a dimension whose elements are not moved together.
         """
         reached = moved = self.element_bytes
         for axis, step in self.moves:
-            if step > reached:
+            if step > reached or axis == apart:
                 break
             moved *= sizes[axis]
             reached += step * (sizes[axis] - 1)

@@ -23,10 +23,12 @@ SPAN_UNROLL = 4
 """Vectors a thread of a span kernel walks."""
 WORD = 4
 """Bytes that a tile kernel loads and stores at once, of narrower elements that are adjacent."""
+SQUARE_UNITS = 4
+"""Units that a thread of a kernel for squares moves of each tile."""
 VECTOR = 16
 """Bytes of the widest load and store."""
-
-
+STRETCHED = 8
+"""Elements of fewer bytes have kernels for stretches: requests of wider ones use nine tenths of their sectors without."""
 TOLD_LOOKUPS = 3
 """Gathers with this many lookups or more are told at launch what becomes of bad indices: TOLD in `copy.cuh`."""
 
@@ -42,6 +44,8 @@ class KernelKind(enum.Enum):
     """A slice whose input and output run along different dimensions: boxes of elements are turned in shared memory."""
     STRETCH = "stretch"
     """The same for boxes that are one run in the output each: requests begin and end with sectors."""
+    SQUARES = "squares"
+    """The same where both sides run along whole units: squares of elements are turned in registers."""
     GATHER = "gather"
     """One to three lookups."""
     SPAN = "span"
@@ -62,7 +66,7 @@ class Variant(NamedTuple):
     dimensions: thread dimensions (general: 0, counted at run time). element_bytes: of one load and store; for REVERSE of
     one lane. index_bytes: 4 or 8 for GATHER, STAGED, LONG and SPAN. checked: FILL and RAISE, else CLAMP and PROMISE (STAGED,
     LONG, and GATHER with TOLD_LOOKUPS: told at run time). invariant: no lookup moves along the walked dimension, so that a
-    thread resolves its indices once. load_bytes, store_bytes: of a load and a store of TILES and STRETCH.
+    thread resolves its indices once. load_bytes, store_bytes: of a load and a store of TILES, STRETCH and SQUARES.
     """
 
     kind: KernelKind
@@ -89,7 +93,7 @@ class Variant(NamedTuple):
         match self.kind:
             case KernelKind.COPY | KernelKind.REVERSE:
                 return self.kind.value, dimensions, element
-            case KernelKind.TILES | KernelKind.STRETCH:
+            case KernelKind.TILES | KernelKind.STRETCH | KernelKind.SQUARES:
                 return self.kind.value, element, f"l{self.load_bytes}", f"s{self.store_bytes}"
             case KernelKind.GENERAL:
                 return self.kind.value, element
@@ -111,7 +115,7 @@ class Variant(NamedTuple):
         match self.kind:
             case KernelKind.COPY | KernelKind.REVERSE:
                 return "slice.cu"
-            case KernelKind.TILES | KernelKind.STRETCH:
+            case KernelKind.TILES | KernelKind.STRETCH | KernelKind.SQUARES:
                 return "tile.cu"
             case KernelKind.SPAN:
                 return "span.cu"
@@ -129,6 +133,8 @@ class Variant(NamedTuple):
                 arguments: tuple[object, ...] = (self.dimensions, self.element_bytes)
             case KernelKind.TILES | KernelKind.STRETCH:
                 arguments = (self.element_bytes, self.load_bytes, self.store_bytes)
+            case KernelKind.SQUARES:
+                arguments = (self.element_bytes, self.store_bytes)
             case KernelKind.GENERAL:
                 arguments = (self.element_bytes,)
             case KernelKind.CHECK:
@@ -145,10 +151,10 @@ class Variant(NamedTuple):
     @property
     def unroll(self) -> int:
         """Elements that a thread walks, or units that it loads: UNROLL in `copy.cuh`, SPAN_UNROLL in `span.cuh`, COLUMNS in
-        `staged.cuh`, UNITS in `staged_long.cuh`, TILE_BYTES in `tile.cuh`.
+        `staged.cuh`, UNITS in `staged_long.cuh`, TILE_BYTES in `tile.cuh`, SQUARE_UNITS in `square.cuh`.
         """
         match self.kind:
-            case KernelKind.TILES | KernelKind.STRETCH:
+            case KernelKind.TILES | KernelKind.STRETCH | KernelKind.SQUARES:
                 return self.tile_bytes // BLOCK // self.load_bytes
             case KernelKind.CHECK:
                 return 1
@@ -181,6 +187,8 @@ class Variant(NamedTuple):
     @property
     def tile_bytes(self) -> int:
         """Bytes of a tile at most: TILE_BYTES in `tile.cuh`."""
+        if self.kind is KernelKind.SQUARES:
+            return SQUARE_UNITS * BLOCK * self.store_bytes
         return min(8 * BLOCK * min(self.load_bytes, self.store_bytes), 16 * BLOCK * self.element_bytes, 8192)
 
 
@@ -193,9 +201,12 @@ def _declared() -> Iterator[Variant]:
         yield Variant(KernelKind.REVERSE, 3, lane)
     for size in sizes:
         for load, store in product((size, max(size, WORD)), repeat=2) if size < WORD else ((size, size),):
-            yield Variant(KernelKind.TILES, element_bytes=size, load_bytes=load, store_bytes=store)
-            if size < VECTOR:
-                yield Variant(KernelKind.STRETCH, element_bytes=size, load_bytes=load, store_bytes=store)
+            tile = Variant(KernelKind.TILES, element_bytes=size, load_bytes=load, store_bytes=store)
+            yield tile
+            if size < STRETCHED and load <= store:
+                yield tile._replace(kind=KernelKind.STRETCH)
+    for size, unit in ((1, 4), (2, 8), (4, 8)):
+        yield Variant(KernelKind.SQUARES, element_bytes=size, load_bytes=unit, store_bytes=unit)
     for dimensions, lookups in ((2, 1), (3, 1), (3, 2)):
         for size in sizes:
             for index_bytes in (4, 8):
