@@ -39,6 +39,19 @@ TITLED = re.compile(r'\w+ title="(?P<title>[^"]+)"$\n', re.MULTILINE)
 """What stands behind the fence of a block that is a file."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What `ci/test` asks for."""
+    parser.addoption("--quick", action="store_true", help="leave out tests that are marked slow")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave them out."""
+    if config.getoption("--quick"):
+        slow = {item for item in items if item.get_closest_marker("slow")}
+        config.hook.pytest_deselected(items=list(slow))
+        items[:] = [item for item in items if item not in slow]
+
+
 @pytest.hookimpl(tryfirst=True)  # before hypothesis looks for its seed
 def pytest_configure(config: pytest.Config) -> None:
     """Hypothesis takes the run's seed."""

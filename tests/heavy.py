@@ -65,6 +65,14 @@ def _bash(command: str, variables: Mapping[str, str]) -> int:
 
 CHECKS = (
     Check(
+        "slow",
+        "the tests of the suite that take a second or more: commands as processes, peers, wheels, many random problems",
+        5,
+        "anything: each change has to pass it",
+        tests="-q --durations=15 -m slow tests",
+        short="ci/heavy slow",
+    ),
+    Check(
         "engine",
         "random plans through the CPU engine under sanitizers, and on processors that qemu emulates (Debian: apt-get "
         "install qemu-user): arm64, x86-64 without AVX-512, and the oldest x86-64. A stored case notices each engine, "

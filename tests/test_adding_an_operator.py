@@ -198,6 +198,7 @@ def test_the_operator_is_validated_compiled_compared_and_explained(copy: Path) -
     python(copy, "-c", USED)
 
 
+@pytest.mark.slow
 def test_the_command_knows_the_operator(copy: Path) -> None:
     (copy / "swap.json").write_text(json.dumps(MODEL))
     python(copy, "-m", "dmlgather.cli", "check", "swap.json")

@@ -52,6 +52,7 @@ def test_documented_examples_give_their_documented_result(example: Example, exec
     assert found.tobytes() == example.result.tobytes()
 
 
+@pytest.mark.slow
 @settings(max_examples=1300, deadline=None)
 @given(problems())
 def test_random_legal_descriptors_give_the_same_bits_three_ways(problem: Problem) -> None:

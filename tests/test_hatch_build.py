@@ -147,6 +147,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("*.tar.gz"))
 
 
+@pytest.mark.slow
 def test_a_source_distribution_has_all_that_the_build_needs(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -154,6 +155,7 @@ def test_a_source_distribution_has_all_that_the_build_needs(sdist: Path) -> None
     assert not {f"{FOLDER}/{name}" for name in LIBRARIES} & names
 
 
+@pytest.mark.slow
 def test_a_pure_wheel_has_no_engine_and_fits_any_platform(sdist: Path, tmp_path: Path) -> None:
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")

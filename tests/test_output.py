@@ -33,6 +33,7 @@ def writes(tree: ast.AST) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_one_place_writes_to_standard_output() -> None:
     found = {
         path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if writes(ast.parse(path.read_text(encoding="utf-8")))
@@ -83,6 +84,7 @@ def model(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

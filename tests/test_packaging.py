@@ -51,6 +51,7 @@ def wheel() -> Path:
     return built.once("wheels", (sys.version, options), content, "dmlgather.whl", build)
 
 
+@pytest.mark.slow
 def test_a_wheel_carries_its_kernels(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
@@ -81,6 +82,7 @@ def test_a_wheel_carries_the_engine_of_its_platform(wheel: Path, tmp_path: Path)
     assert tags["Root-Is-Purelib"] == "false"
 
 
+@pytest.mark.slow
 def test_a_wheel_carries_the_pages_that_explain_codes(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)

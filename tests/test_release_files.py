@@ -104,6 +104,7 @@ def test_the_same_versions_of_python_are_claimed_and_run() -> None:
     assert set(re.findall(r"^\| Python (3\.\d+) \|", read("docs/testing.md"), re.MULTILINE)) == set(run)
 
 
+@pytest.mark.slow
 def test_pythons_at_hand_are_of_different_versions_in_order() -> None:
     every, ends = (subprocess.check_output(["ci/pythons", *options], cwd=ROOT, text=True).split() for options in (["--all"], []))
     assert ends == [every[0], every[-1]]

@@ -18,6 +18,7 @@ from tests.unseeded import faults, faults_inside_strings, faults_of_page, faults
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 def test_every_random_number_has_a_seed() -> None:
     found = {}
     folders = [ROOT / name for name in ("tests", "ci", "examples", "benchmarks")]
@@ -236,6 +237,7 @@ def fresh(checkout: Checkout) -> Ran:
     return checkout.pytest(f"{SMALL_TESTS} -n 2", UNLUCKY="yes")
 
 
+@pytest.mark.slow
 def test_a_failure_names_the_command_that_repeats_it(checkout: Checkout, fresh: Ran) -> None:
     assert fresh.code == 1
     seed = fresh.found(r"^seed: (\d+), fresh$")
@@ -247,6 +249,7 @@ def test_a_failure_names_the_command_that_repeats_it(checkout: Checkout, fresh: 
     assert again.found("^repeat: (.*)$") == command
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_numbers_alone_and_between_others(checkout: Checkout, fresh: Ran) -> None:
     """Fixtures that are shared do not depend on the test that comes first; hypothesis has the same seed."""
     seed = fresh.found(r"^seed: (\d+)")
@@ -267,6 +270,7 @@ def test_every_draw_has_numbers_of_its_own(fresh: Ran) -> None:
     assert int(one[-1]) < 2**8 < int(one[-2]) < 2**63
 
 
+@pytest.mark.slow
 def test_under_ci_the_seed_is_the_commits_and_another_seed_gives_other_numbers(checkout: Checkout, fresh: Ran) -> None:
     ended = checkout.pytest(f"{SMALL_TESTS} tests/test_early.py --continue-on-collection-errors", CI="true")
     commit = checkout.bash("git rev-parse HEAD").printed.strip()
@@ -282,6 +286,7 @@ def test_under_ci_the_seed_is_the_commits_and_another_seed_gives_other_numbers(c
     assert "RuntimeError: random numbers belong to a test: draw them in a test or a fixture" in ended.printed
 
 
+@pytest.mark.slow
 def test_a_seed_that_is_no_number_is_a_usage_error(checkout: Checkout) -> None:
     ended = checkout.pytest(SMALL_TESTS, DMLGATHER_SEED="-3")
     assert (ended.code, ended.numbers) == (4, {})

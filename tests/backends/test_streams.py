@@ -265,6 +265,7 @@ RUNS_ON_JAX: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS_ON_JAX.values(), ids=RUNS_ON_JAX)
 def test_an_array_of_jax_outlives_the_launch_that_reads_it(gpu: PageDriver, run: Callable[[Any, Any], Any]) -> None:
     gpu.busy.add(CUPY)
@@ -286,6 +287,7 @@ def test_the_event_is_behind_the_launch_on_its_stream(gpu: PageDriver) -> None:
     assert frees(gpu) == []
 
 
+@pytest.mark.slow
 def test_a_queue_that_is_full_waits_for_its_oldest_call_alone(gpu: PageDriver) -> None:
     gpu.busy.add(CUPY)
     operator = dg.compile(gather())

@@ -65,6 +65,7 @@ def test_failures(command: Command, monkeypatch: pytest.MonkeyPatch, error: Exce
     assert (ended.code, ended.out, ended.err) == (code, "", f"dmlgather: {error}\n")
 
 
+@pytest.mark.slow
 def test_a_saved_report_is_shown_and_drawn_without_a_measurement(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,6 +119,7 @@ def test_the_table_is_larger_than_all_workers_and_shrinks_with_the_machine() -> 
     assert {found.kind.shape for found in cases(part, free=6 * 2**30)} == {(1_500_000, 256)}
 
 
+@pytest.mark.slow
 def test_the_report_says_what_was_taken_of_the_workers(report: BenchReport) -> None:
     assert [found.workload for found in report.cases] == [workload.name for workload in TABLES]
     for found in report.cases:

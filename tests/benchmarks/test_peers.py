@@ -33,6 +33,7 @@ def test_the_test_environment_has_its_peers() -> None:
         assert missing["torch"].startswith("torch needs the package torch, which is not installed: pip")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [*PRESENT, pytest.param("torch", marks=pytest.mark.torch)],

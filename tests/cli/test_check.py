@@ -136,6 +136,7 @@ def test_level(tmp_path: Path, command: Command) -> None:
     assert "DirectML 1.8 has level 5_0" in " ".join(ended.err.replace("│", " ").split())
 
 
+@pytest.mark.slow
 def test_names_that_are_no_text(tmp_path: Path) -> None:
     name = os.fsdecode(b"bad\xff.json")
     write(tmp_path, WRONG, name)

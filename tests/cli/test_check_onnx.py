@@ -180,6 +180,7 @@ def test_the_heading_names_the_operator_sets_of_the_nodes(folder: Path, command:
     assert max(map(len, command("check", "m.onnx").out.splitlines())) <= 120
 
 
+@pytest.mark.slow
 def test_json_has_everything(tmp_path: Path) -> None:
     for name, text in {"a.onnx": TAKEN, "b.onnx": REFUSED, "c.onnx": UNKNOWN}.items():
         _save(tmp_path, text, name)

@@ -84,6 +84,7 @@ TAKEN = "2 decided, 1 conditional, 0 undecided, 0 host, 0 refused"
 ONE_TAKEN = "1 file checked, 1 node (1 decided, 0 conditional, 0 undecided, 0 host, 0 refused), 1 warning"
 
 
+@pytest.mark.slow
 def test_what_openvino_writes(tmp_path: Path) -> None:
     three_gathers(tmp_path)
     for level, code, verdicts in (
@@ -267,6 +268,7 @@ FORGED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [*FORGED, "a file"])
 def test_files_forge_no_lines_and_steer_no_terminal(tmp_path: Path, where: str) -> None:
     text = FORGED.get(where, GOOD).replace("\n::", "&#10;::")

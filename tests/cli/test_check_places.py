@@ -85,6 +85,7 @@ def test_the_examples_of_every_code(section: Section, tmp_path: Path, command: C
     _judge(command, tmp_path, section.failing, section.level, section.code)
 
 
+@pytest.mark.slow
 @settings(max_examples=90, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=broken_descriptors())
 def test_every_rule_broken_at_random(tmp_path: Path, command: Command, found: Broken) -> None:

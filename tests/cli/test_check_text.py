@@ -143,6 +143,7 @@ def test_a_file_is_read_once_for_all_its_findings(folder: Path, command: Command
     assert max(map(len, ended.out.splitlines())) <= WIDTH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("columns", "expected"), [("100", 100), ("500", 130), ("10", 40)])
 def test_lines_are_as_wide_as_the_terminal(folder: Path, columns: str, expected: int) -> None:
     long = changed((("desc", "IndicesTensor", "DataType"), "FLOAT64"), start=GATHER)

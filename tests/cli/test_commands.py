@@ -164,6 +164,7 @@ def test_a_descriptor_gets_random_inputs_that_a_seed_repeats(tmp_path: Path, com
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(legal_descriptors())
 def test_random_descriptors_compare_and_replay(tmp_path: Path, command: Command, described: Described) -> None:
@@ -212,12 +213,14 @@ def test_schemas_are_schemas(command: Command, name: Schema) -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(ended.out))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.json")), ids=lambda file: file.name)
 def test_examples_follow_the_schema(file: Path) -> None:
     value = Document(file.read_text(encoding="utf-8")).value
     jsonschema.validate(value, schema_of(Schema.MODEL if "resources" in value else Schema.DESCRIPTOR))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -101,6 +101,7 @@ WRITTEN = {"onnx": ".onnx", "jax": ".jax", "openvino": ".xml", "directml": ".jso
 """What `translate` writes, by library."""
 
 
+@pytest.mark.slow
 def test_what_translate_takes_and_writes_is_read(tmp_path: Path, command: Command) -> None:
     """A stream of descriptors and a model go to each library; the other one's translation is not what they do."""
     elements = json.loads(json.dumps(GATHER))

@@ -157,6 +157,7 @@ def test_an_unknown_dispatchable_is_a_usage_error(tmp_path: Path, command: Comma
         assert known in " ".join(ended.err.replace("│", " ").split())
 
 
+@pytest.mark.slow
 def test_the_same_file_gives_the_same_picture_in_any_process(tmp_path: Path) -> None:
     pictures = set()
     for seed in ("1", "2"):

@@ -183,6 +183,7 @@ def test_strings_are_not_explained(tmp_path: Path, command: Command) -> None:
     assert "not explained: its data are strings" in ended.out
 
 
+@pytest.mark.slow
 def test_without_the_extra_the_message_is_that_of_check(model: Path, tmp_path: Path) -> None:
     """A module that cannot be imported stands for the package that is missing."""
     (tmp_path / "onnx.py").write_text("raise ImportError('No module named onnx')")

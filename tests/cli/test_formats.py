@@ -50,6 +50,7 @@ def test_every_format_has_every_finding_with_its_place(folder: Path, command: Co
     assert ended.code == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output_format", FORMATS)
 def test_names_that_would_break_a_format(folder: Path, output_format: str) -> None:
     """A line break, a workflow command, an escape sequence and bytes that are no text, all in the name of a file."""
@@ -186,6 +187,7 @@ def test_a_report_that_cannot_be_written(folder: Path, command: Command) -> None
     assert len(ended.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_the_same_text_in_colours(folder: Path) -> None:
     write(folder, WRONG, "a.json")
     plain = process("check", "a.json", cwd=folder, GITHUB_ACTIONS="").out

@@ -43,6 +43,7 @@ def test_problems_beyond_the_listed_ones_are_counted(tmp_path: Path, wrong: int)
     assert (report.summary.problems, report.exit_code) == (wrong, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [
@@ -95,6 +96,7 @@ def gathering(path: Path, dims: list[int]) -> CheckedModel:
     return check_model(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [65, 600, 60_000])
 def test_a_constant_of_many_dimensions(tmp_path: Path, rank: int) -> None:
     """Its number of elements has too many digits to be written."""
@@ -211,6 +213,7 @@ def test_an_axis_that_is_no_integer(tmp_path: Path, value: float) -> None:
     assert not any("internal error" in str(problem) for file in report.files for problem in file.problems)
 
 
+@pytest.mark.slow
 def test_a_file_that_takes_its_time_is_a_problem_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def endless(*_: object) -> CheckedModel:
         while True:

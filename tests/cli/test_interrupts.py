@@ -106,6 +106,7 @@ sys.last_of_all = Last()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [AT_EXIT, "import atexit; atexit.register(press)", THREAD, TEARDOWN])
 @pytest.mark.parametrize(("arguments", "code"), [(("levels",), 0), (("levels", "--unknown"), 2)])
 def test_after_the_command_its_own_code_stays(place: str, arguments: tuple[str, ...], code: int) -> None:

@@ -97,6 +97,7 @@ def test_ctrl_c_is_no_limit(limited: Limited, folder: Path, command: Command, mo
 RAISED = [("check", SLICE), *(limited.arguments for limited in COMMANDS if limited.arguments[0] != "conformance")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", RAISED, ids=lambda arguments: arguments[0])
 def test_a_limit_is_raised_by_its_option(
     arguments: Sequence[object], folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
@@ -226,6 +227,7 @@ LARGE: dict[str, Callable[[Path], tuple[Path, Path]]] = {
 """Small files whose tensors or nodes are many."""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of a process")
 @pytest.mark.parametrize("large", LARGE)
 def test_small_files_with_much_in_them_keep_the_limits(folder: Path, large: str) -> None:

@@ -129,6 +129,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], Path], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", ["missing", "binary", "utf-16", "pickled npy", "endless device", "long name"])
 def test_as_a_process(tmp_path: Path, mistake: str) -> None:
     make, says = MISTAKES[mistake]
@@ -150,6 +151,7 @@ def test_inside_this_process(tmp_path: Path, command: Command, mistake: str, sub
     assert len(ended.err.splitlines()) == (2 if subcommand == "check" else 1)  # check ends with its summary
 
 
+@pytest.mark.slow
 def test_thirty_megabytes_of_brackets(tmp_path: Path) -> None:
     file = tmp_path / "brackets.json"
     file.write_bytes(b"[" * 30_000_000)

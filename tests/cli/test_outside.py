@@ -120,6 +120,7 @@ def test_archives_are_no_raw_bytes(model: Path, command: Command, suffix: str, s
     assert (ended.code, f"values.{suffix} {says}" in ended.err, ".npy" in ended.err) == (2, True, True)
 
 
+@pytest.mark.slow
 def test_worker_processes_know_what_is_allowed(model: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     from dmlgather.report import file_check
 

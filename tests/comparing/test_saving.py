@@ -55,6 +55,7 @@ def dxdispatch_finds(case: Path) -> None:
             assert dxdispatch_reads(case.parent / source).size > 0
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(problems())
 def test_a_comparison_saved_from_python_replays(tmp_path: Path, problem: Problem) -> None:

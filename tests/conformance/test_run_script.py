@@ -32,6 +32,7 @@ def run_sh(folder: Path, *arguments: object, path: Path | None = None) -> subpro
     )
 
 
+@pytest.mark.slow
 def test_all_models_run_and_are_read(cases: Path, tmp_path: Path, command: Command) -> None:
     ended = run_sh(cases, path=tmp_path)  # found by PATH
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -43,6 +44,7 @@ def test_all_models_run_and_are_read(cases: Path, tmp_path: Path, command: Comma
     assert told.out.startswith("3 cases at feature level 1_0, seed 2, on 'stand-in'\n")
 
 
+@pytest.mark.slow
 def test_one_that_fails_does_not_stop_the_others_and_leaves_no_older_result(
     cases: Path, tmp_path: Path, command: Command
 ) -> None:

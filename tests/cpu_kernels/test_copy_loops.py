@@ -33,6 +33,7 @@ def all_chosen(isa: str, done: subprocess.CompletedProcess[str], least: int) -> 
     assert min(chosen.values()) >= least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", SETS)
 def test_every_loop_copies_its_box_and_nothing_else(isa: str) -> None:
     """Outputs have no wrong byte, inside or outside the box; no byte outside the buffers is read or written."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ def test_words_of_sums_say_the_same(sums: list[tuple[int, int, int]]) -> None:
         assert (not conditions.never and _holds(strongest(stated), {"N": n, "M": m})) is meant, stated
 
 
+@pytest.mark.slow
 @given(SUMS, SUMS)
 def test_the_conditions_of_several_nodes_are_joined(some: list[tuple[int, int, int]], more: list[tuple[int, int, int]]) -> None:
     """No size is spoken of twice, and the words and the numbers say the same as all of them."""

@@ -90,6 +90,7 @@ SIZES = Sizes()
 EXPRESSIONS = list(_expressions(SIZES))
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.sampled_from(EXPRESSIONS), st.sampled_from(EXPRESSIONS), st.sampled_from(EXPRESSIONS), st.sampled_from([1, 2, -1, -3]))
 def test_expressions_as_bounds(size: KnownSize, start: KnownSize, end: KnownSize, step: int) -> None:

@@ -83,6 +83,7 @@ def _bent(rng: random.Random, desc: OperatorDesc) -> OperatorDesc:
     return type(desc)(**{**fields, field: changed})
 
 
+@pytest.mark.slow
 @settings(max_examples=1300, deadline=None)
 @given(st.integers(0, 2**63 - 1))
 def test_what_is_accepted_can_be_lowered_and_nothing_raises(seed: int) -> None:

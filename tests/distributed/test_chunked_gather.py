@@ -54,6 +54,7 @@ def _policy(rng: random.Random) -> str | dg.Fill | None:
     return rng.choice([None, None, "clamp", "raise", "promise", dg.Fill(1), dg.Fill(0)])
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32))
 def test_gathers_are_those_of_one_device(seed: int) -> None:

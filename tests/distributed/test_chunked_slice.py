@@ -40,6 +40,7 @@ def _step(rng: random.Random) -> int:
     return rng.choice([1, 1, 2, 3, 7, -1, -1, -2, -5, 2**40, -(2**63)])
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 2**32))
 def test_slices_are_those_of_the_whole_and_load_no_chunk_for_nothing(seed: int) -> None:

@@ -47,6 +47,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         yield found
 
 
+@pytest.mark.slow
 def test_tables_in_memory_files_and_stores(client: Client, tmp_path: Path) -> None:
     np.save(tmp_path / "table.npy", X)
     stored = zarr.create_array(tmp_path / "table.zarr", shape=X.shape, chunks=(700, 25), dtype=X.dtype)
@@ -93,6 +94,7 @@ def dies_once(chunk: NDArray[Any], marker: Path) -> NDArray[Any]:
     return chunk
 
 
+@pytest.mark.slow
 def test_a_killed_worker_changes_nothing(client: Client, tmp_path: Path) -> None:
     before = set(client.nthreads())
     table = da.from_array(X, chunks=(250, 40)).map_blocks(dies_once, tmp_path / "marker", dtype=X.dtype, meta=X[:0])
@@ -118,6 +120,7 @@ def waits(chunk: NDArray[Any], marker: Path) -> NDArray[Any]:
     return chunk
 
 
+@pytest.mark.slow
 def test_a_cancelled_gather_leaves_nothing_behind(client: Client, tmp_path: Path) -> None:
     marker, asked = tmp_path / "marker", tmp_path / "asked"
     marker.touch()

@@ -40,6 +40,7 @@ def gather_desc(indices: tuple[int, ...], output: tuple[int, ...], count: int, *
     return dg.GatherOperatorDesc(**{**tensors, "axis": 1, "index_dimensions": count, **stated})
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32))
 def test_legal_descriptors_give_what_one_device_gives(seed: int) -> None:

@@ -24,6 +24,7 @@ std::string first_use(const DML_OPERATOR_DESC& desc) {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS, ids=hex)
 @pytest.mark.parametrize("compiler", [gcc, clang])
 def test_every_edition(compiler: Callable[[], list[str]], version: int, tmp_path: Path) -> None:
@@ -33,6 +34,7 @@ def test_every_edition(compiler: Callable[[], list[str]], version: int, tmp_path
     compiled(compiler(), f"-DDML_TARGET_VERSION={version:#x}", *include, "-c", source, "-o", tmp_path / "use.o")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", [gcc, clang])
 def test_the_whole_program(compiler: Callable[[], list[str]], tmp_path: Path) -> None:
     compiled(compiler(), "-c", HERE / "program.cpp", "-o", tmp_path / "program.o")
@@ -65,6 +67,7 @@ void use(GraphBuilder& builder) { builder.CreateOperatorNode(DML_OPERATOR_GATHER
 """What surrounds the line in DirectMLX.h that creates operators: a member that owns the device, and a macro around the call."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", [gcc, clang])
 def test_the_line_for_users_of_directmlx(compiler: Callable[[], list[str]], tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "moving-off-directml.md").read_text(encoding="utf-8")
@@ -74,6 +77,7 @@ def test_the_line_for_users_of_directmlx(compiler: Callable[[], list[str]], tmp_
     compiled(compiler(), "-c", tmp_path / "graphs.cpp", "-o", tmp_path / "graphs.o")
 
 
+@pytest.mark.slow
 def test_two_units_of_a_program_may_include_it(tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / f"{name}.cpp").write_text(USE.replace("first_use", f"{name}_use"))

@@ -112,6 +112,7 @@ def test_what_is_no_json(text: str, line: int, column: int, says: str) -> None:
     assert (caught.value.position, says in str(caught.value)) == (Position(line, column), True), str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opening", ["[", '{"a":', '[{"a":['])
 def test_depth_has_a_limit(opening: str) -> None:
     closing = "".join({"[": "]", "{": "}"}[character] for character in reversed(opening) if character in "[{")
@@ -131,6 +132,7 @@ def test_long_nonsense_is_refused(text: str) -> None:  # a regular expression th
         Document(text)
 
 
+@pytest.mark.slow
 def test_a_million_numbers() -> None:
     numbers = list(range(-500_000, 500_000))
     document = Document(json.dumps({"values": numbers}))

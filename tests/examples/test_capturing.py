@@ -105,6 +105,7 @@ def _bits(array: NDArray[Any] | None) -> Any:
     return None if array is None else (array.dtype, array.shape, array.tolist() if array.dtype == object else array.tobytes())
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=4), st.integers(0, 2**32 - 1))
 def test_every_node_of_a_tree_of_ifs(choices: list[Path], seed: int) -> None:

@@ -188,6 +188,7 @@ def _red_and_green(repository: Path, temporary: Path, names: set[str], action: P
     assert run_action(repository, temporary, {"Check"}, given)[-1].code == 0
 
 
+@pytest.mark.slow
 def test_the_steps_of_the_action(repository: Path, tmp_path: Path) -> None:
     """All but the installation, for which the command of this environment stands in."""
     stand_in = tmp_path / "dmlgather" / "bin" / "dmlgather"

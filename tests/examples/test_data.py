@@ -8,6 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
 from data import FILES, FOLDER_VARIABLE, SILERO, DataFile
 
 from tests.examples import ROOT
@@ -54,6 +55,7 @@ def test_nothing_happens_for_files_that_are_there(tmp_path: Path) -> None:
     assert ended.stdout.splitlines() == [f"{_path(file, tmp_path)} is there" for file in FILES]
 
 
+@pytest.mark.slow
 def test_a_failure_names_its_wheel_and_the_others_are_fetched(tmp_path: Path) -> None:
     for file in FILES[2:]:
         _place(file, tmp_path)

@@ -29,6 +29,7 @@ def test_a_changed_input_is_noticed_and_a_new_file_is_removed(tmp_path: Path) ->
     assert harm(tmp_path, before) == "changed .bin"
 
 
+@pytest.mark.slow
 def test_whole_cases_are_equal_and_mutated_ones_are_read_or_refused(tmp_path: Path) -> None:
     whole, rng = whole_cases(tmp_path / "whole"), seeds.rng()
     report = read_results(whole, "0")

@@ -38,6 +38,7 @@ SQUARE = Variant(KernelKind.SQUARES, element_bytes=1, load_bytes=4, store_bytes=
 TILE = Variant(KernelKind.TILES, element_bytes=1, load_bytes=1, store_bytes=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", SAMPLE, ids=lambda variant: variant.name)
 def test_a_kernel_compiles_alone_within_its_record_and_in_order(variant: Variant) -> None:
     assert variant in VARIANTS

@@ -82,6 +82,7 @@ ONE_RUN: dict[Callable[[int, random.Random], Case], Sequence[int]] = {
 FILLED = 101, 3001
 
 
+@pytest.mark.slow
 def test_input_and_output_at_every_pair_of_addresses(rng: random.Random) -> None:
     assert mismatches(at_addresses(number, rng) for number in ADDRESSES) == []
 

@@ -36,6 +36,7 @@ def listed(found: Any) -> tuple[dg.OperatorDesc, ...]:
     return found if isinstance(found, tuple) else (found,)
 
 
+@pytest.mark.slow
 @settings(max_examples=350, deadline=None)
 @given(seeds, levels)
 def test_what_is_returned_validates_and_gives_the_elements_of_the_page(seed: int, level: FeatureLevel) -> None:
@@ -120,6 +121,7 @@ def test_the_lowest_level_is_the_first_that_takes_it(seed: int, level: FeatureLe
     assert EXPORTER.express(stated, found[0]) == found[1]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(seeds)
 def test_the_page_says_what_jax_does(seed: int) -> None:
@@ -136,6 +138,7 @@ def test_the_page_says_what_jax_does(seed: int) -> None:
     assert found.tobytes() == case.expected().tobytes()
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(seeds, levels)
 def test_partial_windows_give_jaxs_elements_where_starts_are_too_large(seed: int, level: FeatureLevel) -> None:

@@ -20,6 +20,7 @@ from tests.cli.command import process
 from tests.lax.test_exported_functions import FUNCTIONS, IDS, X, written
 
 
+@pytest.mark.slow
 def test_a_file_means_what_the_function_does(tmp_path: Path) -> None:
     path = tmp_path / "f.jax"
     path.write_bytes(written(FUNCTIONS["fill"], X, IDS))
@@ -28,6 +29,7 @@ def test_a_file_means_what_the_function_does(tmp_path: Path) -> None:
         assert exported_graph(path).outputs
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_refused_or_read(tmp_path: Path) -> None:
     """Every byte may be another one; nothing but a FileError comes of it."""
     path, rng = tmp_path / "f.jax", seeds.rng()
@@ -55,6 +57,7 @@ CRASHES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", CRASHES)
 def test_a_reader_that_crashes_or_hangs(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader, words = CRASHES[how]

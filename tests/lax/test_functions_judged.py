@@ -40,6 +40,7 @@ def gpu() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("x64", [True, False])
 @leaves_out_at_most(0.2)
 @settings(max_examples=6, deadline=None)
@@ -120,6 +121,7 @@ def broken_twice(seed: int) -> Call:
             return draft.finished(rng, " and ".join(fault.name for fault in faults), seed)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(seed=seeds)
 def test_of_several_faults_the_one_is_named_that_jax_names(seed: int) -> None:

@@ -60,6 +60,7 @@ def test_how_many_directml_takes_is_what_the_page_says() -> None:
     assert stated.groups() == (RECORD["jax"], *map(str, expected))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partly", [True, False])
 def test_descriptors_give_jaxs_bytes(partly: bool) -> None:
     rng = seeds.numpy_rng()

@@ -120,6 +120,7 @@ except TypeError as error:
 """
 
 
+@pytest.mark.slow
 def test_arrays_on_several_devices() -> None:
     environment = {
         "JAX_PLATFORMS": "cpu",

@@ -66,6 +66,7 @@ def test_bodies_are_entered_and_evaluated_step_by_step(fn: Callable[..., Any], w
     assert trace.equal
 
 
+@pytest.mark.slow
 def test_stepping_through_loops_gives_what_jax_gives() -> None:
     def fn(x: Any, idx: Any) -> Any:
         total, rows = lax.scan(lambda c, i: (c * 2 + x[i], (c[0], x[i])), x[0], idx, reverse=True)
@@ -84,6 +85,7 @@ def test_stepping_through_loops_gives_what_jax_gives() -> None:
     assert executed(fn, x, idx).equal
 
 
+@pytest.mark.slow
 def test_a_loop_under_vmap_ends_for_each_row_on_its_own() -> None:
     def fn(x: Any, ends: Any) -> Any:
         def loop(row: Any, end: Any) -> Any:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.chain_drawing import Chain, check_fresh_chains
 from tests.lax.fused_chains import faults
@@ -41,6 +42,7 @@ TABLE: tuple[Any, ...] = (
 )
 
 
+@pytest.mark.slow
 def test_each_row_of_the_table() -> None:
     assert faults([Chain((partial(_taken, key),), (f"x[{key}]",), X, ()) for key in TABLE]) == []
 
@@ -49,5 +51,6 @@ def _taken(key: Any, x: Any, _: Any) -> Any:
     return x[key]
 
 
+@pytest.mark.slow
 def test_random_brackets() -> None:
     check_fresh_chains(random_brackets, faults, 15)

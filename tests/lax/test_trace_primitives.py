@@ -118,6 +118,7 @@ def test_programs_that_jax_evaluates_as_a_whole_are_listed(title: str) -> None:
     assert str(entry.runs) == f"0: {around} around it was evaluated as a whole"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [cg, gmres])
 def test_iterative_solvers_are_entered_and_what_serves_derivatives_says_so(solver: Any) -> None:
     order = np.array([2, 0, 3, 1])

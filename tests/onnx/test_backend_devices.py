@@ -40,6 +40,7 @@ def gpu() -> Iterator[ModelDriver]:
         yield stand_in
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**63))
 def test_random_models_give_the_same_bits_as_on_the_cpu(seed: int) -> None:

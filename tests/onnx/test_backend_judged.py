@@ -28,6 +28,7 @@ def assert_same(ours: Any, theirs: Any) -> None:
         assert (one.shape, one.dtype, one.tobytes()) == (other.shape, other.dtype, other.tobytes())
 
 
+@pytest.mark.slow
 @settings(max_examples=250)
 @given(seed=st.integers(0, 2**63))
 def test_random_models(seed: int) -> None:

@@ -82,6 +82,7 @@ def names(*devices: str) -> list[str]:
     return sorted([*found, *(f"test_{name}_cpu" for name in ARITHMETIC)])
 
 
+@pytest.mark.slow
 @OLD_SHAPES
 def test_the_published_tests_run_and_pass() -> None:
     """CUDA is a driver that is not one (tests/kernels/host_driver.py): the kernels are interpreted."""

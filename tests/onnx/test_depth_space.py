@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
@@ -46,6 +47,7 @@ def by_reference(call: Call) -> Array:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(seeds.map(blocks))
 def test_blocks_are_the_same_everywhere(call: Call) -> None:

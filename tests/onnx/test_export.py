@@ -29,6 +29,7 @@ def problem(case: Node) -> Problem:
     return problem_of(node, case.opset, [*tensors, *[None] * (len(node.input) - len(tensors))], values)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(seeds, levels)
 def test_what_is_returned_validates_and_gives_the_bits_of_the_specification(seed: int, level: FeatureLevel) -> None:
@@ -47,6 +48,7 @@ def test_what_is_returned_validates_and_gives_the_bits_of_the_specification(seed
         assert all((finding.expected, finding.got, finding.remedy, finding.source))
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(seeds, levels)
 def test_the_lowest_level_is_the_first_that_takes_it_and_no_later_one_refuses(seed: int, level: FeatureLevel) -> None:

@@ -51,6 +51,7 @@ def bits_or_message(call: Call, **more: Any) -> object:
     return content(found.held if isinstance(found, DeviceArray) else found)
 
 
+@pytest.mark.slow
 def test_every_device_gives_the_same_bits_or_the_same_error() -> None:
     @settings(max_examples=300, deadline=None)
     @given(calls)
@@ -92,6 +93,7 @@ def several_bad_indices(seed: int) -> Call:
             return finished(rng, draft, "", seed)
 
 
+@pytest.mark.slow
 def test_the_first_bad_index_in_memory_is_named_on_every_device() -> None:
     @settings(max_examples=200, deadline=None)
     @given(seeds)

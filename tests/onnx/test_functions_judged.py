@@ -31,6 +31,7 @@ def check(call: Call) -> None:
         assert content(as_judged) == content(judged), f"{call}: got {found!r}, onnxruntime says {verdict!r}"
 
 
+@pytest.mark.slow
 @leaves_out_at_most(0.45)  # of types that it lacks, mostly
 @settings(max_examples=600, deadline=None)
 @given(calls)

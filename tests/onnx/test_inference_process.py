@@ -68,6 +68,7 @@ def limited(seconds: float, memory: int) -> Callable[[int], InferenceLimits]:
     return lambda size: InferenceLimits(seconds, memory)
 
 
+@pytest.mark.slow
 def test_a_limit_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(InferenceLimits, "of_file", limited(1e-3, 2**30))
     assert reason(check_model(repeated(tmp_path / "long.onnx", 20_000))) == (

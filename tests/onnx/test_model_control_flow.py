@@ -134,6 +134,7 @@ def test_what_a_loop_carries(tmp_path: Path, work: str, shape: tuple[object, ...
         assert all(sizes.at(size, {"N": 2}) == there for size, there in pairs if size in (4, "N"))
 
 
+@pytest.mark.slow
 def test_loops_in_loops_end(tmp_path: Path) -> None:
     """Each of four loops has a thousand iterations: together they have a million millions."""
     inner = "m = Add(k, i)"

@@ -16,6 +16,7 @@ from tests.onnx.modelling import checked, parsed
 from tests.onnx.shape_graphs import INPUTS, random_inputs, random_shape_graph
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 2**32), min_size=2, max_size=4))
 def test_what_follows_is_what_onnxruntime_computes(tmp_path_factory: pytest.TempPathFactory, seed: int, runs: list[int]) -> None:
     model = random_shape_graph(seed)

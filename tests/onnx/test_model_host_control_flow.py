@@ -143,6 +143,7 @@ def test_local_functions(tmp_path: Path, case: str) -> None:
     assert hosts(tmp_path, parsed(f'<ir_version: 9, opset_import: ["" : 18, "local" : 1]> {graph} {functions}')) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calls", [1, 3])
 @pytest.mark.parametrize("start", range(0, 100, 20))
 def test_random_models_agree_with_traces_of_their_runs(tmp_path: Path, start: int, calls: int) -> None:

@@ -124,6 +124,7 @@ def test_functions_in_a_circle(tmp_path: Path) -> None:
     assert "local:a" in problem.message
 
 
+@pytest.mark.slow
 def test_functions_that_stand_for_very_many_nodes(tmp_path: Path) -> None:
     """Each of forty functions calls the next one twice: shapes are not inferred, and nothing takes long."""
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]

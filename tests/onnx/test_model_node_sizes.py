@@ -113,6 +113,7 @@ def problems(draw: st.DrawFn) -> Problem:
 BOUNDS = {"starts": bounds, "ends": bounds, "steps": st.sampled_from([1, 2, -1, -2, -3, -10, 10, 2**31, -(2**31) - 1])}
 
 
+@pytest.mark.slow
 @FILES
 @given(problems(), st.sampled_from(["1_0", "2_1", "3_0", "6_4"]), st.data())
 def test_verdicts_hold_for_every_size(tmp_path: Path, problem: Problem, level: str, data: st.DataObject) -> None:

@@ -41,6 +41,7 @@ def test_ranks(tmp_path: Path, nodes: str, ranks: dict[str, int | None]) -> None
     assert {name: None if shape is None else len(shape) for name, shape in shapes.items()} == ranks
 
 
+@pytest.mark.slow
 def test_a_long_chain(tmp_path: Path) -> None:
     number = 1500
     chain = " ".join(f"v{at + 1} = Relu(v{at})" for at in range(number))

@@ -49,6 +49,7 @@ def _kept(data: bytes) -> bytes:
     return kept
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(
     seed=st.integers(0, 2**63),
@@ -249,6 +250,7 @@ def test_a_file_that_becomes_shorter(tmp_path: Path) -> None:
             parts.read()
 
 
+@pytest.mark.slow
 def test_the_memory_for_a_large_model(tmp_path: Path) -> None:
     """Of the command and of the process that infers shapes; a model whose weights were read would take at least its size."""
     path = tmp_path / "model.onnx"

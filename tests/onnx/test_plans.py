@@ -215,6 +215,7 @@ def filled(call: Call, bad: Array) -> Array:
     return bad.reshape(call.indices.shape + (1,) * (call.data.ndim - axis - 1))
 
 
+@pytest.mark.slow
 def test_overridden_policies_on_every_device() -> None:
     @settings(max_examples=200, deadline=None)
     @given(seeds, st.sampled_from((0, 1)))

@@ -61,6 +61,7 @@ def test_a_slice_backwards_from_before_the_first_element() -> None:
     assert judged.verdict is Verdict.TAKEN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_models(tmp_path: Path, part: int) -> None:
     for _ in range(10):

@@ -92,6 +92,7 @@ def run(call: Call, descs: Sequence[dg.OperatorDesc], level: FeatureLevel, devic
     return buffer[: expected.nbytes].tobytes()
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(seeds, levels)
 def test_what_is_returned_validates_and_gives_the_bits_of_the_page(seed: int, level: FeatureLevel) -> None:

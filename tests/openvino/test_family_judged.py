@@ -68,6 +68,7 @@ def judged(call: FamilyCall) -> None:
         assert content(verdict) == content(right), f"the specification of {call}: {verdict!r}"
 
 
+@pytest.mark.slow
 @leaves_out_at_most(0.3)
 @settings(max_examples=600, deadline=None)
 @given(seeds)
@@ -82,6 +83,7 @@ def test_gathers_do_what_the_cpu_plugin_does(number: int) -> None:
         judged(call)
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(seeds)
 def test_every_device_does_what_the_page_says_in_every_type(seed: int) -> None:

@@ -142,6 +142,7 @@ def _evaluated(path: Path, arrays: dict[str, Any]) -> list[Any]:
 DECIDED = {"known": 0, "unknown": 0}
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(model=_models(), numbers=st.lists(st.integers(1, 9), min_size=3, max_size=3))
 def test_every_value_is_what_openvino_computes(

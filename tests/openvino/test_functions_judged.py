@@ -64,6 +64,7 @@ def check_good(call: Call, right: Array) -> None:
         assert content(found) == content(right), f"{call} on {device}: got {found!r}, right is {right!r}"
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(evaluated_calls)
 def test_every_device_does_what_openvino_evaluates(call: Call) -> None:
@@ -74,6 +75,7 @@ def test_every_device_does_what_openvino_evaluates(call: Call) -> None:
     check_good(call, verdict)
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(any_calls)
 def test_every_device_does_what_the_page_says_in_every_type(call: Call) -> None:

@@ -267,6 +267,7 @@ def test_lxml_is_imported_for_irs_alone(tmp_path: Path) -> None:
         assert ended.stdout.decode().splitlines()[-1] == str(loaded)
 
 
+@pytest.mark.slow
 def test_a_large_model_is_read(tmp_path: Path) -> None:
     """Tens of thousands of layers, with lines beyond what 16 bits count."""
     filler = "".join(layer(number, "Relu", {0: "FP32 5,2"}, {1: "FP32 5,2"}) + "\n\n\n" for number in range(10, 20_010))

@@ -94,6 +94,7 @@ def _family(found: CheckedModel) -> CheckedNode:
     return next(node for node in found.nodes if any(each.name == "data" for each in node.inputs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("models", [_slices(), _strided(), _gathers()], ids=["Slice", "StridedSlice", "gathers"])
 def test_sizes_that_are_open_are_judged_as_numbers_are(models: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
     @settings(max_examples=25)

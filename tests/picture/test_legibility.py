@@ -166,6 +166,7 @@ def test_documented_examples_are_legible(example: Example) -> None:
     check_legible(explanation.picture(indices[0] if indices else None, data))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=12)
 @given(st.integers(0, 2**32 - 1))
 def test_a_descriptors_picture_is_legible(seed: int) -> None:

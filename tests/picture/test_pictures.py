@@ -74,6 +74,7 @@ def check_ends(join: Join, read: dict[Cell, Box], written: dict[Cell, Box]) -> N
         assert met == set(cells) or outermost in met
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1))
 def test_a_descriptors_picture_is_what_its_documentation_says(seed: int) -> None:
@@ -93,6 +94,7 @@ def test_a_descriptors_picture_is_what_its_documentation_says(seed: int) -> None
         assert 0 <= box.y <= box.y + box.height <= height
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1))
 def test_invented_indices_are_what_the_picture_shows(seed: int) -> None:

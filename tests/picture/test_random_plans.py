@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ def runnable(rng: random.Random) -> IndexPlan:
             return plan
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1))
 def test_a_plans_picture_is_what_the_reference_reads(seed: int) -> None:
@@ -55,6 +57,7 @@ def test_a_plans_picture_is_what_the_reference_reads(seed: int) -> None:
         assert [source[0] for source in join.sources] == [expected[at] for at in join.targets]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1))
 def test_a_plan_without_known_indices_has_a_picture(seed: int) -> None:

@@ -33,11 +33,13 @@ NOTICING = 1
 """A seed whose first trials reach what the tests below break."""
 
 
+@pytest.mark.slow
 def test_every_plan_agrees() -> None:
     report = run(trials=120)
     assert report.equal, "\n".join(report.lines())
 
 
+@pytest.mark.slow
 def test_every_recipe_and_instruction_set_is_reached() -> None:
     report = run_selftest(CPU, 1, trials=250)  # of a known seed: some loops are reached by one plan in a hundred
     assert report.equal, "\n".join(report.lines())

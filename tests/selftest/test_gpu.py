@@ -44,6 +44,7 @@ def run(seed: int | None = None, **more: Any) -> SelfTestReport:
     return run_selftest(GPU, seeds.seed(32) if seed is None else seed, **more)
 
 
+@pytest.mark.slow
 def test_a_round_reaches_every_kernel_and_agrees(gpu: Installing) -> None:
     stand_in = gpu()
     report = run(trials=ROUND)
