@@ -44,14 +44,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="leave out tests that are marked slow")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave them out."""
-    if config.getoption("--quick"):
-        slow = {item for item in items if item.get_closest_marker("slow")}
-        config.hook.pytest_deselected(items=list(slow))
-        items[:] = [item for item in items if item not in slow]
-
-
 @pytest.hookimpl(tryfirst=True)  # before hypothesis looks for its seed
 def pytest_configure(config: pytest.Config) -> None:
     """Hypothesis takes the run's seed."""
@@ -201,11 +193,15 @@ TORCH_PAGE = ROOT / "docs" / "torch.md"
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are deselected by their markers
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The blocks of the page about PyTorch need it."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The blocks of the page about PyTorch need it. --quick leaves out slow tests."""
     for item in items:
         if item.path == TORCH_PAGE:
             item.add_marker(pytest.mark.torch)
+    if config.getoption("--quick"):
+        slow = {item for item in items if item.get_closest_marker("slow")}
+        config.hook.pytest_deselected(items=list(slow))
+        items[:] = [item for item in items if item not in slow]
 
 
 pytest_collect_file = (
