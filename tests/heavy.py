@@ -69,7 +69,7 @@ CHECKS = (
         "the tests of the suite that take a second or more: commands as processes, peers, wheels, many random problems",
         5,
         "anything: each change has to pass it",
-        tests="-q --durations=15 -m 'slow and not (torch or cupy or gpu or data or heavy)' tests",
+        tests="-q --durations=15 -m 'slow and not torch' tests",
         short="ci/heavy slow",
     ),
     Check(
