@@ -24,8 +24,8 @@ static int64_t find_places(const piece_dim *dims, int rank, int64_t unit, int64_
 }
 
 // Covers the places of a window by vectors that lie within the source's bytes, or begin with them where these are fewer. Returns how many
-// it takes; 0: more than PIECE_LOADS.
-static int64_t cover(piece_window *w, const int64_t *places, int64_t width, int64_t span) {
+// it takes; 0: more than `most`.
+static int64_t cover(piece_window *w, const int64_t *places, int64_t width, int64_t span, int64_t most) {
     const int64_t last = span > width ? span - width : 0;
     memset(w->pick, NOT_HERE, sizeof w->pick);
     for (int64_t loads = 0, after = -1;; ++loads) {
@@ -33,7 +33,7 @@ static int64_t cover(piece_window *w, const int64_t *places, int64_t width, int6
         for (int64_t k = 0; k < width; ++k)
             if (places[k] > after) next = least(next, places[k]);
         if (next == INT64_MAX) return loads;
-        if (loads == PIECE_LOADS) return 0;
+        if (loads == most) return 0;
         const int64_t at = least(next, last);
         for (int64_t k = 0; k < width; ++k)
             if (places[k] > after && places[k] < at + width) w->pick[loads][k] = (uint8_t)(places[k] - at);
@@ -42,8 +42,9 @@ static int64_t cover(piece_window *w, const int64_t *places, int64_t width, int6
     }
 }
 
-// A piece of so many bytes, which lie at these places from `low` to before `high`. NULL if it takes too many loads, or there is no memory.
-static piece *make_piece(int64_t *places, int64_t bytes, int64_t positions, int64_t low, int64_t high, int64_t width) {
+// A piece of so many bytes, which lie at these places from `low` to before `high`. NULL if a window takes more than `most` loads, or there
+// is no memory.
+static piece *make_piece(int64_t *places, int64_t bytes, int64_t positions, int64_t low, int64_t high, int64_t width, int64_t most) {
     const int64_t windows = (bytes + width - 1) / width;
     piece *const p = calloc(1, sizeof *p + (size_t)windows * sizeof *p->window);
     if (!p) return NULL;
@@ -51,7 +52,7 @@ static piece *make_piece(int64_t *places, int64_t bytes, int64_t positions, int6
     for (int64_t k = 0; k < bytes; ++k) places[k] -= low;
     for (int64_t i = 0; i < windows; ++i) {
         p->window[i].out = least(i * width, bytes - width);
-        const int64_t loads = cover(&p->window[i], places + p->window[i].out, width, p->span);
+        const int64_t loads = cover(&p->window[i], places + p->window[i].out, width, p->span, most);
         if (!loads) return free(p), NULL;
         p->loads = loads > p->loads ? loads : p->loads;  // the others load their first vector again, and pick nothing from it
     }
@@ -83,7 +84,7 @@ piece *best_piece(const piece_dim *dims, int rank, int64_t unit, int64_t widest,
                 if (positions < 1 || positions > most || bytes < width || (whole && positions == dims[d].size)) continue;
                 int64_t places[PIECE_BYTES], high;
                 const int64_t low = find_places(dims + d, rank - d, unit, positions, places, &high);
-                piece *const p = make_piece(places, bytes, positions, low, high, width);
+                piece *const p = make_piece(places, bytes, positions, low, high, width, PIECE_LOADS);
                 const double found = p ? cost_of(p, &dims[d]) / (double)(dims[d].size * inner) : least_cost;
                 if (found < least_cost) free(best), best = p, least_cost = found, *column = d;
                 else free(p);
@@ -104,9 +105,11 @@ piece *looked_piece(const void *offsets, int wide, int64_t n, int64_t unit, int6
         for (int64_t k = 0; k < unit; ++k) places[i * unit + k] = at + k;
     }
     if (high - low > PIECE_LOADS * width) return NULL;
-    piece *const p = make_piece(places, bytes, n, low, high, width);
-    if (!p) return NULL;
-    const double making = (double)(bytes * (p->loads + 1)) / (double)rows;
-    if (making + cost_of(p, &(piece_dim){n, unit, 1}) < cost * (double)n) return p;
-    return free(p), NULL;
+    // So many loads pay. What is not worth it must be told soon, as each block asks.
+    piece one = {.positions = n, .width = width, .span = high - low, .windows = (bytes + width - 1) / width, .loads = PIECE_LOADS};
+    for (; one.loads; --one.loads) {
+        const double making = (double)(bytes * (one.loads + 1)) / (double)rows;
+        if (making + cost_of(&one, &(piece_dim){n, unit, 1}) < cost * (double)n) break;
+    }
+    return one.loads ? make_piece(places, bytes, n, low, high, width, one.loads) : NULL;
 }

@@ -35,5 +35,6 @@ static inline int are_few(int64_t windows, int64_t loads) { return windows <= FE
 // *column becomes its outermost dimension. NULL where units are better moved one by one, which costs `cost` for each, or for want of memory.
 piece *best_piece(const piece_dim *dims, int rank, int64_t unit, int64_t widest, double cost, int *column);
 
-// The piece of n units at these offsets of a row (wide: of 64 bits), one position of a copy of n: the same for `rows` rows. NULL as above.
+// The piece of the n units that lie side by side in a row of output, and at these offsets (wide: of 64 bits) in the source: alike in so many
+// rows. NULL as above.
 piece *looked_piece(const void *offsets, int wide, int64_t n, int64_t unit, int64_t rows, int64_t widest, double cost);

@@ -26,7 +26,7 @@ INTERFACE = 1
 """Of the header: the number changes with every change of the words or the functions."""
 POLICIES = (OutOfBounds.CLAMP, OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.PROMISE)
 SMALL = 4096
-"""Bytes of an output, up to which a call keeps the interpreter lock: to give it up takes as long as to write them."""
+"""Bytes of an output, and indices, up to which a call keeps the interpreter lock: to give it up takes as long as the call."""
 LOOPS = ("", "baseline", "avx2", "avx512", "neon")
 """Instruction sets; "" is the best one of this machine. Both tables are in the order of the C enums."""
 
@@ -80,7 +80,7 @@ class EngineProgram:
 
     def __init__(self, engine: Engine, plan: IndexPlan, handle: _Handle) -> None:
         self._engine, self._handle, self._raises = engine, handle, plan.out_of_bounds is OutOfBounds.RAISE
-        self._small = prod(plan.shape) * plan.element_bytes <= SMALL
+        self._small = max(prod(plan.shape) * plan.element_bytes, plan.index_extent) <= SMALL  # RAISE checks also for no output
         self.launch: Callable[[int, int, int], int] = partial(engine.run[self._small], handle)
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
