@@ -59,19 +59,10 @@ INLINE const char *named_unit(const char *from, const void *indices, int64_t i, 
     return from + index_at(indices, i + k, bits) * (form == COLUMNS ? run->step : unit) + k * (form == ALONG ? 0 : form == ROWS ? run->in : unit);
 }
 
-#define NAMED_UNIT(type, k)                                                                                     \
-    ({                                                                                                          \
-        type word;                                                                                              \
-        memcpy(&word, named_unit(from, indices, i, first + k, run, sizeof word, bits, form), sizeof word);      \
-        word;                                                                                                   \
-    })
-#define FOUR(type, k) NAMED_UNIT(type, k), NAMED_UNIT(type, k + 1), NAMED_UNIT(type, k + 2), NAMED_UNIT(type, k + 3)
 // 16 bytes of units, of positions i + first and on.
 INLINE bytes16 named_16(const char *from, const void *indices, int64_t i, int64_t first, const direct_run *run, int64_t unit, int bits, direct_form form) {
-    if (unit == 1) return (bytes16){FOUR(uint8_t, 0), FOUR(uint8_t, 4), FOUR(uint8_t, 8), FOUR(uint8_t, 12)};
-    if (unit == 2) return (bytes16)(words2){FOUR(uint16_t, 0), FOUR(uint16_t, 4)};
-    if (unit == 4) return (bytes16)(words4){FOUR(uint32_t, 0)};
-    return (bytes16)(words8){NAMED_UNIT(uint64_t, 0), NAMED_UNIT(uint64_t, 1)};
+#define UNIT(k) named_unit(from, indices, i, first + (k), run, unit, bits, form)
+    return PACKED_16(unit, UNIT);
 }
 
 // A line of output at a time, from the beginning of a line on where it is written past the cache.
@@ -86,8 +77,9 @@ INLINE int64_t load_named(char *out, const char *from, const void *indices, int6
         for (; i >= head && i + group <= n; i += group, from += in * group) {
             if (!in_range(indices, i, group, last, bits)) goto ended;
             for (int64_t at = 0; at < group * bits / 8; at += LINE)
-                __builtin_prefetch((const char *)indices + i * (bits / 8) + run->ahead + at);
+                __builtin_prefetch((const char *)indices + i * (bits / 8) + run->ahead + at, 0, 0);
             bytes16 line[4];
+#pragma GCC unroll 4
             for (int k = 0; k < 4; ++k) line[k] = named_16(from, indices, i, k * lanes, run, unit, bits, form);
             char *const to = out + i * unit;
             for (int k = 0; k < 4; ++k) past ? stream(to + 16 * k, &line[k], 16) : (void)memcpy(to + 16 * k, &line[k], 16);

@@ -117,25 +117,10 @@ INLINE void load_units(char *out, const char *base, const void *offsets, const l
     END_STREAM(streams);
 }
 
-#define WORD(type)                                                                                           \
-    INLINE type type##_at(const char *from, const void *offsets, int64_t at, int wide) {                     \
-        type word;                                                                                           \
-        memcpy(&word, unit_at(from, offsets, at, wide), sizeof word);                                        \
-        return word;                                                                                         \
-    }
-WORD(uint8_t) WORD(uint16_t) WORD(uint32_t) WORD(uint64_t)
-
 // 16 bytes of units that will lie side by side.
 INLINE bytes16 gather_16(const char *from, const void *offsets, int64_t i, int wide, int64_t unit) {
-#define AT(type, k) type##_at(from, offsets, i + k, wide)
-#define FOUR_AT(type, k) AT(type, k), AT(type, k + 1), AT(type, k + 2), AT(type, k + 3)
-    if (unit == 1) return (bytes16){FOUR_AT(uint8_t, 0), FOUR_AT(uint8_t, 4), FOUR_AT(uint8_t, 8), FOUR_AT(uint8_t, 12)};
-    if (unit == 2) return (bytes16)(words2){FOUR_AT(uint16_t, 0), FOUR_AT(uint16_t, 4)};
-    if (unit == 4) return (bytes16)(words4){FOUR_AT(uint32_t, 0)};
-    if (unit == 8) return (bytes16)(words8){AT(uint64_t, 0), AT(uint64_t, 1)};
-    bytes16 one;
-    memcpy(&one, unit_at(from, offsets, i, wide), 16);
-    return one;
+#define RESOLVED(k) unit_at(from, offsets, i + (k), wide)
+    return PACKED_16(unit, RESOLVED);
 }
 
 // Few wide stores instead of many narrow ones: stores wait for their lines, and there is room for few that wait.
@@ -155,6 +140,7 @@ INLINE void load_packed(char *out, const char *base, const void *offsets, const 
         for (bytes16 line[4]; i + 4 * lanes <= n1; i += 4 * lanes) {
             for (int64_t b = 0; b < fetched; b += LINE) __builtin_prefetch((const void *)(later + b));
             later += fetched;
+#pragma GCC unroll 4
             for (int k = 0; k < 4; ++k) line[k] = gather_16(from, offsets, place + i + k * lanes, wide, unit);
             for (int k = 0; k < 4; ++k)
                 past ? stream(to + i * unit + 16 * k, &line[k], 16) : (void)memcpy(to + i * unit + 16 * k, &line[k], 16);

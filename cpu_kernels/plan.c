@@ -80,7 +80,8 @@ enum {
     BLOCK_BYTES = 128 << 10,
     SHARE_BYTES = 256 << 10,   // what pays for waking a thread
     STRIP_BYTES = 512 << 10,   // what stays in the second cache
-    STRIPS_BYTES = 6 << 20,    // of all threads
+    MOST_STRIP = 8 << 20,      // what a thread may take for one
+    LEAST_LINES = 4,           // of a row of a strip
     STREAM_BYTES = 8 << 20,    // of an output
     STREAM_RUN = 512,
     STREAM_UNITS = 256,
@@ -104,9 +105,12 @@ static int64_t strip_bytes(const program *p) {
     const bounds *const b = &p->lookups[0].bounds;
     int64_t rows = 1;
     for (int d = p->looked - 1; d >= 0 && !p->dims[d].in; --d) rows *= p->dims[d].size;
-    const int64_t bytes = least(STRIP_BYTES, STRIPS_BYTES / pool_cpus()) / b->limit / LINE * LINE;
     if (last->in != p->unit || last->size * p->unit < LINE || magnitude(b->step) < LINE || rows < b->limit / 4) return 0;
-    return least(bytes, (last->size * p->unit + LINE - 1) / LINE * LINE);  // 0 where there are too many rows
+    int64_t lines = STRIP_BYTES / b->limit / LINE;
+    if (lines < LEAST_LINES) lines = p->unit < 4 ? 1 : LEAST_LINES;
+    if (lines > LEAST_LINES) lines = (lines - 1) | 1;  // odd, so that rows do not lie a power of two apart
+    lines = least(lines, (last->size * p->unit + LINE - 1) / LINE | (lines > LEAST_LINES));
+    return lines * LINE <= MOST_STRIP / b->limit ? lines * LINE : 0;
 }
 
 static copy_box whole_box(const program *p) {
@@ -194,7 +198,7 @@ static int continues(const program *p, int d) {
 // The run along the innermost dimension: of the source, or of a strip.
 direct_run direct_run_of(const program *p, int strips) {
     const lookup *const k = &p->lookups[0];
-    const int64_t ahead = p->strip ? k->strides[p->looked - 1] * p->index_bytes : INDICES_AHEAD;  // the next row's, or those of this one
+    const int64_t ahead = p->strip ? 2 * k->strides[p->looked - 1] * p->index_bytes : INDICES_AHEAD;  // the next row's, or those of this one
     return (direct_run){k->bounds.limit, strips ? p->strip : k->bounds.step, p->dims[p->looked].in, ahead, p->streams};
 }
 

@@ -33,6 +33,27 @@ typedef uint64_t words8 __attribute__((vector_size(16)));
 // Keeps a compiler from joining loads or stores of neighbouring iterations.
 #define APART() __asm__ volatile("" ::: "memory")
 
+#define READ(type, from)                     \
+    ({                                       \
+        type read;                           \
+        memcpy(&read, from, sizeof read);    \
+        read;                                \
+    })
+// One lane after the other: compilers spill registers where they are given many lanes at once.
+#define LANES(vector, lane, at)                                                                               \
+    ({                                                                                                        \
+        vector lanes = {0};                                                                                   \
+        _Pragma("GCC unroll 16") for (int k = 0; k < 16 / (int)sizeof(lane); ++k) lanes[k] = READ(lane, at(k)); \
+        (bytes16)lanes;                                                                                       \
+    })
+// 16 bytes of units, of 1 to 16 bytes each, which lie at at(0), at(1), …
+#define PACKED_16(unit, at)                                                                                   \
+    ((unit) == 1   ? LANES(bytes16, uint8_t, at)                                                              \
+     : (unit) == 2 ? LANES(words2, uint16_t, at)                                                              \
+     : (unit) == 4 ? (bytes16)(words4){READ(uint32_t, at(0)), READ(uint32_t, at(1)), READ(uint32_t, at(2)), READ(uint32_t, at(3))} \
+     : (unit) == 8 ? (bytes16)(words8){READ(uint64_t, at(0)), READ(uint64_t, at(1))}                          \
+                   : READ(bytes16, at(0)))
+
 INLINE int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 INLINE int is_power(int64_t x) { return (x & (x - 1)) == 0; }
 INLINE int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
