@@ -117,6 +117,32 @@ INLINE void load_units(char *out, const char *base, const void *offsets, const l
     END_STREAM(streams);
 }
 
+// Units that lie side by side, and do not divide a line: put together in the first cache, and written past it in whole lines.
+INLINE void load_lines(char *out, const char *base, const void *offsets, const load_box *box, int wide, int64_t part) {
+    enum { HELD = 2048 };
+    _Alignas(LINE) char held[LINE + HELD + LINE];
+    const int64_t unit = box->unit;
+    for (int64_t row = 0; row < box->n0; ++row) {
+        char *line = out + row * box->out0;
+        const char *const from = base + row * box->in0;
+        const int64_t place = row * box->place0;
+        int64_t start = (uintptr_t)line & (LINE - 1), filled = start;  // what is held begins with the line, but its first bytes are not ours
+        line -= start;
+        for (int64_t i = 0; i < box->n1;) {
+            for (; i < box->n1 && filled < LINE + HELD; ++i, filled += unit)
+                copy_unit(held + filled, unit_at(from, offsets, place + i, wide), unit, part, 1, 0);
+            int64_t at = 0;
+            if (start && filled >= LINE) copy_part(line + start, held + start, LINE - start), at = LINE, start = 0;
+            for (; at + LINE <= filled; at += LINE)
+                for (int64_t k = 0; k < LINE; k += WIDE) stream(line + at + k, held + at + k, WIDE);
+            memcpy(held, held + at, LINE);
+            line += at, filled -= at;
+        }
+        copy_part(line + start, held + start, filled - start);
+    }
+    END_STREAM(1);
+}
+
 // 16 bytes of units that will lie side by side.
 INLINE bytes16 gather_16(const char *from, const void *offsets, int64_t i, int wide, int64_t unit) {
 #define RESOLVED(k) unit_at(from, offsets, i + (k), wide)
@@ -162,6 +188,9 @@ INLINE void load_turned(char *out, const char *base, const void *offsets, const 
 #define UNITS(name, part, two, streams)                                                        \
     VARIANT(name##_narrow, load_units(out, base, offsets, box, 0, part, two, streams))         \
     VARIANT(name##_wide, load_units(out, base, offsets, box, 1, part, two, streams))
+#define LINES(part)                                                                            \
+    VARIANT(lines##part##_narrow, load_lines(out, base, offsets, box, 0, part))                \
+    VARIANT(lines##part##_wide, load_lines(out, base, offsets, box, 1, part))
 #define PACKED(unit)                                                                           \
     VARIANT(packed##unit##_narrow, load_packed(out, base, offsets, box, 0, unit, 0))           \
     VARIANT(packed##unit##_wide, load_packed(out, base, offsets, box, 1, unit, 0))             \
@@ -183,6 +212,7 @@ UNITS(pair4, 4, 1, 0)
 UNITS(pair8, 8, 1, 0)
 UNITS(pair16, 16, 1, 0)
 UNITS(pair32, 32, 1, 0)
+LINES(1) LINES(2) LINES(4) LINES(8) LINES(16)
 UNITS(run, 0, 0, 0)
 UNITS(streamed, 0, 0, 1)
 
@@ -198,14 +228,15 @@ static load_loop *choose_load(const load_box *box, int wide, int streams) {
     static load_loop *const packed[2][4][2] = {EACH_UNIT(packed), EACH_UNIT(streamed)};
     static load_loop *const packed_16[2][2] = {BOTH_WIDTHS(packed16), BOTH_WIDTHS(streamed16)};
     static load_loop *const runs[2][2] = {BOTH_WIDTHS(run), BOTH_WIDTHS(streamed)};
-    static load_loop *const short_runs[][2] = {BOTH_WIDTHS(one),   BOTH_WIDTHS(pair1),  BOTH_WIDTHS(pair2), BOTH_WIDTHS(pair4),
-                                               BOTH_WIDTHS(pair8), BOTH_WIDTHS(pair16), BOTH_WIDTHS(pair32)};
+    static load_loop *const short_runs[2][7][2] = {
+        {BOTH_WIDTHS(one), BOTH_WIDTHS(pair1), BOTH_WIDTHS(pair2), BOTH_WIDTHS(pair4), BOTH_WIDTHS(pair8), BOTH_WIDTHS(pair16), BOTH_WIDTHS(pair32)},
+        {BOTH_WIDTHS(one), BOTH_WIDTHS(lines1), BOTH_WIDTHS(lines2), BOTH_WIDTHS(lines4), BOTH_WIDTHS(lines8), BOTH_WIDTHS(lines16), BOTH_WIDTHS(pair32)}};
     const int64_t unit = box->unit;
     if (unit >= LINE) return runs[streams][wide];
     if (box->out1 == unit && is_power(unit) && unit <= 8)
         return (turns(box) ? turned : packed)[streams][__builtin_ctzll((uint64_t)unit)][wide];
     if (box->out1 == unit && unit == 16) return packed_16[streams][wide];
-    return short_runs[unit == 1 ? 0 : 64 - __builtin_clzll((uint64_t)unit - 1)][wide];
+    return short_runs[streams && box->out1 == unit][unit == 1 ? 0 : 64 - __builtin_clzll((uint64_t)unit - 1)][wide];
 }
 
 #define TEXT_OF(name) #name
