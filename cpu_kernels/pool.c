@@ -27,11 +27,16 @@
 
 enum { MOST_HELPERS = 1023, SPIN_NS = 20000, STACK_BYTES = 1 << 20, LINE_BYTES = 128 };  // processors fetch pairs of 64-byte lines
 
+typedef struct {  // neighbouring parts: those of one thread, unless another one has done its own before
+    _Alignas(LINE_BYTES) atomic_llong next;  // the first part that nobody has taken
+    int64_t end;
+} stretch;
+
 typedef struct {  // on the stack of pool_run
     pool_work *work;
     void *job;
-    int64_t parts;
-    _Alignas(LINE_BYTES) atomic_llong next;  // the first part that nobody has taken; apart from what all only read
+    int64_t count;
+    stretch *stretches;
 } call;
 
 // Where a helper is. Its caller turns IDLE into INVITED, and INVITED back into IDLE once no part is left. The helper turns INVITED
@@ -42,7 +47,8 @@ enum { IDLE, INVITED, INSIDE, ASLEEP, AWAITED };
 typedef struct {
     _Alignas(LINE_BYTES) _Atomic(call *) call;  // to which the helper belongs; NULL: free
     atomic_int state;
-    int started;  // the property of the call, as is the rest
+    int64_t number;  // of its stretch; the property of the call, as is the rest
+    int started;
 #ifndef _WIN32
     pthread_t thread;
     int elsewhere;  // 1 + the CPU on which it may not run; 0: none
@@ -80,8 +86,12 @@ static void change(helper *each, int state, int sleeping) {
     pthread_cond_signal(&each->changed);
 }
 
-static void take_parts(call *from) {
-    for (int64_t part; (part = atomic_fetch_add(&from->next, 1)) < from->parts;) from->work(from->job, part);
+// The same threads take the same parts in the next call of a plan, so that what they wrote is still in their caches.
+static void take_parts(call *from, int64_t own) {
+    for (int64_t k = 0; k < from->count; ++k) {
+        stretch *const of = &from->stretches[(own + k) % from->count];
+        for (int64_t part; (part = atomic_fetch_add(&of->next, 1)) < of->end;) from->work(from->job, part);
+    }
 }
 
 static THREAD live(void *self) {
@@ -97,7 +107,7 @@ static THREAD live(void *self) {
         int invited = INVITED;
         wait_while(me, IDLE, ASLEEP);
         if (!atomic_compare_exchange_strong(&me->state, &invited, INSIDE)) continue;
-        take_parts(atomic_load(&me->call));
+        take_parts(atomic_load(&me->call), me->number);
         change(me, IDLE, AWAITED);
     }
 }
@@ -141,16 +151,19 @@ static void send_away(helper *each) {
 
 void pool_run(pool_work *work, void *job, int64_t parts, int threads) {
     if (atomic_load(&most_helpers) < 0) pool_cpus();
-    call mine = {work, job, parts, 0};
-    int64_t wanted = (parts < threads ? parts : threads) - 1, invited = 0;
+    const int64_t count = parts < threads ? parts : threads;
+    stretch stretches[count];
+    for (int64_t k = 0; k < count; ++k) atomic_init(&stretches[k].next, k * parts / count), stretches[k].end = (k + 1) * parts / count;
+    call mine = {work, job, count, stretches};
+    int64_t wanted = count - 1, invited = 0;
     for (helper *each = helpers; each < helpers + atomic_load(&most_helpers) && invited < wanted; each++) {
         call *none = NULL;
         if (atomic_load(&each->call) || !atomic_compare_exchange_strong(&each->call, &none, &mine)) continue;
-        invited++;
+        each->number = ++invited;
         if (each->started) send_away(each), change(each, INVITED, ASLEEP);
         else if (!start(each)) wanted = 0;  // nobody will take this offer; the next call tries again
     }
-    take_parts(&mine);
+    take_parts(&mine, 0);
     for (helper *each = helpers; invited > 0; each++) {
         int offered = INVITED;
         if (atomic_load(&each->call) != &mine) continue;
