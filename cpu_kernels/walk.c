@@ -21,6 +21,7 @@ typedef struct {
     int64_t columns;       // how many there are
     plane plane;           // the dimensions of the copy loop's box
     int outer;             // the last dimension that is not inside its units
+    int single;            // whether picking did not pay in a block before, which most often has the same indices
 } block_work;
 
 #ifndef NDEBUG
@@ -131,10 +132,11 @@ static int64_t source_extent(const block_work *w) {
 }
 
 // Rows that share their indices, as one piece of each. Returns whether that costs less than single units, and was done.
-static int pick_units(const block_work *w, char *out, const char *in, const char *offsets, const load_box *box) {
+static int pick_units(block_work *w, char *out, const char *in, const char *offsets, const load_box *box) {
     const program *const p = w->p;
-    if (box->place0 || box->n0 < LEAST_PICKED || box->out1 != box->unit || box->unit > 8) return 0;
+    if (w->single || box->place0 || box->n0 < LEAST_PICKED || box->out1 != box->unit || box->unit > 8) return 0;
     piece *const one = looked_piece(offsets, p->wide, box->n1, box->unit, box->n0, p->loops->window, 1);
+    w->single = !one;
     if (!one) return 0;
     const copy_box rows = {box->unit, box->n0, box->n1, box->out0, box->out1, box->in0, 0, one};
     p->loops->choose_copy(&rows, 0).run(out, in, &rows);
@@ -142,7 +144,7 @@ static int pick_units(const block_work *w, char *out, const char *in, const char
     return 1;
 }
 
-static void load_dims(const block_work *w, int d, char *out, const char *in, int64_t place, const load_box *box, load_loop *loop) {
+static void load_dims(block_work *w, int d, char *out, const char *in, int64_t place, const load_box *box, load_loop *loop) {
     if (d >= w->p->first - 1) {
         assert(inside(out - w->out, box->n0, box->out0, box->n1, box->out1, box->unit, w->p->out_extent));
         const char *const source = w->strip ? w->strip : w->data;
@@ -270,7 +272,7 @@ int64_t execute_blocks(const program *p, const char *data, const char *indices, 
     int64_t lo[p->rank], n[p->rank];
     _Alignas(LINE) char offsets[MOST_OFFSETS * 4];
     uint8_t bad[MOST_OFFSETS];
-    block_work w = {p, data, indices, out, lo, n, offsets, bad, INT64_MAX, NULL, NULL, 0, {0, 0}, 0};
+    block_work w = {p, data, indices, out, lo, n, offsets, bad, INT64_MAX, NULL, NULL, 0, {0, 0}, 0, 0};
     if (p->strip) w.strip = malloc((size_t)(p->strip * p->lookups[0].bounds.limit));
     for (int64_t number = first; number < last; ++number) {
         int64_t rest = number;
