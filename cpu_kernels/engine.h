@@ -10,7 +10,7 @@
 #endif
 
 // Changes with every change of the words or of the functions below.
-enum { INTERFACE = 1 };
+enum { INTERFACE = 2 };
 DMLGATHER_API int64_t dmlgather_interface(void);
 
 // A plan as 64-bit words: this head, then rank words each of shape, out_strides and in_strides, then for each lookup index_offset,
@@ -49,6 +49,32 @@ typedef struct {
     void *out;
 } bound_call;
 DMLGATHER_API int64_t dmlgather_run_bound(const bound_call *);
+
+// The same on NumPy's arrays themselves, inputs first: a function that Python calls (METH_FASTCALL), whose `self` is a bytes object that
+// holds an array_call. It gives up the interpreter lock unless the call is small. Returns Python's True. False, where something else has
+// to do the call or to say what is wrong: arrays of other forms, an output that may overlap an input, a bad index.
+typedef struct {
+    const void *element_type;  // the array's descr
+    int64_t rank;
+    int64_t start, bytes;      // from the array's pointer to its lowest element, and from there to the end of the last one
+    int64_t steps[];           // sizes, then strides
+} array_form;
+typedef struct {
+    const program *program;
+    int64_t small, count;      // arrays; at most three
+    int64_t forms[];           // an array_form for each
+} array_call;
+DMLGATHER_API void *dmlgather_call(void *self, void *const *arrays, intptr_t count);
+
+// What that takes from Python's C interface, and the type numpy.ndarray. Stated once, before the first call.
+typedef struct {
+    const void *array_type;
+    const char *(*bytes_of)(void *);  // PyBytes_AsString
+    void *(*truth)(long);             // PyBool_FromLong
+    void *(*unlock)(void);            // PyEval_SaveThread
+    void (*lock)(void *);             // PyEval_RestoreThread
+} python_functions;
+DMLGATHER_API void dmlgather_use(const python_functions *);
 
 // One line about the program: the inner loop, units, blocks, threads. Valid as long as the program.
 DMLGATHER_API const char *dmlgather_describe(const program *);

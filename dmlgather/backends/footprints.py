@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -20,6 +20,11 @@ WRITEABLE, READ_ONLY = -1, -2
 Signature: TypeAlias = tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...], int]
 """Data type, shape, strides (bytes), and where it lies: on a GPU, 16 · its number + pointer modulo 16; on the host, where nothing
 depends on the pointer, WRITEABLE or READ_ONLY. A plain tuple of few items, because a call makes one per array and looks it up.
+"""
+
+ArrayCall: TypeAlias = Callable[..., bool]
+"""Takes arrays, inputs first, and returns whether it did the call. It does not for arrays that are no numpy.ndarray of the signatures
+that it was made for, for an output that cannot be written or may overlap an input, and for a bad index under RAISE.
 """
 
 _NDARRAY = np.ndarray

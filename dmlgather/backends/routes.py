@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 from dmlgather.backends.addresses import address_of
 from dmlgather.backends.devices import CPU, Device, stream_pointer
-from dmlgather.backends.footprints import Footprint, check_indices, check_output, share_memory
+from dmlgather.backends.footprints import ArrayCall, Footprint, Signature, check_indices, check_output, share_memory
 from dmlgather.backends.outcomes import DeviceOutcome, HostOutcome, Outcome
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
@@ -22,6 +22,9 @@ BoundRun: TypeAlias = Callable[..., Outcome | None]
 
 class Route(ABC):
     """A prepared program for arrays of known footprints. Threads may share it; it holds no array."""
+
+    array_call: ArrayCall | None = None
+    """What does `run` at once, and whatever arrays it is given; None where nothing does."""
 
     def __init__(self, device: Device, program: Any, plan: IndexPlan, inputs: Sequence[Footprint], out: Footprint) -> None:
         """device: where the program runs; the arrays lie in its memory."""
@@ -77,15 +80,21 @@ class Route(ABC):
 class HostRoute(Route):
     """In host memory, by the cpu backend or the reference."""
 
-    def __init__(self, device: Device, program: Any, plan: IndexPlan, inputs: Sequence[Footprint], out: Footprint) -> None:
+    def __init__(
+        self, device: Device, program: Any, plan: IndexPlan, inputs: Sequence[Footprint], out: Footprint, arrays: Sequence[Signature]
+    ) -> None:
         super().__init__(device, program, plan, inputs, out)
         # Executes on addresses. None where nothing does: for the reference, for NumPy, and for elements that hold references.
         references = any(found.dtype.hasobject for found in (*inputs, out))
         self._launch = None if references else program.launch
+        if self._launch is not None:
+            self.array_call = program.array_call(arrays, [(found.start, found.end) for found in (*inputs, out)])
 
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None) -> Outcome | None:
         if stream is not None:
             stream_pointer(stream, CPU)
+        if self.array_call is not None and self.array_call(*inputs, out):
+            return None
         data, indices, target = self._lowest([*map(address_of, inputs)], address_of(out))
         if self._launch is None:
             bad = self._program.run(*self._flats(inputs, out))
@@ -180,10 +189,12 @@ class Executor:
     def __init__(self, lower: Lowering) -> None:
         self._prepared = lru_cache(PROGRAMS_KEPT)(partial(_prepared, lower))
 
-    def route(self, device: Device, inputs: Sequence[Footprint], out: Footprint) -> Route:
+    def route(
+        self, device: Device, inputs: Sequence[Footprint], out: Footprint, arrays: Sequence[Signature] = ()
+    ) -> Route:
         """How the problem runs on `device` for arrays of these footprints, which lie in its memory.
 
-        ValueError when `out` cannot be written, or when a GPU could not read the indices where they lie.
+        arrays: the signatures that the footprints follow from, inputs first; on a GPU nothing asks for them. ValueError when `out` cannot be written, or when a GPU could not read the indices where they lie.
         """
         check_output(out)
         alignment = 16
@@ -191,7 +202,9 @@ class Executor:
             alignment = min(inputs[0].alignment, out.alignment)
             check_indices(inputs[1:])
         program, plan = self._prepared(device, (*(found.layout for found in inputs), out.layout), alignment)
-        return (DeviceRoute if device.on_gpu else HostRoute)(device, program, plan, inputs, out)
+        if device.on_gpu:
+            return DeviceRoute(device, program, plan, inputs, out)
+        return HostRoute(device, program, plan, inputs, out, arrays)
 
     def prepare(self, device: Device, layouts: Sequence[Layout], alignment: int = 16) -> Any:
         """The program for arrays of these layouts on `device`; compiled now."""

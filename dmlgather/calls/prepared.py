@@ -68,7 +68,7 @@ class Prepared:
 
         def ready(device: Device, thread: int, *signatures: Signature) -> Ready:
             *inputs, out = map(logical, (*problem.arguments, "the result"), signatures)
-            return Ready(problem, executor(thread).route(device, inputs, out))
+            return Ready(problem, executor(thread).route(device, inputs, out, signatures))
 
         self._ready = lru_cache(ROUTES_KEPT)(ready)
 

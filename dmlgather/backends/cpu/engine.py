@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from math import prod
@@ -13,20 +13,24 @@ from pathlib import Path
 from struct import unpack
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather import host
-from dmlgather.backends.addresses import address_of
+from dmlgather.backends.addresses import address_of, has_known_fields
+from dmlgather.backends.footprints import ArrayCall, Signature
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.wording import counted
 
 NAME = {"win32": "dmlgather.dll", "darwin": "libdmlgather.dylib"}.get(sys.platform, "libdmlgather.so")
 LIBRARY = Path(__file__).with_name(NAME)
-INTERFACE = 1
+INTERFACE = 2
 """Of the header: the number changes with every change of the words or the functions."""
 POLICIES = (OutOfBounds.CLAMP, OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.PROMISE)
 SMALL = 4096
 """Bytes of an output, and indices, up to which a call keeps the interpreter lock: to give it up takes as long as the call."""
+METH_FASTCALL = 0x80
+"""Of Python's C interface: a function that takes its arguments as a pointer and a number."""
 LOOPS = ("", "baseline", "avx2", "avx512", "neon")
 """Instruction sets; "" is the best one of this machine. Both tables are in the order of the C enums."""
 
@@ -54,6 +58,8 @@ class Engine:
         self.run = [function("run", number, *(pointer,) * 4, of=way) for way in ways]
         self.run_bound = [function("run_bound", number, of=way) for way in ways]
         self.run_bound_silently = [function("run_bound", None, of=way) for way in ways]
+        self.array_call = _array_calls(library) if has_known_fields() else None
+        """Makes a function of an `_ArrayForms`; None where nobody knows how arrays lie in memory."""
 
     def prepare(self, plan: IndexPlan, threads: int = 0, block_units: int = 0, loops: str = "") -> EngineProgram:
         """The program for a canonical plan. threads, block_units, loops: for tests; 0 and "" as measured.
@@ -95,6 +101,19 @@ class EngineProgram:
         execute: Callable[[], int] = partial(self._engine.run_bound[self._small], argument)
         return lambda: None if (bad := execute()) < 0 else bad
 
+    def array_call(self, arrays: Sequence[Signature], spans: Sequence[tuple[int, int]]) -> ArrayCall | None:
+        """What runs on arrays of these signatures, inputs first, and keeps the program alive. spans: for each array, bytes from its
+        pointer to the first element of the extent, and to the end of the last one. None where nothing reads array objects.
+        """
+        if self._engine.array_call is None:
+            return None
+        words = [self._handle.value or 0, int(self._small), len(arrays)]
+        for (dtype, shape, strides, _), (start, end) in zip(arrays, spans, strict=True):
+            words += [id(dtype), len(shape), start, end - start, *shape, *strides]
+        forms = _ArrayForms(array("q", words))
+        forms.keeps = self._handle, [dtype for dtype, *_ in arrays]  # whose id is compared
+        return self._engine.array_call(forms)
+
     def describe(self) -> str:
         """The inner loop, units, blocks and threads."""
         return str(self._engine.text(self._handle), "ascii")
@@ -114,6 +133,36 @@ class _BoundCall(ctypes.Structure):
 
     _fields_ = tuple((name, ctypes.c_void_p) for name in ("program", "data", "indices", "out"))
     keeps: tuple[Any, ...]
+
+
+class _ArrayForms(bytes):
+    """The header's `array_call`, and the owners of what it points at."""
+
+    keeps: tuple[_Handle, list[np.dtype[Any]]]
+
+
+class _PythonFunctions(ctypes.Structure):
+    """The header's `python_functions`."""
+
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("array_type", "bytes_of", "truth", "unlock", "lock"))
+
+
+class _Method(ctypes.Structure):
+    """PyMethodDef of Python's C interface."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+def _array_calls(library: ctypes.CDLL) -> Callable[[_ArrayForms], ArrayCall]:
+    """What makes builtin functions of the header's `dmlgather_call`: these take arrays as they are, which ctypes does not."""
+    taken = ("PyBytes_AsString", "PyBool_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread")
+    addresses = (ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p) for name in taken)
+    use: Any = library["dmlgather_use"]
+    use(ctypes.byref(_PythonFunctions(id(np.ndarray), *addresses)))
+    method = _Method(b"run", ctypes.cast(library["dmlgather_call"], ctypes.c_void_p), METH_FASTCALL, None)
+    new: Any = ctypes.pythonapi["PyCFunction_NewEx"]
+    new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    return lambda forms: new(ctypes.addressof(method), forms, None)  # keeps `method`
 
 
 def _words(plan: IndexPlan, *options: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from dmlgather.backends.cpu import engine
 from dmlgather.backends.cpu.engine import Engine, EngineProgram
 from dmlgather.backends.cpu.fallback import NumpyProgram
 from dmlgather.backends.cpu.lookups import LARGEST
+from dmlgather.backends.footprints import ArrayCall, Signature
 from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 
 
@@ -41,6 +42,10 @@ class CpuProgram:
     def launch(self) -> Callable[[int, int, int], int] | None:
         """`EngineProgram.launch`, for plain elements in memory that holds the extents; None where NumPy runs the plan."""
         return None if self._engine is None else self._engine.launch
+
+    def array_call(self, arrays: Sequence[Signature], spans: Sequence[tuple[int, int]]) -> ArrayCall | None:
+        """`EngineProgram.array_call`, likewise."""
+        return None if self._engine is None else self._engine.array_call(arrays, spans)
 
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
         """Execute the plan and return, under RAISE, the smallest offset (elements of the index buffer) of a bad index: `bind` and
