@@ -23,8 +23,8 @@ depends on the pointer, WRITEABLE or READ_ONLY. A plain tuple of few items, beca
 """
 
 ArrayCall: TypeAlias = Callable[..., bool]
-"""Takes arrays, inputs first, and returns whether it did the call. It does not for arrays that are no numpy.ndarray of the signatures
-that it was made for, for an output that cannot be written or may overlap an input, and for a bad index under RAISE.
+"""Takes arrays, inputs first, and returns whether it did the call. It does not for arrays that are no numpy.ndarray of the
+signatures that it was made for, for an output that cannot be written or may overlap an input, and for a bad index under RAISE.
 """
 
 _NDARRAY = np.ndarray

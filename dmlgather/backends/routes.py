@@ -81,8 +81,16 @@ class HostRoute(Route):
     """In host memory, by the cpu backend or the reference."""
 
     def __init__(
-        self, device: Device, program: Any, plan: IndexPlan, inputs: Sequence[Footprint], out: Footprint, arrays: Sequence[Signature]
+        self,
+        device: Device,
+        program: Any,
+        plan: IndexPlan,
+        inputs: Sequence[Footprint],
+        out: Footprint,
+        *,
+        arrays: Sequence[Signature],
     ) -> None:
+        """arrays: the signatures that the footprints follow from, inputs first."""
         super().__init__(device, program, plan, inputs, out)
         # Executes on addresses. None where nothing does: for the reference, for NumPy, and for elements that hold references.
         references = any(found.dtype.hasobject for found in (*inputs, out))
@@ -189,12 +197,11 @@ class Executor:
     def __init__(self, lower: Lowering) -> None:
         self._prepared = lru_cache(PROGRAMS_KEPT)(partial(_prepared, lower))
 
-    def route(
-        self, device: Device, inputs: Sequence[Footprint], out: Footprint, arrays: Sequence[Signature] = ()
-    ) -> Route:
+    def route(self, device: Device, inputs: Sequence[Footprint], out: Footprint, arrays: Sequence[Signature] = ()) -> Route:
         """How the problem runs on `device` for arrays of these footprints, which lie in its memory.
 
-        arrays: the signatures that the footprints follow from, inputs first; on a GPU nothing asks for them. ValueError when `out` cannot be written, or when a GPU could not read the indices where they lie.
+        arrays: the signatures that the footprints follow from, inputs first; a GPU's routes do without. ValueError when `out`
+        cannot be written, or when a GPU could not read the indices where they lie.
         """
         check_output(out)
         alignment = 16
@@ -204,7 +211,7 @@ class Executor:
         program, plan = self._prepared(device, (*(found.layout for found in inputs), out.layout), alignment)
         if device.on_gpu:
             return DeviceRoute(device, program, plan, inputs, out)
-        return HostRoute(device, program, plan, inputs, out, arrays)
+        return HostRoute(device, program, plan, inputs, out, arrays=arrays)
 
     def prepare(self, device: Device, layouts: Sequence[Layout], alignment: int = 16) -> Any:
         """The program for arrays of these layouts on `device`; compiled now."""

@@ -136,12 +136,12 @@ class EagerFunction(Generic[P]):
         slots = self._slots
         given: list[Any] = [None] * self._count
         key = read_call(args, kwargs, slots, given, torch_tensors.key) if slots else None
-        return None if key is None else _kept_for(self, key), given
+        return None if key is None else kept_for(self, key), given
 
 
 def forget() -> None:
     """Drop what was prepared for earlier calls: for tests."""
-    _kept_for.cache_clear()
+    kept_for.cache_clear()
     prepared.cache_clear()
 
 
@@ -194,7 +194,7 @@ def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
 
 
 @lru_cache(maxsize=CALLS_KEPT)
-def _kept_for(_function: EagerFunction[Any], _key: Hashable) -> list[Callable[[Sequence[Any]], Any]]:
+def kept_for(_function: Hashable, _key: Hashable) -> list[Callable[[Sequence[Any]], Any]]:
     """What runs calls of a key: nothing until one has run on NumPy's arrays, or on tensors in host memory, as they were given."""
     return []
 

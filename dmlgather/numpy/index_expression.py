@@ -12,12 +12,14 @@ import numpy as np
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU
 from dmlgather.calls.arguments import Fill, host_values, resolve_policy, type_of
+from dmlgather.calls.eager import kept_for
 from dmlgather.dialects.exporter import Descriptors
 from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.dialects.planned import under
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.fusion import Fused, fuse
+from dmlgather.numpy.plain_brackets import is_plain, read, repeating
 from dmlgather.numpy.problems import export
 from dmlgather.numpy.problems.links import (
     Brackets,
@@ -68,8 +70,15 @@ class IndexExpression:
     [[2, 8]]
     """
 
-    def __init__(self, links: tuple[Link, ...] = ()) -> None:
-        self._links = links
+    def __init__(self, links: tuple[Link, ...] = (), plain: tuple[Any, ...] = ()) -> None:
+        """plain: in the place of links, the plain entries of the only brackets."""
+        self._read, self._plain = links, plain
+
+    @property
+    def _links(self) -> tuple[Link, ...]:
+        if self._plain and not self._read:
+            self._read = (Brackets(written(self._plain)),)
+        return self._read
 
     def __reduce__(self) -> tuple[Any, ...]:
         return IndexExpression, (self._links,)
@@ -83,6 +92,8 @@ class IndexExpression:
         are placeholders or lie on a GPU.
         """
         items = key if isinstance(key, tuple) and not is_placeholder(key) else (key,)
+        if items and not self._read and not self._plain and is_plain(items):
+            return IndexExpression((), items)
         brackets = Brackets(written(_adopted(number, item) for number, item in enumerate(items)))
         return IndexExpression((*self._links, brackets))
 
@@ -207,11 +218,21 @@ class IndexExpression:
         >>> dg.index[[0, 7], ::-1](np.array([[1, 2], [3, 4]]), out_of_bounds="clamp").tolist()
         [[2, 1], [4, 3]]
         """
+        kept = None
         if type(x) is np.ndarray and out_of_bounds is None:
+            if self._plain and device is None and stream is None and (out is None or type(out) is np.ndarray):
+                key, given = read(self._plain, x, out)
+                kept = kept_for(IndexExpression, key)
+                if kept and (found := kept[0](given)) is not None:
+                    return found
             fused = self._made.fused_at_once(x.dtype, x.shape)
         else:
             fused = self.fused(x, out_of_bounds=out_of_bounds)
-        return fused(x, *self.indices, out=out, device=device, stream=stream)
+        result = fused(x, *self.indices, out=out, device=device, stream=stream)
+        # The key of an `out` that was resized is another one.
+        if kept is not None and read(self._plain, x, out)[0] == key and (again := repeating(fused, given, self.indices, result)):
+            kept[:] = [again]
+        return result
 
     def plan(self, x: Any, *, out_of_bounds: str | Fill | None = None) -> IndexPlan:
         """The plan over packed arrays; arguments as for `problems` and the call. ValueError where several steps are not one plan.
