@@ -145,7 +145,7 @@ def test_an_engine_with_another_interface_is_not_used(monkeypatch: pytest.Monkey
     monkeypatch.setattr(engine, "LIBRARY", building.program("engine_stand_in.c", (*building.LIBRARY, "-DSTATED=7")))
     monkeypatch.delenv("DMLGATHER_PURE", raising=False)
     assert engine.load() is None
-    expected = "the compiled engine cannot be loaded: it has interface 7, expected 1: install dmlgather again, or run ci/setup"
+    expected = "the compiled engine cannot be loaded: it has interface 7, expected 2: install dmlgather again, or run ci/setup"
     assert engine.status().startswith(expected)
 
 

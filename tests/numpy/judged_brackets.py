@@ -42,6 +42,7 @@ def check_brackets(seed: int, kind: str = "") -> bool:
     case = f"{chain} of {data.dtype} {data.shape} under {choice}: {keys}"
     runs: dict[str, Callable[[], Any]] = {
         "at once": lambda: chain(data, out_of_bounds=choice, device=device),
+        "a second time": lambda: [chain(data, out_of_bounds=choice) for _ in range(2)][1],
         "step by step": lambda: _stepped(chain, data, choice),
         "with known indices": lambda: _known(chain, data, choice)(data, device=device),
     }

@@ -102,7 +102,7 @@ class EngineProgram:
         return lambda: None if (bad := execute()) < 0 else bad
 
     def array_call(self, arrays: Sequence[Signature], spans: Sequence[tuple[int, int]]) -> ArrayCall | None:
-        """What runs on arrays of these signatures, inputs first, and keeps the program alive. None where nothing reads array objects.
+        """What runs on arrays of these signatures, inputs first, and keeps the program alive. None where nothing reads arrays.
 
         spans: for each array, bytes from its pointer to the first element of the extent, and to the end of the last one.
         """
