@@ -6,6 +6,7 @@ Judged by NumPy's indexing and by operators compiled anew for each call; on stan
 from __future__ import annotations
 
 import gc
+import pickle
 import random
 import weakref
 from collections.abc import Callable, Iterator
@@ -18,9 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dmlgather as dg
+from dmlgather.backends.cpu.engine import EngineProgram
 from dmlgather.backends.routes import PROGRAMS_KEPT, ROUTES_KEPT
+from dmlgather.calls import operator
 from tests import seeds
 from tests.at_once import at_once
+from tests.backends.ways import ENGINE_EXPECTED
 from tests.kernels.host_driver import installed
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
 from tests.test_operator_devices import ArrayDriver, DeviceArray
@@ -32,6 +36,21 @@ Array = np.ndarray[Any, Any]
 def gpu() -> Iterator[ArrayDriver]:
     with installed(ArrayDriver()) as stand_in:
         yield stand_in
+
+
+ARRAY_OBJECTS, ADDRESSES, NUMPY = "the engine, on array objects", "the engine, on addresses", "NumPy"
+engine_only = pytest.mark.skipif(not ENGINE_EXPECTED, reason="DMLGATHER_PURE is 1")
+
+
+@pytest.fixture(params=[pytest.param(ARRAY_OBJECTS, marks=engine_only), pytest.param(ADDRESSES, marks=engine_only), NUMPY])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What does calls on NumPy's arrays."""
+    if request.param == ADDRESSES:
+        monkeypatch.setattr(EngineProgram, "array_call", lambda *_: None)
+    if request.param == NUMPY:
+        monkeypatch.setenv("DMLGATHER_PURE", "1")
+    name: str = request.param
+    return name
 
 
 def plain(array: Array) -> Any:
@@ -104,7 +123,7 @@ ODDITIES: list[Callable[[Array, Array, Array], tuple[Any, Any, Any]]] = [
 
 
 @pytest.mark.parametrize("policy", [None, "raise", dg.Fill(2.5)])
-def test_every_call_is_as_on_a_fresh_operator(policy: Any) -> None:
+def test_every_call_is_as_on_a_fresh_operator(policy: Any, way: str) -> None:
     op = dg.compile(gather(), out_of_bounds=policy)
 
     @settings(max_examples=300, deadline=None)
@@ -121,6 +140,47 @@ def test_every_call_is_as_on_a_fresh_operator(policy: Any) -> None:
 
     check()
     assert op._route.cache_info().hits > 20, "calls repeat signatures"
+
+
+@pytest.mark.parametrize("policy", ["clamp", "raise"])
+def test_a_call_like_the_one_before_it(policy: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine reads array objects itself: then nothing else is asked what the arrays are."""
+    op, pickled = dg.compile(gather(), out_of_bounds=policy), pickle.dumps(dg.compile(gather(), out_of_bounds=policy))
+    for out in (empty(), None):
+        op(*fresh(), out=out)
+        if way == ARRAY_OBJECTS:
+            monkeypatch.setattr(operator, "signatures", lambda _: pytest.fail("signatures are made"))
+        results = []
+        for _ in range(3):
+            table, ids = fresh()
+            results.append(op(table, ids, out=out))
+            op.raise_if_bad()
+            assert results[-1].tobytes() == table[ids[0]].tobytes()
+        assert len({id(result) for result in results}) == (3 if out is None else 1)
+        assert out is None or results[0] is out
+        monkeypatch.undo()
+        if way == NUMPY:
+            monkeypatch.setenv("DMLGATHER_PURE", "1")
+    assert pickle.dumps(op) == pickled
+
+
+def test_what_is_wrong_is_said_after_a_call_that_was_right(way: str) -> None:
+    op, (table, ids), out = dg.compile(gather(), out_of_bounds="raise"), fresh(), empty()
+    wrong: list[tuple[type[Exception], str, Callable[[], Any]]] = [
+        (TypeError, "takes the input arrays .* 2 in number, got 0", op),
+        (TypeError, "2 in number, got 1", lambda: op(table)),
+        (TypeError, "2 in number, got 3", lambda: op(table, ids, out, out=out)),
+        (TypeError, "input_tensor: expected float32 elements", lambda: op(table.view(np.int32), ids, out=out)),
+        (TypeError, "input_tensor: expected float32 elements", lambda: op(table.view(np.int32), ids)),
+        (ValueError, "input_tensor: expected shape", lambda: op(table.T, ids)),
+        (ValueError, "out overlaps input 0", lambda: op(table, ids, out=table[:COUNT])),
+        (IndexError, r"IndicesTensor\[0, 0\] = ", lambda: op(table, ids + ROWS * (ids >= 0) - ROWS * (ids < 0), out=out)),
+        (TypeError, "stream", lambda: op(table, ids, out=out, stream="no stream")),
+    ]
+    for error, words, call in wrong:
+        assert op(table, ids, out=out).tobytes() == table[ids[0]].tobytes()
+        with pytest.raises(error, match=words):
+            call()
 
 
 def test_an_array_that_changes_in_place_is_taken_as_it_is_now(gpu: ArrayDriver) -> None:

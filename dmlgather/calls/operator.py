@@ -116,7 +116,9 @@ class CompiledOperator:
         """
         again = self._array_call
         if again is not None and stream is None:
-            target = np.empty(self._output.shape, self._output.dtype) if out is None and type(inputs[0]) is np.ndarray else out
+            target = out
+            if out is None and inputs and type(inputs[0]) is np.ndarray:
+                target = np.empty(self._output.shape, self._output.dtype)
             if again(*inputs, target):
                 self._last = None
                 return target

@@ -1,7 +1,9 @@
-"""Addresses that are read are those that NumPy tells."""
+"""What is read of array objects is what NumPy tells."""
 
 from __future__ import annotations
 
+import ctypes
+import sysconfig
 from typing import Any
 
 import ml_dtypes
@@ -41,3 +43,44 @@ def test_numpy_is_asked_where_reading_disagrees(monkeypatch: pytest.MonkeyPatch)
     assert addresses._reader() is addresses._read
     monkeypatch.setattr(addresses, "_FIELD", addresses._FIELD + 8)  # the number of dimensions
     assert addresses._reader() is addresses._ask
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_the_fields_of_an_array_are_what_numpy_says(name: str) -> None:
+    array = ARRAYS[name]
+    found = addresses.ArrayObject.from_address(id(array))
+    assert (found.type, found.element_type) == (id(type(array)), id(array.dtype))
+    assert (found.data or 0) == array.ctypes.data
+    assert (tuple(found.sizes[: found.rank]), tuple(found.strides[: found.rank])) == (array.shape, array.strides)
+    assert bool(found.flags & 0x400) is array.flags.writeable
+
+
+def test_the_fields_are_known_here() -> None:
+    assert addresses.has_known_fields() is not bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+
+
+FIELDS = [name for name, _ in addresses.ArrayObject._fields_]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("sizes", "strides"), ("base", "element_type"), ("type", "element_type"), ("rank", "flags")]
+)
+def test_fields_in_another_order_are_not_trusted(monkeypatch: pytest.MonkeyPatch, one: str, other: str) -> None:
+    kinds = dict(addresses.ArrayObject._fields_)
+    names = [other if name == one else one if name == other else name for name in FIELDS]
+
+    class Exchanged(ctypes.Structure):
+        _fields_ = tuple((name, kinds[name]) for name in names)
+
+    monkeypatch.setattr(addresses, "ArrayObject", Exchanged)
+    assert not addresses.has_known_fields()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("_WRITEABLE", 0x200), ("_FIELD", object.__basicsize__ + 8), ("address_of", addresses._ask)],
+    ids=["another flag", "objects that begin otherwise", "addresses that are asked for"],
+)
+def test_nothing_is_trusted_where_numpy_says_something_else(monkeypatch: pytest.MonkeyPatch, name: str, value: Any) -> None:
+    monkeypatch.setattr(addresses, name, value)
+    assert not addresses.has_known_fields()
