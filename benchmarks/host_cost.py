@@ -113,10 +113,18 @@ def eager(x: Any, i: Any) -> Ways:
         "NumPy arrays: onnx.gather(x, i, axis=0)": partial(dg.onnx.gather, x, i, axis=0),
         "NumPy arrays: onnx.gather_nd(x, i)": partial(dg.onnx.gather_nd, x, tuples),
         "NumPy arrays: onnx.gather_elements(x, i)": partial(dg.onnx.gather_elements, x, elements),
+        "NumPy arrays: index[ids](x), other ids each time": partial(
+            anew, x, itertools.cycle([np.roll(i, row) for row in range(COUNT)])
+        ),
         "NumPy arrays: onnx.slice(x, [0], [8])": partial(dg.onnx.slice, x, [0], [COUNT]),
         "NumPy arrays: openvino.gather(x, i, 0)": partial(dg.openvino.gather, x, i, 0),
         "NumPy arrays: lax.gather(x, i, …)": partial(dg.lax.gather, x, tuples, rows, (1, WIDTH)),
     }
+
+
+def anew(x: Any, ids: Iterator[Any]) -> Any:
+    """Brackets that are written for this call alone."""
+    return dg.index[next(ids)](x)
 
 
 def planning() -> Ways:

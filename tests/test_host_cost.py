@@ -18,7 +18,7 @@ def test_every_way_has_a_time(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     monkeypatch.setitem(sys.modules, "torch", None)
     script = runpy.run_path(str(SCRIPT))
     ways = {name: call for table in script["on_the_cpu"]() for name, call in table.items()}
-    assert len(ways) == 15 + (load() is not None)
+    assert len(ways) == 16 + (load() is not None)
     monkeypatch.setitem(script["timed"].__globals__, "ROUNDS", 2)
     monkeypatch.setitem(script["timed"].__globals__, "CALLS", 3)
     monkeypatch.setattr(sys, "argv", ["host_cost.py"])

@@ -66,7 +66,7 @@ FIELDS = [name for name, _ in addresses.ArrayObject._fields_]
     ("one", "other"), [("sizes", "strides"), ("base", "element_type"), ("type", "element_type"), ("rank", "flags")]
 )
 def test_fields_in_another_order_are_not_trusted(monkeypatch: pytest.MonkeyPatch, one: str, other: str) -> None:
-    kinds = dict(addresses.ArrayObject._fields_)
+    kinds: dict[str, Any] = dict(addresses.ArrayObject._fields_)
     names = [other if name == one else one if name == other else name for name in FIELDS]
 
     class Exchanged(ctypes.Structure):

@@ -10,7 +10,7 @@ import gc
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -61,7 +61,7 @@ def around(out: Any) -> int:
 class Case:
     """How the arrays of a call differ from those that the call was made for, and whether it takes them."""
 
-    changed: Callable[[Any, Any, Any], tuple[Any, ...]]
+    changed: Callable[[Any, Any, Any], Sequence[Any]]
     taken: bool = False
 
 
