@@ -54,15 +54,14 @@ DMLGATHER_API int64_t dmlgather_run_bound(const bound_call *);
 // holds an array_call. It gives up the interpreter lock unless the call is small. Returns Python's True. False, where something else has
 // to do the call or to say what is wrong: arrays of other forms, an output that may overlap an input, a bad index.
 typedef struct {
-    const void *element_type;  // the array's descr
-    int64_t rank;
-    int64_t start, bytes;      // from the array's pointer to its lowest element, and from there to the end of the last one
-    int64_t steps[];           // sizes, then strides
+    const void *element_type;    // the array's descr
+    int64_t rank, start, bytes;  // start: from the array's pointer to its lowest element; bytes: from there to the end of the last one
+    int64_t steps[];             // sizes, then strides
 } array_form;
 typedef struct {
     const program *program;
-    int64_t small, count;      // arrays; at most three
-    int64_t forms[];           // an array_form for each
+    int64_t small, count;  // arrays; at most three
+    int64_t forms[];       // an array_form for each
 } array_call;
 DMLGATHER_API void *dmlgather_call(void *self, void *const *arrays, intptr_t count);
 
