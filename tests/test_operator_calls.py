@@ -164,6 +164,24 @@ def test_a_call_like_the_one_before_it(policy: str, way: str, monkeypatch: pytes
     assert pickle.dumps(op) == pickled
 
 
+def test_buffers_of_before_are_no_tensors_now(way: str) -> None:
+    """The same arrays may be buffers, of which one element is read four times, and tensors of four elements."""
+    one = dg.BufferTensorDesc(data_type="UINT8", sizes=(4,), strides=(0,), total_tensor_size_in_bytes=4)
+    desc = dg.GatherElementsOperatorDesc(
+        input_tensor=one,
+        indices_tensor=dg.BufferTensorDesc(data_type="INT64", sizes=(4,)),
+        output_tensor=dg.BufferTensorDesc(data_type="UINT8", sizes=(4,)),
+        axis=0,
+    )
+    op, x, i = dg.compile(desc), np.array([5, 6, 7, 8], np.uint8), np.array([3, 2, 1, 0])
+    for _ in range(2):
+        op.run_buffers(x, i.view(np.uint8), out=(out := np.zeros(4, np.uint8)))
+        assert out.tolist() == [5, 5, 5, 5]
+        op.run_buffers(x, i, out=out)
+        assert out.tolist() == [5, 5, 5, 5]
+        assert op(x, i, out=out).tolist() == op(x, i).tolist() == [8, 7, 6, 5]
+
+
 def test_what_is_wrong_is_said_after_a_call_that_was_right(way: str) -> None:
     op, (table, ids), out = dg.compile(gather(), out_of_bounds="raise"), fresh(), empty()
     wrong: list[tuple[type[Exception], str, Callable[[], Any]]] = [

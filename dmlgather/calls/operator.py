@@ -82,7 +82,7 @@ class CompiledOperator:
         self._address_route = lru_cache(ROUTES_KEPT)(self._routes.of_addresses)
         self._new = lru_cache(ROUTES_KEPT)(self._routes.new_output)
         self._last: Outcome | None = None
-        self._array_call: ArrayCall | None = None  # of the last call's route: other arrays are refused
+        self._array_call: ArrayCall | None = None  # of the route of the last call; not of buffers
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CompiledOperator, self._made_of  # routes and programs are prepared again
@@ -129,6 +129,7 @@ class CompiledOperator:
         route = self._route(*found)
         if route is None:
             return self._run_elsewhere(inputs, out, stream)
+        self._array_call = route.array_call
         if new:
             out = arrays.allocate(route.device.memory, self._output.shape, self._output.dtype)
         self._run(route, inputs, out, stream)
@@ -234,7 +235,6 @@ class CompiledOperator:
         return self._routes.lower(layouts)
 
     def _run(self, route: Route, inputs: Sequence[Any], out: Any, stream: Any) -> None:
-        self._array_call = route.array_call
         self._last = outcome = route.run(inputs, out, stream)
         if outcome is not None and not route.device.on_gpu:
             self._raise(outcome)

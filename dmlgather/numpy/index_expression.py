@@ -19,7 +19,7 @@ from dmlgather.dialects.planned import under
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.fusion import Fused, fuse
-from dmlgather.numpy.plain_brackets import is_plain, read, repeating
+from dmlgather.numpy.plain_brackets import is_plain, read, ready
 from dmlgather.numpy.problems import export
 from dmlgather.numpy.problems.links import (
     Brackets,
@@ -218,21 +218,15 @@ class IndexExpression:
         >>> dg.index[[0, 7], ::-1](np.array([[1, 2], [3, 4]]), out_of_bounds="clamp").tolist()
         [[2, 1], [4, 3]]
         """
-        kept = None
         if type(x) is np.ndarray and out_of_bounds is None:
             if self._plain and device is None and stream is None and (out is None or type(out) is np.ndarray):
-                key, given = read(self._plain, x, out)
-                kept = kept_for(IndexExpression, key)
-                if kept and (found := kept[0](given)) is not None:
+                found = self._at_once(x, out)
+                if found is not None:
                     return found
             fused = self._made.fused_at_once(x.dtype, x.shape)
         else:
             fused = self.fused(x, out_of_bounds=out_of_bounds)
-        result = fused(x, *self.indices, out=out, device=device, stream=stream)
-        # The key of an `out` that was resized is another one.
-        if kept is not None and read(self._plain, x, out)[0] == key and (again := repeating(fused, given, self.indices, result)):
-            kept[:] = [again]
-        return result
+        return fused(x, *self.indices, out=out, device=device, stream=stream)
 
     def plan(self, x: Any, *, out_of_bounds: str | Fill | None = None) -> IndexPlan:
         """The plan over packed arrays; arguments as for `problems` and the call. ValueError where several steps are not one plan.
@@ -279,6 +273,18 @@ class IndexExpression:
         """
         pairs = zip(self._links, self.problems(x), strict=True)
         return tuple(each for link, problem in pairs if _known(link) is None for each in export.EXPORTER.differences(problem))
+
+    def _at_once(self, x: Any, out: Any) -> Any:
+        """The result of plain brackets on NumPy's arrays, by what is kept for their key. None where the long way has to run."""
+        key, given = read(self._plain, x, out)
+        kept = kept_for(IndexExpression, key)
+        if not kept:
+            (problem,) = self._made.problems(type_of("x", (x.shape, x.dtype)))
+            found = ready(problem, given)
+            if found is None or read(self._plain, x, out)[0] != key:  # an array was changed meanwhile
+                return None
+            kept[:] = [found.again]
+        return kept[0](given)
 
     @cached_property
     def _made(self) -> _Made:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from types import EllipsisType
 from typing import Any
 
 import numpy as np
 
+from dmlgather.backends.arrays import check_size
 from dmlgather.backends.devices import CPU
-from dmlgather.backends.footprints import signature_on
-from dmlgather.calls.prepared import prepared
+from dmlgather.backends.footprints import WRITEABLE, Signature, signature_on
+from dmlgather.calls.prepared import Ready, prepared
 from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.dialects.problem import Problem
-from dmlgather.fusion import Fused
+from dmlgather.plan import packed_strides
 
 _NDARRAY = np.ndarray
 _INDICES = frozenset(map(np.dtype, ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")))
@@ -61,22 +62,23 @@ def read(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any]]:
     return tuple(key), given
 
 
-def repeating(fused: Fused, given: Sequence[Any], indices: Sequence[Any], result: Any) -> Callable[[Sequence[Any]], Any] | None:
-    """What does a call again that gave `result`, as `Ready.again`; None where one launch on the given arrays is not all of it.
-
-    given: of `read`. indices: the arrays that were looked up.
+def ready(problem: Problem, given: Sequence[Any]) -> Ready | None:
+    """The problem of a call with plain entries on arrays like the given ones, those of `read`. None where one launch on them is
+    not all of the call, and where something is wrong with them.
     """
-    steps, x = fused.graph.steps, given[0]
-    if len(steps) != 1 or steps[0].inputs != fused.graph.inputs or len(indices) != len(given) - 2:
+    *inputs, out = given
+    x, result = inputs[0], problem.output
+    if len(inputs) != len(problem.inputs) or x.dtype.hasobject or x.dtype.kind in STRING_KINDS:
         return None
-    problem, same = steps[0].work, all(map(_is, indices, given[1:]))
-    if not isinstance(problem, Problem) or not same or x.dtype.hasobject or x.dtype.kind in STRING_KINDS:
+    if out is None:
+        strides = tuple(step * x.dtype.itemsize for step in packed_strides(result.shape))
+        written: Signature = (x.dtype, result.shape, strides, WRITEABLE)
+    elif out.shape == result.shape and out.dtype == result.dtype:
+        written = signature_on(CPU, out)
+    else:
         return None
     try:
-        return prepared(problem).ready(CPU, *(signature_on(CPU, array) for array in (x, *indices, result))).again
-    except ValueError:  # no plan can say how the problem walks over these strides
+        check_size(result.shape, result.dtype)
+        return prepared(problem).ready(CPU, *(signature_on(CPU, array) for array in inputs), written)
+    except ValueError:  # no array is as large, no plan can say how the problem walks over these strides, `out` cannot be written
         return None
-
-
-def _is(one: Any, other: Any) -> bool:
-    return one is other

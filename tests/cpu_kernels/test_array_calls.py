@@ -21,7 +21,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from dmlgather.backends.cpu.engine import SMALL, Engine
 from dmlgather.backends.devices import CPU
-from dmlgather.backends.footprints import logical, signature_on
+from dmlgather.backends.footprints import WRITEABLE, logical, signature_on
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from tests.cpu_kernels import building
 from tests.cpu_kernels.engines import Mutation
@@ -189,6 +189,12 @@ def test_only_large_calls_give_up_the_interpreter_lock(stand_in: StandIn, elemen
     call = stand_in.call(IndexPlan((elements,), (1,), (1,), 4, elements, elements), arrays)
     assert call(*arrays)
     assert stand_in.held() is (elements * 4 <= SMALL)
+
+
+def test_strides_that_no_array_has(stand_in: StandIn) -> None:
+    """A caller may state them where there is one element or none."""
+    stated = (np.dtype("f4"), (1, 6), (2**63, 4), WRITEABLE)
+    assert stand_in.engine.prepare(COPY).array_call([stated, stated], [(0, 24), (0, 24)]) is None
 
 
 def test_a_call_keeps_its_program_and_no_array(stand_in: StandIn) -> None:

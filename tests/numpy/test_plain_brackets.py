@@ -21,6 +21,7 @@ from tests.dialects.expressions import numpys
 
 ROWS = np.arange(40, dtype=np.float32).reshape(8, 5)
 IDS = np.array([3, -1, 0])
+LONG = np.broadcast_to(np.float32(0), (1, 2**60))
 
 
 def judged(seed: int) -> bool:
@@ -113,6 +114,8 @@ def test_an_error_is_said_at_each_call() -> None:
         (TypeError, "expected", lambda: dg.index[IDS](ROWS, out=np.empty((3, 5), np.float64))),
         (IndexError, "entry 0 is 9, which is out of range", lambda: dg.index[9](ROWS)),
         (IndexError, "entries 0 and 1 are ellipses", lambda: dg.index[..., ...](ROWS)),
+        (ValueError, "an array spans at most", lambda: dg.index[IDS * 0](LONG)),
+        (ValueError, "an array spans at most", lambda: dg.index[np.zeros((0, 3), np.int64)](LONG)),
         (ValueError, "the step must not be 0", lambda: dg.index[::0](ROWS)),
     ]
     good = np.empty((3, 5), np.float32)

@@ -111,7 +111,10 @@ class EngineProgram:
         words = [self._handle.value or 0, int(self._small), len(arrays)]
         for (dtype, shape, strides, _), (start, end) in zip(arrays, spans, strict=True):
             words += [id(dtype), len(shape), start, end - start, *shape, *strides]
-        forms = _ArrayForms(array("q", words))
+        try:
+            forms = _ArrayForms(array("q", words))
+        except OverflowError:  # no array has strides that are no 64-bit integers; a caller may state them
+            return None
         forms.keeps = self._handle, [dtype for dtype, *_ in arrays]  # whose id is compared
         return self._engine.array_call(forms)
 
