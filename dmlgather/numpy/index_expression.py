@@ -19,7 +19,7 @@ from dmlgather.dialects.planned import under
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.fusion import Fused, fuse
-from dmlgather.numpy.plain_brackets import is_plain, read, ready
+from dmlgather.numpy.plain_brackets import is_bytes, is_plain, read, ready
 from dmlgather.numpy.problems import export
 from dmlgather.numpy.problems.links import (
     Brackets,
@@ -279,6 +279,8 @@ class IndexExpression:
         key, given = read(self._plain, x, out)
         kept = kept_for(IndexExpression, key)
         if not kept:
+            if not is_bytes(x.dtype):
+                return None
             (problem,) = self._made.problems(type_of("x", (x.shape, x.dtype)))
             found = ready(problem, given)
             if found is None or read(self._plain, x, out)[0] != key:  # an array was changed meanwhile

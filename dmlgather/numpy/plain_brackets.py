@@ -23,15 +23,17 @@ _BOUNDS = (int, type(None))
 
 
 def is_plain(items: Sequence[Any]) -> bool:
-    """Whether entries between brackets are what any array may be asked for, and mean what a key of `read` says: arrays of
-    integers that are NumPy's own, 64-bit integers, slices, ... and None. Nothing is wrong with them then, as long as the array
-    that they index is not known, and no values of theirs have to be read now.
+    """Whether entries between brackets are what any array may be asked for, and mean what a key of `read` says: 64-bit integers,
+    slices, ..., None, and at most one array of integers, which is NumPy's own. Nothing is wrong with them then, as long as the
+    array that they index is not known, and no values of theirs have to be read now.
     """
+    taken = False
     for item in items:
         kind = type(item)
         if kind is _NDARRAY:
-            if item.dtype not in _INDICES or not item.ndim:
+            if taken or item.dtype not in _INDICES or not item.ndim:
                 return False
+            taken = True
         elif kind is slice:
             if not (type(item.start) in _BOUNDS and type(item.stop) in _BOUNDS and type(item.step) in _BOUNDS):
                 return False
@@ -44,8 +46,8 @@ def is_plain(items: Sequence[Any]) -> bool:
 
 
 def read(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any]]:
-    """The key of a call with plain entries on arrays of NumPy's, and its arrays: the data, index arrays, and `out` or None. Equal
-    keys mean the same, whatever the addresses and elements of arrays.
+    """The key of a call with plain entries on arrays of NumPy's, and its arrays: the data, the index array, and `out` or None.
+    Equal keys mean the same, whatever the addresses and elements of arrays.
     """
     key, given = [x.dtype, x.shape, x.strides], [x]
     for item in items:  # each begins with something else, so that no two calls have one key
@@ -62,14 +64,17 @@ def read(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any]]:
     return tuple(key), given
 
 
+def is_bytes(dtype: np.dtype[Any]) -> bool:
+    """Whether elements are moved as bytes: not strings, which the long way makes objects of, and no objects."""
+    return not dtype.hasobject and dtype.kind not in STRING_KINDS
+
+
 def ready(problem: Problem, given: Sequence[Any]) -> Ready | None:
-    """The problem of a call with plain entries on arrays like the given ones, those of `read`. None where one launch on them is
-    not all of the call, and where something is wrong with them.
+    """The problem of a call with plain entries on arrays like the given ones, those of `read`. None where something is wrong with
+    them, and where no plan can say how to walk over them.
     """
     *inputs, out = given
     x, result = inputs[0], problem.output
-    if len(inputs) != len(problem.inputs) or x.dtype.hasobject or x.dtype.kind in STRING_KINDS:
-        return None
     if out is None:
         strides = tuple(step * x.dtype.itemsize for step in packed_strides(result.shape))
         written: Signature = (x.dtype, result.shape, strides, WRITEABLE)
@@ -80,5 +85,5 @@ def ready(problem: Problem, given: Sequence[Any]) -> Ready | None:
     try:
         check_size(result.shape, result.dtype)
         return prepared(problem).ready(CPU, *(signature_on(CPU, array) for array in inputs), written)
-    except ValueError:  # no array is as large, no plan can say how the problem walks over these strides, `out` cannot be written
+    except ValueError:
         return None

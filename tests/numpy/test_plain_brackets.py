@@ -90,11 +90,16 @@ def test_what_has_to_be_read_at_once_is_not_plain(item: Any) -> None:
     assert not is_plain((0, item))
 
 
+def test_several_index_arrays_are_not_plain() -> None:
+    assert is_plain((IDS, 0))
+    assert not is_plain((IDS, 0, IDS))
+
+
 def test_entries_that_mean_something_else_have_another_key() -> None:
     entries: list[tuple[Any, ...]] = [
         (0,), (None,), (...,), (slice(0),), (slice(None),), (slice(None), None), (slice(0, None),), (slice(None, None, 0),),
         (0, 0), (0, None), (IDS,), (IDS[:2],), (IDS[::-1],), (IDS[:, None],), (IDS.astype("i4"),), (IDS.astype("u4"),), (IDS, 0),
-        (0, IDS), (IDS, IDS), (IDS, slice(0)),
+        (0, IDS), (IDS, slice(0)), (slice(0), IDS),
     ]  # fmt: skip
     assert all(map(is_plain, entries))
     others = [ROWS[:4], ROWS.astype("i4"), ROWS.T, ROWS[::-1]]
