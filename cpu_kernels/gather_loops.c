@@ -43,24 +43,6 @@ typedef enum { SET, FROM_PATTERN, ADD } start_kind;
                            : name##_start(to, index, step, n, b, pattern, add);                                                   \
     }
 
-// Narrow offsets are used only where limit and wrap fit into 32 bits too.
-RESOLVE(narrow_i8, any_int8, int32_t, int32_t, SAME, 0)
-RESOLVE(narrow_i16, any_int16, int32_t, int32_t, SAME, 0)
-RESOLVE(narrow_i32, any_int32, int32_t, int32_t, SAME, 0)
-RESOLVE(narrow_i64, any_int64, int64_t, int32_t, SAME, 0)
-RESOLVE(narrow_u8, any_uint8, int32_t, int32_t, SAME, 0)
-RESOLVE(narrow_u16, any_uint16, int32_t, int32_t, SAME, 0)
-RESOLVE(narrow_u32, any_uint32, int32_t, int32_t, LESSER, INT32_MAX)
-RESOLVE(narrow_u64, any_uint64, int64_t, int32_t, LESSER, INT64_MAX)
-RESOLVE(wide_i8, any_int8, int64_t, int64_t, SAME, 0)
-RESOLVE(wide_i16, any_int16, int64_t, int64_t, SAME, 0)
-RESOLVE(wide_i32, any_int32, int64_t, int64_t, SAME, 0)
-RESOLVE(wide_i64, any_int64, int64_t, int64_t, SAME, 0)
-RESOLVE(wide_u8, any_uint8, int64_t, int64_t, SAME, 0)
-RESOLVE(wide_u16, any_uint16, int64_t, int64_t, SAME, 0)
-RESOLVE(wide_u32, any_uint32, int64_t, int64_t, SAME, 0)
-RESOLVE(wide_u64, any_uint64, int64_t, int64_t, LESSER, INT64_MAX)
-
 #define MARK(name, type, fit)                                                                                  \
     static void name(uint8_t *bad, const void *from, int64_t step, int64_t n, const bounds *b) {               \
         const type *index = from;                                                                              \
@@ -71,18 +53,24 @@ RESOLVE(wide_u64, any_uint64, int64_t, int64_t, LESSER, INT64_MAX)
         }                                                                                                      \
     }
 
-MARK(mark_i8, any_int8, SAME)
-MARK(mark_i16, any_int16, SAME)
-MARK(mark_i32, any_int32, SAME)
-MARK(mark_i64, any_int64, SAME)
-MARK(mark_u8, any_uint8, SAME)
-MARK(mark_u16, any_uint16, SAME)
-MARK(mark_u32, any_uint32, SAME)
-MARK(mark_u64, any_uint64, LESSER)
+// Narrow offsets are used only where limit and wrap fit into 32 bits too.
+#define INDEX(name, type, math, fit, most, wide_fit)                     \
+    RESOLVE(narrow_##name, type, math, int32_t, fit, most)               \
+    RESOLVE(wide_##name, type, int64_t, int64_t, wide_fit, INT64_MAX)    \
+    MARK(mark_##name, type, wide_fit)
+INDEX(i8, any_int8, int32_t, SAME, 0, SAME)
+INDEX(i16, any_int16, int32_t, SAME, 0, SAME)
+INDEX(i32, any_int32, int32_t, SAME, 0, SAME)
+INDEX(i64, any_int64, int64_t, SAME, 0, SAME)
+INDEX(u8, any_uint8, int32_t, SAME, 0, SAME)
+INDEX(u16, any_uint16, int32_t, SAME, 0, SAME)
+INDEX(u32, any_uint32, int32_t, LESSER, INT32_MAX, SAME)
+INDEX(u64, any_uint64, int64_t, LESSER, INT64_MAX, LESSER)
 
 // ---- Units are loaded from offsets ----------------------------------------------------------------------------------------------------
 
-enum { AHEAD = 1024, DENSE = 16 };  // bytes that are fetched before they are copied; how many are fetched for one that is used
+// Bytes that are fetched before they are copied; how many are fetched for one that is used; bytes that are put together before they are written.
+enum { AHEAD = 1024, DENSE = 16, HELD_BYTES = 2048 };
 
 INLINE const char *unit_at(const char *from, const void *offsets, int64_t at, int wide) {
     return from + (wide ? ((const int64_t *)offsets)[at] : ((const int32_t *)offsets)[at]);
@@ -119,8 +107,7 @@ INLINE void load_units(char *out, const char *base, const void *offsets, const l
 
 // Units that lie side by side, and do not divide a line: put together in the first cache, and written past it in whole lines.
 INLINE void load_lines(char *out, const char *base, const void *offsets, const load_box *box, int wide, int64_t part) {
-    enum { HELD = 2048 };
-    _Alignas(LINE) char held[LINE + HELD + LINE];
+    _Alignas(LINE) char held[LINE + HELD_BYTES + LINE];
     const int64_t unit = box->unit;
     for (int64_t row = 0; row < box->n0; ++row) {
         char *line = out + row * box->out0;
@@ -129,13 +116,13 @@ INLINE void load_lines(char *out, const char *base, const void *offsets, const l
         int64_t start = (uintptr_t)line & (LINE - 1), filled = start;  // what is held begins with the line, but its first bytes are not ours
         line -= start;
         for (int64_t i = 0; i < box->n1;) {
-            for (; i < box->n1 && filled < LINE + HELD; ++i, filled += unit)
+            for (; i < box->n1 && filled < LINE + HELD_BYTES; ++i, filled += unit)
                 copy_unit(held + filled, unit_at(from, offsets, place + i, wide), unit, part, 1, 0);
             int64_t at = 0;
             if (start && filled >= LINE) copy_part(line + start, held + start, LINE - start), at = LINE, start = 0;
             for (; at + LINE <= filled; at += LINE)
                 for (int64_t k = 0; k < LINE; k += WIDE) stream(line + at + k, held + at + k, WIDE);
-            memcpy(held, held + at, LINE);
+            if (at) memcpy(held, held + at, LINE);
             line += at, filled -= at;
         }
         copy_part(line + start, held + start, filled - start);

@@ -28,15 +28,11 @@ static void describe_work(program *p, const plan_view *plan) {
         p->lookups[k].bounds = (bounds){words[1], words[2], reads(p) ? in_bytes(words[1], words[3], head->element_bytes) : 0};
         p->lookups[k].offset = words[0];
     }
-    p->unit = head->element_bytes;
+    p->unit = head->element_bytes, p->policy = head->policy, p->index_bytes = head->index_bytes;
     p->in_offset = reads(p) ? head->in_offset * p->unit : 0;
     p->out_offset = writes(p) ? head->out_offset * p->unit : 0;
-    p->in_extent = head->in_extent * p->unit;
-    p->index_extent = head->index_extent;
-    p->out_extent = head->out_extent * p->unit;
-    p->policy = head->policy;
-    p->index_bytes = head->index_bytes;
-    p->index_type = (head->index_signed ? 0 : 4) + (p->index_bytes == 2) + 2 * (p->index_bytes == 4) + 3 * (p->index_bytes == 8);
+    p->in_extent = head->in_extent * p->unit, p->index_extent = head->index_extent, p->out_extent = head->out_extent * p->unit;
+    if (head->lookups) p->index_type = (head->index_signed ? 0 : 4) + __builtin_ctzll((uint64_t)p->index_bytes);
     for (int i = 0; i < LINE; ++i) p->fill[i] = ((const char *)head->fill)[i % head->element_bytes];
 }
 
@@ -80,7 +76,8 @@ enum {
     BLOCK_BYTES = 128 << 10,
     SHARE_BYTES = 256 << 10,   // what pays for waking a thread
     STRIP_BYTES = 512 << 10,   // what stays in the second cache
-    MOST_STRIP = 8 << 20,      // what a thread may take for one
+    MOST_STRIP = 8 << 20,      // what a thread may take for one,
+    STRIPS_BYTES = 64 << 20,   // and all threads together
     LEAST_LINES = 4,           // of a row of a strip
     STREAM_BYTES = 8 << 20,    // of an output
     STREAM_RUN = 512,
@@ -103,14 +100,13 @@ static int64_t strip_bytes(const program *p) {
     if (p->kind != UNITS || p->lookup_count != 1 || p->looked < 1) return 0;
     const dim *const last = &p->dims[p->looked];
     const bounds *const b = &p->lookups[0].bounds;
-    int64_t rows = 1;
+    int64_t rows = 1, lines = STRIP_BYTES / b->limit / LINE;
     for (int d = p->looked - 1; d >= 0 && !p->dims[d].in; --d) rows *= p->dims[d].size;
     if (last->in != p->unit || last->size * p->unit < LINE || magnitude(b->step) < LINE || rows < b->limit / 4) return 0;
-    int64_t lines = STRIP_BYTES / b->limit / LINE;
     if (lines < LEAST_LINES) lines = p->unit < 4 ? 1 : LEAST_LINES;
     if (lines > LEAST_LINES) lines = (lines - 1) | 1;  // odd, so that rows do not lie a power of two apart
     lines = least(lines, (last->size * p->unit + LINE - 1) / LINE | (lines > LEAST_LINES));
-    return lines * LINE <= MOST_STRIP / b->limit ? lines * LINE : 0;
+    return lines * LINE <= least(MOST_STRIP, STRIPS_BYTES / pool_cpus()) / b->limit ? lines * LINE : 0;
 }
 
 static copy_box whole_box(const program *p) {
@@ -198,7 +194,8 @@ static int continues(const program *p, int d) {
 // The run along the innermost dimension: of the source, or of a strip.
 direct_run direct_run_of(const program *p, int strips) {
     const lookup *const k = &p->lookups[0];
-    const int64_t ahead = p->strip ? 2 * k->strides[p->looked - 1] * p->index_bytes : INDICES_AHEAD;  // the next row's, or those of this one
+    // Of the row after the next, or of this one.
+    const int64_t ahead = p->strip ? 2 * k->strides[p->looked - 1] * p->index_bytes : INDICES_AHEAD;
     return (direct_run){k->bounds.limit, strips ? p->strip : k->bounds.step, p->dims[p->looked].in, ahead, p->streams};
 }
 

@@ -25,9 +25,10 @@
 #define THREAD _Noreturn void *
 #endif
 
-enum { MOST_HELPERS = 1023, SPIN_NS = 20000, STACK_BYTES = 1 << 20, LINE_BYTES = 128 };  // processors fetch pairs of 64-byte lines
+enum { MOST_HELPERS = 1023, SPIN_NS = 20000, STACK_BYTES = 1 << 20, MOST_STRETCHES = 32 };
+enum { LINE_BYTES = 128 };  // processors fetch pairs of 64-byte lines
 
-typedef struct {  // neighbouring parts: those of one thread, unless another one has done its own before
+typedef struct {  // neighbouring parts, which one thread takes, and others once they have none of their own
     _Alignas(LINE_BYTES) atomic_llong next;  // the first part that nobody has taken
     int64_t end;
 } stretch;
@@ -36,7 +37,7 @@ typedef struct {  // on the stack of pool_run
     pool_work *work;
     void *job;
     int64_t count;
-    stretch *stretches;
+    stretch stretches[MOST_STRETCHES];
 } call;
 
 // Where a helper is. Its caller turns IDLE into INVITED, and INVITED back into IDLE once no part is left. The helper turns INVITED
@@ -151,11 +152,13 @@ static void send_away(helper *each) {
 
 void pool_run(pool_work *work, void *job, int64_t parts, int threads) {
     if (atomic_load(&most_helpers) < 0) pool_cpus();
-    const int64_t count = parts < threads ? parts : threads;
-    stretch stretches[count];
-    for (int64_t k = 0; k < count; ++k) atomic_init(&stretches[k].next, k * parts / count), stretches[k].end = (k + 1) * parts / count;
-    call mine = {work, job, count, stretches};
-    int64_t wanted = count - 1, invited = 0;
+    int64_t wanted = (parts < threads ? parts : threads) - 1, invited = 0;
+    call mine;
+    mine.work = work, mine.job = job, mine.count = wanted < 1 ? 1 : wanted < MOST_STRETCHES ? wanted + 1 : MOST_STRETCHES;
+    for (int64_t k = 0; k < mine.count; ++k) {
+        atomic_init(&mine.stretches[k].next, k * parts / mine.count);
+        mine.stretches[k].end = (k + 1) * parts / mine.count;
+    }
     for (helper *each = helpers; each < helpers + atomic_load(&most_helpers) && invited < wanted; each++) {
         call *none = NULL;
         if (atomic_load(&each->call) || !atomic_compare_exchange_strong(&each->call, &none, &mine)) continue;

@@ -20,6 +20,7 @@ SMALL = {
         "CACHE_PARTS": 1 << 30,
         "LONGEST_RUN": 300,
     },
+    "gather_loops.c": {"HELD_BYTES": 128},
     "vectors.h": {"STREAMED": 128, "STREAMED_RUN": 128},
     "picked.h": {"SHARED_LOADS": 8},
 }

@@ -12,23 +12,15 @@ MUTATIONS = {
     "always 32-bit offsets": Mutation("plan.c", "return reach > INT32_MAX;", "return 0;"),
     "unaligned extents are refused late": Mutation("plan_words.c", "s->high < extent", "s->high <= extent"),
     # Indices
-    "64-bit indices cut to 32 bits": Mutation(
-        "gather_loops.c", "RESOLVE(narrow_i64, any_int64, int64_t,", "RESOLVE(narrow_i64, any_int64, int32_t,"
-    ),
+    "64-bit indices cut to 32 bits": Mutation("gather_loops.c", "INDEX(i64, any_int64, int64_t,", "INDEX(i64, any_int64, int32_t,"),
     "unsigned 32-bit indices taken for negative": Mutation(
-        "gather_loops.c",
-        "RESOLVE(narrow_u32, any_uint32, int32_t, int32_t, LESSER",
-        "RESOLVE(narrow_u32, any_uint32, int32_t, int32_t, SAME",
+        "gather_loops.c", "INDEX(u32, any_uint32, int32_t, LESSER", "INDEX(u32, any_uint32, int32_t, SAME"
     ),
     "unsigned 64-bit indices taken for negative": Mutation(
-        "gather_loops.c",
-        "RESOLVE(wide_u64, any_uint64, int64_t, int64_t, LESSER",
-        "RESOLVE(wide_u64, any_uint64, int64_t, int64_t, SAME",
+        "gather_loops.c", "INDEX(u64, any_uint64, int64_t, LESSER, INT64_MAX, LESSER)", "INDEX(u64, any_uint64, int64_t, LESSER, INT64_MAX, SAME)"
     ),
-    "bytes without a sign": Mutation("gather_loops.c", "RESOLVE(narrow_i8, any_int8,", "RESOLVE(narrow_i8, any_uint8,"),
-    "wide offsets of 16-bit indices without a sign": Mutation(
-        "gather_loops.c", "RESOLVE(wide_i16, any_int16,", "RESOLVE(wide_i16, any_uint16,"
-    ),
+    "bytes without a sign": Mutation("gather_loops.c", "INDEX(i8, any_int8,", "INDEX(i8, any_uint8,"),
+    "16-bit indices without a sign": Mutation("gather_loops.c", "INDEX(i16, any_int16,", "INDEX(i16, any_uint16,"),
     "wrap forgotten": Mutation("gather_loops.c", "v += v < 0 ? wrap : 0;", "v += 0 ? wrap : 0;"),
     "wrap forgotten where bad indices are marked": Mutation("gather_loops.c", "v += v < 0 ? b->wrap : 0;", ""),
     "mark with one too many": Mutation("gather_loops.c", "bad[i] |= v < 0 || v >= b->limit;", "bad[i] |= v < 0 || v > b->limit;"),
@@ -55,7 +47,7 @@ MUTATIONS = {
     ),
     "rows begun again at their first index": Mutation("walk.c", "w->lo[d] += done, w->n[d] -= done;", "w->n[d] -= done;"),
     "PROMISE is trusted": Mutation(
-        "plan.c", "p->policy = head->policy;", "p->policy = head->policy == PROMISE ? FILL : head->policy;"
+        "plan.c", "p->policy = head->policy,", "p->policy = head->policy == PROMISE ? FILL : head->policy,"
     ),
     # Elements
     "row step of the output forgotten": Mutation("gather_loops.c", "copy_unit(to + i * box->out1,", "copy_unit(to + i * unit,"),
@@ -75,11 +67,20 @@ MUTATIONS = {
     "a streamed line at no line": Mutation(
         "gather_loops.c", "const int past = streams &&", "const int past = streams ||", small=True
     ),
+    "bytes before the first held unit written": Mutation(
+        "gather_loops.c", "copy_part(line + start, held + start, LINE - start)", "copy_part(line, held, LINE)", small=True
+    ),
+    "held bytes behind the last line forgotten": Mutation(
+        "gather_loops.c", "        copy_part(line + start, held + start, filled - start);\n", "", small=True
+    ),
+    "held bytes of a line that is not full forgotten": Mutation(
+        "gather_loops.c", "if (at) memcpy(held, held + at, LINE);", "", small=True
+    ),
     "a part of 3 bytes": Mutation("vectors.h", "if (bytes & 2) memcpy", "if (bytes == 2) memcpy", small=True),
     "four vectors where three are left": Mutation(
         "vectors.h", "for (wide a, b, c, d; i + 4 * WIDE <= bytes;", "for (wide a, b, c, d; i + 3 * WIDE <= bytes;"
     ),
-    "offsets of the first row picked for all": Mutation("walk.c", "if (box->place0 || box->n0", "if (box->n0"),
+    "offsets of the first row picked for all": Mutation("walk.c", "box->place0 || box->n0", "box->n0"),
     "columns before the first one not picked": Mutation("pieces.c", "low = least(low, at), high", "low = i ? low : at, high"),
     "fill over one element of a unit": Mutation(
         "walk.c", "fill_item(p, out, p->run ? w->n[d] : p->unit);", "fill_item(p, out, p->run ? w->n[d] : 1);"
@@ -163,5 +164,7 @@ MUTATIONS = {
         "plan_words.c", "if (nowhere && head->policy != FILL && head->policy != RAISE) return 0;", ""
     ),
     # The pool
-    "the last part is never taken": Mutation("pool.c", "< from->parts;)", "< from->parts - 1;)"),
+    "the last part is never taken": Mutation("pool.c", "< of->end;)", "< of->end - 1;)"),
+    "parts that no thread begins with": Mutation("pool.c", "(k + 1) * parts / mine.count;", "(k + 1) * (parts / mine.count);"),
+    "parts of a helper that does not come": Mutation("pool.c", "k < from->count; ++k) {", "k < 1; ++k) {"),
 }

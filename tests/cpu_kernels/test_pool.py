@@ -156,12 +156,12 @@ class Broken:
 
 BROKEN = {
     "two threads take one part": Broken(
-        "part = atomic_fetch_add(&from->next, 1)",
-        "part = from->next, two_are_here(), from->next = part + 1, part",
+        "[(own + k) % from->count];\n        for (int64_t part; (part = atomic_fetch_add(&of->next, 1))",
+        "[k];\n        for (int64_t part; (part = of->next, two_are_here(), of->next = part + 1, part)",
         BOTH,
         "data race|mine.done",
     ),
-    "one part too many": Broken("< from->parts", "<= from->parts", BOTH, "mine.done"),
+    "one part too many": Broken("< of->end", "<= of->end", BOTH, "mine.done"),
     "the caller does not wait": Broken(OFFER, "IDLE)) {}", ("awaited", 2), "not !both.returned|data race"),
     "the caller sleeps unannounced": Broken(OFFER, OFFER.replace("AWAITED", "INSIDE"), ("awaited", 2), "not signals == 1"),
     "an offer is not taken back": Broken("int offered = INVITED;", "int offered = AWAITED;", ("too late", 2), "SEGV"),
