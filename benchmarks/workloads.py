@@ -130,6 +130,8 @@ ON_HOSTS = (
              Along((4096, 1024), axis=0), "float32", shrink=1),
     Workload("scalars", "1-D", "65,536 of 65,536 elements, which stay in the cache",
              Take((65_536,), 65_536), "float32"),
+    Workload("inner-64", "inner axis", "64 of 64 columns of doubles",
+             Take((65_536, 64), 64, axis=1), "float64", types=("float64",)),
     Workload("middle-512B", "middle axis", "512 of 1000 rows of 512 bytes in each of 64 matrices",
              Take((64, 1000, 128), 512, axis=1), "float32", types=SINGLE),
     Workload("middle-256B", "middle axis", "the same, rows of 256 bytes",

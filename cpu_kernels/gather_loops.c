@@ -216,8 +216,10 @@ static load_loop *choose_load(const load_box *box, int wide, int streams) {
     static load_loop *const packed_16[2][2] = {BOTH_WIDTHS(packed16), BOTH_WIDTHS(streamed16)};
     static load_loop *const runs[2][2] = {BOTH_WIDTHS(run), BOTH_WIDTHS(streamed)};
     static load_loop *const short_runs[2][7][2] = {
-        {BOTH_WIDTHS(one), BOTH_WIDTHS(pair1), BOTH_WIDTHS(pair2), BOTH_WIDTHS(pair4), BOTH_WIDTHS(pair8), BOTH_WIDTHS(pair16), BOTH_WIDTHS(pair32)},
-        {BOTH_WIDTHS(one), BOTH_WIDTHS(lines1), BOTH_WIDTHS(lines2), BOTH_WIDTHS(lines4), BOTH_WIDTHS(lines8), BOTH_WIDTHS(lines16), BOTH_WIDTHS(pair32)}};
+        {BOTH_WIDTHS(one), BOTH_WIDTHS(pair1), BOTH_WIDTHS(pair2), BOTH_WIDTHS(pair4), BOTH_WIDTHS(pair8), BOTH_WIDTHS(pair16),
+         BOTH_WIDTHS(pair32)},
+        {BOTH_WIDTHS(one), BOTH_WIDTHS(lines1), BOTH_WIDTHS(lines2), BOTH_WIDTHS(lines4), BOTH_WIDTHS(lines8), BOTH_WIDTHS(lines16),
+         BOTH_WIDTHS(pair32)}};
     const int64_t unit = box->unit;
     if (unit >= LINE) return runs[streams][wide];
     if (box->out1 == unit && is_power(unit) && unit <= 8)

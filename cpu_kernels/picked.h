@@ -73,22 +73,18 @@ typedef void pick_loop(char *out, const char *in, const copy_box *, const piece 
     static void many##width##_##loads(char *out, const char *in, const copy_box *b, const piece *p, int streams) {           \
         (void)streams, many##width(out, in, b, p, loads);                                                                    \
     }
+#define EACH_MANY(DO, width) DO(width, 1) DO(width, 2) DO(width, 3) DO(width, 4) DO(width, 5) DO(width, 6) DO(width, 7) DO(width, 8)
+#define EACH_FEW(DO, width)                                                                                                  \
+    DO(width, 1, 1) DO(width, 1, 2) DO(width, 1, 3) DO(width, 1, 4) DO(width, 1, 5) DO(width, 1, 6) DO(width, 1, 7)          \
+    DO(width, 1, 8) DO(width, 2, 1) DO(width, 2, 2) DO(width, 2, 3) DO(width, 2, 4) DO(width, 3, 1) DO(width, 3, 2)          \
+    DO(width, 3, 3) DO(width, 4, 1) DO(width, 4, 2)
+#define MANY_ITEM(width, loads) [loads - 1] = many##width##_##loads,
+#define FEW_ITEM(width, windows, loads) [windows - 1][loads - 1] = few##width##_##windows##_##loads,
 #define PICKS(width)                                                                                                         \
-    PICK_WINDOW(width)                                                                                                       \
-    MANY(width, 1) MANY(width, 2) MANY(width, 3) MANY(width, 4) MANY(width, 5) MANY(width, 6) MANY(width, 7) MANY(width, 8)  \
-    FEW(width, 1, 1) FEW(width, 1, 2) FEW(width, 1, 3) FEW(width, 1, 4) FEW(width, 1, 5) FEW(width, 1, 6) FEW(width, 1, 7)   \
-    FEW(width, 1, 8) FEW(width, 2, 1) FEW(width, 2, 2) FEW(width, 2, 3) FEW(width, 2, 4) FEW(width, 3, 1) FEW(width, 3, 2)   \
-    FEW(width, 3, 3) FEW(width, 4, 1) FEW(width, 4, 2)                                                                       \
+    PICK_WINDOW(width) EACH_MANY(MANY, width) EACH_FEW(FEW, width)                                                           \
     INLINE pick_loop *loop##width(int64_t windows, int64_t loads) {                                                          \
-        static pick_loop *const many[] = {many##width##_1, many##width##_2, many##width##_3, many##width##_4,                \
-                                          many##width##_5, many##width##_6, many##width##_7, many##width##_8};               \
-        static pick_loop *const few[FEW_WINDOWS][PIECE_LOADS] = {                                                            \
-            {few##width##_1_1, few##width##_1_2, few##width##_1_3, few##width##_1_4, few##width##_1_5, few##width##_1_6,     \
-             few##width##_1_7, few##width##_1_8},                                                                            \
-            {few##width##_2_1, few##width##_2_2, few##width##_2_3, few##width##_2_4},                                        \
-            {few##width##_3_1, few##width##_3_2, few##width##_3_3},                                                          \
-            {few##width##_4_1, few##width##_4_2},                                                                            \
-        };                                                                                                                   \
+        static pick_loop *const many[] = {EACH_MANY(MANY_ITEM, width)};                                                      \
+        static pick_loop *const few[FEW_WINDOWS][PIECE_LOADS] = {EACH_FEW(FEW_ITEM, width)};                                 \
         return are_few(windows, loads) ? few[windows - 1][loads - 1] : many[loads - 1];                                      \
     }
 #if defined(__SSSE3__) || defined(__aarch64__)

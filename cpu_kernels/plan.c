@@ -99,7 +99,7 @@ static int64_t step(const program *p, int d) { return magnitude(p->dims[d].in); 
 static int64_t strip_bytes(const program *p) {
     if (p->kind != UNITS || p->lookup_count != 1 || p->looked < 1) return 0;
     const dim *const last = &p->dims[p->looked];
-    const bounds *const b = &p->lookups[0].bounds;
+    const bounds *const b = &p->lookups->bounds;
     int64_t rows = 1, lines = STRIP_BYTES / b->limit / LINE;
     for (int d = p->looked - 1; d >= 0 && !p->dims[d].in; --d) rows *= p->dims[d].size;
     if (last->in != p->unit || last->size * p->unit < LINE || magnitude(b->step) < LINE || rows < b->limit / 4) return 0;
@@ -194,8 +194,7 @@ static int continues(const program *p, int d) {
 // The run along the innermost dimension: of the source, or of a strip.
 direct_run direct_run_of(const program *p, int strips) {
     const lookup *const k = &p->lookups[0];
-    // Of the row after the next, or of this one.
-    const int64_t ahead = p->strip ? 2 * k->strides[p->looked - 1] * p->index_bytes : INDICES_AHEAD;
+    const int64_t ahead = p->strip ? 2 * k->strides[p->looked - 1] * p->index_bytes : INDICES_AHEAD;  // the row after the next
     return (direct_run){k->bounds.limit, strips ? p->strip : k->bounds.step, p->dims[p->looked].in, ahead, p->streams};
 }
 
