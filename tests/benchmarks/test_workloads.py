@@ -155,4 +155,4 @@ def test_cases_are_chosen_by_workload_by_group_and_by_name() -> None:
     assert names("beam") == ["beam float32", "beam uint8"]
     assert names("flip", "embedding uint8") == ["embedding uint8", "flip uint8"]
     assert names("GatherND")[0] == "tuples-rows float32"
-    assert len(names()) == 68
+    assert len(names()) == 69
