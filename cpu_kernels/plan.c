@@ -103,7 +103,7 @@ static int64_t strip_bytes(const program *p) {
     int64_t rows = 1, lines = STRIP_BYTES / b->limit / LINE;
     for (int d = p->looked - 1; d >= 0 && !p->dims[d].in; --d) rows *= p->dims[d].size;
     if (last->in != p->unit || last->size * p->unit < LINE || magnitude(b->step) < LINE || rows < b->limit / 4) return 0;
-    if (lines < LEAST_LINES) lines = p->unit < 4 ? 1 : LEAST_LINES;
+    if (lines < LEAST_LINES) lines = p->unit < 4 ? 1 : LEAST_LINES;  // a narrow strip reads its indices in short stretches
     if (lines > LEAST_LINES) lines = (lines - 1) | 1;  // odd, so that rows do not lie a power of two apart
     lines = least(lines, (last->size * p->unit + LINE - 1) / LINE | (lines > LEAST_LINES));
     return lines * LINE <= least(MOST_STRIP, STRIPS_BYTES / pool_cpus()) / b->limit ? lines * LINE : 0;
