@@ -12,12 +12,16 @@ MUTATIONS = {
     "always 32-bit offsets": Mutation("plan.c", "return reach > INT32_MAX;", "return 0;"),
     "unaligned extents are refused late": Mutation("plan_words.c", "s->high < extent", "s->high <= extent"),
     # Indices
-    "64-bit indices cut to 32 bits": Mutation("gather_loops.c", "INDEX(i64, any_int64, int64_t,", "INDEX(i64, any_int64, int32_t,"),
+    "64-bit indices cut to 32 bits": Mutation(
+        "gather_loops.c", "INDEX(i64, any_int64, int64_t,", "INDEX(i64, any_int64, int32_t,"
+    ),
     "unsigned 32-bit indices taken for negative": Mutation(
         "gather_loops.c", "INDEX(u32, any_uint32, int32_t, LESSER", "INDEX(u32, any_uint32, int32_t, SAME"
     ),
     "unsigned 64-bit indices taken for negative": Mutation(
-        "gather_loops.c", "INDEX(u64, any_uint64, int64_t, LESSER, INT64_MAX, LESSER)", "INDEX(u64, any_uint64, int64_t, LESSER, INT64_MAX, SAME)"
+        "gather_loops.c",
+        "INDEX(u64, any_uint64, int64_t, LESSER, INT64_MAX, LESSER)",
+        "INDEX(u64, any_uint64, int64_t, LESSER, INT64_MAX, SAME)",
     ),
     "bytes without a sign": Mutation("gather_loops.c", "INDEX(i8, any_int8,", "INDEX(i8, any_uint8,"),
     "16-bit indices without a sign": Mutation("gather_loops.c", "INDEX(i16, any_int16,", "INDEX(i16, any_uint16,"),
