@@ -183,7 +183,10 @@ class CallOutput:
         if out is None:
             self._adopted, self.home = arrays.allocate(self._memory, tensor.shape, tensor.dtype, like=first.given), self._memory
         else:
-            self._adopted, self.home = arrays.adopt_output(out)
+            try:
+                self._adopted, self.home = arrays.adopt_output(out)
+            except TypeError as error:
+                raise TypeError(f"out: {error}") from None
         self.array = arrays.move(self._adopted, self.home, self._memory)
 
     @property

@@ -71,10 +71,14 @@ def is_bytes(dtype: np.dtype[Any]) -> bool:
 
 def ready(problem: Problem, given: Sequence[Any]) -> Ready | None:
     """The problem of a call with plain entries on arrays like the given ones, those of `read`. None where something is wrong with
-    them, and where no plan can say how to walk over them.
+    them, with an index array that was changed after the problem was made, and where no plan can say how to walk over them.
     """
     *inputs, out = given
     x, result = inputs[0], problem.output
+    if any(
+        (array.shape, array.dtype) != (type_.shape, type_.dtype) for array, type_ in zip(inputs, problem.tensors, strict=False)
+    ):
+        return None
     if out is None:
         strides = tuple(step * x.dtype.itemsize for step in packed_strides(result.shape))
         written: Signature = (x.dtype, result.shape, strides, WRITEABLE)

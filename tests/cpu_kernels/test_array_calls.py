@@ -10,6 +10,7 @@ import gc
 import subprocess
 import sys
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -210,6 +211,19 @@ def test_a_call_keeps_its_program_and_no_array(stand_in: StandIn) -> None:
     assert frees() == before
     del call
     assert frees() == before + 1
+
+
+def test_a_call_keeps_its_engine() -> None:
+    """Threads whose first calls race may load it twice: one of the two is kept by the calls alone."""
+    found = StandIn(building.program("engine_stand_in.c", building.LIBRARY))
+    engine, call = weakref.ref(found.engine), found.call(ROWS, arrays := given())
+    del found
+    gc.collect()
+    assert engine() is not None
+    assert call(*arrays)
+    del call
+    gc.collect()
+    assert engine() is None
 
 
 BROKEN = {

@@ -115,7 +115,11 @@ class EngineProgram:
             forms = _ArrayForms(array("q", words))
         except OverflowError:  # no array has strides that are no 64-bit integers; a caller may state them
             return None
-        forms.keeps = self._handle, [dtype for dtype, *_ in arrays]  # whose id is compared
+        forms.keeps = (
+            self._engine,
+            self._handle,
+            [dtype for dtype, *_ in arrays],
+        )  # their ids are compared; the engine has the method
         return self._engine.array_call(forms)
 
     def describe(self) -> str:
@@ -142,7 +146,7 @@ class _BoundCall(ctypes.Structure):
 class _ArrayForms(bytes):
     """The header's `array_call`, and the owners of what it points at."""
 
-    keeps: tuple[_Handle, list[np.dtype[Any]]]
+    keeps: tuple[Engine, _Handle, list[np.dtype[Any]]]
 
 
 class _PythonFunctions(ctypes.Structure):
