@@ -115,11 +115,8 @@ class EngineProgram:
             forms = _ArrayForms(array("q", words))
         except OverflowError:  # no array has strides that are no 64-bit integers; a caller may state them
             return None
-        forms.keeps = (
-            self._engine,
-            self._handle,
-            [dtype for dtype, *_ in arrays],
-        )  # their ids are compared; the engine has the method
+        # The engine keeps the method; types are compared by their ids.
+        forms.keeps = self._engine, self._handle, [dtype for dtype, *_ in arrays]
         return self._engine.array_call(forms)
 
     def describe(self) -> str:
