@@ -136,8 +136,8 @@ class CompiledOperator:
         return out
 
     def bind(self, *inputs: Any, out: Any) -> BoundOperator:
-        """The operator with its arrays fixed: the cheapest way to run it again, and what a CUDA graph captures. What is set of the
-        arrays afterwards, such as `out.setflags(write=False)`, is not looked at again.
+        """The operator with its arrays fixed: the cheapest way to run it again, and what a CUDA graph captures. What is set of
+        the arrays afterwards, such as `out.setflags(write=False)`, is not looked at again.
 
         Raises TypeError and ValueError as a call does.
 
