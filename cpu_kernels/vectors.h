@@ -39,6 +39,7 @@ typedef uint64_t words8 __attribute__((vector_size(16)));
         memcpy(&read, from, sizeof read);    \
         read;                                \
     })
+#define READ_4(type, at, k) READ(type, at(k)), READ(type, at((k) + 1)), READ(type, at((k) + 2)), READ(type, at((k) + 3))
 // One lane after the other: compilers spill registers where they are given many lanes at once.
 #define LANES(vector, lane, at)                                                                               \
     ({                                                                                                        \
@@ -50,7 +51,7 @@ typedef uint64_t words8 __attribute__((vector_size(16)));
 #define PACKED_16(unit, at)                                                                                   \
     ((unit) == 1   ? LANES(bytes16, uint8_t, at)                                                              \
      : (unit) == 2 ? LANES(words2, uint16_t, at)                                                              \
-     : (unit) == 4 ? (bytes16)(words4){READ(uint32_t, at(0)), READ(uint32_t, at(1)), READ(uint32_t, at(2)), READ(uint32_t, at(3))} \
+     : (unit) == 4 ? (bytes16)(words4){READ_4(uint32_t, at, 0)}                                                \
      : (unit) == 8 ? (bytes16)(words8){READ(uint64_t, at(0)), READ(uint64_t, at(1))}                          \
                    : READ(bytes16, at(0)))
 
