@@ -73,10 +73,10 @@ def test_a_saved_report_is_shown_and_drawn_without_a_measurement(
         raise AssertionError("nothing is measured")
 
     monkeypatch.setattr(suites, "run", fails)
-    saved = ROOT / "benchmarks/results/cpu-amd-epyc-2026-11-27.json"
+    saved = ROOT / "benchmarks/results/cpu-amd-epyc-2026-11-28.json"
     ended = command("benchmarks", "--from", saved, "--roofline", tmp_path / "a.svg", "--plot", tmp_path / "b.svg")
     assert (ended.code, ended.err) == (0, "")
-    assert "suite cpu on AMD EPYC, 2 CPUs, 2026-11-27T23:43:33+00:00" in ended.out
+    assert "suite cpu on AMD EPYC, 2 CPUs, 2026-11-28T03:13:40+00:00" in ended.out
     assert "per necessary byte" in (tmp_path / "a.svg").read_text()
     assert (tmp_path / "b.svg").exists()
     together = command("benchmarks", "--from", saved, "--suite", "cpu")
