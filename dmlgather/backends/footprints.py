@@ -57,6 +57,11 @@ def signature_on(device: Device, array: Any) -> Signature:
     return array.dtype, array.shape, array.strides, where
 
 
+def packed_signature(dtype: np.dtype[Any], shape: tuple[int, ...], where: int) -> Signature:
+    """The signature of a packed array."""
+    return dtype, shape, tuple(step * dtype.itemsize for step in packed_strides(shape)), where
+
+
 def device_of(found: Signature) -> Device:
     """Where arrays of this signature lie."""
     return CPU if found[3] < 0 else Device("cuda", found[3] >> 4)

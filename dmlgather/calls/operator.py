@@ -19,6 +19,7 @@ from dmlgather.backends.footprints import (
     buffer,
     device_of,
     logical,
+    packed_signature,
     signature_on,
     signatures,
 )
@@ -26,9 +27,8 @@ from dmlgather.backends.outcomes import Outcome
 from dmlgather.backends.routes import ROUTES_KEPT, BoundRun, DeviceRoute, Executor, Route
 from dmlgather.calls.arguments import CallOutput, Fill, policy_of, taken
 from dmlgather.dialects.descriptor_problem import DescriptorProblem
-from dmlgather.dialects.problem import TensorType
 from dmlgather.directml import DataType, FeatureLevel, OperatorDesc, validate
-from dmlgather.plan import IndexPlan, Layout, OutOfBounds, packed_strides
+from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 from dmlgather.wording import braces, counted
 
 if TYPE_CHECKING:
@@ -337,7 +337,8 @@ class DescribedRoutes:
         if len(devices) < len(inputs) or (self.device is not None and set(devices) != {self.device.memory}):
             return None
         check_devices(devices)
-        return _packed([*self._types.values()][-1], _where(devices[0]))
+        output = [*self._types.values()][-1]
+        return packed_signature(output.dtype, output.shape, _where(devices[0]))
 
     def of_arrays(self, *signatures: Signature | None) -> Route | None:
         """The route for arrays (inputs, then output) whose shapes say whether they are logical tensors or buffers.
@@ -400,8 +401,8 @@ class DescribedRoutes:
             )
         where = _where(device.memory)
         return [
-            _packed(self._types[name], where) if item is None else _stated(name, item, where)
-            for name, item in zip(self.tensors, given, strict=True)
+            packed_signature(each.dtype, each.shape, where) if item is None else _stated(name, item, where)
+            for (name, each), item in zip(self._types.items(), given, strict=True)
         ]
 
     def check_count(self, count: int) -> None:
@@ -457,7 +458,7 @@ def _stated(name: str, item: Any, where: int) -> Signature:
         return dtype, shape, strides, where | place & 15 if home.on_gpu and where >= 0 else where
     try:
         shape, dtype = tuple(map(index, item[0])), np.dtype(item[1])
-        strides = _packed(TensorType(shape, dtype), where)[2] if len(item) == 2 else tuple(map(index, item[2]))
+        strides = packed_signature(dtype, shape, where)[2] if len(item) == 2 else tuple(map(index, item[2]))
     except (IndexError, TypeError) as error:
         raise TypeError(
             f"{name} is stated as {item!r}, expected (shape, dtype) or (shape, dtype, strides in bytes), such as "
@@ -471,7 +472,3 @@ def _stated(name: str, item: Any, where: int) -> Signature:
 def _where(memory: Device) -> int:
     """The last item of the signature of a new array: at a multiple of 16 bytes, and writeable."""
     return memory.index << 4 if memory.on_gpu else WRITEABLE
-
-
-def _packed(tensor: TensorType, where: int) -> Signature:
-    return tensor.dtype, tensor.shape, tuple(step * tensor.dtype.itemsize for step in packed_strides(tensor.shape)), where

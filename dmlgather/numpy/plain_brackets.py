@@ -10,11 +10,10 @@ import numpy as np
 
 from dmlgather.backends.arrays import check_size
 from dmlgather.backends.devices import CPU
-from dmlgather.backends.footprints import WRITEABLE, Signature, signature_on
+from dmlgather.backends.footprints import WRITEABLE, packed_signature, signature_on
 from dmlgather.calls.prepared import Ready, prepared
 from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.dialects.problem import Problem
-from dmlgather.plan import packed_strides
 
 _NDARRAY = np.ndarray
 _INDICES = frozenset(map(np.dtype, ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")))
@@ -78,8 +77,7 @@ def ready(problem: Problem, given: Sequence[Any]) -> Ready | None:
     if [(array.shape, array.dtype) for array in inputs] != [(each.shape, each.dtype) for each in problem.tensors[:-1]]:
         return None
     if out is None:
-        strides = tuple(step * x.dtype.itemsize for step in packed_strides(result.shape))
-        written: Signature = (x.dtype, result.shape, strides, WRITEABLE)
+        written = packed_signature(x.dtype, result.shape, WRITEABLE)
     elif out.shape == result.shape and out.dtype == result.dtype:
         written = signature_on(CPU, out)
     else:
