@@ -1,4 +1,4 @@
-"""How strides walk a packed tensor, in the terms that every library has: axes and windows of them."""
+"""How strides walk a packed tensor, in the terms that ONNX has: axes and windows of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dmlgather.dialects.windows import Window
 from dmlgather.plan import dot, packed_strides, unravel
-from dmlgather.translation.targets import Target, UntranslatableError
+from dmlgather.translation.onnx_operators import OnnxProgram, UntranslatableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,24 +138,24 @@ class _Assignment:
         return True
 
 
-# Strided copies in a target's operators: reshape, slice, transpose, expand; or a gather by constant positions.
+# Strided copies in ONNX's operators: reshape, slice, transpose, expand; or a gather by constant positions.
 
 
 MOST_POSITIONS = 2**24
 """Constant positions that a translated program holds at most, for a copy that has no other form."""
 
 
-def strided(target: Target, value: str, steps: Steps) -> str:
+def strided(target: OnnxProgram, value: str, steps: Steps) -> str:
     """The copy of a value that the steps make, of shape `steps.sizes`; there are no lookups."""
     walk = axis_walk(target.type_of(value).shape, steps)
     if walk is None:
-        found = by_positions(target, value, target.graph.constant(positions(target, value, steps)))
+        found = by_positions(target, value, target.graph.constant(positions(steps)))
         return target.graph.expanded("expand", found, steps.sizes)
     taken = taken_of(target, value, walk)
     return arranged(target, taken, [walk.walked.index(axis) for axis in walk.kept], steps.sizes)
 
 
-def taken_of(target: Target, value: str, walk: AxisWalk) -> str:
+def taken_of(target: OnnxProgram, value: str, walk: AxisWalk) -> str:
     """What is taken of a value: a window of each kept axis; the other axes are dropped."""
     tensor = target.type_of(value)
     count = prod(walk.shape)
@@ -165,7 +165,7 @@ def taken_of(target: Target, value: str, walk: AxisWalk) -> str:
     return target.reshaped(value, [walk.windows[axis].count for axis in walk.kept])
 
 
-def windows_of(target: Target, value: str, windows: Sequence[Window]) -> str:
+def windows_of(target: OnnxProgram, value: str, windows: Sequence[Window]) -> str:
     """A window of each dimension of a value; no step where all are whole."""
     shape = target.type_of(value).shape
     windows = [window if window.count > 1 else Window(window.start * window.count, window.count, 1) for window in windows]
@@ -178,7 +178,7 @@ def windows_of(target: Target, value: str, windows: Sequence[Window]) -> str:
     return target.sliced(value, windows)
 
 
-def arranged(target: Target, value: str, dims: Sequence[int], sizes: Sequence[int]) -> str:
+def arranged(target: OnnxProgram, value: str, dims: Sequence[int], sizes: Sequence[int]) -> str:
     """A value whose dimensions are these of `sizes`, as the dimensions of `sizes` in order, repeated where it lacks one."""
     order = sorted(range(len(dims)), key=lambda place: dims[place])
     value = target.transposed(value, order)
@@ -186,7 +186,7 @@ def arranged(target: Target, value: str, dims: Sequence[int], sizes: Sequence[in
     return target.graph.expanded("expand", value, sizes)
 
 
-def positions(target: Target, value: str, steps: Steps) -> NDArray[Any]:
+def positions(steps: Steps) -> NDArray[Any]:
     """Where the steps lead in a packed value, in elements; of size 1 where a dimension does not move."""
     sizes = [size if stride else 1 for size, stride in zip(steps.sizes, steps.strides, strict=True)]
     if prod(sizes) > MOST_POSITIONS:
@@ -194,15 +194,15 @@ def positions(target: Target, value: str, steps: Steps) -> NDArray[Any]:
             f"the copy has no form as slices and transpositions, and a table of its {prod(sizes)} positions is more than "
             f"{MOST_POSITIONS} numbers: split it"
         )
-    found = np.full(sizes, steps.offset, target.position_type(prod(target.type_of(value).shape)))
+    found = np.full(sizes, steps.offset, np.int64)
     for dim, (size, stride) in enumerate(zip(sizes, steps.strides, strict=True)):
         along = [1] * len(sizes)
         along[dim] = size
-        found += (np.arange(size) * stride).astype(found.dtype).reshape(along)
+        found += (np.arange(size) * stride).reshape(along)
     return found
 
 
-def by_positions(target: Target, value: str, places: str) -> str:
+def by_positions(target: OnnxProgram, value: str, places: str) -> str:
     """The elements of a packed value at these positions, of their shape."""
     shape = target.type_of(value).shape
     return target.along_axis(target.reshaped(value, (prod(shape),)), places, 0)

@@ -1,65 +1,25 @@
-"""Gathers in the operators that ONNX and OpenVINO share: along an axis, one element per index, by tuples; else by positions."""
+"""Gathers in ONNX's operators: along an axis, one element per index, by tuples; else by positions."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable
-
 import numpy as np
 
-from dmlgather.plan import IndexPlan, OutOfBounds
+from dmlgather.plan import OutOfBounds
 from dmlgather.translation.axes import Steps, by_positions, positions
 from dmlgather.translation.gathering import Gathering
-from dmlgather.translation.targets import IndexRule, Target, UntranslatableError
-
-InBatches = Callable[[str, str, int, int], str]
-
-POSITIONS = IndexRule(None, wraps=False, types=("int64",))
-"""For positions that are computed."""
+from dmlgather.translation.onnx_operators import POSITIONS, OnnxProgram, UntranslatableError
 
 
-class OperatorTarget(Target):
-    """A target with an operator for each kind of gather."""
-
-    @property
-    @abstractmethod
-    def elements_rule(self) -> IndexRule:
-        """That of `elements`."""
-
-    @property
-    @abstractmethod
-    def tuples_rule(self) -> IndexRule:
-        """That of `tuples`."""
-
-    @property
-    def in_batches(self) -> InBatches | None:
-        """`along_axis` of data and indices that share leading dimensions, as many as its last argument says; None without."""
-        return None
-
-    @abstractmethod
-    def elements(self, data: str, indices: str, axis: int) -> str:
-        """One element per index."""
-
-    @abstractmethod
-    def tuples(self, data: str, indices: str, batch: int) -> str:
-        """Index tuples, in the last dimension of indices; batch: leading dimensions that data and indices share."""
-
-    def gathered(self, gathering: Gathering) -> str | None:
-        if gathering.windowed:
-            return None if gathering.index_dims else _one_window(self, gathering)
-        if len(gathering.plan.lookups) > 1:
-            return _by_tuples(self, gathering.without_small_batch())
-        if _one_per_index(gathering) and not (self.in_batches and _fills(self, gathering.plan)):
-            return _by_elements(self, gathering)
-        gathering = gathering.without_small_batch()
-        if gathering.batch and not self.in_batches:
-            return _by_tuples(self, gathering)
-        return _by_axis(self, gathering)
-
-
-def _fills(target: OperatorTarget, plan: IndexPlan) -> bool:
-    """Whether `along_axis` fills by itself, and should."""
-    return plan.out_of_bounds is OutOfBounds.FILL and target.axis_rule.keeps(plan.out_of_bounds, plan.fill)
+def gathered(target: OnnxProgram, gathering: Gathering) -> str | None:
+    """Return the result of lookups, of shape `gathering.sizes`; None where only `flat` can say it."""
+    if gathering.windowed:
+        return None if gathering.index_dims else _one_window(target, gathering)
+    if len(gathering.plan.lookups) > 1:
+        return _by_tuples(target, gathering.without_small_batch())
+    if _one_per_index(gathering):
+        return _by_elements(target, gathering)
+    gathering = gathering.without_small_batch()
+    return _by_tuples(target, gathering) if gathering.batch else _by_axis(target, gathering)
 
 
 def _one_per_index(gathering: Gathering) -> bool:
@@ -69,23 +29,13 @@ def _one_per_index(gathering: Gathering) -> bool:
     return bool(batch) and len(moved) - len(batch) <= 1 and set(others) == set(batch)
 
 
-def _by_axis(target: OperatorTarget, gathering: Gathering) -> str:
-    """One lookup; behind the batch dimensions, the axes keep their places."""
-    rule, batch = target.axis_rule, gathering.batch
-    fitted = gathering.fitted([0], rule)
-    moved = [dim for dim in gathering.index_dims if dim not in batch]
-    dims: list[int | None] = [*batch, *(dim for dim in gathering.walked if dim not in batch)]  # None is the axis
-    places = [*(gathering.walked.index(dim) for dim in batch)]
-    places += [axis for axis in range(len(gathering.walked)) if axis not in places]
-    data = target.transposed(gathering.data, places)
+def _by_axis(target: OnnxProgram, gathering: Gathering) -> str:
+    """One lookup, and no batch dimensions: the axes keep their places."""
+    fitted = gathering.fitted([0], target.axis_rule)
+    dims: list[int | None] = [*gathering.walked]  # None is the axis
     axis = dims.index(None)
-    indices = _batch_first(gathering, fitted.value)
-    if batch:
-        assert target.in_batches is not None, "else the batch is stated in tuples"
-        result = target.in_batches(data, indices, axis, len(batch))
-    else:
-        result = target.along_axis(data, indices, axis)
-    written = [dim for dim in (*dims[:axis], *moved, *dims[axis + 1 :]) if dim is not None]
+    result = target.along_axis(gathering.data, fitted.value, axis)
+    written = [dim for dim in (*dims[:axis], *gathering.index_dims, *dims[axis + 1 :]) if dim is not None]
     return gathering.finished(result, written, _masks(gathering, fitted.valid))
 
 
@@ -96,7 +46,7 @@ def _batch_first(gathering: Gathering, indices: str, *, components: bool = False
     return gathering.target.transposed(indices, [*order, len(order)] if components else order)
 
 
-def _by_elements(target: OperatorTarget, gathering: Gathering) -> str:
+def _by_elements(target: OnnxProgram, gathering: Gathering) -> str:
     """One lookup; the data's axes in the order of the output's dimensions."""
     fitted = gathering.fitted([0], target.elements_rule)
     moved = gathering.moved(0)
@@ -113,7 +63,7 @@ def _by_elements(target: OperatorTarget, gathering: Gathering) -> str:
     return gathering.finished(result, dims, _masks(gathering, fitted.valid))
 
 
-def _by_tuples(target: OperatorTarget, gathering: Gathering) -> str:
+def _by_tuples(target: OnnxProgram, gathering: Gathering) -> str:
     """Batch dimensions first, then the axes that are looked up, in the order of the components, then the others."""
     tuples = gathering.tuples(target.tuples_rule)
     batch, moved = gathering.batch, gathering.index_dims
@@ -129,7 +79,7 @@ def _masks(gathering: Gathering, valid: str | None) -> list[str]:
     return [] if valid is None else [gathering.spread(valid, gathering.index_dims)]
 
 
-def _one_window(target: OperatorTarget, gathering: Gathering) -> str | None:
+def _one_window(target: OnnxProgram, gathering: Gathering) -> str | None:
     """One window, behind one index per axis: along each of these, the positions from the index on."""
     plan = gathering.plan
     if plan.out_of_bounds is OutOfBounds.RAISE:
@@ -151,21 +101,18 @@ def _one_window(target: OperatorTarget, gathering: Gathering) -> str | None:
     return gathering.finished(target.reshaped(result, [gathering.sizes[dim] for dim in written]), written, valid)
 
 
-def flat(target: Target, gathering: Gathering, steps: Steps) -> str:
+def flat(target: OnnxProgram, gathering: Gathering, steps: Steps) -> str:
     """By positions in the flattened data, which are computed. steps: of the data, with its lookups."""
-    plan, elements = gathering.plan, target.type_of(gathering.data)
-    kind = target.position_type(int(np.prod(elements.shape, dtype=object)))
-    rule = IndexRule(None, wraps=False, types=(kind.name, "int64"))
-    if plan.out_of_bounds is OutOfBounds.RAISE and target.raises:
+    plan, kind = gathering.plan, np.dtype(np.int64)
+    if plan.out_of_bounds is OutOfBounds.RAISE:
         raise UntranslatableError(
             "its lookups index no axes of the data, and positions in the flattened data do not tell which index is out of range"
         )
-    total = target.graph.constant(positions(target, gathering.data, Steps(steps.sizes, steps.strides, steps.offset)))
+    total = target.graph.constant(positions(Steps(steps.sizes, steps.strides, steps.offset)))
     valid = []
     for number, lookup in enumerate(plan.lookups):
-        fitted, dims = gathering.fitted([number], rule), gathering.moved(number)
-        value = target.cast(fitted.value, kind)
-        moved = target.computed("multiply", kind, value, target.number(lookup.in_stride, kind))
+        fitted, dims = gathering.fitted([number], POSITIONS), gathering.moved(number)
+        moved = target.computed("multiply", kind, fitted.value, target.number(lookup.in_stride, kind))
         total = target.computed("add", kind, total, gathering.spread(moved, dims))
         if fitted.valid is not None:
             valid.append(gathering.spread(fitted.valid, dims))

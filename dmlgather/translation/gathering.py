@@ -12,16 +12,16 @@ import numpy as np
 
 from dmlgather.plan import IndexPlan, Lookup, OutOfBounds, packed_strides
 from dmlgather.translation.axes import AxisWalk, Steps, arranged, strided
-from dmlgather.translation.targets import IndexRule, Target
+from dmlgather.translation.onnx_operators import IndexRule, OnnxProgram
 
-# Index arithmetic: what a target's operator must be given so that it reads what the source reads.
+# Index arithmetic: what an operator of ONNX must be given so that it reads what the source reads.
 
 WIDE_UNSIGNED = ("uint32", "uint64")
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Indices for the target's operator. valid: the value that says which were in range, where that is needed to fill."""
+    """Indices for the operator. valid: the value that says which were in range, where that is needed to fill."""
 
     value: str
     valid: str | None = None
@@ -30,12 +30,12 @@ class Fitted:
 class Fitter:
     """The indices of some lookups, which lie in one value; with several lookups, in its last dimension."""
 
-    def __init__(self, target: Target, lookups: Sequence[Lookup], source: OutOfBounds, fill: bytes, rule: IndexRule) -> None:
+    def __init__(self, target: OnnxProgram, lookups: Sequence[Lookup], source: OutOfBounds, rule: IndexRule) -> None:
         self.target, self.rule = target, rule
         self.source = OutOfBounds.CLAMP if source is OutOfBounds.PROMISE else source
         self.limits = np.array([lookup.limit for lookup in lookups], object)
         self.wraps = np.array([lookup.wrap for lookup in lookups], object)
-        self.kept = rule.keeps(self.source, fill)
+        self.kept = rule.raises and self.source is OutOfBounds.RAISE
 
     def fitted(self, value: str) -> Fitted:
         """The indices with what must be added, clamped, masked or converted."""
@@ -44,7 +44,7 @@ class Fitter:
         wraps = signed and bool(self.wraps.any())
         own_wrap = wraps and self.rule.wraps and (self.wraps == self.limits).all()
         guards = signed and self.rule.wraps and not own_wrap
-        clamps = not self.kept and self.source is not OutOfBounds.RAISE
+        clamps = self.source is not OutOfBounds.RAISE
         if clamps and dtype.name in WIDE_UNSIGNED and dtype.name not in self.rule.types:
             return self._clamped_first(value)
         value = self._in_type(value, changes=(wraps and not own_wrap) or (self.kept and guards) or clamps)
@@ -70,9 +70,7 @@ class Fitter:
         return None if self.source is OutOfBounds.CLAMP else self.target.computed("equal", np.bool_, clamped, value)
 
     def _guarded(self, value: str) -> str:
-        """Negative indices, which the target would count from the end, as indices that it treats as the source treats them."""
-        if self.source is OutOfBounds.CLAMP:
-            return self._computed("maximum", value, self._number(value, 0))
+        """Negative indices, which ONNX would count from the end, as indices that are out of range for it as well."""
         return self._where_negative(value, self._number(value, self.limits))
 
     def _where_negative(self, value: str, other: str) -> str:
@@ -111,7 +109,7 @@ def _holds(dtype: np.dtype[Any], other: np.dtype[Any], greatest: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class IndexTuples:
-    """Index tuples for a target's operator.
+    """Index tuples for an operator.
 
     order: the lookups, in the order of the components. value: the indices, shape [dimensions that indices move along…,
     components]. valid: values that say which are in range, where the target does not fill itself; they broadcast to the output.
@@ -130,7 +128,7 @@ class Gathering:
     walked, looked_up: by axis, the number of the dimension, and of the lookup, or None. indices: the value that the lookups read.
     """
 
-    target: Target
+    target: OnnxProgram
     plan: IndexPlan
     data: str
     indices: str
@@ -138,7 +136,7 @@ class Gathering:
     looked_up: tuple[int | None, ...]
 
     @classmethod
-    def of(cls, target: Target, plan: IndexPlan, walk: AxisWalk, data: str, indices: str) -> Gathering:
+    def of(cls, target: OnnxProgram, plan: IndexPlan, walk: AxisWalk, data: str, indices: str) -> Gathering:
         """data: what is taken of the data by `walk`."""
         dims = {axis: dim for dim, axis in enumerate(walk.walked) if axis is not None}
         lookups = {axis: number for number, axis in enumerate(walk.looked_up)}
@@ -199,7 +197,7 @@ class Gathering:
             step = lookups[1].index_offset - first.index_offset if len(lookups) > 1 else 1
             sizes, strides = (*sizes, len(lookups)), (*strides, step)
         value = strided(self.target, self.indices, Steps(sizes, strides, first.index_offset))
-        return Fitter(self.target, lookups, self.plan.out_of_bounds, self.plan.fill, rule).fitted(value)
+        return Fitter(self.target, lookups, self.plan.out_of_bounds, rule).fitted(value)
 
     def tuples(self, rule: IndexRule) -> IndexTuples:
         """The indices of all lookups as tuples, for an operator with that rule."""

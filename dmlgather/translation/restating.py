@@ -1,4 +1,4 @@
-"""A whole graph in a target's operators."""
+"""A graph in ONNX's operators."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from dataclasses import replace
 import numpy as np
 
 from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Opaque, Step
+from dmlgather.dialects.index_graph import Bitcast, Concatenation, Elementwise, IndexGraph, Step
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import ExpandView, ReshapeView, TransposeView
 from dmlgather.dialects.windows import WindowProblem
-from dmlgather.fusion import fuse
+from dmlgather.differential.matching import output_names
 from dmlgather.plan import IndexPlan, canonicalise, narrow
 from dmlgather.translation.axes import Steps, axis_walk, strided, taken_of, windows_of
-from dmlgather.translation.forms import flat
+from dmlgather.translation.forms import flat, gathered
 from dmlgather.translation.gathering import Gathering
-from dmlgather.translation.targets import Target, UntranslatableError
+from dmlgather.translation.onnx_operators import OnnxProgram, UntranslatableError
 
-# State a problem in a target's operators: the table of rules, from the most natural form to the last resort.
+# State a problem in ONNX's operators: the table of rules, from the most natural form to the last resort.
 
 
-def state(target: Target, problem: Problem, values: Sequence[str]) -> str:
-    """Add a problem to the target's graph; the value that holds its output.
+def state(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str:
+    """Add a problem to the program; the value that holds its output.
 
-    values: of the graph, the problem's data, then its indices. UntranslatableError where the target cannot say it; TypeError and
+    values: of the graph, the problem's data, then its indices. UntranslatableError where ONNX cannot say it; TypeError and
     ValueError where its operators do not take these types or sizes.
     """
     return next(value for rule in RULES if (value := rule(target, problem, values)) is not None)
 
 
-def _same(target: Target, problem: Problem, values: Sequence[str]) -> str | None:
+def _same(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
     """The operator itself, in the version that was asked for, if that means the same."""
     with suppress(TypeError, ValueError):
         own = target.same(problem)
@@ -41,7 +41,7 @@ def _same(target: Target, problem: Problem, values: Sequence[str]) -> str | None
     return None
 
 
-def _view(target: Target, problem: Problem, values: Sequence[str]) -> str | None:
+def _view(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
     if isinstance(problem, ReshapeView):
         return target.reshaped(values[0], problem.shape)
     if isinstance(problem, TransposeView):
@@ -51,32 +51,30 @@ def _view(target: Target, problem: Problem, values: Sequence[str]) -> str | None
     return None
 
 
-def _windows(target: Target, problem: Problem, values: Sequence[str]) -> str | None:
+def _windows(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
     if not isinstance(problem, WindowProblem):
         return None
     return target.reshaped(windows_of(target, values[0], problem.windows), problem.output.shape)
 
 
-def _without_elements(target: Target, problem: Problem, _: Sequence[str]) -> str | None:
+def _without_elements(target: OnnxProgram, problem: Problem, _: Sequence[str]) -> str | None:
     """An output without elements, for which no index is checked, and one of fill values alone."""
     plan, output = plan_of(problem), problem.output
-    if plan.empty and not (plan.index_reach and target.raises):
+    if plan.empty and not plan.index_reach:
         return target.graph.constant(np.empty(output.shape, output.dtype))
     if plan.constant:
         fill = np.frombuffer(plan.fill, output.dtype).reshape(())
         return target.graph.expanded("fill", target.graph.constant(fill), output.shape)
-    if not target.raises and any(lookup.limit == 0 for lookup in plan.lookups):
-        raise UntranslatableError(f"every index is an error, as an axis has no elements, and {target.title} has no such errors")
     return None
 
 
-def _alike(target: Target, problem: Problem, values: Sequence[str]) -> str | None:
-    """An operator of the target that is found by its plan."""
-    own = None if len(values) > 1 else target.alike(problem)
+def _blocks(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
+    """DepthToSpace or SpaceToDepth, which are found by their plan."""
+    own = None if len(values) > 1 else target.blocks(problem)
     return None if own is None else target.stated_as(own, *values)
 
 
-def _by_axes(target: Target, problem: Problem, values: Sequence[str]) -> str | None:
+def _by_axes(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
     """By the axes that the plan walks and looks up."""
     plan = _outermost_first(plan_of(problem))
     steps = _steps(plan)
@@ -86,23 +84,23 @@ def _by_axes(target: Target, problem: Problem, values: Sequence[str]) -> str | N
     if walk is None:
         return None
     gathering = Gathering.of(target, plan, walk, taken_of(target, values[0], walk), values[1])
-    result = target.gathered(gathering)
+    result = gathered(target, gathering)
     return None if result is None else target.reshaped(result, problem.output.shape)
 
 
-def _by_positions(target: Target, problem: Problem, values: Sequence[str]) -> str | None:
+def _by_positions(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
     """The last resort: positions in the flattened data."""
     plan = _outermost_first(plan_of(problem))
     every = Gathering(target, plan, values[0], values[1], (), ())
     return target.reshaped(flat(target, every, _steps(plan)), problem.output.shape)
 
 
-RULES: tuple[Callable[[Target, Problem, Sequence[str]], str | None], ...] = (
+RULES: tuple[Callable[[OnnxProgram, Problem, Sequence[str]], str | None], ...] = (
     _same,
     _view,
     _windows,
     _without_elements,
-    _alike,
+    _blocks,
     _by_axes,
     _by_positions,
 )
@@ -133,42 +131,13 @@ def _outermost_first(plan: IndexPlan) -> IndexPlan:
     )
 
 
-def restated_if_possible(graph: IndexGraph, make: Callable[[GraphBuilder], Target]) -> IndexGraph:
-    """As `restated`. Where the target has no arithmetic, what fusing makes of the arithmetic is tried as well: a gather behind a
-    clamp may be a gather that clamps.
-    """
-    try:
-        return restated(graph, make)
-    except UntranslatableError:
-        if not any(isinstance(step.work, Elementwise) for step in graph.steps):
-            raise
-        with suppress(UntranslatableError):
-            return restated(fuse(graph).graph, make)
-        raise
+def restated(graph: IndexGraph, opset: int) -> IndexGraph:
+    """A graph in ONNX's operators at an opset, with the same inputs and outputs.
 
-
-def output_names(graph: IndexGraph) -> list[str]:
-    """What users call the outputs of a graph, with a number where several have one name, or an output is an input."""
-    taken, names = {graph.label(value) for value in graph.inputs if value in graph.outputs}, list[str]()
-    for value in graph.outputs:
-        name = wanted = graph.label(value)
-        number = 1
-        while name in taken:
-            number += 1
-            name = f"{wanted} ({number})"
-        taken.add(name)
-        names.append(name)
-    return names
-
-
-def restated(graph: IndexGraph, make: Callable[[GraphBuilder], Target]) -> IndexGraph:
-    """A graph in a target's operators, with the same inputs and outputs.
-
-    UntranslatableError, naming the first operator that is neither of the family nor a view, and for a problem that the target
-    cannot say.
+    UntranslatableError for a problem that ONNX cannot say.
     """
     builder = GraphBuilder()
-    target = make(builder)
+    target = OnnxProgram(builder, opset)
     names = output_names(graph)
     values = {}
     for name in graph.inputs:  # what a model of DirectML reads and writes is an input and an output here
@@ -210,21 +179,18 @@ def _with_outputs_named(graph: IndexGraph, wanted: Sequence[str]) -> IndexGraph:
     )
 
 
-def _restate(target: Target, step: Step, inputs: list[str], outputs: Sequence[TensorType]) -> Sequence[str]:
+def _restate(target: OnnxProgram, step: Step, inputs: list[str], outputs: Sequence[TensorType]) -> Sequence[str]:
     work = step.work
     match work:
         case Elementwise(operator, dtype):
             return [target.computed(operator, dtype, *inputs)]
         case Concatenation(axis):
             return [target.graph.concatenated(step.name, inputs, axis)]
-        case Opaque(operator):
-            if operator != "bitcast" or not target.bitcasts:
-                raise UntranslatableError(f"it is {operator}, which neither gathers, slices nor views")
-            same = target.type_of(inputs[0]).dtype.itemsize == outputs[0].dtype.itemsize
-            if not same:
+        case Bitcast():
+            given, wanted = target.type_of(inputs[0]), outputs[0]
+            if given.dtype.itemsize != wanted.dtype.itemsize:
                 raise UntranslatableError(
-                    f"{target.type_of(inputs[0])} is read as {outputs[0]}: {target.title} has no way to read elements as others "
-                    "of another size"
+                    f"{given} is read as {wanted}: ONNX has no way to read elements as others of another size"
                 )
-            return target.graph.opaque(step.name, operator, inputs, outputs, attributes=work.attributes)
+            return [target.graph.bitcast(step.name, inputs[0], wanted.dtype, wanted.shape)]
     return [state(target, work, inputs)]

@@ -1,43 +1,30 @@
-"""`translate`: a problem, or a whole program, in the operators of another library."""
+"""`translate`: a problem, descriptors or a DxDispatch model in ONNX's operators."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
+from numpy.typing import NDArray
 
-from dmlgather.dialects.descriptor_graph import descriptor_graph
-from dmlgather.dialects.descriptors import storage_type
-from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Opaque, Step
-from dmlgather.dialects.planned import Planned
-from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.dialects.views import ExpandView, ReshapeView, SliceView, TransposeView
+from dmlgather.dialects.descriptor_problem import DescriptorProblem
+from dmlgather.dialects.index_graph import Bitcast, Concatenation, Elementwise, IndexGraph, Step
+from dmlgather.dialects.problem import Problem, whole
+from dmlgather.dialects.programs import read_program
+from dmlgather.dialects.views import ExpandView, ReshapeView, TransposeView
 from dmlgather.dialects.windows import Window, WindowProblem
-from dmlgather.directml import BufferTensorDesc, FeatureLevel
-from dmlgather.directml.dxdispatch.model_file import check_text
-from dmlgather.directml.dxdispatch.npy import SourceFiles
-from dmlgather.equivalence import Equivalence, decide
-from dmlgather.graph_sources import check_all_read, read_program
-from dmlgather.lax.problems.gather import LaxGather
-from dmlgather.openvino.model.index_graph import index_graph as openvino_graph
+from dmlgather.differential import Agreement, check_agreement
+from dmlgather.differential.matching import output_names
+from dmlgather.files import FileError, writing
+from dmlgather.onnx.problems.operator_versions import NEWEST_OPSET
 from dmlgather.package import MissingExtraError
-from dmlgather.translation.directml_sources import of_checked
-from dmlgather.translation.jax_target import MODES
-from dmlgather.translation.libraries import TARGETS, TargetRow
-from dmlgather.translation.onnx_target import clamps, is_bound
-from dmlgather.translation.restating import output_names, restated_if_possible
-from dmlgather.translation.targets import UntranslatableError
-from dmlgather.wording import alternatives
+from dmlgather.translation.onnx_form import OnnxForm, clamps, is_bound
+from dmlgather.translation.onnx_operators import UntranslatableError
+from dmlgather.translation.restating import restated
 
 # What the steps of a program do, in words.
 
@@ -80,8 +67,8 @@ def _step(graph: IndexGraph, step: Step) -> str:
             return f"{work.operator} with {' and '.join(numbers)}" if numbers else work.operator
         case Concatenation():
             return f"concatenate along axis {work.axis}"
-        case Opaque():
-            return work.operator
+        case Bitcast():
+            return f"read as {graph.types[step.outputs[0]].dtype}"
 
 
 def operator_of(problem: Problem) -> str:
@@ -94,8 +81,6 @@ def _attributes(problem: Problem) -> str:
     if isinstance(problem, WindowProblem):
         return f" [{', '.join(map(_window, problem.windows, problem.data.shape))}]"
     stated = [f"{name} {getattr(problem, name)}" for name in STATED if hasattr(problem, name)]
-    if isinstance(problem, LaxGather):
-        stated.append(f"mode '{MODES[problem.out_of_bounds]}'")
     return f" ({', '.join(stated)})" if stated else ""
 
 
@@ -112,193 +97,78 @@ def _shown(graph: IndexGraph, name: str) -> str:
     return str(array.item() if array.size == 1 else array.tolist()) if array.size <= 8 else f"{array.size} numbers"
 
 
-# The proof of a translation: what runs is read again, by the reader of its library, and compared with the source.
+DEFAULT_OPSET = 13
+"""Of ONNX, where none is stated."""
 
+LARGEST_FILE = 2**31 - 1
+"""Bytes of a protobuf message."""
 
-def prove(source: IndexGraph, to: str, form: Any, stated: IndexGraph) -> Equivalence:
-    """Whether a form does what the source does: for all inputs, else for those for which no index of the source is out of range.
-
-    to: the library. stated: the graph that the form was made of.
-    """
-    first, second, flat = READERS[to](source, form, stated)
-    found = decide(first, second, flat=flat, assume=())
-    return found or decide(first, second, given="valid", flat=flat, assume=())
-
-
-Compared = tuple[IndexGraph, IndexGraph, bool]
-"""The source, the form, and whether elements are compared whatever the shapes are."""
-
-
-def _onnx(source: IndexGraph, form: Any, _: IndexGraph) -> Compared:
-    return source, read_program(form).graph, False
-
-
-def _openvino(source: IndexGraph, form: Any, _: IndexGraph) -> Compared:
-    openvino: Any = import_module("openvino")
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "translated.xml"
-        openvino.serialize(form, path)
-        return source, openvino_graph(path), False
-
-
-def _jax(source: IndexGraph, form: Any, stated: IndexGraph) -> Compared:
-    jax: Any = import_module("jax")
-    types = [stated.types[name] for name in stated.inputs]
-    wide = any(tensor.dtype.itemsize == 8 for tensor in types)
-    with jax.enable_x64(True) if wide else nullcontext():
-        program = read_program(form, *(jax.ShapeDtypeStruct(tensor.shape, tensor.dtype) for tensor in types))
-    return source, program.graph, False
-
-
-def _directml(source: IndexGraph, form: Any, stated: IndexGraph) -> Compared:
-    first = _in_storage(source)
-    if isinstance(form, dict):
-        files = SourceFiles(Path.cwd(), allow_outside=False)
-        file = of_checked(check_text("translated.json", json.dumps(form), files, FeatureLevel.LEVEL_6_4))
-        graph, labels = file.graph, {value: file.graph.label(value) for value in file.graph.inputs}
-        known = {value: file.initial[label] for value, label in labels.items() if label in stated.constants}
-        inputs = tuple(value for value in graph.inputs if value not in known)
-        return first, replace(graph, inputs=inputs, constants={**graph.constants, **known}), True
-    return first, _bound_to(first, descriptor_graph(form), form[-1].tensor(form[-1].operator.output)), True
-
-
-READERS: Mapping[str, Callable[[IndexGraph, Any, IndexGraph], Compared]] = {
-    "onnx": _onnx,
-    "openvino": _openvino,
-    "jax": _jax,
-    "directml": _directml,
-}
-"""What is compared, by library."""
-
-
-def _in_storage(graph: IndexGraph) -> IndexGraph:
-    """A graph of problems on the types that hold the bits of its data in DirectML: bool as UINT8."""
-    types = dict(graph.types)
-    steps = []
-    for step in graph.steps:
-        work = step.work
-        if not isinstance(work, Problem):
-            steps.append(step)
-            continue
-        for name in (step.inputs[0], step.outputs[0]):
-            types[name] = _stored(graph.types[name])
-        data, *indices = (types[name] for name in step.inputs)
-        planned = Planned(data, indices[0] if indices else None, types[step.outputs[0]], work.plan())
-        steps.append(replace(step, work=work if data == work.data else planned))
-    constants = {name: array.view(types[name].dtype) for name, array in graph.constants.items()}
-    return replace(graph, steps=tuple(steps), types=types, constants=constants)
-
-
-def _stored(tensor: TensorType) -> TensorType:
-    storage = storage_type(tensor.dtype)
-    assert storage is not None, "what has descriptors has a storage type"
-    kind, parts = storage
-    return replace(tensor, dtype=tensor.dtype if parts else np.dtype(kind.name.lower()))
-
-
-def _bound_to(first: IndexGraph, second: IndexGraph, output: BufferTensorDesc) -> IndexGraph:
-    """The second graph, of descriptors, with the inputs of the first one bound to its tensors, and its output as it lies in its
-    buffer. output: the last tensor, which has no gaps.
-    """
-    graph, values = GraphBuilder(), dict[str, str]()
-    inputs = [graph.input(name, first.types[name]) for name in first.inputs]
-    for own, name in zip(inputs, second.inputs, strict=False):  # index tuples without components are not bound
-        values[name] = _bound(graph, own, second.types[name])
-    for name, array in second.constants.items():
-        values[name] = graph.constant(array, name)
-    for step in second.steps:
-        assert isinstance(step.work, Problem), "a chain of descriptors holds nothing else"
-        values[step.outputs[0]] = graph.problem(step.name, step.work, *(values[name] for name in step.inputs))
-    order = sorted(range(output.rank), key=lambda axis: -output.element_strides[axis])
-    return graph.build([graph.transposed("OutputTensor", values[second.outputs[0]], order)])
-
-
-def _bound(graph: GraphBuilder, value: str, wanted: TensorType) -> str:
-    """A value as the tensor that reads it: its first elements, of that shape, indices converted to its type. Where the tensor's
-    buffer is rounded up to 4 bytes, it ends in elements that no descriptor reads.
-    """
-    tensor, name = graph.types[value], f"{value} as it is bound"
-    count, own = wanted.layout.extent, tensor.layout.extent
-    if count < own:
-        flat = graph.reshaped(name, value, (own,))
-        value = graph.problem(name, SliceView(graph.types[flat], (Window(0, count, 1),)), flat)
-    elif count > own:
-        unread = graph.constant(np.zeros(count - own, tensor.dtype))
-        value = graph.concatenated(name, [graph.reshaped(name, value, (own,)), unread], 0)
-    value = graph.reshaped(name, value, wanted.shape)
-    return value if tensor.dtype == wanted.dtype else graph.elementwise(name, "cast", wanted.dtype, value)
+Initial = Mapping[str, NDArray[Any]]
+"""Values of inputs, by the names that users know."""
 
 
 @dataclass(frozen=True)
 class Translation:
     """What `translate` returns.
 
-    source: what was translated. library, version: to what; the version is an opset of ONNX, an operation set of OpenVINO or a
-    feature level of DirectML. form: what runs there; None where `reason` says why there is none. steps: what it does, in words,
-    in order. graph: the same as a graph of problems.
+    source: what was translated. opset: of ONNX. form: an onnx.ModelProto; None where `reason` says why there is none. steps: what
+    it does, in words, in order. graph: the same as a graph of ONNX's problems. initial: values of the source's inputs, which the
+    form has as defaults.
     """
 
     source: IndexGraph
-    library: str
-    version: Any
+    opset: int
     form: Any
     steps: tuple[str, ...]
     graph: IndexGraph | None
     reason: str = ""
+    initial: Initial = field(default_factory=dict, repr=False)
 
     @cached_property
-    def proof(self) -> Equivalence | None:
-        """Whether the form, read again, does what the source does; None where there is no form. `proof.given` says for which
-        inputs: "any", or "valid": those for which no index of the source is out of range. It is made when it is asked for.
+    def check(self) -> Agreement | None:
+        """Whether the form does what the source does, as far as running both shows; None where there is no form. It is made when
+        it is asked for: the source runs in the reference backend, the form in onnx's reference evaluator and, where it can be
+        imported, in onnxruntime.
         """
-        if self.form is None or self.graph is None:
+        if self.form is None:
             return None
-        return prove(self.source, self.library, self.form, self.graph)
+        return check_agreement(self.source, self.form, buffers=is_described(self.source), initial=self.initial)
 
     @property
     def to(self) -> str:
         """The library and its version: "onnx, opset 13"."""
-        option = TARGETS[self.library].option
-        return f"{self.library}, {option} {self.version}" if option else self.library
+        return f"onnx, opset {self.opset}"
 
     @property
     def ok(self) -> bool:
-        """Whether there is a form, and `proof` says that it does what the source does."""
-        return bool(self.proof)
+        """Whether there is a form, and `check` found it equal to the source."""
+        return bool(self.check)
 
     def __str__(self) -> str:
         return "\n".join([f"to {self.to}", *(f"  {line}" for line in self.steps or [self.reason or "nothing is to be done"])])
 
+    def write(self, path: Path, made_from: Iterable[Path] = ()) -> None:
+        """Write the form to a file. FileError where it cannot be written, would be too large, or would replace one of
+        `made_from`.
+        """
+        size = self.form.ByteSize()
+        if size > LARGEST_FILE:
+            raise FileError(f"{path} would have {size} bytes, and a protobuf message at most {LARGEST_FILE}: split the model")
+        with writing(path, made_from) as file:
+            file.write(self.form.SerializeToString())
 
-def translate(
-    source: Any,
-    to: str,
-    /,
-    *example: Any,
-    opset: int | None = None,
-    version: int | None = None,
-    level: str | FeatureLevel | None = None,
-    inputs: Mapping[str, Any] | None = None,
-) -> Translation:
-    """A problem, or a program of gathers, slices and views, in the operators of another library.
 
-    source: a problem, as `dg.onnx.gather.problem(…)` gives, a descriptor, or any program that `dg.equivalent` takes. to: "onnx",
-    "openvino", "jax" or "directml". opset: of ONNX, 13 by default. version: of OpenVINO, the operation set, 16 by default. level:
-    of DirectML, "6_4" by default. example, inputs: for programs that need them, as for `dg.equivalent`.
+def translate(source: Any, to: str = "onnx", /, *, opset: int | None = None, initial: Initial | None = None) -> Translation:
+    """Return a problem, descriptors or a DxDispatch model in the operators of another library.
 
-    The result's `form` runs in the other library:
+    source: a problem, as `dg.onnx.gather.problem(…)` gives, or problems of which each reads what the one before it wrote; a
+    descriptor, or descriptors that run in order; the path of a DxDispatch model, of a descriptor, or of descriptors on lines. to:
+    "onnx". opset: of ONNX, 13 by default. initial: values of inputs, by name, which become their defaults.
 
-    - onnx: an onnx.ModelProto, whose inputs and outputs have the names of the source's.
-    - openvino: an openvino.Model.
-    - jax: a function on JAX's arrays, which can be traced and jitted.
-    - directml: a tuple of descriptors that run in order, bound as docs/expressing.md says; where they are no chain, a DxDispatch
-      model as JSON data.
+    The result's `form` is an onnx.ModelProto, whose inputs and outputs have the names of the source's. Where ONNX cannot say it,
+    `form` is None and `reason` says why. `check` runs both, and says whether they do the same.
 
-    Where the other library cannot say it, `form` is None and `reason` says why. `proof` says for which inputs both do the same.
-
-    Raises ValueError for another library, opset, operation set or level, TypeError for the version of another library and for
-    examples that the program does not read, ModuleNotFoundError without the library's package, and what reading the source
-    raises.
+    Raises ValueError for another library or opset, ModuleNotFoundError without onnx, and what reading the source raises.
 
     >>> rows = dg.openvino.gather.problem(((5, 4), "float32"), ((3,), "int64"), axis=0)  # an index out of range gives zeros
     >>> made = dg.translate(rows, "onnx")
@@ -309,41 +179,42 @@ def translate(
       Gather-13 (axis 0)
       reshape to [3, 1]
       select, else 0.0
-    >>> print(made.proof)
-    proven: equal for all inputs of these shapes
+    >>> made.check.verdict
+    'equal'
     >>> [node.op_type for node in made.form.graph.node]
     ['Clip', 'Equal', 'Gather', 'Reshape', 'Where']
     """
-    row, chosen = _row(to, {"opset": opset, "version": version, "level": level})
-    read = read_program(source, *example, inputs=inputs)
-    check_all_read([read], example, inputs)
-    graph = graph_of_problem(source) if isinstance(source, Problem) else read.graph
+    if to != "onnx":
+        raise ValueError(f"to is {to!r}, expected 'onnx'")
+    if find_spec("onnx") is None:
+        text = "translating to 'onnx' needs the package onnx, which is not installed: pip install onnx"
+        raise MissingExtraError(text, name="onnx")
+    chosen = _opset(DEFAULT_OPSET if opset is None else opset)
+    graph = read_program(source)
     try:
-        stated = restated_if_possible(graph, lambda builder: row.target(builder, chosen))
-        form = row.form(stated, chosen, output_names(graph))
+        stated = restated(graph, chosen)
+        names = dict(zip(map(graph.label, graph.inputs), stated.inputs, strict=True))
+        defaults = {names[name]: array for name, array in (initial or {}).items()}
+        form = OnnxForm(stated, chosen).model(defaults, output_names(graph))
     except UntranslatableError as error:
-        return Translation(graph, to, chosen, None, (), None, str(error))
-    return Translation(graph, to, chosen, form, tuple(in_words(stated)), stated)
+        return Translation(graph, chosen, None, (), None, str(error))
+    return Translation(graph, chosen, form, tuple(in_words(stated)), stated, initial=initial or {})
 
 
-def _row(to: str, given: Mapping[str, Any]) -> tuple[TargetRow, Any]:
-    """The row of a target, and the version that was asked for. ValueError for another target, TypeError for another's version."""
-    if not isinstance(to, str) or to not in TARGETS:
-        raise ValueError(f"to is {to!r}, expected {alternatives(map(repr, TARGETS))}")
-    row = TARGETS[to]
-    if find_spec(row.package) is None:
-        text = f"translating to {to!r} needs the package {row.package}, which is not installed: pip install {row.package}"
-        raise MissingExtraError(text, name=row.package)
-    for name, value in given.items():
-        if value is not None and name != row.option:
-            owner = next(each for each, other in TARGETS.items() if other.option == name)
-            raise TypeError(f"{name} is {value!r}, and belongs to {owner!r}; {to!r} has {row.option or 'no versions'}")
-    chosen = row.default if given.get(row.option) is None else given[row.option]
-    return row, row.check(chosen)
+def is_described(graph: IndexGraph) -> bool:
+    """Return whether a program is DirectML's, whose tensors are buffers: leading 1s of their sizes mean nothing."""
+    return any(isinstance(step.work, DescriptorProblem) for step in graph.steps)
 
 
-def graph_of_problem(problem: Problem) -> IndexGraph:
-    """The graph of one problem. Its inputs have the problem's names of them, its output is "output"."""
-    graph = GraphBuilder()
-    values = [graph.input(name, tensor) for name, tensor in zip(problem.inputs, problem.tensors, strict=False)]
-    return graph.build([graph.problem(problem.name, problem, *values, output="output")])
+def _opset(value: Any) -> int:
+    import onnx
+
+    opset, known = whole("opset", value), onnx.defs.onnx_opset_version()
+    if not 1 <= opset <= NEWEST_OPSET:
+        raise ValueError(f"opset is {opset}, expected 1 … {NEWEST_OPSET}")
+    if opset > known:
+        raise ValueError(
+            f"opset is {opset}, but onnx {onnx.__version__}, which is installed, knows opsets up to {known}: use one of these, "
+            "or a newer onnx (pip install --upgrade onnx)"
+        )
+    return opset

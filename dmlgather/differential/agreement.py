@@ -1,0 +1,285 @@
+"""Whether an ONNX model does what a program of problems does, as far as running both on many inputs shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.calls.eager import execute
+from dmlgather.dialects.index_graph import Bitcast, Concatenation, IndexGraph
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.differential.judges import CannotRunError, Judge, RaisedError, broken, judges, read_model
+from dmlgather.differential.matching import Matched, MismatchError, matched
+from dmlgather.differential.positions import decoded, element
+from dmlgather.differential.trials import Arrays, Trials
+from dmlgather.plan import unravel
+from dmlgather.wording import counted, shortened
+
+LARGEST = 2**28
+"""Elements that one run of a program may read and write; larger programs are not run."""
+
+SHOWN = 16
+"""Elements of an index tensor that a message shows."""
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """Inputs for which a program and a model differ.
+
+    judge: the library that ran the model. inputs: by name. output, position: of the first element that differs; None where one
+    of both raises. values: of this element, or what was raised: of the program, then of the model. sources: the input elements
+    that the two values are, where that is known.
+    """
+
+    judge: str
+    inputs: Mapping[str, NDArray[Any]] = field(repr=False)
+    output: str | None
+    position: tuple[int, ...]
+    values: tuple[str, str]
+    sources: tuple[str | None, str | None] = (None, None)
+    indices: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        shown = [f"{name} = {_shown(self.inputs[name])}" for name in self.indices]
+        given = f", for {', '.join(shown)}" if shown else ""
+        if self.output is None:
+            return f"{self.values[0]}, and the model {self.values[1]}{given}"
+        ours, theirs = (
+            value + (f", which is {source}" if source else "") for value, source in zip(self.values, self.sources, strict=True)
+        )
+        return f"{element(self.output, self.position)} must be {ours}; the model gives {theirs}{given}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON-able data."""
+        return {
+            "judge": self.judge,
+            "output": self.output,
+            "position": list(self.position),
+            "values": list(self.values),
+            "sources": list(self.sources),
+            "indices": {name: _listed(self.inputs[name]) for name in self.indices},
+        }
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What a differential check found.
+
+    judges: the libraries that ran the model, with versions. index_values, elements: how many elements of index tensors, and of
+    outputs, were compared. remarks: what limits the check. difference: in what the two differ, in words, or the inputs for which
+    they do; None where no difference was found. Equal here is no proof: it holds for the inputs that were tried.
+    """
+
+    judges: tuple[str, ...]
+    index_values: int = 0
+    elements: int = 0
+    remarks: tuple[str, ...] = ()
+    difference: Counterexample | str | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Return "equal", "different" or "not checked"."""
+        return "different" if self.difference is not None else "equal" if self.judges else "not checked"
+
+    def __bool__(self) -> bool:
+        return self.verdict == "equal"
+
+    def __str__(self) -> str:
+        if isinstance(self.difference, Counterexample):
+            head = f"differs in {self.difference.judge}: {self.difference}"
+        elif self.difference is not None:
+            head = f"differs: {self.difference}"
+        elif not self.judges:
+            return "\n".join(["not checked", *(f"  {each}" for each in self.remarks)])
+        else:
+            what = counted(self.index_values, "index value") if self.index_values else counted(self.elements, "output element")
+            head = f"checked in {' and '.join(self.judges)}: {what}, equal"
+        return "\n".join([head, *(f"  {each}" for each in self.remarks)])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON-able data."""
+        found = self.difference
+        return {
+            "verdict": self.verdict,
+            "judges": list(self.judges),
+            "index_values": self.index_values,
+            "elements": self.elements,
+            "remarks": list(self.remarks),
+            "difference": {"text": found} if isinstance(found, str) else None if found is None else found.to_json(),
+            "text": str(self),
+        }
+
+
+def check_agreement(
+    graph: IndexGraph, model: Any, *, buffers: bool = False, initial: Mapping[str, NDArray[Any]] | None = None, seed: int = 0
+) -> Agreement:
+    """Run a program in the reference backend and an ONNX model in other libraries on the same inputs, and compare outputs bit for
+    bit, and errors.
+
+    model: a path or an onnx.ModelProto. buffers: the program's tensors are DirectML's, so that only the order of elements counts
+    and not the shape. initial: values of inputs that the model may hold as constants, by name. seed: of the random draws.
+
+    Elements of data hold their position, in several runs where a type has too few values; one more run per draw of the first
+    draws has random bits. Indices take every boundary of each lookup, and random values. FileError for a file that cannot be read,
+    ModuleNotFoundError without onnx.
+    """
+    proto, loaded = read_model(model)
+    said = broken(proto)
+    if said is not None:
+        return Agreement((), difference=f"onnx's checker refuses the model: {said}")
+    try:
+        pair = matched(graph, proto, buffers=buffers, initial=initial or {})
+    except MismatchError as error:
+        return Agreement((), difference=str(error))
+    names = {*graph.inputs, *graph.outputs, *(name for step in graph.steps for name in step.outputs)}
+    size = sum(prod(graph.types[name].shape) for name in names)
+    if size > LARGEST:
+        remark = f"one run has {size} elements, and at most {LARGEST} are tried: run it on your own inputs"
+        return Agreement((), remarks=(remark,))
+    libraries, remarks = judges(proto, loaded)
+    return _Check(graph, pair, seed).run(libraries, [*pair.remarks, *remarks])
+
+
+class _Check:
+    """One check. pair: how the model's inputs and outputs belong to the program's."""
+
+    def __init__(self, graph: IndexGraph, pair: Matched, seed: int) -> None:
+        self.graph, self.pair = graph, pair
+        self.trials = Trials(graph, pair.types, pair.known, seed)
+        self.index_values = self.elements = 0
+
+    def run(self, libraries: Sequence[Judge], remarks: list[str]) -> Agreement:
+        """Try all draws, until a library differs."""
+        left = list(libraries)
+        draws, tried = self.trials.draws(), 0
+        for draw in draws:
+            if tried == self.trials.most_draws:
+                more = tried + 1 + sum(1 for _ in draws)
+                count = counted(self.trials.work, "element")
+                remarks.append(f"{tried} of {more} draws of indices were tried: one run has {count}")
+                break
+            tried += 1
+            for number, data in enumerate(self._data(tried)):
+                expected = run_program(self.graph, draw | data | self.pair.known)
+                for judge in [*left]:
+                    try:
+                        found = self._compared(judge, draw, data, expected, exact=number < self.trials.positions.digits)
+                    except CannotRunError as error:
+                        left.remove(judge)
+                        remarks.append(f"{judge.name} cannot run it: {error}")
+                        continue
+                    if found is not None:
+                        return self._result(left, remarks, found)
+                if isinstance(expected, list):
+                    self.elements += sum(array.size for array in expected)
+            self.index_values += sum(array.size for array in draw.values())
+            if not left:
+                break
+        return self._result(left, remarks, None)
+
+    def _result(self, left: Sequence[Judge], remarks: Sequence[str], found: Counterexample | str | None) -> Agreement:
+        names = tuple(judge.name for judge in left)
+        return Agreement(names, self.index_values, self.elements, tuple(remarks), found)
+
+    def _data(self, tried: int) -> Iterator[Arrays]:
+        yield from self.trials.data()
+        if tried == 1:
+            yield self.trials.random_data()
+
+    def _compared(
+        self, judge: Judge, draw: Arrays, data: Arrays, expected: list[NDArray[Any]] | str, *, exact: bool
+    ) -> Counterexample | None:
+        """Return in what a library differs. exact: whether the data hold positions."""
+        inputs = draw | data
+        try:
+            got = self.pair.outputs(judge.run(self.pair.feeds(inputs)))
+        except RaisedError as error:
+            if isinstance(expected, str):
+                return None
+            return self._error(judge, inputs, ("the program raises nothing", f"raises: {error}"))
+        if isinstance(expected, str):
+            return self._error(judge, inputs, (f"the program raises ({expected})", "raises nothing"))
+        for name, ours, theirs in zip(self.graph.outputs, expected, got, strict=True):
+            label = self.graph.label(name)
+            if theirs.dtype != ours.dtype or theirs.shape != ours.shape:
+                words = [str(TensorType(each.shape, each.dtype)) for each in (ours, theirs)]
+                return Counterexample(judge.name, inputs, label, (), (words[0], words[1]))
+            places = np.flatnonzero(_differ(ours, theirs))
+            if places.size:
+                place = int(places[0])
+                values = str(ours.reshape(-1)[place]), str(theirs.reshape(-1)[place])
+                position = unravel(place, ours.shape)
+                sources = self._sources(judge, draw, name, place) if exact else (None, None)
+                return Counterexample(judge.name, inputs, label, position, values, sources, self._indices(draw))
+        return None
+
+    def _error(self, judge: Judge, inputs: Arrays, values: tuple[str, str]) -> Counterexample:
+        return Counterexample(judge.name, inputs, None, (), values, indices=self._indices(inputs))
+
+    def _indices(self, inputs: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
+        return tuple(name for name in self.trials.ranges if name in inputs)
+
+    def _sources(self, judge: Judge, draw: Arrays, output: str, place: int) -> tuple[str | None, str | None]:
+        """Return the input elements that one output element is, of the program and of the model."""
+        digits: tuple[list[int], list[int]] = [], []
+        number = self.graph.outputs.index(output)
+        for data in self.trials.data():
+            expected = run_program(self.graph, draw | data | self.pair.known)
+            try:
+                got = self.pair.outputs(judge.run(self.pair.feeds(draw | data)))
+            except (RaisedError, CannotRunError):
+                return None, None
+            if isinstance(expected, str):
+                return None, None
+            for found, array in zip(digits, (expected[number], got[number]), strict=True):
+                found.append(int(decoded(array.reshape(-1)[place : place + 1])[0]))
+        positions = self.trials.positions
+        return positions.origin(digits[0]), positions.origin(digits[1])
+
+
+def run_program(graph: IndexGraph, inputs: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]] | str:
+    """Return a program's outputs, each problem by the reference backend; or what is raised for an index."""
+    values = {**inputs, **graph.constants}
+    last_read = {name: number for number, step in enumerate(graph.steps) for name in step.inputs}
+    for number, step in enumerate(graph.steps):
+        arrays, work = [values[name] for name in step.inputs], step.work
+        match work:
+            case Problem():
+                try:
+                    result = np.asarray(execute(work, arrays, device="reference"))
+                except IndexError as error:
+                    return str(error)
+            case Concatenation():
+                result = np.concatenate(arrays, work.axis)
+            case Bitcast():
+                tensor = graph.types[step.outputs[0]]
+                result = np.ascontiguousarray(arrays[0]).reshape(-1).view(tensor.dtype).reshape(tensor.shape)
+            case _:
+                result = np.broadcast_to(work.compute(arrays), graph.types[step.outputs[0]].shape)
+        values[step.outputs[0]] = result
+        for name in step.inputs:
+            if last_read[name] == number and name not in graph.outputs and name in values:
+                del values[name]
+    return [np.asarray(values[name]) for name in graph.outputs]
+
+
+def _differ(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where the bits of two arrays of one type and shape differ, in row-major order."""
+    if one.dtype.hasobject:
+        return np.asarray(one.astype(str) != other.astype(str), bool).reshape(-1)
+    size = one.dtype.itemsize
+    bits = [np.ascontiguousarray(each).reshape(-1).view(np.uint8).reshape(-1, size) for each in (one, other)]
+    return np.asarray((bits[0] != bits[1]).any(axis=1), bool)
+
+
+def _shown(array: NDArray[Any]) -> str:
+    return str(array.tolist()) if array.size <= SHOWN else shortened(str(array.reshape(-1)[:SHOWN].tolist())) + " …"
+
+
+def _listed(array: NDArray[Any]) -> Any:
+    return array.tolist() if array.size <= 4096 else None

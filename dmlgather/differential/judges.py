@@ -1,0 +1,124 @@
+"""Libraries that run an ONNX model: onnx's reference evaluator, and onnxruntime where it can be imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.files import FileError, open_regular
+
+
+class RaisedError(Exception):
+    """The model raises for these inputs."""
+
+
+class CannotRunError(Exception):
+    """A library has no code for the model, or for types of its inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """A library with a model loaded. name: with its version. run: the outputs, in order, of inputs by name; RaisedError where the
+    model raises, CannotRunError where the library cannot run it.
+    """
+
+    name: str
+    run: Callable[[Mapping[str, NDArray[Any]]], list[NDArray[Any]]]
+
+
+def read_model(source: Any) -> tuple[Any, bytes | Path]:
+    """Return an onnx.ModelProto, and what libraries load: the file, or its bytes.
+
+    source: a path or an onnx.ModelProto. FileError for a file that cannot be read, ModuleNotFoundError without onnx.
+    """
+    onnx = import_module("onnx")
+    if isinstance(source, onnx.ModelProto):
+        return source, source.SerializeToString()
+    path = Path(source)
+    with open_regular(path):
+        pass
+    try:
+        model = onnx.load(path)
+    except Exception as error:  # protobuf and onnx raise errors of many classes
+        raise FileError(f"{path}: is no ONNX model that can be read: {error}") from None
+    if not model.HasField("graph"):
+        raise FileError(f"{path}: holds no graph: it is no ONNX model, or one that was cut off")
+    return model, path
+
+
+def broken(model: Any) -> str | None:
+    """Return what onnx's checker says against a model; None for a legal one."""
+    onnx = import_module("onnx")
+    if model.ByteSize() > onnx.checker.MAXIMUM_PROTOBUF:
+        return None
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except Exception as error:  # of several classes
+        return _first_line(error)
+    return None
+
+
+def judges(model: Any, loaded: bytes | Path) -> tuple[list[Judge], list[str]]:
+    """Return the libraries that load a model, and in words why another one does not."""
+    found, remarks = [], []
+    for title, load in (("onnxruntime", _in_onnxruntime), ("onnx", _in_reference)):
+        try:
+            found.append(load(model, loaded))
+        except ModuleNotFoundError:
+            continue
+        except Exception as error:  # each library raises its own
+            remarks.append(f"{title} does not load it: {_first_line(error)}")
+    return found, remarks
+
+
+def _in_onnxruntime(_: Any, loaded: bytes | Path) -> Judge:
+    ort: Any = import_module("onnxruntime")
+    options = ort.SessionOptions()
+    options.log_severity_level = 4  # it logs the errors that it raises
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(loaded, options, providers=["CPUExecutionProvider"])
+    states = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+
+    def run(inputs: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        options = ort.RunOptions()
+        options.log_severity_level = 4
+        try:
+            return [np.asarray(each) for each in session.run(None, dict(inputs), options)]
+        except (states.NotImplemented, TypeError, KeyError) as error:
+            raise CannotRunError(_first_line(error)) from None
+        except Exception as error:
+            if "Unexpected input data type" in str(error) or "is not supported" in str(error):
+                raise CannotRunError(_first_line(error)) from None
+            raise RaisedError(_first_line(error)) from None
+
+    return Judge(f"onnxruntime {_short(ort.__version__)}", run)
+
+
+def _in_reference(model: Any, _: bytes | Path) -> Judge:
+    onnx = import_module("onnx")
+    evaluator = import_module("onnx.reference").ReferenceEvaluator(model)
+
+    def run(inputs: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        try:
+            return [np.asarray(each) for each in evaluator.run(None, dict(inputs))]
+        except (IndexError, ValueError) as error:
+            raise RaisedError(_first_line(error)) from None
+        except Exception as error:  # what it does not know, it does not name in one class
+            raise CannotRunError(_first_line(error)) from None
+
+    return Judge(f"the reference evaluator of onnx {_short(onnx.__version__)}", run)
+
+
+def _short(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
