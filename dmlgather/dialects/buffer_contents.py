@@ -12,7 +12,6 @@ import numpy as np
 
 from dmlgather.dialects.descriptor_problem import DescriptorProblem
 from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.views import StridedView
 from dmlgather.directml import BufferTensorDesc, GatherOperatorDesc
 from dmlgather.plan import IndexPlan, Layout, packed_strides, reach
@@ -20,7 +19,7 @@ from dmlgather.plan.compose import compose
 from dmlgather.plan.walk import CompositionError
 
 MOST_WOVEN = 2**20
-"""The most elements of a part of a buffer that a dispatch writes with gaps and whose contents are stated element by element."""
+"""The most elements of a part of a buffer that a dispatch writes with gaps: a graph states its contents element by element."""
 
 BYTE = np.dtype(np.uint8)
 
@@ -135,11 +134,14 @@ class BufferContents:
         """The part of the buffer around a write that leaves gaps: written elements, and what lay between them before."""
         graph, (start, stop), dtype = self.graph, write.span, self.graph.types[write.value].dtype
         written, count = prod(write.layout.sizes), (stop - start) // write.itemsize
+        if count > MOST_WOVEN:
+            raise ValueError(
+                f"{self.name!r} is read after a dispatch wrote {written} of {count} elements there, with gaps, and a graph holds "
+                f"at most {MOST_WOVEN} elements of such a part: bind an OutputTensor without gaps, or split the model in front "
+                "of what reads it"
+            )
         value, at = self._located(before, start, stop, dtype)
         old = self._viewed(f"{name}: before", value, Layout((count,), (1,), at, prod(graph.types[value].shape)))
-        if count > MOST_WOVEN:
-            attributes = (("sizes", write.layout.sizes), ("strides", write.layout.strides))
-            return graph.opaque(name, "overwrite", (write.value, old), [TensorType((count,), dtype)], attributes=attributes)[0]
         new = graph.reshaped(f"{name}: flat", write.value, (written,))
         both = graph.concatenated(f"{name}: both", [new, old], 0)
         positions = np.arange(written, written + count)
@@ -181,10 +183,8 @@ class BufferContents:
         if tensor.dtype == dtype:
             return value
         count = prod(tensor.shape) * tensor.dtype.itemsize // dtype.itemsize
-        same = tensor.dtype.itemsize == dtype.itemsize
-        shape = tensor.shape if same else (count,)
-        attributes = (*(() if same else (("shape", shape),)), ("to", dtype.name))
-        return self.graph.opaque(f"{name}: as {dtype}", "bitcast", (value,), [TensorType(shape, dtype)], attributes=attributes)[0]
+        shape = tensor.shape if tensor.dtype.itemsize == dtype.itemsize else (count,)
+        return self.graph.bitcast(f"{name}: as {dtype}", value, dtype, shape)
 
     def _viewed(self, name: str, value: str, place: Layout) -> str:
         """The tensor that lies in a packed value as `place` says."""

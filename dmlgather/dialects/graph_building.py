@@ -1,15 +1,15 @@
-"""Building an `IndexGraph` step by step, for readers of programs."""
+"""Building an `IndexGraph` step by step."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Opaque, Step, Work
+from dmlgather.dialects.index_graph import Bitcast, Concatenation, Elementwise, IndexGraph, Step, Work
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import ExpandView, ReshapeView, TransposeView
 from dmlgather.wording import counted
@@ -19,22 +19,20 @@ class GraphBuilder:
     """Collects inputs, constants and steps. Each method that adds a step returns the name of the value that the step writes.
 
     name: of the step, for messages; one that is taken gets a number behind it. output: the name of the value; the step's own name
-    where a reader has none. A view that changes nothing adds no step.
+    where there is none. A view that changes nothing adds no step.
     """
 
     def __init__(self) -> None:
         self.types: dict[str, TensorType] = {}
         self.steps: list[Step] = []
-        self.makers: dict[str, Step] = {}
         self._inputs: list[str] = []
         self._constants: dict[str, NDArray[Any]] = {}
         self._same: dict[Hashable, str] = {}
-        self._labels: dict[str, str] = {}
         self._names: dict[str, dict[str, int]] = {"step": {}, "value": {}}
 
-    def input(self, name: str, tensor: TensorType, label: str = "") -> str:
-        """An input of the program, behind those before it. label: how users know it, where that is not its name."""
-        name = self._new(name, tensor, label)
+    def input(self, name: str, tensor: TensorType) -> str:
+        """An input of the graph, behind those before it."""
+        name = self._new(name, tensor)
         self._inputs.append(name)
         return name
 
@@ -54,7 +52,7 @@ class GraphBuilder:
 
     def problem(self, name: str, problem: Problem, *inputs: str, output: str = "") -> str:
         """A gather, slice or view; inputs: its data, then its indices where it has any."""
-        return self.step(name, problem, inputs, {output: problem.output})[0]
+        return self._step(name, problem, inputs, problem.output, output)
 
     def reshaped(self, name: str, value: str, shape: Sequence[int], *, output: str = "") -> str:
         """The elements of a value in row-major order under another shape: reshape, flatten, squeeze, unsqueeze.
@@ -87,7 +85,7 @@ class GraphBuilder:
         first, *others = (self.types[value] for value in values)
         size = first.shape[axis] + sum(tensor.shape[axis] for tensor in others)
         tensor = TensorType((*first.shape[:axis], size, *first.shape[axis + 1 :]), first.dtype)
-        return self.step(name, Concatenation(axis), values, {output: tensor})[0]
+        return self._step(name, Concatenation(axis), values, tensor, output)
 
     def stacked(self, name: str, values: Sequence[str], axis: int, *, output: str = "") -> str:
         """The values, of one shape, along a new dimension `axis`, counted from the front."""
@@ -102,38 +100,25 @@ class GraphBuilder:
         if len(inputs) != work.operands:
             raise ValueError(f"{operator} takes {counted(work.operands, 'input')}, got {len(inputs)}")
         shape = np.broadcast_shapes(*(self.types[value].shape for value in inputs))
-        return self.step(name, work, inputs, {output: TensorType(shape, work.dtype)})[0]
+        return self._step(name, work, inputs, TensorType(shape, work.dtype), output)
 
-    def opaque(
-        self,
-        name: str,
-        operator: str,
-        inputs: Sequence[str],
-        types: Sequence[TensorType],
-        *,
-        attributes: Hashable = (),
-        outputs: Sequence[str] = (),
-    ) -> tuple[str, ...]:
-        """Any other operator; returns the names of all that it writes. outputs: their names, one for each of `types`, or none."""
-        names = outputs or [f"{name}: result {number}" if len(types) > 1 else "" for number in range(len(types))]
-        return self.step(name, Opaque(operator, attributes), inputs, dict(zip(names, types, strict=True)))
-
-    def step(self, name: str, work: Work, inputs: Sequence[str], outputs: Mapping[str, TensorType]) -> tuple[str, ...]:
-        """A step as it is. outputs: the type of each value that it writes, by its name; "" for the step's own name."""
-        written = tuple(self._new(output or name, tensor) for output, tensor in outputs.items())
-        self.steps.append(Step(self._free("step", name), work, tuple(inputs), written))
-        self.makers |= dict.fromkeys(written, self.steps[-1])
-        return written
+    def bitcast(self, name: str, value: str, dtype: np.dtype[Any], shape: Sequence[int], *, output: str = "") -> str:
+        """The same bytes as elements of another type, under a shape of as many bytes."""
+        tensor = TensorType(tuple(shape), dtype)
+        return self._step(name, Bitcast(dtype, tensor.shape), [value], tensor, output)
 
     def build(self, outputs: Sequence[str]) -> IndexGraph:
-        """The graph of what was added. outputs: the names of the values that the program returns, in order."""
-        return IndexGraph(tuple(self._inputs), tuple(outputs), tuple(self.steps), self.types, self._constants, self._labels)
+        """The graph of what was added. outputs: the names of the values that it returns, in order."""
+        return IndexGraph(tuple(self._inputs), tuple(outputs), tuple(self.steps), self.types, self._constants)
 
-    def _new(self, name: str, tensor: TensorType, label: str = "") -> str:
+    def _step(self, name: str, work: Work, inputs: Sequence[str], tensor: TensorType, output: str) -> str:
+        written = self._new(output or name, tensor)
+        self.steps.append(Step(self._free("step", name), work, tuple(inputs), (written,)))
+        return written
+
+    def _new(self, name: str, tensor: TensorType) -> str:
         name = self._free("value", name)
         self.types[name] = tensor
-        if label and label != name:
-            self._labels[name] = label
         return name
 
     def _free(self, kind: str, name: str) -> str:

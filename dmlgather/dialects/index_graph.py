@@ -1,8 +1,8 @@
-"""The graph of what a program does with indices, in one form for all dialects: problems, integer arithmetic, and all the rest."""
+"""The graph of what a chain of problems or descriptors, or a DxDispatch model, does: steps between values."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.plan import OutOfBounds
-from dmlgather.plan.index_function import lookup_function
+from dmlgather.plan import Lookup, OutOfBounds
 from dmlgather.wording import counted
 
 ELEMENTWISE: Mapping[str, Any] = {
@@ -51,7 +50,7 @@ class Elementwise:
         if self.operator != "cast" and self.operator not in ELEMENTWISE:
             raise ValueError(f"operator is {self.operator!r}, expected 'cast' or one of {sorted(ELEMENTWISE)}")
         if self.dtype.kind not in "biu" and self.operator != "where":
-            raise TypeError(f"dtype is {self.dtype}, expected an integer type or bool: other arithmetic is an Opaque step")
+            raise TypeError(f"dtype is {self.dtype}, expected an integer type or bool")
 
     @property
     def operands(self) -> int:
@@ -74,18 +73,14 @@ class Concatenation:
 
 
 @dataclass(frozen=True, slots=True)
-class Opaque:
-    """Any other operator. Two opaque steps are known to give the same only where operator, attributes and inputs are equal.
+class Bitcast:
+    """The bytes of a value, in row-major order, read as elements of another type under a shape of as many bytes."""
 
-    operator: its name behind the dialect's: "onnx.matmul"; "bitcast" in all dialects. attributes: whatever else
-    decides what it computes; a step that gives other results each time (random numbers) holds something unique here.
-    """
-
-    operator: str
-    attributes: Hashable = ()
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
 
 
-Work = Problem | Elementwise | Concatenation | Opaque
+Work = Problem | Elementwise | Concatenation | Bitcast
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +103,7 @@ class IndexGraph:
 
     inputs, outputs: names of values, in the program's order; an output may be an input or a constant, and may be named twice.
     steps: each behind those whose outputs it reads. types: of every value. constants: the values that are known, which no step
-    writes. labels: how users know a value, where that is not its name. unread: opaque steps that `needed` left out.
+    writes. labels: how users know a value, where that is not its name.
 
     ValueError where a value is read before it is written, is written twice or has no type, and where a problem's tensors differ
     from the types of its values.
@@ -120,7 +115,6 @@ class IndexGraph:
     types: Mapping[str, TensorType]
     constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
-    unread: tuple[Step, ...] = ()
 
     def __post_init__(self) -> None:
         known: set[str] = set()
@@ -170,21 +164,18 @@ class IndexGraph:
 
         A gather under RAISE raises for a bad index, whether its elements are read or not. So it is a part of the program, with
         all that its indices and its data follow from, unless it cannot raise, or a step that is kept holds it and raises in its
-        place. An opaque step is left out, though nothing is known of when it raises: `unread` holds it then.
+        place.
         """
-        wanted, kept, held, unread = set(self.outputs), [], set[str](), []
+        wanted, kept, held = set(self.outputs), [], set[str]()
         for step in reversed(self.steps):
             if wanted.intersection(step.outputs) or (step.name not in held and self.can_raise(step)):
                 kept.append(step)
                 wanted.update(step.inputs)
                 held.update(step.work.holds if isinstance(step.work, Problem) else ())
-            elif isinstance(step.work, Opaque):
-                unread.append(step)
         constants = {name: array for name, array in self.constants.items() if name in wanted}
         known = wanted.union(self.inputs, *(step.outputs for step in kept))
         types = {name: tensor for name, tensor in self.types.items() if name in known}
-        left_out = (*self.unread, *reversed(unread))
-        return replace(self, steps=tuple(reversed(kept)), constants=constants, types=types, unread=left_out)
+        return replace(self, steps=tuple(reversed(kept)), constants=constants, types=types)
 
     def can_raise(self, step: Step) -> bool:
         """Whether a step raises for some indices. No: where it looks up none, or no value of their type, and no element of a
@@ -196,11 +187,15 @@ class IndexGraph:
         if plan.index_reach is None:
             return False
         indices, known = self.types[step.inputs[1]], self.constants.get(step.inputs[1])
-        low, high = np.iinfo(indices.dtype).min, np.iinfo(indices.dtype).max
-        if known is not None:
-            low, high = int(known.min()), int(known.max())
-        functions = (lookup_function(lookup, plan.out_of_bounds, low, high) for lookup in plan.lookups)
-        return any(function.domain != ((low, high),) for function in functions)
+        limits = np.iinfo(indices.dtype)
+        low, high = (limits.min, limits.max) if known is None else (int(known.min()), int(known.max()))
+        return not all(in_range(lookup, low, high) for lookup in plan.lookups)
+
+
+def in_range(lookup: Lookup, low: int, high: int) -> bool:
+    """Whether a lookup finds every index from low … high."""
+    wrapped = low >= 0 or (low >= -lookup.wrap and min(high, -1) + lookup.wrap < lookup.limit)
+    return wrapped and high < lookup.limit
 
 
 def chain(problems: Sequence[Problem]) -> IndexGraph:

@@ -16,10 +16,9 @@ from dmlgather.backends.footprints import WRITEABLE, Signature, check_output, lo
 from dmlgather.backends.routes import ROUTES_KEPT
 from dmlgather.calls.arguments import Taken, take
 from dmlgather.dialects.element_types import STRING_KINDS
-from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph
+from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.fusion.graph_routes import (
-    Compute,
     GraphCall,
     GraphParts,
     GraphRoute,
@@ -56,17 +55,16 @@ class GraphRunner:
         given: Sequence[Any],
         out: Sequence[Any] = (),
         *,
-        compute: Compute | None = None,
         device: str | None = None,
         stream: Any = None,
     ) -> list[Any]:
         """The graph's outputs, in order, which are the caller's own. given: an array for each input. out: nothing, or for each
         output an array or None.
         """
-        found = self._at_once(given, out, compute, device) if stream is None else None
-        return self._adopting(given, out, compute, device, stream) if found is None else found
+        found = self._at_once(given, out, device) if stream is None else None
+        return self._adopting(given, out, device, stream) if found is None else found
 
-    def _at_once(self, given: Sequence[Any], out: Sequence[Any], compute: Compute | None, device: str | None) -> list[Any] | None:
+    def _at_once(self, given: Sequence[Any], out: Sequence[Any], device: str | None) -> list[Any] | None:
         """The outputs, where all arrays are NumPy's, or all inputs tensors in host memory. None for all others, and for what does
         not fit: adopting says why.
         """
@@ -91,22 +89,20 @@ class GraphRunner:
         values = dict(zip(self.graph.inputs, given, strict=True))
         if self.graph.constants:
             values |= self._parts.constants(CPU)
-        found = route.run(_NEW if compute is None and not targets else GraphCall(_NEW.empty, compute, targets), values)
+        found = route.run(GraphCall(_NEW.empty, targets) if targets else _NEW, values)
         if targets:
             for number, array in enumerate(out):
                 if array is not None and array is not found[number]:
                     array[...] = found[number]
                     found[number] = array
-        return [*map(_own, found)] if self._parts.has_opaque else found
+        return found
 
     def _at_once_on_tensors(self, given: Sequence[Any], device: str | None) -> list[Any] | None:
         """The outputs as tensors, where all inputs are tensors in host memory; else None."""
-        if self._parts.has_opaque:
-            return None
         taken = [torch_tensors.host_view(tensor) for tensor in given]
         if any(array is None for array in taken):
             return None
-        found = self._at_once(taken, (), None, device)
+        found = self._at_once(taken, (), device)
         return None if found is None else [torch_tensors.hand_back(array, given[0]) for array in found]
 
     def _route_on_the_host(self, key: tuple[Any, ...]) -> GraphRoute | None:
@@ -129,9 +125,7 @@ class GraphRunner:
         device = _ON_THE_HOST.get(key[0])
         return None if device is None else self._route(device, inputs, targets)
 
-    def _adopting(
-        self, given: Sequence[Any], out: Sequence[Any], compute: Compute | None, device: str | None, stream: Any
-    ) -> list[Any]:
+    def _adopting(self, given: Sequence[Any], out: Sequence[Any], device: str | None, stream: Any) -> list[Any]:
         """The outputs, of arrays of every kind and place. Raises TypeError and ValueError for what does not fit."""
         where = None if device is None else Device.parse(device)
         with arrays.in_order((*given, *out), stream, where):
@@ -144,22 +138,17 @@ class GraphRunner:
             new = partial(arrays.allocate, runs.memory, like=taken[0].given if taken else None)
             route = self._route(runs, *(_signatures(runs, each) for each in (inputs, targets.direct)))
             with runs.current():
-                results = route.run(GraphCall(new, compute, targets.direct), inputs | self._parts.constants(runs.memory))
+                results = route.run(GraphCall(new, targets.direct), inputs | self._parts.constants(runs.memory))
             home = taken[0].home if taken else runs.memory
             found = []
             for number, result in enumerate(results):
                 written = targets.returned(number, result)
-                found.append(written if written is not None else _own(_handed_back(result, runs.memory, home, taken)))
+                found.append(written if written is not None else _handed_back(result, runs.memory, home, taken))
             return found
 
 
 def _signatures(runs: Device, found: Mapping[str, Any]) -> tuple[tuple[str, Signature], ...]:
     return () if runs.on_gpu else tuple((name, signature_of(array)) for name, array in found.items())
-
-
-def _own(array: Any) -> Any:
-    """An array that may be written: an opaque step may give one of NumPy's that may not."""
-    return array.copy() if isinstance(array, np.ndarray) and not array.flags.writeable else array
 
 
 def _handed_back(result: Any, memory: Device, home: Device, taken: Sequence[Taken]) -> Any:
@@ -227,7 +216,7 @@ class Fused:
 
     @cached_property
     def bytes_moved(self) -> int:
-        """Bytes that one run reads and writes, but for opaque steps."""
+        """Bytes that one run reads and writes."""
         return _bytes(self.graph)
 
     @cached_property
@@ -254,27 +243,24 @@ class Fused:
             if len(targets) != count:
                 raise ValueError(f"out has {counted(len(targets), 'array')}, but the graph has {counted(count, 'output')}")
             targets += (None,) * len(self.kept)
-        results = self._run(arrays, targets, None, device, stream)
+        results = self._run(arrays, targets, device, stream)
         return results[0] if count == 1 else tuple(results[:count])
 
     def run(
         self,
         values: Mapping[str, Any],
         *,
-        compute: Compute | None = None,
         out: Mapping[str, Any] | None = None,
         device: str | None = None,
         stream: Any = None,
     ) -> dict[str, Any]:
         """The outputs, and the values that are kept, by name. values: the inputs, by name.
 
-        compute: does an opaque step: from the step and its arrays (NumPy's or CuPy's) to the arrays that it writes. out: arrays
-        to write, by the names of outputs. device, stream: as of a call.
+        out: arrays to write, by the names of outputs. device, stream: as of a call.
 
         Raises TypeError for arrays of another data type or on several devices, for what is no mapping, for a name that is
-        missing, and for a stream on the CPU; ValueError for another shape, an `out` that overlaps an input, and an opaque step
-        without `compute`; IndexError for a bad index under RAISE, as the step would that looks it up, and DeviceError for no
-        usable GPU.
+        missing, and for a stream on the CPU; ValueError for another shape, and an `out` that overlaps an input; IndexError for a
+        bad index under RAISE, as the step would that looks it up, and DeviceError for no usable GPU.
         """
         inputs, places, targets = self.graph.inputs, self._places, list[Any]()
         _check_mapping("values", values, inputs)
@@ -288,9 +274,7 @@ class Fused:
             targets = [None] * len(self.graph.outputs)
             for name, array in out.items():
                 targets[places[name]] = array
-        if compute is not None and not callable(compute):
-            raise TypeError(f"compute is of type {type(compute).__name__}, expected a function of a step and its arrays")
-        found = self._run([values[name] for name in inputs], targets, compute, device, stream)
+        found = self._run([values[name] for name in inputs], targets, device, stream)
         return {name: found[place] for name, place in places.items()}
 
     def explain(self) -> FusedExplanation:
@@ -331,17 +315,15 @@ class Fused:
         reasons = [f"{cut.reader} is cut from {cut.maker}: {cut.reason}" for cut in self.cuts]
         return "\n".join((head, *(table if self.launches else ()), *reasons))
 
-    def _run(
-        self, given: Sequence[Any], out: Sequence[Any], compute: Compute | None, device: str | None, stream: Any
-    ) -> list[Any]:
+    def _run(self, given: Sequence[Any], out: Sequence[Any], device: str | None, stream: Any) -> list[Any]:
         try:
-            return self._runner.run(given, out, compute=compute, device=device, stream=stream)
+            return self._runner.run(given, out, device=device, stream=stream)
         except IndexError as error:
             if all(len(launch.holds) == 1 for launch in self.launches):
                 raise
             bad = error
         # A step on its own says best which of its indices is bad, and steps one by one, which step is the first.
-        self._unfused.run(given, compute=compute, device=device, stream=stream)
+        self._unfused.run(given, device=device, stream=stream)
         raise bad
 
     @cached_property
@@ -381,13 +363,14 @@ def _launches(graph: IndexGraph) -> Iterator[FusedLaunch]:
 
 
 def _bytes(graph: IndexGraph) -> int:
-    """What one run of all but the opaque steps reads and writes."""
+    """What one run reads and writes."""
 
     def size(name: str) -> int:
         tensor = graph.types[name]
         return prod(tensor.shape) * tensor.dtype.itemsize
 
-    others = (step for step in graph.steps if isinstance(step.work, Elementwise | Concatenation))
+    without = unlaunched(graph)
+    others = (step for step in graph.steps if not isinstance(step.work, Problem) and step.name not in without)
     return sum(launch.bytes.total for launch in _launches(graph)) + sum(
         size(name) for step in others for name in (*step.inputs, *step.outputs)
     )

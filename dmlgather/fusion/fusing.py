@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.calls import eager
-from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Opaque, Step, Work, chain
+from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Step, Work
 from dmlgather.dialects.planned import Planned
 from dmlgather.dialects.problem import Problem, TensorType, index_type
+from dmlgather.dialects.programs import read_program
 from dmlgather.dialects.views import ReshapeView
-from dmlgather.fusion.derivations import Derivation, IndexDerivations, tidied
+from dmlgather.fusion.derivations import Derivation, IndexViews, tidied
 from dmlgather.fusion.fused import Cut, Fused
+from dmlgather.fusion.graph_routes import computed
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides
 from dmlgather.plan.compose import compose
 from dmlgather.plan.walk import CompositionError
 from dmlgather.wording import shortened
+
+if TYPE_CHECKING:
+    from dmlgather.directml import OperatorDesc
 
 # Index tensors one behind the other in one buffer, because a plan looks up one.
 
@@ -202,14 +207,23 @@ MOST_KNOWN = 2**20
 """A result of up to so many elements is computed while fusing, where everything that it is made of is known."""
 
 
-def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: str | Collection[str] = (), join: bool = True) -> Fused:
-    """The graph with as few launches as can be proven to do the same: bit for bit, and under RAISE for the same indices.
+def fuse(
+    what: Problem | OperatorDesc | Iterable[Problem] | Iterable[OperatorDesc] | str | PathLike[str] | IndexGraph,
+    *,
+    keep: str | Collection[str] = (),
+    join: bool = True,
+) -> Fused:
+    """A chain with as few launches as can be proven to do the same: bit for bit, and under RAISE for the same indices.
 
-    graph: a chain of problems, each of which reads as data what the one before it writes, is a graph as well. keep: the names of
-    values that are to exist besides the outputs, or one name. Steps that neither needs are dropped, but for those that can raise
-    (`IndexGraph.needed`), and what follows from constants alone is computed now. join: whether two index tensors may be copied
-    into one buffer where that moves fewer bytes, which adds steps to the graph. TypeError for what is no graph and no problems,
-    or no names; ValueError for a name that is no value, for two steps of one name, and as `chain`.
+    what: problems, each of which reads as data what the one before it writes, or one; descriptors, of which each further one's
+    InputTensor is the output of the one before, or one; the path of a DxDispatch model or a descriptor (.json), or of descriptors
+    on lines, side by side (.jsonl, .ndjson). keep: the names of values that are to exist besides the outputs, or one name. Steps
+    that neither needs are dropped, but for those that can raise (`IndexGraph.needed`), and what follows from constants alone is
+    computed now. join: whether two index tensors may be copied into one buffer where that moves fewer bytes, which adds steps.
+
+    TypeError for anything else, and for what is no name; FileError for a file that cannot be used; DescriptorError for a
+    descriptor that feature level 6_4 does not take; ValueError for a name that is no value, and for steps that do not fit one
+    another.
 
     >>> from dmlgather.dialects.problem import TensorType
     >>> from dmlgather.dialects.views import ReshapeView, TransposeView
@@ -220,12 +234,8 @@ def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: str | Collect
     >>> len(fused.launches)
     1
     """
-    if not isinstance(graph, IndexGraph):
-        graph = chain(_listed(graph))
+    graph = read_program(what, "what")
     keep = _names(keep, graph)
-    for name, count in Counter(step.name for step in graph.steps).items():
-        if count > 1:
-            raise ValueError(f"{count} steps are called {name!r}: each needs a name of its own")
     kept = tuple(name for name in keep if name not in graph.outputs)
     source = replace(graph, outputs=(*graph.outputs, *kept)).needed()
     fusing = _Fusing(source, kept, join)
@@ -234,20 +244,6 @@ def fuse(graph: IndexGraph | Problem | Sequence[Problem], *, keep: str | Collect
     done = {step.name for step in fused.steps}
     done.update(name for step in fused.steps if isinstance(step.work, Problem) for name in step.work.holds)
     return Fused(fused, source, tuple(cut for cut in fusing.cuts if cut.reader in done), kept)
-
-
-def _listed(given: object) -> list[Problem]:
-    """The problems of a chain. TypeError for anything else."""
-    if isinstance(given, Problem):
-        return [given]
-    what = f"graph is of type {type(given).__name__}"
-    if isinstance(given, Iterable) and not isinstance(given, str | Mapping):
-        problems = list(given)
-        wrong = [number for number, each in enumerate(problems) if not isinstance(each, Problem)]
-        if not wrong:
-            return problems
-        what += f", whose item {wrong[0]} is of type {type(problems[wrong[0]]).__name__}"
-    raise TypeError(f"{what}: fuse takes an IndexGraph, a Problem or a list of Problems; what dg.index gives has fused(x)")
 
 
 def _names(given: object, graph: IndexGraph) -> list[str]:
@@ -270,7 +266,7 @@ class _Fusing:
         self.constants, self.types = dict(graph.constants), dict(graph.types)
         self.cuts: list[Cut] = []
         self._derivations: dict[str, Derivation] = {}
-        self._indices = IndexDerivations(graph, self.constants)
+        self._indices = IndexViews(graph)
         self._joined = JoinedIndices(self.types, self.constants, graph.steps)
         self._positions = {step.name: number for number, step in enumerate(graph.steps)}
         self._readers: dict[str, list[Step]] = {}
@@ -280,20 +276,18 @@ class _Fusing:
 
     def fused(self, step: Step) -> list[Step]:
         """The step, or steps that do the same and read values that are made earlier; none where its result is known now."""
-        if not isinstance(step.work, Opaque) and all(name in self.constants for name in step.inputs):
+        if all(name in self.constants for name in step.inputs):
             output = step.outputs[0]
             known = _computed(step, [self.constants[name] for name in step.inputs], self.types[output])
             if known is not None:
                 self.constants[output] = known
                 return []
-        if isinstance(step.work, Elementwise):
-            self._indices.follow_arithmetic(step, step.work)
         return self._fused_problem(step, step.work) if isinstance(step.work, Problem) else [step]
 
     def _fused_problem(self, step: Step, problem: Problem) -> list[Step]:
         own = self._with_index_maker(step, problem)
         if not own.indices:
-            self._indices.follow_view(step, own.plan)
+            self._indices.follow(step, own.plan)
         found = self._with_data_maker(own, step)
         self._derivations[step.outputs[0]] = found
         reads, joining = [found.data], list[Step]()
@@ -322,17 +316,15 @@ class _Fusing:
         return own
 
     def _explain_indices(self, own: Derivation, reader: Step, refusal: CompositionError | None) -> None:
-        """A cut between a step and the maker of its indices, where that is a gather, a view or arithmetic."""
+        """A cut between a step and the maker of its indices, where that is a gather or a view."""
         maker = self._makers.get(own.indices[0]) if own.indices else None
-        if maker is None or own.indices[0] in self.constants or not isinstance(maker.work, Problem | Elementwise):
+        if maker is None or own.indices[0] in self.constants or not isinstance(maker.work, Problem):
             return
         if refusal is not None:
             self._cut(maker, reader, refusal.code, str(refusal))
-        elif isinstance(maker.work, Problem):
+        else:
             reason = "its indices are looked up themselves, and a plan looks up one index tensor"
             self._cut(maker, reader, "index of an index", reason)
-        else:
-            self._cut(maker, reader, "index arithmetic", "its indices are no function of one index in few linear pieces")
 
     def _with_data_maker(self, own: Derivation, step: Step) -> Derivation:
         """`own`, which a step does, reading its data from where the data's maker reads it."""
@@ -405,8 +397,6 @@ def _computed(step: Step, inputs: Sequence[NDArray[Any]], result: TensorType) ->
     try:
         if isinstance(work, Problem):
             return np.asarray(eager.execute(work, inputs, device="cpu"), order="C")
-        if isinstance(work, Concatenation):
-            return np.concatenate(inputs, work.axis)
-        return work.compute(inputs) if isinstance(work, Elementwise) else None
+        return np.asarray(computed(work, inputs))
     except (IndexError, TypeError, ValueError):
         return None

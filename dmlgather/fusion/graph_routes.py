@@ -16,8 +16,7 @@ from dmlgather.backends.devices import CPU, Device
 from dmlgather.backends.footprints import WRITEABLE, Signature, check_output, logical, share_memory, signature_on
 from dmlgather.calls import eager
 from dmlgather.calls.prepared import Prepared, Ready
-from dmlgather.dialects.element_types import STRING_KINDS
-from dmlgather.dialects.index_graph import ELEMENTWISE, Concatenation, Elementwise, IndexGraph, Opaque, Step
+from dmlgather.dialects.index_graph import ELEMENTWISE, Bitcast, Concatenation, Elementwise, IndexGraph, Step
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.fusion.derivations import tidied
 from dmlgather.plan import OutOfBounds, packed_strides
@@ -122,7 +121,8 @@ class Launcher:
 
 
 def unlaunched(graph: IndexGraph) -> frozenset[str]:
-    """The names of the steps that move nothing: they give all elements of their data in their order, perhaps under another shape.
+    """The names of the steps that move nothing: they give all bytes of their data in their order, perhaps under another shape or
+    type.
 
     Where such an output would be memory of an input, of a constant or of another output of the graph, it is a copy, and moved.
     """
@@ -130,7 +130,7 @@ def unlaunched(graph: IndexGraph) -> frozenset[str]:
     found = {}
     for step in graph.steps:
         owner |= {name: name for name in step.outputs}
-        if isinstance(step.work, Problem) and moves_nothing(step.work):
+        if isinstance(step.work, Bitcast) or (isinstance(step.work, Problem) and moves_nothing(step.work)):
             (output,) = step.outputs
             owner[output], found[output] = owner[step.inputs[0]], step.name
     taken = {*graph.inputs, *graph.constants}
@@ -151,9 +151,6 @@ def moves_nothing(problem: Problem) -> bool:
 # Graph routes: how a graph runs on all arrays of the same signatures. A run allocates what it writes, and launches.
 
 
-Compute: TypeAlias = Callable[[Step, Sequence[Any]], Sequence[Any]]
-"""Does an opaque step: from the step and its arrays, NumPy's or CuPy's, to the arrays that it writes."""
-
 Signatures: TypeAlias = tuple[tuple[str, Signature], ...]
 """Signatures of arrays on the host, by the names of values."""
 
@@ -162,12 +159,11 @@ Signatures: TypeAlias = tuple[tuple[str, Signature], ...]
 class GraphCall:
     """What a call of a graph gives besides the arrays to read.
 
-    empty: gives a new packed array of a shape and type where the graph runs. compute: does the opaque steps. targets: arrays that
-    are written in the place of new ones, by name.
+    empty: gives a new packed array of a shape and type where the graph runs. targets: arrays that are written in the place of new
+    ones, by name.
     """
 
     empty: Callable[[tuple[int, ...], np.dtype[Any]], Any]
-    compute: Compute | None = None
     targets: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -181,7 +177,6 @@ class GraphParts:
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self.unlaunched = graph, unlaunched(graph)
         self.launchers = {step.name: Launcher(step.work) for step in graph.steps if isinstance(step.work, Problem)}
-        self.has_opaque = any(isinstance(step.work, Opaque) for step in graph.steps)
         self.constants = lru_cache(maxsize=None)(partial(_constants, graph))
         known = (*graph.inputs, *graph.constants)
         self.results = tuple((name, name in {*known, *graph.outputs[:number]}) for number, name in enumerate(graph.outputs))
@@ -199,7 +194,7 @@ class GraphRoute:
         """inputs, targets: of the graph's inputs, and of the arrays that are written; none on a GPU."""
         self._parts, self._device = parts, device
         self._acts = tuple(self._made(dict(inputs), dict(targets)))
-        self._gives_its_own = not parts.has_opaque and not any(taken for _, taken in parts.results)
+        self._gives_its_own = not any(taken for _, taken in parts.results)
         self._spans = _spans(inputs, targets) if targets else ()
 
     def run(self, call: GraphCall, values: dict[str, Any]) -> list[Any]:
@@ -207,19 +202,18 @@ class GraphRoute:
 
         values: inputs and constants, by name; what is made of them is added.
         """
-        given = [*values.values()] if self._parts.has_opaque else None  # opaque steps may give views
         for act, dropped in self._acts:
             act(call, values)
             for name in dropped:
                 del values[name]
         if self._gives_its_own:
             return [values[name] for name in self._parts.graph.outputs]
-        memory, found = self._device.memory, list[Any]()
+        found = list[Any]()
         for name, taken in self._parts.results:
             array = values[name]
-            if taken or (given is not None and any(overlap(memory, array, each) for each in (*given, *found))):
+            if taken:
                 copy = call.empty(array.shape, array.dtype)
-                arrays.fill_from(copy, memory, array)
+                arrays.fill_from(copy, self._device.memory, array)
                 array = copy
             found.append(array)
         return found
@@ -247,7 +241,7 @@ class GraphRoute:
         for step in parts.graph.steps:
             work = step.work
             if not isinstance(work, Problem):
-                act: Act = partial(_compute, parts.graph.types, step, device)
+                act: Act = partial(_compute, step, work, device.on_gpu, copies=step.name not in parts.unlaunched)
             elif step.name in parts.unlaunched:
                 act = partial(_reshape, step, work.output.shape)
                 if step.inputs[0] in known and logical("", known[step.inputs[0]]).whole:
@@ -291,40 +285,31 @@ def _fill_strings(step: Step, problem: Problem, device: Device, _: GraphCall, va
     values[step.outputs[0]] = eager.execute(problem, inputs, device=str(device))
 
 
-def _compute(types: Mapping[str, TensorType], step: Step, device: Device, call: GraphCall, values: dict[str, Any]) -> None:
-    """What a step without a plan writes."""
+def _compute(
+    step: Step, work: Elementwise | Concatenation | Bitcast, on_gpu: bool, _: GraphCall, values: dict[str, Any], *, copies: bool
+) -> None:
     inputs = [values[name] for name in step.inputs]
-    if isinstance(step.work, Elementwise | Concatenation):
-        results: Sequence[Any] = [_arithmetic(step.work, inputs, device.on_gpu)]
-    elif call.compute is None:
-        raise ValueError(f"{step.name} is an operator that only its dialect can run: call run with compute=")
-    else:
-        results = [_adopted(each, device.memory) for each in call.compute(step, inputs)]
-    if len(results) != len(step.outputs):
-        raise ValueError(f"{step.name} gave {len(results)} arrays, expected {len(step.outputs)}: {list(step.outputs)}")
-    for name, array in zip(step.outputs, results, strict=True):
-        check_type(f"{name!r} of {step.name}", TensorType(tuple(array.shape), array.dtype), types[name])
-        values[name] = array
+    if copies and isinstance(work, Bitcast):
+        inputs = [inputs[0].copy()]
+    values[step.outputs[0]] = computed(work, inputs, on_gpu)
 
 
-def _adopted(array: Any, memory: Device) -> Any:
-    """What an opaque step gave, in the memory where the graph runs; strings as objects."""
-    found, home = arrays.adopt(array)
-    if found.dtype.kind in STRING_KINDS:
-        found = found.astype(object)
-    return arrays.move(found, home, memory)
+def computed(work: Elementwise | Concatenation | Bitcast, inputs: Sequence[Any], on_gpu: bool = False) -> Any:
+    """What a step without a plan makes of arrays of NumPy, or on a GPU of CuPy; a bitcast may give their memory."""
+    if isinstance(work, Elementwise) and not on_gpu:
+        return work.compute(inputs)
+    library: Any = np
+    if on_gpu:
+        import cupy
 
-
-def _arithmetic(work: Elementwise | Concatenation, inputs: Sequence[Any], on_gpu: bool) -> Any:
-    if not on_gpu:
-        return work.compute(inputs) if isinstance(work, Elementwise) else np.concatenate(inputs, work.axis)
-    import cupy
-
+        library = cupy
     if isinstance(work, Concatenation):
-        return cupy.concatenate(inputs, work.axis)
+        return library.concatenate(inputs, work.axis)
+    if isinstance(work, Bitcast):
+        return library.ascontiguousarray(inputs[0]).reshape(-1).view(work.dtype).reshape(work.shape)
     if work.operator == "cast":
         return inputs[0].astype(work.dtype)
-    return getattr(cupy, ELEMENTWISE[work.operator].__name__)(*inputs).astype(work.dtype)
+    return getattr(library, ELEMENTWISE[work.operator].__name__)(*inputs).astype(work.dtype)
 
 
 def _constants(graph: IndexGraph, memory: Device) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends import reference
-from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Opaque
+from dmlgather.dialects.index_graph import Bitcast, Concatenation, Elementwise, IndexGraph
 from dmlgather.dialects.problem import Problem
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -27,8 +27,8 @@ def outputs_of(graph: IndexGraph, inputs: Arrays) -> list[NDArray[Any]]:
                 found = step.work.compute(given)
             case Concatenation():
                 found = np.concatenate(given, step.work.axis)
-            case Opaque():
-                found = _opaque(step.work, given)
+            case Bitcast(dtype, shape):
+                found = np.frombuffer(given[0].tobytes(), dtype).reshape(shape)
         (name,) = step.outputs
         assert (found.shape, found.dtype) == (graph.types[name].shape, graph.types[name].dtype), step
         values[name] = found
@@ -43,16 +43,3 @@ def solved(problem: Problem, inputs: list[NDArray[Any]]) -> NDArray[Any]:
     flats = [array.reshape(-1) for array in (data, *indices, out)]
     reference.run(problem.plan(), flats[0].view(width), flats[1] if indices else None, flats[-1].view(width))
     return out
-
-
-def _opaque(work: Opaque, inputs: list[NDArray[Any]]) -> NDArray[Any]:
-    facts = dict(work.attributes)  # type: ignore[call-overload] # pairs, in the steps that these tests make
-    if work.operator == "bitcast":
-        elements = np.ascontiguousarray(inputs[0]).reshape(-1).view(facts["to"])
-        return np.asarray(elements.reshape(facts.get("shape", inputs[0].shape)))
-    assert work.operator == "overwrite"
-    written, before = inputs
-    after = before.copy()
-    for place in np.ndindex(written.shape):
-        after[sum(step * at for step, at in zip(facts["strides"], place, strict=True))] = written[place]
-    return after

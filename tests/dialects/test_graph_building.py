@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.dialects.index_graph import Concatenation, Elementwise, Opaque
+from dmlgather.dialects.index_graph import Bitcast, Concatenation, Elementwise
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.views import ReshapeView
 
@@ -25,12 +25,10 @@ def test_a_view_that_changes_nothing_is_no_step() -> None:
 
 def test_names_that_are_taken_get_a_number() -> None:
     graph = GraphBuilder()
-    x = graph.input("x", ROWS, label="the rows")
+    x = graph.input("x", ROWS)
     first, second = graph.transposed("x", x, (1, 0)), graph.transposed("x", x, (1, 0))
     assert (first, second) == ("x (2)", "x (3)")
-    built = graph.build([second])
-    assert [step.name for step in built.steps] == ["x", "x (2)"]
-    assert (built.label(x), built.label(first)) == ("the rows", "x (2)")
+    assert [step.name for step in graph.build([second]).steps] == ["x", "x (2)"]
 
 
 @pytest.mark.parametrize(
@@ -80,11 +78,10 @@ def test_stack_and_arithmetic_have_the_shapes_of_numpy() -> None:
     assert graph.types[stack] == TensorType(expected.shape, expected.dtype)
 
 
-def test_an_opaque_step_writes_any_number_of_values() -> None:
+def test_a_bitcast_states_its_type_and_shape() -> None:
     graph = GraphBuilder()
     x = graph.input("x", ROWS)
-    assert graph.opaque("print", "print", [x], []) == ()
-    assert graph.opaque("exp", "exp", [x], [ROWS]) == ("exp",)
-    assert graph.opaque("sort", "sort", [x], [ROWS, ROWS], attributes=("axis", 0)) == ("sort: result 0", "sort: result 1")
-    assert graph.opaque("top", "topk", [x], [ROWS, ROWS], outputs=["values", "places"]) == ("values", "places")
-    assert [step.work for step in graph.build(["exp"]).steps][2] == Opaque("sort", ("axis", 0))
+    assert graph.bitcast("bytes", x, np.dtype("uint8"), [24], output="as bytes") == "as bytes"
+    (step,) = graph.build(["as bytes"]).steps
+    assert (step.name, step.work, step.outputs) == ("bytes", Bitcast(np.dtype("uint8"), (24,)), ("as bytes",))
+    assert graph.types["as bytes"] == TensorType((24,), np.dtype("uint8"))

@@ -8,34 +8,35 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlgather.dialects.index_graph import Elementwise, IndexGraph, Opaque, Step, chain
+from dmlgather.dialects.index_graph import Elementwise, IndexGraph, Step, chain
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.views import ReshapeView, TransposeView
 
 FLOATS = TensorType((2, 3), np.dtype(np.float32))
 TURNED = TensorType((3, 2), np.dtype(np.float32))
+BOOL = TensorType((), np.dtype(bool))
 
 
 def two_steps() -> IndexGraph:
     turn = Step("turn", TransposeView(FLOATS, (1, 0)), ("x",), ("y",))
-    other = Step("other", Opaque("relu"), ("x",), ("z",))
-    return IndexGraph(("x",), ("y",), (turn, other), {"x": FLOATS, "y": TURNED, "z": FLOATS})
+    other = Step("other", Elementwise("where", FLOATS.dtype), ("yes", "x", "x"), ("z",))
+    return IndexGraph(("x", "yes"), ("y",), (turn, other), {"yes": BOOL, "x": FLOATS, "y": TURNED, "z": FLOATS})
 
 
 def test_steps_that_no_output_needs_are_left_out() -> None:
     graph = two_steps()
     assert [step.name for step in graph.needed().steps] == ["turn"]
-    assert graph.needed().types.keys() == {"x", "y"}
+    assert graph.needed().types.keys() == {"x", "yes", "y"}
     assert graph.makers["z"].name == "other"
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"inputs": ()}, "turn reads 'x', which nothing before it writes"),
-        ({"inputs": ("x", "y"), "types": {"x": FLOATS, "y": TURNED, "z": FLOATS}}, "turn writes 'y', which exists before"),
-        ({"types": {"x": FLOATS, "y": TURNED}}, "value 'z' of other has no type"),
-        ({"types": {"x": FLOATS, "y": FLOATS, "z": FLOATS}}, "turn takes float32 \\[3, 2\\] as 'y', whose type is"),
+        ({"inputs": ("yes",)}, "turn reads 'x', which nothing before it writes"),
+        ({"inputs": ("x", "yes", "y")}, "turn writes 'y', which exists before"),
+        ({"types": {"yes": BOOL, "x": FLOATS, "y": TURNED}}, "value 'z' of other has no type"),
+        ({"types": {"yes": BOOL, "x": FLOATS, "y": FLOATS, "z": FLOATS}}, "turn takes float32 \\[3, 2\\] as 'y', whose type is"),
         ({"outputs": ("w",)}, "output 'w' is no value of the graph"),
     ],
 )
@@ -46,7 +47,7 @@ def test_a_graph_that_breaks_a_rule_is_refused(change: dict[str, Any], message: 
 
 def test_constants_have_their_types() -> None:
     with pytest.raises(ValueError, match="constant 'x' is int8 \\[2\\], but its type is float32"):
-        replace(two_steps(), inputs=(), constants={"x": np.zeros(2, np.int8)})
+        replace(two_steps(), inputs=("yes",), constants={"x": np.zeros(2, np.int8)})
 
 
 def test_a_chain_passes_data_on() -> None:
