@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         support,
         validate,
     )
-    from dmlgather.equivalence import Counterexample, Equivalence, equivalent
+    from dmlgather.differential.agreement import Agreement
     from dmlgather.fusion import Fused, fuse
     from dmlgather.numpy.index_expression import index
     from dmlgather.picture.explanation import Explanation
@@ -49,18 +49,17 @@ if TYPE_CHECKING:
     from dmlgather.translation import Translation, translate
 
 __all__ = [
+    "Agreement",
     "BoundOperator",
     "BufferTensorDesc",
     "Comparison",
     "CompiledOperator",
     "CompositionError",
-    "Counterexample",
     "DataType",
     "DepthSpaceOrder",
     "DepthToSpace1OperatorDesc",
     "DescriptorError",
     "DeviceError",
-    "Equivalence",
     "Explanation",
     "FeatureLevel",
     "Fill",
@@ -87,7 +86,6 @@ __all__ = [
     "compile",
     "compose",
     "distributed",
-    "equivalent",
     "fuse",
     "index",
     "lax",
@@ -107,13 +105,12 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         **dict.fromkeys(__all__, "directml"),  # all but those below
+        "Agreement": "differential.agreement",
         "BoundOperator": "calls.operator",
         "Comparison": "comparing.comparison",
         "CompiledOperator": "calls.operator",
         "CompositionError": "plan.walk",
-        "Counterexample": "equivalence",
         "DeviceError": "backends.cuda.driver",
-        "Equivalence": "equivalence",
         "Explanation": "picture.explanation",
         "Fill": "calls.arguments",
         "Fused": "fusion",
@@ -127,7 +124,6 @@ __getattr__, __dir__ = lazy_names(
         "compile": "calls.operator",
         "compose": "plan.compose",
         "distributed": "",
-        "equivalent": "equivalence",
         "fuse": "fusion",
         "index": "numpy.index_expression",
         "lax": "",
