@@ -40,8 +40,6 @@ def mutated(draw: random.Random, kind: str, folder: Path, name: str) -> None:
         file.write_text(json.dumps(_with_values(f"{name}.npy")), encoding="utf-8")
         (folder / f"{name}.npy").write_bytes(flipped(draw, _npy(draw)))
         return
-    if draw.random() < 0.3:  # an IR's weights, or somebody else's
-        (folder / f"{name}.bin").write_bytes(bytes(draw.choice((8, 8, 7, 100))))
     data = _MAKERS[kind](draw)
     file.write_bytes(flipped(draw, data) if draw.random() < 0.3 else data)
 
